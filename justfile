@@ -15,7 +15,7 @@ arch:
 test *args:
     python -m pytest {{args}}
 
-# The tests with coverage, and its floors, which only all of them reach: `just cov tests/rates` tells what it covered, and fails
+# The tests with coverage, and its floors, which only all of them reach: `just cov tests/egress/rates` tells what it covered, and fails
 cov *args:
     python -m coverage run -m pytest {{args}}
     python tools/coverage_gate.py
@@ -35,10 +35,10 @@ ci:
 lock *args:
     uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command "just lock" --all-extras --group dev pyproject.toml -o requirements-dev.txt {{args}}
 
-# Pin the programs of others that MCP is tried with anew: what package.json and the .in files of tests/mcp_peers name
+# Pin the programs of others that MCP is tried with anew: what package.json and the .in files of tests/interop/mcp_peers name
 lock-peers:
-    cd tests/mcp_peers && npm install --package-lock-only --ignore-scripts --omit-lockfile-registry-resolved --no-audit --no-fund
-    cd tests/mcp_peers && for name in node programs; do uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command "just lock-peers" $name.in -o $name.txt; done
+    cd tests/interop/mcp_peers && npm install --package-lock-only --ignore-scripts --omit-lockfile-registry-resolved --no-audit --no-fund
+    cd tests/interop/mcp_peers && for name in node programs; do uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command "just lock-peers" $name.in -o $name.txt; done
 
 # Fail where a commit's subject has more than 72 characters: `just commits v0.1.0..`
 commits +range="-n 20":
@@ -48,6 +48,6 @@ commits +range="-n 20":
 fuzz *args:
     python tools/fuzz.py {{args}}
 
-# Small mistakes in the code, one at a time: does a test find each? `just mutate wasmrt/call`; all of it takes over an hour
+# Small mistakes in the code, one at a time: does a test find each? `just mutate wasmrt/runtime/call`; all of it takes over an hour
 mutate *args:
     python -m tools.mutation {{args}}

@@ -12,15 +12,16 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.schema.test_validation_work import multiplied
-from wasmrt import Isolation, WasmRuntimeConfig, WasmToolRuntime
-from wasmrt.capabilities import RateLimitConfig
-from wasmrt.errors import ExternalServiceError, ToolError, WasmrtError
-from wasmrt.guest.engine import wat2wasm
-from wasmrt.limits import MIB, ResourceLimits
-from wasmrt.rates import RateLimiter
 from wasmrt.testing import attacks
 from wasmrt.testing.attacks import ATTACKS, Body
+
+from tests.sandbox.schema.test_validation_work import multiplied
+from wasmrt import Isolation, WasmRuntimeConfig, WasmToolRuntime
+from wasmrt.capabilities import RateLimitConfig
+from wasmrt.core.errors import ExternalServiceError, ToolError, WasmrtError
+from wasmrt.core.limits import MIB, ResourceLimits
+from wasmrt.egress.rates import RateLimiter
+from wasmrt.sandbox.guest.engine import wat2wasm
 
 _SHORT = ResourceLimits(timeout_seconds=0.1, fuel=2**60)
 _TEXT_AT = 1024

@@ -16,8 +16,8 @@ from agentdojo.functions_runtime import FunctionsRuntime
 from agentdojo.task_suite.load_suites import get_suites
 
 from wasmrt import ToolContext, ToolDefaults, ToolOutput
-from wasmrt.policy import ExternalFilter, FlowPolicy, Permission, ToolPolicy, ToolRule
-from wasmrt.traits import Traits
+from wasmrt.agent.policy import ExternalFilter, FlowPolicy, Permission, ToolPolicy, ToolRule
+from wasmrt.core.traits import Traits
 
 VERSION = "v1.2.1"
 DEVELOPED_WITH = ("workspace", "travel")

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.guests.build import ROOT, Missing, build
-from wasmrt.authoring import find_wasm_tools
+from tests.sandbox.guests.build import ROOT, Missing, build
+from wasmrt.authoring.project import find_wasm_tools
 
 PROVIDER = "wasmrt:tool/provider@0.1.0"
 AGENT = "near:agent/tool@0.3.0"
-_TOOLS = Path(__file__).parents[1] / "wasmrt" / "_tools"
+_TOOLS = Path(__file__).parents[1] / "wasmrt" / "catalog" / "shipped"
 _JSON_BYTES = 100_000
 
 

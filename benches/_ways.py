@@ -13,6 +13,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from wasmrt.testing import MemorySecrets
+
 from benches._guests import PROVIDER, Guest
 from benches._measure import clocked, resident_mib
 from wasmrt import PreparedTool, WasmRuntimeConfig, WasmToolRuntime
@@ -24,12 +26,11 @@ from wasmrt.capabilities import (
     HttpCapability,
     RateLimitConfig,
 )
-from wasmrt.component_bytes import digest_of
-from wasmrt.guest.compiler import Compiler
-from wasmrt.guest.engine import Component
-from wasmrt.guest.settings import EngineConfig
-from wasmrt.secrets import DEFAULT_USER, Secret
-from wasmrt.testing import MemorySecrets
+from wasmrt.core.component_bytes import digest_of
+from wasmrt.egress.secrets import DEFAULT_USER, Secret
+from wasmrt.sandbox.guest.compiler import Compiler
+from wasmrt.sandbox.guest.engine import Component
+from wasmrt.sandbox.guest.settings import EngineConfig
 
 FUEL = 500_000_000
 MEMORY_BYTES = 64 * 1024 * 1024
@@ -158,8 +159,8 @@ def bare(guest: Guest) -> Here:
 
     Compiled here, through a cache of its own: compiling some guests takes long.
     """
-    from wasmrt.guest import worlds as host
-    from wasmrt.guest.engine import Export, Linker, Sandbox, StoreLimits
+    from wasmrt.sandbox.guest import worlds as host
+    from wasmrt.sandbox.guest.engine import Export, Linker, Sandbox, StoreLimits
 
     component = compiled(guest.path.read_bytes())
     linker = Linker(component, host.interfaces())
@@ -266,7 +267,7 @@ def extism(guest: Guest) -> list[Here]:
     """Extism with a tiny core module: it has no components, so that this is its best case."""
     from extism.extism import CompiledPlugin, Plugin  # type: ignore[import-untyped]
 
-    from wasmrt.guest.engine import wat2wasm
+    from wasmrt.sandbox.guest.engine import wat2wasm
 
     module, data = bytes(wat2wasm(EXTISM_ECHO)), guest.text.encode()
     compiled = CompiledPlugin(module, functions=[])

@@ -18,11 +18,11 @@ from typing import Any
 
 from benches._measure import Line, Report, Table, run, shown
 from wasmrt import ApprovalAnswer, ApprovalRequest, CallbackApprover, ToolRegistry
-from wasmrt.effects import READING, Effect
-from wasmrt.errors import ToolError
-from wasmrt.flows import FlowTrace, outgoing
-from wasmrt.policy import FlowPolicy, decide_flow, flow_policy
-from wasmrt.traits import read_effects
+from wasmrt.agent.flows import FlowTrace, outgoing
+from wasmrt.agent.policy import FlowPolicy, decide_flow, flow_policy
+from wasmrt.core.effects import READING, Effect
+from wasmrt.core.errors import ToolError
+from wasmrt.core.traits import read_effects
 
 try:
     from benches import _dojo as dojo

@@ -24,6 +24,7 @@ from pathlib import Path
 
 import httpx
 import trustme
+from wasmrt.testing import FakeCall, MemorySecrets
 
 from wasmrt.capabilities import (
     Capabilities,
@@ -33,9 +34,8 @@ from wasmrt.capabilities import (
     HttpCapability,
     RateLimitConfig,
 )
-from wasmrt.egress import EgressGateway, HttpRequest, NetworkConfig
-from wasmrt.secrets import DEFAULT_USER, Secret, UserSecrets
-from wasmrt.testing import FakeCall, MemorySecrets
+from wasmrt.egress.gateway import EgressGateway, HttpRequest, NetworkConfig
+from wasmrt.egress.secrets import DEFAULT_USER, Secret, UserSecrets
 
 HOST = "127.0.0.1"
 TEXT = b'{"id": 12345, "name": "a plain name", "tags": ["one", "two"], "note": "nothing to see"},\n' * 12000

@@ -16,14 +16,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from wasmrt.testing import attacks
+
 from benches import _ways as ways
 from benches._guests import Guest, guests
 from benches._measure import Line, Report, Table, median, percentile, run, shown
 from wasmrt import Isolation, PreparedTool
-from wasmrt.errors import ComponentError
-from wasmrt.isolation.pool.program import Program
-from wasmrt.lifetime import Lifetime
-from wasmrt.testing import attacks
+from wasmrt.core.errors import ComponentError
+from wasmrt.core.lifetime import Lifetime
+from wasmrt.sandbox.isolation.pool.program import Program
 
 WORKERS = 64
 _MIB = 1024 * 1024

@@ -21,10 +21,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.leaks.examples import example_of
-from wasmrt.leaks import LeakDetector, Rule
-from wasmrt.leaks._builtin import builtin_rules
-from wasmrt.leaks._engine import compile_rule
+from tests.egress.leaks.examples import example_of
+from wasmrt.egress.leaks import LeakDetector, Rule
+from wasmrt.egress.leaks._builtin import builtin_rules
+from wasmrt.egress.leaks._engine import compile_rule
 
 MB = 1_000_000
 ALNUM = string.ascii_letters + string.digits
@@ -258,9 +258,9 @@ def test_the_slowest_near_misses_that_a_search_finds(benchmark: Any) -> None:
 
 FIRST_SCAN = """
 import sys, time
-import dataclasses, json, pathlib, threading, wasmrt.errors, wasmrt.limits
+import dataclasses, json, pathlib, threading, wasmrt.core.errors, wasmrt.core.limits
 start = time.process_time()
-from wasmrt.leaks import LeakDetector, Rule
+from wasmrt.egress.leaks import LeakDetector, Rule
 LeakDetector().scanner().scan(sys.argv[1])
 print(time.process_time() - start)
 """

@@ -14,9 +14,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from wasmrt.component_bytes import ComponentBytes
-from wasmrt.install import Catalog, ComponentInfo, NewVersion
-from wasmrt.install._rows import activate, insert
+from wasmrt.catalog import Catalog, ComponentInfo, NewVersion
+from wasmrt.catalog._rows import activate, insert
+from wasmrt.core.component_bytes import ComponentBytes
 
 SMALL, LARGE = 10, 10_000
 LIST_TARGET, RUN_TARGET = 3.0, 1.2
@@ -55,7 +55,7 @@ def main() -> int:
 
 def fill(home: Path, count: int) -> Path:
     """A catalog of `count` tools with distinct rows; they share the bytes of the bundled echo."""
-    data = (Path(__file__).parents[1] / "wasmrt" / "_tools" / "echo.wasm").read_bytes()
+    data = (Path(__file__).parents[1] / "wasmrt" / "catalog" / "shipped" / "echo.wasm").read_bytes()
     component = ComponentBytes(data)
     info = ComponentInfo(
         world="wasmrt:tool/provider@0.1.0",

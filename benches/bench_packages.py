@@ -13,16 +13,17 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from wasmrt.testing.attacks import Body, tool
+
 from wasmrt import WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.capabilities import Capabilities, EndpointPattern, ToolGrant
 from wasmrt.capabilities.file import format_file
-from wasmrt.component import ToolSpec
-from wasmrt.component_bytes import ComponentBytes, digest_of
-from wasmrt.guest.engine import wat2wasm
-from wasmrt.install import Catalog, ComponentInfo, NewVersion
-from wasmrt.install._stored import dump_tools
-from wasmrt.install.find import find_tool
-from wasmrt.testing.attacks import Body, tool
+from wasmrt.catalog import Catalog, ComponentInfo, NewVersion
+from wasmrt.catalog._stored import dump_tools
+from wasmrt.catalog.find import find_tool
+from wasmrt.core.component_bytes import ComponentBytes, digest_of
+from wasmrt.sandbox.component import ToolSpec
+from wasmrt.sandbox.guest.engine import wat2wasm
 
 PACKAGES, TOOLS = 20, 50
 DEFINITION_SECONDS, PREPARE_RATIO = 0.002, 2.0

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from benches._guests import guests, near_agent_component
 from benches._measure import Line, Report, Table, median, percentile, run, shown
-from tests.guests.build import ROOT
+from tests.sandbox.guests.build import ROOT
 from wasmrt import WasmRuntimeConfig, WasmToolRuntime
-from wasmrt.guest.engine import wat2wasm
+from wasmrt.sandbox.guest.engine import wat2wasm
 
 WANTED_BYTES = 600_000
 _LARGE_BYTES = 2_000_000
@@ -27,7 +27,9 @@ _LARGE_BYTES = 2_000_000
 def measure(quick: bool) -> Report:
     report = Report()
     components = {"a component of 600 KB": made_up()}
-    components |= {path.stem: path.read_bytes() for path in sorted((ROOT / "wasmrt" / "_tools").glob("*.wasm"))}
+    components |= {
+        path.stem: path.read_bytes() for path in sorted((ROOT / "wasmrt" / "catalog" / "shipped").glob("*.wasm"))
+    }
     found, report.skipped = guests()
     components |= {guest.title: guest.path.read_bytes() for guest in found if guest.key.startswith(("qu", "py"))}
     columns = ["component", "KB", "cold", "warm from disk", "warm over cold", "from memory"]

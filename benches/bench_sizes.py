@@ -14,12 +14,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from wasmrt.testing import FakeResolver
+
 from benches import _ways as ways
 from benches._guests import AGENT, near_agent_component
 from benches._measure import Line, Report, Table, in_turn, median, ratio, run, shown
 from wasmrt import PreparedTool
-from wasmrt.egress import NetworkConfig
-from wasmrt.testing import FakeResolver
+from wasmrt.egress.gateway import NetworkConfig
 
 KIB, MIB = 1024, 1024 * 1024
 SIZES = {"1 KiB": KIB, "64 KiB": 64 * KIB, "1 MiB": MIB}
@@ -127,8 +128,8 @@ def _record(record: Any, values: dict[str, Any]) -> Any:
 
 
 def _bare(component: bytes) -> Callable[[str], str]:
-    from wasmrt.component import Ok
-    from wasmrt.guest.engine import Export, HostInterface, Linker, Sandbox, StoreLimits
+    from wasmrt.sandbox.component import Ok
+    from wasmrt.sandbox.guest.engine import Export, HostInterface, Linker, Sandbox, StoreLimits
 
     def answer(_call: Any, _method: str, _url: str, _headers: str, body: bytes, _timeout: int | None) -> Ok:
         return Ok({"status": 200, "headers-json": "{}", "body": body})
@@ -156,7 +157,7 @@ class _Canned:
     """A wire that answers with what it was sent."""
 
     def send(self, request: Any, addresses: Sequence[str], budget: Any) -> Any:
-        from wasmrt.egress import WholeBody, WireResponse
+        from wasmrt.egress.gateway import WholeBody, WireResponse
 
         return WireResponse(200, ((b"content-type", b"text/plain"),), WholeBody(request.body or b""))
 

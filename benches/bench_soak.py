@@ -27,9 +27,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from wasmrt import ComponentError, Isolation, LimitError, PreparedTool, ToolError, WasmRuntimeConfig, WasmToolRuntime
-from wasmrt.errors import DeadlineExceededError, WorkerCrashedError
 from wasmrt.testing import attacks
+
+from wasmrt import ComponentError, Isolation, LimitError, PreparedTool, ToolError, WasmRuntimeConfig, WasmToolRuntime
+from wasmrt.core.errors import DeadlineExceededError, WorkerCrashedError
 
 CALLS = 200_000
 WARM_CALLS = 10_000

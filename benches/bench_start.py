@@ -32,7 +32,7 @@ def main() -> int:
         # Bytecode as an installed package has it, also where the environment would not write any.
         environ = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
         environ |= {"WASMRT_HOME": folder, "PYTHONPYCACHEPREFIX": f"{folder}/bytecode"}
-        echo = Path(__file__).parents[1] / "wasmrt" / "_tools" / "echo.wasm"
+        echo = Path(__file__).parents[1] / "wasmrt" / "catalog" / "shipped" / "echo.wasm"
         seconds(environ, [*WASMRT, "install", str(echo), "--name", "installed"])
         for command in COMMANDS.values():
             seconds(environ, command)

@@ -26,12 +26,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benches._beside import Move, moves
-from wasmrt import Isolation, PreparedTool, WasmRuntimeConfig, WasmToolRuntime
-from wasmrt.errors import DeadlineExceededError
-from wasmrt.limits import MIB, ResourceLimits
 from wasmrt.testing import attacks
 from wasmrt.testing.attacks import ATTACKS, Attack, Body
+
+from benches._beside import Move, moves
+from wasmrt import Isolation, PreparedTool, WasmRuntimeConfig, WasmToolRuntime
+from wasmrt.core.errors import DeadlineExceededError
+from wasmrt.core.limits import MIB, ResourceLimits
 
 DEADLINE_SECONDS = 1.0
 LATE_SECONDS = 0.1

@@ -2,8 +2,8 @@
 
 Run: python benches/bench_web.py [ROUNDS]
 
-Quality is the F1 of fragments on the pages of tests/first_party: each page has fragments of text by hand that belong to
-its article, and others (menus, banners, footers) that do not. Compared are words in their order, without marks of
+Quality is the F1 of fragments on the pages of tests/agent/first_party: each page has fragments of text that
+belong to its article, and others (menus, banners, footers) that do not. Words are compared in order, without marks of
 Markdown, so that no way of writing it counts. Recall is the share of wanted fragments that are there, precision the
 share of the fragments that are there which were wanted. The pages were made for the tests of html_to_markdown, and it
 was made to pass them: that it is ahead here says little about other pages. markdownify finds no article, and is beside
@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from wasmrt import WasmRuntimeConfig, WasmToolRuntime
 
-PAGES = Path(__file__).resolve().parents[1] / "tests/first_party/pages"
+PAGES = Path(__file__).resolve().parents[1] / "tests/agent/first_party/pages"
 URL = "https://example.com/docs/page.html"
 OTHERS = ("trafilatura", "markdownify")
 Convert = Callable[[str], str]

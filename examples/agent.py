@@ -14,7 +14,7 @@ from wasmrt import (
     load_plugins,
     tool,
 )
-from wasmrt.policy import ExternalFilter
+from wasmrt.agent.policy import ExternalFilter
 
 
 def answer(model: Callable[..., list[dict[str, Any]]], folder: Path, ask: Callable[..., bool]) -> list[dict[str, Any]]:

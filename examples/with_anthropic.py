@@ -3,9 +3,9 @@
 from typing import Any
 
 from anthropic import Anthropic
+from wasmrt.adapters.anthropic import run
 
 from wasmrt import CallbackApprover, ToolRegistry, tool
-from wasmrt.adapters.anthropic import run
 
 
 @tool(effects=["external-write"])

@@ -1,9 +1,9 @@
 """Anthropic's tool runner with a registry's tools; the registry's own approver is asked."""
 
 from anthropic import Anthropic
+from wasmrt.adapters.anthropic_runner import tools_for
 
 from wasmrt import CallbackApprover, ToolRegistry, tool
-from wasmrt.adapters.anthropic_runner import tools_for
 
 
 @tool(effects=["external-write"])

@@ -2,9 +2,9 @@
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, HumanMessage
+from wasmrt.adapters.langchain import tools_for
 
 from wasmrt import CallbackApprover, ToolRegistry, tool
-from wasmrt.adapters.langchain import tools_for
 
 
 @tool(effects=["external-write"])

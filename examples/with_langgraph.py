@@ -8,9 +8,9 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
 from langgraph.types import Command
+from wasmrt.adapters.langgraph import tools_for
 
 from wasmrt import ToolRegistry
-from wasmrt.adapters.langgraph import tools_for
 
 
 def answer(registry: ToolRegistry, model: BaseChatModel, prompt: str, person: Callable[[Any], bool]) -> list[Any]:

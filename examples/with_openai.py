@@ -3,9 +3,9 @@
 from typing import Any
 
 from openai import OpenAI
+from wasmrt.adapters.openai import run
 
 from wasmrt import CallbackApprover, ToolRegistry, tool
-from wasmrt.adapters.openai import run
 
 
 @tool(effects=["external-write"])

@@ -5,9 +5,9 @@ from typing import Any
 
 from agents import Agent, Runner
 from agents.models.interface import Model
+from wasmrt.adapters.openai_agents import tools_for
 
 from wasmrt import ToolRegistry, tool
-from wasmrt.adapters.openai_agents import tools_for
 
 
 @tool(effects=["external-write"])

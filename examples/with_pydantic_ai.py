@@ -5,9 +5,9 @@ from typing import Any
 
 from pydantic_ai import Agent, DeferredToolRequests
 from pydantic_ai.models import Model
+from wasmrt.adapters.pydantic_ai import RegistryToolset
 
 from wasmrt import ToolRegistry, tool
-from wasmrt.adapters.pydantic_ai import RegistryToolset
 
 
 @tool(effects=["external-write"])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from wasmrt.files import private_key
+from wasmrt.core.files import private_key
 
 Installation = Callable[[Path], Path]
 

@@ -5,11 +5,11 @@ from collections.abc import Generator, Iterator
 import pytest
 from coverage import Coverage
 
-from wasmrt.isolation.pool import launcher
+from wasmrt.sandbox.isolation.pool import launcher
 
 pytest_plugins = [
-    "tests.compiled", "tests.egress.world", "tests.guests.fixtures", "tests.mcp_peers.fixtures",
-    "tests.rates.redis_server",
+    "tests.compiled", "tests.egress.gateway.world", "tests.sandbox.guests.fixtures", "tests.interop.mcp_peers.fixtures",
+    "tests.egress.rates.redis_server",
 ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Build the first-party tools to components in wasmrt/_tools, and write down what they were built from.
+"""Build the first-party tools to components in wasmrt/catalog/shipped, and write down what they were built from.
 
 python tools/build.py            build those whose source changed since
 python tools/build.py NAME ...   build these, changed or not
@@ -20,9 +20,9 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 sys.path.insert(0, str(ROOT))
 
-from wasmrt.authoring import find_wasm_tools  # noqa: E402
+from wasmrt.authoring.project import find_wasm_tools  # noqa: E402
 
-SHIPPED = ROOT / "wasmrt/_tools"
+SHIPPED = ROOT / "wasmrt/catalog/shipped"
 MANIFEST = SHIPPED / "manifest.json"
 TOOLS = ("code", "echo", "files", "json", "time", "web")
 APART = ("code",)

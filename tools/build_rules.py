@@ -1,4 +1,4 @@
-"""Make `wasmrt/leaks/rules/built.jsonl` of the rule files: `python tools/build_rules.py` after every change of one."""
+"""Build `wasmrt/egress/leaks/rules/built.jsonl` from the rule files. Run it after every change of a rule file."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 
-from wasmrt.leaks._builtin import BUILT, RULE_FOLDER
-from wasmrt.leaks._keywords import keywords_of
-from wasmrt.leaks._rules import Rule, parse_rules
+from wasmrt.egress.leaks._builtin import BUILT, RULE_FOLDER
+from wasmrt.egress.leaks._keywords import keywords_of
+from wasmrt.egress.leaks._rules import Rule, parse_rules
 
 _UNIT = re.compile(r"\\(.)|(\[[^\]]+\])(?:\{([0-9]+)\}|(\*))?|(.)", re.DOTALL)
 _LITERAL_MIN = 3

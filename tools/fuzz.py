@@ -18,9 +18,9 @@ from tempfile import TemporaryDirectory
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tests.fuzz.campaign import CampaignReport, run_campaign
-from tests.fuzz.components import Generator
-from wasmrt.authoring import find_wasm_tools
+from tests.sandbox.fuzz.campaign import CampaignReport, run_campaign
+from tests.sandbox.fuzz.components import Generator
+from wasmrt.authoring.project import find_wasm_tools
 
 COUNT, SEED = 20_000, 20_000
 EVERY = 1_000

@@ -62,7 +62,7 @@ def trace(work: Callable[[], Any]) -> tuple[list[tuple[str, str]], int]:
 @contextmanager
 def echo(folder: Path) -> Iterator[Callable[[], Any]]:
     with WasmToolRuntime(WasmRuntimeConfig(audit=folder / "audit.jsonl")) as runtime:
-        tool = runtime.prepare("echo", PACKAGE / "_tools" / "echo.wasm")
+        tool = runtime.prepare("echo", PACKAGE / "catalog" / "shipped" / "echo.wasm")
         params = json.dumps({"message": "hi"})
         tool.execute(params)
         yield lambda: tool.execute(params)
@@ -70,13 +70,14 @@ def echo(folder: Path) -> Iterator[Callable[[], Any]]:
 
 @contextmanager
 def request(_folder: Path) -> Iterator[Callable[[], Any]]:
-    from wasmrt.capabilities import Capabilities, CredentialLocation, CredentialMapping, EndpointPattern, HttpCapability
-    from wasmrt.egress import NetworkConfig, WholeBody, WireResponse
-    from wasmrt.guest.engine import wat2wasm
-    from wasmrt.secrets import DEFAULT_USER, Secret
     from wasmrt.testing import FakeResolver, MemorySecrets
     from wasmrt.testing.attacks import Body, tool
     from wasmrt.testing.attacks._build import TEXT_AT
+
+    from wasmrt.capabilities import Capabilities, CredentialLocation, CredentialMapping, EndpointPattern, HttpCapability
+    from wasmrt.egress.gateway import NetworkConfig, WholeBody, WireResponse
+    from wasmrt.egress.secrets import DEFAULT_USER, Secret
+    from wasmrt.sandbox.guest.engine import wat2wasm
 
     class Wire:
         def send(self, *_: object) -> WireResponse:

@@ -1,4 +1,4 @@
-"""Makes wasmrt/component/_worlds_table.py from the WIT files under wit/, which `wasm-tools` reads and resolves.
+"""Makes wasmrt/sandbox/component/_worlds_table.py from the WIT files under wit/, which `wasm-tools` reads and resolves.
 
 python tools/worlds_table.py            print the table
 python tools/worlds_table.py --write    write it in its place
@@ -14,7 +14,7 @@ from pathlib import Path
 from shutil import which
 from typing import Any
 
-from wasmrt.component import (
+from wasmrt.sandbox.component import (
     EnumType,
     FuncType,
     ListType,

@@ -11,32 +11,57 @@
 Names are loaded when first used, so that importing the package costs nothing that is not needed.
 """
 
+import sys
 from importlib import import_module
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from wasmrt.access import AccessChoice as AccessChoice
-    from wasmrt.access import AccessRequest as AccessRequest
-    from wasmrt.access import AccessScope as AccessScope
-    from wasmrt.access import AccessStore as AccessStore
-    from wasmrt.access import answer_access as answer_access
-    from wasmrt.approvals import ApprovalAnswer as ApprovalAnswer
-    from wasmrt.approvals import ApprovalRequest as ApprovalRequest
-    from wasmrt.approvals import Approvals as Approvals
-    from wasmrt.approvals import ApprovalScope as ApprovalScope
-    from wasmrt.approvals import ApprovalStore as ApprovalStore
-    from wasmrt.approvals import Approver as Approver
-    from wasmrt.approvals import CallbackApprover as CallbackApprover
-    from wasmrt.approvals import ConfirmationTokens as ConfirmationTokens
-    from wasmrt.approvals import DenyApprover as DenyApprover
-    from wasmrt.approvals import QueueApprover as QueueApprover
-    from wasmrt.approvals import TerminalApprover as TerminalApprover
-    from wasmrt.approvals import new_request_id as new_request_id
-    from wasmrt.approvals import params_digest as params_digest
-    from wasmrt.audit import Approval as Approval
-    from wasmrt.audit import Receipt as Receipt
-    from wasmrt.audit import read_keys as read_keys
-    from wasmrt.audit import read_recording as read_recording
+    from wasmrt.agent.access import AccessChoice as AccessChoice
+    from wasmrt.agent.access import AccessRequest as AccessRequest
+    from wasmrt.agent.access import AccessScope as AccessScope
+    from wasmrt.agent.access import AccessStore as AccessStore
+    from wasmrt.agent.access import answer_access as answer_access
+    from wasmrt.agent.approvals import ApprovalAnswer as ApprovalAnswer
+    from wasmrt.agent.approvals import ApprovalRequest as ApprovalRequest
+    from wasmrt.agent.approvals import Approvals as Approvals
+    from wasmrt.agent.approvals import ApprovalScope as ApprovalScope
+    from wasmrt.agent.approvals import ApprovalStore as ApprovalStore
+    from wasmrt.agent.approvals import Approver as Approver
+    from wasmrt.agent.approvals import CallbackApprover as CallbackApprover
+    from wasmrt.agent.approvals import ConfirmationTokens as ConfirmationTokens
+    from wasmrt.agent.approvals import DenyApprover as DenyApprover
+    from wasmrt.agent.approvals import QueueApprover as QueueApprover
+    from wasmrt.agent.approvals import TerminalApprover as TerminalApprover
+    from wasmrt.agent.approvals import new_request_id as new_request_id
+    from wasmrt.agent.approvals import params_digest as params_digest
+    from wasmrt.agent.builtin.memory import Embedder as Embedder
+    from wasmrt.agent.builtin.memory import MemorySettings as MemorySettings
+    from wasmrt.agent.builtin.memory import MemoryStore as MemoryStore
+    from wasmrt.agent.builtin.plugins import Plugins as Plugins
+    from wasmrt.agent.builtin.plugins import PluginTool as PluginTool
+    from wasmrt.agent.builtin.plugins import load_plugins as load_plugins
+    from wasmrt.agent.builtin.shell import ShellSettings as ShellSettings
+    from wasmrt.agent.builtin.shell import ShellTool as ShellTool
+    from wasmrt.agent.policy import Permission as Permission
+    from wasmrt.agent.policy import Preset as Preset
+    from wasmrt.agent.policy import ToolPolicy as ToolPolicy
+    from wasmrt.agent.policy import ToolRule as ToolRule
+    from wasmrt.agent.registry import Explanation as Explanation
+    from wasmrt.agent.registry import FunctionTool as FunctionTool
+    from wasmrt.agent.registry import ReadOnlyToolWrapper as ReadOnlyToolWrapper
+    from wasmrt.agent.registry import SchemaTool as SchemaTool
+    from wasmrt.agent.registry import Tool as Tool
+    from wasmrt.agent.registry import ToolAnswer as ToolAnswer
+    from wasmrt.agent.registry import ToolCall as ToolCall
+    from wasmrt.agent.registry import ToolCallAccumulator as ToolCallAccumulator
+    from wasmrt.agent.registry import ToolRegistry as ToolRegistry
+    from wasmrt.agent.registry import ToolSource as ToolSource
+    from wasmrt.agent.registry import ToolView as ToolView
+    from wasmrt.agent.registry import load_registry as load_registry
+    from wasmrt.agent.registry import tool as tool
+    from wasmrt.agent.safety import wrap_tool_output as wrap_tool_output
     from wasmrt.capabilities import AllowlistValidator as AllowlistValidator
     from wasmrt.capabilities import Capabilities as Capabilities
     from wasmrt.capabilities import CredentialLocation as CredentialLocation
@@ -53,110 +78,88 @@ if TYPE_CHECKING:
     from wasmrt.capabilities import WorkspaceWriteCapability as WorkspaceWriteCapability
     from wasmrt.capabilities import merge as merge
     from wasmrt.capabilities.sentences import explain as explain
-    from wasmrt.component import ToolSpec as ToolSpec
-    from wasmrt.config import WasmRuntimeConfig as WasmRuntimeConfig
-    from wasmrt.config_file import HostsResolver as HostsResolver
-    from wasmrt.context import ToolContext as ToolContext
-    from wasmrt.effects import Effect as Effect
-    from wasmrt.egress import CredentialInjector as CredentialInjector
-    from wasmrt.egress import NetworkConfig as NetworkConfig
-    from wasmrt.egress import SystemResolver as SystemResolver
-    from wasmrt.egress.transports import AsyncGuardedTransport as AsyncGuardedTransport
-    from wasmrt.egress.transports import GuardedTransport as GuardedTransport
-    from wasmrt.errors import ApprovalError as ApprovalError
-    from wasmrt.errors import CapabilityDeniedError as CapabilityDeniedError
-    from wasmrt.errors import CapabilityFileError as CapabilityFileError
-    from wasmrt.errors import ComponentError as ComponentError
-    from wasmrt.errors import ConfigurationError as ConfigurationError
-    from wasmrt.errors import GuestExitError as GuestExitError
-    from wasmrt.errors import InstallError as InstallError
-    from wasmrt.errors import InternalError as InternalError
-    from wasmrt.errors import LeakError as LeakError
-    from wasmrt.errors import LimitError as LimitError
-    from wasmrt.errors import SecretError as SecretError
-    from wasmrt.errors import ToolError as ToolError
-    from wasmrt.errors import ToolErrorKind as ToolErrorKind
-    from wasmrt.errors import UnknownToolError as UnknownToolError
-    from wasmrt.errors import WasmrtError as WasmrtError
-    from wasmrt.guest.settings import Isolation as Isolation
-    from wasmrt.guest.settings import OptLevel as OptLevel
-    from wasmrt.install.search import WebSearch as WebSearch
-    from wasmrt.isolation.confine import SHELL as SHELL
-    from wasmrt.isolation.confine import confined_command as confined_command
-    from wasmrt.leaks import Action as Action
-    from wasmrt.leaks import LeakDetector as LeakDetector
-    from wasmrt.leaks import LeakMatch as LeakMatch
-    from wasmrt.leaks import LeakReport as LeakReport
-    from wasmrt.limits import FuelConfig as FuelConfig
-    from wasmrt.limits import ResourceLimits as ResourceLimits
-    from wasmrt.mcp.client import McpClient as McpClient
-    from wasmrt.mcp.client import McpServerConfig as McpServerConfig
-    from wasmrt.mcp.client import add_configured_servers as add_configured_servers
-    from wasmrt.memory import Embedder as Embedder
-    from wasmrt.memory import MemorySettings as MemorySettings
-    from wasmrt.memory import MemoryStore as MemoryStore
-    from wasmrt.model import Addition as Addition
-    from wasmrt.model import Decision as Decision
-    from wasmrt.model import LogEntry as LogEntry
-    from wasmrt.model import LogLevel as LogLevel
-    from wasmrt.model import Reason as Reason
-    from wasmrt.model import Step as Step
-    from wasmrt.model import ToolOutput as ToolOutput
-    from wasmrt.model import Usage as Usage
-    from wasmrt.pages import OperatorPages as OperatorPages
-    from wasmrt.pages import PageSources as PageSources
-    from wasmrt.places import find_places as find_places
-    from wasmrt.plugins import Plugins as Plugins
-    from wasmrt.plugins import PluginTool as PluginTool
-    from wasmrt.plugins import load_plugins as load_plugins
-    from wasmrt.policy import Permission as Permission
-    from wasmrt.policy import Preset as Preset
-    from wasmrt.policy import ToolPolicy as ToolPolicy
-    from wasmrt.policy import ToolRule as ToolRule
-    from wasmrt.prepared import PreparedTool as PreparedTool
-    from wasmrt.rates import RateLimiter as RateLimiter
-    from wasmrt.runtime import WasmToolRuntime as WasmToolRuntime
-    from wasmrt.safety import wrap_tool_output as wrap_tool_output
-    from wasmrt.secrets import Secret as Secret
-    from wasmrt.secrets import UserSecrets as UserSecrets
-    from wasmrt.secrets import open_store as open_store
-    from wasmrt.shell import ShellSettings as ShellSettings
-    from wasmrt.shell import ShellTool as ShellTool
-    from wasmrt.telemetry import Telemetry as Telemetry
-    from wasmrt.tools import Explanation as Explanation
-    from wasmrt.tools import FunctionTool as FunctionTool
-    from wasmrt.tools import ReadOnlyToolWrapper as ReadOnlyToolWrapper
-    from wasmrt.tools import SchemaTool as SchemaTool
-    from wasmrt.tools import Tool as Tool
-    from wasmrt.tools import ToolAnswer as ToolAnswer
-    from wasmrt.tools import ToolCall as ToolCall
-    from wasmrt.tools import ToolCallAccumulator as ToolCallAccumulator
-    from wasmrt.tools import ToolRegistry as ToolRegistry
-    from wasmrt.tools import ToolSource as ToolSource
-    from wasmrt.tools import ToolView as ToolView
-    from wasmrt.tools import load_registry as load_registry
-    from wasmrt.tools import tool as tool
-    from wasmrt.traits import ActionDescriptor as ActionDescriptor
-    from wasmrt.traits import Confirmation as Confirmation
-    from wasmrt.traits import Risk as Risk
-    from wasmrt.traits import SafetyTier as SafetyTier
-    from wasmrt.traits import SubagentAccess as SubagentAccess
-    from wasmrt.traits import ToolCapabilities as ToolCapabilities
-    from wasmrt.traits import ToolDefaults as ToolDefaults
-    from wasmrt.traits import ToolDomain as ToolDomain
-    from wasmrt.traits import Traits as Traits
-    from wasmrt.web import WebServer as WebServer
-    from wasmrt.workspace import UserFolders as UserFolders
+    from wasmrt.catalog.search import WebSearch as WebSearch
+    from wasmrt.core.effects import Effect as Effect
+    from wasmrt.core.errors import ApprovalError as ApprovalError
+    from wasmrt.core.errors import CapabilityDeniedError as CapabilityDeniedError
+    from wasmrt.core.errors import CapabilityFileError as CapabilityFileError
+    from wasmrt.core.errors import ComponentError as ComponentError
+    from wasmrt.core.errors import ConfigurationError as ConfigurationError
+    from wasmrt.core.errors import GuestExitError as GuestExitError
+    from wasmrt.core.errors import InstallError as InstallError
+    from wasmrt.core.errors import InternalError as InternalError
+    from wasmrt.core.errors import LeakError as LeakError
+    from wasmrt.core.errors import LimitError as LimitError
+    from wasmrt.core.errors import SecretError as SecretError
+    from wasmrt.core.errors import ToolError as ToolError
+    from wasmrt.core.errors import ToolErrorKind as ToolErrorKind
+    from wasmrt.core.errors import UnknownToolError as UnknownToolError
+    from wasmrt.core.errors import WasmrtError as WasmrtError
+    from wasmrt.core.limits import FuelConfig as FuelConfig
+    from wasmrt.core.limits import ResourceLimits as ResourceLimits
+    from wasmrt.core.model import Addition as Addition
+    from wasmrt.core.model import Decision as Decision
+    from wasmrt.core.model import LogEntry as LogEntry
+    from wasmrt.core.model import LogLevel as LogLevel
+    from wasmrt.core.model import Reason as Reason
+    from wasmrt.core.model import Step as Step
+    from wasmrt.core.model import ToolOutput as ToolOutput
+    from wasmrt.core.model import Usage as Usage
+    from wasmrt.core.places import find_places as find_places
+    from wasmrt.core.telemetry import Telemetry as Telemetry
+    from wasmrt.core.traits import ActionDescriptor as ActionDescriptor
+    from wasmrt.core.traits import Confirmation as Confirmation
+    from wasmrt.core.traits import Risk as Risk
+    from wasmrt.core.traits import SafetyTier as SafetyTier
+    from wasmrt.core.traits import SubagentAccess as SubagentAccess
+    from wasmrt.core.traits import ToolCapabilities as ToolCapabilities
+    from wasmrt.core.traits import ToolDefaults as ToolDefaults
+    from wasmrt.core.traits import ToolDomain as ToolDomain
+    from wasmrt.core.traits import Traits as Traits
+    from wasmrt.egress.gateway import CredentialInjector as CredentialInjector
+    from wasmrt.egress.gateway import NetworkConfig as NetworkConfig
+    from wasmrt.egress.gateway import SystemResolver as SystemResolver
+    from wasmrt.egress.gateway.transports import AsyncGuardedTransport as AsyncGuardedTransport
+    from wasmrt.egress.gateway.transports import GuardedTransport as GuardedTransport
+    from wasmrt.egress.leaks import Action as Action
+    from wasmrt.egress.leaks import LeakDetector as LeakDetector
+    from wasmrt.egress.leaks import LeakMatch as LeakMatch
+    from wasmrt.egress.leaks import LeakReport as LeakReport
+    from wasmrt.egress.rates import RateLimiter as RateLimiter
+    from wasmrt.egress.secrets import Secret as Secret
+    from wasmrt.egress.secrets import UserSecrets as UserSecrets
+    from wasmrt.egress.secrets import open_store as open_store
+    from wasmrt.interop.mcp.client import McpClient as McpClient
+    from wasmrt.interop.mcp.client import McpServerConfig as McpServerConfig
+    from wasmrt.interop.mcp.client import add_configured_servers as add_configured_servers
+    from wasmrt.interop.pages import OperatorPages as OperatorPages
+    from wasmrt.interop.pages import PageSources as PageSources
+    from wasmrt.interop.web import WebServer as WebServer
+    from wasmrt.runtime.audit import Approval as Approval
+    from wasmrt.runtime.audit import Receipt as Receipt
+    from wasmrt.runtime.audit import read_keys as read_keys
+    from wasmrt.runtime.audit import read_recording as read_recording
+    from wasmrt.runtime.config import WasmRuntimeConfig as WasmRuntimeConfig
+    from wasmrt.runtime.config_file import HostsResolver as HostsResolver
+    from wasmrt.runtime.context import ToolContext as ToolContext
+    from wasmrt.runtime.prepared import PreparedTool as PreparedTool
+    from wasmrt.runtime.runtime import WasmToolRuntime as WasmToolRuntime
+    from wasmrt.runtime.workspace import UserFolders as UserFolders
+    from wasmrt.sandbox.component import ToolSpec as ToolSpec
+    from wasmrt.sandbox.guest.settings import Isolation as Isolation
+    from wasmrt.sandbox.guest.settings import OptLevel as OptLevel
+    from wasmrt.sandbox.isolation.confine import SHELL as SHELL
+    from wasmrt.sandbox.isolation.confine import confined_command as confined_command
 
 _NAMES = {
-    "access": (
+    "agent.access": (
         "AccessChoice",
         "AccessRequest",
         "AccessScope",
         "AccessStore",
         "answer_access",
     ),
-    "approvals": (
+    "agent.approvals": (
         "ApprovalAnswer",
         "ApprovalRequest",
         "ApprovalScope",
@@ -171,7 +174,7 @@ _NAMES = {
         "new_request_id",
         "params_digest",
     ),
-    "audit": (
+    "runtime.audit": (
         "Approval",
         "Receipt",
         "read_keys",
@@ -195,21 +198,21 @@ _NAMES = {
         "merge",
     ),
     "capabilities.sentences": ("explain",),
-    "component": ("ToolSpec",),
-    "config": ("WasmRuntimeConfig",),
-    "config_file": ("HostsResolver",),
-    "context": ("ToolContext",),
-    "effects": ("Effect",),
-    "egress": (
+    "sandbox.component": ("ToolSpec",),
+    "runtime.config": ("WasmRuntimeConfig",),
+    "runtime.config_file": ("HostsResolver",),
+    "runtime.context": ("ToolContext",),
+    "core.effects": ("Effect",),
+    "egress.gateway": (
         "CredentialInjector",
         "NetworkConfig",
         "SystemResolver",
     ),
-    "egress.transports": (
+    "egress.gateway.transports": (
         "AsyncGuardedTransport",
         "GuardedTransport",
     ),
-    "errors": (
+    "core.errors": (
         "ApprovalError",
         "CapabilityDeniedError",
         "CapabilityFileError",
@@ -226,32 +229,32 @@ _NAMES = {
         "UnknownToolError",
         "WasmrtError",
     ),
-    "guest.settings": (
+    "sandbox.guest.settings": (
         "Isolation",
         "OptLevel",
     ),
-    "install.search": ("WebSearch",),
-    "isolation.confine": (
+    "catalog.search": ("WebSearch",),
+    "sandbox.isolation.confine": (
         "SHELL",
         "confined_command",
     ),
-    "leaks": (
+    "egress.leaks": (
         "Action",
         "LeakDetector",
         "LeakMatch",
         "LeakReport",
     ),
-    "limits": (
+    "core.limits": (
         "FuelConfig",
         "ResourceLimits",
     ),
-    "mcp.client": (
+    "interop.mcp.client": (
         "McpClient",
         "McpServerConfig",
         "add_configured_servers",
     ),
-    "memory": ("Embedder", "MemorySettings", "MemoryStore"),
-    "model": (
+    "agent.builtin.memory": ("Embedder", "MemorySettings", "MemoryStore"),
+    "core.model": (
         "Addition",
         "Decision",
         "LogEntry",
@@ -261,37 +264,37 @@ _NAMES = {
         "ToolOutput",
         "Usage",
     ),
-    "places": ("find_places",),
-    "plugins": (
+    "core.places": ("find_places",),
+    "agent.builtin.plugins": (
         "PluginTool",
         "Plugins",
         "load_plugins",
     ),
-    "pages": (
+    "interop.pages": (
         "OperatorPages",
         "PageSources",
     ),
-    "policy": (
+    "agent.policy": (
         "Permission",
         "Preset",
         "ToolPolicy",
         "ToolRule",
     ),
-    "prepared": ("PreparedTool",),
-    "rates": ("RateLimiter",),
-    "runtime": ("WasmToolRuntime",),
-    "safety": ("wrap_tool_output",),
-    "secrets": (
+    "runtime.prepared": ("PreparedTool",),
+    "egress.rates": ("RateLimiter",),
+    "runtime.runtime": ("WasmToolRuntime",),
+    "agent.safety": ("wrap_tool_output",),
+    "egress.secrets": (
         "Secret",
         "UserSecrets",
         "open_store",
     ),
-    "telemetry": ("Telemetry",),
-    "shell": (
+    "core.telemetry": ("Telemetry",),
+    "agent.builtin.shell": (
         "ShellSettings",
         "ShellTool",
     ),
-    "tools": (
+    "agent.registry": (
         "Explanation",
         "FunctionTool",
         "ReadOnlyToolWrapper",
@@ -306,7 +309,7 @@ _NAMES = {
         "load_registry",
         "tool",
     ),
-    "traits": (
+    "core.traits": (
         "ActionDescriptor",
         "Confirmation",
         "Risk",
@@ -317,13 +320,15 @@ _NAMES = {
         "ToolDomain",
         "Traits",
     ),
-    "web": ("WebServer",),
-    "workspace": ("UserFolders",),
+    "interop.web": ("WebServer",),
+    "runtime.workspace": ("UserFolders",),
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}
 
 # What needs an extra is imported by name alone: `from wasmrt import *` works without any.
-__all__ = sorted(name for name, home in _HOMES.items() if home not in ("egress.transports", "mcp.client"))
+__all__ = sorted(
+    name for name, home in _HOMES.items() if home not in ("egress.gateway.transports", "interop.mcp.client")
+)
 
 
 if not TYPE_CHECKING:  # with it, a type checker would take every name for one of ours
@@ -337,3 +342,32 @@ if not TYPE_CHECKING:  # with it, a type checker would take every name for one o
 
 def __dir__() -> list[str]:
     return __all__
+
+
+class _PublicModules:
+    """Import `wasmrt.testing` and `wasmrt.adapters.*` from the areas that hold them, as the same module objects.
+
+    It is both the finder and the loader (PEP 451).
+    """
+
+    _HOMES = {"testing": "authoring.testing", "adapters": "interop.adapters"}  # noqa: RUF012 - constant
+
+    def find_spec(self, name: str, _path: object = None, _target: object = None) -> ModuleSpec | None:
+        package, _, rest = name.partition(".")
+        first, _, below = rest.partition(".")
+        if package != __name__ or first not in self._HOMES:
+            return None
+        home = f"{__name__}.{self._HOMES[first]}" + (f".{below}" if below else "")
+        return ModuleSpec(name, self, origin=home)  # type: ignore[arg-type]  # a loader by its methods
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        module = import_module(spec.origin or "")
+        spec.loader_state = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        assert module.__spec__ is not None
+        module.__spec__ = module.__spec__.loader_state  # the import system has set the alias's
+
+
+sys.meta_path.append(_PublicModules())

@@ -18,13 +18,13 @@ def main() -> None:
 
 def _start_ahead() -> None:
     """Have the process start that a runtime with default settings will ask for; it ends with this one."""
-    from wasmrt.errors import ConfigurationError, InternalError
-    from wasmrt.places import find_places
+    from wasmrt.core.errors import ConfigurationError, InternalError
+    from wasmrt.core.places import find_places
 
     try:
         # Where there is a file, it may say that guests live elsewhere, as they do on other systems.
         if sys.platform == "linux" and not find_places().config.exists():
-            from wasmrt.isolation.pool import spawn
+            from wasmrt.sandbox.isolation.pool import spawn
 
             spawn.start_ahead()
     except (ConfigurationError, InternalError, OSError):  # a head start; the command meets what it needs, and tells

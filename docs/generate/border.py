@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 
-from wasmrt.guest.services import HostServices
+from wasmrt.sandbox.guest.services import HostServices
 
 
 def services() -> str:

@@ -47,7 +47,9 @@ def _contracts() -> list[dict[str, Any]]:
 
 def border() -> str:
     """Name what the guest's side may not import."""
-    forbidden = next(c["forbidden_modules"] for c in _contracts() if c.get("source_modules") == ["wasmrt.guest"])
+    forbidden = next(
+        c["forbidden_modules"] for c in _contracts() if c.get("source_modules") == ["wasmrt.sandbox.guest"]
+    )
     return f"`guest/` may import none of {_spans([_folder(name) for name in forbidden])}."
 
 
@@ -70,7 +72,7 @@ def _sentence(module: Path) -> str:
 
 
 def _folder(pattern: str) -> str:
-    """`wasmrt.guest.engine.**` as `guest/engine/`, a module as its file."""
+    """`wasmrt.sandbox.guest.engine.**` as `guest/engine/`, a module as its file."""
     path = pattern.removesuffix(".**").removesuffix(".*").removeprefix("wasmrt.").replace(".", "/")
     return f"{path}/" if (_PACKAGE / path).is_dir() else f"{path}.py"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wasmrt.telemetry import NAMES
+from wasmrt.core.telemetry import NAMES
 
 
 def names() -> str:

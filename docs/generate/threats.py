@@ -1,9 +1,10 @@
-"""The list of threats, from `tests/threats.py`: each with the hostile components and the tests that hold it off."""
+"""List the threats of `tests/project/threats.py`, each with the hostile components and tests that cover it."""
 
 from __future__ import annotations
 
-from tests.threats import THREATS
 from wasmrt.testing.attacks import ATTACKS
+
+from tests.project.threats import THREATS
 
 
 def threats() -> str:

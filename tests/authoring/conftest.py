@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from wasmrt.authoring import Project, build, create_project, find_toolchain, load_template
-from wasmrt.errors import MissingToolchainError
+from wasmrt.authoring.project import Project, build, create_project, find_toolchain, load_template
+from wasmrt.core.errors import MissingToolchainError
 
 
 @pytest.fixture(scope="session")

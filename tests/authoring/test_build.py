@@ -12,9 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 import wasmrt
-from wasmrt.authoring import Project, Step, build, create_project, load_template, open_project, read_component
+from wasmrt.authoring.project import Project, Step, build, create_project, load_template, open_project, read_component
 from wasmrt.cli import cli
-from wasmrt.errors import (
+from wasmrt.core.errors import (
     BuildError,
     CapabilityFileError,
     ComponentError,
@@ -135,9 +135,9 @@ kept.exists() or shutil.copy("tool.c", kept)
 pathlib.Path("makes-nothing").exists() or shutil.copy(kept, made)"""
     step = Step("compiling", ("python", "-c", compiler, shared, made))
     lazy = replace(load_template("c"), packages=(), steps=(step,), shared=(shared,), component=made)
-    monkeypatch.setattr("wasmrt.authoring._build.load_template", lambda _language: lazy)
+    monkeypatch.setattr("wasmrt.authoring.project._build.load_template", lambda _language: lazy)
     monkeypatch.setenv("WASMRT_TOOLCHAINS", str(tmp_path / "toolchains"))
-    tools = Path(wasmrt.__file__).parent / "_tools"
+    tools = Path(wasmrt.__file__).parent / "catalog/shipped"
     told: list[str] = []
 
     @contextmanager

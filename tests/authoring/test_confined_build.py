@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 import wasmrt
-from wasmrt.authoring import Project, Step, build, create_project, find_toolchain, load_template
-from wasmrt.errors import BuildError, MissingToolchainError
-from wasmrt.isolation.confine import layers
+from wasmrt.authoring.project import Project, Step, build, create_project, find_toolchain, load_template
+from wasmrt.core.errors import BuildError, MissingToolchainError
+from wasmrt.sandbox.isolation.confine import layers
 
 pytestmark = pytest.mark.usefixtures("unmeasured")
 STANDING = {layer.name for layer in layers() if layer.standing}
@@ -106,10 +106,10 @@ def build_with_script(
     template = replace(
         load_template("c"), packages=(), fetch=(steps[0],), steps=(steps[1], copying), component="build/_tool.wasm"
     )
-    monkeypatch.setattr("wasmrt.authoring._build.load_template", lambda _language: template)
+    monkeypatch.setattr("wasmrt.authoring.project._build.load_template", lambda _language: template)
     monkeypatch.setenv("WASMRT_TOOLCHAINS", str(tmp_path / "toolchains"))
     project = create_project("weather", "c", tmp_path)
-    shutil.copy(Path(wasmrt.__file__).parent / "_tools" / "echo.wasm", project.folder / "tool.c")
+    shutil.copy(Path(wasmrt.__file__).parent / "catalog/shipped" / "echo.wasm", project.folder / "tool.c")
     told = build(project, confirm=nobody).confinement
     fetched, said = (json.loads((project.folder / name).read_text()) for name in ("fetched.json", "said.json"))
     return fetched, said, told
@@ -129,7 +129,7 @@ def test_where_nothing_can_be_confined_the_build_says_so_and_the_script_does_all
     tmp_path: Path, home: Path, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Which also proves that each deed is one that a script can do."""
-    monkeypatch.setattr("wasmrt.authoring._confined.layers", tuple)
+    monkeypatch.setattr("wasmrt.authoring.project._confined.layers", tuple)
     fetched, said, told = build_with_script(tmp_path, home, port, monkeypatch)
     assert said == fetched == dict.fromkeys(DEEDS, "done")
     assert told.startswith("not confined, for want of landlock and seccomp")
@@ -178,10 +178,10 @@ def test_a_toolchains_home_in_the_users_is_readable_only_where_a_template_names_
         fetch=(Step("fetching", (str(program), "by-fetching")),),
         steps=(Step("building", (str(program), "by-building")),),
     )  # fmt: skip
-    monkeypatch.setattr("wasmrt.authoring._build.load_template", lambda _language: template)
+    monkeypatch.setattr("wasmrt.authoring.project._build.load_template", lambda _language: template)
     monkeypatch.setenv("WASMRT_TOOLCHAINS", str(tmp_path / "toolchains"))
     project: Project = create_project("weather", "c", tmp_path)
-    shutil.copy(Path(wasmrt.__file__).parent / "_tools" / "echo.wasm", project.folder / "tool.c")
+    shutil.copy(Path(wasmrt.__file__).parent / "catalog/shipped" / "echo.wasm", project.folder / "tool.c")
     build(project, confirm=nobody)
     assert "denied" in (project.folder / "leaked").read_text()
     assert os.listdir(own / "fetched") == ["by-fetching"]

@@ -15,7 +15,7 @@ from typing import Protocol
 import pytest
 
 from wasmrt import Capabilities, Isolation, ResourceLimits, WasmRuntimeConfig, WasmToolRuntime
-from wasmrt.authoring import (
+from wasmrt.authoring.project import (
     WorldForm,
     build,
     create_project,
@@ -24,8 +24,8 @@ from wasmrt.authoring import (
     read_component,
     template_names,
 )
-from wasmrt.errors import GuestError, MemoryLimitError, MissingToolchainError, ToolError, TrapError
-from wasmrt.limits import MIB
+from wasmrt.core.errors import GuestError, MemoryLimitError, MissingToolchainError, ToolError, TrapError
+from wasmrt.core.limits import MIB
 
 SLOW = ("python", "js-starlingmonkey")
 SECRET = "ghp_" + "A1b2C3d4E5" * 3 + "A1b2C3"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from wasmrt import WasmToolRuntime
-from wasmrt.authoring import Project, build, check_build, find_wasm_tools, with_docs
-from wasmrt.component import doc_comments
-from wasmrt.guest.engine import wat2wasm
+from wasmrt.authoring.project import Project, build, check_build, find_wasm_tools, with_docs
+from wasmrt.sandbox.component import doc_comments
+from wasmrt.sandbox.guest.engine import wat2wasm
 
 WIT = """
 /// The package, which is no function.

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from wasmrt.authoring import WorldForm, load_template, template_names, toolchains_dir
+from wasmrt.authoring.project import WorldForm, load_template, template_names, toolchains_dir
 from wasmrt.cli import cli
 
 _PLACES = "weather/places.txt"

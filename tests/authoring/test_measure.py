@@ -10,13 +10,13 @@ from click.testing import CliRunner
 
 import wasmrt
 from wasmrt import WasmToolRuntime
-from wasmrt.authoring import measure
+from wasmrt.authoring.project import measure
 from wasmrt.cli import cli
-from wasmrt.errors import InstantiationError, MemoryLimitError
-from wasmrt.guest.engine import wat2wasm
-from wasmrt.limits import KIB, ResourceLimits
+from wasmrt.core.errors import InstantiationError, MemoryLimitError
+from wasmrt.core.limits import KIB, ResourceLimits
+from wasmrt.sandbox.guest.engine import wat2wasm
 
-ECHO = Path(wasmrt.__file__).parent / "_tools" / "echo.wasm"
+ECHO = Path(wasmrt.__file__).parent / "catalog/shipped" / "echo.wasm"
 
 
 def test_the_measured_limits_start_it_and_anything_less_does_not() -> None:

@@ -10,12 +10,12 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wasmrt.authoring import WorldForm, create_project, load_template, open_project, template_names
+from wasmrt.authoring.project import WorldForm, create_project, load_template, open_project, template_names
 from wasmrt.capabilities.file import parse
+from wasmrt.catalog.package import FolderFiles, pack, read_package_file
 from wasmrt.cli import cli
-from wasmrt.errors import ConfigurationError, InvalidNameError, PackageError
-from wasmrt.install.package import FolderFiles, pack, read_package_file
-from wasmrt.names import check_installed_name
+from wasmrt.core.errors import ConfigurationError, InvalidNameError, PackageError
+from wasmrt.core.names import check_installed_name
 
 LANGUAGES = template_names()
 

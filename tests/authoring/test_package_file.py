@@ -12,12 +12,12 @@ from click.testing import CliRunner, Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wasmrt.authoring import Project, build
-from wasmrt.authoring._package_file import BuiltTool, complete_package_file, new_package_file
+from wasmrt.authoring.project import Project, build
+from wasmrt.authoring.project._package_file import BuiltTool, complete_package_file, new_package_file
+from wasmrt.catalog.package import FolderFiles, pack, read_archive, read_own_package
 from wasmrt.cli import cli
-from wasmrt.component_bytes import digest_of
-from wasmrt.errors import BuildError, PackageError
-from wasmrt.install.package import FolderFiles, pack, read_archive, read_own_package
+from wasmrt.core.component_bytes import digest_of
+from wasmrt.core.errors import BuildError, PackageError
 
 
 def nobody(_question: str) -> bool:

@@ -11,9 +11,9 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wasmrt.authoring import Project, TestResult, difference, read_cases, read_component, run_cases, sidecar_of
+from wasmrt.authoring.project import Project, TestResult, difference, read_cases, read_component, run_cases, sidecar_of
 from wasmrt.cli import cli
-from wasmrt.errors import CapabilityFileError, ConfigurationError
+from wasmrt.core.errors import CapabilityFileError, ConfigurationError
 
 URL = "https://api.open-meteo.com/v1/forecast?latitude=59.91&longitude=10.75&current=temperature_2m&temperature_unit=celsius"
 EXCHANGE: dict[str, Any] = {"request": {"url": URL}, "response": {"body": {"current": {"temperature_2m": 4.5}}}}

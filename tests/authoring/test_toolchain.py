@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from wasmrt.authoring import (
+from wasmrt.authoring.project import (
     Need,
     Packages,
     Template,
@@ -24,7 +24,7 @@ from wasmrt.authoring import (
     template_names,
 )
 from wasmrt.cli import cli
-from wasmrt.errors import BuildError, MissingToolchainError
+from wasmrt.core.errors import BuildError, MissingToolchainError
 
 
 @pytest.fixture(autouse=True)
@@ -174,7 +174,7 @@ def test_a_mending_that_does_not_help_is_an_error(machine: Path, tmp_path: Path)
 
 
 def test_the_templates_name_commands_versions_and_sizes() -> None:
-    from wasmrt.authoring import template_names
+    from wasmrt.authoring.project import template_names
 
     for language in template_names():
         loaded = load_template(language)
@@ -201,7 +201,7 @@ def test_building_without_the_compiler_says_how_to_get_it(
 def test_a_command_that_hangs_is_ended_with_its_children(
     machine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("wasmrt.authoring._toolchain.PROBE_SECONDS", 0.3)
+    monkeypatch.setattr("wasmrt.authoring.project._toolchain.PROBE_SECONDS", 0.3)
     script(machine, "frobc", f"echo started; sleep 600 & echo $! > {tmp_path}/child; wait")
     with pytest.raises(BuildError, match=r"longer than 0\.3 s") as failed:
         find_toolchain(template(needs=(Need("frobc", "get Frob", ("frobc",)),)), confirm=Asked(False))
@@ -220,8 +220,8 @@ def _is_gone(status: Path) -> bool:
 
 
 def test_a_command_that_prints_without_end_is_ended(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wasmrt.authoring._process.MAX_BUILD_LOG_BYTES", 1000)
-    monkeypatch.setattr("wasmrt.authoring._process._POLL_SECONDS", 0.01)
+    monkeypatch.setattr("wasmrt.authoring.project._process.MAX_BUILD_LOG_BYTES", 1000)
+    monkeypatch.setattr("wasmrt.authoring.project._process._POLL_SECONDS", 0.01)
     script(machine, "frobc", "yes")
     with pytest.raises(BuildError, match="frobc printed over"):
         find_toolchain(template(needs=(Need("frobc", "get Frob", ("frobc",)),)), confirm=Asked(False))

@@ -16,11 +16,21 @@ import pytest
 from click.testing import CliRunner
 
 import wasmrt
-from wasmrt.authoring import Built, Need, Project, Step, Template, build, create_project, is_stale, load_template
+from wasmrt.authoring.project import (
+    Built,
+    Need,
+    Project,
+    Step,
+    Template,
+    build,
+    create_project,
+    is_stale,
+    load_template,
+)
 from wasmrt.cli import cli
-from wasmrt.errors import BuildError
+from wasmrt.core.errors import BuildError
 
-TOOLS = Path(wasmrt.__file__).parent / "_tools"
+TOOLS = Path(wasmrt.__file__).parent / "catalog/shipped"
 COMPILER = """import pathlib, shutil
 pathlib.Path("edit-me").exists() and pathlib.Path("edit-me").write_text("meanwhile")
 shutil.copy("tool.c", "build/_tool.wasm")"""
@@ -48,7 +58,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     step = Step("compiling", ("python", "-c", COMPILER))
     lazy = replace(load_template("c"), packages=(), needs=(), steps=(step,), component="build/_tool.wasm")
     made = Place(project, lazy)
-    monkeypatch.setattr("wasmrt.authoring._build.load_template", lambda _language: made.template)
+    monkeypatch.setattr("wasmrt.authoring.project._build.load_template", lambda _language: made.template)
     return made
 
 
@@ -120,7 +130,7 @@ def test_whatever_changes_builds_again(place: Place) -> None:
 
 def test_another_wasmrt_builds_again(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.build()
-    monkeypatch.setattr("wasmrt.authoring._unchanged.version", lambda name: f"{name} 99")
+    monkeypatch.setattr("wasmrt.authoring.project._unchanged.version", lambda name: f"{name} 99")
     assert not place.build().unchanged
 
 
@@ -150,7 +160,7 @@ def test_a_file_that_is_edited_while_it_is_built_is_built_again(place: Place) ->
 def test_what_is_not_confined_may_read_anything_and_is_built_again(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("wasmrt.authoring._confined._NEEDED", frozenset({"no-such-layer"}))
+    monkeypatch.setattr("wasmrt.authoring.project._confined._NEEDED", frozenset({"no-such-layer"}))
     place.build()
     assert not place.build().unchanged
 

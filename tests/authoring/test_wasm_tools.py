@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from wasmrt.authoring import create_project, find_wasm_tools
-from wasmrt.authoring._wasm_tools import TESTED
+from wasmrt.authoring.project import create_project, find_wasm_tools
+from wasmrt.authoring.project._wasm_tools import TESTED
 from wasmrt.cli import cli
-from wasmrt.component import CORE_MODULE_HINT, TEXT_HINT, read_surface
-from wasmrt.errors import BuildError, MissingToolchainError
-from wasmrt.guest.engine import wat2wasm
+from wasmrt.core.errors import BuildError, MissingToolchainError
+from wasmrt.sandbox.component import CORE_MODULE_HINT, TEXT_HINT, read_surface
+from wasmrt.sandbox.guest.engine import wat2wasm
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULE = """(module (memory (export "memory") 1)
@@ -167,7 +167,7 @@ def test_it_sees_no_variable_that_could_hold_a_secret(
 
 
 def test_it_is_ended_where_it_takes_too_long(commands: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wasmrt.authoring._wasm_tools.WASM_TOOLS_SECONDS", 0.2)
+    monkeypatch.setattr("wasmrt.authoring.project._wasm_tools.WASM_TOOLS_SECONDS", 0.2)
     script(commands, alliances("1.999.0", otherwise="sleep 600"))
     with pytest.raises(BuildError, match=r"longer than 0\.2 s"):
         find_wasm_tools().run("component", "new", cwd=tmp_path)
@@ -175,7 +175,7 @@ def test_it_is_ended_where_it_takes_too_long(commands: Path, tmp_path: Path, mon
 
 def test_it_cannot_fill_the_disk_or_the_memory(commands: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bounds = {resource.RLIMIT_FSIZE: 100_000, resource.RLIMIT_AS: 1 << 30}
-    monkeypatch.setattr("wasmrt.authoring._wasm_tools._BOUNDS", bounds)
+    monkeypatch.setattr("wasmrt.authoring.project._wasm_tools._BOUNDS", bounds)
     # The bounds come a moment after the start, so it goes on until they are there.
     writes = "while head -c 10000 /dev/zero; do :; done > much; ulimit -v; exit 3"
     script(commands, alliances("1.999.0", otherwise=writes))

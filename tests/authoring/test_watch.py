@@ -13,13 +13,13 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from wasmrt.authoring import Project, changes
+from wasmrt.authoring.project import Project, changes
 from wasmrt.cli import cli
 from wasmrt.cli import dev as dev_file
 from wasmrt.cli._authoring import report_progress
 from wasmrt.cli._events import JsonEvents, TextEvents
-from wasmrt.errors import ConfigurationError
-from wasmrt.limits import MAX_PROJECT_FILES
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.limits import MAX_PROJECT_FILES
 
 
 class Clock:

@@ -21,8 +21,8 @@ from wasmrt.capabilities.lattice import (
     revoke_from_grant,
 )
 from wasmrt.capabilities.sentences import diff
-from wasmrt.errors import ConfigurationError
-from wasmrt.model import Addition, GrantList
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.model import Addition, GrantList
 
 REQUEST = parse(
     """{"http": {"allowlist": [{"host": "a.org", "path_prefix": "/v1/"}, {"host": "b.org", "methods": ["GET"]}],

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wasmrt.capabilities import Capabilities, EndpointPattern, check_addresses
-from wasmrt.errors import ConfigurationError
-from wasmrt.model import Reason
-from wasmrt.url import AddressClass, classify_address, parse_networks
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.model import Reason
+from wasmrt.core.url import AddressClass, classify_address, parse_networks
 
 GRANTED = Capabilities.none().with_http([EndpointPattern.host("api.example.com")])
 SPECIAL_V4 = [

@@ -26,10 +26,10 @@ from wasmrt.capabilities import (
 from wasmrt.capabilities.file import format_file, parse
 from wasmrt.capabilities.model import read_prefix
 from wasmrt.capabilities.sentences import review
-from wasmrt.errors import CapabilityFileError, ConfigurationError
-from wasmrt.limits import MAX_CAPABILITY_ENTRIES, MAX_PATH_BYTES
-from wasmrt.model import Addition, GrantList, Reason
-from wasmrt.url import AddressClass, InvalidUrlError, UnreadableError, classify_address, parse_url, read_host
+from wasmrt.core.errors import CapabilityFileError, ConfigurationError
+from wasmrt.core.limits import MAX_CAPABILITY_ENTRIES, MAX_PATH_BYTES
+from wasmrt.core.model import Addition, GrantList, Reason
+from wasmrt.core.url import AddressClass, InvalidUrlError, UnreadableError, classify_address, parse_url, read_host
 
 BEARER = CredentialLocation.bearer()
 OAUTH = OAuthConfig(authorization_url="https://a.example/agree", token_url="https://a.example/token")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from wasmrt.capabilities import Capabilities, EndpointPattern
-from wasmrt.errors import ConfigurationError
+from wasmrt.core.errors import ConfigurationError
 
 CORPUS = Path(__file__).resolve().parents[2].parent / "shared" / "corpora" / "ssrf_train.jsonl"
 

@@ -11,9 +11,9 @@ from wasmrt.capabilities import (
     HttpCapability,
 )
 from wasmrt.capabilities.model import is_host_header
-from wasmrt.errors import ConfigurationError
-from wasmrt.model import Addition, Reason, Step
-from wasmrt.url import parse_url
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.model import Addition, Reason, Step
+from wasmrt.core.url import parse_url
 
 VALIDATOR = AllowlistValidator(
     [

@@ -11,9 +11,9 @@ from wasmrt.capabilities import (
     check_addresses,
     check_host,
 )
-from wasmrt.errors import ConfigurationError
-from wasmrt.model import Addition, Exemption, Reason, Step
-from wasmrt.url import parse_networks, parse_url
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.model import Addition, Exemption, Reason, Step
+from wasmrt.core.url import parse_networks, parse_url
 
 HOST = EndpointPattern("api.example.com", path_prefix="/v1/", methods=("GET",), ports=(8443,))
 

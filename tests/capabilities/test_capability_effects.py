@@ -18,7 +18,7 @@ from wasmrt.capabilities import (
     WorkspaceWriteCapability,
 )
 from wasmrt.capabilities._effects import effects_of, reached, within_effects
-from wasmrt.effects import Effect
+from wasmrt.core.effects import Effect
 
 KEY = CredentialMapping(secret_name="key", location=CredentialLocation.bearer(), host_patterns=("a.org",))
 

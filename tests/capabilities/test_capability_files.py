@@ -9,7 +9,7 @@ from wasmrt.capabilities import Capabilities, CredentialLocation, EndpointPatter
 from wasmrt.capabilities.file import format_file, parse
 from wasmrt.capabilities.sections import capability_schema
 from wasmrt.capabilities.sentences import diff, explain, review
-from wasmrt.errors import CapabilityFileError
+from wasmrt.core.errors import CapabilityFileError
 
 SEED = """{
   "http": {

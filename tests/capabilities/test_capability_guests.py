@@ -10,6 +10,8 @@ from capability_strategies import FILES, PUBLIC_LITERAL, SECRETS, capabilities, 
 from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from wasmrt.testing import MemorySecrets
+from wasmrt.testing.attacks._build import TEXT_AT, Body, tool
 
 from wasmrt.capabilities import (
     Capabilities,
@@ -22,14 +24,12 @@ from wasmrt.capabilities import (
 )
 from wasmrt.capabilities.file import parse
 from wasmrt.cli import cli
-from wasmrt.config import WasmRuntimeConfig
-from wasmrt.egress import NetworkConfig
-from wasmrt.errors import ToolError
-from wasmrt.model import Decision, Reason
-from wasmrt.runtime import WasmToolRuntime
-from wasmrt.secrets import DEFAULT_USER, Secret
-from wasmrt.testing import MemorySecrets
-from wasmrt.testing.attacks._build import TEXT_AT, Body, tool
+from wasmrt.core.errors import ToolError
+from wasmrt.core.model import Decision, Reason
+from wasmrt.egress.gateway import NetworkConfig
+from wasmrt.egress.secrets import DEFAULT_USER, Secret
+from wasmrt.runtime.config import WasmRuntimeConfig
+from wasmrt.runtime.runtime import WasmToolRuntime
 
 _YES = '"it exists"'
 # The params are a JSON text: its first letter picks an import, the rest is what the import is asked.

@@ -9,7 +9,7 @@ import pytest
 from wasmrt.capabilities import Capabilities, EndpointPattern
 from wasmrt.capabilities.file import parse
 from wasmrt.capabilities.foreign import import_policy, import_sidecar
-from wasmrt.errors import CapabilityFileError
+from wasmrt.core.errors import CapabilityFileError
 
 POLICY = """
 version: "1.0"

@@ -18,10 +18,10 @@ from wasmrt.capabilities import (
 )
 from wasmrt.capabilities.file import CapabilityFile, format_file, parse
 from wasmrt.capabilities.sentences import diff, explain, review
-from wasmrt.errors import CapabilityFileError, WasmrtError
-from wasmrt.limits import ResourceLimits
-from wasmrt.model import Addition, GrantList, Reason, Step
-from wasmrt.url import parse_url
+from wasmrt.core.errors import CapabilityFileError, WasmrtError
+from wasmrt.core.limits import ResourceLimits
+from wasmrt.core.model import Addition, GrantList, Reason, Step
+from wasmrt.core.url import parse_url
 
 EVERY_NETWORK = ("0.0.0.0/0", "::/0")
 NO_FILE = "no capability file can allow it; "

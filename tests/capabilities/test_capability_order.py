@@ -30,8 +30,8 @@ from wasmrt.capabilities.model import (
     name_within,
     prefix_within,
 )
-from wasmrt.errors import ConfigurationError
-from wasmrt.limits import MAX_CAPABILITY_ENTRIES
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.limits import MAX_CAPABILITY_ENTRIES
 
 EXACT = EndpointPattern("a.example.com").with_path("/v1/x")
 

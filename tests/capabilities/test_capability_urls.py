@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wasmrt.capabilities import EndpointPattern
-from wasmrt.errors import ConfigurationError
-from wasmrt.url import InvalidUrlError, parse_url
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.url import InvalidUrlError, parse_url
 
 
 @pytest.mark.parametrize(

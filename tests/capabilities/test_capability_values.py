@@ -24,7 +24,7 @@ from wasmrt.capabilities.model import (
     read_host_pattern,
 )
 from wasmrt.capabilities.model._credential import matching_credentials
-from wasmrt.url import parse_url
+from wasmrt.core.url import parse_url
 
 OAUTH = OAuthConfig(authorization_url="https://a.org/agree", token_url="https://a.org/token")
 BEARER = CredentialLocation.bearer()

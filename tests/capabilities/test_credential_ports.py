@@ -21,8 +21,8 @@ from wasmrt.capabilities.file import format_file
 from wasmrt.capabilities.lattice import Amendment, revoke_from_grant
 from wasmrt.capabilities.model import usual_ports
 from wasmrt.capabilities.sentences import diff
-from wasmrt.effects import Effect
-from wasmrt.url import parse_url
+from wasmrt.core.effects import Effect
+from wasmrt.core.url import parse_url
 
 HOST = "api.example.com"
 TOKEN = {"secret_name": "api", "location": {"type": "bearer"}, "host_patterns": [HOST]}

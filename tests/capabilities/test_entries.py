@@ -19,9 +19,9 @@ from wasmrt.capabilities import (
 )
 from wasmrt.capabilities.file import format_file, parse
 from wasmrt.capabilities.sentences import diff, explain, review
-from wasmrt.errors import CapabilityFileError, ConfigurationError
-from wasmrt.model import Reason
-from wasmrt.url import parse_networks
+from wasmrt.core.errors import CapabilityFileError, ConfigurationError
+from wasmrt.core.model import Reason
+from wasmrt.core.url import parse_networks
 
 EXACT = EndpointPattern.host("a.org").with_path("/v1/send").with_methods("POST")
 ANY = EndpointPattern.any_public_host()

@@ -10,9 +10,9 @@ from wasmrt.capabilities import Capabilities, CredentialLocation, CredentialMapp
 from wasmrt.capabilities.file import parse
 from wasmrt.capabilities.sentences import ANYWHERE, diff, explain, review
 from wasmrt.capabilities.services import known_services, read_services
-from wasmrt.errors import ConfigurationError
-from wasmrt.limits import ResourceLimits
-from wasmrt.url import parse_networks
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.limits import ResourceLimits
+from wasmrt.core.url import parse_networks
 
 
 def granted(*entries: EndpointPattern, to: tuple[str, ...] = (), **more: object) -> Capabilities:

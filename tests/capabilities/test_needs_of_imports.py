@@ -7,8 +7,8 @@ import re
 import pytest
 
 from wasmrt.capabilities._imports import capabilities_of, import_example, uses_section
-from wasmrt.component import worlds
-from wasmrt.guest.wasi import interfaces
+from wasmrt.sandbox.component import worlds
+from wasmrt.sandbox.guest.wasi import interfaces
 
 NEEDS = {
     "wasmrt:tool/http@0.1.0#fetch": "http",

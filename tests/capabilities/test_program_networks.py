@@ -8,8 +8,8 @@ import pytest
 
 from wasmrt.capabilities import EndpointPattern
 from wasmrt.capabilities.sections import program_network_line, read_program_network
-from wasmrt.errors import ConfigurationError
-from wasmrt.limits import MAX_CAPABILITY_ENTRIES
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.limits import MAX_CAPABILITY_ENTRIES
 
 
 def test_a_host_is_read_from_its_name_or_from_an_entry() -> None:

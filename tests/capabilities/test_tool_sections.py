@@ -10,8 +10,8 @@ import pytest
 from wasmrt.capabilities import Capabilities, EndpointPattern, ToolGrant, for_tool, merge
 from wasmrt.capabilities.file import format_file, parse
 from wasmrt.capabilities.sentences import diff, explain
-from wasmrt.effects import Effect
-from wasmrt.errors import CapabilityFileError, ConfigurationError
+from wasmrt.core.effects import Effect
+from wasmrt.core.errors import CapabilityFileError, ConfigurationError
 
 TOKEN = {"secret_name": "token", "location": {"type": "bearer"}, "host_patterns": ["api.example.com"]}
 KEY = {"secret_name": "key", "location": {"type": "header", "name": "x-key"}, "host_patterns": ["api.example.com"]}

@@ -19,10 +19,10 @@ from wasmrt.capabilities import (
 )
 from wasmrt.capabilities.file import format_file, parse
 from wasmrt.capabilities.sentences import diff, explain, review
-from wasmrt.effects import Effect
-from wasmrt.errors import CapabilityFileError, ConfigurationError
-from wasmrt.limits import DEFAULT_WRITE_BYTES, DEFAULT_WRITE_FILE_BYTES, DEFAULT_WRITE_FILES, MAX_WRITE_BYTES
-from wasmrt.model import Addition, GrantList, Reason
+from wasmrt.core.effects import Effect
+from wasmrt.core.errors import CapabilityFileError, ConfigurationError
+from wasmrt.core.limits import DEFAULT_WRITE_BYTES, DEFAULT_WRITE_FILE_BYTES, DEFAULT_WRITE_FILES, MAX_WRITE_BYTES
+from wasmrt.core.model import Addition, GrantList, Reason
 
 IDENTITY = ["HEARTBEAT.md", "MEMORY.md", "IDENTITY.md", "SOUL.md", "AGENTS.md", "USER.md", "daily", "context"]
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from wasmrt.component_bytes import ComponentBytes
-from wasmrt.install import Catalog, ComponentInfo, NewVersion
+from wasmrt.catalog import Catalog, ComponentInfo, NewVersion
+from wasmrt.core.component_bytes import ComponentBytes
 
 
 @pytest.fixture

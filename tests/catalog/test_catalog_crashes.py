@@ -11,20 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from wasmrt.component_bytes import ComponentBytes
-from wasmrt.install import Catalog, ComponentInfo, NewVersion
+from wasmrt.catalog import Catalog, ComponentInfo, NewVersion
+from wasmrt.core.component_bytes import ComponentBytes
 
 # Forks a child for every line that a change runs inside the catalog and the module that writes its files, and kills it
 # there. The parent then looks at what is left. Prints one JSON object: how many lines were tried, and the states seen.
 KILL_AT_EVERY_LINE = textwrap.dedent("""
     import json, os, shutil, signal, sys
     from pathlib import Path
-    import wasmrt.files, wasmrt.install._catalog as catalog_module
-    from wasmrt.component_bytes import ComponentBytes
-    from wasmrt.install import Catalog, ComponentInfo, NewVersion
+    import wasmrt.core.files, wasmrt.catalog._catalog as catalog_module
+    from wasmrt.core.component_bytes import ComponentBytes
+    from wasmrt.catalog import Catalog, ComponentInfo, NewVersion
 
     home, change = Path(sys.argv[1]), sys.argv[2]
-    traced = (str(Path(catalog_module.__file__).parent), wasmrt.files.__file__)
+    traced = (str(Path(catalog_module.__file__).parent), wasmrt.core.files.__file__)
     OLD, NEW = b"old bytes", b"new bytes" * 1000
 
     def draft(data):
@@ -88,8 +88,8 @@ KILL_AT_EVERY_LINE = textwrap.dedent("""
 INSTALL_ONE = textwrap.dedent("""
     import sys
     from pathlib import Path
-    from wasmrt.component_bytes import ComponentBytes
-    from wasmrt.install import Catalog, ComponentInfo, NewVersion
+    from wasmrt.core.component_bytes import ComponentBytes
+    from wasmrt.catalog import Catalog, ComponentInfo, NewVersion
     worker = int(sys.argv[2])
     sys.stdin.readline()
     for turn in range(5):
@@ -103,9 +103,9 @@ INSTALL_ONE = textwrap.dedent("""
 ALL_FIRST = textwrap.dedent("""
     import os, sys
     from pathlib import Path
-    import wasmrt.install._catalog
-    from wasmrt.component_bytes import ComponentBytes
-    from wasmrt.install import Catalog, ComponentInfo, NewVersion
+    import wasmrt.catalog._catalog
+    from wasmrt.core.component_bytes import ComponentBytes
+    from wasmrt.catalog import Catalog, ComponentInfo, NewVersion
     for turn in range(20):
         home = Path(sys.argv[1]) / str(turn)
         held, go = os.pipe()
@@ -137,9 +137,9 @@ ALL_FIRST = textwrap.dedent("""
 ON_A_FULL_DISK = textwrap.dedent("""
     import resource, sys
     from pathlib import Path
-    from wasmrt.component_bytes import ComponentBytes
-    from wasmrt.install import Catalog, ComponentInfo, NewVersion
-    from wasmrt.errors import InstallError
+    from wasmrt.core.component_bytes import ComponentBytes
+    from wasmrt.catalog import Catalog, ComponentInfo, NewVersion
+    from wasmrt.core.errors import InstallError
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
     data = b"n" * int(sys.argv[3])
     made = NewVersion(name="echo", component=ComponentBytes(data), info=ComponentInfo(world="any"))

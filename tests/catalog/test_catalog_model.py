@@ -9,9 +9,9 @@ from pathlib import Path
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from wasmrt.component_bytes import ComponentBytes
-from wasmrt.errors import InstallError, WasmrtError
-from wasmrt.install import Catalog, ComponentInfo, NewVersion
+from wasmrt.catalog import Catalog, ComponentInfo, NewVersion
+from wasmrt.core.component_bytes import ComponentBytes
+from wasmrt.core.errors import InstallError, WasmrtError
 
 ADD = st.tuples(st.just("add"), st.integers(0, 3), st.sampled_from(["{}", '{"http": {}}', None]))
 BACK = st.tuples(st.just("rollback"), st.sampled_from([None, 1, 2, 3]), st.none())

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from wasmrt.errors import ConfigurationError
-from wasmrt.places import find_places
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.places import find_places
 
 
 def test_one_variable_moves_everything(tmp_path: Path) -> None:

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from wasmrt.errors import (
+from wasmrt.catalog import Catalog, NewVersion
+from wasmrt.core.errors import (
     GrantRequiredError,
     InstallError,
     IntegrityError,
     NotInstalledError,
     WasmrtError,
 )
-from wasmrt.install import Catalog, NewVersion
-from wasmrt.limits import MAX_TOOL_VERSIONS
+from wasmrt.core.limits import MAX_TOOL_VERSIONS
 
 Make = Callable[..., NewVersion]
 OLD, NEW = b"old bytes", b"new bytes"

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from wasmrt.cli import cli
 
-BUNDLED = Path(cli.__module__ and __import__("wasmrt").__file__).parent / "_tools"
+BUNDLED = Path(cli.__module__ and __import__("wasmrt").__file__).parent / "catalog/shipped"
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from tests.approvals.requests import WHY, request
-from wasmrt.approvals import (
+from tests.agent.approvals.requests import WHY, request
+from wasmrt.agent.approvals import (
     ApprovalAnswer,
     ApprovalRequest,
     Approvals,

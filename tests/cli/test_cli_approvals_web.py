@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 import pytest
 from click.testing import Result
 
-from tests.approvals.requests import request
-from wasmrt.approvals import ApprovalStore
+from tests.agent.approvals.requests import request
+from wasmrt.agent.approvals import ApprovalStore
 
 Run = Callable[..., Result]
 

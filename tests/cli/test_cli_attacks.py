@@ -6,10 +6,10 @@ import json
 from collections.abc import Callable
 
 import pytest
+from wasmrt.testing.attacks import ATTACKS, Attack, Outcome
 
 import wasmrt.cli._attacks as cli_attacks
-from wasmrt.runtime import WasmToolRuntime
-from wasmrt.testing.attacks import ATTACKS, Attack, Outcome
+from wasmrt.runtime.runtime import WasmToolRuntime
 
 Run = Callable[..., "object"]
 ENDS = {"held": (True, True), "late": (True, False), "BROKE OUT": (False, True)}

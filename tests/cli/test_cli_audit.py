@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 from click.testing import Result
-
-from wasmrt.audit import Approval, Receipt, ReceiptWriter
-from wasmrt.model import Decision, Reason, Usage
 from wasmrt.testing.attacks import Body, tool
+
+from wasmrt.core.model import Decision, Reason, Usage
+from wasmrt.runtime.audit import Approval, Receipt, ReceiptWriter
 
 Run = Callable[..., Result]
 

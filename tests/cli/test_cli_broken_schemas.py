@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
-
-from wasmrt.component import ANY_OBJECT
 from wasmrt.testing.attacks import Body, tool
+
+from wasmrt.sandbox.component import ANY_OBJECT
 
 Run = Callable[..., Result]
 Write = Callable[..., Path]

@@ -15,10 +15,10 @@ import click
 import pytest
 from click.testing import Result
 
+from wasmrt.catalog.bundled import bundled_names
 from wasmrt.cli import cli
-from wasmrt.install.bundled import bundled_names
-from wasmrt.oauth import OAuthState, Tokens, store_tokens
-from wasmrt.secrets import open_store
+from wasmrt.egress.oauth import OAuthState, Tokens, store_tokens
+from wasmrt.egress.secrets import open_store
 
 Run = Callable[..., Result]
 Write = Callable[..., Path]

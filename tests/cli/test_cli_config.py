@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 import trustme
 from click.testing import Result
-
-from wasmrt.config import WasmRuntimeConfig
-from wasmrt.config_file import OperatorConfig, read_config_file
-from wasmrt.egress import NetworkConfig
-from wasmrt.errors import ConfigFileError
-from wasmrt.guest.settings import Isolation
-from wasmrt.leaks import Action, Direction
 from wasmrt.testing.attacks import Body, tool
+
+from wasmrt.core.errors import ConfigFileError
+from wasmrt.egress.gateway import NetworkConfig
+from wasmrt.egress.leaks import Action, Direction
+from wasmrt.runtime.config import WasmRuntimeConfig
+from wasmrt.runtime.config_file import OperatorConfig, read_config_file
+from wasmrt.sandbox.guest.settings import Isolation
 
 Run = Callable[..., Result]
 Write = Callable[..., Path]

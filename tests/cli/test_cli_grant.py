@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from tests.border.relays import agent_http
 from tests.cli.terminal import on_a_terminal
+from tests.sandbox.border.relays import agent_http
 
 Run = Callable[..., Result]
 Write = Callable[..., Path]
@@ -217,8 +217,8 @@ def test_a_refusal_of_what_the_file_asks_for_names_the_grant_and_not_the_file(wa
 
 
 def test_a_grant_that_changed_meanwhile_is_not_overwritten(home: Path, parrot: None) -> None:
-    from wasmrt.errors import InstallError
-    from wasmrt.install import Catalog
+    from wasmrt.catalog import Catalog
+    from wasmrt.core.errors import InstallError
 
     catalog = Catalog(home / "data")
     seen = catalog.get("parrot")

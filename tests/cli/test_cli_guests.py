@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from wasmrt.testing.attacks import Body, tool
 
 from wasmrt.capabilities import Capabilities
 from wasmrt.cli._output import show_json, show_json_list
-from wasmrt.testing.attacks import Body, tool
 
 Run = Callable[..., "object"]
 Write = Callable[..., Path]

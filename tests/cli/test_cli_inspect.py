@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from wasmrt.authoring import find_wasm_tools, with_docs
-from wasmrt.install.bundled import SHELL_ALIASES, SHELL_NAME
+from wasmrt.authoring.project import find_wasm_tools, with_docs
+from wasmrt.catalog.bundled import SHELL_ALIASES, SHELL_NAME
 
 Run = Callable[..., Result]
 Write = Callable[..., Path]

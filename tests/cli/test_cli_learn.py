@@ -11,10 +11,10 @@ from threading import Thread
 
 import pytest
 from click.testing import Result
+from wasmrt.testing.attacks import Body, tool
 
 from tests.cli.terminal import on_a_terminal
 from wasmrt.capabilities.file import parse
-from wasmrt.testing.attacks import Body, tool
 
 Run = Callable[..., Result]
 Write = Callable[..., Path]

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.mcp_client import hostile
-from tests.mcp_client.hostile_http import hostile_site
+from tests.interop.mcp_client import hostile
+from tests.interop.mcp_client.hostile_http import hostile_site
 from wasmrt.cli._root import cli
 
 HOSTILE = str(Path(hostile.__file__).resolve())

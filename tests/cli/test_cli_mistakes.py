@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
+from wasmrt.testing.attacks import Body, tool
 
 from wasmrt.cli._errors import exit_code, fail
-from wasmrt.errors import MemoryLimitError, NotAuthorizedError, WasmrtError
-from wasmrt.model import Decision, Reason
-from wasmrt.testing.attacks import Body, tool
+from wasmrt.core.errors import MemoryLimitError, NotAuthorizedError, WasmrtError
+from wasmrt.core.model import Decision, Reason
 
 Run = Callable[..., Result]
 Write = Callable[..., Path]

@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.plugins.conftest import MANIFEST
-from tests.programs.build import echo_plugin
+from tests.agent.plugins.conftest import MANIFEST
+from tests.sandbox.programs.build import echo_plugin
 
 Run = Callable[..., "object"]
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from tests.programs.build import program
+from tests.sandbox.programs.build import program
 from wasmrt import WasmToolRuntime
-from wasmrt.config import WasmRuntimeConfig
-from wasmrt.errors import InvalidParametersError
-from wasmrt.tools import ToolRegistry
+from wasmrt.agent.registry import ToolRegistry
+from wasmrt.core.errors import InvalidParametersError
+from wasmrt.runtime.config import WasmRuntimeConfig
 
 Run = Callable[..., Result]
 CAT = '{"args": ["cat"], "stdin": "hello"}'

@@ -14,10 +14,10 @@ import click
 import pytest
 
 from tests.cli.terminal import python_on_a_terminal
+from wasmrt.catalog.bundled import REGISTRY_TOOLS
 from wasmrt.cli import _root as root
 from wasmrt.cli import cli
-from wasmrt.install.bundled import REGISTRY_TOOLS
-from wasmrt.limits import MAX_PARAMS_BYTES
+from wasmrt.core.limits import MAX_PARAMS_BYTES
 
 Run = Callable[..., "object"]
 Write = Callable[..., Path]

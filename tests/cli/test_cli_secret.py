@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import trustme
 from click.testing import CliRunner, Result
-
-from tests.oauth.oauth_server import OAuthServer
-from wasmrt.cli import cli
-from wasmrt.secrets import OAUTH_SUFFIX, Secret, open_store
 from wasmrt.testing import ReceivedRequest, ScriptedServer, ServerConnection, http_response
+
+from tests.egress.oauth.oauth_server import OAuthServer
+from wasmrt.cli import cli
+from wasmrt.egress.secrets import OAUTH_SUFFIX, Secret, open_store
 
 VALUE = "k3y-" + "for-the-example-api"
 HOST = "api.example.com"

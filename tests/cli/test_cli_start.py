@@ -16,14 +16,22 @@ Run = Callable[..., "object"]
 Write = Callable[..., Path]
 
 # What a run pays for only where its tool was granted something that needs it.
-NETWORK = {"wasmrt.egress", "wasmrt.rates._redis", "httpx", "httpcore", "h11", "ssl", "limits", "redis"}
-SECRETS = {"wasmrt.secrets", "keyring", "cryptography"}
-INSTALLING = {"wasmrt.install.installer", "wasmrt.install.sources", "wasmrt.install.validator"}
+NETWORK = {"wasmrt.egress.gateway", "wasmrt.egress.rates._redis", "httpx", "httpcore", "h11", "ssl", "limits", "redis"}
+SECRETS = {"wasmrt.egress.secrets", "keyring", "cryptography"}
+INSTALLING = {"wasmrt.catalog.installer", "wasmrt.catalog.sources", "wasmrt.catalog.validator"}
 # The engine and the validator of schemas are loaded where the guest lives.
-ELSEWHERE = {"wasmtime", "wasmrt.guest.engine", "wasmrt.guest.worlds", "jsonschema_rs"}
-TOOLS = {"wasmrt.tools", "wasmrt.policy", "wasmrt.approvals", "wasmrt.plugins", "wasmrt.flows", "pydantic", "asyncio"}
+ELSEWHERE = {"wasmtime", "wasmrt.sandbox.guest.engine", "wasmrt.sandbox.guest.worlds", "jsonschema_rs"}
+TOOLS = {
+    "wasmrt.agent.registry",
+    "wasmrt.agent.policy",
+    "wasmrt.agent.approvals",
+    "wasmrt.agent.builtin.plugins",
+    "wasmrt.agent.flows",
+    "pydantic",
+    "asyncio",
+}
 UNUSED = NETWORK | SECRETS | INSTALLING | ELSEWHERE | TOOLS
-UNUSED |= {"wasmrt.authoring", "wasmrt.testing", "tempfile", "logging"}
+UNUSED |= {"wasmrt.authoring.project", "wasmrt.testing", "tempfile", "logging"}
 COMMAND = ("_calling", "_errors", "_lazy", "_options", "_output", "_root", "_runtime", "_tools", "run")
 
 
@@ -53,29 +61,38 @@ def test_a_run_with_the_network_but_no_credential_loads_no_secrets(
     path = tool_file(sidecar={"http": {"allowlist": [{"host": "api.example.com"}]}})
     granted = ("--capabilities", str(path.with_name("parrot.capabilities.json")))
     loaded = loaded_by("run", str(path), '{"message": "hi"}', *granted)
-    assert "wasmrt.egress" in loaded
-    assert loaded & (SECRETS | {"wasmrt.oauth", "h11", "ssl", "redis", "limits"}) == set()
+    assert "wasmrt.egress.gateway" in loaded
+    assert loaded & (SECRETS | {"wasmrt.egress.oauth", "h11", "ssl", "redis", "limits"}) == set()
 
 
 def test_help_and_the_list_of_tools_load_no_engine(wasmrt: Run, tool_file: Write, unmeasured: None) -> None:
     wasmrt("install", tool_file())
-    heavy = NETWORK | SECRETS | {"wasmtime", "wasmrt.guest", "wasmrt.leaks", "wasmrt.runtime"}
-    assert loaded_by("list") & (heavy | {"wasmrt.capabilities", "wasmrt.component"}) == set()
+    heavy = NETWORK | SECRETS | {"wasmtime", "wasmrt.sandbox.guest", "wasmrt.egress.leaks", "wasmrt.runtime.runtime"}
+    assert loaded_by("list") & (heavy | {"wasmrt.capabilities", "wasmrt.sandbox.component"}) == set()
     assert loaded_by("--help") & (heavy | {"sqlite3", "wasmrt.capabilities", "wasmrt.cli.run"}) == set()
 
 
 FILE = "x.capabilities.json"
-ENGINE = {"wasmrt.runtime", "wasmrt.guest.engine", "wasmrt.isolation", "wasmrt.schema", "jsonschema_rs"}
+ENGINE = {
+    "wasmrt.runtime.runtime",
+    "wasmrt.sandbox.guest.engine",
+    "wasmrt.sandbox.isolation",
+    "wasmrt.sandbox.schema",
+    "jsonschema_rs",
+}
 
 
 @pytest.mark.parametrize(
     ("arguments", "unused"),
     [
         (("leaks", "scan", FILE), NETWORK | SECRETS | ENGINE | {"wasmrt.capabilities", "sqlite3"}),
-        (("caps", "fmt", FILE), NETWORK | ENGINE | {"cryptography", "keyring", "wasmrt.leaks"}),
-        (("caps", "check", FILE), NETWORK | ENGINE | {"cryptography", "keyring", "wasmrt.leaks"}),
-        (("caps", "explain", FILE), ENGINE | SECRETS - {"wasmrt.secrets"} | {"h11", "ssl"}),
-        (("secret", "list"), ENGINE | {"wasmrt.egress", "wasmrt.leaks", "wasmrt.capabilities", "h11", "sqlite3"}),
+        (("caps", "fmt", FILE), NETWORK | ENGINE | {"cryptography", "keyring", "wasmrt.egress.leaks"}),
+        (("caps", "check", FILE), NETWORK | ENGINE | {"cryptography", "keyring", "wasmrt.egress.leaks"}),
+        (("caps", "explain", FILE), ENGINE | SECRETS - {"wasmrt.egress.secrets"} | {"h11", "ssl"}),
+        (
+            ("secret", "list"),
+            ENGINE | {"wasmrt.egress.gateway", "wasmrt.egress.leaks", "wasmrt.capabilities", "h11", "sqlite3"},
+        ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )

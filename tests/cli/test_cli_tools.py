@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from tests.first_party.names import SHIPPED
-from wasmrt.install.bundled import HOST_TOOLS, SHELL_ALIASES, SHELL_NAME
-from wasmrt.limits import MAX_CODE_BYTES
+from tests.agent.first_party.names import SHIPPED
+from wasmrt.catalog.bundled import HOST_TOOLS, SHELL_ALIASES, SHELL_NAME
+from wasmrt.core.limits import MAX_CODE_BYTES
 
 Run = Callable[..., Result]
 

@@ -12,8 +12,8 @@ import pytest
 from click.testing import Result
 
 from wasmrt.capabilities import WorkspaceWriteCapability
-from wasmrt.places import find_places
-from wasmrt.workspace import UndoJournal, WorkspaceWriter
+from wasmrt.core.places import find_places
+from wasmrt.runtime.workspace import UndoJournal, WorkspaceWriter
 
 Run = Callable[..., Result]
 

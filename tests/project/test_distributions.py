@@ -85,8 +85,8 @@ def test_the_wheel_holds_the_package_the_worlds_and_the_templates_and_nothing_el
     "path",
     [
         "wasmrt/py.typed",
-        "wasmrt/_tools/echo.wasm",
-        "wasmrt/_tools/manifest.json",
+        "wasmrt/catalog/shipped/echo.wasm",
+        "wasmrt/catalog/shipped/manifest.json",
         "wasmrt/_wit/wasmrt-tool/tool.wit",
         "wasmrt/_wit/near-agent/0.4.1/tool.wit",
         "wasmrt/_templates/c/template.toml",

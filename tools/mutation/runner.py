@@ -107,9 +107,9 @@ def _copy(root: Path, tree: Path) -> None:
         if source.is_file():
             (tree / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, tree / name)
-    built = root / "tests/guests/.built"
+    built = root / "tests/sandbox/guests/.built"
     if built.exists():
-        (tree / "tests/guests/.built").symlink_to(built)
+        (tree / "tests/sandbox/guests/.built").symlink_to(built)
     beside = root.parent / "shared"
     if beside.exists():
         (tree.parent / "shared").symlink_to(beside.resolve())

@@ -24,10 +24,10 @@ from wasmrt.capabilities.model import (
     WorkspaceCapability,
     WorkspaceWriteCapability,
 )
-from wasmrt.effects import Effect
-from wasmrt.errors import CapabilityFileError, ConfigurationError
-from wasmrt.model import Addition, Decision, GrantList
-from wasmrt.url import Network
+from wasmrt.core.effects import Effect
+from wasmrt.core.errors import CapabilityFileError, ConfigurationError
+from wasmrt.core.model import Addition, Decision, GrantList
+from wasmrt.core.url import Network
 
 T = TypeVar("T")
 Capability = HttpCapability | WorkspaceCapability | WorkspaceWriteCapability | SecretsCapability | ToolInvokeCapability

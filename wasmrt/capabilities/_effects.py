@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 from wasmrt.capabilities._capabilities import Capabilities
 from wasmrt.capabilities.model import EndpointPattern, HttpCapability, WorkspaceWriteCapability
-from wasmrt.effects import Effect
+from wasmrt.core.effects import Effect
 
 
 class Granted(Protocol):

@@ -11,8 +11,8 @@ from wasmrt.capabilities._propose import extended
 from wasmrt.capabilities.decide import SOME_TOOL
 from wasmrt.capabilities.lattice import asks_for, for_tool, read_endpoint
 from wasmrt.capabilities.model import ToolLimits
-from wasmrt.errors import CapabilityFileError, ConfigurationError
-from wasmrt.model import Addition, Decision, GrantList, Withheld
+from wasmrt.core.errors import CapabilityFileError, ConfigurationError
+from wasmrt.core.model import Addition, Decision, GrantList, Withheld
 
 
 def wanted(decisions: Iterable[Decision]) -> dict[Addition, Decision]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from wasmrt.capabilities._capabilities import Capabilities
 from wasmrt.capabilities.lattice import widest
 from wasmrt.capabilities.model import EndpointPattern, endpoint_within, name_within, prefix_within
-from wasmrt.model import Addition, GrantList
+from wasmrt.core.model import Addition, GrantList
 
 
 def extended(base: Capabilities, additions: Iterable[Addition]) -> Capabilities:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from wasmrt.access import (
+from wasmrt.agent.access import (
     AccessChoice,
     AccessRequest,
     AccessScope,
@@ -15,12 +15,12 @@ from wasmrt.access import (
     answer_access,
     granted_words,
 )
-from wasmrt.approvals import person
-from wasmrt.audit import Receipt, ReceiptWriter
+from wasmrt.agent.approvals import person
 from wasmrt.cli._output import print_message, show, show_columns, show_json
 from wasmrt.cli._receipts import audit_settings, receipts_folder
-from wasmrt.errors import ConfigurationError
-from wasmrt.places import find_places
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.places import find_places
+from wasmrt.runtime.audit import Receipt, ReceiptWriter
 
 
 def access_store() -> AccessStore:

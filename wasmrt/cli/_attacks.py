@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
+from wasmrt.authoring.testing.attacks import ATTACKS, Attack, Outcome, run
 from wasmrt.cli._output import show, show_columns, show_json, status
-from wasmrt.config import WasmRuntimeConfig
-from wasmrt.runtime import WasmToolRuntime
-from wasmrt.testing.attacks import ATTACKS, Attack, Outcome, run
+from wasmrt.runtime.config import WasmRuntimeConfig
+from wasmrt.runtime.runtime import WasmToolRuntime
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,12 @@ from contextlib import contextmanager
 
 import click
 
-from wasmrt.authoring import Built, Confirm, Progress, TestResult
+from wasmrt.authoring.project import Built, Confirm, Progress, TestResult
 from wasmrt.cli._output import PATIENCE_SECONDS as _PATIENCE_SECONDS
 from wasmrt.cli._output import announced, is_interactive, print_lines, print_message, size_in_words, status
-from wasmrt.errors import BuildError
-from wasmrt.model import Addition
-from wasmrt.terminal import printable
+from wasmrt.core.errors import BuildError
+from wasmrt.core.model import Addition
+from wasmrt.core.terminal import printable
 
 
 def confirm_with(*, yes: bool, as_json: bool) -> Confirm:

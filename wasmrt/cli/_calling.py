@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 
 from wasmrt.cli._errors import refusal
 from wasmrt.cli._output import print_lines, print_message
-from wasmrt.errors import InvalidParametersError, SourceError
-from wasmrt.limits import MAX_PARAMS_BYTES
-from wasmrt.model import Addition, Decision, Exemption, LogEntry
-from wasmrt.places import find_places
+from wasmrt.core.errors import InvalidParametersError, SourceError
+from wasmrt.core.limits import MAX_PARAMS_BYTES
+from wasmrt.core.model import Addition, Decision, Exemption, LogEntry
+from wasmrt.core.places import find_places
 
 T = TypeVar("T")
 _END_SECONDS = 5.0
@@ -107,7 +107,7 @@ def step_of(decision: Decision) -> str:
 
 def show_changes(call_id: str | None) -> None:
     """Say how to take a call back, where it has changed files."""
-    from wasmrt.workspace import UndoJournal
+    from wasmrt.runtime.workspace import UndoJournal
 
     if call_id is None:
         return

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import click
 
+from wasmrt.agent.builtin.extensions.facts import imports_of
 from wasmrt.capabilities import Capabilities, WorkspaceWriteCapability, capabilities_of
 from wasmrt.capabilities.file import as_tree, format_file
 from wasmrt.cli._caps_subject import find_tool_of
 from wasmrt.cli._options import complete_tools, json_option
 from wasmrt.cli._output import print_message, show, show_json
 from wasmrt.cli._runtime import open_runtime, prepare
-from wasmrt.component import qualified_names
-from wasmrt.extensions.facts import imports_of
+from wasmrt.sandbox.component import qualified_names
 
 
 @click.command("init")

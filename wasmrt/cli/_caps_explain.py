@@ -15,12 +15,12 @@ from wasmrt.cli._errors import DENIED
 from wasmrt.cli._explained import about, explained
 from wasmrt.cli._options import json_option, subject_argument
 from wasmrt.cli._output import Style, print_message, show, show_json, show_line
-from wasmrt.config_file import HostsResolver, read_config_file
-from wasmrt.egress import NetworkConfig
-from wasmrt.model import Decision
-from wasmrt.places import find_places
-from wasmrt.terminal import in_one_line
-from wasmrt.url import AddressClass, InvalidUrlError, classify_address, parse_url
+from wasmrt.core.model import Decision
+from wasmrt.core.places import find_places
+from wasmrt.core.terminal import in_one_line
+from wasmrt.core.url import AddressClass, InvalidUrlError, classify_address, parse_url
+from wasmrt.egress.gateway import NetworkConfig
+from wasmrt.runtime.config_file import HostsResolver, read_config_file
 
 
 @click.command("explain")

@@ -8,10 +8,10 @@ import click
 
 from wasmrt.capabilities.file import as_tree, format_file
 from wasmrt.capabilities.foreign import import_policy, import_sidecar
+from wasmrt.catalog.sources import read_capability_file
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import print_message, show, show_json
-from wasmrt.install.sources import read_capability_file
-from wasmrt.terminal import in_one_line
+from wasmrt.core.terminal import in_one_line
 
 
 @click.command("import")

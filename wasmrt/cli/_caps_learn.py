@@ -11,15 +11,15 @@ import click
 
 from wasmrt.capabilities import Capabilities, extended, grown, narrowed, wanted
 from wasmrt.capabilities.file import CapabilityFile, as_tree, format_file, parse
+from wasmrt.catalog.find import FoundTool
+from wasmrt.catalog.sources import read_capability_file
 from wasmrt.cli._caps_subject import find_tool_of, is_capability_file, write_capability_file
 from wasmrt.cli._options import json_option, workspace_option
 from wasmrt.cli._output import is_interactive, print_message, show, show_json
 from wasmrt.cli._runtime import open_runtime, prepare
 from wasmrt.cli._tools import find_named, with_invoked
-from wasmrt.errors import ConfigurationError, InvalidParametersError, NotInstalledError, ToolError, WasmrtError
-from wasmrt.install.find import FoundTool
-from wasmrt.install.sources import read_capability_file
-from wasmrt.model import Addition, Decision, GrantList
+from wasmrt.core.errors import ConfigurationError, InvalidParametersError, NotInstalledError, ToolError, WasmrtError
+from wasmrt.core.model import Addition, Decision, GrantList
 
 _MAX_ROUNDS = 100
 _ANSWERS = ("y", "n", "narrower")

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wasmrt.capabilities.file import CapabilityFile, parse
+from wasmrt.catalog.find import FoundTool
+from wasmrt.catalog.sources import SIDECAR_SUFFIX, is_package, read_capability_file
 from wasmrt.cli._tools import find_named, is_tool_name
-from wasmrt.errors import SourceError
-from wasmrt.files import replace_file
-from wasmrt.install.find import FoundTool
-from wasmrt.install.sources import SIDECAR_SUFFIX, is_package, read_capability_file
+from wasmrt.core.errors import SourceError
+from wasmrt.core.files import replace_file
 
 _WASM = b"\0asm"
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from wasmrt.places import HOME_VARIABLE
+from wasmrt.core.places import HOME_VARIABLE
 
 NAME = "wasmrt"
 

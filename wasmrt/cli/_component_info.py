@@ -6,7 +6,7 @@ from typing import Any
 
 from wasmrt.capabilities import CAPABILITY_SECTIONS, Capabilities, capabilities_of, uses_section
 from wasmrt.capabilities.sentences import explain
-from wasmrt.component import qualified_names
+from wasmrt.sandbox.component import qualified_names
 
 _LINES = {
     "http": '"http": {"allowlist": [{"host": "...", "methods": ["GET"]}]}',

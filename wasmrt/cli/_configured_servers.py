@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from wasmrt.config_file import read_config_file
-from wasmrt.places import find_places
-from wasmrt.tools import ToolRegistry
+from wasmrt.agent.registry import ToolRegistry
+from wasmrt.core.places import find_places
+from wasmrt.runtime.config_file import read_config_file
 
 
 def offer_configured_servers(registry: ToolRegistry) -> None:
@@ -15,6 +15,6 @@ def offer_configured_servers(registry: ToolRegistry) -> None:
     """
     places = find_places()
     if places.mcp_servers.exists() or (places.config.exists() and read_config_file(places.config).extensions.hosts):
-        from wasmrt.mcp.client import add_configured_servers  # with the SDK, which takes a third of a second
+        from wasmrt.interop.mcp.client import add_configured_servers  # with the SDK, which takes a third of a second
 
         add_configured_servers(registry)

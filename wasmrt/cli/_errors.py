@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from wasmrt.cli._output import is_interactive, print_message
-from wasmrt.errors import (
+from wasmrt.core.errors import (
     CapabilityDeniedError,
     CapabilityFileError,
     ComponentError,
@@ -26,7 +26,7 @@ from wasmrt.errors import (
     UnknownToolError,
     WasmrtError,
 )
-from wasmrt.model import Decision
+from wasmrt.core.model import Decision
 
 FAILED, BAD_INPUT, DENIED, INTERNAL = 1, 2, 3, 4
 INTERRUPTED = 130  # what shells expect after Ctrl-C

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol
 
-from wasmrt.authoring import Built, Confirm, TestResult
+from wasmrt.authoring.project import Built, Confirm, TestResult
 from wasmrt.cli._authoring import confirm_with, report_progress, show_built, show_output, show_results
 from wasmrt.cli._errors import fail
 from wasmrt.cli._output import print_message, show, show_json
-from wasmrt.errors import BuildError, WasmrtError
-from wasmrt.model import ToolOutput
+from wasmrt.core.errors import BuildError, WasmrtError
+from wasmrt.core.model import ToolOutput
 
 
 class Events(Protocol):

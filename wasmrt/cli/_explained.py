@@ -5,8 +5,8 @@ from __future__ import annotations
 from wasmrt.capabilities import Capabilities
 from wasmrt.capabilities.sentences import explain, tool_groups
 from wasmrt.capabilities.services import Service, known_services
-from wasmrt.places import find_places
-from wasmrt.url import Network
+from wasmrt.core.places import find_places
+from wasmrt.core.url import Network
 
 
 def explained(capabilities: Capabilities) -> tuple[str, ...]:
@@ -32,7 +32,9 @@ def _known() -> tuple[tuple[Service, ...], tuple[Network, ...]]:
     path = find_places().config
     if not path.exists():
         return known_services(), ()
-    from wasmrt.config_file import read_config_file  # with the network behind it, which these commands do not use
+    from wasmrt.runtime.config_file import (
+        read_config_file,  # with the network behind it, which these commands do not use
+    )
 
     config = read_config_file(path)
     return (*config.services, *known_services()), config.network.networks

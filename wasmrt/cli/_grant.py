@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from wasmrt.cli._output import Style, print_message
-from wasmrt.errors import GrantRequiredError
+from wasmrt.core.errors import GrantRequiredError
 
 
 def print_request(title: str, sentences: Iterable[str]) -> None:

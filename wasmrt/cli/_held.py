@@ -10,12 +10,12 @@ from typing import Any
 
 import click
 
-from wasmrt.approvals import ApprovalAnswer, ApprovalRequest, Approver
+from wasmrt.agent.approvals import ApprovalAnswer, ApprovalRequest, Approver
+from wasmrt.agent.registry import ToolRegistry, ToolView, load_registry
 from wasmrt.cli._configured_servers import offer_configured_servers
 from wasmrt.cli._output import print_message, status
-from wasmrt.config import WasmRuntimeConfig
-from wasmrt.runtime import WasmToolRuntime
-from wasmrt.tools import ToolRegistry, ToolView, load_registry
+from wasmrt.runtime.config import WasmRuntimeConfig
+from wasmrt.runtime.runtime import WasmToolRuntime
 
 
 def view_options(command: Callable[..., Any]) -> Callable[..., Any]:

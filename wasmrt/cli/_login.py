@@ -7,11 +7,11 @@ from pathlib import Path
 import click
 
 from wasmrt.capabilities.file import AuthSection, parse
+from wasmrt.catalog.find import FoundTool
+from wasmrt.catalog.sources import read_capability_file
 from wasmrt.cli._output import print_message
 from wasmrt.cli._tools import find_named
-from wasmrt.errors import ConfigurationError
-from wasmrt.install.find import FoundTool
-from wasmrt.install.sources import read_capability_file
+from wasmrt.core.errors import ConfigurationError
 
 _MAX_SHOWN_CHARS = 1000
 _MAX_URL_CHARS = 2048

@@ -11,8 +11,9 @@ from wasmrt.capabilities.sections import read_program_network
 from wasmrt.cli import _mcp_servers as kept
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import print_message, show_columns, show_json
-from wasmrt.errors import ConfigurationError, WasmrtError
-from wasmrt.mcp.client import (
+from wasmrt.core.errors import ConfigurationError, WasmrtError
+from wasmrt.core.places import find_places
+from wasmrt.interop.mcp.client import (
     NOTHING,
     McpServerConfig,
     Transport,
@@ -22,7 +23,6 @@ from wasmrt.mcp.client import (
     trust_server,
     wants_login,
 )
-from wasmrt.places import find_places
 
 _URLS = ("http://", "https://")
 _FILE = click.Path(path_type=Path, exists=True, resolve_path=True)

@@ -14,9 +14,9 @@ from wasmrt.cli._options import json_option, user_option
 from wasmrt.cli._output import is_interactive, print_message, show_json
 from wasmrt.cli._secret_messages import store
 from wasmrt.cli._services import open_gateway
-from wasmrt.config_file import read_config_file
-from wasmrt.errors import ConfigurationError, GrantRequiredError
-from wasmrt.mcp.client import (
+from wasmrt.core.errors import ConfigurationError, GrantRequiredError
+from wasmrt.core.places import find_places
+from wasmrt.interop.mcp.client import (
     KeptLogin,
     McpServerConfig,
     authorize,
@@ -25,7 +25,7 @@ from wasmrt.mcp.client import (
     keep_server,
     log_in_known,
 )
-from wasmrt.places import find_places
+from wasmrt.runtime.config_file import read_config_file
 
 Say = Callable[[str], None]
 

@@ -10,10 +10,11 @@ import click
 
 from wasmrt.cli._authoring import report_progress
 from wasmrt.cli._output import is_interactive, print_lines, print_message
-from wasmrt.config_file import read_config_file
-from wasmrt.effects import in_words
-from wasmrt.errors import GrantRequiredError, WasmrtError
-from wasmrt.mcp.client import (
+from wasmrt.core.effects import in_words
+from wasmrt.core.errors import GrantRequiredError, WasmrtError
+from wasmrt.core.places import find_places
+from wasmrt.core.terminal import printable
+from wasmrt.interop.mcp.client import (
     NOTHING,
     Definition,
     McpClient,
@@ -29,8 +30,7 @@ from wasmrt.mcp.client import (
     tool_name,
     trust_server,
 )
-from wasmrt.places import find_places
-from wasmrt.terminal import printable
+from wasmrt.runtime.config_file import read_config_file
 
 _CHECK_URL = (
     "check that this is the address that its documentation names for MCP, and not that of a page, and whether it wants "

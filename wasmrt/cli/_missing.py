@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from wasmrt.agent.builtin.extensions.missing import MissingSecret, missing_from
 from wasmrt.capabilities.file import CapabilityFile
 from wasmrt.cli._output import print_message
 from wasmrt.cli._store import open_secrets
-from wasmrt.extensions.missing import MissingSecret, missing_from
 
 
 def missing_secrets(file: CapabilityFile, **settings: Any) -> list[MissingSecret]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from wasmrt.errors import ConfigurationError
-from wasmrt.files import read_file, replace_file
-from wasmrt.limits import MAX_FLOW_BYTES
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.files import read_file, replace_file
+from wasmrt.core.limits import MAX_FLOW_BYTES
 
 
 def read_named(path: Path) -> str:

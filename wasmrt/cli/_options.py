@@ -22,10 +22,10 @@ def complete_tools(ctx: click.Context, param: click.Parameter, incomplete: str) 
 
     if incomplete.startswith((".", "/", "~")):
         return [CompletionItem(incomplete, type="file")]
-    from wasmrt.errors import WasmrtError
-    from wasmrt.install import Catalog
-    from wasmrt.install.bundled import HOST_TOOLS, bundled_names
-    from wasmrt.places import find_places
+    from wasmrt.catalog import Catalog
+    from wasmrt.catalog.bundled import HOST_TOOLS, bundled_names
+    from wasmrt.core.errors import WasmrtError
+    from wasmrt.core.places import find_places
 
     try:
         known = {tool.name: tool.description for tool in Catalog(find_places().data).tools()}

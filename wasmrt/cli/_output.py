@@ -15,8 +15,8 @@ from typing import Any, TextIO
 
 import click
 
-from wasmrt.errors import WasmrtError
-from wasmrt.terminal import in_ascii, in_one_line, printable
+from wasmrt.core.errors import WasmrtError
+from wasmrt.core.terminal import in_ascii, in_one_line, printable
 
 PATIENCE_SECONDS = 1.0
 """Time that something may take without a word."""

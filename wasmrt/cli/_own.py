@@ -9,20 +9,20 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from wasmrt.approvals import ApprovalAnswer, ApprovalRequest, ApprovalStore, Approver, DenyApprover, QueueApprover
-from wasmrt.builtin import memory_tools
+from wasmrt.agent.approvals import ApprovalAnswer, ApprovalRequest, ApprovalStore, Approver, DenyApprover, QueueApprover
+from wasmrt.agent.builtin.memory import MemoryStore
+from wasmrt.agent.builtin.memory_tools import memory_tools
+from wasmrt.agent.builtin.shell import ShellTool
+from wasmrt.agent.registry import Tool, ToolRegistry, approver_of
+from wasmrt.catalog.bundled import DESKTOP_NAMES, OwnTool, missing_part
 from wasmrt.cli._calling import check_context, interruptible, show_denials
 from wasmrt.cli._held import Announcing
 from wasmrt.cli._output import print_message, show_json, status
 from wasmrt.cli._runtime import open_runtime
-from wasmrt.config_file import OperatorConfig, read_config_file
-from wasmrt.errors import ConfigurationError, NotAuthorizedError, ToolError
-from wasmrt.install.bundled import DESKTOP_NAMES, OwnTool, missing_part
-from wasmrt.memory import MemoryStore
-from wasmrt.places import find_places
-from wasmrt.runtime import WasmToolRuntime
-from wasmrt.shell import ShellTool
-from wasmrt.tools import Tool, ToolRegistry, approver_of
+from wasmrt.core.errors import ConfigurationError, NotAuthorizedError, ToolError
+from wasmrt.core.places import find_places
+from wasmrt.runtime.config_file import OperatorConfig, read_config_file
+from wasmrt.runtime.runtime import WasmToolRuntime
 
 
 class _Typed:
@@ -106,7 +106,7 @@ def _tools(own: OwnTool, runtime: WasmToolRuntime, file: OperatorConfig) -> Sequ
             raise ConfigurationError("the memory is switched off", hint=hint)
         return memory_tools(MemoryStore(settings), detector=runtime.detector)
     if own.name in DESKTOP_NAMES:
-        from wasmrt.desktop import desktop_tool  # few commands need it
+        from wasmrt.agent.builtin.desktop import desktop_tool  # few commands need it
 
         if own.name not in file.desktop.tools:
             raise ConfigurationError(f"{own.name} is off, as every tool for a desktop is", hint=missing_part(own, ()))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from wasmrt.authoring import adapt_program, find_adapter
+from wasmrt.authoring.project import adapt_program, find_adapter
+from wasmrt.catalog.sources import Fetched, FileSource, read_source
+from wasmrt.catalog.validator import WasmValidator
 from wasmrt.cli._authoring import confirm_with, report_progress, showing_output
-from wasmrt.component import check_header, worlds
-from wasmrt.errors import CoreModuleError, UnknownWorldError
-from wasmrt.install.sources import Fetched, FileSource, read_source
-from wasmrt.install.validator import WasmValidator
-from wasmrt.limits import MAX_ADAPTER_BYTES
+from wasmrt.core.errors import CoreModuleError, UnknownWorldError
+from wasmrt.core.limits import MAX_ADAPTER_BYTES
+from wasmrt.sandbox.component import check_header, worlds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

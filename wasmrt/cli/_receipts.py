@@ -9,12 +9,12 @@ from typing import Any
 
 import click
 
-from wasmrt.audit import Keys, existing_keys
-from wasmrt.audit.reading import Filter
-from wasmrt.audit.words import moment
-from wasmrt.config_file import read_config_file
-from wasmrt.config_values import AuditSettings
-from wasmrt.places import find_places
+from wasmrt.core.places import find_places
+from wasmrt.runtime.audit import Keys, existing_keys
+from wasmrt.runtime.audit.reading import Filter
+from wasmrt.runtime.audit.words import moment
+from wasmrt.runtime.config_file import read_config_file
+from wasmrt.runtime.config_values import AuditSettings
 
 folder_option = click.option(
     "--folder",

@@ -12,8 +12,8 @@ import click
 from wasmrt.cli._errors import BAD_INPUT, FAILED, ended_by, interrupted, usage
 from wasmrt.cli._lazy import LazyGroup
 from wasmrt.cli._output import print_lines
-from wasmrt.errors import ConfigurationError
-from wasmrt.names import did_you_mean
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.names import did_you_mean
 
 # The help page shows these without loading a command; a test compares them with the commands' own help.
 COMMANDS = {

@@ -8,13 +8,13 @@ from typing import Any
 
 from wasmrt.capabilities import Capabilities
 from wasmrt.cli._output import size_in_words, status
-from wasmrt.component import ToolSpec
-from wasmrt.component_bytes import ComponentBytes
-from wasmrt.config import WasmRuntimeConfig
-from wasmrt.limits import MIB
-from wasmrt.places import find_places
-from wasmrt.prepared import PreparedTool
-from wasmrt.runtime import WasmToolRuntime
+from wasmrt.core.component_bytes import ComponentBytes
+from wasmrt.core.limits import MIB
+from wasmrt.core.places import find_places
+from wasmrt.runtime.config import WasmRuntimeConfig
+from wasmrt.runtime.prepared import PreparedTool
+from wasmrt.runtime.runtime import WasmToolRuntime
+from wasmrt.sandbox.component import ToolSpec
 
 _SLOW_BYTES = 1 * MIB
 """Above this a first compile takes long enough to be watched."""
@@ -31,12 +31,14 @@ def open_runtime(*grants: Capabilities, workspace: Path | None = None, receipts:
         grant.secrets is not None or (grant.http is not None and grant.http.credentials) for grant in grants
     )
     if find_places().config.exists():
-        from wasmrt.config_file import read_config_file  # with the network behind it, which most runs do not use
+        from wasmrt.runtime.config_file import (
+            read_config_file,  # with the network behind it, which most runs do not use
+        )
 
         file = read_config_file(find_places().config)
         settings = file.as_runtime_settings() | ({"secrets": file.open_secrets()} if needs_secrets else {})
     elif needs_secrets:
-        from wasmrt.secrets import open_store
+        from wasmrt.egress.secrets import open_store
 
         settings["secrets"] = open_store(find_places().data)
     if not receipts:

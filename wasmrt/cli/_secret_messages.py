@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from wasmrt.cli._output import print_message
 from wasmrt.cli._store import open_secrets
-from wasmrt.errors import SecretError
-from wasmrt.secrets import FileSecrets, Secret, SecretsStore, backend_of, check_usable
+from wasmrt.core.errors import SecretError
+from wasmrt.egress.secrets import FileSecrets, Secret, SecretsStore, backend_of, check_usable
 
 _MAX_NAMED = 8
 

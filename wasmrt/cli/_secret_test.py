@@ -7,16 +7,16 @@ from pathlib import Path
 import click
 
 from wasmrt.capabilities.file import AuthSection, ValidationEndpoint
+from wasmrt.catalog.find import FoundTool
 from wasmrt.cli._errors import FAILED
 from wasmrt.cli._login import author_instructions, find_with_login, login_file_option, print_instructions
 from wasmrt.cli._options import json_option, user_option
 from wasmrt.cli._output import print_message, show_json
 from wasmrt.cli._secret_messages import store
 from wasmrt.cli._services import call_for, logins_of, open_gateway
-from wasmrt.egress import HttpFailure, HttpRequest
-from wasmrt.errors import ConfigurationError, SecretExpiredError, SecretNotFoundError
-from wasmrt.install.find import FoundTool
-from wasmrt.secrets import checked_name
+from wasmrt.core.errors import ConfigurationError, SecretExpiredError, SecretNotFoundError
+from wasmrt.egress.gateway import HttpFailure, HttpRequest
+from wasmrt.egress.secrets import checked_name
 
 _VALIDATION = '"validation_endpoint": {"url": "https://api.example.com/v1/me", "method": "GET", "success_status": 200}'
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from wasmrt.cli._client_config import serve_command
 from wasmrt.cli._output import print_message, show, show_columns, show_json, status
-from wasmrt.errors import WasmrtError
-from wasmrt.mcp.server.protocol import LEGACY, MODERN
+from wasmrt.core.errors import WasmrtError
+from wasmrt.interop.mcp.server.protocol import LEGACY, MODERN
 
 _SECONDS = 60.0
 _META = {

@@ -9,13 +9,13 @@ from wasmrt.cli._output import print_message, show, show_json
 from wasmrt.cli._serve_options import ServeOptions, check_user
 from wasmrt.cli._serve_tools import serve_tools
 from wasmrt.cli._web import operator_pages
-from wasmrt.config_file import OperatorConfig, read_config_file
-from wasmrt.egress import EgressGateway
-from wasmrt.errors import ConfigurationError
-from wasmrt.mcp.server.http import PATH, Access, Beside, Entrance, UserTokens, serve_http
-from wasmrt.mcp.server.protocol import Server
-from wasmrt.places import find_places
-from wasmrt.version import VERSION
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.places import find_places
+from wasmrt.core.version import VERSION
+from wasmrt.egress.gateway import EgressGateway
+from wasmrt.interop.mcp.server.http import PATH, Access, Beside, Entrance, UserTokens, serve_http
+from wasmrt.interop.mcp.server.protocol import Server
+from wasmrt.runtime.config_file import OperatorConfig, read_config_file
 
 _HOST = "127.0.0.1"
 _PAGES = "/approvals/"
@@ -87,7 +87,7 @@ def _access(config: OperatorConfig, held: ExitStack) -> tuple[Access | None, str
     if config.resource is None:
         return None, None
     try:
-        from wasmrt.mcp.server.oauth import AccessTokens, KeySet
+        from wasmrt.interop.mcp.server.oauth import AccessTokens, KeySet
     except ImportError:
         raise ConfigurationError(
             "the section [serve] needs a library that reads access tokens", hint="pip install 'wasmrt[serve]'"

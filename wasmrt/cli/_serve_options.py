@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from wasmrt.errors import ConfigurationError
-from wasmrt.limits import MAX_USER_BYTES
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.limits import MAX_USER_BYTES
 
 
 class ServeOptions(NamedTuple):

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from wasmrt.cli._serve_options import ServeOptions
-from wasmrt.mcp.server.protocol import Server
+from wasmrt.interop.mcp.server.protocol import Server
 
 if TYPE_CHECKING:
     from wasmrt.cli._served import Served

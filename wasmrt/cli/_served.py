@@ -6,18 +6,18 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any, NamedTuple
 
-from wasmrt.approvals import ApprovalStore, ParkedRequests
+from wasmrt.agent.approvals import ApprovalStore, ParkedRequests
+from wasmrt.agent.policy import ApproverKind, fits
+from wasmrt.agent.registry import ToolRegistry, ToolView, load_registry
+from wasmrt.catalog.bundled import SHELL_NAME
 from wasmrt.cli._configured_servers import offer_configured_servers
 from wasmrt.cli._output import print_message
 from wasmrt.cli._serve_options import ServeOptions
-from wasmrt.config import WasmRuntimeConfig
-from wasmrt.config_file import read_config_file
-from wasmrt.install.bundled import SHELL_NAME
-from wasmrt.mcp.server.tools import PagesOf, ServedApprover, ServedTools, watch
-from wasmrt.places import find_places
-from wasmrt.policy import ApproverKind, fits
-from wasmrt.runtime import WasmToolRuntime
-from wasmrt.tools import ToolRegistry, ToolView, load_registry
+from wasmrt.core.places import find_places
+from wasmrt.interop.mcp.server.tools import PagesOf, ServedApprover, ServedTools, watch
+from wasmrt.runtime.config import WasmRuntimeConfig
+from wasmrt.runtime.config_file import read_config_file
+from wasmrt.runtime.runtime import WasmToolRuntime
 
 
 class Served(NamedTuple):
@@ -72,7 +72,7 @@ def _pages_of(owner: str, own_pages: Callable[[], str | None]) -> PagesOf:
     def find(user: str) -> str | None:
         if user != owner:
             return None
-        from wasmrt.pages import announced_address  # a client that opens no address needs none of the pages
+        from wasmrt.interop.pages import announced_address  # a client that opens no address needs none of the pages
 
         return announced_address(find_places().pages) or own_pages()
 

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 from wasmrt.capabilities import Capabilities
 from wasmrt.capabilities.file import AuthSection, OAuthConfig, parse
-from wasmrt.config_file import read_config_file
-from wasmrt.egress import EgressGateway, HostCall
-from wasmrt.errors import ConfigurationError, SecretNotFoundError
-from wasmrt.install.find import FoundTool
-from wasmrt.leaks import LeakDetector, WatchedSecrets
-from wasmrt.names import did_you_mean, setting_of
-from wasmrt.oauth import Renewals, token_renewer
-from wasmrt.places import find_places
-from wasmrt.secrets import SecretsStore
+from wasmrt.catalog.find import FoundTool
+from wasmrt.core.errors import ConfigurationError, SecretNotFoundError
+from wasmrt.core.names import did_you_mean, setting_of
+from wasmrt.core.places import find_places
+from wasmrt.egress.gateway import EgressGateway, HostCall
+from wasmrt.egress.leaks import LeakDetector, WatchedSecrets
+from wasmrt.egress.oauth import Renewals, token_renewer
+from wasmrt.egress.secrets import SecretsStore
+from wasmrt.runtime.config_file import read_config_file
 
 
 def open_gateway() -> EgressGateway:

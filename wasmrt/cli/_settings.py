@@ -5,11 +5,11 @@ from __future__ import annotations
 import click
 
 from wasmrt.capabilities.file import parse
+from wasmrt.catalog import ToolVersion
 from wasmrt.cli._output import print_message
 from wasmrt.cli._store import open_secrets
-from wasmrt.errors import SecretNotFoundError
-from wasmrt.install import ToolVersion
-from wasmrt.secrets import DEFAULT_USER, Secret, SecretsStore
+from wasmrt.core.errors import SecretNotFoundError
+from wasmrt.egress.secrets import DEFAULT_USER, Secret, SecretsStore
 
 _MAX_SHOWN = 300
 

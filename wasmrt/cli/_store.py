@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from wasmrt.places import find_places
-from wasmrt.secrets import SecretsStore, open_store
+from wasmrt.core.places import find_places
+from wasmrt.egress.secrets import SecretsStore, open_store
 
 
 def open_secrets() -> SecretsStore:
@@ -15,6 +15,8 @@ def open_secrets() -> SecretsStore:
     places = find_places()
     if not places.config.exists():
         return open_store(places.data)
-    from wasmrt.config_file import read_config_file  # with the network behind it, which these commands do not use
+    from wasmrt.runtime.config_file import (
+        read_config_file,  # with the network behind it, which these commands do not use
+    )
 
     return read_config_file(places.config).open_secrets()

@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wasmrt.capabilities import Capabilities, merge
-from wasmrt.component_bytes import ComponentBytes
-from wasmrt.errors import ConfigurationError, NotInstalledError
-from wasmrt.install import Catalog
-from wasmrt.install._stored import load_tools
-from wasmrt.install.bundled import RUN_CODE, SHELL_NAME, WEB_SEARCH, OwnTool, bundled_tool, own_tool
-from wasmrt.install.find import FoundTool, described_by_sidecar, find_tool
-from wasmrt.limits import ARCHIVE_SUFFIXES, COMPONENT_MAX_BYTES, MAX_INVOKE_DEPTH
-from wasmrt.names import installed_name
-from wasmrt.places import find_places
+from wasmrt.catalog import Catalog
+from wasmrt.catalog._stored import load_tools
+from wasmrt.catalog.bundled import RUN_CODE, SHELL_NAME, WEB_SEARCH, OwnTool, bundled_tool, own_tool
+from wasmrt.catalog.find import FoundTool, described_by_sidecar, find_tool
+from wasmrt.core.component_bytes import ComponentBytes
+from wasmrt.core.errors import ConfigurationError, NotInstalledError
+from wasmrt.core.limits import ARCHIVE_SUFFIXES, COMPONENT_MAX_BYTES, MAX_INVOKE_DEPTH
+from wasmrt.core.names import installed_name
+from wasmrt.core.places import find_places
 
 if TYPE_CHECKING:
-    from wasmrt.install.search import WebSearch
+    from wasmrt.catalog.search import WebSearch
 
 
 def find_named(name_or_path: str, *, capabilities: Path | None = None, number: int | None = None) -> FoundTool:
@@ -93,16 +93,16 @@ def _search(name: str) -> WebSearch | None:
     tool = bundled_tool(name)
     if tool is None or tool.name != WEB_SEARCH or not find_places().config.exists():
         return None
-    from wasmrt.config_file import read_config_file
+    from wasmrt.runtime.config_file import read_config_file
 
     return read_config_file(find_places().config).runtime.get("web_search")
 
 
 def _from_file(path: Path, capabilities: Path | None) -> FoundTool:
-    from wasmrt.install.sources import FileSource, is_package
+    from wasmrt.catalog.sources import FileSource, is_package
 
     if is_package(path):
-        from wasmrt.install.package import PackageSource  # with the validator of schemas, which a component needs not
+        from wasmrt.catalog.package import PackageSource  # with the validator of schemas, which a component needs not
 
         fetched = PackageSource(path).fetch(max_bytes=COMPONENT_MAX_BYTES)
     else:
@@ -123,7 +123,7 @@ def _from_file(path: Path, capabilities: Path | None) -> FoundTool:
 
 def _granted(path: Path) -> Capabilities:
     from wasmrt.capabilities.file import parse
-    from wasmrt.install.sources import read_capability_file
+    from wasmrt.catalog.sources import read_capability_file
 
     return parse(read_capability_file(path)).capabilities
 

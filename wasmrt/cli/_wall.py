@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+from wasmrt.authoring.testing.wall import KINDS, Row, run_wall
 from wasmrt.cli._output import show, show_columns, show_json, status
-from wasmrt.testing.wall import KINDS, Row, run_wall
 
 
 def attack_wall(as_json: bool) -> bool:

@@ -12,17 +12,17 @@ from contextlib import contextmanager
 from html import escape
 from pathlib import Path
 
-from wasmrt.access import AccessStore
-from wasmrt.approvals import ApprovalStore, person
-from wasmrt.audit import Receipt
+from wasmrt.agent.access import AccessStore
+from wasmrt.agent.approvals import ApprovalStore, person
+from wasmrt.agent.flows import FlowMap
 from wasmrt.cli._access import receipt_writer
 from wasmrt.cli._held import open_registry
 from wasmrt.cli._output import print_message, show, show_json
 from wasmrt.cli._receipts import receipts_folder
-from wasmrt.flows import FlowMap
-from wasmrt.pages import OperatorPages, PageSources, announced
-from wasmrt.places import find_places
-from wasmrt.web import WebServer
+from wasmrt.core.places import find_places
+from wasmrt.interop.pages import OperatorPages, PageSources, announced
+from wasmrt.interop.web import WebServer
+from wasmrt.runtime.audit import Receipt
 
 
 def serve_pages(

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wasmrt.access import AccessChoice, AccessRequest, AccessScope, asked_words, granted_words
-from wasmrt.approvals import (
+from wasmrt.agent.access import AccessChoice, AccessRequest, AccessScope, asked_words, granted_words
+from wasmrt.agent.approvals import (
     ApprovalScope,
     ApprovalStore,
     Choice,
@@ -26,11 +26,11 @@ from wasmrt.approvals import (
 from wasmrt.cli._access import access_scope, access_store, answer_in_words, is_access, show_access
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import print_message, show, show_columns, show_json
-from wasmrt.errors import ApprovalError, ConfigurationError
-from wasmrt.places import find_places
+from wasmrt.core.errors import ApprovalError, ConfigurationError
+from wasmrt.core.places import find_places
 
 if TYPE_CHECKING:
-    from wasmrt.code_mode import WaitingRun
+    from wasmrt.agent.builtin.code_mode import WaitingRun
 
 user_option = click.option("--user", default="local", show_default=True, help="Whose call it is.")
 note_option = click.option("--note", default="", metavar="TEXT", help="The reason, for the record.")
@@ -305,7 +305,7 @@ def _programs() -> list[WaitingRun]:
     """Return the programs of code mode that wait for a person."""
     if not (folder := find_places().code_runs).is_dir():
         return []
-    from wasmrt.code_mode import waiting_runs
+    from wasmrt.agent.builtin.code_mode import waiting_runs
 
     return waiting_runs(folder)
 
@@ -313,7 +313,7 @@ def _programs() -> list[WaitingRun]:
 def _drop_program(run_id: str) -> bool:
     if not (folder := find_places().code_runs).is_dir():
         return False
-    from wasmrt.code_mode import drop_run
+    from wasmrt.agent.builtin.code_mode import drop_run
 
     return drop_run(folder, run_id)
 

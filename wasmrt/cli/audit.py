@@ -8,11 +8,6 @@ from pathlib import Path
 
 import click
 
-from wasmrt.audit.reading import Filter, Record, as_csv, find_receipt, last_receipts, read_receipts
-from wasmrt.audit.report import Report, report_on
-from wasmrt.audit.verify import ChainHead, chain_head
-from wasmrt.audit.verify import verify as verify_chain
-from wasmrt.audit.words import HEADER, described, in_words, row
 from wasmrt.cli._errors import FAILED
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import print_message, show, show_columns, show_json, show_json_list, show_section
@@ -22,7 +17,12 @@ from wasmrt.cli._receipts import (
     installation_keys,
     receipts_folder,
 )
-from wasmrt.errors import NotInstalledError
+from wasmrt.core.errors import NotInstalledError
+from wasmrt.runtime.audit.reading import Filter, Record, as_csv, find_receipt, last_receipts, read_receipts
+from wasmrt.runtime.audit.report import Report, report_on
+from wasmrt.runtime.audit.verify import ChainHead, chain_head
+from wasmrt.runtime.audit.verify import verify as verify_chain
+from wasmrt.runtime.audit.words import HEADER, described, in_words, row
 
 
 @click.group()

@@ -10,15 +10,15 @@ from urllib.parse import urlsplit
 import click
 
 from wasmrt.capabilities.file import OAuthConfig
+from wasmrt.catalog.find import FoundTool
 from wasmrt.cli._login import author_instructions, find_with_login, login_file_option, print_instructions
 from wasmrt.cli._options import complete_tools, json_option, user_option
 from wasmrt.cli._output import print_message, show_json
 from wasmrt.cli._secret_messages import store
 from wasmrt.cli._services import choose_login, logins_of, open_gateway, settings
-from wasmrt.errors import ConfigurationError, GrantRequiredError
-from wasmrt.install.find import FoundTool
-from wasmrt.names import setting_of
-from wasmrt.oauth import (
+from wasmrt.core.errors import ConfigurationError, GrantRequiredError
+from wasmrt.core.names import setting_of
+from wasmrt.egress.oauth import (
     DeviceCode,
     OAuthState,
     Tokens,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from wasmrt.authoring import build as build_project
-from wasmrt.authoring import open_project
+from wasmrt.authoring.project import build as build_project
+from wasmrt.authoring.project import open_project
 from wasmrt.cli._authoring import confirm_with, report_progress, show_built, showing_output
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import print_message, show_json

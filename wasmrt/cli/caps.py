@@ -11,14 +11,14 @@ from wasmrt.capabilities.file import CapabilityFile, format_file, parse
 from wasmrt.capabilities.sections import capability_schema
 from wasmrt.capabilities.sentences import Change, review
 from wasmrt.capabilities.sentences import diff as compare
+from wasmrt.catalog.sources import read_capability_file
 from wasmrt.cli._caps_subject import read_subject, write_capability_file
 from wasmrt.cli._errors import FAILED
 from wasmrt.cli._lazy import LazyGroup
 from wasmrt.cli._missing import missing_secrets, print_missing
 from wasmrt.cli._options import capability_file_argument, complete_tools, json_option, subject_argument
 from wasmrt.cli._output import Style, print_message, show, show_json, show_line
-from wasmrt.install.sources import read_capability_file
-from wasmrt.terminal import in_one_line
+from wasmrt.core.terminal import in_one_line
 
 
 @click.group(

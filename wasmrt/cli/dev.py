@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from wasmrt.authoring import (
+from wasmrt.authoring.project import (
     Project,
     Wait,
     build,
@@ -23,7 +23,7 @@ from wasmrt.capabilities import Capabilities
 from wasmrt.capabilities.file import parse
 from wasmrt.cli._events import Events, JsonEvents, TextEvents
 from wasmrt.cli._runtime import open_runtime
-from wasmrt.errors import WasmrtError
+from wasmrt.core.errors import WasmrtError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

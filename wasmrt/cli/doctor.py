@@ -14,10 +14,10 @@ import click
 from wasmrt.cli._errors import FAILED
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import show_columns, show_json, size_in_words
-from wasmrt.errors import ConfigFileError, InstallError, MissingToolchainError, WasmrtError
+from wasmrt.core.errors import ConfigFileError, InstallError, MissingToolchainError, WasmrtError
 
 if TYPE_CHECKING:
-    from wasmrt.places import Places
+    from wasmrt.core.places import Places
 
 _THIS_RELEASE = 1_763_596_800  # November 2025: a clock before that is wrong, and certificates fail
 
@@ -64,7 +64,7 @@ def doctor(ctx: click.Context, attacking: bool, wall: bool, as_json: bool) -> No
         if not attack(as_json):
             ctx.exit(FAILED)
         return
-    from wasmrt.places import find_places
+    from wasmrt.core.places import find_places
 
     places = find_places()
     checks = [*(_looked(name, look, places) for name, look in _CHECKS.items()), *_isolation()]
@@ -89,7 +89,7 @@ def _looked(name: str, look: Callable[[Places], tuple[str, str]], places: Places
 
 def _isolation() -> list[Check]:
     """Show each layer that confines worker processes and programs."""
-    from wasmrt.isolation.confine import layers
+    from wasmrt.sandbox.isolation.confine import layers
 
     try:
         found = layers()
@@ -104,14 +104,14 @@ def _isolation() -> list[Check]:
 def _versions(_: Places) -> tuple[str, str]:
     from importlib.metadata import version
 
-    from wasmrt.guest.engine import VERSION
+    from wasmrt.sandbox.guest.engine import VERSION
 
     return "ok", f"wasmrt {version('wasmrt')}, wasmtime {VERSION}, Python {platform.python_version()}"
 
 
 def _wasm_tools(_: Places) -> tuple[str, str]:
     """Show the wasm-tools that `wasmrt build` and `inspect --wit` would run; nothing else needs one."""
-    from wasmrt.authoring import find_wasm_tools
+    from wasmrt.authoring.project import find_wasm_tools
 
     try:
         found = find_wasm_tools()
@@ -125,7 +125,7 @@ def _machine(_: Places) -> tuple[str, str]:
 
 
 def _allocator(_: Places) -> tuple[str, str]:
-    from wasmrt.guest.settings import Allocator, best_allocator
+    from wasmrt.sandbox.guest.settings import Allocator, best_allocator
 
     found = best_allocator()
     if found == Allocator.POOLING:
@@ -134,9 +134,9 @@ def _allocator(_: Places) -> tuple[str, str]:
 
 
 def _engine(_: Places) -> tuple[str, str]:
+    from wasmrt.catalog.bundled import bundled_names
+    from wasmrt.catalog.find import find_bundled
     from wasmrt.cli._runtime import open_runtime
-    from wasmrt.install.bundled import bundled_names
-    from wasmrt.install.find import find_bundled
 
     if "echo" not in bundled_names():
         return "warning", "the bundled tools are not built: run the build script of the repository"
@@ -169,7 +169,7 @@ def _folders(places: Places) -> tuple[str, str]:
 
 def _configuration(places: Places) -> tuple[str, str]:
     """Read the operator's file as the commands do that send requests; what it says of the network comes below."""
-    from wasmrt.config_file import read_config_file
+    from wasmrt.runtime.config_file import read_config_file
 
     read_config_file(places.config)
     if not places.config.exists():
@@ -181,9 +181,9 @@ def _configuration(places: Places) -> tuple[str, str]:
 
 def _network(places: Places) -> tuple[str, str]:
     from wasmrt.capabilities import RateLimitConfig
-    from wasmrt.config_file import read_config_file
-    from wasmrt.egress import EgressGateway
-    from wasmrt.rates import RateLimiter
+    from wasmrt.egress.gateway import EgressGateway
+    from wasmrt.egress.rates import RateLimiter
+    from wasmrt.runtime.config_file import read_config_file
 
     config = read_config_file(places.config)
     network, storage = config.network, config.rate_limit_storage
@@ -204,7 +204,7 @@ def _network(places: Places) -> tuple[str, str]:
 
 
 def _cache(places: Places) -> tuple[str, str]:
-    from wasmrt.guest.artifacts import DiskCache
+    from wasmrt.sandbox.guest.artifacts import DiskCache
 
     folder = places.cache / "compiled"
     cache = DiskCache(folder, places.data / "cache.key")
@@ -217,7 +217,7 @@ def _cache(places: Places) -> tuple[str, str]:
 
 
 def _catalog(places: Places) -> tuple[str, str]:
-    from wasmrt.install import Catalog
+    from wasmrt.catalog import Catalog
 
     catalog = Catalog(places.data)
     tools = catalog.tools()
@@ -232,11 +232,11 @@ def _catalog(places: Places) -> tuple[str, str]:
 
 def _needed_secrets(places: Places) -> tuple[str, str]:
     from wasmrt.capabilities.file import parse
+    from wasmrt.catalog import Catalog
+    from wasmrt.catalog.bundled import WEB_SEARCH
+    from wasmrt.catalog.granted import granted_to
     from wasmrt.cli._missing import missing_secrets
-    from wasmrt.config_file import read_config_file
-    from wasmrt.install import Catalog
-    from wasmrt.install.bundled import WEB_SEARCH
-    from wasmrt.install.granted import granted_to
+    from wasmrt.runtime.config_file import read_config_file
 
     catalog = Catalog(places.data)
     lacking: list[str] = []
@@ -260,8 +260,8 @@ def _needed_secrets(places: Places) -> tuple[str, str]:
 
 def _memory(places: Places) -> tuple[str, str]:
     """Say how a memory is searched here."""
-    from wasmrt.config_file import read_config_file
-    from wasmrt.memory import MemorySettings, why_not_in_c
+    from wasmrt.agent.builtin.memory import MemorySettings, why_not_in_c
+    from wasmrt.runtime.config_file import read_config_file
 
     settings = read_config_file(places.config).runtime.get("memory") or MemorySettings()
     if settings.embedder is None:
@@ -272,8 +272,8 @@ def _memory(places: Places) -> tuple[str, str]:
 
 def _shell(places: Places) -> tuple[str, str]:
     """Say where the shell's commands run, or why nowhere."""
-    from wasmrt.config_file import read_config_file
-    from wasmrt.shell import ShellSettings, choose_backend
+    from wasmrt.agent.builtin.shell import ShellSettings, choose_backend
+    from wasmrt.runtime.config_file import read_config_file
 
     settings = read_config_file(places.config).shell
     backend, why = choose_backend(settings)
@@ -288,8 +288,8 @@ def _shell(places: Places) -> tuple[str, str]:
 
 def _desktop(places: Places) -> tuple[str, str]:
     """Say which tools for a desktop are on, and what each of those lacks here."""
-    from wasmrt.config_file import read_config_file
-    from wasmrt.desktop import desktop_problem
+    from wasmrt.agent.builtin.desktop import desktop_problem
+    from wasmrt.runtime.config_file import read_config_file
 
     settings = read_config_file(places.config).desktop
     if not settings.tools:
@@ -300,8 +300,8 @@ def _desktop(places: Places) -> tuple[str, str]:
 
 
 def _secrets(places: Places) -> tuple[str, str]:
-    from wasmrt.config_file import read_config_file
-    from wasmrt.secrets import DEFAULT_USER
+    from wasmrt.egress.secrets import DEFAULT_USER
+    from wasmrt.runtime.config_file import read_config_file
 
     kept = read_config_file(places.config).open_secrets()
     return "ok", f"{type(kept).__name__}, {len(kept.list(DEFAULT_USER))} of {DEFAULT_USER}"

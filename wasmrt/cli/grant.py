@@ -10,17 +10,17 @@ from wasmrt.capabilities import Capabilities, merge
 from wasmrt.capabilities.file import format_file, parse
 from wasmrt.capabilities.lattice import Amendment, add_to_grant, asks_for_all, revoke_from_grant
 from wasmrt.capabilities.sentences import diff
+from wasmrt.catalog import Catalog, ToolVersion
+from wasmrt.catalog.bundled import bundled_tool
+from wasmrt.catalog.granted import granted_to, only_tools, request_of
+from wasmrt.catalog.sources import read_capability_file
 from wasmrt.cli._explained import about, explained
 from wasmrt.cli._grant import NotGrantedError, ask, print_difference, print_request
 from wasmrt.cli._missing import missing_secrets, print_missing
 from wasmrt.cli._options import complete_tools, json_option
 from wasmrt.cli._output import is_interactive, print_message, show_json
-from wasmrt.errors import CapabilityFileError, ConfigurationError, NotInstalledError
-from wasmrt.install import Catalog, ToolVersion
-from wasmrt.install.bundled import bundled_tool
-from wasmrt.install.granted import granted_to, only_tools, request_of
-from wasmrt.install.sources import read_capability_file
-from wasmrt.places import find_places
+from wasmrt.core.errors import CapabilityFileError, ConfigurationError, NotInstalledError
+from wasmrt.core.places import find_places
 
 
 @click.command("grant")

@@ -8,11 +8,14 @@ from typing import Any
 
 import click
 
-from wasmrt.authoring import find_wasm_tools, limits_that_start, measure
+from wasmrt.agent.builtin.extensions.facts import exports_of, imports_of
+from wasmrt.authoring.project import find_wasm_tools, limits_that_start, measure
 from wasmrt.capabilities import Capabilities, LoginCapability
 from wasmrt.capabilities.file import parse
 from wasmrt.capabilities.lattice import asks_for
 from wasmrt.capabilities.sentences import explain_logins
+from wasmrt.catalog import Catalog
+from wasmrt.catalog.find import FoundTool
 from wasmrt.cli._authoring import showing_output
 from wasmrt.cli._component_info import list_capabilities, refusals
 from wasmrt.cli._explained import explained, explained_groups
@@ -22,16 +25,13 @@ from wasmrt.cli._options import complete_tools, json_option
 from wasmrt.cli._output import show, show_json, status
 from wasmrt.cli._runtime import open_runtime, prepare
 from wasmrt.cli._tools import find_named
-from wasmrt.component import producers, worlds
-from wasmrt.errors import InstantiationError, MemoryLimitError, NotInstalledError
-from wasmrt.extensions.facts import exports_of, imports_of
-from wasmrt.install import Catalog
-from wasmrt.install.find import FoundTool
-from wasmrt.names import did_you_mean
-from wasmrt.places import find_places
-from wasmrt.prepared import PreparedTool
-from wasmrt.runtime import WasmToolRuntime
-from wasmrt.schema.wit import exported_functions
+from wasmrt.core.errors import InstantiationError, MemoryLimitError, NotInstalledError
+from wasmrt.core.names import did_you_mean
+from wasmrt.core.places import find_places
+from wasmrt.runtime.prepared import PreparedTool
+from wasmrt.runtime.runtime import WasmToolRuntime
+from wasmrt.sandbox.component import producers, worlds
+from wasmrt.sandbox.schema.wit import exported_functions
 
 
 @click.command("inspect")

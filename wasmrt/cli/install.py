@@ -7,7 +7,15 @@ from pathlib import Path
 
 import click
 
+from wasmrt.agent.builtin.extensions.facts import component_info
+from wasmrt.agent.builtin.extensions.missing import MissingSecret
 from wasmrt.capabilities.file import parse
+from wasmrt.catalog import Catalog, ComponentInfo, ToolVersion
+from wasmrt.catalog.bundled import bundled_names
+from wasmrt.catalog.installer import Installer, InstallPlan
+from wasmrt.catalog.package import PackageSource
+from wasmrt.catalog.sources import FileSource, Source, is_package, read_capability_file
+from wasmrt.catalog.validator import WasmValidator
 from wasmrt.cli._explained import about, explained
 from wasmrt.cli._grant import NotGrantedError, ask, print_difference, print_request
 from wasmrt.cli._missing import missing_secrets, print_missing
@@ -15,19 +23,11 @@ from wasmrt.cli._options import json_option
 from wasmrt.cli._output import is_interactive, print_message, show_json
 from wasmrt.cli._runtime import open_runtime, prepare
 from wasmrt.cli._settings import ask_settings
-from wasmrt.component import ToolSpec
-from wasmrt.component_bytes import ComponentBytes
-from wasmrt.errors import ConfigurationError, SourceError
-from wasmrt.extensions.facts import component_info
-from wasmrt.extensions.missing import MissingSecret
-from wasmrt.install import Catalog, ComponentInfo, ToolVersion
-from wasmrt.install.bundled import bundled_names
-from wasmrt.install.installer import Installer, InstallPlan
-from wasmrt.install.package import PackageSource
-from wasmrt.install.sources import FileSource, Source, is_package, read_capability_file
-from wasmrt.install.validator import WasmValidator
-from wasmrt.limits import COMPONENT_MAX_BYTES, COMPONENT_WARN_BYTES
-from wasmrt.places import find_places
+from wasmrt.core.component_bytes import ComponentBytes
+from wasmrt.core.errors import ConfigurationError, SourceError
+from wasmrt.core.limits import COMPONENT_MAX_BYTES, COMPONENT_WARN_BYTES
+from wasmrt.core.places import find_places
+from wasmrt.sandbox.component import ToolSpec
 
 
 @click.command("install")

@@ -11,10 +11,19 @@ import click
 
 from wasmrt.cli._errors import fail
 from wasmrt.cli._output import print_message, show
-from wasmrt.errors import ConfigurationError, WasmrtError
-from wasmrt.leaks import Direction, LeakDetector, LeakMatch, LeakReport, Rule, Severity, check_rule, read_rule_file
-from wasmrt.limits import MIB
-from wasmrt.terminal import in_one_line
+from wasmrt.core.errors import ConfigurationError, WasmrtError
+from wasmrt.core.limits import MIB
+from wasmrt.core.terminal import in_one_line
+from wasmrt.egress.leaks import (
+    Direction,
+    LeakDetector,
+    LeakMatch,
+    LeakReport,
+    Rule,
+    Severity,
+    check_rule,
+    read_rule_file,
+)
 
 _MAX_FILE_BYTES = 64 * MIB
 _FOUND = 1

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
+from wasmrt.catalog import Catalog
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import print_message, show_columns, show_json_list, size_in_words
-from wasmrt.install import Catalog
-from wasmrt.places import find_places
+from wasmrt.core.places import find_places
 
 
 @click.command("list")

@@ -14,8 +14,9 @@ from wasmrt.cli._held import open_registry
 from wasmrt.cli._lazy import LazyGroup
 from wasmrt.cli._options import json_option, user_option
 from wasmrt.cli._output import print_message, show_columns, show_json, show_json_list
-from wasmrt.errors import WasmrtError
-from wasmrt.mcp.client import (
+from wasmrt.core.errors import WasmrtError
+from wasmrt.core.places import find_places
+from wasmrt.interop.mcp.client import (
     NOTHING,
     McpServerConfig,
     Trust,
@@ -28,7 +29,6 @@ from wasmrt.mcp.client import (
     tool_name,
     trust_server,
 )
-from wasmrt.places import find_places
 
 
 @click.group("mcp", cls=LazyGroup, modules={"add": "wasmrt.cli._mcp_add", "auth": "wasmrt.cli._mcp_auth"})

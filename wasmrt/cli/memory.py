@@ -8,13 +8,13 @@ from shlex import quote
 
 import click
 
-from wasmrt.audit.words import in_words
+from wasmrt.agent.builtin.memory import Author, MemorySettings, MemoryStore, Trust, read_target
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import is_interactive, print_message, show, show_columns, show_json, show_json_list
-from wasmrt.config_file import read_config_file
-from wasmrt.errors import ConfigurationError, InvalidParametersError, SourceError
-from wasmrt.memory import Author, MemorySettings, MemoryStore, Trust, read_target
-from wasmrt.places import find_places
+from wasmrt.core.errors import ConfigurationError, InvalidParametersError, SourceError
+from wasmrt.core.places import find_places
+from wasmrt.runtime.audit.words import in_words
+from wasmrt.runtime.config_file import read_config_file
 
 user_option = click.option("--user", default="local", show_default=True, help="Whose memory it is.")
 path_argument = click.argument("path")

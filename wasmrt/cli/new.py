@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from wasmrt.authoring import WorldForm, create_project, load_template, missing_needs, template_names
+from wasmrt.authoring.project import WorldForm, create_project, load_template, missing_needs, template_names
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import print_message, show, show_json
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import click
 
+from wasmrt.catalog.package import PACKAGE_FILE, FolderFiles, read_package_file
+from wasmrt.catalog.package import pack as make_archive
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import print_message, show_json
-from wasmrt.component_bytes import digest_of
-from wasmrt.errors import SourceError
-from wasmrt.files import replace_file
-from wasmrt.install.package import PACKAGE_FILE, FolderFiles, read_package_file
-from wasmrt.install.package import pack as make_archive
+from wasmrt.core.component_bytes import digest_of
+from wasmrt.core.errors import SourceError
+from wasmrt.core.files import replace_file
 
 
 @click.command("pack")
@@ -35,7 +35,7 @@ def pack(folder: Path, to: Path | None, as_json: bool) -> None:
         raise SourceError(f"{folder.name!r} is no folder", hint="give the folder that has the wasmrt.toml")
     name, data = make_archive(FolderFiles(folder))
     if "language" in read_package_file((folder / PACKAGE_FILE).read_bytes()).values:
-        from wasmrt.authoring import is_stale, open_project  # with all that builds tools
+        from wasmrt.authoring.project import is_stale, open_project  # with all that builds tools
 
         if is_stale(open_project(folder)):
             print_message("warning: the source changed since the build; wasmrt build brings the component up to date")

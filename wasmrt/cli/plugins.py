@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
-from wasmrt.authoring import adapt_program, find_adapter
+from wasmrt.agent.builtin.plugins import PluginTool, load_plugins
+from wasmrt.authoring.project import adapt_program, find_adapter
 from wasmrt.cli._authoring import confirm_with, report_progress
 from wasmrt.cli._errors import BAD_INPUT
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import print_message, show_columns, show_json
-from wasmrt.errors import RefusedFileError, WasmrtError
-from wasmrt.plugins import PluginTool, load_plugins
+from wasmrt.core.errors import RefusedFileError, WasmrtError
 
 
 @click.group()

@@ -7,19 +7,19 @@ from pathlib import Path
 
 import click
 
+from wasmrt.agent.flows import Label, picture
+from wasmrt.agent.policy import Preset, ToolPolicy, ToolRule
+from wasmrt.agent.registry import Outcome, ToolView
+from wasmrt.catalog import Catalog
+from wasmrt.catalog.bundled import SHIPPED, TOOLS, bundled_names
 from wasmrt.cli._calling import read_params
 from wasmrt.cli._errors import FAILED
 from wasmrt.cli._held import open_registry, view_options
 from wasmrt.cli._named_files import read_named, write_named
 from wasmrt.cli._options import complete_tools, json_option, workspace_option
 from wasmrt.cli._output import print_message, show, show_columns, show_json, show_section
-from wasmrt.config_file import read_config_file
-from wasmrt.flows import Label, picture
-from wasmrt.install import Catalog
-from wasmrt.install.bundled import SHIPPED, TOOLS, bundled_names
-from wasmrt.places import find_places
-from wasmrt.policy import Preset, ToolPolicy, ToolRule
-from wasmrt.tools import Outcome, ToolView
+from wasmrt.core.places import find_places
+from wasmrt.runtime.config_file import read_config_file
 
 _EXPLAINED = "explain"
 """The name of the conversation that `explain` makes up."""

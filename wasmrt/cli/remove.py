@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
+from wasmrt.catalog import Catalog
+from wasmrt.catalog.removal import check_removable
 from wasmrt.cli._options import complete_tools, json_option
 from wasmrt.cli._output import is_interactive, print_message, show_json
-from wasmrt.errors import ConfigurationError
-from wasmrt.install import Catalog
-from wasmrt.install.removal import check_removable
-from wasmrt.places import find_places
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.places import find_places
 
 
 @click.command("remove")

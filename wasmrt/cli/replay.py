@@ -7,20 +7,20 @@ from pathlib import Path
 
 import click
 
-from wasmrt.audit import Recording, Replayed, read_recording
-from wasmrt.audit.reading import find_receipt
 from wasmrt.capabilities import Capabilities
+from wasmrt.catalog.bundled import RUN_CODE, bundled_component
 from wasmrt.cli._errors import FAILED
 from wasmrt.cli._options import complete_tools, json_option
 from wasmrt.cli._output import print_message, show, show_json
 from wasmrt.cli._receipts import folder_option, installation_keys, receipts_folder
 from wasmrt.cli._runtime import open_runtime, prepare
 from wasmrt.cli._tools import find_named
-from wasmrt.install.bundled import RUN_CODE, bundled_component
-from wasmrt.limits import CODE_LIMITS
-from wasmrt.prepared import PreparedTool
-from wasmrt.runtime import WasmToolRuntime
-from wasmrt.terminal import in_one_line
+from wasmrt.core.limits import CODE_LIMITS
+from wasmrt.core.terminal import in_one_line
+from wasmrt.runtime.audit import Recording, Replayed, read_recording
+from wasmrt.runtime.audit.reading import find_receipt
+from wasmrt.runtime.prepared import PreparedTool
+from wasmrt.runtime.runtime import WasmToolRuntime
 
 
 @click.command("replay")

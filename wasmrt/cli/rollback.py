@@ -5,11 +5,11 @@ from __future__ import annotations
 import click
 
 from wasmrt.capabilities.sentences import diff
+from wasmrt.catalog import Catalog
+from wasmrt.catalog.granted import granted_to
 from wasmrt.cli._options import complete_tools, json_option
 from wasmrt.cli._output import print_message, show_json
-from wasmrt.install import Catalog
-from wasmrt.install.granted import granted_to
-from wasmrt.places import find_places
+from wasmrt.core.places import find_places
 
 
 @click.command("rollback")

@@ -8,15 +8,15 @@ from pathlib import Path
 import click
 
 from wasmrt.capabilities import Capabilities
+from wasmrt.catalog.find import FoundTool
 from wasmrt.cli._calling import check_context, interruptible, read_params, show_changes, show_denials, show_logs
 from wasmrt.cli._errors import exit_code
 from wasmrt.cli._options import complete_tools, json_option, workspace_option
 from wasmrt.cli._output import print_message, show_json
 from wasmrt.cli._runtime import open_runtime, prepare
 from wasmrt.cli._tools import find_named, find_own, with_invoked
-from wasmrt.errors import ToolError
-from wasmrt.install.find import FoundTool
-from wasmrt.model import Decision
+from wasmrt.core.errors import ToolError
+from wasmrt.core.model import Decision
 
 
 @click.command("run")

@@ -11,9 +11,9 @@ from wasmrt.cli._lazy import LazyGroup
 from wasmrt.cli._options import json_option, user_option
 from wasmrt.cli._output import is_interactive, print_message, show_columns, show_json
 from wasmrt.cli._secret_messages import check_all, describe_backend, new_file_warning, print_warnings, store
-from wasmrt.errors import ConfigurationError, SecretError
-from wasmrt.limits import MAX_ENV_FILE_BYTES, MAX_SECRET_BYTES
-from wasmrt.secrets import Secret, SecretInfo, backend_of, checked_name, parse_env_file, replace_secret
+from wasmrt.core.errors import ConfigurationError, SecretError
+from wasmrt.core.limits import MAX_ENV_FILE_BYTES, MAX_SECRET_BYTES
+from wasmrt.egress.secrets import Secret, SecretInfo, backend_of, checked_name, parse_env_file, replace_secret
 
 _DAY = 86400.0
 

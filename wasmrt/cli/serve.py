@@ -15,8 +15,8 @@ from wasmrt.cli._output import print_message, show, show_json
 from wasmrt.cli._serve_check import check_server
 from wasmrt.cli._serve_options import ServeOptions, check_user
 from wasmrt.cli._serve_tools import serve_tools
-from wasmrt.mcp.server.protocol import Server, serve_stdio
-from wasmrt.version import VERSION
+from wasmrt.core.version import VERSION
+from wasmrt.interop.mcp.server.protocol import Server, serve_stdio
 
 
 @click.command("serve")

@@ -8,14 +8,14 @@ from typing import Any
 
 import click
 
+from wasmrt.agent.builtin.skills import SkillFiles, SkillStore, SkillTrust, describe_new, read_folder, read_skill, scan
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import is_interactive, print_lines, print_message, show_columns, show_json, show_json_list
-from wasmrt.config_file import read_config_file
-from wasmrt.errors import ConfigurationError, GrantRequiredError, SourceError
-from wasmrt.leaks import LeakDetector
-from wasmrt.places import find_places
-from wasmrt.skills import SkillFiles, SkillStore, SkillTrust, describe_new, read_folder, read_skill, scan
-from wasmrt.terminal import printable
+from wasmrt.core.errors import ConfigurationError, GrantRequiredError, SourceError
+from wasmrt.core.places import find_places
+from wasmrt.core.terminal import printable
+from wasmrt.egress.leaks import LeakDetector
+from wasmrt.runtime.config_file import read_config_file
 
 _folder_argument = click.argument(
     "folder", type=click.Path(path_type=Path, exists=True, file_okay=False, resolve_path=True)

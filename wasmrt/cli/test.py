@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
-from wasmrt.authoring import is_stale, open_project, read_cases, read_component, run_cases, sidecar_of
+from wasmrt.authoring.project import is_stale, open_project, read_cases, read_component, run_cases, sidecar_of
 from wasmrt.cli._authoring import show_results
 from wasmrt.cli._errors import FAILED
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import print_message, show, show_json
-from wasmrt.errors import ConfigurationError
+from wasmrt.core.errors import ConfigurationError
 
 
 @click.command("test")

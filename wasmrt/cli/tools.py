@@ -8,6 +8,9 @@ from typing import Any
 
 import click
 
+from wasmrt.agent.policy import Permission
+from wasmrt.agent.registry import ToolRegistry, ToolView
+from wasmrt.catalog.bundled import RUN_CODE, bundled_component
 from wasmrt.cli._calling import (
     check_context,
     interruptible,
@@ -22,11 +25,8 @@ from wasmrt.cli._held import open_registry, view_options
 from wasmrt.cli._options import complete_tools, json_option, workspace_option
 from wasmrt.cli._output import print_message, show, show_columns, show_json, show_json_list, show_section
 from wasmrt.cli._runtime import prepare
-from wasmrt.effects import in_words
-from wasmrt.errors import NotAuthorizedError, ToolError
-from wasmrt.install.bundled import RUN_CODE, bundled_component
-from wasmrt.policy import Permission
-from wasmrt.tools import ToolRegistry, ToolView
+from wasmrt.core.effects import in_words
+from wasmrt.core.errors import NotAuthorizedError, ToolError
 
 ViewOf = Callable[[ToolView], ToolView]
 

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 
 import click
 
-from wasmrt.audit.words import in_words
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import is_interactive, print_message, show_columns, show_json, show_json_list, size_in_words
-from wasmrt.errors import ConfigurationError, UndoError
-from wasmrt.places import find_places
-from wasmrt.workspace import (
+from wasmrt.core.errors import ConfigurationError, UndoError
+from wasmrt.core.places import find_places
+from wasmrt.runtime.audit.words import in_words
+from wasmrt.runtime.workspace import (
     Act,
     UndoConflict,
     UndoJournal,
@@ -21,7 +21,7 @@ from wasmrt.workspace import (
     plan_undo,
     plan_undo_all,
 )
-from wasmrt.workspace import undo as take_back
+from wasmrt.runtime.workspace import undo as take_back
 
 _ACTS = {
     Act.MAKE_FOLDER: "make again",

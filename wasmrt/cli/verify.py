@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
+from wasmrt.catalog import Catalog
 from wasmrt.cli._errors import FAILED
 from wasmrt.cli._options import complete_tools, json_option
 from wasmrt.cli._output import print_message, show_json
-from wasmrt.install import Catalog
-from wasmrt.places import find_places
+from wasmrt.core.places import find_places
 
 
 @click.command("verify")

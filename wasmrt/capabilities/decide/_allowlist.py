@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from wasmrt.capabilities.decide._hosts import check_host
 from wasmrt.capabilities.decide._subjects import describe_request, describe_unread
 from wasmrt.capabilities.model import METHODS, CredentialMapping, EndpointPattern, exposed_credential, host_matches
-from wasmrt.errors import ConfigurationError
-from wasmrt.model import Addition, Decision, Exemption, GrantList, Reason, Step, Suggestion
-from wasmrt.url import DEFAULT_PORTS, InvalidUrlError, Network, ParsedUrl, parse_url
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.model import Addition, Decision, Exemption, GrantList, Reason, Step, Suggestion
+from wasmrt.core.url import DEFAULT_PORTS, InvalidUrlError, Network, ParsedUrl, parse_url
 
 _PATH_LENGTH = 512
 _PUBLIC_ALONE = Step("use a tool whose capability file names this host: here public addresses alone are asked")

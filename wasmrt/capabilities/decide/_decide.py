@@ -22,10 +22,10 @@ from wasmrt.capabilities.model import (
     read_alias,
     read_secret_name,
 )
-from wasmrt.errors import ConfigurationError
-from wasmrt.limits import MAX_PATH_BYTES
-from wasmrt.model import Addition, Decision, GrantList, Reason, Suggestion
-from wasmrt.url import InvalidUrlError, Network, parse_networks, parse_url
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.limits import MAX_PATH_BYTES
+from wasmrt.core.model import Addition, Decision, GrantList, Reason, Suggestion
+from wasmrt.core.url import InvalidUrlError, Network, parse_networks, parse_url
 
 SOME_TOOL = "NAME-OF-THE-TOOL"
 """Stands in a suggested entry for an alias: only a person knows the tool that is meant by it."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from wasmrt.model import Decision, Exemption, Reason
-from wasmrt.url import (
+from wasmrt.core.model import Decision, Exemption, Reason
+from wasmrt.core.url import (
     AddressClass,
     Network,
     ParsedUrl,

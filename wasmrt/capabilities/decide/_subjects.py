@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable
 
 from wasmrt.capabilities.model import METHODS
-from wasmrt.limits import MAX_URL_BYTES
-from wasmrt.url import ParsedUrl
+from wasmrt.core.limits import MAX_URL_BYTES
+from wasmrt.core.url import ParsedUrl
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,15}://")
 

@@ -6,7 +6,7 @@ from wasmrt.capabilities._capabilities import Capabilities
 from wasmrt.capabilities.file._auth import build_auth, build_setup
 from wasmrt.capabilities.file._model import CapabilityFile
 from wasmrt.capabilities.sections import SECTIONS, read_sections
-from wasmrt.limits import MAX_DESCRIPTION_BYTES
+from wasmrt.core.limits import MAX_DESCRIPTION_BYTES
 
 
 def parse(data: str | bytes) -> CapabilityFile:

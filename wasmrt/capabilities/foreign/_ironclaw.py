@@ -8,9 +8,9 @@ from typing import Any
 
 from wasmrt.capabilities.file import parse
 from wasmrt.capabilities.foreign._imported import Imported
-from wasmrt.errors import CapabilityFileError
-from wasmrt.limits import MAX_CAPABILITY_FILE_BYTES, MAX_CAPABILITY_FILE_DEPTH
-from wasmrt.strict_json import JsonError, read_json
+from wasmrt.core.errors import CapabilityFileError
+from wasmrt.core.limits import MAX_CAPABILITY_FILE_BYTES, MAX_CAPABILITY_FILE_DEPTH
+from wasmrt.core.strict_json import JsonError, read_json
 
 _ROUNDS = 200
 _PART = re.compile(r"\[(\d+)\]|\[\"((?:[^\"\\]|\\.)*)\"\]|([^.\[\]]+)")

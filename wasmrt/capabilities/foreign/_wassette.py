@@ -11,7 +11,7 @@ from wasmrt.capabilities.file import CapabilityFile
 from wasmrt.capabilities.foreign._imported import Imported
 from wasmrt.capabilities.foreign._yaml import read_yaml
 from wasmrt.capabilities.model import EndpointPattern, ToolLimits, read_prefix
-from wasmrt.errors import CapabilityFileError, WasmrtError
+from wasmrt.core.errors import CapabilityFileError, WasmrtError
 
 _UNITS = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30}
 _HOST = re.compile(r"(?:(https?)://)?([^/:]+)(?::([0-9]{1,5}))?(/.*)?$")

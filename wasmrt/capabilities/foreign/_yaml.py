@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
-from wasmrt.errors import CapabilityFileError
-from wasmrt.limits import MAX_CAPABILITY_FILE_BYTES, MAX_CAPABILITY_FILE_DEPTH
+from wasmrt.core.errors import CapabilityFileError
+from wasmrt.core.limits import MAX_CAPABILITY_FILE_BYTES, MAX_CAPABILITY_FILE_DEPTH
 
 _KEY = re.compile(r"""("[^"\\]*"|'[^']*'|[A-Za-z0-9_./-]+)\s*:(?:\s+(.*))?$""")
 _REFUSED = ("&", "*", "!", "|", ">", "%", "@", "`", "{", "?")

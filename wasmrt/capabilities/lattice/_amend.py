@@ -22,10 +22,10 @@ from wasmrt.capabilities.model import (
     name_within,
     prefix_within,
 )
-from wasmrt.errors import ConfigurationError
-from wasmrt.model import Addition, GrantList
-from wasmrt.names import did_you_mean
-from wasmrt.url import InvalidUrlError, parse_url
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.model import Addition, GrantList
+from wasmrt.core.names import did_you_mean
+from wasmrt.core.url import InvalidUrlError, parse_url
 
 T = TypeVar("T")
 SECTIONS = ("http", "credentials", "workspace", "workspace_write", "secrets", "tool_invoke", "logins", "tools")

@@ -28,9 +28,9 @@ from wasmrt.capabilities.model import (
     name_within,
     prefix_within,
 )
-from wasmrt.effects import Effect
-from wasmrt.errors import ConfigurationError
-from wasmrt.limits import MAX_CAPABILITY_ENTRIES, ResourceLimits
+from wasmrt.core.effects import Effect
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.limits import MAX_CAPABILITY_ENTRIES, ResourceLimits
 
 T = TypeVar("T")
 

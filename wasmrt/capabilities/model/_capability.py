@@ -9,8 +9,8 @@ from wasmrt.capabilities.model._checks import check_numbers, set_tuple, unique
 from wasmrt.capabilities.model._credential import CredentialMapping, matching_credentials, read_secret_name
 from wasmrt.capabilities.model._endpoint import ANY_HOST, EndpointPattern, host_matches
 from wasmrt.capabilities.model._workspace_path import is_under_prefixes, read_prefix
-from wasmrt.errors import ConfigurationError
-from wasmrt.limits import (
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.limits import (
     DEFAULT_HTTP_TIMEOUT_SECONDS,
     DEFAULT_MAX_REQUEST_BYTES,
     DEFAULT_MAX_RESPONSE_BYTES,
@@ -23,8 +23,8 @@ from wasmrt.limits import (
     MAX_WRITE_BYTES,
     MAX_WRITE_FILES,
 )
-from wasmrt.names import is_alias, is_invoked_name
-from wasmrt.url import DEFAULT_PORTS, ParsedUrl
+from wasmrt.core.names import is_alias, is_invoked_name
+from wasmrt.core.url import DEFAULT_PORTS, ParsedUrl
 
 MAX_REQUESTS = 1_000_000
 MAX_HTTP_TIMEOUT_SECONDS = 3600

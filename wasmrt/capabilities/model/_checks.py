@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from wasmrt.errors import ConfigurationError
-from wasmrt.limits import MAX_CAPABILITY_ENTRIES
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.limits import MAX_CAPABILITY_ENTRIES
 
 _MAX_NUMBER = 2**53 - 1  # the largest that every JSON reader keeps exactly (RFC 8259, 6)
 

@@ -8,7 +8,7 @@ from wasmrt.capabilities.model._capability import glob_covers
 from wasmrt.capabilities.model._credential import USUAL_PORTS, CredentialMapping
 from wasmrt.capabilities.model._endpoint import ANY_HOST, METHODS, EndpointPattern
 from wasmrt.capabilities.model._workspace_path import is_under_prefixes
-from wasmrt.url import DEFAULT_PORTS, is_under, split_path
+from wasmrt.core.url import DEFAULT_PORTS, is_under, split_path
 
 
 def host_within(inner: str, outer: str) -> bool:

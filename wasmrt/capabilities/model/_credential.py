@@ -10,10 +10,10 @@ from typing import Any
 
 from wasmrt.capabilities.model._endpoint import host_matches, read_host_pattern, read_path_prefix, read_ports
 from wasmrt.capabilities.model._host_headers import is_host_header
-from wasmrt.errors import ConfigurationError
-from wasmrt.limits import MAX_CAPABILITY_ENTRIES
-from wasmrt.names import is_secret_name
-from wasmrt.url import DEFAULT_PORTS, ParsedUrl, is_under
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.limits import MAX_CAPABILITY_ENTRIES
+from wasmrt.core.names import is_secret_name
+from wasmrt.core.url import DEFAULT_PORTS, ParsedUrl, is_under
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}\Z")
 _PLACEHOLDER = re.compile(r"[A-Za-z0-9_]{1,64}\Z")

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from wasmrt.errors import ConfigurationError
-from wasmrt.limits import MAX_CAPABILITY_ENTRIES
-from wasmrt.url import (
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.limits import MAX_CAPABILITY_ENTRIES
+from wasmrt.core.url import (
     DEFAULT_PORTS,
     UnreadableError,
     ambiguity,

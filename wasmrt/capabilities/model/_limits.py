@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from wasmrt.capabilities.model._checks import check_numbers
-from wasmrt.limits import ResourceLimits
+from wasmrt.core.limits import ResourceLimits
 
 MAX_CALL_TIMEOUT_SECONDS = 86_400
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from wasmrt.capabilities.model._credential import read_secret_name
-from wasmrt.errors import ConfigurationError
+from wasmrt.core.errors import ConfigurationError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from wasmrt.errors import ConfigurationError
-from wasmrt.limits import MAX_PATH_BYTES
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.limits import MAX_PATH_BYTES
 
 _MAX_NAME_BYTES = 255
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")

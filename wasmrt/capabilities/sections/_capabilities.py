@@ -37,9 +37,9 @@ from wasmrt.capabilities.sections._fields import (
     nearest,
 )
 from wasmrt.capabilities.sections._json import Problems, child
-from wasmrt.effects import Effect
-from wasmrt.errors import ConfigurationError
-from wasmrt.limits import MAX_WRITE_BYTES, MAX_WRITE_FILES
+from wasmrt.core.effects import Effect
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.limits import MAX_WRITE_BYTES, MAX_WRITE_FILES
 
 _HOST = Text(max_length=256, check=read_host_pattern, pattern=r"^(\*\.)?[^\s/@*?#]+$")
 _PATH = Text(max_length=MAX_PREFIX_LENGTH, check=read_path_prefix, pattern=r"^/[!-~]*$")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wasmrt.capabilities.model import METHODS, read_secret_name
 from wasmrt.capabilities.sections._fields import Anything, Flag, ListOf, MapOf, Number, ObjectSchema, Property, Text
-from wasmrt.url import InvalidUrlError, parse_url
+from wasmrt.core.url import InvalidUrlError, parse_url
 
 _SECRET = Text(max_length=128, check=read_secret_name, pattern=r"^[A-Za-z0-9_.-]+$")
 _METHOD = Text(choices=METHODS, upper=True)

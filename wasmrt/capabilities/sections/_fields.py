@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, Protocol
 
 from wasmrt.capabilities.sections._json import Problems, child
-from wasmrt.errors import WasmrtError
-from wasmrt.limits import MAX_CAPABILITY_ENTRIES
-from wasmrt.names import did_you_mean
+from wasmrt.core.errors import WasmrtError
+from wasmrt.core.limits import MAX_CAPABILITY_ENTRIES
+from wasmrt.core.names import did_you_mean
 
 INVALID: Final = object()
 """Stands for a value that was refused; its problem was added."""

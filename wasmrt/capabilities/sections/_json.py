@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from wasmrt.limits import MAX_CAPABILITY_FILE_BYTES, MAX_CAPABILITY_FILE_DEPTH
-from wasmrt.strict_json import JsonError, check_nesting
+from wasmrt.core.limits import MAX_CAPABILITY_FILE_BYTES, MAX_CAPABILITY_FILE_DEPTH
+from wasmrt.core.strict_json import JsonError, check_nesting
 
 _MAX_DIGITS = 18
 _MAX_PROBLEMS = 100

@@ -8,8 +8,8 @@ from wasmrt.capabilities.model import EndpointPattern
 from wasmrt.capabilities.sections._capabilities import ENDPOINT
 from wasmrt.capabilities.sections._json import Problems, child
 from wasmrt.capabilities.sections._read import build_endpoint
-from wasmrt.errors import ConfigurationError
-from wasmrt.limits import MAX_CAPABILITY_ENTRIES
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.limits import MAX_CAPABILITY_ENTRIES
 
 _HINT = 'write it like network = ["packages.example.com", {host = "mirror.example.com", port = 8443}]'
 

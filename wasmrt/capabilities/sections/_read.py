@@ -26,8 +26,8 @@ from wasmrt.capabilities.sections._beyond import HTTP_NUMBERS, beyond
 from wasmrt.capabilities.sections._capabilities import NESTED, ROOT
 from wasmrt.capabilities.sections._fields import INVALID, nearest
 from wasmrt.capabilities.sections._json import Problems, child, read_json
-from wasmrt.effects import Effect
-from wasmrt.errors import CapabilityFileError, ConfigurationError, WasmrtError
+from wasmrt.core.effects import Effect
+from wasmrt.core.errors import CapabilityFileError, ConfigurationError, WasmrtError
 
 T = TypeVar("T")
 _Attempt = Callable[[str, Callable[[], Any]], Any]

@@ -27,8 +27,8 @@ from wasmrt.capabilities.sentences._phrases import (
     format_prefix,
     name_tools,
 )
-from wasmrt.effects import EVERY_EFFECT, Effect, in_words
-from wasmrt.limits import ResourceLimits
+from wasmrt.core.effects import EVERY_EFFECT, Effect, in_words
+from wasmrt.core.limits import ResourceLimits
 
 T = TypeVar("T")
 _RATES = ("requests_per_minute", "requests_per_hour")

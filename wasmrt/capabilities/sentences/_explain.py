@@ -32,7 +32,7 @@ from wasmrt.capabilities.sentences._phrases import (
 )
 from wasmrt.capabilities.sentences._reach import Reach, reaches
 from wasmrt.capabilities.services import Service, known_services
-from wasmrt.url import Network
+from wasmrt.core.url import Network
 
 
 def explain(

@@ -14,8 +14,8 @@ from wasmrt.capabilities.model import (
     RateLimitConfig,
     ToolLimits,
 )
-from wasmrt.limits import GIB, KIB, MIB
-from wasmrt.url import DEFAULT_PORTS
+from wasmrt.core.limits import GIB, KIB, MIB
+from wasmrt.core.url import DEFAULT_PORTS
 
 _UNITS = {
     "memory_bytes": "of memory",

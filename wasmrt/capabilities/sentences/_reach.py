@@ -16,7 +16,7 @@ from wasmrt.capabilities.model import (
     common_paths,
     endpoint_within,
 )
-from wasmrt.url import Network, is_under, split_path
+from wasmrt.core.url import Network, is_under, split_path
 
 
 @dataclass(frozen=True, slots=True)

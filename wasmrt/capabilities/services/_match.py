@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from wasmrt.capabilities.model import ANY_HOST, METHODS, EndpointPattern
 from wasmrt.capabilities.services._model import ENDS, Power, Service
-from wasmrt.url import split_path
+from wasmrt.core.url import split_path
 
 
 def powers_of(entry: EndpointPattern, services: Iterable[Service]) -> Iterator[tuple[Service, Power]]:

@@ -11,8 +11,8 @@ from typing import Any
 
 from wasmrt.capabilities.model import METHODS
 from wasmrt.capabilities.services._model import ENDS, Power, Service
-from wasmrt.errors import ConfigurationError
-from wasmrt.strict_toml import Mistake, Place, Reader, lines_of, read_table, texts
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.strict_toml import Mistake, Place, Reader, lines_of, read_table, texts
 
 _MAX_SERVICES = 1000
 _HOST = re.compile(r"(?:\*\.)?[a-z0-9-]+(?:\.(?:[a-z0-9-]+|\*))*\Z")

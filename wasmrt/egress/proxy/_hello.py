@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from wasmrt.limits import MAX_PROXY_HELLO_BYTES
+from wasmrt.core.limits import MAX_PROXY_HELLO_BYTES
 
 _HANDSHAKE, _CLIENT_HELLO = 22, 1
 _MAX_RECORD = 16 * 1024

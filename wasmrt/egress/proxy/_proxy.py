@@ -10,17 +10,17 @@ from contextlib import contextmanager, suppress
 from http import HTTPStatus
 
 from wasmrt.capabilities import EndpointPattern, HttpCapability, RateLimitConfig
-from wasmrt.egress._failure import HttpFailure
-from wasmrt.egress._gateway import EgressGateway
-from wasmrt.egress._headers import FRAMING, without
-from wasmrt.egress._host import HostCall, HostClient
-from wasmrt.egress._model import Face, HttpRequest
+from wasmrt.core.errors import ExternalServiceError, RateLimitedError
+from wasmrt.core.limits import PROXY_BODY_BYTES, PROXY_HEAD_SECONDS
+from wasmrt.core.model import Decision
+from wasmrt.egress.gateway._failure import HttpFailure
+from wasmrt.egress.gateway._gateway import EgressGateway
+from wasmrt.egress.gateway._headers import FRAMING, without
+from wasmrt.egress.gateway._host import HostCall, HostClient
+from wasmrt.egress.gateway._model import Face, HttpRequest
 from wasmrt.egress.proxy._request import Asked, RefusedError, read_request
 from wasmrt.egress.proxy._tunnel import Tunnel, for_program
-from wasmrt.errors import ExternalServiceError, RateLimitedError
-from wasmrt.limits import PROXY_BODY_BYTES, PROXY_HEAD_SECONDS
-from wasmrt.model import Decision
-from wasmrt.rates import RateLimiter
+from wasmrt.egress.rates import RateLimiter
 
 _RATE = RateLimitConfig(requests_per_minute=600, requests_per_hour=20_000)
 _MAX_CONNECTIONS = 32

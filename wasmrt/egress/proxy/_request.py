@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import h11
 
-from wasmrt.limits import KIB, PROXY_BODY_BYTES
+from wasmrt.core.limits import KIB, PROXY_BODY_BYTES
 
 _AUTHORITY = re.compile(r"(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]):[0-9]{1,5}")
 _CREDENTIAL = b"proxy-authorization"

@@ -9,13 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from wasmrt.capabilities import AllowlistValidator
-from wasmrt.egress._budget import ExchangeBudget
-from wasmrt.egress._gateway import EgressGateway
-from wasmrt.egress._host import HostCall
-from wasmrt.egress._socket import UnreachableError, dial
-from wasmrt.egress.proxy._hello import Hello, NotAHelloError, read_hello
-from wasmrt.egress.proxy._request import RefusedError
-from wasmrt.limits import (
+from wasmrt.core.limits import (
     CONNECT_TIMEOUT_SECONDS,
     MAX_PROXY_HELLO_BYTES,
     MAX_PROXY_TUNNEL_BYTES,
@@ -23,8 +17,14 @@ from wasmrt.limits import (
     PROXY_IDLE_SECONDS,
     PROXY_TUNNEL_SECONDS,
 )
-from wasmrt.model import Addition, Decision, Reason, Step
-from wasmrt.url import InvalidUrlError, ParsedUrl, parse_url
+from wasmrt.core.model import Addition, Decision, Reason, Step
+from wasmrt.core.url import InvalidUrlError, ParsedUrl, parse_url
+from wasmrt.egress.gateway._budget import ExchangeBudget
+from wasmrt.egress.gateway._gateway import EgressGateway
+from wasmrt.egress.gateway._host import HostCall
+from wasmrt.egress.gateway._socket import UnreachableError, dial
+from wasmrt.egress.proxy._hello import Hello, NotAHelloError, read_hello
+from wasmrt.egress.proxy._request import RefusedError
 
 _CHUNK = 64 * 1024
 _ANY_METHOD = "GET"

@@ -1,0 +1,156 @@
+"""Access requests at the command line: listed, shown, granted, denied, with receipts that hold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.agent.access.conftest import Agent, install
+from wasmrt.capabilities.file import parse
+from wasmrt.cli import cli
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def wasmrt() -> Run:
+    def run(*arguments: str, code: int = 0) -> Result:
+        result = CliRunner().invoke(cli, list(arguments), prog_name="wasmrt")
+        assert result.exit_code == code, f"{result.exit_code}: {result.stderr or result.exception!r}"
+        return result
+
+    return run
+
+
+def test_a_request_is_listed_shown_and_kept_narrower(agent: Agent, wasmrt: Run) -> None:
+    agent.answer("notes/a.md")
+    request = agent.only()
+    listed = wasmrt("approvals", "list")
+    assert request.id in listed.stdout and "reader" in listed.stdout and "notes/" in listed.stdout
+    [found] = json.loads(wasmrt("approvals", "list", "--json").stdout)["access"]
+    assert (found["id"], found["asked"], found["scopes"]) == (request.id, 1, ["once", "session", "keep"])
+    assert "the line:" in wasmrt("approvals", "show", request.id.upper()).stdout
+    assert json.loads(wasmrt("approvals", "show", request.id, "--json").stdout)["state"] == "pending"
+    given = ("--scope", "keep", "--narrower", "notes/a.md", "--user", "ann")
+    told = wasmrt("approvals", "approve", request.id, *given).stderr
+    assert "granted for good, narrower" in told and "reader" in told
+    assert agent.reads("notes/a.md") == "notes/a.md"
+    explained = wasmrt("caps", "explain", "reader").stdout
+    assert "notes/a.md" in explained
+    assert json.loads(wasmrt("list", "--json").stdout)
+    assert wasmrt("approvals", "show", request.id).stdout.count(request.id) == 1
+    ended = wasmrt("approvals", "list", "--decided").stdout
+    assert "granted for good" in ended
+    (receipt,) = [
+        json.loads(line) for line in wasmrt("audit", "tail", "--json").stdout.splitlines() if "access" in line
+    ]
+    assert receipt["kind"] == "access"
+    assert receipt["approval"]["scope"] == "keep"
+    assert receipt["decisions"][0]["suggestion"]["entry"] == "notes/a.md"
+    wasmrt("audit", "verify")
+
+
+def test_what_was_kept_is_revoked_like_any_grant(agent: Agent, wasmrt: Run) -> None:
+    agent.answer("notes/a.md")
+    agent.grant("keep")
+    wasmrt("grant", "reader", "--revoke", "workspace=notes/", "--yes")
+    assert "notes/" not in wasmrt("caps", "explain", "reader").stdout
+    wasmrt("grant", "reader", "--add", "workspace=notes/", "--yes")
+    assert "notes/" in wasmrt("caps", "explain", "reader").stdout
+
+
+def test_a_request_is_denied_for_good_as_json(agent: Agent, wasmrt: Run) -> None:
+    agent.answer("notes/a.md")
+    given = ("--scope", "keep", "--user", "ann", "--note", "no", "--json")
+    denied = json.loads(wasmrt("approvals", "deny", agent.only().id, *given).stdout)
+    assert (denied["state"], denied["scope"], denied["note"], denied["granted"]) == ("denied", "keep", "no", None)
+    assert "denied (for good)" in wasmrt("approvals", "show", denied["id"]).stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--scope", "always"), "access is not granted always"),
+        (("--any", "path"), "--any and --like are for calls"),
+        (("--narrower", "plans/"), "is not within what was asked for"),
+        (("--user", "bob"), "another user's request"),
+    ],
+)
+def test_an_answer_that_cannot_be_says_so_in_a_sentence(
+    agent: Agent, wasmrt: Run, arguments: tuple[str, ...], said: str
+) -> None:
+    agent.answer("notes/a.md")
+    user = () if "--user" in arguments else ("--user", "ann")
+    code = 1 if "--user" in arguments else 2
+    assert said in wasmrt("approvals", "approve", agent.only().id, *arguments, *user, code=code).stderr
+    assert agent.only()
+
+
+def test_scopes_and_entries_of_access_are_none_of_calls(wasmrt: Run) -> None:
+    assert "keep is for access" in wasmrt("approvals", "approve", "aaaaa-aaaaa", "--scope", "keep", code=2).stderr
+    assert "--narrower is for access" in wasmrt("approvals", "approve", "aaaaa-aaaaa", "--narrower", "x", code=2).stderr
+
+
+def test_where_no_receipts_are_kept_an_answer_holds_without_one(agent: Agent, wasmrt: Run, home: Path) -> None:
+    config = home / "data" / "config.toml"
+    config.write_text(config.read_text() + "[audit]\nenabled = false\n")
+    agent.answer("notes/a.md")
+    wasmrt("approvals", "approve", agent.only().id, "--user", "ann")
+    assert agent.reads("notes/a.md") == "notes/a.md"
+    assert not (home / "data" / "receipts").exists()
+
+
+def test_access_that_was_denied_for_good_is_listed_and_forgotten(agent: Agent, wasmrt: Run) -> None:
+    agent.answer("notes/a.md")
+    request = agent.only()
+    wasmrt("approvals", "deny", request.id, "--scope", "keep", "--user", "ann")
+    agent.answer("notes/a.md")
+    assert not agent.store.pending()
+    listed = wasmrt("approvals", "list").stdout
+    assert request.id in listed and "reader" in listed and "denied" in listed and "notes/" in listed
+    [found] = json.loads(wasmrt("approvals", "list", "--json").stdout)["denied_access"]
+    assert (found["id"], found["scope"]) == (request.id, "keep")
+    assert "forgot 1 answer" in wasmrt("approvals", "forget", request.id).stderr
+    assert not json.loads(wasmrt("approvals", "list", "--json").stdout)["denied_access"]
+    wasmrt("approvals", "forget", request.id, code=1)
+    agent.answer("notes/a.md")
+    assert agent.only().id != request.id
+
+
+def test_all_that_was_denied_for_good_is_forgotten_and_nothing_that_was_granted(agent: Agent, wasmrt: Run) -> None:
+    agent.answer("plans/p.md")
+    agent.grant("session")
+    agent.answer("notes/a.md")
+    wasmrt("approvals", "deny", agent.only().id, "--scope", "keep", "--user", "ann")
+    wasmrt("approvals", "deny", "aaaaa-aaaaa", code=1)
+    assert json.loads(wasmrt("approvals", "forget", "--all", "--json").stdout) == {"forgotten": 1}
+    assert agent.reads("plans/p.md") == "plans/p.md"
+
+
+def test_a_program_that_ends_with_its_call_is_offered_no_session(agent: Agent, wasmrt: Run, files: Path) -> None:
+    call = ("tools", "run", "reader", '{"path": "notes/a.md"}', "--user", "ann", "--trace", "talk")
+    wasmrt(*call, "--workspace", str(files), code=3)
+    request = agent.only()
+    assert [str(scope) for scope in request.scopes] == ["once", "keep"]
+    told = wasmrt("approvals", "approve", request.id, "--scope", "session", "--user", "ann", code=1).stderr
+    assert "the program that asked has ended" in told and "once or keep" in told
+    assert "this session" not in wasmrt("approvals", "show", request.id).stdout
+    assert "denied (this time)" in wasmrt("approvals", "deny", request.id, "--user", "ann").stderr
+
+
+@pytest.mark.parametrize("added", ["workspace=notes/", "http=https://a.example/"])
+def test_what_is_added_beyond_the_file_is_said_to_be_beyond_it(wasmrt: Run, added: str) -> None:
+    asked = """{"workspace": {"allowed_prefixes": ["notes/a.md"]},
+        "http": {"allowlist": [{"host": "a.example", "path_prefix": "/v1/", "methods": ["GET"]}]}}"""
+    install(parse(asked).capabilities, parse(asked).capabilities)
+    told = wasmrt("grant", "reader", "--add", added, "--yes", code=2).stderr
+    assert f"asks for a part of {added} alone" in told and "exactly that already" not in told
+    section = added.partition("=")[0]
+    wasmrt("grant", "reader", "--revoke", section, "--yes")
+    told = wasmrt("grant", "reader", "--add", added, "--yes").stderr
+    assert f"asks for a part of {added} alone; no more is granted" in told and "is changed" in told
+    assert "exactly that already" in wasmrt("grant", "reader", "--add", section, "--yes").stderr

@@ -1,0 +1,221 @@
+"""Laws of growth: a grant after an answer is the grant before it and the entry, whatever both are, and nothing else."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wasmrt import Capabilities, ConfigurationError, EndpointPattern
+from wasmrt.capabilities import ToolGrant, covers, for_tool, grown, merge, narrowed, wanted
+from wasmrt.capabilities.file import format_file, parse
+from wasmrt.core.model import Addition, Decision, GrantList, Reason, Withheld
+
+PATHS = ("", "notes/", "notes/deep/", "notes/a.md", "plans/", "other/x/")
+HOSTS = ("api.example.com", "*.example.com", "evil.example")
+PROBES = ("notes/a.md", "notes/deep/c.md", "plans/p.md", "other/x/y", "top.md")
+URLS = tuple(f"https://{host}{path}" for host in ("api.example.com", "evil.example") for path in ("/v1/", "/v1/a", "/"))
+
+paths = st.sampled_from(PATHS)
+endpoints = st.builds(
+    lambda host, path, methods: EndpointPattern(host, path, tuple(methods)),
+    st.sampled_from(HOSTS),
+    st.sampled_from(("/", "/v1/", "/v1/a")),
+    st.lists(st.sampled_from(("GET", "POST")), unique=True, max_size=2),
+)
+additions = st.one_of(
+    st.builds(
+        lambda to, path: Addition(to, json.dumps(path)),
+        st.sampled_from((GrantList.WORKSPACE, GrantList.WORKSPACE_WRITE)),
+        paths,
+    ),
+    endpoints.map(lambda entry: Addition(GrantList.HTTP, entry.as_line())),
+    st.sampled_from(("k_one", "k_*")).map(lambda name: Addition(GrantList.SECRETS, json.dumps(name))),
+    st.just(Addition(GrantList.TOOLS, '{"mail": "mailer"}')),
+)
+
+
+@st.composite
+def grants(draw: st.DrawFn, *, tools: bool = True) -> Capabilities:
+    made = Capabilities.none()
+    if draw(st.booleans()):
+        made = made.with_http(draw(st.lists(endpoints, min_size=1, max_size=2)))
+    if draw(st.booleans()):
+        made = made.with_workspace_read(draw(st.lists(paths, min_size=1, max_size=2, unique=True)))
+    if draw(st.booleans()):
+        made = made.with_workspace_write(draw(st.lists(paths, min_size=1, max_size=2, unique=True)))
+    if tools and draw(st.booleans()):
+        parts = draw(st.lists(grants(tools=False), min_size=2, max_size=2))
+        made = made.with_tools(ToolGrant(name, part) for name, part in zip("ab", parts, strict=True))
+    return made
+
+
+def powers(grant: Capabilities) -> set[str]:
+    """Everything that a grant allows of what the probes try."""
+    found = {f"read {path}" for path in PROBES if grant.explain_workspace(path)}
+    found |= {f"write {path}" for path in PROBES if grant.explain_workspace_write(path)}
+    found |= {f"{verb} {url}" for verb in ("GET", "POST") for url in URLS if grant.explain_http(verb, url)}
+    found |= {f"secret {name}" for name in ("k_one", "k_two", "other") if grant.explain_secret(name)}
+    return found | {f"tool {alias}" for alias in ("mail", "other") if grant.explain_tool(alias)}
+
+
+def alone(addition: Addition) -> set[str]:
+    return powers(Capabilities.none().with_addition(addition))
+
+
+@settings(max_examples=40, deadline=None)
+@given(grants(tools=False), additions)
+def test_a_grant_grows_by_the_entry_and_nothing_else(grant: Capabilities, addition: Addition) -> None:
+    after = grown(grant, (addition,))
+    assert powers(after) == powers(grant) | alone(addition)
+    assert (after.limits, after.logins, after.tools) == (grant.limits, grant.logins, grant.tools)
+    if grant.workspace_write is not None and after.workspace_write is not None:
+        assert after.workspace_write.remove is grant.workspace_write.remove
+
+
+@settings(max_examples=40, deadline=None)
+@given(grants(), additions)
+def test_of_several_tools_the_one_that_asked_gets_it_and_no_other(grant: Capabilities, addition: Addition) -> None:
+    after = grown(grant, (addition,), "a")
+    if grant.tools is None:
+        assert powers(after) == powers(grant) | alone(addition)
+        return
+    assert powers(for_tool(after, "a")) == powers(for_tool(grant, "a")) | alone(addition)
+    assert powers(for_tool(after, "b")) == powers(for_tool(grant, "b"))
+
+
+@settings(max_examples=40, deadline=None)
+@given(grants(), grants(), additions)
+def test_what_is_kept_is_the_stored_grant_and_the_entry(
+    request: Capabilities, grant: Capabilities, addition: Addition
+) -> None:
+    before = merge(request, grant)
+    part = "a" if before.tools is not None else None
+    after = merge(grown(request, (addition,), part), parse(format_file(grown(before, (addition,), part))).capabilities)
+    if part is None:
+        assert powers(after) == powers(before) | alone(addition)
+        return
+    assert powers(for_tool(after, "a")) == powers(for_tool(before, "a")) | alone(addition)
+    assert powers(for_tool(after, "b")) == powers(for_tool(before, "b"))
+
+
+@settings(max_examples=40, deadline=None)
+@given(additions, additions)
+def test_a_narrower_answer_never_allows_more_than_was_asked(asked: Addition, other: Addition) -> None:
+    try:
+        entry = narrowed(asked, other.entry)
+    except ConfigurationError:
+        assert asked.to is not other.to or not covers(asked, other)
+        return
+    assert alone(entry) <= alone(asked)
+
+
+@settings(max_examples=40, deadline=None)
+@given(additions, additions)
+def test_an_entry_that_covers_another_allows_all_of_it(outer: Addition, inner: Addition) -> None:
+    assert covers(outer, outer)
+    if covers(outer, inner):
+        assert alone(inner) <= alone(outer)
+
+
+def test_an_alias_needs_a_tool_that_a_person_names() -> None:
+    asked = Addition(GrantList.TOOLS, '{"mail": "NAME-OF-THE-TOOL"}')
+    with pytest.raises(ConfigurationError, match="which tool is meant"):
+        grown(Capabilities.none(), (asked,))
+    assert narrowed(asked, "mailer") == narrowed(asked, "mail=mailer") == asked._replace(entry='{"mail": "mailer"}')
+    with pytest.raises(ConfigurationError):
+        narrowed(asked, "other=mailer")
+    with pytest.raises(ConfigurationError):
+        narrowed(asked, '{"mail": "mailer", "more": "x"}')
+    with pytest.raises(ConfigurationError):
+        narrowed(narrowed(asked, "mailer"), "elsewhere")
+
+
+def test_requests_are_narrowed_as_a_person_writes_them() -> None:
+    asked = Addition(GrantList.HTTP, EndpointPattern("api.example.com", "/v1/", ("GET", "POST")).as_line())
+    entry = narrowed(asked, "GET https://api.example.com/v1/items")
+    assert alone(entry) == set()
+    assert Capabilities.none().with_addition(entry).explain_http("GET", "https://api.example.com/v1/items")
+    for wider in ("https://api.example.com/", "api.example.com", "DELETE https://api.example.com/v1/", "*.example.com"):
+        with pytest.raises(ConfigurationError):
+            narrowed(asked, wider)
+
+
+def test_refusals_become_entries_each_once_and_what_no_entry_helps_is_left_out() -> None:
+    def denied(suggestion: object) -> Decision:
+        return Decision(False, Reason.NOT_GRANTED, "no", suggestion)  # type: ignore[arg-type]
+
+    one, other = Addition(GrantList.WORKSPACE, '"notes/"'), Addition(GrantList.WORKSPACE, '"plans/"')
+    withheld = Withheld(Addition(GrantList.SECRETS, '"k"'), "wasmrt grant x --add secrets=k")
+    found = wanted([denied(one), denied(other), denied(one), denied("a step"), denied(None), denied(withheld)])
+    assert list(found) == [one, other, withheld.addition]
+    assert wanted([Decision(True, Reason.ALLOWED, "yes", one)]) == {}
+
+
+def test_of_tools_told_apart_only_the_one_that_asked_grows() -> None:
+    section = Capabilities.none().with_workspace_read(["notes/", "plans/"])
+    grant = Capabilities.none().with_workspace_read(["notes/"]).with_tools([ToolGrant("b", section)])
+    entry = Addition(GrantList.WORKSPACE, '"plans/"')
+    after = grown(grant, (entry,), "a")  # it had no section, and so nothing
+    assert powers(for_tool(after, "a")) == {"read plans/p.md"}
+    assert powers(for_tool(after, "b")) == powers(for_tool(grant, "b")) == {"read notes/a.md", "read notes/deep/c.md"}
+    of_none = grown(grant, (entry,))
+    assert of_none.tools is not None and powers(for_tool(of_none, "b")) == powers(for_tool(grant, "b"))
+
+
+@pytest.mark.parametrize("entry", ["notes", '{"host": 1}', '["a"]', ""])
+def test_what_is_no_entry_is_added_to_no_grant(entry: str) -> None:
+    with pytest.raises(ConfigurationError):
+        grown(Capabilities.none(), (Addition(GrantList.WORKSPACE, entry),))
+    asked = Addition(GrantList.WORKSPACE, '"notes/"')
+    for other in ('{"host": "a.example"}', "notes/../x", "\x00"):
+        with pytest.raises(ConfigurationError):
+            narrowed(asked, other)
+
+
+def test_entries_of_other_lists_cover_nothing_of_each_other() -> None:
+    read, write = Addition(GrantList.WORKSPACE, '"a/"'), Addition(GrantList.WORKSPACE_WRITE, '"a/"')
+    assert covers(read, read) and not covers(read, write)
+    mail, other = (Addition(GrantList.TOOLS, entry) for entry in ('{"mail": "mailer"}', '{"mail": "other-mailer"}'))
+    assert covers(mail, mail) and not covers(mail, other)
+    assert narrowed(Addition(GrantList.SECRETS, '"k_*"'), "k_one").entry == '"k_one"'
+    assert narrowed(write, '"a/b/"').entry == '"a/b/"'
+
+
+@pytest.mark.parametrize(
+    ("had", "entry", "now"),
+    [
+        (Capabilities.none().with_secrets(["k_one"]), Addition(GrantList.SECRETS, '"k_two"'), "secret k_two"),
+        (Capabilities.none().with_tool_invoke({"on": "x"}), Addition(GrantList.TOOLS, '{"mail": "y"}'), "tool mail"),
+        (
+            Capabilities.none().with_workspace_read(["notes/"]),
+            Addition(GrantList.WORKSPACE, '"plans/"'),
+            "read plans/p.md",
+        ),
+    ],
+)
+def test_an_entry_comes_to_those_that_are_there(had: Capabilities, entry: Addition, now: str) -> None:
+    assert powers(had.with_addition(entry)) == powers(had) | {now}
+    more = had.with_addition(entry)
+    assert more.tool_invoke is None or more.tool_invoke.resolve("on") == "x"
+
+
+@pytest.mark.parametrize(
+    ("text", "entry"),
+    [('"nötes/ä/"', '"nötes/ä/"'), ("nötes/ä/", '"nötes/ä/"'), (" nötes/ä/\n", '"nötes/ä/"')],
+)
+def test_a_narrower_entry_is_kept_in_the_letters_that_a_person_wrote(text: str, entry: str) -> None:
+    assert narrowed(Addition(GrantList.WORKSPACE, '"nötes/"'), text).entry == entry
+
+
+def test_a_text_that_begins_like_json_and_is_none_is_a_name() -> None:
+    with pytest.raises(ConfigurationError, match="is not within what was asked for") as caught:
+        narrowed(Addition(GrantList.WORKSPACE, '"notes/"'), '{"x')
+    assert caught.value.code == "wider"
+
+
+def test_a_name_that_no_tool_can_have_is_no_answer_to_which_tool_is_meant() -> None:
+    with pytest.raises(ConfigurationError, match="this is no entry of"):
+        narrowed(Addition(GrantList.TOOLS, '{"mail": "NAME-OF-THE-TOOL"}'), "no\ntool")

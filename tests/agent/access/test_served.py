@@ -1,0 +1,51 @@
+"""Access requests over MCP: the call ends with the request's id, and the same call, made again, takes the answer."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from pathlib import Path
+
+from tests.agent.access.conftest import Agent, Program, install
+from tests.interop.mcp_server.world import World
+from tests.sandbox.border.relays import agent_read
+from wasmrt.agent.access import AccessChoice, AccessScope
+
+PATH = {"path": "notes/a.md"}
+
+
+def test_a_call_ends_with_the_request_and_made_again_takes_the_answer(agent: Agent, tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.registry = agent.registry
+    with world.serve() as line:
+        waits = line.call("reader", PATH)
+        request = agent.only()
+        said = waits["content"][0]["text"]
+        assert waits["isError"] is True and f"wasmrt approvals approve {request.id}`" in said
+        assert "Not yet" in said and "notes" not in said
+        assert line.call("reader", PATH)["isError"] is True
+        assert agent.only().asked == 2
+        agent.answered(AccessChoice(granted=True), user="local")
+        read = line.call("reader", PATH)
+        assert b64decode(read["content"][0]["text"]) == b"notes/a.md"
+        assert line.call("reader", PATH)["isError"] is True
+
+
+def test_a_session_is_that_of_one_client(agent: Agent, tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.registry = agent.registry
+    with world.serve() as line:
+        line.call("reader", PATH)
+        agent.answered(AccessChoice(granted=True, scope=AccessScope.SESSION), user="local")
+        assert not line.call("reader", PATH)["isError"]
+    with world.serve() as other:
+        assert other.call("reader", PATH)["isError"]
+
+
+def test_an_answer_of_which_a_part_was_refused_says_so_beside_it(program: Program, tmp_path: Path) -> None:
+    install(component=agent_read("@0.4.1").component())
+    agent, world = program(), World(tmp_path)
+    world.registry = agent.registry
+    with world.serve() as line:
+        answer = line.call("reader", PATH)
+    assert not answer["isError"]
+    assert agent.only().id in answer["content"][-1]["text"]

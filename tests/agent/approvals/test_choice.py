@@ -1,0 +1,58 @@
+"""A person's choice, as the command and the page apply it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.agent.approvals.requests import request
+from wasmrt.agent.approvals import ApprovalScope, ApprovalStore, Choice, State, Wide, Widening, choose, reach_in_words
+from wasmrt.core.errors import ApprovalError, ConfigurationError
+
+ANY = Widening(Wide.ANY)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ApprovalStore:
+    return ApprovalStore(tmp_path / "approvals.sqlite3")
+
+
+def test_a_choice_is_applied_and_told_in_words(store: ApprovalStore) -> None:
+    for choice, words in (
+        (Choice(approved=True), "this once"),
+        (Choice(approved=False, scope=ApprovalScope.SESSION), "in this session, whatever its parameters"),
+        (Choice(approved=True, scope=ApprovalScope.ALWAYS), "from now on (exactly these parameters)"),
+        (
+            Choice(approved=True, scope=ApprovalScope.ALWAYS, widened=(("text", ANY),)),
+            "from now on (text: anything, the rest as it was)",
+        ),
+    ):
+        asked = request()
+        store.add(asked)
+        answer = choose(store, asked.id, choice, user="alice", by="ann")
+        assert reach_in_words(answer) == words
+        taken = store.take(asked.id)
+        assert taken is not None
+        assert (taken.approved, taken.scope, taken.by) == (choice.approved, choice.scope, "ann")
+
+
+def test_what_is_widened_for_one_call_is_refused_and_changes_nothing(store: ApprovalStore) -> None:
+    asked = request()
+    store.add(asked)
+    for scope in (ApprovalScope.ONCE, ApprovalScope.SESSION):
+        with pytest.raises(ConfigurationError, match="holds always"):
+            choose(
+                store, asked.id, Choice(approved=True, scope=scope, widened=(("text", ANY),)), user="alice", by="ann"
+            )
+    assert store.state(asked.id) is State.PENDING
+
+
+def test_nobody_learns_the_parameters_of_another_users_call_by_widening_them(store: ApprovalStore) -> None:
+    asked = request({"private": 1})
+    store.add(asked)
+    choice = Choice(approved=True, scope=ApprovalScope.ALWAYS, widened=(("guess", ANY),))
+    with pytest.raises(ApprovalError) as refused:
+        choose(store, asked.id, choice, user="mallory", by="mallory")
+    assert refused.value.code == "other-user"
+    assert "private" not in f"{refused.value.message} {refused.value.hint}"

@@ -1,0 +1,77 @@
+"""kill -9 at any moment: no answer is applied twice, and none is lost that nobody had begun to apply."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import Counter
+from pathlib import Path
+
+from tests.agent.approvals.processes import Killed, Step, Work, kills
+from tests.agent.approvals.requests import request
+from wasmrt.agent.approvals import ApprovalAnswer, ApprovalRequest, ApprovalScope, ApprovalStore, QueueApprover, State
+from wasmrt.core.errors import ApprovalError
+
+BATCH = 8
+
+
+def _asks(path: Path, applied: Path, batch: list[ApprovalRequest]) -> Work:
+    """Asks for each of a batch that has no answer yet, and writes down that it was applied."""
+
+    def work(step: Step) -> None:
+        approver = QueueApprover(ApprovalStore(path))
+
+        async def one(asked: ApprovalRequest) -> None:
+            step()
+            try:
+                answer = await approver.ask(asked)
+            except ApprovalError as error:
+                assert error.code == "answered"  # used up before: the process that took it was killed
+                return
+            step()
+            assert answer.approved
+            with applied.open("a") as file:
+                file.write(asked.id + "\n")
+            step()
+
+        async def every() -> None:
+            await asyncio.gather(*map(one, batch))
+
+        asyncio.run(every())
+
+    return work
+
+
+def _answers(path: Path, batch: list[ApprovalRequest]) -> Work:
+    """Approves whatever waits, until nothing of the batch does; every other one for always."""
+
+    def work(step: Step) -> None:
+        store = ApprovalStore(path)
+        ids = [asked.id for asked in batch]
+        while any(store.state(i) in (None, State.PENDING) for i in ids):
+            for waiting in store.pending():
+                scope = ApprovalScope.ALWAYS if ids.index(waiting.id) % 2 else ApprovalScope.ONCE
+                step()
+                store.answer(waiting.id, ApprovalAnswer(approved=True, scope=scope, by=str(os.getpid())), user="alice")
+                step()
+
+    return work
+
+
+def test_killed_callers_and_killed_answerers_apply_nothing_twice_and_lose_nothing(tmp_path: Path) -> None:
+    path, applied = tmp_path / "approvals.sqlite3", tmp_path / "applied"
+    killed, every = Killed(kills(30)), []
+    while killed.left > 0:
+        batch = [request({"n": len(every) + n}, expires_ms=2**52) for n in range(BATCH)]
+        every += batch
+        killed.run(_asks(path, applied, batch), _answers(path, batch), most=2 * BATCH)
+    store = ApprovalStore(path)
+    assert {store.state(r.id) for r in every} == {State.USED}  # every answer was taken, in one transaction
+    times = Counter(applied.read_text().split())
+    assert set(times.values()) == {1}
+    assert times.keys() <= {r.id for r in every}
+    assert len(every) - len(times) <= (kills(30) - killed.left) * BATCH
+    # What was answered for always is remembered, whatever was killed after.
+    assert all((store.remembered(r) is not None) is bool(n % BATCH % 2) for n, r in enumerate(every))
+    found = [store.get(r.id) for r in every]
+    assert all(q is not None and q.approved and q.params is None for q in found)

@@ -1,0 +1,318 @@
+"""Confirmation tokens: one call that a person confirmed, and no other, and not for long."""
+
+from __future__ import annotations
+
+import base64
+import json
+import multiprocessing
+import os
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.agent.approvals.processes import Killed, Step, forking, kills
+from wasmrt.agent.approvals import ConfirmationTokens, Redeemed, params_digest
+from wasmrt.agent.approvals import _tokens as module
+from wasmrt.core.effects import Effect
+from wasmrt.core.errors import ApprovalError, ConfigurationError, NotAuthorizedError
+
+PAIRS = int(os.environ.get("WASMRT_TOKEN_PAIRS", "40"))
+DIGEST = params_digest({"path": "a"})
+CALL: dict[str, Any] = {
+    "trace": "t1",
+    "tool": "write_file",
+    "effects": [Effect.WRITE_FILESYSTEM],
+    "params_digest": DIGEST,
+}
+TOKEN: dict[str, Any] = {
+    "trace": "t1",
+    "tools": ["write_file", "append_file"],
+    "scopes": [Effect.WRITE_FILESYSTEM, Effect.READ_FILESYSTEM],
+    "params_digest": DIGEST,
+    "ttl_seconds": 60,
+}
+
+
+class Machine:
+    """A machine whose clock can be set, and which can be started anew."""
+
+    def __init__(self) -> None:
+        self.wall, self.boot, self.since_boot = 1_000_000.0, "first", 100.0
+
+    def passes(self, seconds: float) -> None:
+        self.wall += seconds
+        self.since_boot += seconds
+
+    def tokens(self, folder: Path) -> ConfirmationTokens:
+        return ConfirmationTokens(
+            folder / "tokens.sqlite3",
+            folder / "token.key",
+            wall=lambda: self.wall,
+            boot=lambda: (self.boot, self.since_boot),
+        )
+
+
+@pytest.fixture
+def machine() -> Machine:
+    return Machine()
+
+
+@pytest.fixture
+def tokens(machine: Machine, tmp_path: Path) -> ConfirmationTokens:
+    return machine.tokens(tmp_path / "data")
+
+
+def refusal(tokens: ConfirmationTokens, token: Any, **changed: Any) -> str:
+    with pytest.raises(NotAuthorizedError) as caught:
+        tokens.redeem(token, **(CALL | changed))
+    assert caught.value.hint
+    assert str(token)[:20] not in str(caught.value) or not token
+    return caught.value.code
+
+
+def test_a_token_is_good_for_the_call_that_was_confirmed_once(tokens: ConfirmationTokens) -> None:
+    token = tokens.issue(**TOKEN)
+    used = tokens.redeem(token, **CALL)
+    assert isinstance(used, Redeemed)
+    assert (used.trace, used.tools, used.uses_left) == ("t1", ("append_file", "write_file"), 0)
+    assert refusal(tokens, token) == "token-used"
+    assert refusal(tokens, token) == "token-used"
+
+
+@pytest.mark.parametrize(
+    ("changed", "code"),
+    [
+        ({"trace": "t2"}, "token-trace"),
+        ({"tool": "delete_file"}, "token-tool"),
+        ({"effects": [Effect.WRITE_FILESYSTEM, Effect.NETWORK]}, "token-scope"),
+        ({"effects": list(Effect)}, "token-scope"),
+        ({"params_digest": params_digest({"path": "b"})}, "token-params"),
+        ({"params_digest": None}, "token-params"),
+    ],
+)
+def test_a_token_for_something_else_is_refused_and_stays_unused(
+    tokens: ConfirmationTokens, changed: dict[str, Any], code: str
+) -> None:
+    token = tokens.issue(**TOKEN)
+    assert refusal(tokens, token, **changed) == code
+    tokens.redeem(token, **CALL)
+
+
+def test_a_token_for_any_parameters_says_so(tokens: ConfirmationTokens) -> None:
+    token = tokens.issue(**TOKEN | {"params_digest": None})
+    tokens.redeem(token, **CALL | {"params_digest": params_digest({"path": "b"})})
+
+
+def test_a_token_that_was_changed_or_made_elsewhere_is_refused(
+    tokens: ConfirmationTokens, machine: Machine, tmp_path: Path
+) -> None:
+    token = tokens.issue(**TOKEN)
+    for at, letter in enumerate(token):
+        other = "A" if letter != "A" else "B"
+        assert refusal(tokens, token[:at] + other + token[at + 1 :]) == "token-signature"
+    prefix, body, signature = token.split(".")
+    claims = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+    wider = base64.urlsafe_b64encode(json.dumps(claims | {"uses": 2}).encode()).decode().rstrip("=")
+    foreign = machine.tokens(tmp_path / "foreign").issue(**TOKEN)
+    changed = (f"{prefix}.{wider}.{signature}", f"{prefix}.{body}.", f"{body}.{signature}", f"{token}=", f" {token}")
+    for text in (*changed, foreign, "", ".", "x", "\ud800", "x" * 100_000, None, 7, token.encode()):
+        assert refusal(tokens, text) == "token-signature"
+    tokens.redeem(token, **CALL)
+
+
+def test_a_token_ends_after_its_time(tokens: ConfirmationTokens, machine: Machine) -> None:
+    token, other = tokens.issue(**TOKEN), tokens.issue(**TOKEN)
+    machine.passes(59.9)
+    tokens.redeem(token, **CALL)
+    machine.passes(0.2)
+    assert refusal(tokens, other) == "token-expired"
+    assert refusal(tokens, token) == "token-expired"
+
+
+def test_a_clock_that_is_set_back_gives_no_time_back(tokens: ConfirmationTokens, machine: Machine) -> None:
+    token = tokens.issue(**TOKEN)
+    machine.passes(30)
+    machine.wall -= 1_000
+    machine.passes(31)
+    assert refusal(tokens, token) == "token-expired"
+
+
+def test_an_expired_token_is_not_revived_by_a_clock_that_is_set_back_over_a_start(
+    tokens: ConfirmationTokens, machine: Machine
+) -> None:
+    token = tokens.issue(**TOKEN)
+    machine.passes(61)
+    assert refusal(tokens, token) == "token-expired"
+    machine.boot, machine.since_boot, machine.wall = "second", 1.0, 1_000_000.0
+    assert refusal(tokens, token) == "token-expired"
+
+
+def test_a_token_outlives_a_start_of_the_machine(tokens: ConfirmationTokens, machine: Machine) -> None:
+    token = tokens.issue(**TOKEN)
+    machine.boot, machine.since_boot = "second", 9_000.0
+    machine.wall += 30
+    tokens.redeem(token, **CALL)
+
+
+def test_a_used_token_is_not_revived_by_a_clock_that_is_set_back(tokens: ConfirmationTokens, machine: Machine) -> None:
+    token = tokens.issue(**TOKEN)
+    tokens.redeem(token, **CALL)
+    machine.wall += 3600
+    tokens.redeem(tokens.issue(**TOKEN), **CALL)  # what has expired is swept
+    machine.wall -= 3600
+    assert refusal(tokens, token) == "token-expired"
+
+
+def test_a_clock_that_is_set_ahead_ends_tokens_and_new_ones_last_as_long_as_they_say(
+    tokens: ConfirmationTokens, machine: Machine
+) -> None:
+    old = tokens.issue(**TOKEN)
+    machine.wall += 10_000_000
+    new = tokens.issue(**TOKEN)
+    machine.wall -= 10_000_000
+    assert refusal(tokens, old) == "token-expired"
+    machine.passes(59)
+    tokens.redeem(new, **CALL)
+    late = tokens.issue(**TOKEN)
+    machine.passes(61)
+    assert refusal(tokens, late) == "token-expired"
+
+
+def test_a_machine_that_does_not_name_its_starts_goes_by_the_latest_time_seen(
+    tokens: ConfirmationTokens, machine: Machine
+) -> None:
+    machine.boot = ""
+    token = tokens.issue(**TOKEN)
+    machine.wall += 61
+    assert refusal(tokens, token) == "token-expired"
+    machine.wall -= 61
+    assert refusal(tokens, token) == "token-expired"
+
+
+def test_the_real_clock_goes_on(tmp_path: Path) -> None:
+    tokens = ConfirmationTokens(tmp_path / "t.sqlite3", tmp_path / "t.key")
+    tokens.redeem(tokens.issue(**TOKEN), **CALL)
+    assert refusal(tokens, tokens.issue(**TOKEN | {"ttl_seconds": 1e-9})) == "token-expired"
+
+
+def test_a_reusable_token_is_counted(tokens: ConfirmationTokens, machine: Machine, tmp_path: Path) -> None:
+    token = tokens.issue(**TOKEN, reusable=True, max_uses=3)
+    assert [tokens.redeem(token, **CALL).uses_left for _ in range(2)] == [2, 1]
+    assert machine.tokens(tmp_path / "data").redeem(token, **CALL).uses_left == 0
+    assert refusal(tokens, token) == "token-used"
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"trace": ""},
+        {"tools": []},
+        {"tools": [""]},
+        {"tools": "write_file"},
+        {"tools": [f"t{n}" for n in range(65)]},
+        {"ttl_seconds": 0},
+        {"ttl_seconds": -1},
+        {"ttl_seconds": float("nan")},
+        {"ttl_seconds": 86_401},
+        {"max_uses": 2},
+        {"reusable": True, "max_uses": 0},
+        {"reusable": True, "max_uses": 1001},
+        {"reusable": True, "max_uses": 1.5},
+        {"trace": "t" * 9000},
+    ],
+)
+def test_a_token_that_is_bound_to_nothing_is_not_issued(tokens: ConfirmationTokens, changed: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError):
+        tokens.issue(**TOKEN | changed)
+
+
+def test_a_store_that_was_lost_takes_its_tokens_with_it(tokens: ConfirmationTokens, tmp_path: Path) -> None:
+    token = tokens.issue(**TOKEN)
+    tokens.redeem(token, **CALL)
+    for file in (tmp_path / "data").glob("tokens.sqlite3*"):
+        file.unlink()
+    assert refusal(tokens, token) == "token-signature"
+
+
+def test_where_uses_cannot_be_counted_nothing_is_accepted(tokens: ConfirmationTokens, tmp_path: Path) -> None:
+    token = tokens.issue(**TOKEN)
+    store, key = tmp_path / "data" / "tokens.sqlite3", tmp_path / "data" / "token.key"
+    for path in (store, key):
+        path.chmod(0o644)
+        assert refusal(tokens, token) == "token-store"
+        with pytest.raises(ApprovalError):
+            tokens.issue(**TOKEN)
+        path.chmod(0o600)
+    tokens.redeem(token, **CALL)
+
+
+def test_the_tokens_in_use_are_bounded_and_swept(
+    tokens: ConfirmationTokens, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_LIVE_TOKENS", 2)
+    for _ in range(2):
+        tokens.redeem(tokens.issue(**TOKEN), **CALL)
+    assert refusal(tokens, tokens.issue(**TOKEN)) == "token-store"
+    machine.passes(61)
+    tokens.redeem(tokens.issue(**TOKEN), **CALL)
+
+
+def _redeems(folder: Path, issued: list[str], together: Any, results: Any) -> None:
+    tokens, won = ConfirmationTokens(folder / "t.sqlite3", folder / "t.key"), []
+    for token in issued:
+        together.wait(60)
+        try:
+            won.append(tokens.redeem(token, **CALL).id)
+        except NotAuthorizedError as error:
+            assert error.code == "token-used"
+    results.put(won)
+
+
+def test_of_two_processes_at_once_one_uses_the_token(tmp_path: Path) -> None:
+    tokens = ConfirmationTokens(tmp_path / "t.sqlite3", tmp_path / "t.key")
+    issued = [tokens.issue(**TOKEN | {"ttl_seconds": 3600}) for _ in range(PAIRS)]
+    fork = multiprocessing.get_context("fork")
+    together, results = fork.Barrier(2), fork.SimpleQueue()
+    both = [fork.Process(target=_redeems, args=(tmp_path, issued, together, results)) for _ in range(2)]
+    with forking():
+        for process in both:
+            process.start()
+    won = [*results.get(), *results.get()]
+    for process in both:
+        process.join(60)
+        assert process.exitcode == 0
+    print(f"{len(won)} successes of {2 * PAIRS} tries")
+    assert len(won) == len(set(won)) == PAIRS
+
+
+def _uses(folder: Path, issued: list[str], applied: Path) -> Callable[[Step], None]:
+    def work(step: Step) -> None:
+        tokens = ConfirmationTokens(folder / "t.sqlite3", folder / "t.key")
+        for token in issued:
+            step()
+            try:
+                used = tokens.redeem(token, **CALL)
+            except NotAuthorizedError as error:
+                assert error.code == "token-used"
+                continue
+            step()
+            with applied.open("a") as file:
+                file.write(used.id + "\n")
+
+    return work
+
+
+def test_a_token_whose_user_was_killed_is_not_used_again(tmp_path: Path) -> None:
+    tokens = ConfirmationTokens(tmp_path / "t.sqlite3", tmp_path / "t.key")
+    killed, applied, every = Killed(kills(30)), tmp_path / "applied", 0
+    while killed.left > 0:
+        issued = [tokens.issue(**TOKEN | {"ttl_seconds": 3600}) for _ in range(8)]
+        every += len(issued)
+        killed.run(_uses(tmp_path, issued, applied), _uses(tmp_path, issued, applied), most=8)
+        assert {refusal(tokens, token) for token in issued} == {"token-used"}
+    times = Counter(applied.read_text().split())
+    assert set(times.values()) == {1}
+    assert every - len(times) <= kills(30) - killed.left

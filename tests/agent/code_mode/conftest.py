@@ -1,0 +1,113 @@
+"""A registry with tools that keep what was done to them, and a person who answers as the test says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wasmrt import CallbackApprover, ToolRegistry, WasmRuntimeConfig, WasmToolRuntime, tool
+from wasmrt.agent.approvals import ApprovalAnswer, ApprovalRequest
+from wasmrt.agent.policy import ToolPolicy
+from wasmrt.core.limits import CODE_LIMITS
+from wasmrt.runtime.audit import Receipt
+
+
+@pytest.fixture(scope="session")
+def installation(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("installation")
+
+
+@pytest.fixture(scope="session")
+def runtime(installation: Path) -> Iterator[WasmToolRuntime]:
+    """One runtime for all: the interpreter takes seconds to compile, and its calls share nothing."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WASMRT_HOME", str(installation))
+        # As in earnest, but that a program without end is ended after half a second.
+        patch.setattr("wasmrt.agent.builtin.code_mode._tool.CODE_LIMITS", replace(CODE_LIMITS, fuel=1_000_000_000))
+        config = WasmRuntimeConfig(audit=installation / "receipts", audit_record=True)
+        with WasmToolRuntime(config) as made:
+            yield made
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A data folder of the test's own, where runs that wait are kept."""
+    monkeypatch.setenv("WASMRT_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+class Desk:
+    """Tools, what was done by them, and a person."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.asked: list[ApprovalRequest] = []
+        self.answers: list[bool | None] = []
+        """What the person answers, in order: yes, no, or nothing yet. Nothing, where there is none left."""
+        self.receipts: list[Receipt] = []
+
+        @tool(effects=[])
+        def add(a: int, b: int) -> int:
+            """Add two numbers."""
+            self.done.append(f"add {a} {b}")
+            return a + b
+
+        @tool(effects=["write-filesystem"])
+        def write_note(text: str) -> str:
+            """Write a note."""
+            self.done.append(f"write {text}")
+            return f"wrote {text}"
+
+        @tool(effects=["modify-tools"])
+        def rewire(text: str = "") -> str:
+            """Change the tools."""
+            self.done.append("rewire")
+            return "done"
+
+        @tool(effects=[])
+        def fails(text: str = "no") -> str:
+            """Fail."""
+            raise ValueError(text)
+
+        self.tools = (add, write_note, rewire, fails)
+
+    def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
+        self.asked.append(request)
+        answer = self.answers.pop(0) if self.answers else None
+        return ApprovalAnswer(approved=answer is True, by="" if answer is None else "ann")
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+@pytest.fixture
+def registry(runtime: WasmToolRuntime, desk: Desk) -> ToolRegistry:
+    return made(runtime, desk)
+
+
+def made(runtime: WasmToolRuntime, desk: Desk, policy: ToolPolicy | None = None) -> ToolRegistry:
+    """Return a registry of the desk's tools, as another process would make it."""
+    new = ToolRegistry(runtime, approver=CallbackApprover(desk.ask), receipts=desk.receipts.append, policy=policy)
+    for each in desk.tools:
+        new.register(each)
+    new.add_code_mode()
+    return new
+
+
+Run = Callable[..., Any]
+
+
+@pytest.fixture
+def run(registry: ToolRegistry) -> Run:
+    """Runs a program, and returns what it returned."""
+
+    def call(code: str, **circumstances: Any) -> Any:
+        return registry.execute("run_code", {"code": code}, **circumstances).result.get("result")
+
+    return call

@@ -1,0 +1,249 @@
+"""`http` and `web_fetch`: what they send and what they make of answers, against real TLS on loopback."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from tests.agent.first_party.conftest import Run
+from tests.agent.first_party.web import Web, page
+from wasmrt import (
+    CallbackApprover,
+    Effect,
+    PreparedTool,
+    ToolContext,
+    ToolDefaults,
+    ToolOutput,
+    ToolPolicy,
+    ToolRegistry,
+    WasmToolRuntime,
+)
+from wasmrt.agent.policy import Permission, ToolRule
+from wasmrt.agent.registry._function import action_names
+from wasmrt.capabilities import RateLimitConfig
+from wasmrt.core.errors import NotAuthorizedError, RateLimitedError, ToolError
+from wasmrt.core.traits import SafetyTier, SubagentAccess
+
+URL = "https://example.com/a"
+ARTICLE = f"<title>T</title><nav>Menu</nav><article><h1>Head</h1><p>{'Words to read. ' * 40}</p></article>"
+Refused = Callable[..., ToolError]
+
+
+def test_a_request_goes_out_as_it_was_asked_and_its_answer_comes_back(run: Run, web: Web) -> None:
+    web.pages[URL] = page('{"n": [1, "two"]}', kind="application/json", X_Kind="mine")
+    headers = [{"name": "X-Own", "value": "1"}, {"name": "Accept", "value": "application/json"}]
+    answer = run("http", method="PATCH", url=URL + "?q=1", headers=headers, body={"b": [1]})
+    assert (answer["status"], answer["body"]) == (200, {"n": [1, "two"]})
+    assert answer["headers"]["x-kind"] == "mine"
+    (asked,) = web.asked
+    assert (asked.method, asked.target, asked.header("X-Own")) == ("PATCH", "/a?q=1", "1")
+    assert json.loads(asked.body) == {"b": [1]} and asked.header("Content-Type") == "application/json"
+    assert asked.sni == "example.com"
+
+
+@pytest.mark.parametrize(
+    ("body", "sent", "kind"),
+    [
+        ("text", b"text", "text/plain; charset=utf-8"),
+        ([1, {"a": None}], b'[1,{"a":null}]', "application/json"),
+        (0, b"0", "application/json"),
+        (None, b"", None),
+    ],
+)
+def test_a_body_is_text_as_it_is_or_json(run: Run, web: Web, body: Any, sent: bytes, kind: str | None) -> None:
+    web.pages[URL] = page("ok")
+    run("http", method="POST", url=URL, body=body)
+    assert web.asked[0].body == sent and web.asked[0].header("Content-Type") == kind
+
+
+def test_a_content_type_of_ones_own_stays(run: Run, web: Web) -> None:
+    web.pages[URL] = page("ok")
+    run("http", method="PUT", url=URL, headers=[{"name": "content-type", "value": "text/csv"}], body="a,b")
+    assert web.asked[0].header("Content-Type") == "text/csv"
+
+
+def test_a_status_is_an_answer_of_http_and_a_redirect_is_not_followed(run: Run, web: Web) -> None:
+    web.pages[URL] = page("", status=302, Location="https://example.com/b")
+    answer = run("http", method="GET", url=URL)
+    assert answer["status"] == 302 and answer["headers"]["location"] == "https://example.com/b"
+    assert run("http", method="GET", url="https://example.com/none")["status"] == 404
+    assert [request.target for request in web.asked] == ["/a", "/none"]
+
+
+def test_html_becomes_markdown_where_that_is_asked(run: Run, web: Web) -> None:
+    web.pages[URL] = page(ARTICLE)
+    assert run("http", method="GET", url=URL)["body"] == ARTICLE
+    answer = run("http", method="GET", url=URL, markdown=True)
+    assert "Words to read." in answer["body"] and "<" not in answer["body"] and "Menu" not in answer["body"]
+    assert answer["title"] == "T"
+
+
+def test_a_fetched_page_is_its_article_as_markdown_with_absolute_links(run: Run, web: Web) -> None:
+    web.pages[URL] = page(ARTICLE.replace("</p>", ' <a href="../x">link</a></p>', 1))
+    answer = run("web_fetch", url=URL)
+    assert answer["title"] == "T" and "[link](https://example.com/x)" in answer["content"]
+    assert "Menu" not in answer["content"] and answer["content_type"] == "text/html"
+    assert run("web_fetch", url=URL, format="raw")["content"].startswith("<title>")
+
+
+def test_a_page_without_an_article_is_fetched_whole(run: Run, web: Web) -> None:
+    web.pages[URL] = page("<title>T</title><p>Short.")
+    assert run("web_fetch", url=URL)["content"].strip() == "Short."
+
+
+def test_a_long_page_is_read_in_parts(run: Run, web: Web) -> None:
+    text = "".join(f"{number:05d}é" for number in range(20_000))
+    web.pages[URL] = page(text, kind="text/plain; charset=utf-8")
+    first = run("web_fetch", url=URL)
+    assert first["content"] == text[:50_000] and (first["total_chars"], first["next_offset"]) == (120_000, 50_000)
+    last = run("web_fetch", url=URL, offset=119_994, max_chars=100)
+    assert last["content"] == text[-6:] and "next_offset" not in last
+    assert run("web_fetch", url=URL, offset=500_000)["content"] == ""
+
+
+def test_redirects_within_a_site_are_followed_and_others_are_told(run: Run, web: Web) -> None:
+    web.pages[URL] = page("", status=301, Location="https://www.example.com/b")
+    web.pages["https://www.example.com/b"] = page("", status=302, Location="/c")
+    web.pages["https://www.example.com/c"] = page("", status=307, Location="https://other.example/d")
+    web.pages["https://other.example/d"] = page("elsewhere", kind="text/plain")
+    answer = run("web_fetch", url=URL)
+    assert answer["moved_to"] == "https://other.example/d" and answer["content"] == ""
+    assert [request.header("Host") for request in web.asked] == ["example.com", "www.example.com", "www.example.com"]
+    web.pages["https://www.example.com/c"] = page("arrived", kind="text/plain")
+    answer = run("web_fetch", url=URL)
+    assert (answer["content"], answer["url"]) == ("arrived", "https://www.example.com/c")
+
+
+def test_a_site_that_redirects_for_ever_is_left(refused: Refused, web: Web) -> None:
+    web.pages[URL] = page("", status=302, Location="/a")
+    assert refused("web_fetch", url=URL).code == "tool:redirect" and len(web.asked) == 6
+
+
+@pytest.mark.parametrize(("status", "kind"), [(404, "client"), (503, "operation-failed")])
+def test_a_page_that_is_not_there_is_an_error_with_its_status(
+    refused: Refused, web: Web, status: int, kind: str
+) -> None:
+    web.pages[URL] = page("sorry", status=status)
+    error = refused("web_fetch", url=URL)
+    assert error.code == "tool:http-status" and str(status) in error.message
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "text"),
+    [
+        ("grüße".encode("latin-1"), "text/plain; charset=ISO-8859-1", "grüße"),
+        ("грамота".encode("koi8-r"), 'text/plain; charset="koi8-r"', "грамота"),
+        ("日本語".encode("shift_jis"), "text/plain;charset=Shift_JIS", "日本語"),
+        (b'<meta charset="windows-1251"><p>' + "привет".encode("cp1251"), "text/html", "привет"),
+        ("\ufeffbom".encode("utf-16"), "text/plain", "bom"),
+        ("naïve".encode("cp1252"), "text/plain", "naïve"),
+        ("naïve".encode(), "text/plain", "naïve"),
+    ],
+)
+def test_text_is_read_in_the_encoding_that_it_is_in(run: Run, web: Web, body: bytes, kind: str, text: str) -> None:
+    head = f"HTTP/1.1 200 X\r\nContent-Length: {len(body)}\r\nContent-Type: {kind}\r\n\r\n".encode()
+    web.pages[URL] = head + body
+    assert text in run("web_fetch", url=URL)["content"]
+    assert text in run("http", method="GET", url=URL)["body"]
+
+
+# -- what an agent has of them -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def registry(runtime: WasmToolRuntime, prepared: Callable[[str], PreparedTool]) -> Callable[..., ToolRegistry]:
+    def make(*rules: ToolRule, **settings: Any) -> ToolRegistry:
+        registry = ToolRegistry(runtime, policy=ToolPolicy(rules=rules), **settings)
+        for name in ("http", "web_fetch", "web_search"):
+            registry.register(prepared(name), builtin=True)
+        return registry
+
+    return make
+
+
+def test_the_methods_of_http_are_its_actions_all_of_them(prepared: Callable[[str], PreparedTool]) -> None:
+    tool = prepared("http")
+    declared = {action.name: action.effects for action in tool.traits.actions}
+    assert set(declared) == set(action_names(tool.schema, "method") or ())
+    assert tool.traits.action_param == "method"
+    assert declared.pop("GET") == {Effect.NETWORK}
+    assert set(declared.values()) == {frozenset({Effect.NETWORK, Effect.EXTERNAL_WRITE})}
+    assert tool.traits.tier() is SafetyTier.SIDE_EFFECTING
+    assert tool.traits.subagent_access is SubagentAccess.READ_ONLY
+    assert prepared("web_fetch").traits.read_only and prepared("web_fetch").traits.network_outbound
+
+
+def test_a_person_is_asked_before_each_request_of_http_and_not_before_a_page(
+    registry: Callable[..., ToolRegistry], web: Web
+) -> None:
+    web.pages[URL] = page("ok")
+    asked: list[str] = []
+    tools = registry(approver=CallbackApprover(lambda request: bool(asked.append(request.params["method"]))))
+    for method in ("GET", "POST"):
+        with pytest.raises(NotAuthorizedError):
+            tools.execute("http", {"method": method, "url": URL})
+    assert asked == ["GET", "POST"] and not web.asked
+    assert tools.execute("web_fetch", {"url": URL}).result["content"].strip() == "ok"
+    allowed = registry(ToolRule(tool="http", permission=Permission.ALLOW))
+    assert allowed.execute("http", {"method": "POST", "url": URL}).result["status"] == 200
+
+
+def test_a_view_that_reads_has_get_alone_and_the_sandbox_holds_it(
+    registry: Callable[..., ToolRegistry], web: Web
+) -> None:
+    web.pages[URL] = page("ok")
+    view = registry(ToolRule(tool="http", permission=Permission.ALLOW)).read_only()
+    (definition,) = [each for each in view.definitions("openai") if each["function"]["name"] == "http"]
+    assert definition["function"]["parameters"]["properties"]["method"]["enum"] == ["GET"]
+    assert view.execute("http", {"method": "GET", "url": URL}).result["status"] == 200
+    with pytest.raises(NotAuthorizedError):
+        view.execute("http", {"method": "DELETE", "url": URL})
+    assert [request.method for request in web.asked] == ["GET"]
+
+
+class Spy(ToolDefaults):
+    """Stands for a tool whose code is hostile, and tells what the sandbox would let it do."""
+
+    name, description = "http", "Sends."
+
+    def __init__(self, tool: PreparedTool) -> None:
+        self.schema, self.traits, self.granted_effects = tool.schema, tool.traits, tool.granted_effects
+        self.held: list[frozenset[Effect] | None] = []
+
+    def execute(self, params: Any, context: ToolContext) -> ToolOutput:
+        """Do nothing."""
+        self.held.append(context.effects)
+        return ToolOutput(result="")
+
+
+def test_a_call_of_a_method_is_held_to_what_that_method_may_do(prepared: Callable[[str], PreparedTool]) -> None:
+    spy = Spy(prepared("http"))
+    tools = ToolRegistry(policy=ToolPolicy(rules=(ToolRule(tool="http", permission=Permission.ALLOW),)))
+    tools.register(spy, builtin=True)
+    for method in ("GET", "POST"):
+        tools.execute("http", {"method": method, "url": URL})
+    assert spy.held == [frozenset({Effect.NETWORK}), None]  # None is for all that was granted
+
+
+def test_calls_are_counted_for_each_user_by_the_usual_rate_or_the_operators(
+    registry: Callable[..., ToolRegistry], web: Web
+) -> None:
+    web.pages[URL] = page("ok")
+    usual = registry().explain("web_fetch", {"url": URL})
+    assert any("60 a minute, 1000 an hour" in str(step) for step in usual.steps)
+    tools = registry(ToolRule(tool="web_fetch", rate=RateLimitConfig(1, 10)))
+    tools.execute("web_fetch", {"url": URL}, user="ann")
+    with pytest.raises(RateLimitedError):
+        tools.execute("web_fetch", {"url": URL}, user="ann")
+    tools.execute("web_fetch", {"url": URL}, user="bob")
+
+
+def test_each_says_what_a_call_costs_and_takes(prepared: Callable[[str], PreparedTool]) -> None:
+    for name in ("http", "web_fetch", "web_search", "read_file", "html_to_markdown"):
+        tool = prepared(name)
+        assert tool.estimated_cost({}) == Decimal(0), name
+        assert 0 < (tool.estimated_duration({}) or 0) <= tool.timeout_seconds, name

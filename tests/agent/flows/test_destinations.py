@@ -1,0 +1,80 @@
+"""What of a call's params decides where it goes, and in which readings a value counts as said or as private."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from wasmrt.agent.flows import FlowTrace, Kind, Label, Provenance, outgoing
+
+
+@pytest.mark.parametrize(
+    ("form", "kind"),
+    [
+        ("email", Kind.ADDRESS),
+        ("uri", Kind.URL),
+        ("hostname", Kind.URL),
+        ("uuid", Kind.ID),
+        ("path", Kind.PATH),
+        ("phone", Kind.ADDRESS),
+    ],
+)
+def test_a_format_in_the_schema_decides_where_a_name_says_nothing(form: str, kind: Kind) -> None:
+    found = outgoing({"properties": {"x": {"type": "string", "format": form}}}, {"x": "somewhere", "text": "hello"})
+
+    assert [(each.param, each.kind) for each in found.destinations] == [("x", kind)]
+    assert found.bodies == ("hello",)
+
+
+@pytest.mark.parametrize("params", [{"to": True}, {"to": None}, {"amount": False}, {"to": "  "}, {"to": []}])
+def test_what_names_nothing_is_no_destination(params: dict[str, Any]) -> None:
+    assert outgoing({}, params).destinations == ()
+
+
+def test_a_member_s_name_that_is_an_address_is_a_destination() -> None:
+    found = outgoing({}, {"shares": {"ann@example.com": "read"}})
+
+    assert "ann@example.com" in {each.value for each in found.destinations}
+
+
+@pytest.mark.parametrize(
+    ("said", "amount", "expected"),
+    [
+        ("pay 1,250.50 to the printer", 1250.5, Provenance.SAID),
+        ("pay 1.250,50 to the printer", "1250.50", Provenance.SAID),
+        ("pay 1 250 to the printer", 1250, Provenance.SAID),
+        ("pay $ 12 to the printer", "$12", Provenance.SAID),
+        ("pay 1e3 to the printer", "9" * 41, Provenance.UNSAID),
+        ("pay 12 to the printer", 120, Provenance.UNSAID),
+        ("pay 12 to the printer", "1e99", Provenance.UNSAID),
+        ("pay 12 to the printer", float("inf"), Provenance.UNSAID),
+    ],
+)
+def test_an_amount_counts_as_said_in_the_spellings_of_people(said: str, amount: Any, expected: Provenance) -> None:
+    trace = FlowTrace()
+    trace.user_said(said)
+
+    (traced,) = trace.flow("pay", outgoing({}, {"amount": amount})).destinations
+
+    assert traced.provenance is expected
+
+
+def test_more_private_text_than_can_be_kept_makes_every_text_count_as_private() -> None:
+    trace = FlowTrace(limit=2000)
+    for number in range(400):
+        trace.saw(f"the meeting of group {number} begins in room {number * 7} of building {number}", {Label.PRIVATE})
+
+    assert trace.flow("send_mail", outgoing({}, {"to": "ann@example.com", "body": "anything"})).private_body
+    assert trace.size <= 40_000
+
+
+def test_nothing_is_written_down_for_strangers_before_one_was_heard() -> None:
+    trace = FlowTrace()
+    call = outgoing({}, {"path": "notes.md", "content": "call eve@evil.example"})
+
+    assert trace.written(call) == ()
+    trace.saw("call eve@evil.example", {Label.UNTRUSTED})
+    assert "call eve@evil.example" in trace.written(call)
+    assert trace.clear() == {Label.UNTRUSTED}
+    assert trace.written(call) == () and not trace.has_statement

@@ -1,0 +1,107 @@
+"""Paths through tools: found from effects alone, in words, with the line that breaks each, and drawn."""
+
+from __future__ import annotations
+
+import tomllib
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+
+from tests.agent.flows.agents import Agent
+from wasmrt import Preset, ToolPolicy, ToolRegistry, tool
+from wasmrt.agent.flows import FlowMap, Reach, picture
+from wasmrt.agent.policy import Permission, ToolRule
+
+
+def registry(*allowed: str) -> ToolRegistry:
+    @tool(effects=["network"])
+    def fetch(url: str) -> str:
+        """Read a page."""
+        return ""
+
+    @tool(effects=["read-filesystem"])
+    def read_note(name: str) -> str:
+        """Read a note."""
+        return ""
+
+    @tool(effects=["external-write", "network"])
+    def post(text: str) -> str:
+        """Post."""
+        return ""
+
+    rules = tuple(ToolRule(tool=name, permission=Permission.ALLOW) for name in allowed)
+    made = ToolRegistry(policy=ToolPolicy(rules=rules))
+    for each in (fetch, read_note, post):
+        made.register(each)
+    return made
+
+
+def test_a_path_goes_from_private_text_by_a_stranger_s_word_to_the_outside() -> None:
+    found = registry("post").flows()
+    sentences = [path.sentence for path in found.paths() if path.is_open and path.sender.tool == "post"]
+    assert (
+        "read_note reads files; a text that fetch takes in (from the network) can have it sent on: "
+        "post can change something outside" in sentences
+    )
+    assert all(path.private.tool == "read_note" for path in found.paths())
+
+
+def test_a_path_whose_sender_asks_a_person_is_not_open() -> None:
+    asking = [path for path in registry().flows().paths() if path.sender.tool == "post"]
+    assert asking
+    assert not any(path.is_open for path in asking)
+    assert all(path.sentence.endswith("; a person is asked") for path in asking)
+
+
+def test_the_line_that_is_named_breaks_the_paths_it_says_and_no_others() -> None:
+    before = registry("post")
+    (change,) = (each for each in before.flows().changes() if '"post"' in each.line)
+    rules = (*before.policy.rules, ToolRule(tool="post", permission=Permission.ASK))
+    before._system.policy = replace(before.policy, rules=rules)
+    assert tomllib.loads(change.line) == {"tools": {"rules": {"post": {"permission": "ask"}}}}
+    assert registry("post").flows().count - before.flows().count == change.breaks > 0
+
+
+def test_a_view_without_a_way_out_or_without_private_text_has_no_path() -> None:
+    whole = registry("post")
+    assert whole.flows().count > 0
+    assert list(whole.without_network().flows().paths()) == []
+    preset = Preset(name="web", tools=("fetch", "post"), allow_network=True)
+    assert list(whole.under(preset).flows().paths()) == []
+
+
+def test_an_operator_s_declaration_takes_a_tool_out_of_the_paths() -> None:
+    found = registry("post")
+    rules = (*found.policy.rules, ToolRule(tool="read_note", results=frozenset()))
+    found._system.policy = replace(found.policy, rules=rules)
+    assert list(found.flows().paths()) == []
+
+
+def test_a_tool_that_decides_by_its_params_does_not_count_as_one_that_always_asks() -> None:
+    found = registry()
+
+    @tool(effects=["network"], approval=lambda params: bool(params["text"]))
+    def say(text: str) -> str:
+        """Say."""
+        return text
+
+    found.register(say)
+    assert any(path.is_open for path in found.flows().paths() if path.sender.tool == "say")
+
+
+def test_the_picture_is_svg_in_which_no_name_is_markup() -> None:
+    hostile = Reach(
+        tool="<script>x</script>", private="reads files", untrusted="from files", sends="can <b>", asks=False
+    )
+    drawn = picture(FlowMap((hostile, *Agent().registry.flows().reaches)))
+    root = ET.fromstring(drawn)
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    names = {text.text for text in root.iter("{http://www.w3.org/2000/svg}text")}
+    assert "<script>x</script>" in names
+    assert root.find(".//{http://www.w3.org/2000/svg}script") is None
+    assert ET.fromstring(picture(FlowMap(()))) is not None
+
+
+def test_many_tools_give_a_bounded_list() -> None:
+    many = FlowMap(tuple(Reach(str(n), "reads files", "from files", "can send", asks=False) for n in range(300)))
+    assert many.count == 300**3
+    assert len(list(many.paths())) == 10_000

@@ -1,0 +1,57 @@
+"""kill -9 at any moment, and writers in several processes: a document is what it was or what it should be."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from tests.agent.approvals.processes import Killed, Step, Work, kills
+from wasmrt.agent.builtin.memory import MemorySettings, MemoryStore
+
+LINES = 2000
+
+
+def check(store: MemoryStore, folder: Path) -> int:
+    """Hold a memory against what every write leaves; return the number of the newest version."""
+    found = store.read("ann", "a.md")
+    assert len(set(found.content.split())) == 1 and len(found.content.split()) == LINES
+    assert found.content.split()[0] == f"w{found.number}"
+    assert [hit.path for hit in store.search("ann", f"w{found.number}").hits][:1] == ["a.md"]
+    with closing(sqlite3.connect(folder / "ann.sqlite3")) as db:
+        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        db.execute("INSERT INTO word (word) VALUES ('integrity-check')")
+        assert db.execute("SELECT count(*) FROM chunk").fetchone() == db.execute("SELECT count(*) FROM word").fetchone()
+    return found.number
+
+
+def test_a_writer_that_is_killed_leaves_the_old_document_or_the_new_one(store: MemoryStore, folder: Path) -> None:
+    killed, each = Killed(kills(50)), 4
+
+    def work(step: Step) -> None:
+        number = check(store, folder) if folder.exists() and store.entries("ann") else 0
+        for n in range(number + 1, number + 1 + each):
+            step()
+            store.write("ann", "a.md", f"w{n} " * LINES, append=False)
+            step()
+
+    while killed.left > 0:
+        killed.run(work, most=2 * each)
+    assert check(store, folder) > 50
+
+
+def test_writers_in_several_processes_lose_nothing_of_each_other(folder: Path) -> None:
+    def writer(mark: str) -> Work:
+        def work(step: Step) -> None:
+            store = MemoryStore(MemorySettings(path=folder))
+            for n in range(25):
+                store.write("ann", "a.md", f"{mark}{n}")
+                assert store.search("ann", f"{mark}{n}", limit=1).hits
+                step()
+
+        return work
+
+    Killed(0).run(*map(writer, "xyz"), most=2)
+    store = MemoryStore(MemorySettings(path=folder))
+    assert sorted(store.read("ann", "a.md").content.split()) == sorted(f"{m}{n}" for m in "xyz" for n in range(25))
+    assert [version.number for version in store.history("ann", "a.md")] == list(range(75, 0, -1))

@@ -1,0 +1,189 @@
+"""Search: by words, by meaning, and put together; with known answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.agent.memory.embedder import LetterRuns
+from wasmrt.agent.builtin.memory import MemorySettings, MemoryStore
+from wasmrt.agent.builtin.memory._search import RRF_K, fused
+from wasmrt.agent.builtin.memory._text import CHUNK_CHARS, pieces
+
+NOTES = {
+    "people/ann.md": "Ann is the physician of the family. Her practice: Goethestrasse 12, appointments on Mondays.",
+    "people/bob.md": "Bob's partner is called Clara. They have an animal named Rex that barks at couriers.",
+    "home/vehicle.md": "The vehicle needs new tyres in October. Garage: Meier, invoice RX-4471.",
+    "home/allergy.md": "Allergy: no peanuts, no shellfish. The pills are in the kitchen cupboard.",
+    "work/budget.md": "The budget of the team is 48,000 for the second quarter; Priya approves it.",
+    "work/release.md": "The release of version 3.2 is on the 14th. Staging first, then production. Ticket QX-118.",
+    "work/defect.md": "The defect in the importer comes from time zones; see ticket QX-205.",
+    "work/meetings.md": "Standup is at 9:15. The retrospective is every second Thursday in room Aurora.",
+    "travel/vacation.md": "The vacation is in Lisbon from the 3rd to the 17th of August; hotel Ribeira.",
+    "travel/passport.md": "The passport expires in March 2027. The renewal takes six weeks.",
+    "cooking/food.md": "Food for Sunday: lentil soup, bread, rhubarb cake. Clara brings wine.",
+    "books.md": "Finished reading: The Left Hand of Darkness. Next: Roadside Picnic.",
+}
+QUESTIONS = {  # by exact words, by codes, by synonyms, misspelt
+    "Goethestrasse": "people/ann.md",
+    "RX-4471": "home/vehicle.md",
+    "ticket QX-118": "work/release.md",
+    "ticket QX-205": "work/defect.md",
+    "who approves 48,000": "work/budget.md",
+    "room Aurora": "work/meetings.md",
+    "hotel Ribeira": "travel/vacation.md",
+    "Roadside Picnic": "books.md",
+    "doctor appointment": "people/ann.md",
+    "wife of Bob": "people/bob.md",
+    "dog": "people/bob.md",
+    "automobile": "home/vehicle.md",
+    "intolerance": "home/allergy.md",
+    "funds for the quarter": "work/budget.md",
+    "when do we ship": "work/release.md",
+    "holiday": "travel/vacation.md",
+    "dinner on Sunday": "cooking/food.md",
+    "retrospectve thursdy": "work/meetings.md",
+    "pasport renewl": "travel/passport.md",
+    "shelfish": "home/allergy.md",
+}
+
+
+def filled(store: MemoryStore) -> MemoryStore:
+    for path, text in NOTES.items():
+        store.write("ann", path, text)
+    return store
+
+
+def quality(find: Callable[[str], Sequence[str]]) -> float:
+    """Mean reciprocal rank among the first five."""
+    total = 0.0
+    for question, path in QUESTIONS.items():
+        found = list(dict.fromkeys(find(question)))[:5]
+        total += 1 / (found.index(path) + 1) if path in found else 0.0
+    return total / len(QUESTIONS)
+
+
+def test_hybrid_search_finds_at_least_as_well_as_the_better_of_words_and_vectors_alone(tmp_path: Path) -> None:
+    embedder = LetterRuns()
+    words = filled(MemoryStore(MemorySettings(path=tmp_path / "words")))
+    both = filled(MemoryStore(MemorySettings(path=tmp_path / "both", embedder=embedder)))
+
+    def by_vectors(question: str) -> list[str]:
+        (wanted,), texts = embedder.embed([question]), embedder.embed(list(NOTES.values()))
+        size = {path: sum(a * a for a in text) ** 0.5 for path, text in zip(NOTES, texts, strict=True)}
+        near = {
+            path: sum(a * b for a, b in zip(wanted, text, strict=True)) / size[path]
+            for path, text in zip(NOTES, texts, strict=True)
+        }
+        return [path for path in sorted(near, key=lambda path: -near[path]) if near[path] > 0]
+
+    by_words = quality(lambda question: [hit.path for hit in words.search("ann", question).hits])
+    vectors = quality(by_vectors)
+    hybrid = quality(lambda question: [hit.path for hit in both.search("ann", question).hits])
+    assert by_words < 0.8 and vectors < 1.0  # else there is nothing to gain
+    assert hybrid >= max(by_words, vectors)
+
+
+def test_without_an_embedder_words_are_searched_and_the_answer_says_so(store: MemoryStore) -> None:
+    found = filled(store).search("ann", "Roadside Picnic")
+    assert (found.hits[0].path, found.hits[0].found_by, found.hits[0].score) == ("books.md", ("text",), 1.0)
+    assert (found.search, found.note) == ("full-text", "")
+    assert store.search("nobody", "anything").hits == ()
+
+
+def test_a_hit_says_what_found_it_and_the_best_in_both_has_the_score_one(folder: Path) -> None:
+    store = filled(MemoryStore(MemorySettings(path=folder, embedder=LetterRuns())))
+    best = store.search("ann", "Finished reading the Left Hand of Darkness").hits[0]
+    assert (best.path, best.score, best.found_by) == ("books.md", 1.0, ("text", "vector"))
+    assert store.search("ann", "automobile").search == "hybrid"
+
+
+def test_word_forms_diacritics_case_width_and_unspaced_scripts_are_found(store: MemoryStore) -> None:
+    store.write("ann", "a.md", "We decided on the Müller proposal, deploying from Zürich.")
+    store.write("ann", "b.md", "明日は東京で会議があります。")
+    store.write("ann", "c.md", "회의는 금요일에 있습니다")
+    for question, path in [
+        ("muller", "a.md"), ("DEPLOYED", "a.md"), ("ＺＵＲＩＣＨ", "a.md"), ("proposals", "a.md"),
+        ("東京", "b.md"), ("会議", "b.md"), ("금요일", "c.md"),
+    ]:  # fmt: skip
+        assert [hit.path for hit in store.search("ann", question).hits] == [path], question
+    assert store.search("ann", "京東").hits == ()
+
+
+def test_a_document_is_found_by_its_path_and_only_as_it_is_now(store: MemoryStore) -> None:
+    store.write("ann", "projects/zeppelin.md", "first words")
+    store.write("ann", "projects/zeppelin.md", "second words", append=False)
+    assert [hit.content for hit in store.search("ann", "zeppelin").hits] == ["second words"]
+    assert store.search("ann", "first").hits == ()
+
+
+def test_a_long_document_is_found_in_pieces(store: MemoryStore) -> None:
+    text = "\n\n".join(f"Paragraph {n} is about subject{n}. " + "filler words here. " * 30 for n in range(40))
+    store.write("ann", "long.md", text)
+    for n in (0, 17, 39):
+        hit = store.search("ann", f"subject{n}", limit=1).hits[0]
+        assert f"subject{n}." in hit.content and len(hit.content) <= CHUNK_CHARS
+
+
+@given(st.text(max_size=6000) | st.text(alphabet="ab \n.", min_size=1500, max_size=9000))
+def test_pieces_leave_nothing_out_but_blanks_and_are_bounded(text: str) -> None:
+    found, end = list(pieces(text)), 0
+    for start, length in found:
+        assert start <= end or not text[end:start].strip()
+        assert 0 < length <= CHUNK_CHARS and start + length > end
+        end = start + length
+    assert not text[end:].strip()
+    assert len(found) <= len(text) // (CHUNK_CHARS // 4) + 1
+
+
+@given(st.lists(st.lists(st.integers(0, 30), unique=True, max_size=20), min_size=1, max_size=3))
+def test_fusion_scores_by_the_sum_of_reciprocal_ranks(rankings: list[list[int]]) -> None:
+    found = dict(fused(rankings))
+    for chunk, score in found.items():
+        ranks = [ranking.index(chunk) + 1 for ranking in rankings if chunk in ranking]
+        assert score == pytest.approx(sum(1 / (RRF_K + rank) for rank in ranks) * (RRF_K + 1) / len(rankings))
+    assert found.keys() == {chunk for ranking in rankings for chunk in ranking}
+    assert list(found.values()) == sorted(found.values(), reverse=True)
+
+
+class Broken:
+    name = "broken"
+
+    def __init__(self, answer: object) -> None:
+        self.answer = answer
+
+    def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [RuntimeError("no"), None, [], [[]], [[1.0], [2.0]], [[float("nan")]], [[float("inf")]], ["x"], [[1.0] * 5000], 7],
+    ids=str,
+)
+def test_an_embedder_that_fails_costs_the_vectors_and_no_text(folder: Path, answer: object) -> None:
+    store = MemoryStore(MemorySettings(path=folder, embedder=Broken(answer)))
+    store.write("ann", "a.md", "the words are kept")
+    found = store.search("ann", "words")
+    assert [hit.path for hit in found.hits] == ["a.md"]
+    assert found.search == "full-text" and "embedder" in found.note
+
+
+def test_vectors_of_another_embedder_are_made_anew_and_never_compared(folder: Path) -> None:
+    filled(MemoryStore(MemorySettings(path=folder, embedder=LetterRuns()))).search("ann", "dog")
+
+    class Other(LetterRuns):
+        name = "other"
+
+    other = Other()
+    store = MemoryStore(MemorySettings(path=folder, embedder=other))
+    assert store.search("ann", "dog").hits[0].path == "people/bob.md"
+    before = other.calls
+    store.search("ann", "dog")
+    assert other.calls == before + 1  # the question alone

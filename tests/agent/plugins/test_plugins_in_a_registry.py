@@ -1,0 +1,85 @@
+"""Plugins as tools of an agent: external until the operator lets them in, with the traits that they really have."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.agent.plugins.conftest import ANSWER
+from tests.sandbox.programs.build import echo_plugin
+from wasmrt import ToolPolicy, ToolRegistry
+from wasmrt.agent.builtin.plugins import Plugins, PluginTool
+from wasmrt.agent.policy import ExternalFilter
+from wasmrt.agent.registry import Tool, ToolSource
+from wasmrt.core.effects import Effect
+from wasmrt.core.errors import CancelledError, DeadlineExceededError, ToolError
+from wasmrt.core.lifetime import Lifetime
+from wasmrt.core.traits import SafetyTier
+from wasmrt.runtime.context import ToolContext
+
+Native = Callable[..., PluginTool]
+LET_IN = ToolPolicy(filter=ExternalFilter(allow_external=True))
+
+
+@pytest.fixture
+def repeat(write: Callable[..., None], load: Callable[..., Plugins], workspace: Path) -> PluginTool:
+    write("repeat", program=echo_plugin("wasm32-wasip2"))
+    return load(workspace=workspace)["repeat"]
+
+
+def test_a_plugin_is_a_tool_of_the_registry(repeat: PluginTool) -> None:
+    assert isinstance(repeat, Tool)
+    registry = ToolRegistry(policy=LET_IN)
+    registry.register(repeat)
+    assert registry.source("repeat") is ToolSource.PLUGIN
+    assert registry.execute("repeat", {"text": "hello"}).result == {"text": "hello"}
+    (definition,) = registry.definitions("openai")
+    assert definition["function"]["parameters"]["properties"]["text"]["maxLength"] == 1024
+
+
+def test_it_stays_out_until_the_operator_lets_external_tools_in(repeat: PluginTool) -> None:
+    registry = ToolRegistry()
+    registry.register(repeat)
+    with pytest.raises(ToolError) as caught:
+        registry.execute("repeat", {"text": "hello"})
+    assert any(decision.capability == "tool.external_filter" for decision in caught.value.decisions)
+
+
+def test_a_wasi_plugin_only_reads_and_a_native_one_is_privileged(repeat: PluginTool, native: Native) -> None:
+    assert repeat.traits.tier() is SafetyTier.READ_ONLY
+    assert repeat.traits.enforced
+    other = native(ANSWER + "answer(1)\n")
+    assert other.traits.tier() is SafetyTier.PRIVILEGED
+    assert not other.traits.enforced
+
+
+def test_what_a_native_plugin_is_given_is_among_its_effects(native: Native, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    network = "requires_network = true"
+    without = native(ANSWER, manifest=network).effects
+    assert not without & {Effect.NETWORK, Effect.WRITE_FILESYSTEM}
+    with_both = native(ANSWER, manifest=network, write_paths=[tmp_path / "out"], allow_network=True)
+    assert with_both.effects - without == {
+        Effect.NETWORK, Effect.EXTERNAL_WRITE, Effect.WRITE_FILESYSTEM, Effect.DELETE_FILESYSTEM,
+    }  # fmt: skip
+    assert repr(with_both) == f"<PluginTool 'plugin', native, {with_both.digest[:12]}>"
+
+
+def test_cancelling_a_call_ends_the_program(native: Native) -> None:
+    tool = native("#!/bin/sh\nexec sleep 100\n", manifest="max_runtime_ms = 60000")
+    lifetime = Lifetime(60)
+    timer = threading.Timer(0.3, lifetime.cancel)
+    timer.start()
+    with pytest.raises(CancelledError):
+        tool.execute({"text": "x"}, ToolContext(lifetime=lifetime))
+    timer.join()
+
+
+def test_a_call_has_no_more_time_than_the_one_that_made_it(native: Native, repeat: PluginTool) -> None:
+    late = native("#!/bin/sh\nexec sleep 100\n", manifest="max_runtime_ms = 60000")
+    for tool, text in ((late, "x"), (repeat, "@spin")):
+        with pytest.raises(DeadlineExceededError):
+            tool.execute({"text": text}, ToolContext(lifetime=Lifetime(0.3)))

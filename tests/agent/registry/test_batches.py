@@ -1,0 +1,164 @@
+"""Many calls of one turn: the order they run in, who is asked, and what a denial does to the others."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.agent.registry.conftest import Notebook, read_note
+from wasmrt import ApprovalAnswer, Approvals, ToolCall, ToolPolicy, ToolRegistry, tool
+from wasmrt.agent.approvals import ApprovalRequest
+from wasmrt.agent.policy import Permission, ToolRule
+
+
+class Later:
+    """Answers requests only when told to, in any order."""
+
+    def __init__(self) -> None:
+        self.waiting: dict[str, asyncio.Future[bool]] = {}
+        self.asked = asyncio.Event()
+        self.expected = 0
+
+    async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
+        """Wait for what the test says."""
+        future = self.waiting[request.params["name"]] = asyncio.get_running_loop().create_future()
+        if len(self.waiting) >= self.expected:
+            self.asked.set()
+        return ApprovalAnswer(approved=await future, by="ann")
+
+
+def test_calls_that_only_read_run_at_once() -> None:
+    meeting = threading.Barrier(4)
+
+    @tool(effects=["read-filesystem"])
+    def meet(n: int) -> int:
+        meeting.wait(20)  # passes when all four are here
+        return n
+
+    registry = ToolRegistry()
+    registry.register(meet)
+    answers = registry.execute_many([ToolCall(str(n), "meet", {"n": n}) for n in range(4)])
+    assert [(answer.id, answer.output.result) for answer in answers if answer.output] == [
+        ("0", 0),
+        ("1", 1),
+        ("2", 2),
+        ("3", 3),
+    ]
+
+
+def test_calls_that_change_something_run_one_after_the_other_in_the_order_asked(notebook: Notebook) -> None:
+    registry = ToolRegistry(policy=ToolPolicy(rules=(ToolRule(tool="*", permission=Permission.ALLOW),)))
+    registry.register(notebook.write_note)
+    registry.register(read_note)
+    names = [str(n) for n in range(10)]
+    answers = registry.execute_many(
+        [ToolCall(n, "write_note" if int(n) % 3 else "read_note", {"name": n}) for n in names]
+    )
+    assert notebook.done == [n for n in names if int(n) % 3]
+    assert [answer.id for answer in answers] == names
+    assert all(answer.ok for answer in answers)
+
+
+def test_one_that_fails_or_is_denied_stops_no_other(registry: ToolRegistry, notebook: Notebook) -> None:
+    notebook.answers["yes"] = True
+    answers = registry.execute_many(
+        [
+            ToolCall("1", "write_note", {"name": "no"}),
+            ToolCall("2", "nothing", {}),
+            ToolCall("3", "write_note", "{"),
+            ToolCall("4", "write_note", {"name": "yes"}),
+            ToolCall("5", "read_note", {"name": "a"}),
+        ]
+    )
+    assert [answer.ok for answer in answers] == [False, False, False, True, True]
+    assert notebook.done == ["yes"]
+
+
+def test_calls_that_need_nobody_do_not_wait_for_those_that_need_a_person() -> None:
+    notebook, later = Notebook(), Later()
+    later.expected = 1
+    ran = threading.Event()
+
+    @tool(effects=["read-filesystem"])
+    def look() -> None:
+        ran.set()
+
+    async def main() -> list[Any]:
+        registry = ToolRegistry(approvals=Approvals(later))
+        registry.register(notebook.write_note)
+        registry.register(look)
+        batch = asyncio.ensure_future(
+            registry.aexecute_many([ToolCall("1", "write_note", {"name": "a"}), ToolCall("2", "look")])
+        )
+        await later.asked.wait()
+        assert await asyncio.to_thread(ran.wait, 20)
+        assert notebook.done == []
+        later.waiting["a"].set_result(True)
+        return await batch
+
+    assert all(answer.ok for answer in asyncio.run(main()))
+    assert notebook.done == ["a"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    calls=st.lists(st.sampled_from(["ask", "auto", "read"]), min_size=1, max_size=6),
+    verdicts=st.lists(st.booleans(), min_size=6, max_size=6),
+    order=st.permutations(range(6)),
+)
+def test_a_batch_gives_the_same_results_in_any_order_of_approvals(
+    calls: list[str], verdicts: list[bool], order: list[int]
+) -> None:
+    assert _played(calls, verdicts, order) == _played(calls, verdicts, list(range(6)))
+
+
+def _played(calls: list[str], verdicts: list[bool], order: list[int]) -> tuple[list[str], list[str]]:
+    notebook, later = Notebook(), Later()
+    later.expected = calls.count("ask")
+
+    @tool(effects=["write-filesystem"])
+    def auto(name: str) -> str:
+        notebook.done.append(name)
+        return f"{name} was number {len(notebook.done)}"
+
+    async def main() -> list[str]:
+        registry = ToolRegistry(
+            approvals=Approvals(later), policy=ToolPolicy(rules=(ToolRule(tool="auto", permission=Permission.ALLOW),))
+        )
+        for each in (notebook.write_note, auto, read_note):
+            registry.register(each)
+        names = {"ask": "write_note", "auto": "auto", "read": "read_note"}
+        asked = [ToolCall(str(n), names[kind], {"name": str(n)}) for n, kind in enumerate(calls)]
+        batch = asyncio.ensure_future(registry.aexecute_many(asked))
+        if later.expected:
+            await later.asked.wait()
+        for place in order:
+            if (waiting := later.waiting.get(str(place))) is not None:
+                waiting.set_result(verdicts[place])
+                await asyncio.sleep(0)
+        return [answer.text for answer in await batch]
+
+    return asyncio.run(main()), notebook.done
+
+
+def test_cancelling_a_batch_withdraws_its_requests_and_runs_nothing_more() -> None:
+    notebook, later = Notebook(), Later()
+    later.expected = 2
+
+    async def main() -> None:
+        registry = ToolRegistry(approvals=Approvals(later))
+        registry.register(notebook.write_note)
+        batch = asyncio.ensure_future(
+            registry.aexecute_many([ToolCall(n, "write_note", {"name": n}) for n in ("a", "b")])
+        )
+        await later.asked.wait()
+        batch.cancel()
+        await asyncio.gather(batch, return_exceptions=True)
+        assert all(future.cancelled() for future in later.waiting.values())
+
+    asyncio.run(main())
+    assert notebook.done == []

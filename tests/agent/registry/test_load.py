@@ -1,0 +1,179 @@
+"""The registry that the configuration describes: what is in it, who is asked, and what could not be had."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.agent.first_party.names import COMPONENTS, SHIPPED
+from tests.agent.plugins.conftest import ANSWER, MANIFEST, confined  # noqa: F401  a fixture
+from wasmrt import (
+    CallbackApprover,
+    ConfirmationTokens,
+    DenyApprover,
+    QueueApprover,
+    TerminalApprover,
+    ToolRegistry,
+    ToolSource,
+    WasmRuntimeConfig,
+    WasmToolRuntime,
+    load_registry,
+    tool,
+)
+from wasmrt.agent.approvals import ApprovalStore, params_digest
+from wasmrt.agent.policy import ApproverKind
+from wasmrt.agent.registry._load import approver_of
+from wasmrt.catalog.bundled import HOST_TOOLS
+from wasmrt.core.errors import ConfigurationError, NotAuthorizedError
+from wasmrt.core.places import find_places
+
+
+@pytest.fixture
+def runtime() -> Iterator[WasmToolRuntime]:
+    with WasmToolRuntime(WasmRuntimeConfig.load(isolation="in-process")) as runtime:
+        yield runtime
+
+
+def configure(text: str) -> None:
+    path = find_places().config
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def test_the_tools_that_come_with_wasmrt_are_the_agents_own(runtime: WasmToolRuntime) -> None:
+    with load_registry(runtime) as registry:
+        assert registry.tool_names() == SHIPPED
+        assert registry.group("memory") == sorted(HOST_TOOLS)
+        assert registry.group("bundled") == COMPONENTS
+        assert registry.source("echo") is ToolSource.BUILTIN
+        assert registry.warnings() == ()
+
+
+@pytest.mark.usefixtures("confined")
+def test_plugins_of_the_configured_folder_are_there_and_one_that_cannot_be_used_is_named(
+    runtime: WasmToolRuntime,
+) -> None:
+    configure(
+        '[tools]\nplugin_dir = "plugins"\nunsafe_native_plugins = true\n[tools.filter]\nallow_external = true\n'
+        '[tools.rules.shout]\npermission = "allow"\n'
+    )
+    folder = find_places().data / "plugins"
+    folder.mkdir()
+    (folder / "shout.toml").write_text(MANIFEST.format(name="shout", more="native = true\n"))
+    (folder / "shout").write_text(ANSWER + "answer(text.upper())\n")
+    (folder / "shout").chmod(0o755)
+    (folder / "broken.toml").write_text("tool_name = 1\n")
+    with load_registry(runtime) as registry:
+        assert registry.execute("shout", {"text": "hi"}).result == "HI"
+        assert list(registry.problems) == ["broken"]
+
+
+def test_without_leave_no_native_plugin_is_there(runtime: WasmToolRuntime) -> None:
+    configure('[tools]\nplugin_dir = "plugins"\n')
+    folder = find_places().data / "plugins"
+    folder.mkdir()
+    (folder / "shout.toml").write_text(MANIFEST.format(name="shout", more="native = true\n"))
+    (folder / "shout").write_text(ANSWER)
+    with load_registry(runtime) as registry:
+        assert "native" in registry.problems["shout"].message
+        assert "shout" not in registry.all_names()
+
+
+@pytest.mark.parametrize(
+    ("kind", "made"),
+    [
+        (ApproverKind.QUEUE, QueueApprover),
+        (ApproverKind.TERMINAL, TerminalApprover),
+        (ApproverKind.DENY, DenyApprover),
+        (ApproverKind.AUTO, DenyApprover),
+    ],
+)
+def test_the_configuration_names_who_is_asked(tmp_path: Path, kind: ApproverKind, made: type) -> None:
+    assert isinstance(approver_of(kind, ApprovalStore(tmp_path / "approvals.sqlite3")), made)
+
+
+def test_a_registry_without_a_runtime_prepares_nothing() -> None:
+    with pytest.raises(ConfigurationError):
+        ToolRegistry().add_installed()
+
+
+def test_a_program_makes_its_own_registry_with_what_it_names(runtime: WasmToolRuntime) -> None:
+    registry = ToolRegistry(runtime)
+    assert registry.add_installed() == []
+    with pytest.raises(ConfigurationError):
+        ToolRegistry(approver=DenyApprover(), approvals=registry._system.approvals)
+    with pytest.raises(ConfigurationError) as caught:
+        registry.register(lambda: None)  # type: ignore[arg-type]
+    assert caught.value.hint == "put @tool above the function"
+    with pytest.raises(ConfigurationError, match="is no tool"):
+        registry.register("echo")  # type: ignore[arg-type]
+
+
+# -- confirmation tokens -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tokens(tmp_path: Path) -> ConfirmationTokens:
+    return ConfirmationTokens(tmp_path / "tokens.sqlite3", tmp_path / "tokens.key")
+
+
+Asked = list[str]
+
+
+@pytest.fixture
+def asking(tokens: ConfirmationTokens) -> Callable[[], tuple[ToolRegistry, Asked]]:
+    def make() -> tuple[ToolRegistry, Asked]:
+        asked: Asked = []
+        registry = ToolRegistry(tokens=tokens, approver=CallbackApprover(lambda each: asked.append(each.tool) or False))
+
+        @tool(effects=["write-filesystem"])
+        def write(name: str) -> str:
+            return name
+
+        registry.register(write)
+        return registry, asked
+
+    return make
+
+
+def test_a_token_stands_for_a_persons_yes_once(
+    tokens: ConfirmationTokens, asking: Callable[[], tuple[ToolRegistry, Asked]]
+) -> None:
+    registry, asked = asking()
+    token = tokens.issue(
+        trace="t", tools=["write"], scopes=["write-filesystem"], params_digest=params_digest({"name": "a"}),
+        ttl_seconds=60,
+    )  # fmt: skip
+    output = registry.execute("write", {"name": "a"}, trace="t", token=token)
+    assert output.result == "a"
+    assert "a confirmation token was redeemed" in [decision.rule for decision in output.decisions]
+    with pytest.raises(NotAuthorizedError):
+        registry.execute("write", {"name": "a"}, trace="t", token=token)
+    assert asked == []
+
+
+@pytest.mark.parametrize("change", [{"trace": "other"}, {"name": "b"}, {"scopes": ["network"]}, {"tools": ["other"]}])
+def test_a_token_is_good_for_what_it_was_issued_for_and_nothing_else(
+    tokens: ConfirmationTokens, asking: Callable[[], tuple[ToolRegistry, Asked]], change: dict[str, object]
+) -> None:
+    registry, _ = asking()
+    issued = {"trace": "t", "tools": ["write"], "scopes": ["write-filesystem"]} | {
+        key: value for key, value in change.items() if key in ("scopes", "tools")
+    }
+    token = tokens.issue(**issued, params_digest=params_digest({"name": "a"}), ttl_seconds=60)  # type: ignore[arg-type]
+    with pytest.raises(NotAuthorizedError):
+        registry.execute("write", {"name": change.get("name", "a")}, trace=str(change.get("trace", "t")), token=token)
+
+
+def test_a_registry_that_takes_no_tokens_says_so() -> None:
+    registry = ToolRegistry()
+
+    @tool(effects=["write-filesystem"])
+    def write(name: str) -> str:
+        return name
+
+    registry.register(write)
+    with pytest.raises(NotAuthorizedError, match="no confirmation tokens"):
+        registry.execute("write", {"name": "a"}, token="x")

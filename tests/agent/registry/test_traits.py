@@ -1,0 +1,170 @@
+"""Traits: what follows from effects, and that nothing which follows ever loosens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wasmrt import Confirmation, Effect, Risk, SafetyTier, SubagentAccess, ToolDomain, Traits
+from wasmrt.capabilities import (
+    METHODS,
+    Capabilities,
+    CredentialLocation,
+    CredentialMapping,
+    EndpointPattern,
+    HttpCapability,
+    WorkspaceWriteCapability,
+    effects_of,
+    within_effects,
+)
+from wasmrt.core.effects import READING
+from wasmrt.core.traits import Tightening
+
+effect_sets = st.frozensets(st.sampled_from(list(Effect)))
+DERIVED: dict[str, Callable[[Traits], int]] = {
+    "tier": lambda traits: traits.tier().order,
+    "risk": lambda traits: traits.risk().order,
+    "confirmation": lambda traits: traits.confirmation().order,
+    "subagent_access": lambda traits: traits.subagent_access.order,
+    "network_outbound": lambda traits: int(traits.network_outbound),
+    "not read_only": lambda traits: int(not traits.read_only),
+    "domain": lambda traits: int(traits.domain is ToolDomain.CONTAINER),
+    "may write": lambda traits: int(not traits.annotations()["readOnlyHint"]),
+    "may destroy": lambda traits: int(traits.annotations()["destructiveHint"]),
+    "not idempotent": lambda traits: int(not traits.annotations()["idempotentHint"]),
+    "open world": lambda traits: int(traits.annotations()["openWorldHint"]),
+}
+tightenings = st.builds(
+    Tightening,
+    tier=st.none() | st.sampled_from(SafetyTier),
+    risk=st.none() | st.sampled_from(Risk),
+    confirmation=st.none() | st.sampled_from(Confirmation),
+    subagent_access=st.none() | st.sampled_from(SubagentAccess),
+    network_outbound=st.booleans(),
+)
+
+
+@pytest.mark.parametrize("derived", DERIVED)
+@given(few=effect_sets, more=effect_sets)
+def test_more_effects_never_give_a_looser_answer(derived: str, few: frozenset[Effect], more: frozenset[Effect]) -> None:
+    derive = DERIVED[derived]
+    assert derive(Traits(effects=few)) <= derive(Traits(effects=few | more))
+
+
+@pytest.mark.parametrize("derived", DERIVED)
+@given(effects=effect_sets, tightening=tightenings)
+def test_an_operators_word_never_loosens(derived: str, effects: frozenset[Effect], tightening: Tightening) -> None:
+    derive = DERIVED[derived]
+    assert derive(Traits(effects=effects)) <= derive(Traits(effects=effects).tightened(tightening))
+
+
+@given(whole=effect_sets, call=effect_sets, tightening=tightenings)
+def test_a_call_of_more_effects_is_confirmed_wherever_one_of_fewer_is(
+    whole: frozenset[Effect], call: frozenset[Effect], tightening: Tightening
+) -> None:
+    traits = Traits(effects=whole | call).tightened(tightening)
+    if traits.needs_confirmation(call):
+        assert traits.needs_confirmation(whole | call)
+
+
+@pytest.mark.parametrize(
+    ("effects", "tier", "risk", "confirmation"),
+    [
+        ([], SafetyTier.READ_ONLY, Risk.LOW, Confirmation.NEVER),
+        (["read-filesystem"], SafetyTier.READ_ONLY, Risk.LOW, Confirmation.NEVER),
+        (["network", "use-secret"], SafetyTier.READ_ONLY, Risk.LOW, Confirmation.NEVER),
+        (["write-filesystem"], SafetyTier.SIDE_EFFECTING, Risk.MEDIUM, Confirmation.IF_DESTRUCTIVE),
+        (["delete-filesystem"], SafetyTier.SIDE_EFFECTING, Risk.MEDIUM, Confirmation.IF_DESTRUCTIVE),
+        (["network", "external-write"], SafetyTier.SIDE_EFFECTING, Risk.MEDIUM, Confirmation.IF_DESTRUCTIVE),
+        (["spawn-process"], SafetyTier.PRIVILEGED, Risk.HIGH, Confirmation.ALWAYS),
+        (["financial"], SafetyTier.PRIVILEGED, Risk.HIGH, Confirmation.ALWAYS),
+        (None, SafetyTier.PRIVILEGED, Risk.HIGH, Confirmation.ALWAYS),
+    ],
+)
+def test_tier_risk_and_confirmation_follow_from_effects(
+    effects: Any, tier: SafetyTier, risk: Risk, confirmation: Confirmation
+) -> None:
+    traits = Traits.of(effects)
+    assert (traits.tier(), traits.risk(), traits.confirmation()) == (tier, risk, confirmation)
+
+
+def test_effects_that_can_be_read_only_once_are_all_there() -> None:
+    traits = Traits.of((effect for effect in ["external-write"]), {"list": []})
+    assert Effect.EXTERNAL_WRITE in traits.effects
+    assert Effect.EXTERNAL_WRITE in traits.actions[0].effects
+
+
+@pytest.mark.parametrize(
+    ("effects", "enforced", "access"),
+    [
+        (["network"], False, SubagentAccess.FULL),
+        (["external-write"], False, SubagentAccess.DENIED),
+        (["external-write"], True, SubagentAccess.READ_ONLY),
+        (None, False, SubagentAccess.DENIED),
+    ],
+)
+def test_a_sub_agent_has_what_only_reads(effects: Any, enforced: bool, access: SubagentAccess) -> None:
+    traits = Traits.of(effects)
+    assert Traits(effects=traits.effects, enforced=enforced).subagent_access is access
+
+
+def test_a_tool_with_an_action_that_reads_is_there_for_a_sub_agent_read_only() -> None:
+    traits = Traits.of(None, {"list": ["network"], "send": ["external-write"]})
+    assert traits.subagent_access is SubagentAccess.READ_ONLY
+    assert [(action.name, action.read_only) for action in traits.actions] == [("list", True), ("send", False)]
+    assert traits.capabilities(built_in=True).network_outbound
+
+
+# -- effects of a grant ------------------------------------------------------------------------------------------------
+
+endpoints = st.builds(
+    lambda host, methods: EndpointPattern.host(host).with_methods(*methods) if methods else EndpointPattern.host(host),
+    st.sampled_from(["a.example", "*.b.example"]),
+    st.lists(st.sampled_from(METHODS), max_size=3),
+)
+credential = CredentialMapping(secret_name="key", location=CredentialLocation.bearer(), host_patterns=("a.example",))
+grants = st.builds(
+    lambda http, keys, workspace, secrets, tools, writing: Capabilities(
+        http=HttpCapability(tuple(http), (credential,) if keys else ()) if http is not None else None,
+        workspace_read=None if workspace is None else Capabilities.none().with_workspace_read(workspace).workspace_read,
+        secrets=None if secrets is None else Capabilities.none().with_secrets(secrets).secrets,
+        tool_invoke=None if tools is None else Capabilities.none().with_tool_invoke(tools).tool_invoke,
+        workspace_write=writing,
+    ),
+    st.none() | st.lists(endpoints, max_size=3),
+    st.booleans(),
+    st.none() | st.lists(st.sampled_from(["", "notes/"]), max_size=2),
+    st.none() | st.lists(st.sampled_from(["key", "other*"]), max_size=2),
+    st.none() | st.dictionaries(st.sampled_from(["one", "two"]), st.just("tool"), max_size=2),
+    st.none()
+    | st.builds(
+        WorkspaceWriteCapability,
+        st.lists(st.sampled_from(["", "out/"]), max_size=2).map(tuple),
+        remove=st.booleans(),
+    ),
+)
+
+
+@given(grant=grants, effects=effect_sets)
+def test_a_grant_that_is_held_to_effects_has_no_others(grant: Capabilities, effects: frozenset[Effect]) -> None:
+    held = within_effects(grant, effects)
+    assert effects_of(held) <= effects & effects_of(grant)
+    assert within_effects(held, effects) == held
+
+
+@given(grant=grants)
+def test_a_grant_that_is_held_to_all_its_effects_stays_what_it_can_use(grant: Capabilities) -> None:
+    assert effects_of(within_effects(grant, effects_of(grant))) == effects_of(grant)
+
+
+@given(
+    grant=grants, url=st.sampled_from(["https://a.example/x", "https://x.b.example/"]), method=st.sampled_from(METHODS)
+)
+def test_what_is_held_to_reading_sends_nothing_but_get_and_head(grant: Capabilities, url: str, method: str) -> None:
+    held = within_effects(grant, READING)
+    allowed = held.explain_http(method, url).allowed
+    assert allowed == (method in ("GET", "HEAD") and grant.explain_http(method, url).allowed)

@@ -1,0 +1,168 @@
+"""Commands in their confinement: the workspace, the environment, time, processes, memory and output."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.sandbox.isolation.conftest import needs_landlock, needs_seccomp
+from wasmrt import ToolError
+from wasmrt.agent.builtin.shell import Backend, ShellSettings, ShellTool
+from wasmrt.core.errors import CancelledError, DeadlineExceededError, InvalidParametersError
+from wasmrt.core.lifetime import Lifetime
+from wasmrt.runtime.context import ToolContext
+
+pytestmark = [needs_seccomp, needs_landlock]
+
+
+def stdout(shell: ShellTool, command: str, **params: object) -> str:
+    result = shell.execute({"command": command, **params}).result
+    assert result["exit_code"] == 0, result
+    text: str = result["stdout"]
+    return text
+
+
+def test_a_command_reads_and_writes_the_workspace(shell: ShellTool, folder: Path) -> None:
+    (folder / "a.txt").write_text("one")
+    assert shell.backend is Backend.CONFINED
+    assert stdout(shell, "cat a.txt; echo two > b.txt; mkdir c; pwd") == f"one{folder}\n"
+    assert (folder / "b.txt").read_text() == "two\n"
+    assert stdout(shell, "pwd", workdir="c") == f"{folder}/c\n"
+
+
+def test_a_program_of_the_workspace_runs_and_its_end_is_told(shell: ShellTool, folder: Path) -> None:
+    (folder / "run.sh").write_text("#!/bin/sh\necho out; echo err >&2; exit 3\n")
+    (folder / "run.sh").chmod(0o755)
+    result = shell.execute({"command": "./run.sh"}).result
+    assert result == {"exit_code": 3, "stdout": "out\n", "stderr": "err\n", "truncated": False}
+
+
+@pytest.mark.parametrize("workdir", ["..", "/", "missing", "link", "a\0b"])
+def test_a_folder_outside_of_the_workspace_is_no_workdir(shell: ShellTool, folder: Path, workdir: str) -> None:
+    (folder / "link").symlink_to("/")
+    with pytest.raises(InvalidParametersError, match="workdir"):
+        shell.execute({"command": "ls", "workdir": workdir})
+
+
+def test_of_the_environment_a_command_sees_the_allowlist(shell: ShellTool, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("API_KEY", "GITHUB_TOKEN", "DB_PASSWORD", "LD_PRELOAD_X", "BASH_ENV", "WASMRT_HOME_X"):
+        monkeypatch.setenv(name, "nobody's business")
+    monkeypatch.setenv("LANG", "C.UTF-8")
+    shown = dict(line.partition("=")[::2] for line in stdout(shell, "env").splitlines())
+    assert shown["LANG"] == "C.UTF-8" and shown["SHELL"] == "/bin/bash" and "nobody's business" not in shown.values()
+    assert shown["HOME"] == shown["TMPDIR"] != os.environ["HOME"]
+    assert all(path.startswith(("/usr", "/bin", "/sbin")) for path in shown["PATH"].split(":"))
+    expected = {
+        "PATH", "USER", "LOGNAME", "TERM", "COLORTERM", "LANG", "LANGUAGE", "TZ", "COLUMNS", "LINES", "NO_COLOR",
+        "FORCE_COLOR", "CLICOLOR", "HOME", "TMPDIR", "TMP", "TEMP", "SHELL", "PAGER", "GIT_PAGER", "EDITOR", "VISUAL",
+        "GIT_CONFIG_NOSYSTEM", "GIT_TERMINAL_PROMPT", "PWD", "OLDPWD", "SHLVL", "_",
+    }  # fmt: skip
+    assert {name for name in shown if not name.startswith(("LC_", "XDG_"))} <= expected
+
+
+def test_a_functions_variable_of_the_host_is_no_function_of_the_command(
+    shell: ShellTool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BASH_FUNC_ls%%", "() { echo mine; }")
+    assert "mine" not in stdout(shell, "ls")
+
+
+def test_the_home_is_new_for_each_call_and_goes_with_it(shell: ShellTool) -> None:
+    first = stdout(shell, "touch ~/x; echo ~").strip()
+    assert not Path(first).exists()
+    assert stdout(shell, "ls ~") == ""
+
+
+def test_output_is_kept_at_its_beginning_and_its_end(shell: ShellTool) -> None:
+    result = shell.execute({"command": "echo first; seq 100000; echo last; seq 1 90000 >&2"}).result
+    assert result["truncated"]
+    assert result["stdout"].startswith("first\n1\n") and result["stdout"].endswith("100000\nlast\n")
+    assert len(result["stdout"].encode()) + len(result["stderr"].encode()) <= 64 * 1024
+    assert "bytes left out" in result["stdout"] and result["stderr"].endswith("90000\n")
+
+
+@pytest.fixture
+def alive(folder: Path) -> Iterator[threading.Thread]:
+    """Ends when the last process ends that has the pipe `alive` open for writing."""
+    os.mkfifo(folder / "alive")
+    thread = threading.Thread(target=(folder / "alive").read_bytes, daemon=True)
+    thread.start()
+    yield thread
+    thread.join(30)
+    assert not thread.is_alive()
+
+
+@pytest.mark.usefixtures("alive")
+def test_a_late_command_is_ended_with_everything_that_it_started(shell: ShellTool, folder: Path) -> None:
+    (folder / "many.py").write_text(
+        "import os, time\nfor _ in range(40):\n    if os.fork() == 0:\n        break\ntime.sleep(999)\n"
+    )
+    line = "exec 9> alive; (sleep 987 &) ; nohup sleep 987 > log & setsid sleep 987 & python3 many.py"
+    with pytest.raises(DeadlineExceededError, match="took too long"):
+        shell.execute({"command": line, "timeout": 1})
+
+
+@pytest.mark.usefixtures("alive")
+def test_what_a_command_leaves_behind_ends_with_it(shell: ShellTool) -> None:
+    assert stdout(shell, "exec 9> alive; nohup sleep 986 & echo done") == "done\n"
+
+
+def test_a_cancelled_call_ends_its_command(shell: ShellTool, folder: Path) -> None:
+    lifetime = Lifetime(60)
+    started = threading.Event()
+
+    def cancel() -> None:
+        started.wait(30)
+        lifetime.cancel()
+
+    thread = threading.Thread(target=cancel)
+    thread.start()
+    os.mkfifo(folder / "started")
+    watcher = threading.Thread(target=lambda: ((folder / "started").read_text(), started.set()))
+    watcher.start()
+    with pytest.raises(CancelledError):
+        shell.execute({"command": "echo now > started; sleep 999"}, ToolContext(lifetime=lifetime))
+    thread.join()
+    watcher.join()
+
+
+def test_memory_is_bounded(home: Path, folder: Path) -> None:
+    shell = ShellTool(folder, ShellSettings(memory_mib=64))
+    result = shell.execute({"command": "python3 -c 'x = bytearray(300 << 20); print(len(x))'"}).result
+    assert result["exit_code"] != 0 and "MemoryError" in result["stderr"]
+    assert stdout(ShellTool(folder), "python3 -c 'x = bytearray(300 << 20); print(len(x))'") == "314572800\n"
+
+
+def test_a_secret_in_the_output_is_withheld(shell: ShellTool, folder: Path) -> None:
+    token = "ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a"
+    (folder / "a").write_text(f"token {token}\n")
+    assert token not in str(shell.execute({"command": "cat a; cat a >&2"}))
+
+
+@pytest.mark.parametrize("inside", ["home", "."])
+def test_a_workspace_that_holds_what_is_wasmrts_own_runs_nothing(home: Path, tmp_path: Path, inside: str) -> None:
+    with pytest.raises(ToolError, match="does not run in a workspace that holds"):
+        ShellTool(tmp_path / inside).execute({"command": "ls"})
+
+
+def test_a_preset_narrows_what_is_written(shell: ShellTool, folder: Path) -> None:
+    for name in ("out", "in"):
+        (folder / name).mkdir()
+    context = ToolContext(write_paths=(("out", "x"), ("out/deep", "out")))
+    result = shell.execute({"command": "echo a > out/a; echo a > in/a; ls in"}, context).result
+    assert (folder / "out/a").exists() and not (folder / "in/a").exists()
+    assert "Permission denied" in result["stderr"]
+
+
+def test_granted_folders_are_read_and_executed(home: Path, folder: Path, tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "hello").write_text("#!/bin/sh\necho hello\n")
+    (tools / "hello").chmod(0o755)
+    assert stdout(ShellTool(folder, ShellSettings(execute=(str(tools),))), f"{tools}/hello") == "hello\n"
+    assert ShellTool(folder).execute({"command": f"{tools}/hello"}).result["exit_code"] == 126
+    assert stdout(ShellTool(folder, ShellSettings(read=(str(tools),))), f"cat {tools}/hello").startswith("#!")

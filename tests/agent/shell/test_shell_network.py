@@ -1,0 +1,110 @@
+"""The shell reaches the hosts that an operator granted, and is told why it reaches no other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.sandbox.isolation.conftest import STANDING, needs_landlock, needs_seccomp
+from tests.sandbox.isolation.outlet_world import GRANTED, World, made
+from wasmrt import CallbackApprover, ToolRegistry
+from wasmrt.agent.builtin.shell import Backend, ShellSettings, ShellTool, _backend
+from wasmrt.capabilities.sections import read_program_network
+from wasmrt.core.effects import Effect
+from wasmrt.core.errors import ConfigFileError, DeadlineExceededError
+from wasmrt.runtime.config_file import read_config_file
+from wasmrt.runtime.context import ToolContext
+from wasmrt.sandbox.isolation.confine import OUTLET_LAYER, Layer
+
+pytestmark = [
+    needs_seccomp,
+    needs_landlock,
+    pytest.mark.skipif(OUTLET_LAYER not in STANDING, reason="this machine gives no network of its own"),
+]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    with made(tmp_path) as world:
+        yield world
+
+
+def shell_of(world: World, folder: Path, **more: Any) -> ShellTool:
+    network = read_program_network(world.entries())
+    settings = ShellSettings(network=network, read=(str(world.ca),), **more)
+    return ShellTool(folder, settings, network=world.network)
+
+
+def test_a_command_reaches_the_granted_host_and_is_told_of_refusals(world: World, home: Path, folder: Path) -> None:
+    shell = shell_of(world, folder)
+    url = f"https://{GRANTED}:{world.scene['tls']}/a"
+    output = shell.execute({"command": f"curl -s --cacert {world.ca} {url}; curl -s https://evil.example/ || true"})
+    assert output.result["stdout"] == "served /a"
+    assert output.result["stderr"] == (
+        "wasmrt: CONNECT https://evil.example: no entry of network covers this host;"
+        ' an operator can grant it in network: {"host": "evil.example"}\n'
+    )
+    assert [each.allowed for each in output.decisions] == [False, True]
+    shell.close()
+
+
+def test_decisions_reach_the_receipt_also_of_a_command_that_took_too_long(
+    world: World, home: Path, folder: Path
+) -> None:
+    shell, receipts = shell_of(world, folder), []
+    registry = ToolRegistry(approver=CallbackApprover(lambda _: True), receipts=receipts.append)
+    registry.register(shell, builtin=True)
+    registry.execute("shell", {"command": "curl -s https://evil.example/ || true"})
+    with pytest.raises(DeadlineExceededError) as caught:
+        registry.execute("shell", {"command": "curl -s https://evil.example/; sleep 99", "timeout": 2})
+    for found in (receipts[0].as_dict(), receipts[1].as_dict()):
+        assert "CONNECT https://evil.example" in json.dumps(found)
+    assert any("evil.example" in each.subject for each in caught.value.decisions)
+
+
+def test_a_session_has_the_outlet_for_each_command_and_not_its_credential_after(
+    world: World, home: Path, folder: Path
+) -> None:
+    shell = shell_of(world, folder, session=True)
+    context = ToolContext(trace_id="one")
+    url = f"https://{GRANTED}:{world.scene['tls']}/a"
+    show = "A=${HTTPS_PROXY#*wasmrt:}; echo ${A%@*} | rev"  # as it is, it is withheld
+    first = shell.execute({"command": f"cd /usr; {show}"}, context).result["stdout"]
+    done = shell.execute({"command": f"curl -s --cacert {world.ca} {url}; echo; {show}"}, context)
+    served, second = done.result["stdout"].splitlines()
+    assert served == "served /a" and len(second) == 32 and second != first.strip()
+
+
+def test_its_effects_and_description_say_so(world: World, home: Path, folder: Path) -> None:
+    shell, plain = shell_of(world, folder), ShellTool(folder)
+    assert {Effect.NETWORK, Effect.EXTERNAL_WRITE} <= shell.traits.effects
+    assert Effect.NETWORK not in plain.traits.effects
+    assert GRANTED in shell.description and "no network" in plain.description
+
+
+def test_a_machine_that_cannot_guard_an_outlet_runs_no_command(
+    world: World, home: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("seccomp", "landlock", "no-new-privileges", "limits")
+    monkeypatch.setattr(_backend, "layers", lambda: tuple(Layer(name, True, "") for name in names))
+    _backend._missing_layers.cache_clear()
+    try:
+        shell = shell_of(world, folder)
+        assert shell.backend is Backend.DISABLED and OUTLET_LAYER in shell.disabled_because
+        assert ShellTool(folder).backend is Backend.CONFINED
+    finally:
+        _backend._missing_layers.cache_clear()
+
+
+def test_the_configuration_file_grants_hosts_and_every_mistake_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text('[shell]\nsession = true\nnetwork = ["b.example", {host = "a.example", port = 8443}]\n')
+    settings = read_config_file(path).shell
+    assert settings.session and [entry.host_pattern for entry in settings.network] == ["b.example", "a.example"]
+    path.write_text('[shell]\nnetwork = [{host = "a.example", path_prefix = "/x/"}]\n')
+    with pytest.raises(ConfigFileError, match="TLS hides paths"):
+        read_config_file(path)

@@ -1,0 +1,74 @@
+"""A store of skills, and a registry with the agent's tools for them and a person who answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wasmrt import CallbackApprover, ToolRegistry
+from wasmrt.agent.approvals import ApprovalRequest
+from wasmrt.agent.builtin.skills import SkillSources, SkillStore, SkillTools
+from wasmrt.core.places import Places, find_places
+from wasmrt.egress.gateway import EgressGateway, NetworkConfig
+from wasmrt.egress.leaks import LeakDetector
+from wasmrt.runtime.audit import Receipt
+
+
+def write_skill(folder: Path, name: str = "notes", text: str = "Write notes.", **files: bytes) -> Path:
+    """Put a skill into a folder."""
+    place = folder / name
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "SKILL.md").write_text(f"---\nname: {name}\ndescription: About {name}.\n---\n{text}\n")
+    for path, content in files.items():
+        (place / path).write_bytes(content)
+    return place
+
+
+class Agent:
+    """A registry with the tools for skills. Its person says yes, unless told otherwise."""
+
+    def __init__(self, places: Places, sources: Path, hosts: tuple[str, ...], network: NetworkConfig | None) -> None:
+        self.places = places
+        self.sources = sources
+        self.asked: list[ApprovalRequest] = []
+        self.receipts: list[Receipt] = []
+        self.answer: Callable[[ApprovalRequest], Any] = lambda _: True
+        self.store = SkillStore(places)
+        self.registry = ToolRegistry(approver=CallbackApprover(self._decide), receipts=self.receipts.append)
+        tools = SkillTools(self.store, SkillSources((sources,), hosts), lambda: EgressGateway(network), LeakDetector())
+        for tool in tools.all():
+            self.registry.register(tool, builtin=True)
+
+    def _decide(self, request: ApprovalRequest) -> Any:
+        self.asked.append(request)
+        return self.answer(request)
+
+    def call(self, tool: str, /, **params: Any) -> Any:
+        return self.registry.execute(tool, params).result
+
+
+MakeAgent = Callable[..., Agent]
+
+
+@pytest.fixture
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
+    monkeypatch.setenv("WASMRT_HOME", str(tmp_path / "home"))
+    return find_places()
+
+
+@pytest.fixture
+def make_agent(places: Places, tmp_path: Path) -> Iterator[MakeAgent]:
+    def make(hosts: tuple[str, ...] = (), network: NetworkConfig | None = None) -> Agent:
+        sources = tmp_path / "sources"
+        sources.mkdir(exist_ok=True)
+        return Agent(places, sources, hosts, network)
+
+    return make
+
+
+@pytest.fixture
+def agent(make_agent: MakeAgent) -> Agent:
+    return make_agent()

@@ -1,0 +1,136 @@
+"""The front matter of a SKILL.md: what is read of it, what is refused, and that every mistake is told at once."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wasmrt.agent.builtin.skills import SkillError, read_skill, single_file
+from wasmrt.agent.builtin.skills._front import MAX_FRONT_BYTES, read_front, split_front
+
+WHOLE = """---
+name: release-notes
+description: >
+  Writes release notes. Use it
+  when a version is cut.
+version: 1.0
+license: "MIT: with \\u00e9"  # a comment
+allowed-tools: read_file write_file
+metadata:
+  author: 'it''s ann'
+activation:
+  keywords: [release, "change, log"]
+  tags:
+  - notes
+---
+# Notes
+
+Do it.
+"""
+
+
+def skill(text: str, name: str = "release-notes") -> object:
+    return read_skill(single_file(text.encode()), name)
+
+
+def test_every_part_of_a_skill_is_read_as_text() -> None:
+    read = read_skill(single_file(WHOLE.encode()), "release-notes")
+    assert (read.name, read.version, read.license) == ("release-notes", "1.0", "MIT: with \u00e9")
+    assert read.description == "Writes release notes. Use it when a version is cut."
+    assert read.keywords == ("release", "change, log", "notes") and read.allowed_tools == ("read_file", "write_file")
+    assert read.text == "# Notes\n\nDo it."
+
+
+def test_what_yaml_would_make_a_truth_value_or_a_number_stays_a_text() -> None:
+    values, wrong = read_front("a: no\nb: 1e3\nc: ~\nd: 2024-01-01\ne: 0x10\nf: null")
+    assert (list(values.values()), wrong) == (["no", "1e3", "~", "2024-01-01", "0x10", "null"], [])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a: &x 1", "an anchor"),
+        ("a: *x", "an alias"),
+        ("a: !!python/object:os.system x", "a tag"),
+        ("<<: *x", "merges a mapping"),
+        ("a: {b: c}", "a mapping in braces"),
+        ("a: b: c", "has a colon"),
+        ("a: 1\na: 2", "stands there twice"),
+        ("a: 1\nA: 2", "in other letters"),
+        ("a: 1\n... \nb: 2", "another document"),
+        ("\ta: b", "a tab"),
+        ("a: [b, [c]]", "something else than texts"),
+        ("a: [b", "does not end on its line"),
+        ('a: "b', "do not end on its line"),
+        ('a: "\\ud800"', "an escape"),
+        ("a: |\n  b\n c", "further to the left"),
+        ("a:\n  b:\n    c:\n      d:\n        e: f", "4 deep"),
+        ("  a: b", "indented unlike"),
+        ("a:\n" + "  - b\n" * 257, "up to 256 items"),
+        ("? a", "a complex key"),
+    ],
+)
+def test_what_makes_yaml_dangerous_is_refused_by_name(text: str, said: str) -> None:
+    _, wrong = read_front(text)
+    assert any(said in mistake.problem for mistake in wrong), wrong
+
+
+def test_a_bomb_of_aliases_is_refused_before_anything_grows() -> None:
+    lines = ["a0: &a0 [lol]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 10))]
+    values, wrong = read_front("\n".join(lines))
+    assert len(wrong) == 10 and len(json.dumps(values)) < 500
+
+
+def test_a_huge_front_matter_is_refused_without_being_read() -> None:
+    _, wrong = read_front("a: " + "x" * MAX_FRONT_BYTES)
+    assert "over" in wrong[0].problem
+    assert split_front("---\n" + "a: b\n" * 10_000 + "---\n") is None
+
+
+def test_every_mistake_is_told_at_once_with_its_line() -> None:
+    with pytest.raises(SkillError) as caught:
+        skill("---\nnam: x\na: &b\ndescription: [x]\nactivation: y\n---\n")
+    places = [place for place, _ in caught.value.problems]
+    assert places == ["line 3", "nam", "a", "name", "description", "activation", "text"]
+    assert "did you mean name?" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("# no front matter", "no front matter"),
+        ("---\nname: release-notes\n", "no front matter that ends"),
+        (WHOLE.replace("release-notes", "other"), "is called release-notes"),
+        (WHOLE.replace("release-notes", "../x"), "cannot name a skill"),
+        (WHOLE.replace("# Notes\n\nDo it.", ""), "is empty"),
+        (WHOLE.replace("Writes", "W" * 1100), "up to 1024"),
+    ],
+)
+def test_a_skill_that_is_not_one_is_refused(text: str, said: str) -> None:
+    with pytest.raises(SkillError, match=said):
+        skill(text)
+
+
+def test_bytes_that_are_no_text_are_refused_with_their_line() -> None:
+    with pytest.raises(SkillError, match="line 2"):
+        read_skill(single_file(b"---\n\xff\n---\nx"))
+
+
+PLAIN = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Zl", "Zp"]), min_size=1, max_size=40)
+
+
+@given(st.dictionaries(st.from_regex(r"[a-z][a-z0-9]{0,8}", fullmatch=True), PLAIN, max_size=6))
+def test_what_is_written_in_quotes_is_read_as_it_was(values: dict[str, str]) -> None:
+    text = "\n".join(f"{key}: {json.dumps(value)}" for key, value in values.items())
+    assert read_front(text) == (values, [])
+    listed = "\n".join(f"{key}: [{json.dumps(value)}, {json.dumps(value)}]" for key, value in values.items())
+    assert read_front(listed) == ({key: (value, value) for key, value in values.items()}, [])
+
+
+@given(st.text(st.sampled_from("ab:- \n\t\"'[]{}&*!|>#,\\.\x00\u2028"), max_size=120))
+def test_no_text_at_all_breaks_the_reader(text: str) -> None:
+    values, wrong = read_front(text)
+    assert isinstance(values, dict) and all(mistake.line >= 1 for mistake in wrong)

@@ -1,0 +1,213 @@
+"""From a file to the catalog: nothing is stored before it was judged and somebody agreed."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from blake3 import blake3
+from made_components import HTTP, component
+
+from wasmrt.capabilities import Capabilities
+from wasmrt.catalog import Catalog, ComponentInfo
+from wasmrt.catalog.granted import granted_to
+from wasmrt.catalog.installer import Installer
+from wasmrt.catalog.sources import FileSource
+from wasmrt.catalog.validator import WasmValidator
+from wasmrt.core import component_bytes
+from wasmrt.core.component_bytes import ComponentBytes
+from wasmrt.core.errors import (
+    CapabilityFileError,
+    ComponentTooLargeError,
+    CoreModuleError,
+    GrantRequiredError,
+    InstallError,
+    InvalidComponentError,
+    InvalidNameError,
+    NotWasmError,
+    SourceError,
+)
+
+Write = Callable[..., Path]
+
+
+def test_an_accepted_tool_is_stored_with_what_it_asked_for(
+    installer: Installer, catalog: Catalog, tool_file: Write
+) -> None:
+    plan = installer.plan(FileSource(tool_file(sidecar=HTTP)))
+    assert plan.needs_decision
+    assert any("api.example.com" in sentence for sentence in plan.sentences)
+    assert catalog.tools() == (), "a plan stores nothing"
+    version = installer.accept(plan)
+    assert version.name == "answer"
+    assert version.origin == "file answer.wasm"
+    assert granted_to(version) == plan.grant
+    assert granted_to(version).explain_http("GET", "https://api.example.com/v1/x").allowed
+    assert catalog.read(version).data == component()
+
+
+def test_a_component_is_hashed_once_on_its_way_into_the_catalog(
+    catalog: Catalog, tool_file: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashed: list[int] = []
+    monkeypatch.setattr(component_bytes, "blake3", lambda data: hashed.append(len(data)) or blake3(data))
+    seen: list[ComponentBytes] = []
+
+    def prepare(name: str, component: ComponentBytes, _tools: object) -> ComponentInfo:
+        seen.append(component)
+        return ComponentInfo(world="any")
+
+    installer = Installer(catalog, prepare=prepare)
+    version = installer.accept(installer.plan(FileSource(tool_file())))
+    assert hashed == [version.size_bytes]
+    assert [component.digest for component in seen] == [version.digest]
+    assert catalog.read(version) == seen[0]
+    assert hashed == [version.size_bytes] * 2, "what is read back is checked"
+
+
+def test_a_tool_that_asks_for_nothing_needs_no_decision_and_gets_nothing(
+    installer: Installer, tool_file: Write
+) -> None:
+    plan = installer.plan(FileSource(tool_file()))
+    assert not plan.needs_decision
+    assert granted_to(installer.accept(plan)) == Capabilities.none()
+
+
+def test_a_grant_file_narrows_and_never_widens(installer: Installer, tool_file: Write) -> None:
+    wider = {"http": {"allowlist": [{"host": "*.example.com"}, {"host": "evil.example.org"}]}}
+    version = installer.accept(installer.plan(FileSource(tool_file(sidecar=HTTP)), grant=json.dumps(wider).encode()))
+    power = granted_to(version)
+    assert power.explain_http("GET", "https://api.example.com/v1/x").allowed
+    assert not power.explain_http("POST", "https://api.example.com/v1/x").allowed
+    assert not power.explain_http("GET", "https://evil.example.org/").allowed
+    nothing = installer.plan(FileSource(tool_file(sidecar=HTTP)), grant=b"{}")
+    assert nothing.grant == Capabilities.none()
+
+
+def test_an_update_shows_every_difference_and_waits(installer: Installer, catalog: Catalog, tool_file: Write) -> None:
+    installer.accept(installer.plan(FileSource(tool_file())))
+    other = component("near:agent/host@0.3.0", answer=2)
+    plan = installer.plan(FileSource(tool_file(other, sidecar=HTTP)))
+    said = "\n".join(plan.changes)
+    assert "other bytes" in said
+    assert "imports near:agent/host@0.3.0, which it did not" in said
+    assert "asks for more: may GET https://api.example.com/v1/" in said
+    assert plan.wider
+    assert plan.needs_decision
+    pending = installer.store_pending(plan)
+    assert catalog.get("answer").number == 1
+    assert catalog.read(catalog.get("answer")).data == component()
+    assert granted_to(pending) == Capabilities.none()
+
+
+def test_other_bytes_alone_need_a_decision(installer: Installer, tool_file: Write) -> None:
+    installer.accept(installer.plan(FileSource(tool_file())))
+    plan = installer.plan(FileSource(tool_file(component(answer=2))))
+    assert plan.needs_decision
+    assert not plan.wider
+
+
+def test_the_same_again_is_already_installed(installer: Installer, catalog: Catalog, tool_file: Write) -> None:
+    first = installer.accept(installer.plan(FileSource(tool_file(sidecar=HTTP))))
+    plan = installer.plan(FileSource(tool_file(sidecar=HTTP)))
+    assert plan.is_installed
+    assert not plan.needs_decision
+    assert installer.accept(plan) == first
+    assert len(catalog.versions("answer")) == 1
+
+
+def test_a_narrower_grant_for_the_same_bytes_is_a_new_version(
+    installer: Installer, catalog: Catalog, tool_file: Write
+) -> None:
+    path = tool_file(sidecar=HTTP)
+    installer.accept(installer.plan(FileSource(path)))
+    plan = installer.plan(FileSource(path), grant=b"{}")
+    assert any("no longer be granted" in sentence for sentence in plan.changes)
+    assert installer.accept(plan).number == 2
+    assert granted_to(catalog.get("answer")) == Capabilities.none()
+
+
+def test_a_decision_about_a_version_that_is_no_longer_active_does_not_count(
+    installer: Installer, catalog: Catalog, tool_file: Write
+) -> None:
+    stale = installer.plan(FileSource(tool_file(sidecar=HTTP)))
+    installer.accept(installer.plan(FileSource(tool_file(component(answer=2)))))
+    with pytest.raises(InstallError, match="meanwhile") as caught:
+        installer.accept(stale)
+    assert caught.value.code == "changed"
+    assert catalog.read(catalog.get("answer")).data == component(answer=2)
+    assert catalog.sweep() == 0
+
+
+def test_a_first_install_cannot_wait(installer: Installer, catalog: Catalog, tool_file: Write) -> None:
+    with pytest.raises(GrantRequiredError):
+        installer.store_pending(installer.plan(FileSource(tool_file(sidecar=HTTP))))
+    assert catalog.tools() == ()
+
+
+@pytest.mark.parametrize("name", ["../up", "a.b", "Big", "a\x07b"])
+def test_a_bad_name_is_refused_before_the_file_is_read(installer: Installer, tmp_path: Path, name: str) -> None:
+    with pytest.raises(InvalidNameError):
+        installer.plan(FileSource(tmp_path / "absent.wasm"), name=name)
+
+
+def test_a_file_name_that_makes_no_tool_name_asks_for_one(installer: Installer, tool_file: Write) -> None:
+    path = tool_file(name="My.Tool")
+    with pytest.raises(InvalidNameError) as caught:
+        installer.plan(FileSource(path))
+    assert "--name" in (caught.value.hint or "")
+    assert installer.plan(FileSource(path), name="my-tool").new.name == "my-tool"
+
+
+def test_what_is_refused_never_reaches_the_compiler(catalog: Catalog, tool_file: Write) -> None:
+    def prepare(name: str, component: ComponentBytes, _tools: object) -> ComponentInfo:
+        raise AssertionError("the compiler saw it")
+
+    installer = Installer(catalog, prepare=prepare, validator=WasmValidator(max_bytes=4096))
+    for data, kind in [
+        (b"", NotWasmError),
+        (b"text", NotWasmError),
+        (b"\0asm\x01\0\0\0", CoreModuleError),
+        (component()[:-3], InvalidComponentError),
+        (bytes(5000), ComponentTooLargeError),
+    ]:
+        with pytest.raises(kind):
+            installer.plan(FileSource(tool_file(data)))
+    with pytest.raises(CapabilityFileError):
+        installer.plan(FileSource(tool_file(sidecar="{not json")))
+    assert catalog.tools() == ()
+
+
+def test_a_200_megabyte_file_is_refused_without_being_read(installer: Installer, tmp_path: Path) -> None:
+    path = tmp_path / "huge.wasm"
+    with path.open("wb") as file:
+        file.truncate(200 * 1024 * 1024)
+    with pytest.raises(ComponentTooLargeError) as caught:
+        installer.plan(FileSource(path))
+    assert str(tmp_path) not in str(caught.value)
+
+
+def test_what_is_no_file_is_a_source_error_and_never_hangs(installer: Installer, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.wasm")
+    (tmp_path / "folder.wasm").mkdir()
+    for path in (tmp_path / "pipe.wasm", tmp_path / "folder.wasm", tmp_path / "absent.wasm", Path("a\0b.wasm")):
+        with pytest.raises(SourceError) as caught:
+            installer.plan(FileSource(path), name="tool")
+        assert str(tmp_path) not in str(caught.value)
+
+
+def test_a_named_sidecar_takes_the_place_of_the_one_beside(
+    installer: Installer, tool_file: Write, tmp_path: Path
+) -> None:
+    path = tool_file(sidecar=HTTP)
+    other = tmp_path / "other.json"
+    other.write_text("{}")
+    assert installer.plan(FileSource(path, sidecar=other)).grant == Capabilities.none()
+    with pytest.raises(SourceError, match=r"no capability file 'absent\.json'"):
+        installer.plan(FileSource(path, sidecar=tmp_path / "absent.json"))
+    other.write_bytes(b" " * 300_000)
+    with pytest.raises(SourceError, match="over the"):
+        installer.plan(FileSource(path, sidecar=other))

@@ -1,0 +1,51 @@
+"""What all users share, lookups and connections: nobody holds all of it."""
+
+from __future__ import annotations
+
+import socket
+import threading
+
+import pytest
+
+from wasmrt.core.limits import MAX_DNS_LOOKUPS
+from wasmrt.egress.gateway import ResolveError, SystemResolver
+from wasmrt.egress.gateway._shares import Shares
+
+
+@pytest.mark.parametrize("total", [8, 64, 128])
+def test_one_or_two_users_that_hold_on_to_all_they_get_leave_places(total: int) -> None:
+    shares = Shares(total)
+    taken = [user for user in ("eve", "mallory") for _ in range(total) if shares.take(user)]
+    assert len(taken) < total
+    assert shares.take("ann")
+    for user in (*taken, "ann"):
+        shares.give_back(user)
+    assert shares.empty
+
+
+def test_every_place_can_be_had_and_comes_back() -> None:
+    shares = Shares(4)
+    assert [shares.take(user) for user in "abcde"] == [True] * 4 + [False]
+    for user in "abcd":
+        shares.give_back(user)
+    assert shares.empty and shares.take("e")
+
+
+def test_names_that_nobody_answers_for_hold_up_no_other_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    stalled = threading.Event()
+
+    def look_up(host: str, port: int, **_: object) -> list[object]:
+        if host.endswith(".evil.example"):
+            stalled.wait(30)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("93.184.215.14", port))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    resolver = SystemResolver()
+    try:
+        for user in ("eve", "mallory"):
+            for number in range(MAX_DNS_LOOKUPS):
+                with pytest.raises(ResolveError):
+                    resolver.for_user(user).resolve(f"n{number}.evil.example", 443, timeout_seconds=0.001)
+        assert resolver.for_user("ann").resolve("api.example.com", 443, timeout_seconds=10) == ("93.184.215.14",)
+    finally:
+        stalled.set()

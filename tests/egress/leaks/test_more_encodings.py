@@ -1,0 +1,188 @@
+"""Encodings that a server may choose for what it echoes, beside those of `test_exact_values`."""
+
+from __future__ import annotations
+
+import base64
+import bz2
+import gzip
+import io
+import lzma
+import string
+import zipfile
+import zlib
+from collections.abc import Callable
+from random import Random
+
+import pytest
+
+from wasmrt.egress.leaks import Action, LeakDetector, StreamingRedactor
+
+DETECTOR = LeakDetector()
+SECRET = "Zq9kT7ab" + "vX2mB4nC+6pD8/eF"
+RAW = SECRET.encode()
+
+
+def each(notation: str, between: str = "") -> Callable[[bytes], bytes]:
+    return lambda raw: between.join(notation.format(byte) for byte in raw).encode()
+
+
+def between(mark: str) -> Callable[[bytes], bytes]:
+    return lambda raw: mark.join(raw.decode()).encode()
+
+
+def styled(first_upper: int, first_lower: int) -> Callable[[bytes], bytes]:
+    def write(raw: bytes) -> bytes:
+        return "".join(
+            chr(first_upper + ord(c) - 65) if c.isupper() else chr(first_lower + ord(c) - 97) if c.islower() else c
+            for c in raw.decode()
+        ).encode()
+
+    return write
+
+
+def zipped(method: int) -> Callable[[bytes], bytes]:
+    def write(raw: bytes) -> bytes:
+        file = io.BytesIO()
+        with zipfile.ZipFile(file, "w", method) as archive:
+            archive.writestr("one.txt", b"a few words " * 9)
+            archive.writestr("two.txt", b"and before it " + raw * 2)
+        return file.getvalue()
+
+    return write
+
+
+def raw_deflate(raw: bytes) -> bytes:
+    deflate = zlib.compressobj(wbits=-15)
+    return deflate.compress(b"many words " * 5 + raw) + deflate.flush()
+
+
+def hexdump(raw: bytes, *, swapped: bool = False, ascii_column: bool = True, colon: str = "") -> bytes:
+    lines = []
+    for at in range(0, len(raw), 16):
+        row = raw[at : at + 16]
+        words = [row[i : i + 2] for i in range(0, len(row), 2)]
+        shown = " ".join((word[::-1] if swapped else word).hex() for word in words)
+        text = "".join(chr(b) if 32 <= b < 127 else "." for b in row)
+        lines.append(f"{at:08x}{colon} {shown:<39}" + (f"  {text}" if ascii_column else ""))
+    return "\n".join(lines).encode()
+
+
+def canonical(raw: bytes) -> bytes:
+    lines = []
+    for at in range(0, len(raw), 16):
+        row = raw[at : at + 16]
+        lines.append(f"{at:08x}  {row[:8].hex(' ')}  {row[8:].hex(' '):<23}  |{row.decode('latin-1')}|")
+    return "\n".join(lines).encode()
+
+
+def crockford(raw: bytes) -> bytes:
+    return base64.b32encode(raw).translate(
+        bytes.maketrans(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", b"0123456789ABCDEFGHJKMNPQRSTVWXYZ")
+    )
+
+
+ENCODINGS: dict[str, Callable[[bytes], bytes]] = {
+    "percent-u": each("%u{:04x}"),
+    "backslash-x-braces": each("\\x{{{:x}}}"),
+    "u-plus": each("U+{:04X}", " "),
+    "u-braces": each("\\u{{{:x}}}"),
+    "octal-list": each("{:03o}", " "),
+    "binary-list": each("{:08b}", " "),
+    "decimals-with-bars": each("{:d}", "|"),
+    "decimals-with-slashes": each("{:d}", "/"),
+    "decimals-with-dots": each("{:d}", "."),
+    "decimals-with-plus": each("{:d}", " + "),
+    "decimals-of-three-digits": each("{:03d}"),
+    "hexadecimals-with-bars": each("0x{:02x}", "|"),
+    "base32": base64.b32encode,
+    "base32-hex": lambda raw: base64.b32hexencode(raw),
+    "base32-crockford": crockford,
+    "base32-crockford-inside": lambda raw: crockford(b"its value is " + raw),
+    "ascii85": base64.a85encode,
+    "ascii85-adobe": lambda raw: base64.a85encode(b"xy" + raw, adobe=True),
+    "ascii85-in-lines": lambda raw: base64.a85encode(b"a" + raw, wrapcol=20),
+    "base85": lambda raw: base64.b85encode(b"abc" + raw),
+    "as-one-number": lambda raw: b"%d" % int.from_bytes(raw, "big"),
+    "xxd": lambda raw: hexdump(b"before " + raw, colon=":"),
+    "hexdump": lambda raw: hexdump(b"before " + raw, swapped=True, ascii_column=False),
+    "hexdump-canonical": lambda raw: canonical(b"before " + raw),
+    "tags": between("<b></b>"),
+    "a-tag-with-attributes": between('<span class="x1">'),
+    "colours": between("\x1b[31m"),
+    "title-sequences": between("\x1b]0;a\x07"),
+    "circled": styled(0x24B6, 0x24D0),
+    "negative-circled": styled(0x1F150, ord("a")),
+    "squared": styled(0x1F130, ord("a")),
+    "bold": styled(0x1D400, 0x1D41A),
+    "script": styled(0x1D4D0, 0x1D4EA),
+    "regional": styled(0x1F1E6, ord("a")),
+    "gzip-behind-others": lambda raw: b"--".join([gzip.compress(b"%d" % n) for n in range(40)] + [gzip.compress(raw)]),
+    "gzip-with-a-wrong-checksum": lambda raw: gzip.compress(b"before " + raw)[:-8] + b"\0" * 8,
+    "gzip-with-a-name": lambda raw: b"\x1f\x8b\x08\x08" + b"\0" * 6 + b"a-name.txt\0" + raw_deflate(raw),
+    "zlib-later": lambda raw: b"a word before it: " + zlib.compress(b"and " + raw),
+    "zlib-with-a-small-window": lambda raw: (lambda c: c.compress(b"and " + raw) + c.flush())(
+        zlib.compressobj(9, 8, 9)
+    ),
+    "raw-deflate": raw_deflate,
+    "raw-deflate-in-base64": lambda raw: base64.b64encode(raw_deflate(raw) * 3),
+    "zip": zipped(zipfile.ZIP_DEFLATED),
+    "zip-of-bzip2": zipped(zipfile.ZIP_BZIP2),
+    "bzip2": lambda raw: bz2.compress(b"and " + raw),
+    "bzip2-later": lambda raw: b"first\n" + bz2.compress(b"and " + raw),
+    "xz": lambda raw: lzma.compress(b"and " + raw),
+    "base64-of-a-frame": lambda raw: base64.b64encode(bytes(range(90)) + gzip.compress(b"and " + raw)),
+}
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("large", [False, True], ids=["small", "large"])
+def test_a_secret_is_found_in_each_of_them(encoding: str, large: bool) -> None:
+    scanner = DETECTOR.scanner({"token": SECRET})
+    around = b"a plain line of words\n" * (5000 if large else 1)
+    encoded = ENCODINGS[encoding](RAW)
+    if encoding == "raw-deflate":
+        around = b""  # it has no first bytes of its own: only the beginning of a text is tried
+    report = scanner.scan_bytes(around + encoded + b"\n" + around)
+    assert "secret:token" in {match.rule for match in report.matches}
+
+
+@pytest.mark.parametrize("size", [1, 13, 4096])
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_nor_does_a_stream_show_it(encoding: str, size: int) -> None:
+    scanner = DETECTOR.scanner({"token": SECRET})
+    text = ENCODINGS[encoding](RAW) + b"\nthe end\n"
+    stream = StreamingRedactor(scanner)
+    shown = b"".join(stream.feed(text[at : at + size]) for at in range(0, len(text), size)) + stream.finish()
+    assert not [m for m in scanner.scan_bytes(shown).matches if m.rule == "secret:token"]
+    assert b"[REDACTED:" in shown
+
+
+@pytest.mark.parametrize("value", ["abcdefgh" + "ijklmnop", "83027491" + "65520348", "QWERTZUI" + "OPASDFGH"])
+def test_a_secret_of_one_kind_of_character_is_found_in_pieces(value: str) -> None:
+    scanner = DETECTOR.scanner({"token": value}).partial
+    assert scanner.scan(f"one half {value[:8]}, and then {value[8:]}.").matches
+    assert not scanner.scan("an ordinary sentence of words, and 12345 numbers").matches
+
+
+def test_a_short_secret_is_found_in_an_encoding_of_an_encoding() -> None:
+    random = Random(4)
+    for _ in range(50):
+        value = "".join(random.choices(string.ascii_letters + string.digits, k=12))
+        twice = base64.b64encode(value[::-1].encode()).decode()
+        assert DETECTOR.scanner({"token": value}).scan(f"v={twice};").matches, value
+
+
+@pytest.mark.parametrize(
+    "magic", [b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf\x27\x1c", b"Rar!\x1a\x07\x00", b"\x04\x22\x4d\x18"]
+)
+def test_an_archive_that_cannot_be_opened_is_withheld(magic: bytes) -> None:
+    scanner = DETECTOR.scanner({"token": SECRET})
+    for text in (magic + b"\x81\xfe\x03" * 20, b"a word: " + magic + b"\x81\xfe\x03" * 20):
+        (match,) = scanner.scan_bytes(text).matches
+        assert (match.rule, match.action) == ("decode-limit-exceeded", Action.BLOCK)
+
+
+def test_secrets_by_the_hundred_thousand_are_replaced_as_a_whole() -> None:
+    text = f"{SECRET} ".encode() * 50_000
+    report = DETECTOR.scanner({"token": SECRET}).scan_bytes(text)
+    assert [(m.rule, m.start, m.end) for m in report.matches] == [("secret:token", 0, len(text))]

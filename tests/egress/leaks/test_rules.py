@@ -1,0 +1,202 @@
+"""The rules that ship, and rules of one's own."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+from random import Random
+from types import ModuleType
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.egress.leaks.examples import example_of
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.egress.leaks import LeakDetector, Rule, check_rule, load_custom_rules
+from wasmrt.egress.leaks._builtin import BUILT, RULE_FOLDER, builtin_rules
+from wasmrt.egress.leaks._keywords import FirstLook, keywords_of
+
+ROOT = Path(__file__).parents[3]
+RULES = builtin_rules()
+DETECTOR = LeakDetector()
+
+
+def builder() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("build_rules", ROOT / "tools/build_rules.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_generated_form_of_the_rules_says_what_their_files_say() -> None:
+    sources = builder().source_rules()
+    assert (RULE_FOLDER / BUILT).read_text("utf-8") == builder().built(sources), "run python tools/build_rules.py"
+    assert tuple(RULES) == sources
+    assert RULES.keywords == keywords_of(sources)
+
+
+def first_look() -> FirstLook:
+    return FirstLook(*RULES.literals)
+
+
+def test_a_first_short_text_has_the_findings_of_every_later_one() -> None:
+    missed = [rule.id for rule in RULES if first_look().rules_out(f"- {example_of(rule)}".encode())]
+    assert missed == []
+    assert first_look().rules_out(b"The quick brown fox jumps over the lazy dog.")
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_no_keyword_is_in_a_text_without_its_literals(data: st.DataObject) -> None:
+    keyword = data.draw(st.sampled_from(sorted(RULES.keywords)))
+    text = data.draw(st.from_regex(re.compile(keyword.encode("latin-1")), fullmatch=True))
+    assert not first_look().rules_out(b"~ " + text + b" ~")
+
+
+FIRST_SCAN = """
+import sys
+from wasmrt.egress.leaks import LeakDetector
+assert not LeakDetector().scan("hello, clean world!!")
+print(sorted({"re2", "tomllib", "hashlib", "hyperscan"} & set(sys.modules)))
+"""
+
+
+def test_a_first_scan_of_a_short_clean_text_does_not_load_re2(unmeasured: None) -> None:
+    done = subprocess.run([sys.executable, "-c", FIRST_SCAN], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_there_are_enough_rules_with_a_source_and_a_provider_each() -> None:
+    assert len(RULES) >= 150
+    assert len({rule.id for rule in RULES}) == len(RULES)
+    assert all(len(rule.source) > 15 and rule.provider and "\n" not in rule.source for rule in RULES)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_a_rule_finds_an_example_of_its_format_and_nothing_in_its_placeholder(rule: Rule) -> None:
+    check_rule(rule)
+    example = example_of(rule)
+    for substitute in ("x", "*"):
+        masked = "".join(substitute if c.isalnum() else c for c in example)
+        assert rule.id not in {match.rule for match in DETECTOR.scan(masked).matches}
+
+
+def test_every_rule_is_found_by_its_keyword_among_all_the_others() -> None:
+    missed = [r.id for r in RULES if not DETECTOR.scan(f"\n\n{example_of(r)}\n").matches]
+    assert missed == []
+
+
+HEX = "0123456789abcdef"
+
+
+def innocents() -> dict[str, str]:
+    random = Random(4)
+    sha1, sha256, md5 = ("".join(random.choices(HEX, k=n)) for n in (40, 64, 32))
+    base64 = "".join(random.choices("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+/", k=86)) + "=="
+    return {
+        "commit id": f"commit {sha1}\nAuthor: somebody",
+        "checksum": f"sha256: {sha256}  wheel.whl\nmd5 = {md5}",
+        "image digest": f"image@sha256:{sha256}",
+        "package lock": f'"integrity": "sha512-{base64}",\n"resolved": "https://registry.example/x.tgz#{sha1}"',
+        "poetry lock": f'{{file = "a.whl", hash = "sha256:{sha256}"}}',
+        "uuid": f'"id": "{uuid.UUID(int=random.getrandbits(128))}", "request_id": "{uuid.UUID(int=9)}"',
+        "environment variable": 'token = os.environ["TOKEN"]\nkey: ${API_KEY}\npassword = "{{ vault.password }}"',
+        "placeholder": 'api_key = "your-api-key-here"\nsecret: <SECRET>\ntoken = "xxxxxxxxxxxxxxxxxxxx"',
+        "documentation": "AKIA" + "IOSFODNN7" + "EXAMPLE",
+        "public key": "-----BEGIN PUBLIC KEY-----\n" + base64 + "\n-----END PUBLIC KEY-----",
+        "certificate": "-----BEGIN CERTIFICATE-----\n" + base64 + "\n-----END CERTIFICATE-----",
+        "type annotation": "def f(token: Optional[str] = None, secret_key: bytes = b'') -> PrivateKeyTypes2: ...",
+        "function call": "password = get_password(user1, realm2)\nself.token = self.tokens[index3]",
+        "manual's URL": "postgres://user:password@host:5432/db and https://user:pass@example.com/",
+        "header in prose": "Send it as Authorization: Bearer <token>, or as `Authorization: Bearer $TOKEN`.",
+        "curl in prose": "curl -u user:password https://example.com; curl -u $USER:$PASS https://example.com",
+        "package name": "com.fasterxml.jackson.core:jackson-databind:2.15.2 and sk-learn, sk-image-0.21",
+        "data uri": "data:image/png;base64," + base64 * 3,
+        "next page": f'"nextPageToken": "{md5}", "continuation_token": "{sha1}"',
+        "css": ".ui.visible.right.sidebar~.pusher{transform:translate3d(0,0,0)} .key-frame-1{top:0}",
+    }
+
+
+@pytest.mark.parametrize(("kind", "text"), innocents().items())
+def test_false_positives_are_left_alone(kind: str, text: str) -> None:
+    assert DETECTOR.scan(text).matches == ()
+
+
+ACME_KEY = "acme_" + "0a1b2c3d" * 3
+OWN = """
+provider = "Acme"
+[[rules]]
+id = "acme-key"
+source = "Acme handbook, page 4"
+token = 'acme_[0-9a-f]{24}'
+matching = ["ACME-KEY"]
+not_matching = ["acme_123", "acme_handbook"]
+""".replace("ACME-KEY", ACME_KEY)
+
+
+def test_own_rules_are_added_to_those_that_ship() -> None:
+    rules = load_custom_rules(OWN)
+    detector = LeakDetector(rules=rules)
+    assert detector.scan(f"the key {ACME_KEY}.").matches[0].rule == "acme-key"
+    assert len(detector.rules) == len(RULES) + 1
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (("[0-9a-f]{24}", "(?=x)[0-9a-f]{24}"), "linear-time"),
+        (("[0-9a-f]{24}", r"([0-9a-f])\1{24}"), "linear-time"),
+        (("token = ", "tokn = "), "unknown key"),
+        (("'acme_", "'a"), "fewer than three"),
+        (('"acme_123", ', f'"{ACME_KEY}", '), "false positive 0"),
+        (('not_matching = ["acme_123", "acme_handbook"]', ""), "no false positive"),
+        (("\nmatching = ", "\n# matching = "), "no example"),
+        ((f'["{ACME_KEY}"]', f'["{ACME_KEY}", "acme_handbook"]'), "does not find example 1"),
+        (("{24}", "{24}' \ncheck = 'jwt"), "does not find example 0"),
+        (("{24}", "{24}' \ncheck = 'magic"), "unknown check"),
+        (("{24}'", "{24}' \nreach = 999999"), "reach"),
+        (('source = "Acme handbook, page 4"', "source = 4"), "type str"),
+        (("id = ", "# id = "), "required"),
+        (("[[rules]]", "[rules]"), "list of tables"),
+        (("[[rules]]", "[[rules"), "not TOML"),
+    ],
+)
+def test_a_wrong_rule_is_refused_with_the_reason(change: tuple[str, str], says: str) -> None:
+    with pytest.raises(ConfigurationError, match=says):
+        load_custom_rules(OWN.replace(*change))
+
+
+def test_an_own_rule_cannot_take_the_name_of_another() -> None:
+    with pytest.raises(ConfigurationError, match="two rules"):
+        LeakDetector(rules=load_custom_rules(OWN.replace("acme-key", "jwt")))
+
+
+def test_a_rule_file_is_bounded() -> None:
+    with pytest.raises(ConfigurationError, match="bytes"):
+        load_custom_rules("#" * 300_000)
+
+
+def test_a_flood_of_keywords_does_not_hide_a_token() -> None:
+    random = Random(11)
+    starts = [example_of(rule)[: random.randint(3, 9)] for rule in RULES]
+    flood = "".join(random.choices(starts, k=60_000))
+    token = example_of(next(r for r in RULES if r.id == "github-pat")).strip()
+    assert any(m.rule == "github-pat" for m in DETECTOR.scan(f"{flood} {token}").matches)
+    assert DETECTOR.scan(token).matches
+
+
+def test_every_token_in_a_flood_of_false_positives_is_found_wherever_it_stands() -> None:
+    starts = [example_of(rule).strip()[:7] for rule in RULES if rule.token]
+    flood = (" ".join(starts) + " ") * (400_000 // (8 * len(starts)))
+    token = example_of(next(r for r in RULES if r.id == "github-pat")).strip()
+    for edge in (0, 4096, 65_536, 131_072, 200_000):
+        for place in (edge, max(0, edge - len(token) // 2), max(0, edge - len(token) - 1)):
+            text = f"{flood[:place]} {token} {flood[place:]}"
+            found = [(m.start, m.end) for m in DETECTOR.scan(text).matches if m.rule == "github-pat"]
+            assert found == [(place + 1, place + 1 + len(token))]

@@ -1,0 +1,296 @@
+"""Hostile servers on standard streams: none gets anywhere, each call ends typed with a receipt, nothing is left."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import resource
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+import pytest
+from wasmrt.testing import MemorySecrets
+
+from tests.interop.mcp_client.world import THING, World, hostile_server, processes_of
+from wasmrt.agent.approvals import ApprovalAnswer
+from wasmrt.core.errors import DeadlineExceededError, NotAuthorizedError, ToolError
+from wasmrt.egress.secrets import Secret
+
+PROTOCOL = "mcp-protocol"
+MIB = 1024 * 1024
+# Case, and the code that the call ends with.
+BROKEN = {
+    "endless-line": PROTOCOL,
+    "endless-json-line": PROTOCOL,
+    "long-line": PROTOCOL,
+    "nan": PROTOCOL,
+    "infinity": PROTOCOL,
+    "huge-number": PROTOCOL,
+    "huge-integer": PROTOCOL,
+    "surrogate": PROTOCOL,
+    "deep": PROTOCOL,
+    "wide": PROTOCOL,
+    "not-utf8": PROTOCOL,
+    "cut-json": PROTOCOL,
+    "no-version": PROTOCOL,
+    "null-id": PROTOCOL,
+    "wrong-shape": PROTOCOL,
+    "wrong-block": PROTOCOL,
+    "input-required": PROTOCOL,
+    "other-id": PROTOCOL,
+    "batch": PROTOCOL,
+    "progress-flood": PROTOCOL,
+    "log-flood": PROTOCOL,
+    "unknown-flood": PROTOCOL,
+    "question-flood": PROTOCOL,
+    "noise-flood": PROTOCOL,
+    "many-tools": PROTOCOL,
+    "endless-pages": PROTOCOL,
+    "page-circle": PROTOCOL,
+    "list-shape": PROTOCOL,
+    "list-huge": PROTOCOL,
+    "handshake-shape": PROTOCOL,
+    "talks-first": PROTOCOL,
+    "modern-rounds": PROTOCOL,
+    "modern-asks-all": PROTOCOL,
+    "modern-samples": "mcp-error",
+    "modern-unknown": PROTOCOL,
+    "list-error": "mcp-error",
+    "error": "mcp-error",
+    "exits": "mcp-server",
+    "exits-at-once": "mcp-server",
+    "crashes": "mcp-server",
+    "old-version": "mcp-protocol",
+    "changed": "definition-changed",
+    "changed-schema": "definition-changed",
+    "changed-hint": "definition-changed",
+    "gone": "definition-changed",
+    "terminal": "guest-error",
+}
+# Case, and what the tool answers all the same.
+HARMLESS: dict[str, Any] = {
+    "duplicate-keys": "",
+    "duplicate-answer": "fine",
+    "endless-answers": "fine",
+    "sampling": "refused",
+    "roots": "refused",
+    "stderr-flood": "fine",
+    "noise": "fine",
+    "child-stays": "fine",
+    "child-leaves": "fine",
+    "ignores-everything": "fine",
+    "discover-garbage": "fine",
+    "invisible": "abc",
+    "modern-fine": "fine",
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_server_that_breaks_a_rule_ends_its_call_with_a_receipt(case: str) -> None:
+    server = hostile_server(case)
+    with World(server) as world:
+        with pytest.raises(ToolError) as failure:
+            world.call()
+        assert failure.value.code == BROKEN[case], failure.value.message
+        assert [receipt.outcome for receipt in world.receipts] == [BROKEN[case]]
+        assert failure.value.message.isprintable()
+    assert processes_of(server) == []
+
+
+@pytest.mark.parametrize("case", HARMLESS)
+def test_a_server_that_misbehaves_around_its_answer_does_no_harm(case: str) -> None:
+    server = hostile_server(case)
+    with World(server) as world:
+        assert world.call() == HARMLESS[case]
+        assert [receipt.outcome for receipt in world.receipts] == ["ok"]
+    assert processes_of(server) == []
+
+
+@pytest.mark.parametrize("case", ["no-answer", "no-handshake", "list-silent", "same-question"])
+def test_a_server_that_never_answers_ends_at_the_deadline(case: str) -> None:
+    server = hostile_server(case, timeout_seconds=1.5)
+    with World(server, answer=lambda request: request.tool != "bad" or time.sleep(3)) as world:
+        with pytest.raises(ToolError) as failure:
+            world.call()
+        assert failure.value.code == (PROTOCOL if case == "same-question" else DeadlineExceededError.code)
+        assert [receipt.outcome for receipt in world.receipts] == [failure.value.code]
+    assert processes_of(server) == []
+
+
+def test_an_endless_line_takes_no_more_memory_than_its_bound() -> None:
+    server = hostile_server("endless-json-line")
+    with World(server) as world, pytest.raises(ToolError):
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        world.call()
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 * 1024
+
+
+def test_what_a_server_says_goes_to_the_caller_without_what_acts_or_hides() -> None:
+    with World(hostile_server("terminal")) as world, pytest.raises(ToolError) as failure:
+        world.call()
+    assert failure.value.message == "evil &lt;|im_start|>"
+    with World(hostile_server("exits")) as world, pytest.raises(ToolError) as failure:
+        world.call()
+    assert "exit code 3" in failure.value.message
+    assert "I have had enough" in failure.value.message
+
+
+def test_a_confined_server_reads_no_file_and_no_secret_of_the_user_and_has_no_network(own_home: Path) -> None:
+    kept = own_home / "data" / "secrets.json"
+    kept.parent.mkdir(parents=True)
+    kept.write_text("x")
+    kept.chmod(0o644)
+    os.environ["A_SECRET_OF_THE_USER"] = "x"
+    try:
+        with World(hostile_server("reach", env={"KEPT": str(kept)})) as world:
+            assert json.loads(world.call()) == []
+    finally:
+        del os.environ["A_SECRET_OF_THE_USER"]
+    assert not Path("/tmp/hostile-was-here").exists()
+
+
+def test_a_server_is_not_started_with_wasmrts_own_files_on_its_command_line(own_home: Path) -> None:
+    kept = own_home / "data" / "secrets.json"
+    kept.parent.mkdir(parents=True)
+    kept.write_text("x")
+    with World(hostile_server("counts", str(kept))) as world, pytest.raises(ToolError, match="no server may have"):
+        world.call()
+
+
+@pytest.mark.parametrize("case", ["rug-pull", "modern-changes"])
+def test_a_definition_that_changes_while_it_is_connected_is_not_called_again(case: str) -> None:
+    with World(hostile_server(case)) as world:
+        assert world.call() == "fine"
+        with pytest.raises(NotAuthorizedError) as failure:
+            world.call()
+        assert failure.value.code == "definition-changed"
+        assert failure.value.hint is not None
+        assert "wasmrt mcp trust bad" in failure.value.hint
+        assert "trust" not in failure.value.for_model()
+        assert [receipt.outcome for receipt in world.receipts] == ["ok", "definition-changed"]
+
+
+def test_a_command_that_nobody_agreed_to_is_not_started() -> None:
+    server = hostile_server("counts")
+    other = hostile_server("counts")
+    with World(server) as world:
+        world.client.server = other  # as if the file had been edited since
+        with pytest.raises(NotAuthorizedError, match="nobody agreed"):
+            world.call()
+    assert processes_of(other) == []
+
+
+def test_a_secret_that_a_server_was_given_does_not_come_back() -> None:
+    secrets = MemorySecrets()
+    secrets.set("local", "bad_token", Secret("correct-horse-battery"))
+    server = hostile_server("echo-secret", secret_env={"TOKEN": "bad_token"})
+    with World(server, secrets=secrets) as world:
+        assert "correct-horse" not in json.dumps(world.call())
+
+
+LINES = [f"{number}-line-of-a-long-key" for number in range(100, 130)]
+
+
+@pytest.mark.parametrize("value", ["correct-horse-battery", "\n".join(LINES)], ids=["word", "lines"])
+@pytest.mark.parametrize("case", ["secret-error", "secret-late", "secret-rpc", "secret-exit"])
+def test_a_secret_that_a_server_was_given_does_not_come_back_in_a_failure(case: str, value: str) -> None:
+    secrets = MemorySecrets()
+    secrets.set("local", "bad_token", Secret(value))
+    server = hostile_server(case, secret_env={"TOKEN": "bad_token"})
+    with World(server, secrets=secrets) as world, pytest.raises(ToolError) as failure:
+        world.call()
+    told = "".join(traceback.format_exception(failure.value)) + json.dumps(failure.value.as_dict())
+    assert [part for part in ("correct-", "battery", *LINES) if part in told] == []
+    assert "bad token" in failure.value.message or case == "secret-late"
+
+
+def test_a_secret_that_a_server_was_given_does_not_come_back_in_its_progress() -> None:
+    secrets = MemorySecrets()
+    secrets.set("local", "bad_token", Secret("correct-horse-battery"))
+    told: list[Any] = []
+    with World(hostile_server("secret-progress", secret_env={"TOKEN": "bad_token"}), secrets=secrets) as world:
+        call = {"id": "1", "name": "bad_get_thing", "arguments": {}}
+        asyncio.run(world.registry.aanswer(call, on_progress=lambda *report: told.append(report)))
+    assert told == [(0, None, "starting the server bad"), (1, None, "using [REDACTED:secret:bad_token]")]
+
+
+def test_users_have_secrets_of_one_name_and_none_of_them_comes_back() -> None:
+    secrets = MemorySecrets()
+    secrets.set("local", "bad_token", Secret("correct-horse-battery"))
+    secrets.set("bob", "bad_token", Secret("another-passphrase"))
+    with World(hostile_server("echo-secret", secret_env={"TOKEN": "bad_token"}), secrets=secrets) as world:
+        said = [world.registry.execute("bad_get_thing", {}, user=user).result for user in ("local", "bob", "local")]
+    assert "correct-horse" not in json.dumps(said) and "passphrase" not in json.dumps(said)
+
+
+def test_each_user_of_a_server_has_a_home_of_their_own() -> None:
+    with World(hostile_server("home")) as world:
+        said = [
+            world.registry.execute("bad_get_thing", {}, user=user).result for user in ("ann", "Ann", "../ann", "ann")
+        ]
+    assert said == ["1", "1", "1", "2"]
+
+
+def test_a_token_in_an_answer_is_withheld() -> None:
+    with World(hostile_server("token")) as world:
+        try:
+            said = json.dumps(world.call())
+        except ToolError as error:
+            said = error.message
+    assert "A1b2C3d4" not in said
+
+
+def test_a_question_of_a_server_is_shown_to_a_person_with_the_servers_name() -> None:
+    def answer(request: Any) -> Any:
+        return ApprovalAnswer(approved=True, by="ann", params={"word": "otter"}) if request.tool == "bad" else True
+
+    with World(hostile_server("elicit"), answer=answer) as world:
+        assert json.loads(world.call()) == {"action": "accept", "content": {"word": "otter"}}
+        question = world.asked[-1]
+    assert "the MCP server bad asks you: your password?" in question.why.rule
+    assert "\u202e" not in question.why.rule
+
+
+@pytest.mark.parametrize(
+    ("answer", "action"),
+    [
+        (ApprovalAnswer(approved=False, by="ann"), "decline"),
+        (ApprovalAnswer(approved=False), "cancel"),
+        (ApprovalAnswer(approved=True, by="ann", params={"word": 7}), "cancel"),
+    ],
+)
+def test_a_question_that_nobody_answers_well_is_declined_or_cancelled(answer: ApprovalAnswer, action: str) -> None:
+    with World(hostile_server("elicit"), answer=lambda r: answer if r.tool == "bad" else True) as world:
+        assert json.loads(world.call())["action"] == action
+
+
+def test_an_address_is_shown_whole_and_only_if_it_is_https() -> None:
+    with World(hostile_server("elicit-url")) as world:
+        assert json.loads(world.call()) == {"action": "accept"}
+        assert world.asked[-1].params == {"url": "https://a.test/?x=1"}
+    with World(hostile_server("elicit-script")) as world:
+        assert json.loads(world.call()) == {"error": True}
+        assert [request.tool for request in world.asked if request.tool == "bad"] == []
+    with World(hostile_server("elicit-nested")) as world:
+        assert json.loads(world.call()) == {"error": True}
+
+
+def test_calls_share_one_program_and_a_server_that_ended_is_started_again() -> None:
+    server = hostile_server("counts")
+    with World(server) as world:
+        first, second = world.call(), world.call()
+        assert first == second
+        world.client.close()
+        assert processes_of(server) == []
+        assert world.call() != first
+    assert processes_of(server) == []
+
+
+def test_the_pinned_definition_is_what_a_model_sees() -> None:
+    with World(hostile_server("changed")) as world:
+        (definition,) = world.registry.definitions("mcp")
+        assert definition["name"] == "bad_get_thing"
+        assert definition["description"] == THING.description

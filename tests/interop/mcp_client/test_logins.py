@@ -1,0 +1,178 @@
+"""Logins at an authorization server: within an allowlist, with the checks that the SDK lacks, renewed once."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import threading
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+from wasmrt.testing import MemorySecrets
+
+from tests.interop.mcp_client.login_site import REFRESH, LoginSite
+from tests.interop.mcp_client.world import World
+from wasmrt.core.errors import GrantRequiredError, ToolError, WasmrtError
+from wasmrt.egress.gateway import NetworkConfig
+from wasmrt.egress.secrets import Secret
+from wasmrt.interop.mcp.client import KeptLogin, McpServerConfig, Trust, authorize, discover
+
+
+@pytest.fixture(scope="module")
+def certificates() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture
+def network(certificates: trustme.CA, tmp_path: Path) -> NetworkConfig:
+    certificates.cert_pem.write_to_path(tmp_path / "ca.pem")
+    return NetworkConfig(ca_file=tmp_path / "ca.pem")
+
+
+@pytest.fixture
+def site(certificates: trustme.CA, network: NetworkConfig) -> Iterator[LoginSite]:
+    server = LoginSite(certificates)
+    server.network = network
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    yield server
+    server.ending.set()
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def secrets() -> MemorySecrets:
+    return MemorySecrets()
+
+
+def server_at(site: LoginSite) -> McpServerConfig:
+    return McpServerConfig(name="bad", url=f"{site.origin}/mcp", trust=Trust.LOCAL)
+
+
+def log_in(site: LoginSite, secrets: MemorySecrets, agree: Any = lambda _: None, scope: str = "") -> KeptLogin:
+    trusted = ssl.create_default_context(cafile=str(site.network.ca_file))
+
+    def browse(url: str) -> None:
+        """Follow the address as a browser would, while the login waits."""
+        opened = lambda: urllib.request.urlopen(url, timeout=10, context=trusted).read()  # noqa: E731
+        threading.Thread(target=opened, daemon=True).start()
+
+    server, login = server_at(site), KeptLogin(secrets, "local", "bad")
+    issuer = asyncio.run(discover(server, site.network, agree))
+    asyncio.run(authorize(server, site.network, login, issuer, scope=scope, present=browse))
+    return login
+
+
+def test_a_login_keeps_the_tokens_under_their_names_and_the_tools_can_be_called(
+    site: LoginSite, secrets: MemorySecrets
+) -> None:
+    agreed: list[str] = []
+    log_in(site, secrets, agreed.append)
+    assert agreed == [site.origin]
+    assert secrets.get("local", "mcp_bad_access_token").reveal() in site.tokens
+    assert secrets.get("local", "mcp_bad_refresh_token").reveal() == REFRESH
+    assert secrets.get("local", "mcp_bad_client_id").reveal() == "made-for-you"
+    assert site.scopes == ["read"]
+    with World(server_at(site), secrets=secrets, network=site.network) as world:
+        assert world.call() == "fine"
+
+
+def test_the_scopes_that_are_asked_for_are_those_of_the_person_and_of_the_server(
+    site: LoginSite, secrets: MemorySecrets
+) -> None:
+    log_in(site, secrets, scope="write admin")
+    assert site.scopes == ["write admin read"]
+
+
+def test_a_refused_token_is_renewed_once_and_the_call_is_sent_again(site: LoginSite, secrets: MemorySecrets) -> None:
+    log_in(site, secrets)
+    site.tokens = {"another"}
+    with World(server_at(site), secrets=secrets, network=site.network) as world:
+        assert world.call() == "fine"
+    assert site.refreshed == 1
+
+
+def test_no_secret_of_a_login_comes_back_the_renewed_ones_neither(site: LoginSite, secrets: MemorySecrets) -> None:
+    log_in(site, secrets)
+    (first,) = site.tokens
+    secrets.set("local", "mcp_bad_client_secret", Secret("a-secret-of-the-client"))
+    with World(server_at(site), secrets=secrets, network=site.network) as world:
+        site.says = "a-secret-of-the-client"
+        assert world.call() == ("Bearer [REDACTED:secret:mcp_bad_access_token] [REDACTED:secret:mcp_bad_client_secret]")
+        site.tokens = {"another"}
+        site.says = first
+        said = world.call()
+        assert site.refreshed == 1 and site.tokens != {first}
+        assert not [token for token in (first, *site.tokens) if token in said], said
+        secrets.set("local", "mcp_bad_refresh_token", Secret("plain-words-to-renew"))
+        secrets.set("local", "mcp_bad_access_token", Secret("of-another-process"))
+        site.tokens, site.says = {"of-another-process"}, "plain-words-to-renew"
+        said = world.call()
+        assert "another-process" not in said and "plain-words" not in said
+
+
+def test_a_token_that_cannot_be_renewed_says_how_to_log_in(site: LoginSite, secrets: MemorySecrets) -> None:
+    log_in(site, secrets)
+    site.tokens, site.refuse_refresh = {"another"}, True
+    with World(server_at(site), secrets=secrets, network=site.network) as world, pytest.raises(ToolError) as failure:
+        world.call()
+    assert failure.value.code == "mcp-login"
+    assert failure.value.hint == "log in: wasmrt mcp auth bad"
+    assert site.refreshed <= 2  # the probe of the newer protocol, and the older one
+
+
+def test_a_user_has_no_login_of_another(site: LoginSite, secrets: MemorySecrets) -> None:
+    log_in(site, secrets)
+    with (
+        World(server_at(site), secrets=secrets, network=site.network) as world,
+        pytest.raises(ToolError, match="wants a login"),
+    ):
+        world.registry.execute("bad_get_thing", {}, user="somebody-else")
+
+
+def test_an_authorization_server_is_not_reached_before_somebody_agreed(site: LoginSite, secrets: MemorySecrets) -> None:
+    def refuse(origin: str) -> None:
+        raise GrantRequiredError(f"not {origin}")
+
+    with pytest.raises(GrantRequiredError):
+        log_in(site, secrets, refuse)
+    assert not any("authorization-server" in path for _, path in site.seen)
+
+
+@pytest.mark.parametrize("methods", [None, [], ["plain"]])
+def test_a_login_without_pkce_is_refused(site: LoginSite, secrets: MemorySecrets, methods: list[str] | None) -> None:
+    site.methods = methods
+    with pytest.raises(WasmrtError, match="PKCE"):
+        log_in(site, secrets)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "said"),
+    [
+        ("issuer", "http://auth.example", "without TLS"),
+        ("issuer", "https://169.254.169.254", "address|reached|metadata"),
+        ("resource", "https://other.example/mcp", "another resource"),
+        ("authorize_at", "http://auth.example/authorize", "without TLS"),
+        ("authorize_at", "javascript:alert(1)", "without TLS|cannot be used|metadata"),
+    ],
+)
+def test_what_a_server_says_of_its_login_is_checked(
+    site: LoginSite, secrets: MemorySecrets, setting: str, value: str, said: str
+) -> None:
+    setattr(site, setting, value)
+    with pytest.raises(WasmrtError, match=said):
+        log_in(site, secrets)
+    assert secrets.list("local") == ()
+
+
+def test_a_code_of_another_issuer_is_not_used(site: LoginSite, secrets: MemorySecrets) -> None:
+    site.iss = "https://evil.example"
+    with pytest.raises(WasmrtError, match="login failed"):
+        log_in(site, secrets)
+    assert ("POST", "/token") not in site.seen

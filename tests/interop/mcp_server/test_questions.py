@@ -1,0 +1,60 @@
+"""Answers to forms: each counts once, one that comes late says nothing, and one to no form is a fault."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from wasmrt.interop.mcp.server.protocol import Questions, Response
+
+
+def answer_to(number: str) -> Response:
+    return Response(number, {"action": "accept"})
+
+
+async def asked(questions: Questions, number: str) -> asyncio.Task[dict[str, object] | None]:
+    """A form that was sent and waits for its answer."""
+    waiting = asyncio.ensure_future(questions.answer(number))
+    await asyncio.sleep(0)
+    return waiting
+
+
+async def taken_back(questions: Questions, number: str) -> None:
+    waiting = await asked(questions, number)
+    waiting.cancel()
+    with suppress(asyncio.CancelledError):
+        await waiting
+
+
+def test_an_answer_counts_once_and_for_its_own_form() -> None:
+    async def run() -> None:
+        questions = Questions()
+        first, second = await asked(questions, "1"), await asked(questions, "2")
+        assert questions.settle(answer_to("1"))
+        assert not questions.settle(answer_to("1"))
+        assert await first == {"action": "accept"} and not second.done()
+        assert not questions.settle(answer_to("1"))
+        questions.end()
+        assert await second is None
+
+    asyncio.run(run())
+
+
+def test_an_answer_to_a_form_that_was_taken_back_is_late_and_no_fault() -> None:
+    async def run() -> None:
+        questions = Questions()
+        waiting = await asked(questions, "1")
+        waiting.cancel()
+        assert questions.settle(answer_to("1"))  # before the task has its turn
+        with suppress(asyncio.CancelledError):
+            await waiting
+        assert waiting.cancelled() and questions.settle(answer_to("1"))
+        for number in range(2, 66):
+            await taken_back(questions, str(number))
+        assert questions.settle(answer_to("65")) and not questions.settle(answer_to("1"))
+
+    asyncio.run(run())
+
+
+def test_an_answer_to_a_form_that_nobody_sent_is_a_fault() -> None:
+    assert not Questions().settle(answer_to("1"))

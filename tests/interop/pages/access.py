@@ -1,0 +1,22 @@
+"""A tool that asks for access, as the pipeline writes it down."""
+
+from __future__ import annotations
+
+from tests.interop.pages.site import Site
+from wasmrt.agent.access import AccessRequest, Caller, Wish
+from wasmrt.core.model import Addition, GrantList
+
+
+def asking(site: Site, *, tool: str = "reader", user: str = "alice", words: str = "may read notes/") -> AccessRequest:
+    caller = Caller(user=user, trace="t1", session="s1", tool=tool, digest="d1", grant="g1", params_digest="p1")
+    wish = Wish(
+        addition=Addition(GrantList.WORKSPACE, '"notes/"'),
+        sentences=(words,),
+        refused=words,
+        origins=(words,),
+        params=words,
+        call="c1",
+    )
+    made = site.access.ask(caller, wish)
+    assert made is not None
+    return made

@@ -1,0 +1,83 @@
+"""Access requests on the pages: shown as data, answered by their own users' requests alone, narrower and no wider."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.interop.pages.access import asking
+from tests.interop.pages.site import Person, Site
+from tests.interop.pages.site import site as served_site
+from wasmrt.agent.access import AccessState
+from wasmrt.runtime.audit import Receipt
+
+
+def test_a_request_is_shown_with_the_line_and_granted_from_the_list(site: Site, ann: Person) -> None:
+    wish = asking(site)
+    page = ann.get().text
+    assert "1 request for access." in page and "asks for access" in page and "allowed_prefixes" in page
+    answered = ann.post(f"access/{wish.id}", answer="grant-once")
+    assert answered.status == 303
+    assert "granted once by" in ann.get(f"?done={wish.id}").text.replace("<bdi>", "").replace("</bdi>", "")
+    found = site.access.get(wish.id)
+    assert found is not None and (found.state, found.by) == (AccessState.GRANTED, "ann")
+    assert ann.post(f"access/{wish.id}", answer="deny-session").status == 409
+
+
+@pytest.mark.parametrize(
+    ("fields", "status"),
+    [
+        ({"answer": "grant-keep"}, 422),  # it is not installed
+        ({"answer": "grant", "scope": "session", "narrower": "plans/"}, 422),
+        ({"answer": "grant", "scope": "always"}, 422),
+        ({"answer": "allow-once"}, 422),
+        ({"answer": "grant-once", "user": "bob"}, 403),
+        ({"answer": "grant-once", "form_token": "x"}, 403),
+    ],
+)
+def test_an_answer_that_cannot_be_changes_nothing(site: Site, ann: Person, fields: dict[str, str], status: int) -> None:
+    wish = asking(site)
+    assert ann.post(f"access/{wish.id}", **fields).status == status
+    assert site.access.pending() == [wish]
+
+
+def test_a_narrower_entry_and_a_denial_for_good_are_taken_with_receipts(tmp_path: Path) -> None:
+    receipts: list[Receipt] = []
+    with served_site(tmp_path, receipt=receipts.append) as site:
+        ann, wish = site.person(), asking(site)
+        fields = {"answer": "grant", "scope": "session", "narrower": "notes/a.md", "note": "that one"}
+        assert ann.post(f"access/{wish.id}", **fields).status == 303
+        found = site.access.get(wish.id)
+        assert found is not None and found.granted is not None and found.granted.entry == '"notes/a.md"'
+        assert ann.post(f"access/{asking(site).id}", answer="deny-keep").status == 303
+        assert "narrower" in ann.get(f"access/{wish.id}").text
+    assert [(each.kind, each.outcome) for each in receipts] == [("access", "ok"), ("access", "approval-denied")]
+
+
+def test_there_is_no_page_of_a_request_that_is_not_there(ann: Person) -> None:
+    assert ann.get("access/aaaaa-aaaaa").status == 404
+    assert ann.post("access/aaaaa-aaaaa", answer="grant-once").status == 404
+    assert ann.get("access/<script>").status == 404
+
+
+def test_pages_that_know_no_tools_say_how_flows_are_drawn(ann: Person) -> None:
+    assert "wasmrt policy flows" in ann.get("flows").text
+
+
+def test_what_is_cut_is_not_granted_from_the_list(site: Site, ann: Person) -> None:
+    wish = asking(site, words="x" * 1000)
+    page = ann.get().text
+    assert 'value="deny-session"' in page and 'value="grant-once"' not in page
+    assert "x" * 1000 in ann.get(f"access/{wish.id}").text
+
+
+def test_access_that_was_denied_for_good_is_shown_and_forgotten(site: Site, ann: Person) -> None:
+    wish = asking(site)
+    ann.post(f"access/{wish.id}", answer="deny-keep")
+    page = ann.get("remembered").text
+    assert "Access that is not asked for again" in page and "allowed_prefixes" in page
+    assert ann.post(f"remembered/{wish.id}").status == 303
+    assert site.access.refused() == []
+    assert "Access that is not asked for again" not in ann.get("remembered").text
+    assert ann.post(f"remembered/{wish.id}").status == 409

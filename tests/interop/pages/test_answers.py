@@ -1,0 +1,220 @@
+"""Answers on the page: the choices of `wasmrt approvals`, each of which counts once."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.agent.approvals.requests import request
+from tests.interop.pages.site import Person, Site
+from wasmrt.agent.approvals import ApprovalAnswer, ApprovalScope, State, Wide
+
+
+def test_a_request_shows_everything_that_it_is_about(site: Site, ann: Person) -> None:
+    asked = request(preview="--- a\n+++ b\n-old\n+new")
+    site.store.add(asked)
+    for page in (ann.get().text, ann.get(f"requests/{asked.id}").text):
+        for part in ("write_file", "write-filesystem", "medium", "write_file writes", "alice", "t1", asked.id,
+                     "notes/a.txt", "-old", "+new"):  # fmt: skip
+            assert part in page
+
+
+@pytest.mark.parametrize(
+    ("button", "approved", "scope"),
+    [
+        ("allow-once", True, ApprovalScope.ONCE),
+        ("allow-session", True, ApprovalScope.SESSION),
+        ("allow-always", True, ApprovalScope.ALWAYS),
+        ("deny-once", False, ApprovalScope.ONCE),
+    ],
+)
+def test_each_button_is_the_answer_that_it_says(
+    site: Site, ann: Person, button: str, approved: bool, scope: ApprovalScope
+) -> None:
+    asked = request()
+    site.store.add(asked)
+    assert f'value="{button}"' in ann.get().text
+    answer = ann.post(f"requests/{asked.id}", answer=button)
+    assert (answer.status, answer.headers["location"]) == (303, f"{ann.root}?done={asked.id}")
+    found = site.store.get(asked.id)
+    assert found is not None
+    assert (found.state, found.approved, found.scope, found.by) == (State.ANSWERED, approved, scope, "ann")
+    verb = "was approved" if approved else "was denied"
+    assert verb in ann.get(f"?done={asked.id}").text
+    assert len(site.store.answers()) == (scope is ApprovalScope.ALWAYS)
+
+
+def test_an_answer_that_holds_always_is_widened_as_the_form_says(site: Site, ann: Person) -> None:
+    asked = request({"path": "notes/a.txt", "text": "hello", "rows": [{"url": "https://example.com/a"}]})
+    site.store.add(asked)
+    page = ann.get(f"requests/{asked.id}").text
+    places = ["path", "text", "rows", "rows/0", "rows/0/url"]
+    assert all(f'aria-label="{place} may be"' in page for place in places)
+    answer = ann.post(
+        f"requests/{asked.id}", answer="allow", scope="always", note="for the notes", **{
+            "may-0": "below", "text-0": "notes/", "may-1": "any", "may-2": "same",
+            "may-4": "starts", "text-4": "https://example.com/",
+        },
+    )  # fmt: skip
+    assert answer.status == 303
+    [kept] = site.store.answers()
+    assert kept.note == "for the notes"
+    assert kept.pattern is not None
+    assert {pointer: (w.kind, w.text) for pointer, w in kept.pattern.widened.items()} == {
+        "/path": (Wide.BELOW, "notes/"),
+        "/text": (Wide.ANY, ""),
+        "/rows/0/url": (Wide.STARTS, "https://example.com/"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"may-0": "below", "text-0": "elsewhere/"}, "is not below elsewhere"),
+        ({"may-0": "starts", "text-0": ""}, "would match everything"),
+        ({"may-0": "starts", "text-0": "https://example.com"}, "leaves the host open"),
+        ({"may-0": "below", "text-0": "../"}, "is no folder"),
+        ({"may-0": "any", "text-0": "notes/"}, "has no text"),
+        ({"may-0": "same", "text-0": "notes/"}, "it is not chosen"),
+        ({"may-0": "nothing"}, "it is not chosen"),
+        ({"scope": "once", "may-0": "any"}, "widened for an answer that holds always"),
+        ({"answer": "maybe"}, "holds no answer"),
+        ({"scope": "forever"}, "holds no answer"),
+        ({"scope": ""}, "holds no answer"),
+    ],
+)
+def test_a_mistake_changes_nothing_and_keeps_what_was_typed(
+    site: Site, ann: Person, fields: dict[str, str], problem: str
+) -> None:
+    asked = request()
+    site.store.add(asked)
+    answer = ann.post(f"requests/{asked.id}", **{"answer": "allow", "scope": "always", "note": "my words"} | fields)
+    assert answer.status == 422
+    assert 'role="alert"' in answer.text
+    assert problem in answer.text
+    assert 'value="my words"' in answer.text
+    assert site.store.state(asked.id) is State.PENDING
+    assert not site.store.answers()
+
+
+def test_parameters_of_the_call_itself_can_be_widened_however_much_the_first_of_them_holds(
+    site: Site, ann: Person
+) -> None:
+    asked = request({"rows": [[number] for number in range(100)], "path": "notes/a.txt", "a/b~c": 1})
+    site.store.add(asked)
+    page = ann.get(f"requests/{asked.id}").text
+    assert page.index('aria-label="path may be"') < page.index('aria-label="rows/0 may be"')
+    assert 'name="may-2"' in page and "There are more places than these" in page
+    assert ann.post(f"requests/{asked.id}", answer="allow", scope="always", **{"may-2": "any"}).status == 303
+    [kept] = site.store.answers()
+    assert kept.pattern is not None
+    assert list(kept.pattern.widened) == ["/a~1b~0c"]
+
+
+def test_of_two_people_who_answer_at_once_one_is_heard_and_the_others_are_told(site: Site) -> None:
+    asked = request()
+    site.store.add(asked)
+    people = [site.person() for _ in range(6)]
+    for each in people:
+        each.get()
+    answers = [("allow-once", "deny-once")[number % 2] for number in range(6)]
+    with ThreadPoolExecutor(6) as threads:
+        got = list(threads.map(lambda who, what: who.post(f"requests/{asked.id}", answer=what), people, answers))
+    assert sorted(each.status for each in got) == [303, 409, 409, 409, 409, 409]
+    won = answers[next(number for number, each in enumerate(got) if each.status == 303)]
+    found = site.store.get(asked.id)
+    assert found is not None
+    assert found.approved is (won == "allow-once")
+    for each in got:
+        if each.status == 409:
+            assert "was answered already, and nothing was changed" in each.text
+            assert ("was approved" if found.approved else "was denied") in each.text
+            assert "by <bdi>ann</bdi>" in each.text
+            assert '<button type="submit" name="answer"' not in each.text
+
+
+def test_a_request_that_has_ended_says_how_and_takes_no_answer(site: Site, ann: Person) -> None:
+    late = request(created_ms=1, expires_ms=2)
+    withdrawn, outdated, by_command = request(), request(tool="other"), request()
+    for each in (late, withdrawn, outdated, by_command):
+        site.store.add(each)
+    site.store.withdraw(withdrawn.id)
+    site.store.tool_changed("other", digest="d2", grant="g1")
+    site.store.answer(by_command.id, ApprovalAnswer(approved=True, by="bob", note="go on"), user="alice")
+    for asked, words in (
+        (late, "has expired"),
+        (withdrawn, "was withdrawn"),
+        (outdated, "was updated meanwhile"),
+        (by_command, "was approved for this call by <bdi>bob</bdi>"),
+    ):
+        assert asked.id not in ann.get().text
+        assert words in ann.get(f"requests/{asked.id}").text
+        answer = ann.post(f"requests/{asked.id}", answer="allow-once")
+        assert answer.status == 409
+        assert words in answer.text
+        assert "nothing was changed" in answer.text
+        assert words in ann.get("remembered").text
+
+
+def test_a_call_is_answered_for_the_user_that_it_was_shown_for(site: Site, ann: Person) -> None:
+    asked = request(user="bob")
+    site.store.add(asked)
+    assert ann.get(f"requests/{asked.id}").field("user") == "bob"
+    answer = ann.post(f"requests/{asked.id}", answer="allow-once", user="alice")
+    assert answer.status == 403
+    assert site.store.state(asked.id) is State.PENDING
+    assert ann.post(f"requests/{asked.id}", answer="allow-once", user="bob").status == 303
+
+
+def test_what_cannot_be_remembered_is_not_offered_and_not_taken(site: Site, ann: Person) -> None:
+    for asked in (request(digest=""), request(trace="")):
+        site.store.add(asked)
+        page = ann.get(f"requests/{asked.id}").text
+        assert 'value="session"' not in page
+        assert ('value="always"' in page) is bool(asked.digest)
+        answer = ann.post(f"requests/{asked.id}", answer="allow-session")
+        assert (answer.status, site.store.state(asked.id)) == (422, State.PENDING)
+
+
+def test_what_is_not_all_shown_cannot_be_allowed_before_it_is(site: Site, ann: Person) -> None:
+    asked = request({"text": "x" * 5000, "end": "rm -rf"})
+    site.store.add(asked)
+    page = ann.get().text
+    assert "more characters" in page
+    assert 'value="deny-once"' in page
+    assert 'value="allow' not in page
+    whole = ann.get(f"requests/{asked.id}").text
+    assert "x" * 5000 in whole
+    assert 'value="allow"' in whole
+
+
+def test_a_remembered_answer_is_forgotten_once(site: Site, ann: Person) -> None:
+    asked = request()
+    site.store.add(asked)
+    ann.post(f"requests/{asked.id}", answer="allow-always")
+    [kept] = site.store.answers()
+    assert kept.id in ann.get("remembered").text
+    assert ann.post(f"remembered/{kept.id}").status == 303
+    assert not site.store.answers()
+    again = ann.post(f"remembered/{kept.id}")
+    assert again.status == 409
+    assert "was forgotten already" in again.text
+
+
+def test_a_request_that_nobody_made_is_no_page(site: Site, ann: Person) -> None:
+    for path in ("requests/aaaaa-bbbbb", "requests/", "requests/a/b", "requests/../receipts", "nothing", "state/x"):
+        assert ann.get(path).status == 404
+    for path in ("requests/aaaaa-bbbbb", "remembered/x", "receipts", "grants", ""):
+        assert ann.post(path, answer="allow-once").status == 404
+    assert ann.get("remembered?a=1&a=2").status == 404
+
+
+def test_a_store_that_cannot_be_read_is_said_and_nothing_is_done(site: Site, ann: Person) -> None:
+    ann.get()
+    (site.data / "approvals.sqlite3").unlink(missing_ok=True)
+    (site.data / "approvals.sqlite3").write_bytes(b"no database")
+    (site.data / "approvals.sqlite3").chmod(0o600)
+    answer = ann.get()
+    assert (answer.status, 'role="alert"' in answer.text) == (503, True)
+    assert ann.post("requests/aaaaa-bbbbb", answer="allow-once").status == 503

@@ -1,0 +1,363 @@
+"""The pages in a real browser: read by eye and by screen reader, answered by keyboard, attacked from other pages."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.agent.approvals.requests import request
+from tests.interop.pages.access import asking
+from tests.interop.pages.browser import CHROMIUM, Browser, Tab, browsing
+from tests.interop.pages.site import Site
+from tests.interop.pages.site import site as served_site
+from tests.interop.web.served import served
+from wasmrt.agent.approvals import State
+from wasmrt.agent.flows import FlowMap, Reach
+from wasmrt.interop.web import Request, Response
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: the pages are not tried in a browser")
+
+
+HOSTILE_MAP = FlowMap(
+    (
+        Reach("notes", private="reads files"),
+        Reach("fetch", untrusted="from the network", sends="can send requests"),
+        Reach("</text><script>window.hit=1</script>", untrusted="x", sends="\"><image href='http://evil.example/'/>"),
+    )
+)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with browsing(tmp_path_factory.mktemp("browser")) as found:
+        yield found
+
+
+@pytest.fixture
+def tab(browser: Browser, site: Site) -> Tab:
+    """A tab in which somebody has opened the link."""
+    tab = browser.tab()
+    browser.events.clear()
+    tab.goto(site.origin + site.link())
+    assert "Approvals" in tab.text()
+    return tab
+
+
+def focused(tab: Tab) -> str:
+    return str(tab.run("document.activeElement.innerText || document.activeElement.getAttribute('aria-label') || ''"))
+
+
+def test_a_link_opened_from_a_file_begins_a_session(browser: Browser, site: Site, tmp_path: Path) -> None:
+    file = tmp_path / "link.html"
+    file.write_text(f'<meta http-equiv="refresh" content="0;url={site.origin}{site.link()}">')
+    tab = browser.tab()
+    tab.goto(file.as_uri())
+    tab.settled(site.origin)
+    assert "Nothing waits for an answer." in tab.text()
+
+
+def test_a_request_is_answered_by_keyboard_alone(site: Site, tab: Tab) -> None:
+    asked = request()
+    site.store.add(asked)
+    tab.ask("Page.reload")
+    tab.settled()
+    order = []
+    for _ in range(20):
+        tab.press("Tab")
+        order.append(focused(tab))
+        if order[-1] == "Allow once":
+            break
+    assert order[:5] == ["Skip to the content", "Approvals", "Remembered", "Receipts", "Grants"]
+    assert order[5:7] == ["Flows", "Sign out"]
+    assert order[-2:] == ["Deny", "Allow once"]
+    tab.press("Enter", text="\r")
+    tab.settled("done=")
+    assert f"{asked.id} (write_file) was approved for this call by ann" in tab.text()
+    assert site.store.state(asked.id) is State.ANSWERED
+
+
+def enter_in(tab: Tab, path: str, field: str) -> None:
+    """Press Enter in a field of a page."""
+    tab.goto(tab.run("location.href") + path)
+    tab.run(f"document.getElementById('{field}').focus()")
+    tab.press("Enter", text="\r")
+    tab.settled("done=")
+
+
+def test_enter_in_the_note_denies_and_never_allows(site: Site, tab: Tab) -> None:
+    asked = request()
+    site.store.add(asked)
+    enter_in(tab, f"requests/{asked.id}", "note")
+    found = site.store.get(asked.id)
+    assert found is not None and found.approved is False
+
+
+def test_a_screen_reader_finds_landmarks_headings_and_names(site: Site, tab: Tab) -> None:
+    asked = request(preview="-old\n+new")
+    site.store.add(asked)
+    root = tab.run("location.href")
+    wish = asking(site)
+    for path in ("", f"requests/{asked.id}", f"access/{wish.id}", "remembered", "receipts", "grants", "flows"):
+        tab.goto(root + path)
+        nodes = [(_of(node, "role"), _of(node, "name"), node) for node in tab.tree()]
+        roles = [role for role, _, _ in nodes]
+        assert {"banner", "navigation", "main"} <= set(roles)
+        assert roles.count("main") == 1
+        levels = [_level(node) for role, _, node in nodes if role == "heading"]
+        assert levels[0] == 1 and levels.count(1) == 1
+        assert all(after <= before + 1 for before, after in pairwise(levels)), levels
+        nameless = [role for role, name, _ in nodes if role in _NAMED and not name]
+        assert nameless == []
+        assert tab.run("document.documentElement.lang") == "en"
+        assert tab.run("new Set([...document.querySelectorAll('[id]')].map(e => e.id)).size") == tab.run(
+            "document.querySelectorAll('[id]').length"
+        )
+    tab.goto(root)
+    described = tab.run(
+        "document.getElementById(document.querySelector('button.allow').getAttribute('aria-describedby')).innerText"
+    )
+    assert described == "write_file"
+
+
+_NAMED = ("button", "link", "textbox", "radio", "combobox", "region", "table", "article", "navigation", "heading")
+
+
+def _of(node: dict[str, Any], name: str) -> str:
+    return str(node.get(name, {}).get("value", ""))
+
+
+def _level(node: dict[str, Any]) -> int:
+    return next(each["value"]["value"] for each in node["properties"] if each["name"] == "level")
+
+
+def test_a_new_request_is_announced_and_nothing_moves_until_it_is_asked_for(site: Site, tab: Tab) -> None:
+    asked = request()
+    site.store.add(asked)
+    news = "document.getElementById('news')"
+    tab.run(f"new Promise(done => new MutationObserver(() => done(1)).observe({news}, {{attributes: true}}))")
+    assert "This list has changed." in tab.text()
+    assert asked.id not in tab.text()
+    assert tab.run("document.getElementById('said').textContent") == "The list of requests has changed."
+    tab.follow("document.querySelector('#news a').click()")
+    assert asked.id in tab.text()
+
+
+def test_everything_can_be_done_without_scripts(site: Site, tab: Tab) -> None:
+    asked = request()
+    site.store.add(asked)
+    tab.ask("Emulation.setScriptExecutionDisabled", value=True)
+    tab.goto(tab.run("location.href") + f"requests/{asked.id}")
+    tab.run("document.querySelector('button.allow').click()")
+    tab.settled("done=")
+    assert site.store.state(asked.id) is State.ANSWERED
+
+
+def test_access_is_granted_by_keyboard_and_without_scripts(site: Site, tab: Tab) -> None:
+    wish = asking(site)
+    tab.ask("Emulation.setScriptExecutionDisabled", value=True)
+    tab.ask("Page.reload")
+    tab.settled()
+    order = []
+    for _ in range(20):
+        tab.press("Tab")
+        order.append(focused(tab))
+        if order[-1] == "Grant for the session":
+            break
+    assert order[-3:] == ["Deny", "Grant once", "Grant for the session"]
+    tab.press("Enter", text="\r")
+    tab.settled("done=")
+    assert "granted for this session by ann" in tab.text()
+    found = site.access.get(wish.id)
+    assert found is not None and found.scope == "session"
+
+
+def test_enter_in_the_narrower_entry_denies_and_never_grants(site: Site, tab: Tab) -> None:
+    wish = asking(site)
+    enter_in(tab, f"access/{wish.id}", "narrower")
+    found = site.access.get(wish.id)
+    assert found is not None and found.granted is None
+
+
+def test_hostile_texts_of_access_do_nothing_in_a_browser(site: Site, tab: Tab) -> None:
+    text = '"><img src=x onerror=window.hit=1></pre><script>window.hit=1</script>'
+    wish = asking(site, tool=text, user=text, words=text)
+    for path in ("", f"access/{wish.id}"):
+        tab.goto(f"{site.origin}{tab.run('location.pathname')}".partition("access/")[0] + path)
+        assert tab.run("window.hit") is None
+        assert tab.run("document.images.length") == 0
+        assert "window.hit=1" in tab.text()
+    assert tab.said() == []
+
+
+def test_the_picture_of_flows_is_drawn_under_the_policy_of_the_pages(browser: Browser, tmp_path: Path) -> None:
+    with served_site(tmp_path, flows=lambda: HOSTILE_MAP) as site:
+        tab = browser.tab()
+        browser.events.clear()
+        tab.goto(site.origin + site.link())
+        tab.settled("/")
+        tab.goto(tab.run("location.href") + "flows")
+        drawn = "(e => [e.getBoundingClientRect().width > 500, e.querySelectorAll('rect').length])"
+        assert tab.run(f"{drawn}(document.querySelector('svg.flows'))") == [True, 5]
+        style = "getComputedStyle(document.querySelector('svg rect.o'))"
+        assert tab.run(f"[{style}.stroke, {style}.rx]") == ["rgb(163, 33, 27)", "6px"]
+        assert "notes reads files" in tab.text() and '.permission = "ask"' in tab.text()
+        assert tab.run("[window.hit, document.images.length, document.querySelectorAll('svg image').length]") == [
+            None, 0, 0,
+        ]  # fmt: skip
+        assert tab.said() == []
+
+
+def test_hostile_texts_do_nothing_in_a_browser(site: Site, tab: Tab) -> None:
+    for text in (
+        "<script>window.hit=1</script>",
+        '"><img src=x onerror=window.hit=1>',
+        "</pre><style>*{display:none}</style>",
+    ):
+        site.store.add(request({text: text}, tool=text, user=text, preview=f"+{text}"))
+    tab.goto(tab.run("location.href"))
+    assert tab.run("window.hit") is None
+    assert tab.run("document.images.length") == 0
+    assert tab.text().count("window.hit=1") >= 6
+    assert tab.said() == []
+
+
+def test_letters_that_run_from_right_to_left_change_no_places(site: Site, tab: Tab) -> None:
+    """Between letters of Hebrew, marks are drawn the other way round: a value would stand before its name."""
+    name, value = "\u05e9\u05dd", "\u05e2\u05e8\u05da 1"
+    site.store.add(request({name: value}, tool="\u05db\u05dc\u05d9", user="\u05d0\u05e0\u05d9"))
+    tab.goto(tab.run("location.href"))
+    order = """(() => {
+      const box = (text) => [...document.querySelectorAll('pre bdi')].find((e) => e.textContent.includes(text))
+        .getBoundingClientRect();
+      return box('%s').right <= box('%s').left;
+    })()"""
+    assert tab.run(order % (name, value)) is True
+
+
+def test_the_policy_runs_no_script_and_no_style_of_a_page(browser: Browser, tab: Tab) -> None:
+    tab.run("""(() => {
+      const script = document.createElement('script');
+      try { script.append('window.hit = 1'); document.body.append(script); } catch {}
+      const style = document.createElement('style'); style.textContent = 'body { color: rgb(1, 2, 3) }';
+      document.body.append(style);
+      const image = document.createElement('img');
+      image.src = 'http://127.0.0.1:1/a.png';
+      document.body.append(image);
+    })()""")
+    assert tab.run("window.hit") is None
+    assert tab.run("getComputedStyle(document.body).color") != "rgb(1, 2, 3)"
+    assert tab.run("fetch('http://127.0.0.1:1/').then(() => 'sent', () => 'refused')") == "refused"
+    assert any("Content Security Policy" in said for said in tab.said())
+
+
+def test_a_page_of_another_origin_reads_nothing_and_answers_nothing(browser: Browser, site: Site, tab: Tab) -> None:
+    """From another port of this machine, which is the same site to a browser, so that the cookie would be sent."""
+    asked = request()
+    site.store.add(asked)
+    root = tab.run("location.pathname")
+    target = f"{site.origin}{root}requests/{asked.id}"
+
+    async def attack(got: Request) -> Response:
+        policy = ("content-security-policy", "default-src * 'unsafe-inline'")
+        return Response(headers=(("content-type", "text/html"), policy), body=b"<!doctype html><body>")
+
+    with served(attack) as other:
+        evil = browser.tab()
+        for host in (f"http://127.0.0.1:{other.port}/", f"http://localhost:{other.port}/"):
+            evil.goto(host)
+            assert "wasmrt-session" not in str(evil.run("document.cookie"))
+            for mode in ("cors", "no-cors"):
+                script = f"fetch('{target}', {{credentials: 'include', mode: '{mode}'}}).then(r => r.text(), () => '')"
+                assert evil.run(script) == ""
+            evil.run(
+                f"fetch('{target}', {{method: 'POST', credentials: 'include', mode: 'no-cors', "
+                "headers: {'content-type': 'application/x-www-form-urlencoded'}, "
+                "body: 'form_token=&user=alice&answer=allow-once'}).catch(() => 0)"
+            )
+            evil.run(
+                f"document.body.innerHTML = `<form method=post action='{target}'><input name=answer value=allow-once>"
+                "<input name=user value=alice></form>`; document.forms[0].submit()"
+            )
+            evil.settled(site.origin)
+            assert "refused" in evil.text()
+            evil.goto(host)
+            evil.run(f"document.body.innerHTML = `<iframe src='{site.origin}{root}'></iframe>`")
+            assert evil.run("new Promise(done => setTimeout(() => done(frames[0].length), 300))") == 0
+            assert evil.run(
+                "(() => { try { return frames[0].document.body.innerText } catch { return 'closed' } })()"
+            ) in ("", "closed")
+    assert site.store.state(asked.id) is State.PENDING
+
+
+def test_a_name_that_was_rebound_to_this_machine_is_refused(browser: Browser, site: Site) -> None:
+    tab = browser.tab()
+    tab.goto(f"http://evil.example:{site.server.port}{site.link()}")
+    assert "not reached by that name" in tab.text()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_is_light_or_dark_as_the_person_wants_it(site: Site, tab: Tab, tmp_path: Path, scheme: str) -> None:
+    site.store.add(request())
+    tab.goto(tab.run("location.href"))
+    tab.screenshot(tmp_path / "page.png", scheme=scheme)
+    light = sum(_first_pixel(tmp_path / "page.png"))
+    assert (light > 600) is (scheme == "light")
+    for selector in ("body", "dt", "a", "button.allow", "button.deny", "pre"):
+        assert tab.run(_CONTRAST % selector) >= 4.5, selector
+
+
+_CONTRAST = """(() => {
+  const part = (value) => { value /= 255; return value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4; };
+  const light = (color) => { const [r, g, b] = color.match(/[\\d.]+/g).map(Number);
+    return 0.2126 * part(r) + 0.7152 * part(g) + 0.0722 * part(b); };
+  let element = document.querySelector('main %s') || document.body;
+  const front = light(getComputedStyle(element).color);
+  const behind = () => getComputedStyle(element).backgroundColor;
+  while (element.parentElement && /, 0\\)$|transparent/.test(behind())) element = element.parentElement;
+  const back = light(behind());
+  return (Math.max(front, back) + 0.05) / (Math.min(front, back) + 0.05);
+})()"""
+"""WCAG 2.2, 1.4.3: the contrast of an element's text with what lies behind it."""
+
+
+def _first_pixel(file: Path) -> tuple[int, ...]:
+    data, at, packed = file.read_bytes(), 8, b""
+    while at < len(data):
+        (length,), kind = struct.unpack(">I", data[at : at + 4]), data[at + 4 : at + 8]
+        packed += data[at + 8 : at + 8 + length] if kind == b"IDAT" else b""
+        at += 12 + length
+    return tuple(zlib.decompress(packed)[1:4])
+
+
+def test_a_narrow_window_needs_no_scrolling_sideways(site: Site, tab: Tab) -> None:
+    site.store.add(request({"text": "x" * 150, "word": "y" * 190}, tool="a_tool_with_a_long_name" * 4))
+    tab.ask("Emulation.setDeviceMetricsOverride", width=360, height=800, deviceScaleFactor=1, mobile=True)
+    tab.goto(tab.run("location.href"))
+    assert tab.run("document.documentElement.scrollWidth") <= 360
+
+
+def test_the_address_of_a_request_leads_to_its_page_in_the_session_of_the_browser(site: Site, tab: Tab) -> None:
+    asked = request()
+    site.store.add(asked)
+    tab.goto(f"{site.origin}/ask/{asked.id}")
+    tab.settled(f"requests/{asked.id}")
+    assert "Your answer" in tab.text()
+
+
+def test_the_address_of_a_request_leads_nowhere_else(browser: Browser, site: Site) -> None:
+    asked = request()
+    site.store.add(asked)
+    tab = browser.tab()
+    for kept in (None, "xabc/", "//evil.example/", "/a/b/", "javascript:alert(1)/", "https://evil.example/"):
+        tab.goto(f"{site.origin}/ask/{asked.id}")
+        tab.run("localStorage.clear()")
+        if kept is not None:
+            tab.run(f"localStorage.setItem('wasmrt-session /', '{kept}')")
+            tab.goto(f"{site.origin}/ask/{asked.id}")
+        assert "waits for you" in tab.text() and tab.run("location.pathname") == f"/ask/{asked.id}"

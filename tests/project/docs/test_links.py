@@ -1,0 +1,67 @@
+"""Every link of a page leads somewhere: to a file of the project, to a heading of it, or to an https address."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.project.docs.pages import CHANGELOG, PAGES, ROOT, named, prose
+
+_LINK = re.compile(r"(?<!`)!?\[[^\]]*\]\((?P<target>[^)\s]+)\)")
+_HEADING = re.compile(r"^#{1,6} +(?P<title>.+?) *$", re.MULTILINE)
+
+
+def _links(page: Path) -> Iterator[str]:
+    return (match["target"] for match in _LINK.finditer(re.sub(r"`[^`\n]*`", "", prose(page))))
+
+
+def _anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub makes them."""
+    found: set[str] = set()
+    for match in _HEADING.finditer(prose(page)):
+        title = re.sub(r"[^\w\- ]", "", match["title"].replace("`", "").lower()).replace(" ", "-")
+        same = sum(1 for anchor in found if anchor == title or re.fullmatch(rf"{re.escape(title)}-\d+", anchor))
+        found.add(f"{title}-{same}" if same else title)
+    return found
+
+
+def _problem(page: Path, link: str) -> str | None:
+    if ":" in link:
+        return None if link.startswith("https://") else "is no https address"
+    path, _, anchor = link.partition("#")
+    target = (page.parent / path).resolve() if path else page
+    if not target.exists() or ROOT not in (target, *target.parents):
+        return "leads to no file of the project"
+    if anchor and anchor not in _anchors(target):
+        return f"leads to no heading; there are {', '.join(sorted(_anchors(target)))}"
+    return None
+
+
+@pytest.mark.parametrize("page", [*PAGES, CHANGELOG], ids=named)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    problems = {link: problem for link in _links(page) if (problem := _problem(page, link)) is not None}
+    assert problems == {}
+
+
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    seen, waiting = set(), [ROOT / "README.md"]
+    while waiting:
+        page = waiting.pop()
+        if page in seen:
+            continue
+        seen.add(page)
+        targets = ((page.parent / link.partition("#")[0]).resolve() for link in _links(page) if ":" not in link)
+        waiting += [target for target in targets if target.suffix == ".md" and target.is_file()]
+    assert [named(page) for page in PAGES if page not in seen] == []
+
+
+def test_a_link_that_leads_nowhere_is_found(tmp_path: Path) -> None:
+    readme = ROOT / "README.md"
+    assert _problem(readme, "docs/no-such-page.md") is not None
+    assert _problem(readme, "docs/glossary.md#no-such-heading") is not None
+    assert _problem(readme, "http://example.com/") is not None
+    assert _problem(readme, "../README.md") is not None
+    assert _problem(readme, "docs/glossary.md") is None

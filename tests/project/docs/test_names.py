@@ -1,0 +1,114 @@
+"""What a page names exists: files, what is defined in them, public names; and it says it in the field's words."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+from pkgutil import resolve_name
+
+import pytest
+
+import wasmrt
+from tests.project.docs.pages import PAGES, ROOT, blocks, named, prose, spans
+
+_FILE = re.compile(r"(?P<path>[\w.{}*-]*(?:/[\w.{}*-]*)+|[\w-]+\.(?:py|toml|md))(?::(?P<name>[A-Za-z_][\w.]*))?")
+_HOMES = (ROOT, ROOT / "wasmrt")
+_TOP = {path.name for home in _HOMES for path in home.iterdir()}
+_PUBLIC = re.compile(r"wasmrt(?!\.toml)(\.[A-Za-z_]\w*)+")
+
+
+def _file_of(path: str) -> Path | None:
+    return next((home / path for home in _HOMES if (home / path).exists()), None)
+
+
+@cache
+def _defined(file: Path) -> frozenset[str]:
+    """Return the names that a file defines, those in classes as `Class.name`."""
+    names: set[str] = set()
+
+    def collect(body: list[ast.stmt], prefix: str) -> None:
+        for node in body:
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                names.add(prefix + node.name)
+            if isinstance(node, ast.ClassDef):
+                collect(node.body, f"{prefix}{node.name}.")
+            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+            names.update(prefix + target.id for target in targets if isinstance(target, ast.Name))
+
+    collect(ast.parse(file.read_text(encoding="utf-8")).body, "")
+    return frozenset(names)
+
+
+def _problem(span: str) -> str | None:
+    match = _FILE.fullmatch(span)
+    if match is None or not (match["path"].endswith(".py") or match["path"].partition("/")[0] in _TOP):
+        return None
+    file = _file_of(match["path"])
+    if file is None:
+        return "there is no such file"
+    if match["name"] and match["name"] not in _defined(file):
+        return "the file defines no such name"
+    return None
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if "adr" not in page.parts], ids=named)
+def test_the_files_and_names_on_a_page_exist(page: Path) -> None:
+    drawings = (word for block in blocks(page) if block.language == "text" for word in block.text.split())
+    named_files = (*spans(page), *(word for word in drawings if "/" in word))
+    assert {name: found for name in named_files if (found := _problem(name.rstrip(","))) is not None} == {}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_the_public_names_on_a_page_can_be_imported(page: Path) -> None:
+    for span in spans(page):
+        if _PUBLIC.fullmatch(span):
+            try:
+                resolve_name(span)
+            except (ImportError, AttributeError):
+                pytest.fail(f"{span} is not there")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_the_recipes_on_a_page_are_in_the_justfile(page: Path) -> None:
+    recipes = set(re.findall(r"^([\w-]+)(?: [^:\n]*)?:(?!=)", (ROOT / "justfile").read_text(), re.MULTILINE))
+    assert {span for span in spans(page) if span.startswith("just ") and span.split()[1] not in recipes} == set()
+
+
+def test_a_file_or_name_that_does_not_exist_is_found() -> None:
+    assert _problem("call/_call.py:run_call") is None
+    assert _problem("call/_call.py:walk_call") is not None
+    assert _problem("call/_calls.py") is not None
+    assert _problem("no_such_module.py") is not None
+    assert _problem("guest/engines/") is not None
+
+
+def _replaced_words() -> dict[str, str]:
+    """Read the glossary's table of words that are not used, with the word to use instead."""
+    table = prose(ROOT / "docs" / "glossary.md").partition("## Words that are not used")[2]
+    rows = re.findall(r"^\| (?!not\b|-)([^|]+?) \| ([^|]+?) \|$", table, re.MULTILINE)
+    return {word: better for words, better in rows for word in words.split(", ")}
+
+
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if "adr" not in page.parts and page.name != "glossary.md"],
+    ids=named,
+)
+def test_a_page_uses_the_words_of_the_field(page: Path) -> None:
+    replaced = _replaced_words()
+    assert len(replaced) > 10
+    text = re.sub(r"`[^`\n]*`|\]\([^)]*\)", "", prose(page))
+    found = {word: better for word, better in replaced.items() if re.search(rf"\b{word}\b", text, re.IGNORECASE)}
+    assert found == {}
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if "adr" not in page.parts], ids=named)
+def test_what_a_page_imports_can_be_imported_from_the_package_itself(page: Path) -> None:
+    code = "\n".join(block.text for block in blocks(page) if block.language == "python")
+    found = re.findall(r"^\s*from wasmrt\.([\w.]+) import (.+)$", code, re.MULTILINE)
+    # An adapter is imported by its own module alone: its framework comes with it.
+    apart = ("testing", "adapters")
+    names = {name.strip() for home, names in found if home.split(".")[0] not in apart for name in names.split(",")}
+    assert {name for name in names if not hasattr(wasmrt, name)} == set()

@@ -1,0 +1,80 @@
+"""Processes that are killed while they write receipts lose none that they had answered for, and break nothing.
+
+WASMRT_KILLS sets how many are killed; the figure that is told of is 300.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.runtime.audit.conftest import Chain
+
+ROOT = Path(__file__).parents[3]
+KILLS = int(os.environ.get("WASMRT_KILLS", "30"))
+AT_ONCE = 3
+OF_ONE_CHAIN = 30
+
+WRITING = """
+import sys, os
+from pathlib import Path
+from tests.runtime.audit.conftest import Chain, receipt
+writer = Chain(Path(sys.argv[1])).writer()
+for number in range(1, 1 + int(sys.argv[2])):
+    writer(receipt(number, call_id=f"{os.getpid()}-{number}", user="u" * (number * 37 % 1900 + 1)))
+    os.write(1, b"%d\\n" % number)  # the answer
+if sys.argv[3:]:
+    sys.stdin.read()  # until it is killed
+"""
+
+
+def answered(process: subprocess.Popen[bytes], answers: int) -> list[str]:
+    """Let a process answer some calls, kill it, and return all that it has answered."""
+    assert process.stdout is not None
+    told = b"".join(process.stdout.readline() for _ in range(answers))
+    process.kill()
+    if process.stdin is not None:
+        process.stdin.close()
+    told += process.stdout.read()
+    process.stdout.close()
+    assert process.wait() == -signal.SIGKILL
+    return [f"{process.pid}-{number}" for number in told.decode().split("\n")[:-1]]
+
+
+@pytest.mark.parametrize("chain_number", range(max(1, KILLS // OF_ONE_CHAIN)))
+def test_processes_that_are_killed_lose_no_receipt_of_a_call_that_they_answered(
+    chain: Chain, unmeasured: None, chain_number: int
+) -> None:
+    chance = random.Random(chain_number)
+    wanted: list[str] = []
+    command = [sys.executable, "-c", WRITING, chain.folder.parent, "1000", "and wait"]
+    for _ in range(OF_ONE_CHAIN // AT_ONCE):
+        running = [
+            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT) for _ in range(AT_ONCE)
+        ]
+        for process in running:
+            wanted += answered(process, chance.randrange(1, 200))
+        found = chain.verified()
+        assert found.broken is None, found
+    kept = [
+        json.loads(line) for file in sorted(chain.folder.glob("receipts-*")) for line in file.read_bytes().splitlines()
+    ]
+    ids = [record["call_id"] for record in kept if record["type"] == "receipt"]
+    assert len(ids) == len(set(ids))
+    assert set(wanted) <= set(ids)
+
+
+def test_processes_that_write_at_once_make_one_chain(chain: Chain, unmeasured: None) -> None:
+    command = [sys.executable, "-c", WRITING, chain.folder.parent, "400"]
+    running = [subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=ROOT) for _ in range(4)]
+    assert [process.wait(60) for process in running] == [0] * 4
+    found = chain.verified()
+    assert (found.broken, found.notes) == (None, ())
+    assert found.records == 4 * 400 + found.segments

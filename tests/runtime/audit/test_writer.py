@@ -1,0 +1,366 @@
+"""Receipts are written whole or not at all, one behind the other, whoever else writes and whatever a crash left."""
+
+from __future__ import annotations
+
+import fcntl
+import gc
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import wasmrt.runtime.audit._writer as writing
+from tests.runtime.audit.conftest import Chain, receipt
+from wasmrt import WasmRuntimeConfig, WasmToolRuntime
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.limits import MAX_TORN_BYTES
+from wasmrt.core.model import Decision, Reason, Usage
+from wasmrt.runtime.audit import Approval, Receipt, ReceiptWriter
+
+ROOT = Path(__file__).parents[3]
+Open = Callable[[], ReceiptWriter]
+
+
+def records(chain: Chain) -> list[dict[str, object]]:
+    return [
+        json.loads(line) for file in sorted(chain.folder.glob("receipts-*")) for line in file.read_bytes().splitlines()
+    ]
+
+
+def calls(chain: Chain) -> list[object]:
+    return [record["call_id"] for record in records(chain) if record["type"] == "receipt"]
+
+
+@contextmanager
+def no_file_over(size: int) -> Iterator[None]:
+    """Write no file beyond so many bytes: as a disk that fills up in the middle of a line."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+# -- a receipt -----------------------------------------------------------------------------------------------------
+
+_words = st.text(st.sampled_from('[]{}"\\ab\n\u00e9\u2028')) | st.text(max_size=6)
+_counts = st.integers(0, 2**63)
+_usages = st.builds(
+    Usage,
+    _counts,
+    st.integers(0, 10**12).map(lambda microseconds: microseconds / 1e6),
+    *[_counts] * (len(Usage._fields) - 2),
+)
+_decisions = st.builds(
+    Decision, st.booleans(), st.sampled_from(list(Reason)), _words, st.none() | _words, _words, _words
+)
+_lists = st.lists(_words, max_size=3).map(tuple)
+_hashes = st.just("") | st.from_regex(r"[0-9a-f]{64}", fullmatch=True)
+
+
+@given(
+    st.builds(
+        Receipt,
+        *[_counts] * 2,
+        *[_words] * 8,
+        _lists,
+        *[_hashes] * 2,
+        _lists,
+        _words,
+        st.none() | st.builds(Approval, _words, _words, _words),
+        st.just("ok") | _words,
+        _usages,
+        st.lists(_decisions, max_size=3).map(tuple),
+        _counts,
+        _hashes | st.just("dropped"),
+    )
+)
+def test_a_line_says_what_its_receipt_says(known: Receipt) -> None:
+    content = known.content()
+    assert b"\n" not in content
+    told = {"type": "receipt"} | known.as_dict()
+    expected = json.dumps(told, ensure_ascii=False).encode("utf-8", "replace")
+    assert json.loads(b"{%b}" % content) == json.loads(expected)
+
+
+def test_the_hash_of_a_text_needs_the_key_of_the_installation(tmp_path: Path) -> None:
+    one, other = Chain(tmp_path / "one").writer(), Chain(tmp_path / "other").writer()
+    assert one.hashed("yes") == one.hashed("yes") != one.hashed("no")
+    assert one.hashed("yes") != other.hashed("yes")
+    one.close()
+    other.close()
+
+
+# -- writing -------------------------------------------------------------------------------------------------------
+
+
+def test_receipts_of_every_size_come_whole_once_and_in_order(chain: Chain) -> None:
+    writer = chain.writer()
+    for number in range(600):
+        writer(receipt(number, user="u" * (number % 900 + 1)))
+    writer(receipt(600, user="long" * 50_000))
+    writer(receipt(601))
+    writer.close()
+    assert calls(chain) == [f"call-{number}" for number in range(602)]
+    assert chain.verified().broken is None
+
+
+def test_several_share_a_chain(open_writer: Open, chain: Chain) -> None:
+    one, other = open_writer(), open_writer()
+    for number in range(0, 400, 2):  # over the end of a segment
+        one(receipt(number))
+        other(receipt(number + 1))
+    assert calls(chain) == [f"call-{number}" for number in range(400)]
+    assert chain.verified().broken is None
+
+
+def test_threads_share_a_writer(open_writer: Open, chain: Chain) -> None:
+    writer = open_writer()
+    threads = [
+        threading.Thread(target=lambda: [writer(receipt(number)) for number in range(100)] and None) for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(calls(chain)) == 800
+    assert chain.verified().broken is None
+
+
+def test_the_files_are_their_users_alone(chain: Chain) -> None:
+    chain.write(1)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in [chain.folder, chain.key, *chain.folder.iterdir()]}
+    assert modes == {"receipts": 0o700, "receipts.key": 0o600, "head": 0o600, "receipts-000001.jsonl": 0o600}
+
+
+def test_a_receipt_that_finds_no_room_leaves_no_part_of_a_line(chain: Chain, open_writer: Open) -> None:
+    writer = open_writer()
+    writer(receipt(1))
+    whole = chain.file().stat().st_size
+    with no_file_over(whole + 40), pytest.raises(ConfigurationError, match="cannot be written") as caught:
+        writer(receipt(2))
+    assert caught.value.hint == "make room for the receipts"
+    assert chain.file().stat().st_size == whole
+    writer(receipt(3))
+    assert calls(chain) == ["call-1", "call-3"]
+    assert chain.verified().broken is None
+
+
+def test_a_place_that_can_hold_no_receipts_is_refused_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WASMRT_HOME", str(tmp_path / "home"))
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigurationError, match="cannot be used"):
+        WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False, audit=tmp_path / "file/receipts"))
+    gc.collect()  # what was half made goes without a word
+
+
+@pytest.mark.parametrize("name", ["head", "receipts-000001.jsonl"])
+def test_what_is_no_plain_file_is_an_error_and_no_wait(chain: Chain, name: str) -> None:
+    chain.write(1)
+    (chain.folder / name).unlink()
+    os.mkfifo(chain.folder / name)
+    with pytest.raises(ConfigurationError, match=r"regular file|cannot be"):
+        chain.write(1)
+
+
+def test_a_key_that_others_can_read_is_refused(chain: Chain) -> None:
+    chain.write(1)
+    chain.key.chmod(0o644)
+    with pytest.raises(ConfigurationError, match="other users"):
+        chain.writer()
+
+
+def test_a_closed_writer_takes_no_receipt(open_writer: Open) -> None:
+    writer = open_writer()
+    writer.close()
+    writer.close()
+    with pytest.raises(ConfigurationError, match="closed"):
+        writer(receipt())
+
+
+def test_a_writer_that_nobody_closes_goes_with_its_last_user(chain: Chain) -> None:
+    writer = chain.writer()
+    writer(receipt())
+    opened = len(os.listdir("/proc/self/fd"))
+    del writer
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) == opened - 2
+
+
+def test_a_lock_that_nobody_gives_back_ends_the_wait_with_an_error(
+    chain: Chain, open_writer: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "RECEIPT_LOCK_SECONDS", 0.01)
+    writer = open_writer()
+    with (chain.folder / "head").open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(ConfigurationError, match="holds them locked"):
+            writer(receipt())
+    writer(receipt())
+    assert chain.verified().broken is None
+
+
+FORKED = """
+import os, sys
+from pathlib import Path
+from tests.runtime.audit.conftest import Chain, receipt
+from wasmrt.core.errors import ConfigurationError
+writer = Chain(Path(sys.argv[1])).writer()
+writer._lock.acquire()  # as a thread of the parent may hold it at the fork
+if os.fork() == 0:
+    try:
+        writer(receipt())
+    except ConfigurationError as error:
+        writer.close()
+        os._exit(7)
+print(os.waitstatus_to_exitcode(os.wait()[1]))
+os._exit(0)
+"""
+
+
+def test_a_forked_child_neither_writes_nor_waits(tmp_path: Path) -> None:
+    child = [sys.executable, "-c", FORKED, tmp_path]
+    forked = subprocess.run(child, capture_output=True, text=True, check=True, timeout=60, cwd=ROOT)
+    assert forked.stdout == "7\n"
+
+
+# -- what a crash leaves -------------------------------------------------------------------------------------------
+
+
+def test_a_line_that_was_written_and_not_counted_is_taken_over(chain: Chain) -> None:
+    chain.write(3)
+    head = (chain.folder / "head").read_bytes()
+    chain.write(1, first=4)
+    (chain.folder / "head").write_bytes(head)  # as a process leaves it that was killed in between
+    assert (chain.verified().broken, chain.verified().notes) == (None, ())
+    chain.write(1, first=5)
+    assert calls(chain) == [f"call-{number}" for number in range(1, 6)]
+    assert chain.verified().broken is None
+
+
+@pytest.mark.parametrize("size", [1, 60, 400])
+def test_a_line_that_was_never_finished_is_no_break_and_is_put_aside(chain: Chain, size: int) -> None:
+    chain.write(3)
+    head = (chain.folder / "head").read_bytes()
+    chain.write(1, first=4)
+    torn = chain.lines()[-1][:size]
+    chain.rewrite([*chain.lines()[:-1], torn])
+    (chain.folder / "head").write_bytes(head)
+    found = chain.verified()
+    assert found.broken is None and "line 5 was never finished" in found.notes[0]
+    chain.write(2, first=5)
+    found = chain.verified()
+    assert found.broken is None and found.notes == (
+        f"{chain.file().name}, line 5 keeps a line that was never finished",
+    )
+    kept = records(chain)[4]
+    assert (kept["type"], kept["bytes"], kept["text"]) == ("torn", size, torn.decode())
+    assert calls(chain) == ["call-1", "call-2", "call-3", "call-5", "call-6"]
+
+
+def test_of_a_long_line_that_was_never_finished_the_beginning_is_kept(chain: Chain) -> None:
+    chain.write(1)
+    head = (chain.folder / "head").read_bytes()
+    writer = chain.writer()
+    writer(receipt(2, user="u" * 9000))
+    writer.close()
+    chain.file().write_bytes(chain.file().read_bytes()[:-100])
+    (chain.folder / "head").write_bytes(head)
+    chain.write(1, first=3)
+    kept = records(chain)[2]
+    assert (kept["type"], len(str(kept["text"]))) == ("torn", MAX_TORN_BYTES)
+    found = chain.verified()
+    assert (found.broken, len(found.notes), found.records) == (None, 1, 4)
+
+
+def test_a_segment_that_cannot_be_begun_is_begun_by_a_later_call(
+    chain: Chain, open_writer: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_left(path: Path) -> int:
+        raise OSError(24, "Too many open files")
+
+    writer = open_writer()
+    writer(receipt(1))
+    with monkeypatch.context() as patched:
+        patched.setattr(writing, "_opened", none_left)
+        with pytest.raises(ConfigurationError, match="Too many open files"):
+            for number in range(2, 500):
+                writer(receipt(number))
+    writer(receipt(900))
+    assert calls(chain)[-1] == "call-900"
+    assert chain.verified().broken is None
+
+
+def test_a_segment_that_was_announced_and_not_begun_is_begun(chain: Chain) -> None:
+    chain.write(200)
+    assert chain.file(2).exists()
+    opening = len(chain.lines(2)[0])
+    for left in (b"", chain.lines(2)[0][: opening // 2], chain.lines(2)[0]):
+        whole = Chain(chain.folder.parent / f"copy-{len(left)}")
+        whole.folder.mkdir(parents=True)
+        whole.key.write_bytes(chain.key.read_bytes())
+        whole.key.chmod(0o600)
+        for file in (chain.file(1), chain.folder / "head"):
+            (whole.folder / file.name).write_bytes(file.read_bytes())
+        announce(whole)
+        if left:
+            whole.file(2).write_bytes(left)
+        assert whole.verified().broken is None
+        whole.write(2, first=900)
+        assert whole.verified().broken is None
+        assert calls(whole)[-2:] == ["call-900", "call-901"]
+
+
+def announce(chain: Chain) -> None:
+    """Make the head that of a process that was killed before it began the second segment."""
+    from wasmrt.runtime.audit._chain import Head, read_keys, split_line
+
+    last = split_line(chain.lines(1)[-1])
+    assert last is not None
+    head = Head(last.number, 2, 0, last.hash, "size")
+    (chain.folder / "head").write_bytes(head.pack(read_keys(chain.key)))
+
+
+def test_a_folder_that_is_taken_away_under_a_writer_is_said_in_the_chain(
+    chain: Chain, open_writer: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "LOOK_SECONDS", 0.0)
+    writer = open_writer()
+    writer(receipt(1))
+    chain.file().unlink()
+    writer(receipt(2))
+    assert chain.verified(first=2).broken is None
+    assert "missing when segment 2 was begun" in chain.verified(first=2).notes[0]
+    (chain.folder / "head").unlink()
+    writer(receipt(3))
+    assert "the head was missing" in chain.verified(first=2).notes[1]
+
+
+def test_a_folder_that_was_removed_is_an_error_once_and_is_made_again(
+    chain: Chain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "LOOK_SECONDS", 0.0)
+    writer = chain.writer()
+    writer(receipt(1))
+    shutil.rmtree(chain.folder)
+    chain.folder.write_text("in its place")
+    for number in (2, 3):
+        with pytest.raises(ConfigurationError):
+            writer(receipt(number))
+    chain.folder.unlink()
+    writer(receipt(4))
+    writer.close()
+    assert calls(chain)[-1] == "call-4"

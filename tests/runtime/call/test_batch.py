@@ -1,0 +1,112 @@
+"""Many calls of one tool at once: bounded, in order or as they end, and one that fails stops no other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+from wasmrt.testing.attacks import Body, tool
+
+from tests.runtime.call.conftest import ECHO, Prepare, until
+from wasmrt import ResourceLimits, WasmRuntimeConfig, WasmToolRuntime
+from wasmrt.core.errors import CancelledError, GuestError, InvalidParametersError
+from wasmrt.runtime.call import CallRequest, OpenedCall, run_call
+from wasmrt.sandbox.guest.engine import wat2wasm
+
+
+def test_results_come_in_the_order_of_the_batch(prepare: Prepare) -> None:
+    results = list(prepare().execute_many({"n": n} for n in range(50)))
+    assert [result.place for result in results] == list(range(50))
+    assert [result.output.result for result in results if result.output] == [{"n": n} for n in range(50)]
+
+
+def test_unordered_results_are_all_there_once(prepare: Prepare) -> None:
+    results = list(prepare().execute_many([{"n": n} for n in range(50)], ordered=False, parallel=4))
+    assert sorted(result.place for result in results) == list(range(50))
+    assert all(result.output is not None and result.output.result == {"n": result.place} for result in results)
+
+
+def test_a_call_that_fails_is_a_result_of_its_own(prepare: Prepare) -> None:
+    says_no = prepare(Body(text=b"no", execute="(call $fail (i32.const 1024) (i32.const 2))"), name="no")
+    results = list(says_no.execute_many([{}, "{", {}]))
+    assert [type(result.error) for result in results] == [GuestError, InvalidParametersError, GuestError]
+    assert all(result.output is None for result in results)
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_no_more_params_are_taken_than_may_be_in_flight(prepare: Prepare, ordered: bool) -> None:
+    taken = 0
+
+    def params() -> Iterator[dict[str, int]]:
+        nonlocal taken
+        while True:  # a batch may be endless
+            taken += 1
+            yield {}
+
+    results = prepare().execute_many(params(), parallel=3, ordered=ordered)
+    for seen in range(1, 20):
+        next(results)
+        assert taken <= seen + 3
+    results.close()  # type: ignore[attr-defined]
+
+
+SPINS_UNLESS_FAST = Body(
+    execute="(if (i32.eq (local.get $length) (i32.const 2)) (then (loop $on (br $on)))) (call $ok)"
+)
+A_MINUTE = ResourceLimits(timeout_seconds=60, fuel=2**60)
+"""Three times what is waited for: an end that comes in time is no deadline's."""
+
+
+def test_leaving_early_cancels_what_is_in_flight(runtime: WasmToolRuntime, prepare: Prepare) -> None:
+    spin = prepare(SPINS_UNLESS_FAST, limits=A_MINUTE)
+    results = spin.execute_many([{"fast": 1}, {}, {}, {}], parallel=4)
+    assert next(results).output is not None
+    results.close()  # type: ignore[attr-defined]
+    until(lambda: runtime.pipeline.admission.running == 0)
+
+
+def test_leaving_an_event_loops_batch_early_cancels_what_is_in_flight(
+    runtime: WasmToolRuntime, prepare: Prepare
+) -> None:
+    spin = prepare(SPINS_UNLESS_FAST, limits=A_MINUTE)
+
+    async def first() -> bool:
+        results = spin.aexecute_many([{"fast": 1}, {}, {}, {}], parallel=4)
+        output = (await anext(results)).output
+        await results.aclose()  # type: ignore[attr-defined]
+        return output is not None
+
+    assert asyncio.run(first())
+    until(lambda: runtime.pipeline.admission.running == 0)
+
+
+def test_a_call_that_is_cancelled_before_it_opens_is_cancelled_when_it_does(prepare: Prepare) -> None:
+    spin = prepare(SPINS_UNLESS_FAST, limits=A_MINUTE)
+    opened = OpenedCall()
+    opened.cancel()
+    with pytest.raises(CancelledError):
+        run_call(spin._runner.pipeline, spin._target, CallRequest(spin.name, {}, on_open=opened))
+
+
+def test_an_event_loop_is_not_held(prepare: Prepare) -> None:
+    async def collect() -> list[int]:
+        return [result.place async for result in prepare().aexecute_many([{}] * 10, parallel=2)]
+
+    assert asyncio.run(collect()) == list(range(10))
+
+
+def test_an_empty_batch_has_no_results(prepare: Prepare) -> None:
+    assert list(prepare(ECHO).execute_many([])) == []
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_what_is_no_end_of_a_call_ends_the_batch(ordered: bool) -> None:
+    def audit(record: dict[str, object]) -> None:
+        raise LookupError("the auditor's")
+
+    with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False, audit=audit)) as runtime:
+        prepared = runtime.prepare("tool", wat2wasm(tool(ECHO)))
+        with pytest.raises(LookupError, match="the auditor's"):
+            list(prepared.execute_many([{}] * 4, ordered=ordered, parallel=2))
+        until(lambda: runtime.pipeline.admission.running == 0)

@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import warnings
+
+import pytest
+from wasmrt.testing.attacks import Body, tool
+
+from tests.runtime.call.conftest import ECHO, Prepare, from_eight_threads, until
+from wasmrt import Isolation, PreparedTool, ResourceLimits, WasmRuntimeConfig, WasmToolRuntime
+from wasmrt.core.errors import (
+    CancelledError,
+    ConfigurationError,
+    DeadlineExceededError,
+    RuntimeClosedError,
+    ToolError,
+)
+from wasmrt.runtime.call import CallRequest, run_call
+from wasmrt.sandbox.guest.engine import wat2wasm
+
+COUNT = Body(
+    more_modules="",
+    functions="(global $n (mut i32) (i32.const 48))",
+    text=b"0",
+    execute="""
+      (global.set $n (i32.add (global.get $n) (i32.const 1)))
+      (i32.store8 (i32.const 1024) (global.get $n))
+      (call $say (i32.const 1024) (i32.const 1))""",
+)
+HOUR = Body(
+    imports=("subscribe-duration", "block"),
+    execute="(call $block (call $subscribe-duration (i64.const 3600000000000))) (call $ok)",
+)
+
+
+def to_its_deadline(tool: PreparedTool) -> None:
+    with pytest.raises(DeadlineExceededError):
+        tool.execute({})
+
+
+def sleeper() -> bytes:
+    return wat2wasm(tool(HOUR))
+
+
+def test_every_store_is_fresh_from_eight_threads(prepare: Prepare) -> None:
+    counter = prepare(COUNT)
+    answers = from_eight_threads(counter)
+    assert answers == [1] * 800
+
+
+def test_aexecute_answers_and_runs_side_by_side(prepare: Prepare) -> None:
+    echo = prepare()
+
+    async def many() -> list[object]:
+        outputs = await asyncio.gather(*(echo.aexecute({"n": n}) for n in range(50)))
+        return [output.result["n"] for output in outputs]
+
+    assert asyncio.run(many()) == list(range(50))
+
+
+def test_cancelling_aexecute_stops_a_sleeping_and_a_spinning_guest(runtime: WasmToolRuntime) -> None:
+    limits = ResourceLimits(timeout_seconds=120, fuel=2**60)
+    for body in (HOUR, Body(execute="(loop (br 0)) (unreachable)")):
+        slow = runtime.prepare("slow", wat2wasm(tool(body)), limits=limits)
+        admission = runtime.pipeline.admission
+
+        async def cancelled(slow=slow, admission=admission) -> None:  # type: ignore[no-untyped-def]
+            task = asyncio.create_task(slow.aexecute({}))
+            while not admission.running:
+                await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            while admission.running:
+                await asyncio.sleep(0)
+
+        asyncio.run(asyncio.wait_for(cancelled(), 20))
+
+
+def test_sixty_four_sleepers_of_one_user_all_end_at_their_deadlines() -> None:
+    config = WasmRuntimeConfig(cache_compiled=False, max_concurrent_calls=64)
+    with WasmToolRuntime(config) as runtime:
+        slow = runtime.prepare("slow", sleeper(), limits=ResourceLimits(timeout_seconds=1))
+        ends: list[ToolError] = []
+
+        def sleep() -> None:
+            with pytest.raises(ToolError) as caught:
+                slow.execute({}, user="mallory")
+            ends.append(caught.value)
+
+        threads = [threading.Thread(target=sleep) for _ in range(64)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert [type(end) for end in ends] == [DeadlineExceededError] * 64
+        until(lambda: runtime.pipeline.admission.running == 0)  # the last guests are put away behind their callers
+
+
+def test_a_user_at_the_cap_waits_and_is_served_when_a_permit_comes_free() -> None:
+    config = WasmRuntimeConfig(cache_compiled=False, max_concurrent_calls=1)
+    with WasmToolRuntime(config) as runtime:
+        slow = runtime.prepare("slow", sleeper(), limits=ResourceLimits(timeout_seconds=1))
+        echo = runtime.prepare("echo", wat2wasm(tool(ECHO)))
+        first = threading.Thread(target=to_its_deadline, args=(slow,))
+        first.start()
+        until(lambda: runtime.pipeline.admission.running == 1)
+        assert echo.execute({"after": "the sleeper"}).result == {"after": "the sleeper"}
+        first.join()
+
+
+def test_waiting_for_a_permit_ends_at_the_deadline() -> None:
+    config = WasmRuntimeConfig(cache_compiled=False, max_concurrent_calls=1)
+    with WasmToolRuntime(config) as runtime:
+        slow = runtime.prepare("slow", sleeper(), limits=ResourceLimits(timeout_seconds=3))
+        hasty = runtime.prepare("echo", wat2wasm(tool(ECHO)), limits=ResourceLimits(timeout_seconds=0.2))
+        first = threading.Thread(target=to_its_deadline, args=(slow,))
+        first.start()
+        until(lambda: runtime.pipeline.admission.running == 1)
+        with pytest.raises(DeadlineExceededError) as caught:
+            hasty.execute({})
+        assert caught.value.setting == "max_concurrent_calls"
+        first.join()
+
+
+def test_closing_the_runtime_ends_running_and_waiting_calls_with_a_typed_error() -> None:
+    runtime = WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False, max_concurrent_calls=2))
+    slow = runtime.prepare("slow", sleeper(), limits=ResourceLimits(timeout_seconds=120))
+    ends: list[ToolError] = []
+
+    def sleep() -> None:
+        with pytest.raises(ToolError) as caught:
+            slow.execute({})
+        ends.append(caught.value)
+
+    threads = [threading.Thread(target=sleep) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    until(lambda: runtime.pipeline.admission.running == 2)
+    until(lambda: sum(len(queue) for queue in runtime.pipeline.admission._queues.values()) == 2)
+    runtime.close()
+    for thread in threads:
+        thread.join(20)
+    assert [type(end) for end in ends] == [RuntimeClosedError] * 4
+
+
+def test_no_thread_is_left_when_the_runtime_is_closed() -> None:
+    before = set(threading.enumerate())
+    with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False, isolation=Isolation.IN_PROCESS)) as runtime:
+        echo = runtime.prepare("echo", wat2wasm(tool(ECHO)))
+        echo.execute({})
+        asyncio.run(echo.aexecute({}))  # type: ignore[arg-type]
+        assert any(t.name == "wasm-epoch-ticker" for t in threading.enumerate())
+    left = {t for t in threading.enumerate() if t.name.startswith("wasm")} - before
+    assert left == set()
+
+
+def test_a_cancelled_call_is_typed_for_whoever_waits_on_the_thread(prepare: Prepare) -> None:
+    slow = prepare(HOUR, limits=ResourceLimits(timeout_seconds=60))
+    request = CallRequest(slow.name, {}, on_open=lambda call: call.lifetime.cancel())
+    with pytest.raises(CancelledError):
+        run_call(slow._runner.pipeline, slow._target, request)
+
+
+def test_a_forked_child_is_refused_instead_of_running_without_deadlines() -> None:
+    config = WasmRuntimeConfig(cache_compiled=False, isolation=Isolation.IN_PROCESS)
+    echo = WasmToolRuntime(config).prepare("echo", wat2wasm(tool(ECHO)))
+    echo.execute({})
+    reader, writer = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forking with threads: the very thing that is tried
+        child = os.fork()
+    if child == 0:
+        try:
+            echo.execute({})
+        except RuntimeClosedError as error:
+            os.write(writer, error.code.encode())
+        try:
+            WasmToolRuntime(config).prepare("echo", wat2wasm(tool(ECHO)))
+        except ConfigurationError as error:
+            os.write(writer, b" " + error.code.encode())
+        os._exit(0)
+    os.close(writer)
+    os.waitpid(child, 0)
+    assert os.read(reader, 100) == b"runtime-closed configuration"
+    os.close(reader)

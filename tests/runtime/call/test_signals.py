@@ -1,0 +1,152 @@
+"""Signals while a guest runs on the main thread: the process lives, and the handler's error reaches the caller."""
+
+from __future__ import annotations
+
+import gc
+import signal
+import sys
+import threading
+from types import FrameType
+
+import pytest
+from wasmrt.testing.attacks import Body, tool
+
+from tests.runtime.call.conftest import ECHO, Prepare, until
+from wasmrt import Isolation, PreparedTool, ResourceLimits, WasmRuntimeConfig, WasmToolRuntime
+from wasmrt.sandbox.guest.engine import wat2wasm
+from wasmrt.sandbox.guest.engine._inflight import calls
+
+LOOPS = {
+    "in a host call": Body(
+        imports=("now-millis",), execute="(loop $l (drop (call $now-millis)) (br $l)) (unreachable)"
+    ),
+    "in the guest": Body(imports=("now-millis",), execute="(drop (call $now-millis)) (loop (br 0)) (unreachable)"),
+}
+
+
+@pytest.fixture
+def isolation() -> Isolation:
+    """Only a guest in this process is in nobody's hands but the engine's."""
+    return Isolation.IN_PROCESS
+
+
+WITH_HOST = Body(imports=("now-millis",), execute="(drop (call $now-millis)) (call $ok)")
+
+
+class Rung(BaseException):
+    """Like KeyboardInterrupt: nobody's failure."""
+
+
+def ring(_number: int, _frame: FrameType | None) -> None:
+    raise Rung
+
+
+def is_interrupted_at(place: int, prepared: PreparedTool) -> bool:
+    """Call a tool, and raise where the handler of a signal could raise for the `place`th time; False beyond the last.
+
+    Python runs handlers when a function begins and when one of C has returned, if they are not held back.
+    """
+    seen = 0
+
+    def look(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal seen
+        if event in ("call", "c_return") and signal.getsignal(signal.SIGUSR1) is ring:
+            seen += 1
+            if seen > place:
+                sys.setprofile(None)
+                raise Rung
+
+    try:
+        sys.setprofile(look)
+        prepared.execute({})
+        sys.setprofile(None)
+    except Rung:
+        return True
+    finally:
+        sys.setprofile(None)
+    return False
+
+
+def send_under_a_guest(*numbers: int) -> threading.Thread:
+    """A thread that sends the signals once a guest has called the host and had time to go on."""
+
+    def send() -> None:
+        until(lambda: any(call.host_calls for call in tuple(calls.values())))
+        threading.Event().wait(0.05)
+        for number in numbers:
+            signal.raise_signal(number)
+
+    return threading.Thread(target=send)
+
+
+@pytest.mark.parametrize("where", LOOPS)
+def test_what_a_handler_raises_reaches_the_caller_and_the_next_call_works(prepare: Prepare, where: str) -> None:
+    assert threading.current_thread() is threading.main_thread()
+    looping = prepare(LOOPS[where], name="loop", limits=ResourceLimits(timeout_seconds=20, fuel=2**60))
+
+    before = signal.signal(signal.SIGUSR1, ring)
+    sender = send_under_a_guest(signal.SIGUSR1)
+    try:
+        sender.start()
+        with pytest.raises(Rung):
+            looping.execute({})
+        assert signal.getsignal(signal.SIGUSR1) is ring
+    finally:
+        sender.join()
+        signal.signal(signal.SIGUSR1, before)
+    assert prepare(ECHO).execute({"still": "here"}).result == {"still": "here"}
+
+
+# The place where it raises may be a callback of the test's own tools, which tell it as unraisable.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # a socket between its making and its owner
+@pytest.mark.parametrize(
+    ("body", "isolation"),
+    [
+        pytest.param(Body(), Isolation.IN_PROCESS, id="alone"),
+        pytest.param(WITH_HOST, Isolation.IN_PROCESS, id="with the host"),
+        pytest.param(Body(imports=("fetch",)), Isolation.IN_PROCESS, id="with lists for the host"),
+        pytest.param(WITH_HOST, Isolation.PROCESS, id="in a worker"),
+    ],
+)
+def test_a_handler_that_raises_anywhere_in_a_call_costs_neither_a_permit_nor_a_store(
+    body: Body, isolation: Isolation
+) -> None:
+    config = WasmRuntimeConfig(cache_compiled=False, isolation=isolation, max_concurrent_calls=1)
+    with WasmToolRuntime(config) as runtime:
+        prepared = runtime.prepare("tool", wat2wasm(tool(body)), limits=ResourceLimits(timeout_seconds=5))
+        prepared.execute({})
+        before = signal.signal(signal.SIGUSR1, ring)
+        try:
+            places = 0
+            while is_interrupted_at(places, prepared):
+                places += 1
+                until(lambda: not calls)  # every store has ended
+                assert signal.getsignal(signal.SIGUSR1) is ring
+                prepared.execute({})  # the one permit is there
+            assert places > 20
+        finally:
+            signal.signal(signal.SIGUSR1, before)
+            gc.collect()  # what the handler came between goes here, and not in another test
+
+
+def test_of_two_signals_under_a_guest_both_are_told_though_the_first_handler_raises(prepare: Prepare) -> None:
+    looping = prepare(LOOPS["in the guest"], limits=ResourceLimits(timeout_seconds=20, fuel=2**60))
+    told: list[int] = []
+
+    def ring(number: int, _frame: FrameType | None) -> None:
+        told.append(number)
+        raise Rung
+
+    both = (signal.SIGUSR1, signal.SIGUSR2)
+    before = [signal.signal(number, ring) for number in both]
+    sender = send_under_a_guest(*both)
+    try:
+        sender.start()
+        with pytest.raises(Rung):
+            looping.execute({})
+        assert sorted(told) == sorted(both)
+    finally:
+        sender.join()
+        for number, handler in zip(both, before, strict=True):
+            signal.signal(number, handler)

@@ -1,0 +1,98 @@
+"""Takes the line that a denial names by its word, and writes it into the file that it is for."""
+
+from __future__ import annotations
+
+import copy
+import io
+import json
+import re
+from contextlib import redirect_stderr
+from pathlib import Path
+from typing import Any
+
+from wasmrt.capabilities import Capabilities
+from wasmrt.capabilities.file import parse
+from wasmrt.cli._errors import fail
+from wasmrt.core.errors import WasmrtError
+from wasmrt.runtime.config_file import OperatorConfig, read_config_file
+
+Tree = dict[str, Any]
+_SET = re.compile(r'(\w+) = ("[^"]*"|\[.*?\]|\w+)(?: or ("[^"]*"))? (?:in|under) \[([^\]]+)\]')
+_ADD = re.compile(r'add ("(?:[^"\\]|\\.)*") to (\w+) in \[([^\]]+)\]')
+_RAISE = re.compile(r"raise (\w+) in \[([^\]]+)\], now (\d+)")
+_KEYS = re.compile(r'"((?:[^"\\]|\\.)*)"|([A-Za-z0-9_-]+)')
+
+
+def in_capability_file(document: Tree, step: str) -> Tree:
+    """Return a capability file with the line that a step names in it."""
+    new = copy.deepcopy(document)
+    if added := re.search(r"add to (\w+\.\w+): (.+)$", step):
+        section, name = added[1].split(".")
+        held = new[section].setdefault(name, {} if name == "aliases" else [])
+        if isinstance(held, list):
+            held.append(json.loads(added[2]))
+        else:
+            held |= json.loads(f"{{{added[2]}}}")
+    elif raised := re.search(r"raise (\w+)\.([\w.]+)", step):
+        now = re.search(r"now (\d+)", step)
+        *path, last = raised[2].split(".")
+        table = new[raised[1]]
+        for key in path:
+            table = table.setdefault(key, {})
+        table[last] = 2 * int(now[1]) if now else 1_000_000
+    elif inside := re.search(r'add to (\w+): ("\w+": .+)$', step):
+        new[inside[1]] |= json.loads(f"{{{inside[2]}}}")
+    else:
+        line = re.search(r'add ("\w+": .+)$', step)
+        assert line is not None, step
+        new |= json.loads(f"{{{line[1]}}}")
+    return new
+
+
+def in_configuration(config: Tree, step: str, **named: str) -> Tree:
+    """Return an operator's configuration with the line that a step names in it; `named` fills its placeholders."""
+    new = copy.deepcopy(config)
+    for placeholder, value in named.items():
+        step = step.replace(placeholder, value)
+    if found := _ADD.search(step):
+        table = _table(new, found[3])
+        table[found[2]] = [*table.get(found[2], ()), json.loads(found[1])]
+    elif found := _RAISE.search(step):
+        _table(new, found[2])[found[1]] = int(found[3]) + 1
+    else:
+        found = _SET.search(step)
+        assert found is not None, step
+        _table(new, found[4])[found[1]] = json.loads(found[3] or found[2])
+    return new
+
+
+def grant_of(document: Tree) -> Capabilities:
+    return parse(json.dumps(document)).capabilities
+
+
+def read_configuration(folder: Path, config: Tree) -> OperatorConfig:
+    """Return an operator's configuration as a file of it is read."""
+    file = folder / "config.toml"
+    file.write_text("\n".join(_toml(config)))
+    return read_config_file(file)
+
+
+def said_to_a_person(error: WasmrtError) -> str:
+    """Return what the command line prints of an error."""
+    with redirect_stderr(io.StringIO()) as printed:
+        fail(error, as_json=False)
+    return printed.getvalue()
+
+
+def _table(tree: Tree, head: str) -> Tree:
+    for quoted, bare in _KEYS.findall(head):
+        tree = tree.setdefault(json.loads(f'"{quoted}"') if quoted else bare, {})
+    return tree
+
+
+def _toml(tree: Tree, *keys: str) -> list[str]:
+    lines = []
+    for key, value in tree.items():
+        path = (*keys, json.dumps(key))
+        lines += _toml(value, *path) if isinstance(value, dict) else [f"{'.'.join(path)} = {json.dumps(value)}"]
+    return lines

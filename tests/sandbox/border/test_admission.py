@@ -1,0 +1,208 @@
+"""Permits: who waits, who is served next, and that none is lost, however a wait ends."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType
+
+import pytest
+
+from tests.runtime.call.conftest import until
+from tests.sandbox.border.conftest import a_call
+from wasmrt.core.errors import CancelledError, DeadlineExceededError, RuntimeClosedError
+from wasmrt.runtime.call import Admission, Call
+from wasmrt.runtime.call._admission import GLOBAL_FACTOR
+
+
+class Entering:
+    """A thread that wants a permit."""
+
+    def __init__(self, admission: Admission, call: Call, entered: list[Call]) -> None:
+        self.call = call
+        self.error: BaseException | None = None
+        self._thread = threading.Thread(target=self._enter, args=(admission, entered))
+        before = waiting(admission)
+        self._thread.start()
+        until(lambda: waiting(admission) > before or call in entered)
+
+    def _enter(self, admission: Admission, entered: list[Call]) -> None:
+        try:
+            admission.enter(self.call)
+            entered.append(self.call)
+        except BaseException as error:
+            self.error = error
+
+    def join(self) -> BaseException | None:
+        self._thread.join()
+        return self.error
+
+
+def waiting(admission: Admission) -> int:
+    return sum(len(queue) for queue in admission._queues.values())
+
+
+def test_users_are_served_by_turns_and_each_in_order() -> None:
+    admission, entered = Admission(1), []
+    holders = [a_call(user="bob"), *(a_call(user=f"user-{n}") for n in range(GLOBAL_FACTOR - 1))]
+    for call in holders:
+        admission.enter(call)
+    first, second = a_call(user="ann"), a_call(user="ann")
+    other = a_call(user="bob")
+    threads = [Entering(admission, call, entered) for call in (first, second, other)]
+    assert (admission.running, waiting(admission)) == (GLOBAL_FACTOR, 3)
+    admission.leave(holders[0])  # one for all of them: ann came first
+    until(lambda: entered == [first])
+    admission.leave(holders[1])  # ann holds what she may: it is bob's turn
+    until(lambda: entered == [first, other])
+    admission.leave(first)
+    until(lambda: entered == [first, other, second])
+    assert [thread.join() for thread in threads] == [None] * 3
+    for call in (*holders, second, other, first):
+        admission.leave(call)
+        admission.leave(call)
+    assert admission.running == 0
+    assert admission.drained(0)
+
+
+def test_whoever_was_served_waits_behind_everybody_else() -> None:
+    admission, entered = Admission(2), []
+    holders = [a_call(user=f"user-{n}") for n in range(2 * GLOBAL_FACTOR)]
+    for call in holders:
+        admission.enter(call)
+    first, second, other = a_call(user="ann"), a_call(user="ann"), a_call(user="bob")
+    threads = [Entering(admission, call, entered) for call in (first, second, other)]
+    for holder, served in zip(holders, (first, other, second), strict=False):
+        admission.leave(holder)
+        until(lambda served=served: entered[-1:] == [served])
+    assert [thread.join() for thread in threads] == [None] * 3
+
+
+def test_a_newcomer_does_not_overtake_those_who_wait() -> None:
+    admission, entered = Admission(1), []
+    holder, second = a_call(user="ann"), a_call(user="ann")
+    admission.enter(holder)
+    waiter = Entering(admission, second, entered)
+    admission.enter(a_call(user="bob"))  # there is room for him, and nobody of his before him
+    assert entered == []
+    admission.leave(holder)
+    until(lambda: entered == [second])
+    assert waiter.join() is None
+
+
+def test_a_user_holds_as_many_permits_as_it_may_and_gives_each_back_once() -> None:
+    admission, entered = Admission(2), []
+    first, second, third, fourth = (a_call() for _ in range(4))
+    for call in (first, second):
+        admission.enter(call)
+    admission.leave(first)
+    admission.leave(first)
+    admission.enter(third)
+    assert admission.running == 2
+    waiter = Entering(admission, fourth, entered)
+    assert entered == []
+    admission.leave(second)
+    assert waiter.join() is None
+    assert admission.running == 2
+    for call in (third, fourth):
+        admission.leave(call)
+    assert admission._held == {}  # or everybody who ever called would be remembered
+
+
+def test_a_runtime_is_drained_with_its_last_call_and_not_before() -> None:
+    admission = Admission(2)
+    first, second = a_call(), a_call()
+    for call in (first, second):
+        admission.enter(call)
+    drained: list[bool] = []
+    thread = threading.Thread(target=lambda: drained.append(admission.drained(60)))
+    thread.start()
+    until(lambda: admission._idle is not None)
+    admission.leave(first)
+    assert not admission._idle.is_set()
+    admission.leave(second)
+    thread.join()
+    assert drained == [True]
+
+
+@pytest.mark.parametrize("behind", [False, True], ids=["alone", "before another"])
+@pytest.mark.parametrize(
+    ("end", "error"),
+    [
+        (lambda call: None, DeadlineExceededError),
+        (lambda call: call.lifetime.cancel(), CancelledError),
+        (lambda call: call.lifetime.close(), RuntimeClosedError),
+    ],
+    ids=["deadline", "cancelled", "closed"],
+)
+def test_whoever_gives_up_waiting_leaves_the_queue(
+    end: Callable[[Call], None], error: type[Exception], behind: bool
+) -> None:
+    admission, entered = Admission(1), []
+    holder = a_call()
+    admission.enter(holder)
+    impatient = a_call(timeout_seconds=0.1 if error is DeadlineExceededError else 60)
+    thread = Entering(admission, impatient, entered)
+    later = Entering(admission, a_call(), entered) if behind else None
+    end(impatient)
+    ended = thread.join()
+    assert type(ended) is error
+    if isinstance(ended, DeadlineExceededError):
+        assert (ended.limit, ended.setting) == (0.1, "max_concurrent_calls")
+        assert ended.used is not None
+        assert 0.1 <= ended.used < 60
+    assert waiting(admission) == int(behind)
+    admission.leave(holder)
+    assert later is None or later.join() is None
+    assert admission.running == int(behind)
+
+
+def test_a_closed_runtime_admits_nobody() -> None:
+    admission = Admission(1)
+    running = a_call()
+    admission.enter(running)
+    waiter = Entering(admission, a_call(), [])
+    admission.close()
+    assert isinstance(waiter.join(), RuntimeClosedError)
+    with pytest.raises(RuntimeClosedError):
+        admission.enter(a_call())
+    with pytest.raises(RuntimeClosedError):
+        running.lifetime.check()
+    assert not admission.drained(0)
+    admission.leave(running)
+    assert admission.drained(0)
+
+
+class _RungError(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("admitted", [False, True], ids=["in the queue", "with its permit"])
+def test_a_signals_handler_that_raises_in_the_wait_costs_neither_a_place_nor_a_permit(admitted: bool) -> None:
+    def ring(number: int, frame: FrameType | None) -> None:
+        if admitted:
+            admission.leave(holder)  # the permit comes to the one who waits, who will not see it
+        raise _RungError
+
+    admission, holder = Admission(1), a_call()
+    admission.enter(holder)
+    waiter = a_call()
+
+    def send() -> None:
+        until(lambda: waiting(admission) == 1)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)  # a wait of the main thread is interrupted
+
+    before = signal.signal(signal.SIGUSR1, ring)
+    sender = threading.Thread(target=send)
+    try:
+        sender.start()
+        with pytest.raises(_RungError):
+            admission.enter(waiter)
+    finally:
+        sender.join()
+        signal.signal(signal.SIGUSR1, before)
+    assert waiting(admission) == 0
+    admission.leave(holder)
+    assert admission.running == 0
+    admission.enter(a_call())

@@ -1,0 +1,397 @@
+"""The host's side refuses by itself: a grant names it and a backend has it, or the answer is no."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from tests.runtime.call.conftest import until
+from tests.sandbox.border.conftest import a_call as bare_call
+from wasmrt import Capabilities, EndpointPattern, Reason, ResourceLimits
+from wasmrt.capabilities import WorkspaceWriteCapability, within_effects, within_write_paths
+from wasmrt.core.effects import Effect
+from wasmrt.core.errors import CapabilityDeniedError
+from wasmrt.core.limits import MAX_DECISIONS, MAX_HTTP_REQUESTS, MAX_REFUSALS, MAX_TOOL_INVOCATIONS
+from wasmrt.core.model import Decision
+from wasmrt.egress.gateway import EgressGateway, NetworkConfig
+from wasmrt.egress.leaks import LeakDetector
+from wasmrt.egress.rates import RateLimiter
+from wasmrt.runtime.call import Backends, Call, CallServices, Invoker
+from wasmrt.runtime.call.http import GuestHttp
+from wasmrt.runtime.context import ToolContext
+from wasmrt.runtime.workspace import WorkspaceReader, WorkspaceWriter
+from wasmrt.sandbox.guest.services import GuestRequest, HostFailure
+
+ALL = (
+    Capabilities.none()
+    .with_http([EndpointPattern.host("api.example.com")])
+    .with_workspace_read([""])
+    .with_secrets(["*"])
+    .with_tool_invoke({"on": "other"})
+)
+GET = GuestRequest("GET", "https://api.example.com/")
+
+
+def a_call(grant: Capabilities = ALL, parent: Call | None = None, **backends: Any) -> Call:
+    """A call that is granted everything and has nothing behind it."""
+    return bare_call(grant, parent=parent, backends=backends)
+
+
+def test_what_is_granted_and_not_there_is_refused() -> None:
+    call = a_call()
+    host = CallServices(call)
+    refusals = []
+    for ask in (
+        lambda: host.http_open(GET),
+        lambda: host.workspace_read("a.md"),
+        lambda: host.workspace_list(""),
+        lambda: host.invoke_tool("on", "{}"),
+    ):
+        with pytest.raises(HostFailure) as caught:
+            ask()
+        assert (caught.value.kind, caught.value.code, caught.value.denied) == ("network-denied", "not-granted", True)
+        refusals.append(caught.value.message)
+    assert ["no network" in refusals[0], "no workspace" in refusals[1], "no tool call another" in refusals[3]] == [
+        True,
+        True,
+        True,
+    ]
+    assert [(d.allowed, d.capability, d.subject) for d in call.decisions] == [
+        (False, "http", "GET"),
+        (False, "workspace", "a.md"),
+        (False, "workspace", ""),
+        (False, "tool_invoke", "on"),
+    ]
+    assert host.secret_exists("token") is False
+    assert (refusal := host.http_refusal("GET", GET.url)) is not None
+    assert refusal.code == "not-granted"
+
+
+def test_a_guest_is_told_what_is_on_record_where_something_else_than_its_grant_holds_it() -> None:
+    call = Call(
+        call_id="1", tool="notes", user="ann", limits=ResourceLimits(), grant=Capabilities.none(),
+        full_grant=Capabilities.none(), backends=Backends(LeakDetector()), to_ask=lambda addition: addition.to,
+    )  # fmt: skip
+    host = CallServices(call)
+    asked = host.http_refusal("GET", GET.url)
+    assert asked is not None
+    told = [asked.message]
+    for ask in (
+        lambda: host.workspace_write("out/a.md", b"x"),
+        lambda: host.workspace_stat("b.md"),
+        lambda: host.workspace_read("c.md", looking=True),
+    ):
+        with pytest.raises(HostFailure) as caught:
+            ask()
+        told.append(caught.value.message)
+    assert told == [decision.sentence for decision in call.decisions]
+    assert all("grant it: wasmrt grant notes" in sentence for sentence in told)
+
+
+def test_a_write_that_is_granted_and_has_no_folder_is_refused_with_the_way_to_give_one() -> None:
+    call = a_call(ALL.with_workspace_write(["out/"]))
+    with pytest.raises(HostFailure) as caught:
+        CallServices(call).workspace_write("out/a.md", b"x")
+    assert (caught.value.code, caught.value.denied) == ("not-granted", True)
+    (decision,) = call.decisions
+    assert (decision.allowed, decision.capability, decision.subject) == (False, "workspace_write", "out/a.md")
+    assert decision.rule == "this runtime has no workspace" and "--workspace DIR" in decision.hint
+
+
+def test_folders_of_a_preset_are_named_where_they_refuse_a_write_and_nowhere_else() -> None:
+    grant = Capabilities.none().with_workspace_read(["notes/"]).with_workspace_write(["out/", "top.md"])
+    call = Call(
+        call_id="1", tool="tool", user="ann", limits=ResourceLimits(), grant=within_write_paths(grant, ["out/deep/"]),
+        full_grant=grant, backends=Backends(LeakDetector()), terms=ToolContext(write_paths=(("out/deep/",),)),
+    )  # fmt: skip
+    writing, beyond = call.grant.explain_workspace_write("out/a.md"), call.grant.explain_workspace_write("private/a.md")
+    top, reading = call.grant.explain_workspace_write("top.md"), call.grant.explain_workspace("out/a.md")
+    removing = Decision(False, Reason.REMOVE_NOT_ALLOWED, "no", capability="workspace_write", subject="out/deep/a.md")
+    assert {each.reason for each in (writing, top, beyond, reading)} == {Reason.PREFIX_NOT_ALLOWED}
+    for held, folder in ((writing, "out"), (top, "top.md")):
+        told = call.told(held)
+        assert told.rule == "the preset lets no tool write there"
+        assert told.hint == f'add "{folder}" to allow_write_paths of the preset'
+    assert [call.told(each) for each in (beyond, reading, removing)] == [beyond, reading, removing]
+
+
+@pytest.mark.parametrize(
+    ("effects", "named"), [((), "none"), ((Effect.NETWORK, Effect.EXTERNAL_WRITE), "external-write, network")]
+)
+def test_effects_that_a_call_is_held_to_are_named_where_they_refuse_and_nowhere_else(
+    effects: tuple[Effect, ...], named: str
+) -> None:
+    grant = Capabilities.none().with_workspace_read(["notes/"])
+    terms = ToolContext(effects=frozenset(effects))
+    call = Call(
+        call_id="1", tool="tool", user="ann", limits=ResourceLimits(), grant=within_effects(grant, frozenset(effects)),
+        full_grant=grant, backends=Backends(LeakDetector()), terms=terms,
+    )  # fmt: skip
+    reading, writing = call.grant.explain_workspace("notes/a.md"), call.grant.explain_workspace_write("out/a.md")
+    assert (reading.reason, writing.reason) == (Reason.NOT_GRANTED, Reason.NOT_GRANTED)
+    assert call.told(reading).rule == f"the call is held to its effects ({named})"
+    assert call.told(writing) == writing  # nobody granted it
+
+
+def test_a_call_is_held_to_what_its_caller_is_held_to_and_to_its_own() -> None:
+    def opened(terms: ToolContext | None, parent: Call | None = None) -> Call:
+        return Call(
+            call_id="1", tool="tool", user="ann", limits=ResourceLimits(), grant=ALL, full_grant=ALL,
+            backends=Backends(LeakDetector()), terms=terms, parent=parent,
+        )  # fmt: skip
+
+    some = ToolContext(effects=frozenset({Effect.NETWORK, Effect.READ_FILESYSTEM}), write_paths=(("out/",),))
+    other = ToolContext(effects=frozenset({Effect.NETWORK, Effect.USE_SECRET}), write_paths=(("out/",), ("out/deep/",)))
+    alone, free = opened(some), opened(None)
+    assert (free.effects, free.write_paths) == (None, ())
+    for call in (alone, opened(None, alone), opened(some, free)):
+        assert (call.effects, call.write_paths) == (some.effects, some.write_paths)
+    both = opened(other, alone)
+    assert (both.effects, both.write_paths) == (frozenset({Effect.NETWORK}), (("out/",), ("out/deep/",)))
+    outer = opened(ToolContext(may_invoke=lambda _tool: None))
+    inner = opened(ToolContext(may_invoke=lambda tool: f"{tool} is another's to refuse"), outer)
+    assert outer.may_invoke is not None
+    assert (inner.may_invoke, free.may_invoke) == (outer.may_invoke, None)
+
+
+def test_a_copy_has_the_bytes_of_the_file_and_takes_the_place_of_none(tmp_path: Path) -> None:
+    writing = WorkspaceWriteCapability(("out/",))
+    call = a_call(
+        Capabilities.none().with_workspace_read(["notes/"]).with_workspace_write(writing),
+        workspace=WorkspaceReader(tmp_path, ("notes/",)), writer=WorkspaceWriter(tmp_path, writing),
+    )  # fmt: skip
+    host = CallServices(call)
+    for folder in ("notes", "out"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "notes/a").write_bytes(b"\xff\0a")
+    assert host.workspace_copy("notes/a", "out/a") == 3
+    assert (tmp_path / "out/a").read_bytes() == b"\xff\0a"
+    for path, to, reason in (
+        ("notes/a", "out/a", Reason.ALREADY_EXISTS),
+        ("notes/a", "notes/b", Reason.PREFIX_NOT_ALLOWED),
+        ("out/a", "out/b", Reason.PREFIX_NOT_ALLOWED),
+    ):
+        with pytest.raises(HostFailure) as caught:
+            host.workspace_copy(path, to)
+        assert caught.value.code == str(reason)
+    host.close()
+    assert sorted(path.name for path in tmp_path.glob("*/*")) == ["a", "a"]
+
+
+def test_a_refusal_that_cannot_be_looked_through_in_time_is_told_without_its_words() -> None:
+    call = bare_call(timeout_seconds=0.001)
+    until(lambda: call.lifetime.is_over)
+    told = call.decide(call.grant.explain_http("GET", "https://api.example.com/open-sesame"))
+    assert (told.allowed, told.reason, told.capability) == (False, Reason.NOT_GRANTED, "http")
+    assert (told.rule, told.suggestion, told.subject) == ("[withheld: it could not be scanned in time]", None, "")
+    assert call.decisions == [told]
+
+
+def test_the_gateway_refuses_a_call_that_was_granted_nothing() -> None:
+    call = a_call(Capabilities.none())
+    with EgressGateway(NetworkConfig()) as gateway, pytest.raises(HostFailure) as caught:
+        GuestHttp(gateway).open(call, GET)
+    assert (caught.value.code, caught.value.denied, caught.value.limit_bytes) == ("not-granted", True, None)
+    assert [d.reason for d in call.decisions] == [Reason.NOT_GRANTED]
+
+
+@pytest.mark.parametrize(
+    ("grant", "reason"), [(Capabilities.none(), Reason.NOT_GRANTED), (ALL, Reason.ALIAS_NOT_ALLOWED)]
+)
+def test_an_alias_that_stands_for_nothing_runs_nothing(grant: Capabilities, reason: Reason) -> None:
+    invoker = Invoker(lambda name, params, call: pytest.fail(f"{name} ran"), RateLimiter())
+    with pytest.raises(CapabilityDeniedError) as caught:
+        invoker.invoke(a_call(grant), "off", "{}")
+    decision = caught.value.decision
+    assert decision is not None
+    assert decision == grant.explain_tool("off")
+    assert (decision.allowed, decision.reason, decision.subject) == (False, reason, "off")
+
+
+def test_a_tools_invocations_are_paid_by_every_caller_above_it() -> None:
+    first = a_call()
+    second = a_call(parent=first)
+    third = a_call(parent=second)
+    assert second.tool_chain == ("tool", "tool") and third.tool_chain == ("tool", "tool", "tool")
+    for _ in range(MAX_TOOL_INVOCATIONS - 1):
+        assert third.charge_tool_invocation()
+    assert second.charge_tool_invocation()
+    assert not second.charge_tool_invocation()
+    assert not a_call(parent=first).charge_tool_invocation()  # a fresh one, whose caller has none left
+    assert not first.charge_tool_invocation()
+
+
+def test_a_tools_requests_are_paid_by_every_caller_above_it() -> None:
+    first = a_call()
+    second = a_call(parent=first)
+    paid = 0
+    while second.charge_http_request():
+        paid += 1
+    assert paid == first.http_requests == second.http_requests == MAX_HTTP_REQUESTS
+    fresh = a_call(parent=first)
+    assert not fresh.charge_http_request()
+    assert fresh.http_requests == 0
+    assert not first.charge_http_request()
+
+
+def test_a_refusal_without_a_decision_is_a_failed_operation() -> None:
+    class Broken:
+        def read(self, path: str) -> bytes:
+            raise CapabilityDeniedError("the folder went away")
+
+    call = a_call(workspace=cast(WorkspaceReader, Broken()))
+    for looking in (False, True):
+        with pytest.raises(HostFailure) as caught:
+            CallServices(call).workspace_read("a.md", looking=looking)
+        assert (caught.value.kind, caught.value.code) == ("operation-failed", "capability-denied")
+    assert call.decisions == []
+
+
+def test_one_that_only_looks_for_a_file_has_tried_nothing(tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    call = a_call(workspace=WorkspaceReader(tmp_path, ("notes/",)))
+    host = CallServices(call)
+    with pytest.raises(HostFailure):
+        host.workspace_read("notes/none", looking=True)
+    assert call.decisions == []
+    for _ in range(3):
+        with pytest.raises(HostFailure):
+            host.workspace_read("other", looking=True)
+    assert [d.reason for d in call.decisions] == [Reason.PREFIX_NOT_ALLOWED]
+    with pytest.raises(HostFailure) as caught:
+        host.workspace_read("notes", looking=True)
+    assert caught.value.code == str(Reason.NOT_A_FILE)
+    with pytest.raises(HostFailure):
+        host.workspace_list("notes/none", looking=True)
+    assert [d.reason for d in call.decisions] == [Reason.PREFIX_NOT_ALLOWED]
+    for ask in (host.workspace_read, host.workspace_list):
+        with pytest.raises(HostFailure):
+            ask("notes/none")
+    assert [d.reason for d in call.decisions] == [Reason.PREFIX_NOT_ALLOWED, Reason.NOT_FOUND, Reason.NOT_FOUND]
+
+
+def test_refusals_are_recorded_once_a_target_and_up_to_a_bound() -> None:
+    call = a_call()
+    host = CallServices(call)
+    for turn in range(2 * MAX_REFUSALS):
+        for _ in range(2):
+            host.refuse(Decision(False, Reason.NOT_GRANTED, "no", capability="http", subject=f"GET {turn}"))
+    assert [d.subject for d in call.decisions] == [f"GET {turn}" for turn in range(MAX_REFUSALS)]
+
+
+def test_decisions_over_the_bound_are_counted() -> None:
+    call = a_call()
+    for _ in range(MAX_DECISIONS + 3):
+        call.decide(Decision(True, Reason.ALLOWED, "yes"))
+    assert (len(call.decisions), call.decisions_dropped) == (MAX_DECISIONS, 3)
+
+
+def test_a_renewed_secret_keeps_its_old_value_watched() -> None:
+    call = a_call()
+    old, new = "Zq9kT7abvX2m" + "B4nC6pD8eFgH", "pL5rW8cdyU1n" + "D3mE9qF2gHjK"
+    for value in (old, old, new, new):
+        call.watch("token", value)
+    for value in (old, new):
+        assert value not in call.scanner.redact(f"it is {value}.")
+
+
+def test_what_a_refusal_quotes_of_a_guest_is_short() -> None:
+    call = a_call()
+    host = CallServices(call)
+    for ask in (lambda: host.workspace_read("p" * 300), lambda: host.invoke_tool("a" * 300, "{}")):
+        with pytest.raises(HostFailure):
+            ask()
+    granted = a_call(Capabilities.none().with_tool_invoke({"a" * 64: "other"}))
+    with pytest.raises(HostFailure):
+        CallServices(granted).invoke_tool("a" * 64, "{}")
+    with pytest.raises(CapabilityDeniedError) as caught:
+        Invoker(lambda name, params, call: None, RateLimiter()).invoke(granted, "b" * 300, "{}")
+    assert caught.value.decision is not None
+    subjects = [each.redacted(str).subject for each in (call.decisions[0], granted.decisions[0], caught.value.decision)]
+    assert subjects == ["p" * 200 + "...", "a" * 64, ""]  # what no alias can be is not quoted at all
+
+
+class Opened:
+    """A response that a guest has open."""
+
+    def __init__(self) -> None:
+        self.is_open = True
+
+    def close(self) -> None:
+        self.is_open = False
+
+
+def test_what_a_guest_left_open_is_closed_with_the_call() -> None:
+    opened = [Opened() for _ in range(4)]
+    left = iter(opened)
+
+    class Gateway:
+        networks = ()
+
+        def open(self, call: Call, request: GuestRequest) -> Opened:
+            return next(left)
+
+    host = CallServices(a_call(http=Gateway()))
+    for response in opened:
+        assert host.http_open(GET) is cast(Any, response)
+        if response is opened[1]:
+            response.close()
+    host.close()
+    assert [response.is_open for response in opened] == [False] * 4
+
+
+def test_a_call_that_used_nothing_says_so() -> None:
+    before = time.monotonic()
+    call = a_call()
+    usage = call.usage()
+    assert 0 <= usage.wall_seconds <= time.monotonic() - before
+    assert set(usage._replace(wall_seconds=0.0)) == {0}
+    call.charge_http_bytes(sent=3, received=4)
+    call.charge_http_bytes(sent=30, received=40)
+    assert (call.usage().http_sent_bytes, call.usage().http_received_bytes) == (33, 44)
+    assert call.usage(output_bytes=5).output_bytes == 5
+
+
+def test_a_change_that_what_is_there_prevents_is_no_attempt_at_what_is_not_granted(tmp_path: Path) -> None:
+    writing = WorkspaceWriteCapability(("out/",), remove=True)
+    grant = Capabilities.none().with_workspace_write(writing)
+    call = a_call(grant, writer=WorkspaceWriter(tmp_path, writing))
+    host = CallServices(call)
+    (tmp_path / "out/full").mkdir(parents=True)
+    (tmp_path / "out/full/a").write_bytes(b"a")
+    for change, reason in (
+        (lambda: host.workspace_remove("out/none"), Reason.NOT_FOUND),
+        (lambda: host.workspace_write("out/full", b"x"), Reason.NOT_A_FILE),
+        (lambda: host.workspace_write("out/full/a", b"x", new=True), Reason.ALREADY_EXISTS),
+        (lambda: host.workspace_remove("out/full", directory=True), Reason.NOT_EMPTY),
+    ):
+        with pytest.raises(HostFailure) as caught:
+            change()
+        assert caught.value.code == str(reason)
+    assert call.decisions == []
+    with pytest.raises(HostFailure):
+        host.workspace_write("notes/a", b"x")
+    assert [decision.reason for decision in call.decisions] == [Reason.PREFIX_NOT_ALLOWED]
+
+
+def test_no_step_that_is_not_on_record_is_told_to_a_guest() -> None:
+    call = Call(
+        call_id="1", tool="notes", user="ann", limits=ResourceLimits(), grant=Capabilities.none(),
+        full_grant=Capabilities.none(), backends=Backends(LeakDetector()), to_ask=lambda addition: addition.to,
+    )  # fmt: skip
+    host, told = CallServices(call), []
+    for number in range(300):
+        for ask in (
+            lambda number=number: host.workspace_write(f"out/{number}.md", b"x"),
+            lambda number=number: host.workspace_list(f"in/{number}", looking=False),
+            lambda number=number: host.http_open(GET._replace(url=f"https://{number}.example/")),
+        ):
+            with pytest.raises(HostFailure) as caught:
+                ask()
+            told.append(caught.value.message)
+    recorded = {decision.sentence for decision in call.decisions}
+    with_a_step = [sentence for sentence in told if "wasmrt grant notes" in sentence]
+    assert 64 <= len(with_a_step) <= len(recorded) and recorded.issuperset(with_a_step)

@@ -1,0 +1,167 @@
+"""A component under a grant: what a package says of its tools, what each may do, and how a tool is named and asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
+from tests.sandbox.border.conftest import StandIn
+from wasmrt import Capabilities
+from wasmrt.capabilities import ToolGrant
+from wasmrt.core.effects import Effect
+from wasmrt.core.errors import InvalidComponentError
+from wasmrt.core.model import Addition, GrantList
+from wasmrt.core.traits import OwnTerms
+from wasmrt.egress.leaks import LeakDetector
+from wasmrt.runtime.call import Backends, CallTarget
+from wasmrt.sandbox.component import ToolSpec
+from wasmrt.sandbox.guest.runner import GuestComponent
+
+PROVIDER = "wasmrt:tool/provider@0.1.0"
+AGENT = "near:agent/tool@0.3.0"
+READ_LOGS = Addition(GrantList.WORKSPACE, '"logs"')
+SCHEMA = {"type": "object", "maxProperties": 1}
+
+
+def target(
+    *own: ToolSpec,
+    world: str = PROVIDER,
+    grant: Capabilities | None = None,
+    tools: Mapping[str, ToolSpec] | None = None,
+    asked: Capabilities | None = None,
+) -> CallTarget:
+    component = cast(GuestComponent, StandIn(specs=own or [ToolSpec("one")], world=world))
+    request: Callable[[], Capabilities] | None = None if asked is None else lambda: asked
+    services = lambda _grant: Backends(LeakDetector())  # noqa: E731
+    return CallTarget("disk", "d" * 64, component, grant or Capabilities.none(), services, tools, request)
+
+
+def reading(*prefixes: str) -> Capabilities:
+    return Capabilities.none().with_workspace_read(prefixes)
+
+
+def writing(*prefixes: str) -> Capabilities:
+    return Capabilities.none().with_workspace_write(prefixes)
+
+
+# -- what a package says -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("said", [False, True])
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("note", ["read_only", "destructive", "network"])
+def test_a_package_can_add_a_note_to_a_tool_and_take_none_away(note: str, own: bool, said: bool) -> None:
+    component, package = ToolSpec("one", **{note: own}), ToolSpec("one", **{note: said})  # type: ignore[arg-type]
+    spec = target(component, tools={"one": package}).specs["one"]
+    notes = {name: getattr(spec, name) for name in ("read_only", "destructive", "network")}
+    assert notes == {"read_only": False, "destructive": False, "network": False} | {note: own or said}
+
+
+def test_the_schema_of_a_package_takes_the_place_of_the_components_with_what_was_wrong_with_it() -> None:
+    broken = ToolSpec("one", schema_problem="not JSON")
+    assert target(broken, tools={"one": ToolSpec("one")}).specs["one"].schema_problem == "not JSON"
+    spec = target(broken, tools={"one": ToolSpec("one", schema=SCHEMA)}).specs["one"]
+    assert (spec.schema, spec.schema_problem) == (SCHEMA, "")
+
+
+def test_params_are_held_to_a_schema_that_a_package_has_or_that_its_world_lets_decide() -> None:
+    package = {"one": ToolSpec("one")}
+    assert [
+        target(world=PROVIDER).checked, target(world=PROVIDER, tools=package).checked,
+        target(world=AGENT).checked, target(world=AGENT, tools=package).checked,
+    ] == [True, True, False, True]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("world", "spec", "is_known"),
+    [
+        (PROVIDER, ToolSpec("one"), True),
+        (PROVIDER, ToolSpec("other"), False),
+        (PROVIDER, ToolSpec("other", capability_id="disk.other"), False),
+        (AGENT, ToolSpec("other"), False),
+        (AGENT, ToolSpec("other", capability_id="disk.other"), True),
+    ],
+)
+def test_a_package_names_tools_of_the_component_or_those_that_its_context_tells_apart(
+    world: str, spec: ToolSpec, is_known: bool
+) -> None:
+    if is_known:
+        assert target(world=world, tools={spec.name: spec}).specs == {spec.name: spec}
+        return
+    with pytest.raises(InvalidComponentError, match=f"a tool '{spec.name}' that the component does not have") as caught:
+        target(world=world, tools={spec.name: spec})
+    assert caught.value.hint == "the component has: one"
+
+
+def test_the_settings_of_an_operator_are_the_context_and_nothing_of_the_conversation_is() -> None:
+    settings = {"provider": "local"}
+    own = target(tools={"one": ToolSpec("one", own=OwnTerms(settings=settings))})
+    assert own.context("one", {"thread": 7}) == settings
+    assert own.context("one", None) is not settings
+    assert target().context("one", {"thread": 7}) == {"thread": 7}
+
+
+# -- names -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_tool_among_several_is_named_with_its_component_and_the_only_one_by_it_alone() -> None:
+    assert target().action("one") == "disk"
+    assert target(ToolSpec("one"), ToolSpec("two")).action("two") == "disk.two"
+    assert target(ToolSpec("one"), ToolSpec("two")).action("three") == "disk"
+    by_context = {"list": ToolSpec("list", capability_id="disk.list")}
+    assert target(world=AGENT, tools=by_context).action("list") == "disk.list"
+
+
+# -- what a tool may do ------------------------------------------------------------------------------------------------
+
+
+def test_a_call_has_the_whole_grant_unless_something_narrows_it() -> None:
+    several = Capabilities.none().with_tools([ToolGrant("one", Capabilities.none())])
+    whole = target(grant=writing("notes", "logs"))
+    assert whole.power("one").grant == writing("notes", "logs")
+    assert whole.power("one", None, (("logs",),)).grant == writing("logs")
+    assert whole.power("one", frozenset({Effect.READ_FILESYSTEM})).grant.workspace_write is None
+    assert target(grant=several).power("one").grant == Capabilities.none()
+    without = target(grant=reading("notes"))
+    assert without.power("one", None, (("logs",),)) is without.power("one")
+
+
+def test_powers_are_kept_for_the_next_call_and_so_many_of_them() -> None:
+    whole = target(grant=writing("notes"))
+    powers = [whole.power("one", None, ((f"notes/{number}",),)) for number in range(1024)]
+    assert whole.power("one", None, (("notes/0",),)) is powers[0]
+    assert whole.power("one", None, (("notes/1023",),)) is powers[1023]
+    whole.power("one", None, (("notes/more",),))
+    assert whole.power("one", None, (("notes/0",),)) is not powers[0]
+    assert whole.power("one", None, (("notes/more",),)) is whole.power("one", None, (("notes/more",),))
+
+
+def test_a_tool_that_grew_has_its_entry_in_every_call_and_no_other_tool_has() -> None:
+    apart = Capabilities.none().with_tools([ToolGrant("one", Capabilities.none()), ToolGrant("two")])
+    small = target(ToolSpec("one"), ToolSpec("two"), grant=apart)
+    held = frozenset({Effect.READ_FILESYSTEM})
+    before = [small.power(tool, effects).grant for tool in ("one", "two") for effects in (None, held)]
+    assert before == [Capabilities.none()] * 4
+    large = small.grown("one", [READ_LOGS])
+    assert [large.power("one", effects).grant for effects in (None, held)] == [reading("logs")] * 2
+    assert [large.power("two", effects).grant for effects in (None, held)] == [Capabilities.none()] * 2
+    assert [small.power("one", effects).grant for effects in (None, held)] == [Capabilities.none()] * 2
+    assert target().grown("one", [READ_LOGS]).power("one").grant == reading("logs")
+
+
+def test_what_a_file_asks_for_and_nobody_granted_is_an_amendment_of_the_grant() -> None:
+    assert target().to_ask("one", READ_LOGS) is None
+    assert target(asked=reading("notes")).to_ask("one", READ_LOGS) is None
+    assert target(asked=reading("logs")).to_ask("one", READ_LOGS) == "workspace=logs"
+    apart = replace(reading("logs"), tools=(ToolGrant("one", reading("logs")), ToolGrant("two")))
+    assert target(asked=apart).to_ask("one", READ_LOGS) == "tools=one"
+    assert target(asked=apart).to_ask("two", READ_LOGS) is None
+
+
+def test_a_component_is_asked_by_its_own_name_for_a_tool_or_by_its_only_one() -> None:
+    by_context: dict[str, Any] = {"list": ToolSpec("list", capability_id="disk.list")}
+    assert target(world=AGENT, tools=by_context).guest_tool("list") == "one"
+    assert target(ToolSpec("one"), ToolSpec("two")).guest_tool("two") == "two"

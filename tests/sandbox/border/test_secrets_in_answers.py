@@ -1,0 +1,110 @@
+"""An answer is scanned a second time once it was redacted: what lies across its values is found, and withheld."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import wasmtime
+from wasmrt.testing import MemorySecrets, http_response
+from wasmrt.testing.attacks import Body, tool
+
+from tests.sandbox.border.conftest import HOST, Site, Start
+from wasmrt import CredentialLocation, CredentialMapping, ToolError
+from wasmrt.core.model import Reason
+from wasmrt.egress.secrets import Secret
+
+WORDS = "Zq9kT7abvX2m" + "B4nC6pD8eFgH"
+DIGITS = "8302749165" + "520348"
+
+# Sends one request to the URL in the params' "url", which comes first, and answers with the params.
+_ASK_THEN_ECHO = """
+  (local.set $i (i32.const 8))
+  (loop $next
+    (local.set $i (i32.add (local.get $i) (i32.const 1)))
+    (br_if $next (i32.ne (i32.load8_u (i32.add (local.get $params) (local.get $i))) (i32.const 34))))
+  (call $http-request (i32.const 1024) (i32.const 3)
+    (i32.add (local.get $params) (i32.const 8)) (i32.sub (local.get $i) (i32.const 8))
+    (i32.const 1027) (i32.const 2)
+    (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 256))
+  (if (i32.load8_u (i32.const 256)) (then (unreachable)))
+  (call $say (local.get $params) (local.get $length))"""
+ASKER = bytes(wasmtime.wat2wasm(tool(Body(execute=_ASK_THEN_ECHO, imports=("http-request",), text=b"GET{}"))))
+ECHO = bytes(wasmtime.wat2wasm(tool(Body(execute="(call $say (local.get $params) (local.get $length))"))))
+
+
+def answer(start: Start, site: Callable[..., Site], secret: str, said: Any) -> Any:
+    """Run a guest that uses a credential and then says `said`; return what the caller gets of it."""
+    here = site(lambda request, connection: http_response(b"{}"))
+    store = MemorySecrets()
+    store.set("ann", "token", Secret(secret))
+    mapping = CredentialMapping(secret_name="token", location=CredentialLocation.bearer(), host_patterns=(HOST,))
+    prepared = start(network=here.network, secrets=store).prepare("tool", ASKER, here.grant(mapping))
+    output = prepared.execute(f'{{"url":"{here.url()}","said":{json.dumps(said)}}}', user="ann")
+    assert here.server.requests[0].header("Authorization") == f"Bearer {secret}"
+    assert json.loads(output.raw or "") == output.result
+    return output.result["said"]
+
+
+@pytest.mark.parametrize(
+    ("secret", "said"),
+    [
+        (DIGITS, int(DIGITS)),
+        (DIGITS, [1, [int(DIGITS)]]),
+        (WORDS, [WORDS[:12], WORDS[12:]]),
+        (WORDS, {WORDS[:12]: WORDS[12:]}),
+        (WORDS, {"whole": WORDS, "halves": [WORDS[:12], WORDS[12:]]}),
+    ],
+)
+def test_a_secret_that_cannot_be_cut_out_of_the_values_withholds_the_answer(
+    start: Start, site: Callable[..., Site], secret: str, said: Any
+) -> None:
+    with pytest.raises(ToolError, match="in pieces") as caught:
+        answer(start, site, secret, said)
+    assert caught.value.code == "leak"
+    for told in (str(caught.value), json.dumps(caught.value.as_dict())):
+        assert secret not in told and secret[:12] not in told and secret[12:] not in told
+
+
+def test_a_secret_within_values_and_names_is_replaced_there_and_the_rest_is_answered(
+    start: Start, site: Callable[..., Site]
+) -> None:
+    said = {"kept": 1, "list": [f"is {WORDS}!", None, True], f"n{WORDS}": 2.5}
+    answered = answer(start, site, WORDS, said)
+    mark = "[REDACTED:secret:token]"
+    assert answered == {"kept": 1, "list": [f"is {mark}!", None, True], f"n{mark}": 2.5}
+
+
+def test_what_is_a_secret_only_beside_its_name_withholds_the_answer(start: Start) -> None:
+    said = {"password": "k9Xq2mW7zT" + "4vB8nL3pRe"}
+    echo = start().prepare("tool", ECHO)
+    with pytest.raises(ToolError, match="in pieces"):
+        echo.execute(said)
+    assert echo.execute({"word": said["password"]}).result == {"word": said["password"]}
+
+
+def layered(text: str, layers: int) -> str:
+    for _ in range(layers):
+        text = base64.b64encode(b"more text around it " + text.encode()).decode()
+    return text
+
+
+def test_an_answer_that_cannot_be_opened_to_look_for_a_secret_is_withheld_and_on_record(
+    start: Start, site: Callable[..., Site]
+) -> None:
+    with pytest.raises(ToolError, match="could not be opened") as caught:
+        answer(start, site, WORDS, layered("nothing", 9))
+    assert (caught.value.code, caught.value.hint) == ("not-scanned", "have the tool answer in a plain form")
+    decision = caught.value.decisions[-1]
+    assert (decision.allowed, decision.reason, decision.subject) == (False, Reason.NOT_SCANNED, "the tool's answer")
+
+
+def test_an_answer_with_too_much_to_look_at_passes_and_that_is_on_record(start: Start) -> None:
+    said = {"text": "password = changeme1\nsecret_token = value\n" * 20_000}
+    output = start().prepare("tool", ECHO).execute(said)
+    assert output.result == said
+    (decision,) = output.decisions
+    assert (decision.allowed, decision.reason, decision.rule) == (True, Reason.NOT_SCANNED, "scan-budget-exceeded")

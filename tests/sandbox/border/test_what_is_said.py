@@ -1,0 +1,93 @@
+"""Every text of a guest's that leaves a call: scanned, made printable and cut, in that order."""
+
+from __future__ import annotations
+
+import traceback
+
+import pytest
+import wasmtime
+from wasmrt.testing.attacks import Body, tool
+
+from tests.egress.leaks.examples import example_of
+from tests.sandbox.border.conftest import Start, a_call
+from tests.sandbox.border.worlds import Failure, agent_tool
+from wasmrt import ToolError
+from wasmrt.core.errors import GuestError
+from wasmrt.core.limits import MAX_ERROR_TEXT_BYTES
+from wasmrt.core.model import Decision, Reason
+from wasmrt.egress.leaks import LeakDetector
+from wasmrt.runtime.call._answer import clean_line
+from wasmrt.runtime.call._call import _code_of
+from wasmrt.sandbox.guest.call import LOG_OVERLAP_BYTES
+
+TOKEN = example_of(next(rule for rule in LeakDetector().rules if rule.id == "gitlab-pat")).strip()
+
+
+def failure(start: Start, said: Failure, **config: object) -> GuestError:
+    with pytest.raises(GuestError) as caught:
+        start(**config).prepare("tool", agent_tool("@0.4.1", said)).execute({})
+    return caught.value
+
+
+@pytest.mark.parametrize("at", [0, 10, len(TOKEN) - 1])
+def test_an_error_is_cut_after_the_scan_and_a_token_at_the_cut_is_replaced_whole(start: Start, at: int) -> None:
+    text = "x " * ((MAX_ERROR_TEXT_BYTES - at) // 2) + TOKEN + " and more" * 99
+    error = failure(start, Failure("client", "gone", text))
+    for part in (TOKEN, TOKEN[:-1], TOKEN[:12]):
+        assert part not in str(error) and part not in error.message
+    assert len(error.message.encode()) <= MAX_ERROR_TEXT_BYTES + 16
+
+
+def test_text_that_shrinks_when_it_is_made_printable_shows_nothing_of_what_was_cut_off() -> None:
+    call = a_call()
+    for gap in range(3, len(TOKEN)):
+        text = "a" + " " * (MAX_ERROR_TEXT_BYTES + 16 * 1024 - gap - 1) + TOKEN
+        assert TOKEN[:gap] not in clean_line(call, text)
+
+
+def test_a_text_that_is_scanned_whole_is_shown_to_its_end_and_a_longer_one_to_its_cap() -> None:
+    gap = " " * (MAX_ERROR_TEXT_BYTES + LOG_OVERLAP_BYTES - len("aend"))
+    assert clean_line(a_call(), f"a{gap}end") == "a end"
+    assert clean_line(a_call(), f"a{gap}ends") == "a"
+
+
+@pytest.mark.parametrize("code", ["ok", "deadline-exceeded", "leak", TOKEN, TOKEN.lower(), "A" * 64, "a\x1b[2J", "a b"])
+def test_a_code_that_a_guest_chose_is_never_one_of_the_hosts_and_holds_no_token(start: Start, code: str) -> None:
+    records: list[dict[str, object]] = []
+    error = failure(start, Failure("client", code, "no"), audit=records.append)
+    assert error.code.startswith("tool:") or error.code in ("client", "guest-error")
+    assert records[-1]["outcome"] == error.code
+    assert TOKEN not in repr(records)
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["ok", "leak", "deadline-exceeded", TOKEN, f"tool:{TOKEN}", f"tool:{TOKEN.lower()}", "a\x1b[2J", "x" * 300, ""],
+)
+def test_a_code_that_comes_from_a_worker_is_judged_again(code: str) -> None:
+    assert _code_of(a_call(), GuestError("no", code=code)) == "guest-error"
+
+
+@pytest.mark.parametrize("code", ["tool:gone", "client", "guest-exit"])
+def test_a_code_of_the_kinds_and_one_with_the_prefix_stay(code: str) -> None:
+    assert _code_of(a_call(), GuestError("no", code=code)) == code
+
+
+def test_subjects_and_hints_of_decisions_are_scanned_before_they_are_cut() -> None:
+    call = a_call()
+    said = call.decide(Decision(False, Reason.NOT_GRANTED, f"rule {TOKEN}", f"add {TOKEN}", "http", "y " * 95 + TOKEN))
+    assert TOKEN[:10] not in repr(said) and TOKEN[:10] not in repr(call.decisions)
+    assert said.subject.endswith("...") and len(said.subject) < 210
+    odd = call.decide(Decision(False, Reason.NOT_GRANTED, "no", None, "workspace", "a\x1b[31m\nb"))
+    assert odd.subject.isprintable()
+
+
+def test_a_traceback_holds_nothing_that_acts_on_a_terminal(start: Start) -> None:
+    """The engine's backtrace names functions, and a component names them as it likes."""
+    named = r'''$"\1b[2J\1b]0;owned\07\0afake line"'''
+    body = Body(execute=f"(call {named}) (call $ok)", functions=f"(func {named} unreachable)")
+    with pytest.raises(ToolError) as caught:
+        start(isolation="in-process").prepare("tool", bytes(wasmtime.wat2wasm(tool(body)))).execute({})
+    shown = "".join(traceback.format_exception(caught.value))
+    assert "fake line" in shown  # it is quoted
+    assert not {"\x1b", "\x07"} & set(shown) and "\nfake line" not in shown

@@ -1,0 +1,209 @@
+"""A tool's own words: how each world says what it offers, how it answers and how it fails, and what is not believed."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable
+
+import pytest
+
+from tests.sandbox.border.conftest import Start
+from tests.sandbox.border.relays import KINDS
+from tests.sandbox.border.worlds import Failure, Memory, Offer, agent_tool, failing_function, provider
+from wasmrt import PreparedTool, ResourceLimits, ToolErrorKind
+from wasmrt.core.errors import GuestError, InvalidComponentError, MemoryLimitError
+from wasmrt.core.limits import MAX_DESCRIPTION_BYTES, MAX_TOOLS_PER_COMPONENT, MIB
+
+OF_KIND = {
+    "auth-required": ToolErrorKind.NOT_AUTHORIZED,
+    "input": ToolErrorKind.INVALID_PARAMETERS,
+    "output-too-large": ToolErrorKind.SANDBOX,
+    "executor": ToolErrorKind.SANDBOX,
+    "network-denied": ToolErrorKind.NOT_AUTHORIZED,
+    "client": ToolErrorKind.EXTERNAL_SERVICE,
+    "operation-failed": ToolErrorKind.EXECUTION_FAILED,
+}
+
+
+def failure_of(tool: PreparedTool) -> GuestError:
+    with pytest.raises(GuestError) as caught:
+        tool.execute({})
+    return caught.value
+
+
+@pytest.mark.parametrize("version", ["", "@0.2.0", "@0.3.0", "@0.4.1"])
+def test_a_tool_of_every_version_answers_and_describes_itself(start: Start, version: str) -> None:
+    tool = start().prepare("tool", agent_tool(version, '{"a": 1}', description="counts", schema='{"maxProperties": 0}'))
+    assert (tool.world, tool.description, tool.problems) == (f"near:agent/tool{version}", "counts", ())
+    assert tool.schema == {"maxProperties": 0}
+    assert tool.execute({}).result == {"a": 1}
+
+
+@pytest.mark.parametrize("version", ["", "@0.2.0", "@0.3.0"])
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ((None, "no such city"), "no such city"),
+        (("{}", "it has both"), "it has both"),
+        ((None, ""), "the tool failed and said nothing"),
+        ((None, None), "the tool answered neither with an output nor with an error"),
+    ],
+)
+def test_a_failure_of_one_string_is_the_errors_message(
+    start: Start, version: str, answer: tuple[str | None, str | None], message: str
+) -> None:
+    error = failure_of(start().prepare("tool", agent_tool(version, answer)))
+    assert (error.message, error.kind, error.code) == (message, ToolErrorKind.EXECUTION_FAILED, "guest-error")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_typed_failure_keeps_its_kind_code_and_message(start: Start, kind: str) -> None:
+    runtime = start()
+    failing = Failure(kind, "quota", "no more today")
+    for component in (agent_tool("@0.4.1", failing), provider([Offer("tool")], failing)):
+        error = failure_of(runtime.prepare("tool", component))
+        assert (error.kind, error.code, error.message) == (OF_KIND[kind], "tool:quota", "no more today")
+
+
+def test_a_typed_failure_of_few_words_is_told_in_those_it_has(start: Start) -> None:
+    runtime = start()
+    for failing, code, message in (
+        (Failure("client"), "client", "client"),
+        (Failure("client", "gone"), "tool:gone", "gone"),
+        (Failure("client", "ok"), "tool:ok", "ok"),
+        (Failure("client", "a\x1b[2J" + "b" * 58), "client", "a [2J" + "b" * 58),
+        (Failure("client", "T0ken-" + "aB3dE5"), "client", "T0ken-" + "aB3dE5"),
+        (Failure("client", "a" * 48), f"tool:{'a' * 48}", "a" * 48),
+        (Failure("client", "a" * 49), "client", "a" * 49),
+    ):
+        error = failure_of(runtime.prepare("tool", agent_tool("@0.4.1", failing)))
+        assert (error.code, error.message) == (code, message)
+
+
+@pytest.mark.parametrize(("limit", "told"), [(3 * MIB, "3 MiB"), (3 * MIB + 65536, "3,211,264 bytes")])
+def test_a_tool_that_was_refused_memory_can_say_so(start: Start, limit: int, told: str) -> None:
+    runtime = start()
+    short = Failure("executor", "out-of-memory", "no room for the index")
+    for component in (agent_tool("@0.4.1", short), provider([Offer("tool")], short)):
+        tool = runtime.prepare("tool", component, limits=ResourceLimits(memory_bytes=limit))
+        with pytest.raises(MemoryLimitError, match=f"its memory limit of {told}: no room for the index") as caught:
+            tool.execute({})
+        assert (caught.value.limit, caught.value.setting) == (limit, "limits.memory_bytes")
+
+
+def of_texts(*texts: str) -> Callable[[Memory], bytes]:
+    return lambda memory: b"".join(map(memory.string, texts))
+
+
+@pytest.mark.parametrize(
+    ("fields", "words", "code", "message"),
+    [
+        ('(field "kind" string) (field "message" string)', of_texts("input", "bad"), "input", "bad"),
+        (
+            '(field "kind" string) (field "code" string) (field "message" string)',
+            of_texts("client", "gone", "it is gone"), "tool:gone", "it is gone",
+        ),
+        (
+            '(field "kind" string) (field "code" (option string)) (field "message" string)',
+            lambda memory: memory.string("client") + memory.optional(None) + memory.string("it is gone"),
+            "client", "it is gone",
+        ),
+        (
+            '(field "kind" string) (field "message" string)', of_texts("mishap", "bad"),
+            "guest-error", '{"kind": "mishap", "message": "bad"}',
+        ),
+        ('(field "kind" string)', of_texts("input"), "guest-error", '{"kind": "input"}'),
+        (
+            '(field "kind" string) (field "message" string) (field "more" string)', of_texts("input", "bad", "x"),
+            "guest-error", '{"kind": "input", "message": "bad", "more": "x"}',
+        ),
+        (
+            '(field "kind" (list string)) (field "message" string)',
+            lambda memory: struct.pack("<II", memory.put(memory.string("input")), 1) + memory.string("bad"),
+            "guest-error", '{"kind": ["input"], "message": "bad"}',
+        ),
+        (
+            '(field "kind" string) (field "message" u32)', lambda memory: memory.string("input") + struct.pack("<I", 7),
+            "guest-error", '{"kind": "input", "message": 7}',
+        ),
+        (
+            '(field "kind" string) (field "code" u32) (field "message" string)',
+            lambda memory: memory.string("input") + struct.pack("<I", 7) + memory.string("bad"),
+            "guest-error", '{"kind": "input", "code": 7, "message": "bad"}',
+        ),
+    ],
+)  # fmt: skip
+def test_a_plain_functions_failure_is_typed_where_it_has_the_worlds_form_and_data_elsewhere(
+    start: Start, fields: str, words: Callable[[Memory], bytes], code: str, message: str
+) -> None:
+    error = failure_of(start().prepare("tool", failing_function(f"(record {fields})", words)))
+    assert (error.code, error.message) == (code, message)
+
+
+def test_a_provider_offers_each_tool_under_its_own_name(start: Start) -> None:
+    offers = [
+        Offer("read", "reads", '{"maxProperties": 0}', (True, False, False)),
+        Offer("wipe", "wipes", '{"minProperties": 1}', (False, True, True)),
+    ]
+    component = start().prepare("disk", provider(offers, '"done"'))
+    assert [(spec.name, spec.description, spec.schema) for spec in component.tools] == [
+        ("read", "reads", {"maxProperties": 0}),
+        ("wipe", "wipes", {"minProperties": 1}),
+    ]
+    assert [(spec.read_only, spec.destructive, spec.network) for spec in component.tools] == [
+        (True, False, False),
+        (False, True, True),
+    ]
+    assert component.tool("wipe").name == "disk.wipe"
+    assert component.tool("wipe").execute({"all": True}).result == "done"
+
+
+def test_a_name_that_cannot_be_said_or_comes_twice_is_no_tool(start: Start) -> None:
+    names = ["good", "", "good", "ba\x00d", "x" * 65, "also-good"]
+    component = start().prepare("tools", provider([Offer(name, description=name) for name in names]))
+    assert [spec.name for spec in component.tools] == ["good", "also-good"]
+
+
+def test_of_more_tools_than_a_component_may_hold_the_first_are_taken(start: Start) -> None:
+    offers = [Offer(f"tool-{n}") for n in range(MAX_TOOLS_PER_COMPONENT + 1)]
+    component = start().prepare("many", provider(offers))
+    assert [spec.name for spec in component.tools] == [offer.name for offer in offers[:MAX_TOOLS_PER_COMPONENT]]
+
+
+@pytest.mark.parametrize("over", [0, 1])
+def test_a_description_is_cut_at_its_cap_and_flagged(start: Start, over: int) -> None:
+    text = "ü" * (MAX_DESCRIPTION_BYTES // 2) + "x" * over
+    for component in (agent_tool("", "{}", description=text), provider([Offer("tool", description=text)])):
+        tool = start().prepare("tool", component)
+        assert tool.description.removesuffix("…") == "ü" * (len(tool.description) - over)
+        assert len(tool.description.encode()) <= MAX_DESCRIPTION_BYTES + len("…".encode())
+        assert len(tool.problems) == over
+        assert all("over 4096 bytes and was cut" in problem for problem in tool.problems)
+
+
+@pytest.mark.parametrize("schema", ["{", '{"type": "nonsense"}', "[]"])
+def test_a_schema_that_is_none_is_flagged_and_any_object_is_taken(start: Start, schema: str) -> None:
+    for component in (agent_tool("@0.3.0", "1", schema=schema), provider([Offer("tool", schema=schema)], "1")):
+        tool = start().prepare("tool", component)
+        assert len(tool.problems) == 1
+        assert tool.schema["type"] == "object"
+        assert tool.execute({"anything": [1]}).result == 1
+
+
+def test_a_schema_of_which_a_part_is_not_checked_says_so_and_is_taken(start: Start) -> None:
+    schema = '{"type": "object", "properties": {"a": {"$ref": "#/$defs/b"}}}'
+    tool = start().prepare("tool", provider([Offer("tool", schema=schema)]))
+    assert tool.schema == json.loads(schema)
+    assert [problem.startswith("the schema ") for problem in tool.problems] == [True]
+
+
+def test_an_interface_of_a_known_name_and_other_types_is_refused_with_the_type_it_should_have(start: Start) -> None:
+    with pytest.raises(InvalidComponentError) as caught:
+        start().prepare("tool", provider([], annotations="u8"))
+    assert caught.value.message == "wasmrt:tool/provider@0.1.0#describe has another type than its world's"
+    assert "read-only: bool" in (caught.value.hint or "")
+    with pytest.raises(InvalidComponentError) as caught:
+        start().prepare("tool", agent_tool("@0.2.0", "{}", leave_out="schema"))
+    assert caught.value.message == "near:agent/tool@0.2.0 has no function schema"
+    assert caught.value.hint == "export schema: func() -> string"

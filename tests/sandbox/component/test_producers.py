@@ -1,0 +1,45 @@
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import wasmrt
+from wasmrt.sandbox.component import producers
+
+TOOLS = Path(wasmrt.__file__).parent / "catalog/shipped"
+
+
+def text(value):
+    return bytes([len(value)]) + value.encode()
+
+
+def section(kind, body):
+    return bytes([kind, len(body)]) + body
+
+
+MADE = text("producers") + b"\x01" + text("language") + b"\x01" + text("Rust") + text("1.95")
+
+
+@pytest.mark.parametrize(
+    "component",
+    [
+        b"\0asm\x0d\0\x01\0" + section(0, MADE),
+        b"\0asm\x0d\0\x01\0" + section(1, b"\0asm\x01\0\0\0" + section(0, MADE)),
+        b"\0asm\x0d\0\x01\0" + section(4, b"\0asm\x0d\0\x01\0" + section(0, MADE)),
+    ],
+    ids=["at the top", "in a module", "in a component inside"],
+)
+def test_what_built_a_component_is_found_wherever_it_is_said(component):
+    assert producers(component) == {"language": ["Rust 1.95"]}
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(max_size=300))
+def test_bytes_of_any_kind_are_read_without_an_error(data):
+    assert isinstance(producers(b"\0asm\x0d\0\x01\0" + data), dict)
+
+
+@pytest.mark.parametrize("cut", range(0, 2000, 171))
+def test_a_truncated_component_is_read_as_far_as_it_goes(cut):
+    assert isinstance(producers((TOOLS / "echo.wasm").read_bytes()[: -cut or None]), dict)

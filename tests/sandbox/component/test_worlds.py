@@ -1,0 +1,61 @@
+"""The worlds' table is what the host binds."""
+
+from __future__ import annotations
+
+import pytest
+
+from wasmrt.capabilities import capabilities_of
+from wasmrt.sandbox.component import worlds
+from wasmrt.sandbox.guest.worlds import interfaces
+
+
+def test_a_component_that_exports_several_worlds_is_of_the_first() -> None:
+    assert worlds.exported_world(["near:agent/tool@0.4.1", "wasmrt:tool/provider@0.1.0"]) is worlds.TOOL_WORLD
+    assert worlds.exported_world(["near:agent/tool@0.4.1", "near:agent/tool"]) is worlds.AGENT_WORLDS[0]
+    assert worlds.exported_world(["near:agent/tool@0.9.0", "run"]) is None
+
+
+@pytest.mark.parametrize(
+    ("interface", "offered"),
+    [
+        ("near:agent/host", True),
+        ("near:agent/host@0.4.1", True),
+        ("near:agent/host@0.5.0", False),
+        ("near:agent/tool@0.4.1", False),
+        ("wasmrt:tool/types@0.1.0", True),
+        ("wasmrt:tool/http@0.1.0", True),
+        ("wasmrt:tool/provider@0.1.0", False),
+        ("wasi:io/streams@0.2.6", True),
+        ("wasi:io/streams@0.3.0", False),
+        ("wasi:nn/tensor@0.2.0", False),
+        ("wasi:io/streams@0.2.6\n", False),
+    ],
+)
+def test_what_the_host_offers_are_the_imports_of_the_worlds_and_wasi(interface: str, offered: bool) -> None:
+    assert worlds.is_offered(interface) is offered
+
+
+def test_another_version_of_a_tool_package_is_still_of_that_package() -> None:
+    assert worlds.is_tool_package("near:agent/tool@9.0.0")
+    assert not worlds.is_tool_package("near:agents/tool@0.3.0")
+
+
+def test_typed_failures_name_every_kind_of_the_closed_set() -> None:
+    kinds = f"enum {{ {', '.join(worlds.FailureKind)} }}"
+    for world in worlds.ALL_WORLDS:
+        texts = [*worlds.signatures(world.export).values()]
+        assert any(kinds in text for text in texts) is world.has_typed_failures
+
+
+def test_each_world_can_ask_for_every_capability_and_what_it_asks_for_needs_one_of_them() -> None:
+    free = {"log", "now-millis", "now", "monotonic", "report"}
+    for world in worlds.ALL_WORLDS:
+        functions = [f"{name}#{function}" for name in world.imports for function in worlds.signatures(name)]
+        writes = {"workspace_write"} if world is worlds.TOOL_WORLD else set()
+        assert capabilities_of(functions).keys() == {"http", "workspace", "secrets", "tool_invoke"} | writes
+        assert {name.partition("#")[2] for name in functions if not capabilities_of([name])} <= free
+
+
+def test_a_host_binds_what_the_worlds_may_import() -> None:
+    bound = {interface.name: set(interface.functions) for interface in interfaces()}
+    assert bound == {name: set(worlds.signatures(name)) for world in worlds.ALL_WORLDS for name in world.imports}

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+
+from wasmrt.sandbox.guest.engine._ticker import Ticker
+
+
+class Engine:
+    def __init__(self) -> None:
+        self.ticks = 0
+        self.enough = threading.Event()
+
+    def increment_epoch(self) -> None:
+        self.ticks += 1
+        if self.ticks >= 3:
+            self.enough.set()
+
+
+def tickers() -> list[threading.Thread]:
+    return [t for t in threading.enumerate() if t.name == "wasm-epoch-ticker"]
+
+
+def test_the_ticker_is_named_and_ticks_only_while_a_call_runs() -> None:
+    engine = Engine()
+    ticker = Ticker(engine)
+    before = len(tickers())
+    ticker.enter()
+    assert engine.enough.wait(10)
+    assert len(tickers()) == before + 1
+    ticker.leave()
+    ticker.stop()
+    assert len(tickers()) == before
+
+
+def test_forgetting_the_engine_ends_its_thread() -> None:
+    engine = Engine()
+    ticker = Ticker(engine)
+    ticker.enter()
+    assert engine.enough.wait(10)
+    [thread] = [t for t in tickers() if t is ticker._thread]
+    gone = weakref.ref(engine)
+    del engine
+    gc.collect()
+    thread.join(10)
+    assert gone() is None
+    assert not thread.is_alive()
+
+
+def test_a_stopped_ticker_starts_no_thread() -> None:
+    ticker = Ticker(Engine())
+    ticker.stop()
+    before = len(tickers())
+    ticker.enter()
+    ticker.leave()
+    assert len(tickers()) == before

@@ -1,0 +1,148 @@
+"""What echo, time and json answer, as they are shipped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import wasmrt
+from wasmrt.core.errors import InvalidParametersError, ToolError
+from wasmrt.runtime.config import WasmRuntimeConfig
+from wasmrt.runtime.runtime import WasmToolRuntime
+
+SHIPPED = Path(wasmrt.__file__).parent / "catalog/shipped"
+
+Run = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def tools() -> Iterator[dict[str, Any]]:
+    with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False)) as runtime:
+        yield {name: runtime.prepare(name, SHIPPED / f"{name}.wasm") for name in ("echo", "json", "time")}
+
+
+@pytest.fixture
+def run(tools: dict[str, Any]) -> Run:
+    return lambda tool, **params: tools[tool].execute(params).result
+
+
+def test_schemas_hold_no_type_union_and_data_has_no_type(tools: dict[str, Any]) -> None:
+    for tool in tools.values():
+        for schema in tool.schema["properties"].values():
+            assert not isinstance(schema.get("type"), list)
+    assert "type" not in tools["json"].schema["properties"]["data"]
+    assert tools["json"].schema["required"] == ["operation", "data"]
+    assert tools["time"].schema["properties"]["operation"]["enum"] == ["now", "parse", "format", "diff"]
+
+
+def test_echo_answers_with_the_message(run: Run) -> None:
+    assert run("echo", message='h\u00e9llo \U0001f980 \\ "') == 'h\u00e9llo \U0001f980 \\ "'
+
+
+def test_now_is_the_hosts_clock_in_three_spellings(run: Run) -> None:
+    now = run("time", operation="now")
+    assert now["unix"] == now["unix_millis"] // 1000
+    assert run("time", operation="parse", timestamp=now["iso"]) == now
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "iso", "unix_millis"),
+    [
+        ("2024-06-19T15:22:45Z", "2024-06-19T15:22:45Z", 1718810565000),
+        ("2024-06-19T15:22:45.25+02:00", "2024-06-19T13:22:45.25Z", 1718803365250),
+        ("2024-06-19T15:22:45", "2024-06-19T15:22:45Z", 1718810565000),
+        ("2024-06-19", "2024-06-19T00:00:00Z", 1718755200000),
+        ("1718810565", "2024-06-19T15:22:45Z", 1718810565000),
+        (" 1.5 ", "1970-01-01T00:00:01.5Z", 1500),
+        ("-1.5", "1969-12-31T23:59:58.5Z", -1500),
+        ("0", "1970-01-01T00:00:00Z", 0),
+    ],
+)
+def test_timestamps_are_iso_or_unix_seconds(run: Run, timestamp: str, iso: str, unix_millis: int) -> None:
+    expected = {"iso": iso, "unix": unix_millis // 1000, "unix_millis": unix_millis}
+    assert run("time", operation="parse", timestamp=timestamp) == expected
+
+
+@pytest.mark.parametrize("timestamp", ["", "soon", "2024-02-30", "99999999999999999999", "1e3", "-", "."])
+def test_a_timestamp_that_is_none_is_named(run: Run, timestamp: str) -> None:
+    with pytest.raises(ToolError, match="timestamp must be an ISO 8601 timestamp"):
+        run("time", operation="parse", timestamp=timestamp)
+
+
+def test_format_writes_utc(run: Run) -> None:
+    written = run("time", operation="format", timestamp="2024-06-19T15:22:45+02:00", format="%A %d %B %Y %H:%M %Z")
+    assert written == {"formatted": "Wednesday 19 June 2024 13:22 UTC"}
+    with pytest.raises(ToolError, match="format"):
+        run("time", operation="format", timestamp="0", format="%!")
+
+
+def test_diff_is_from_the_first_to_the_second(run: Run) -> None:
+    assert run("time", operation="diff", timestamp="2024-01-01", timestamp2="2024-01-02") == {"seconds": 86400}
+    assert run("time", operation="diff", timestamp="1.5", timestamp2="0") == {"seconds": -1.5}
+
+
+def test_a_param_that_an_operation_needs_is_named(run: Run) -> None:
+    with pytest.raises(ToolError, match="timestamp2 is required"):
+        run("time", operation="diff", timestamp="0")
+    with pytest.raises(ToolError, match="path is required"):
+        run("json", operation="query", data={})
+    with pytest.raises(InvalidParametersError, match="operation"):
+        run("time", operation="guess")
+
+
+def test_parse_reads_text_and_keeps_digits_and_order(run: Run) -> None:
+    text = '{"b": 12345678901234567890123, "a": [1, null]}'
+    parsed = run("json", operation="parse", data=text)
+    assert parsed == {"b": 12345678901234567890123, "a": [1, None]}
+    assert list(parsed) == ["b", "a"]
+    with pytest.raises(ToolError, match="data is not JSON"):
+        run("json", operation="parse", data="{")
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("$", [{"items": [{"n": "a", "v": 1}, {"n": "bb", "v": 2.5}], "x": None}]),
+        ("$.items[0].n", ["a"]),
+        ("$.items[-1]['v']", [2.5]),
+        ("$.items[*].n", ["a", "bb"]),
+        ("$..v", [1, 2.5]),
+        ("$.items[?@.v > 1].n", ["bb"]),
+        ("$.items[?length(@.n) == 2].v", [2.5]),
+        ("$.items[0:1].n", ["a"]),
+        ("$.x", [None]),
+        ("$.none", []),
+        ("$.items[?match(@.n, 'b+')].v", [2.5]),
+        ("$.items[?match(@.n, 'b')].v", []),
+        ("$.items[?search(@.n, 'b')].v", [2.5]),
+        ("$.items[?match(@.v, 'b')]", []),
+        ("$.items[?count(@.*) == 2].n", ["a", "bb"]),
+    ],
+)
+def test_query_follows_rfc_9535(run: Run, path: str, found: list[Any]) -> None:
+    data = {"items": [{"n": "a", "v": 1}, {"n": "bb", "v": 2.5}], "x": None}
+    assert run("json", operation="query", data=data, path=path) == found
+
+
+def test_a_path_that_is_none_is_named(run: Run) -> None:
+    with pytest.raises(ToolError, match="path"):
+        run("json", operation="query", data={}, path="items[0")
+    with pytest.raises(ToolError, match="Unicode classes"):
+        run("json", operation="query", data=["x"], path=r"$[?match(@, '\\p{L}')]")
+
+
+def test_stringify_and_validate(run: Run) -> None:
+    assert run("json", operation="stringify", data={"b": [1, "x"], "a": None}) == '{"b":[1,"x"],"a":null}'
+    assert run("json", operation="validate", data="[1, 2]") == {"valid": True}
+    assert run("json", operation="validate", data=[1]) == {"valid": True}
+    assert run("json", operation="validate", data="[1,")["valid"] is False
+
+
+def test_deep_and_large_json_ends_as_an_answer_or_an_error(run: Run) -> None:
+    with pytest.raises(ToolError, match="recursion"):
+        run("json", operation="parse", data="[" * 1000 + "]" * 1000)
+    many = list(range(20_000))
+    assert run("json", operation="query", data=many, path="$[?@ >= 19999]") == [19999]

@@ -1,0 +1,153 @@
+"""A zygote of the tests' own, whose run workers execute machine code: as after a bug of the engine.
+
+The code is mapped before the worker is sealed, since no sealed one can map any. Nothing of this is in the wheel.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import json
+import mmap
+import os
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+from wasmrt.sandbox.guest.component import LinkedComponent
+from wasmrt.sandbox.isolation.confine._syscalls import MACHINE, numbers
+from wasmrt.sandbox.isolation.worker import sealing, zygote
+
+SUPPORTED = MACHINE == "x86_64"
+_MASK = 0x55
+"""What is searched for is written down with these bits changed, so that it is not found in its own question."""
+_SYSCALL = bytes.fromhex(
+    "4889f8"  # mov rax, rdi
+    "4889f7"  # mov rdi, rsi
+    "4889d6"  # mov rsi, rdx
+    "4889ca"  # mov rdx, rcx
+    "4d89c2"  # mov r10, r8
+    "4d89c8"  # mov r8, r9
+    "4c8b4c2408"  # mov r9, [rsp+8]
+    "0f05"  # syscall
+    "c3"  # ret
+)
+_SYSCALL_OF_32_BITS = bytes.fromhex(
+    "89f8"  # mov eax, edi
+    "cd80"  # int 0x80
+    "c3"  # ret
+)
+# (start, end, needle, size): how often the needle stands there, each byte xor 0x55
+_SCAN = bytes.fromhex(
+    "31c0"  # xor eax, eax
+    "4c8d040f"  # next: lea r8, [rdi+rcx]
+    "4939f0"  # cmp r8, rsi
+    "7721"  # ja end
+    "4531c9"  # xor r9d, r9d
+    "468a140f"  # same: mov r10b, [rdi+r9]
+    "4180f255"  # xor r10b, 0x55
+    "463a140a"  # cmp r10b, [rdx+r9]
+    "750b"  # jne other
+    "49ffc1"  # inc r9
+    "4939c9"  # cmp r9, rcx
+    "72ea"  # jb same
+    "48ffc0"  # inc rax
+    "48ffc7"  # other: inc rdi
+    "ebd6"  # jmp next
+    "c3"  # end: ret
+)
+_LONG = ctypes.c_long
+
+
+class _Native:
+    """The machine code, and what it needs to know of this process."""
+
+    def __init__(self) -> None:
+        rights = mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC
+        self._page = mmap.mmap(-1, mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=rights)
+        for place, code in ((0, _SYSCALL), (128, _SYSCALL_OF_32_BITS), (256, _SCAN)):
+            self._page[place : place + len(code)] = code
+        at = ctypes.addressof(ctypes.c_char.from_buffer(self._page))
+        self._syscall = ctypes.CFUNCTYPE(_LONG, *[_LONG] * 7)(at)
+        self._syscall32 = ctypes.CFUNCTYPE(_LONG, _LONG)(at + 128)
+        self._scan = ctypes.CFUNCTYPE(_LONG, _LONG, _LONG, ctypes.c_char_p, _LONG)(at + 256)
+        self._kept: list[Any] = []
+        self._ranges: list[tuple[int, int]] = []
+
+    def look(self, maps: int) -> None:
+        """Remember what is mapped and written, by a file that was opened before: a sealed process can open none."""
+        self._ranges, text = [], b""
+        while piece := os.pread(maps, 65536, len(text)):
+            text += piece
+        for line in text.decode().splitlines():
+            span, rights, *_ = line.split()
+            start, end = (int(part, 16) for part in span.split("-"))
+            if rights.startswith("rw") and end - start <= 2**26 and "[v" not in line:
+                self._ranges.append((start, end))
+
+    def call(self, name: str, *arguments: int | str) -> int:
+        """Make a system call; a text is passed as a pointer to it."""
+        if name == "32 bits":
+            return int(self._syscall32(int(arguments[0])))
+        number = int(arguments[0]) if name == "by number" else numbers()[name]
+        values = [self._pointer(value) if isinstance(value, str) else value for value in arguments]
+        values = values[1:] if name == "by number" else values
+        return int(self._syscall(number, *values, *[0] * (6 - len(values))))
+
+    def count(self, masked: list[int]) -> int:
+        """Count in all memory what was written down with a mask."""
+        needle = bytes(masked)
+        top = self.call("brk", 0)
+        found = 0
+        for start, end in self._ranges:
+            heap = end <= top < end + 2**28  # it may have grown since
+            found += sum(int(self._scan(*run, needle, len(needle))) for run in self._runs(start, top if heap else end))
+        return found
+
+    def _runs(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """What can still be read between two addresses, in pieces as long as can be."""
+        first = start
+        for page in range(start, end, mmap.PAGESIZE):
+            # The kernel reads the new mask before it looks at what is to be done with it, which is nothing here.
+            if self.call("rt_sigprocmask", 99, page, 0, 8) == -errno.EFAULT:
+                if first < page:
+                    yield first, page
+                first = page + mmap.PAGESIZE
+        if first < end:
+            yield first, end
+
+    def _pointer(self, text: str) -> int:
+        buffer = ctypes.create_string_buffer(text.encode())
+        self._kept.append(buffer)
+        return ctypes.addressof(buffer)
+
+
+def masked(text: str) -> list[int]:
+    """Write down what is to be searched for."""
+    return [byte ^ _MASK for byte in text.encode()]
+
+
+def main() -> NoReturn:
+    """Be a zygote whose workers do what params say under `native`, in place of the guest."""
+    native = _Native()
+    run, seal, measure = LinkedComponent.run, sealing.TemplateSeal.__init__, sealing.TemplateSeal.measure
+    maps: list[int] = []
+
+    def escaped(self: LinkedComponent, call: Any, tool: str, params: str, context: str | None, *, user: str) -> str:
+        wanted = json.loads(params).get("native")
+        if wanted is None:
+            return run(self, call, tool, params, context, user=user)
+        found = native.call(*wanted["call"]) if "call" in wanted else native.count(wanted["search"])
+        return json.dumps({"found": found})
+
+    def sealed(self: sealing.TemplateSeal, limits: Any, *, keep: tuple[int, ...], required: bool) -> None:
+        maps.append(os.open("/proc/self/maps", os.O_RDONLY))
+        seal(self, limits, keep=(*keep, maps[0]), required=required)
+
+    def measured(self: sealing.TemplateSeal, *keep: int) -> None:
+        native.look(maps[0])  # of the template, whose memory its workers begin with
+        measure(self, *keep)
+
+    LinkedComponent.run = escaped  # type: ignore[method-assign]
+    sealing.TemplateSeal.__init__ = sealed  # type: ignore[method-assign]
+    sealing.TemplateSeal.measure = measured  # type: ignore[method-assign]
+    zygote.main()

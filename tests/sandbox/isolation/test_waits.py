@@ -1,0 +1,224 @@
+"""What a call waits for, it waits for no longer than it lasts; and what it gave up on harms nobody after it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.sandbox.isolation.conftest import prepared, process_of, program_of
+from tests.sandbox.isolation.processes import children, is_alive, parent
+from wasmrt import PreparedTool, ResourceLimits, WasmToolRuntime
+from wasmrt.core.errors import CancelledError, DeadlineExceededError, ToolError
+from wasmrt.core.lifetime import Lifetime
+from wasmrt.sandbox.isolation.pool.control import Control, GoneError, held, unhurried
+from wasmrt.sandbox.isolation.wire import Kind, send_with_descriptors
+
+SHORT = ResourceLimits(timeout_seconds=0.2)
+
+
+@contextmanager
+def stopped(process: int) -> Iterator[None]:
+    """As on a machine that is too busy: the process does nothing."""
+    os.kill(process, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(process, signal.SIGCONT)
+
+
+def without_template(tool: PreparedTool) -> int:
+    """End the tool's template, as where too many others have one; return the zygote."""
+    tool.execute({})
+    zygote = parent(parent(process_of(tool)))
+    assert program_of(tool).unload_idle(unhurried())
+    return zygote
+
+
+def without_worker(tool: PreparedTool) -> int:
+    """End the worker that waits for the next call; return the template."""
+    tool.execute({})
+    template = parent(process_of(tool))
+    program = program_of(tool)
+    worker = program._shelf.take(program, "local")
+    assert worker is not None
+    program.retire(worker)
+    return template
+
+
+WAITED_FOR = pytest.mark.parametrize("without", [without_template, without_worker], ids=["the zygote", "a template"])
+
+
+@WAITED_FOR
+def test_a_call_waits_for_no_process_beyond_its_deadline(runtime: WasmToolRuntime, without: object) -> None:
+    echo = prepared(runtime, limits=SHORT)
+    ended: list[BaseException] = []
+
+    def call() -> None:
+        with pytest.raises(ToolError) as caught:
+            echo.execute({})
+        ended.append(caught.value)
+
+    busy = without(echo)  # type: ignore[operator]
+    with stopped(busy):
+        threads = [threading.Thread(target=call) for _ in range(4)]  # one waits for the process, the others for it
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert [type(error) for error in ended] == [DeadlineExceededError] * 4
+    for number in range(3):
+        assert echo.execute({"n": number}).result == {"n": number}
+
+
+@WAITED_FOR
+def test_a_call_that_is_cancelled_stops_waiting_for_a_process(runtime: WasmToolRuntime, without: object) -> None:
+    echo = prepared(runtime)
+    busy = without(echo)  # type: ignore[operator]
+    admission = echo._runner.pipeline.admission
+
+    def cancel() -> None:
+        while not admission._running:
+            threading.Event().wait(0.01)
+        for call in list(admission._running.values()):
+            call.lifetime.cancel()
+
+    thread = threading.Thread(target=cancel)
+    with stopped(busy):
+        thread.start()
+        with pytest.raises(CancelledError):
+            echo.execute({})
+    thread.join()
+    assert echo.execute({"a": 1}).result == {"a": 1}
+
+
+@pytest.mark.parametrize("calls", [1, 3])
+def test_a_template_that_loads_slowly_is_loaded_once_for_all_calls(runtime: WasmToolRuntime, calls: int) -> None:
+    """Each call gives up at its deadline; the loading goes on, so that a later one finds it done."""
+    echo = prepared(runtime, limits=SHORT)
+    zygote = without_template(echo)
+    before = children(zygote)
+    with stopped(zygote):
+        for _ in range(calls):
+            with pytest.raises(DeadlineExceededError):
+                echo.execute({})
+    assert echo.execute({"a": 1}).result == {"a": 1}
+    process_of(echo)  # a worker of it waits
+    new = {child for child in children(zygote) - before if is_alive(child)}
+    assert new == {parent(process_of(echo))}
+
+
+def test_a_worker_that_was_forked_for_nobody_ends_and_is_waited_for(runtime: WasmToolRuntime) -> None:
+    echo = prepared(runtime, limits=SHORT)
+    template = without_worker(echo)
+    with stopped(template), pytest.raises(DeadlineExceededError):
+        echo.execute({})
+    assert echo.execute({}).result == {}
+    assert children(template) == {process_of(echo)}
+
+
+def test_two_programs_that_take_each_others_place_wait_for_no_lock_of_the_other(
+    runtime: WasmToolRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where only one may have a template, calls of two end each other's, from two threads at once."""
+    tools = [prepared(runtime, name=name) for name in ("one", "two")]
+    monkeypatch.setattr(program_of(tools[0])._shelf, "_max_programs", 1)
+    answers: list[object] = []
+
+    def calls(tool: PreparedTool) -> None:
+        for number in range(10):
+            answers.append(tool.execute({"n": number}).result)
+            program_of(tool).unload_idle(unhurried())
+
+    threads = [threading.Thread(target=calls, args=(tool,)) for tool in tools]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(answers) == 20
+
+
+@contextmanager
+def controlled(patience: float = 20.0) -> Iterator[tuple[Control, socket.socket]]:
+    ours, theirs = socket.socketpair()
+    control = Control(ours, Kind.HELLO, patience)
+    with theirs:
+        yield control, theirs
+    control.close()
+
+
+def test_an_answer_that_nobody_waited_for_is_passed_over_and_its_process_ended() -> None:
+    with controlled() as (control, process):
+        send_with_descriptors(process, Kind.HELLO, {}, ())
+        with pytest.raises(DeadlineExceededError):
+            control.number(Kind.FORK, {}, (), Kind.SPAWNED, "pid", Lifetime(0.05))
+        for kind, head in (
+            (Kind.SPAWNED, {"pid": 7}),
+            (Kind.ENDED, {"status": 9}),
+            (Kind.SPAWNED, {"pid": 8}),
+        ):
+            send_with_descriptors(process, kind, head, ())
+        assert control.number(Kind.FORK, {}, (), Kind.SPAWNED, "pid", Lifetime(20)) == 8
+        asked = process.recv(10_000)
+        assert asked.count(b'{"pid": 7}') == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "head"), [(Kind.ENDED, {"status": 0}), (Kind.SPAWNED, {}), (Kind.SPAWNED, {"pid": -1}), (Kind.REFUSED, {})]
+)
+def test_a_process_that_answers_something_else_is_as_good_as_gone(kind: Kind, head: dict[str, int]) -> None:
+    with controlled() as (control, process):
+        send_with_descriptors(process, Kind.HELLO, {}, ())
+        send_with_descriptors(process, kind, head, ())
+        with pytest.raises(GoneError):
+            control.number(Kind.FORK, {}, (), Kind.SPAWNED, "pid", Lifetime(20))
+
+
+def test_a_process_that_answers_nothing_is_as_good_as_gone() -> None:
+    with controlled(patience=0.1) as (control, _), pytest.raises(GoneError, match="does not answer"):
+        control.greeting(unhurried())
+
+
+def test_a_process_is_as_good_as_gone_when_a_signals_handler_came_between_question_and_answer() -> None:
+    class Rung(BaseException):
+        pass
+
+    class Ringing(Lifetime):
+        def check(self) -> None:
+            raise Rung
+
+    with controlled() as (control, process):
+        with pytest.raises(Rung):
+            control.greeting(Ringing(20))
+        send_with_descriptors(process, Kind.HELLO, {}, ())
+        with pytest.raises(GoneError, match="interrupted"):
+            control.greeting(Lifetime(20))
+
+
+def test_half_an_answer_can_be_waited_for_again() -> None:
+    with controlled() as (control, process):
+        process.send(b"\x06\x00\x00\x00\x10\x02\x00\x00")
+        with pytest.raises(DeadlineExceededError):
+            control.greeting(Lifetime(0.05))
+        process.send(b"\x00{}")
+        assert control.greeting(Lifetime(20)).kind == Kind.HELLO
+
+
+def test_a_lock_is_waited_for_no_longer_than_a_call_lasts() -> None:
+    lock, ended = threading.RLock(), []
+
+    def wait() -> None:
+        with pytest.raises(DeadlineExceededError), held(lock, Lifetime(0.05)):
+            raise AssertionError("it was held")
+        ended.append(True)
+
+    with held(lock, Lifetime(20)):
+        thread = threading.Thread(target=wait)
+        thread.start()
+        thread.join()
+    assert ended == [True]

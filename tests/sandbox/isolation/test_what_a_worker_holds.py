@@ -1,0 +1,138 @@
+"""The finds of an escape from the engine: nothing of the host's, of another user's, of another tool's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from wasmrt.testing import FakeResolver, MemorySecrets, ReceivedRequest, ScriptedServer, ServerConnection
+from wasmrt.testing.attacks import Body, tool
+
+from tests.egress.gateway.world import HOST
+from tests.sandbox.isolation.conftest import ECHO, process_of
+from tests.sandbox.isolation.conftest import prepared as prepare
+from wasmrt import WasmRuntimeConfig, WasmToolRuntime
+from wasmrt.capabilities import Capabilities, CredentialLocation, CredentialMapping, EndpointPattern, HttpCapability
+from wasmrt.egress.gateway import NetworkConfig
+from wasmrt.egress.secrets import Secret
+from wasmrt.sandbox.guest.engine import wat2wasm
+
+SECRET = "kept-" + "by-the-host-alone-" + "4711"
+OTHERS = "what another user " + "said in confidence"
+
+
+def asks(url: bytes) -> bytes:
+    """A component that sends one request."""
+    call = f"""(call $fetch (i32.const 0) (i32.const 1024) (i32.const {len(url)}) {"(i32.const 0) " * 7}
+      (i32.const 256)) (call $ok)"""
+    return wat2wasm(tool(Body(imports=("fetch",), text=url, execute=call)))
+
+
+def memory_of(process: int) -> list[bytes]:
+    """Everything that a process has mapped and written; needs to be root, and is skipped aloud otherwise."""
+    if not os.access(f"/proc/{process}/mem", os.R_OK):
+        pytest.skip("only root may look into the memory of a worker")
+    maps = Path(f"/proc/{process}/maps").read_text().splitlines()
+    pieces = []
+    with Path(f"/proc/{process}/mem").open("rb", buffering=0) as memory:
+        for line in maps:
+            span, rights = line.split()[:2]
+            start, end = (int(part, 16) for part in span.split("-"))
+            if not rights.startswith("rw") or end - start > 2**30:
+                continue  # the pool's reservation, of which next to nothing is in use
+            try:
+                memory.seek(start)
+                pieces.append(memory.read(end - start))
+            except (OSError, ValueError, OverflowError):
+                continue
+    return pieces
+
+
+def holds(process: int, text: str) -> bool:
+    return any(text.encode() in piece for piece in memory_of(process))
+
+
+def family_of(process: int) -> list[int]:
+    """A worker, the template that it was forked from, and the zygote."""
+    found = [process]
+    for _ in range(2):
+        stat = Path(f"/proc/{found[-1]}/stat").read_text()
+        found.append(int(stat.rpartition(")")[2].split()[1]))
+    return found
+
+
+def test_an_injected_secret_is_in_no_process_but_the_host(server_tls: Callable[..., object], ca_file: Path) -> None:
+    store = MemorySecrets()
+    store.set("ann", "api_token", Secret(SECRET))
+    seen: list[str | None] = []
+
+    def script(request: ReceivedRequest, _connection: ServerConnection) -> bytes:
+        seen.append(request.header("Authorization"))
+        return b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+    with ScriptedServer(script, tls=server_tls()) as server:  # type: ignore[arg-type]
+        network = NetworkConfig(
+            ca_file=ca_file, resolver=FakeResolver({HOST: ["127.0.0.1"]}), unsafe_allowed_networks=("127.0.0.0/8",)
+        )
+        mapping = CredentialMapping(
+            secret_name="api_token", location=CredentialLocation.bearer(), host_patterns=(HOST,)
+        )
+        http = HttpCapability(allowlist=(EndpointPattern(HOST, ports=(server.port,)),), credentials=(mapping,))
+        config = WasmRuntimeConfig(cache_compiled=False, network=network, secrets=store)
+        with WasmToolRuntime(config) as runtime:
+            url = f"https://{HOST}:{server.port}/".encode()
+            prepared = runtime.prepare("asks", asks(url), Capabilities.none().with_http(http))
+            prepared.execute({}, user="ann")
+            assert holds(os.getpid(), SECRET)  # to prove that the search finds what is there
+            for process in family_of(process_of(prepared, "ann")):
+                assert not holds(process, SECRET)
+    assert seen
+
+
+def test_a_worker_holds_nothing_of_another_user_or_another_tool(
+    runtime: WasmToolRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    echo, other = prepare(runtime, ECHO), runtime.prepare("other", wat2wasm(tool(ECHO)))
+    echo.execute({"text": OTHERS}, user="ann")
+    echo.execute({}, user="bob")
+    other.execute({}, user="ann")
+    assert holds(process_of(echo, "ann"), OTHERS)
+    assert not holds(process_of(echo, "bob"), OTHERS)
+    assert not holds(process_of(other, "ann"), OTHERS)
+
+
+def test_no_process_of_the_wall_has_an_environment(runtime: WasmToolRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
+    echo = prepare(runtime, ECHO)
+    echo.execute({})
+    for process in family_of(process_of(echo)):
+        assert Path(f"/proc/{process}/environ").read_bytes() in (b"", b"LC_CTYPE=C.UTF-8\0")
+
+
+def test_a_worker_has_its_socket_and_its_code_open_and_nothing_else(runtime: WasmToolRuntime) -> None:
+    echo = prepare(runtime, ECHO)
+    echo.execute({})
+    worker, template, zygote = family_of(process_of(echo))
+    kinds = {os.readlink(f"/proc/{worker}/fd/{name}").partition(":")[0] for name in os.listdir(f"/proc/{worker}/fd")}
+    assert kinds == {"socket", "/dev/null", "/memfd"}
+    for process in (worker, template, zygote):
+        for name in os.listdir(f"/proc/{process}/fd"):
+            assert os.readlink(f"/proc/{process}/fd/{name}").startswith(
+                ("socket:", "/dev/null", "/memfd:", "anon_inode:", "/proc/", "pipe:")
+            )
+
+
+@pytest.mark.parametrize("which", ["worker", "template"])
+def test_a_process_that_meets_hostile_bytes_is_sealed(runtime: WasmToolRuntime, which: str) -> None:
+    echo = prepare(runtime, ECHO)
+    echo.execute({})
+    worker, template, zygote = family_of(process_of(echo))
+    process = {"worker": worker, "template": template}[which]
+    status = dict(
+        line.split(":\t", 1) for line in Path(f"/proc/{process}/status").read_text().splitlines() if ":\t" in line
+    )
+    assert status["NoNewPrivs"] == "1"
+    assert status["Seccomp"] == "2"
+    assert int(status["CapEff"], 16) == int(status["CapPrm"], 16) == int(status["CapBnd"], 16) * (os.getuid() == 0) == 0
+    assert "Seccomp:\t0" in Path(f"/proc/{zygote}/status").read_text()  # which reads nothing that a stranger wrote

@@ -1,0 +1,192 @@
+"""Programs for WASI preview 1: adapted when they are installed, with an adapter that is fetched once and known."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import tarfile
+from pathlib import Path
+
+import pytest
+import wasmtime
+from click.testing import CliRunner, Result
+
+from tests.sandbox.guests.elsewhere import find
+from tests.sandbox.programs.build import preview1_module, program
+from wasmrt.authoring.project import adapt_program, find_adapter
+from wasmrt.cli import cli
+from wasmrt.core.errors import BuildError, MissingToolchainError
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("WASMRT_HOME", str(tmp_path / "home"))
+    return tmp_path
+
+
+@pytest.fixture
+def nowhere(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder that the PATH leads to, with no toolchain fetched yet."""
+    for build in (preview1_module, program):
+        build()  # with the toolchains that are out of reach from here on
+    commands = home / "commands"
+    commands.mkdir()
+    monkeypatch.setenv("PATH", str(commands))
+    monkeypatch.setenv("WASMRT_TOOLCHAINS", str(home / "toolchains"))
+    return commands
+
+
+@pytest.fixture(scope="session")
+def adapter(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The adapter, kept from an earlier run or fetched where that is allowed."""
+
+    def may_fetch(question: str) -> bool:
+        return os.environ.get("WASMRT_GUESTS_PREPARE") == "1"
+
+    try:
+        data = find_adapter(confirm=may_fetch)
+    except BuildError as error:
+        pytest.skip(f"WASMRT_GUESTS_PREPARE=1 lets this test fetch the adapter for WASI preview 1: {error}")
+    path = tmp_path_factory.mktemp("adapter") / "adapter.wasm"
+    path.write_bytes(data)
+    return path
+
+
+def command(*arguments: str | Path, code: int = 0) -> Result:
+    result = CliRunner().invoke(cli, [str(word) for word in arguments], prog_name="wasmrt")
+    assert result.exit_code == code, f"exit code {result.exit_code}: {result.stderr or result.exception!r}"
+    return result
+
+
+def answer(tool: str, **params: object) -> dict[str, object]:
+    result: dict[str, object] = json.loads(command("run", tool, json.dumps(params)).stdout)
+    return result
+
+
+def pretended(folder: Path, name: str, script: str) -> None:
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+
+
+def test_a_core_module_is_installed_as_a_program_and_run(home: Path, adapter: Path) -> None:
+    module = home / "words.wasm"
+    module.write_bytes(preview1_module().read_bytes())
+    refused = command("install", module, code=2).stderr
+    assert "this is a core module" in refused
+    assert "wasmrt install FILE --command" in refused
+    command("install", module, "--command", "--adapter", adapter)
+    ran = answer("words", args=["a", "b"], stdin="one\ntwo\n")
+    assert ran == {"stdout": "a\nb\n> one\n> two\n", "stderr": "", "exit_code": 0}
+    failed = command("run", "words", '{"args": ["fail"]}', code=1).stderr
+    # The adapter passes on that it failed, and not with which code.
+    assert "the program ended with exit code 1: it did not work" in failed
+
+
+def test_an_adapted_program_reads_the_granted_workspace(home: Path, adapter: Path) -> None:
+    module = home / "words.wasm"
+    module.write_bytes(preview1_module().read_bytes())
+    (home / "words.capabilities.json").write_text('{"workspace": {"allowed_prefixes": ["notes/"]}}')
+    (home / "work/notes").mkdir(parents=True)
+    (home / "work/notes/one.txt").write_text("from a file\n")
+    command("install", module, "--command", "--adapter", adapter, "--yes")
+    params = json.dumps({"args": ["read", "notes/one.txt"]})
+    ran = json.loads(command("run", "words", params, "--workspace", home / "work").stdout)
+    assert ran["stdout"] == "read\nnotes/one.txt\nfrom a file\n"
+
+
+def test_a_program_from_a_registry_is_installed_and_solves_a_formula(home: Path, adapter: Path) -> None:
+    found = find("boolector", fetch=os.environ.get("WASMRT_GUESTS_PREPARE") == "1")
+    if isinstance(found, str):
+        pytest.skip(f"program boolector: {found}")
+    command("install", found, "--command", "--adapter", adapter, "--name", "boolector")
+    formula = (
+        "(set-logic QF_BV)(declare-const a (_ BitVec 8))(assert (= (bvmul a #x03) #x15))(check-sat)(get-value (a))"
+    )
+    solved = answer("boolector", args=["--smt2", "-m"], stdin=formula, check=False)
+    assert str(solved["stdout"]).startswith("sat\n")
+    assert "#b00000111" in str(solved["stdout"])
+    failed = command("run", "boolector", '{"args": ["--no-such-option"]}', code=1).stderr
+    assert "exit code 1: boolector: invalid option '--no-such-option'" in failed
+
+
+def test_a_component_needs_no_adapter(home: Path, nowhere: Path) -> None:
+    module = home / "it.wasm"
+    module.write_bytes(program().read_bytes())
+    command("install", module, "--command")
+    assert answer("it", args=["cat"], stdin="x")["stdout"] == "x"
+
+
+def test_what_is_no_program_is_refused_by_what_it_exports(home: Path, adapter: Path) -> None:
+    tool = Path(cli.__module__ and __import__("wasmrt").__file__).parent / "catalog/shipped/echo.wasm"
+    assert "the component is no program" in command("install", tool, "--command", "--name", "e", code=2).stderr
+    assert "--adapter is for a program" in command("install", tool, "--adapter", adapter, code=2).stderr
+    assert "a package is no program" in command("install", home, "--command", code=2).stderr
+
+
+def test_a_module_with_other_imports_is_refused_with_their_name(adapter: Path) -> None:
+    text = '(module (import "env" "launch" (func)) (memory (export "memory") 1) (func (export "_start") (call 0)))'
+    with pytest.raises(BuildError) as caught:
+        adapt_program(bytes(wasmtime.wat2wasm(text)), adapter.read_bytes())
+    assert "env" in caught.value.output
+
+
+def test_nothing_is_fetched_that_nobody_agreed_to(home: Path, nowhere: Path) -> None:
+    pretended(nowhere, "npm", "echo fetched >> fetched; exit 1")
+    module = home / "words.wasm"
+    module.write_bytes(preview1_module().read_bytes())
+    refused = command("install", module, "--command", code=1).stderr
+    assert "needs an adapter, which @bytecodealliance/jco on npm has" in refused
+    assert "run it again with --yes" in refused
+    assert not (home / "toolchains").exists()
+
+
+def test_without_a_network_it_says_what_to_do(home: Path, nowhere: Path) -> None:
+    module = home / "words.wasm"
+    module.write_bytes(preview1_module().read_bytes())
+    alone = command("install", module, "--command", "--yes", code=1).stderr
+    assert "neither npm nor cargo is here" in alone
+    assert "--adapter FILE" in alone
+    pretended(nowhere, "npm", "echo no route to the registry >&2; exit 1")
+    cut_off = command("install", module, "--command", "--yes", code=1).stderr
+    assert "@bytecodealliance/jco 1.35.0 could not be fetched from npm" in cut_off
+    assert "no route to the registry" in cut_off
+    assert "--adapter FILE" in cut_off
+
+
+def test_an_adapter_that_is_not_the_known_one_is_never_used_or_kept(home: Path, nowhere: Path) -> None:
+    packed = home / "packed.tgz"
+    with tarfile.open(packed, "w:gz") as archive:
+        member = tarfile.TarInfo("package/lib/wasi_snapshot_preview1.command.wasm")
+        member.size = 8
+        archive.addfile(member, io.BytesIO(b"\0asm\1\0\0\0"))
+    pretended(nowhere, "npm", f"/bin/cp {packed} jco.tgz")
+    with pytest.raises(BuildError) as caught:
+        find_adapter(confirm=lambda _: True)
+    assert caught.value.code == "unknown-binary"
+    assert list((home / "toolchains").rglob("*.wasm")) == []
+
+
+def test_cargo_fetches_it_where_npm_is_not(home: Path, nowhere: Path) -> None:
+    place = "vendor/wasi-preview1-component-adapter-provider/artefacts"
+    pretended(nowhere, "cargo", f"/bin/mkdir -p {place}\necho other >{place}/wasi_snapshot_preview1.command.wasm")
+    asked: list[str] = []
+
+    def agree(question: str) -> bool:
+        asked.append(question)
+        return True
+
+    with pytest.raises(BuildError, match="is not the one that is known here"):
+        find_adapter(confirm=agree)
+    (question,) = asked
+    assert question.startswith("Fetch wasi-preview1-component-adapter-provider 50.0.1 from crates.io, which has")
+
+
+def test_an_adapter_that_was_changed_since_is_fetched_again(home: Path, nowhere: Path, adapter: Path) -> None:
+    folder = home / "toolchains/adapters"
+    folder.mkdir(parents=True)
+    for digest in ("2a652d711c1fff34", "0b4fe490390ecc9c"):
+        (folder / f"{digest}.wasm").write_bytes(adapter.read_bytes() + b"\0")
+    with pytest.raises(MissingToolchainError, match="neither npm nor cargo"):
+        find_adapter(confirm=lambda _: True)

@@ -1,0 +1,126 @@
+"""Work of a check: counted in values, characters and automata before it is done, however small the schema is."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wasmrt.core.errors import InvalidParametersError
+from wasmrt.core.limits import MIB
+from wasmrt.core.strict_json import write_json
+from wasmrt.sandbox.schema import Validator, schema_problem
+
+TOO_LARGE = "the params are too large for a schema of this size"
+
+
+def multiplied(leaf: dict[str, Any], times: int, keyword: str = "allOf") -> dict[str, Any]:
+    """A small schema whose references put `leaf` beside itself, `times` squared, all on the field `x`."""
+    parts = {
+        "a": leaf,
+        "b": {keyword: [{"$ref": "#/$defs/a"}] * times},
+        "c": {keyword: [{"$ref": "#/$defs/b"}] * times},
+    }
+    return {"type": "object", "$defs": parts, "properties": {"x": {"$ref": "#/$defs/c"}}}
+
+
+CHECK = """
+import json, resource, sys
+from wasmrt.core.errors import InvalidParametersError
+from wasmrt.sandbox.schema import Validator
+validator = Validator(json.loads(sys.argv[1]))
+validator.coerce({"x": "ab"})
+used = [int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmData")][0] * 1024
+room = used + int(sys.argv[2])
+resource.setrlimit(resource.RLIMIT_DATA, (room, room))
+try:
+    validator.accept({"x": "a" * 400_000 + "1"})
+except InvalidParametersError as error:
+    print(error.message)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_DATA is Linux's")
+@pytest.mark.parametrize("keyword", ["allOf", "anyOf", "oneOf"])
+@pytest.mark.parametrize("leaf", [{"maxLength": 3}, {"const": "b"}, {"type": "integer"}])
+def test_a_long_text_that_fails_ten_thousand_parts_is_answered_in_little_memory(
+    leaf: dict[str, Any], keyword: str
+) -> None:
+    schema = json.dumps(multiplied(leaf, 70, keyword))
+    assert len(schema) < 4000
+    assert schema_problem(schema) is None
+    done = subprocess.run(
+        [sys.executable, "-c", CHECK, schema, str(64 * MIB)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-500:]
+    assert done.stdout.startswith(("x: ", "the params"))
+
+
+@pytest.mark.parametrize(
+    ("schema", "params"),
+    [
+        (multiplied({"pattern": "^[a-z]*$"}, 60), {"x": "a" * 3_900_000}),
+        (multiplied({"contentMediaType": "application/json"}, 20), {"x": "[" * 500_000}),
+        (multiplied({"uniqueItems": True}, 20), {"x": list(range(100_000))}),
+        ({"properties": {"x": {"pattern": "(?:[ab]{1,50}){1,50}c"}}}, {"x": "ab" * 100_000}),
+        ({"properties": {"x": {"pattern": "(?:a|b)*a(?:a|b){2000}c"}}}, {"x": "ab" * 100_000}),
+        ({"patternProperties": {f"^a{n}": {} for n in range(90)}}, {"a" * 40_000 + str(n): 1 for n in range(90)}),
+        ({"propertyNames": {"pattern": "(?:a|b)*a(?:a|b){2000}c"}}, {"ab" * 1_000 + str(n): 1 for n in range(90)}),
+    ],
+    ids=["patterns", "media-types", "unique-items", "nested-repeats", "long-repeat", "names", "property-names"],
+)
+def test_characters_times_patterns_are_refused_before_the_work(schema: dict[str, Any], params: Any) -> None:
+    validator = Validator(schema)
+    for check in (validator.check, validator.accept):
+        with pytest.raises(InvalidParametersError, match=TOO_LARGE):
+            check(params)
+
+
+def test_a_document_of_megabytes_passes_a_schema_with_a_few_patterns() -> None:
+    fields = {f"f{n}": {"type": "string", "pattern": "^[a-z0-9-]{1,40}$"} for n in range(20)}
+    validator = Validator({"type": "object", "properties": {**fields, "text": {"type": "string"}}})
+    params = {"f1": "a-b", "text": "x" * 3_900_000}
+    assert validator.accept(params) is params
+    with pytest.raises(InvalidParametersError, match=r"^f1: expected a string that matches"):
+        validator.accept(params | {"f1": "A"})
+
+
+def test_a_schema_that_grows_when_it_is_written_again_is_refused_at_once() -> None:
+    numbers = "[" + ",".join(["1e15"] * 12_000) + "]"
+    text = f'{{"type":"object","properties":{{"a":{{"enum":{numbers}}}}}}}'
+    assert len(text) < 62_000
+    assert schema_problem(text) == "the schema is over 64 KiB"
+
+
+def test_a_schema_that_leaves_no_room_for_params_is_refused_at_once() -> None:
+    schema = multiplied({"enum": list(range(300))}, 69)
+    assert schema_problem(schema) == "the schema takes over 1,000,000 steps for each value"
+
+
+_leaves = st.sampled_from(
+    [{"type": "string"}, {"pattern": "^a+$"}, {"enum": [1e15, "a", None]}, {"maxLength": 2}, {"uniqueItems": True}]
+)
+_schemas = st.recursive(
+    _leaves,
+    lambda inner: st.one_of(
+        st.builds(lambda some: {"anyOf": some}, st.lists(inner, min_size=1, max_size=3)),
+        st.builds(lambda one: {"properties": {"a": one, "é\ud7ff": True}}, inner),
+        st.builds(lambda one: {"items": one, "minItems": 1}, inner),
+    ),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(_schemas)
+def test_what_passes_as_a_schema_takes_params_ever_after(schema: dict[str, Any]) -> None:
+    text = json.dumps({"type": "object", "properties": {"p": schema}})
+    assert schema_problem(text) is None
+    validator = Validator(json.loads(text))
+    assert validator.accept({}) == {}
+    assert write_json(validator.accept({"q": "x" * 1000}))

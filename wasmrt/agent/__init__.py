@@ -1,0 +1,1 @@
+"""What an agent holds: registry and pipeline, policy, approvals, access requests, flows, safety, built-in tools."""

@@ -1,0 +1,199 @@
+"""Patterns of parameters, for answers that are remembered: what a call had, and the places where another may differ.
+
+A pattern is no regular expression. It is read aloud: "path below src, limit anything, the rest as it was".
+Whatever a pattern does not name has to be equal, in type too, and a name it does not know never matches.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.limits import MAX_PATH_BYTES
+
+_PLAIN = re.compile(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029;&|`$<>(){}\[\]!*?'\"#~^\\]*")
+"""Text that neither ends a line nor means anything to a shell."""
+_NAMES_IN_HINT = 8
+_HIDDEN_STEPS = ("%2e", "%2f", "%5c", "\\", "\0")
+"""Other spellings of the parts of a path: some reader may take them for `.` and `/`."""
+
+
+class Wide(StrEnum):
+    """Ways in which one parameter may differ."""
+
+    ANY = "any"
+    STARTS = "starts"
+    BELOW = "below"
+
+
+@dataclass(frozen=True, slots=True)
+class Widening:
+    """The values that one parameter may have.
+
+    Any JSON value; a text that begins with `text` and goes on in plain words; or a path below the folder `text`.
+
+    Raises:
+        ConfigurationError: `text` is empty, no folder, or would match more than it seems to.
+    """
+
+    kind: Wide
+    text: str = ""
+
+    def __post_init__(self) -> None:
+        if self.kind is Wide.ANY:
+            if self.text:
+                raise ConfigurationError("a parameter that may be anything has no text")
+        elif not self.text:
+            raise ConfigurationError("an empty text would match everything", hint="say that it may be anything")
+        elif self.kind is Wide.BELOW and not _segments(self.text):
+            raise ConfigurationError(f"{self.text!r:.80} is no folder that something can be below")
+        elif self.kind is Wide.STARTS and re.fullmatch(r"(?:[a-zA-Z][a-zA-Z0-9+.-]*:)?//[^/]*", self.text):
+            # SECURITY: https://example.com* would match https://example.com.evil.test
+            raise ConfigurationError(
+                f"{self.text!r:.80} leaves the host open", hint="end the host with a slash: https://example.com/*"
+            )
+
+    @classmethod
+    def parse(cls, text: str) -> Widening:
+        """Read what a person writes: `TEXT*` for texts that begin so, `FOLDER/` for paths below, `any` or `*`.
+
+        Raises:
+            ConfigurationError: it is none of these.
+        """
+        if text in ("any", "*"):
+            return cls(Wide.ANY)
+        if text.endswith("*"):
+            return cls(Wide.STARTS, text[:-1])
+        if text.endswith("/"):
+            return cls(Wide.BELOW, text)
+        raise ConfigurationError(f"{text!r:.80} is no pattern", hint="write TEXT*, FOLDER/ or any")
+
+    @property
+    def words(self) -> str:
+        """The values in words."""
+        if self.kind is Wide.ANY:
+            return "anything"
+        return f'"{self.text}*"' if self.kind is Wide.STARTS else f"below {self.text.rstrip('/')}"
+
+    def matches(self, value: Any) -> bool:
+        """Return whether a parameter may have this value."""
+        if self.kind is Wide.ANY:
+            return True
+        if not isinstance(value, str):
+            return False
+        if self.kind is Wide.BELOW:
+            folder, found = _segments(self.text) or [], _segments(value) or []
+            return len(found) > len(folder) and found[: len(folder)] == folder
+        # SECURITY: what was approved as the beginning of a command or a path neither goes on in a second command
+        # nor climbs out. Everything else asks again, which is the harmless mistake.
+        rest = value[len(self.text) :]
+        return value.startswith(self.text) and _PLAIN.fullmatch(rest) is not None and not _climbs(value)
+
+
+@dataclass(frozen=True, slots=True)
+class ParamsPattern:
+    """The parameters of one call, and those of its places that may differ, each by its JSON Pointer (RFC 6901)."""
+
+    params: Mapping[str, Any]
+    widened: Mapping[str, Widening] = field(default_factory=dict)
+
+    def widen(self, place: str, widening: Widening) -> ParamsPattern:
+        """Return the pattern with one more place that may differ: a parameter's name, or a JSON Pointer.
+
+        Raises:
+            ConfigurationError: there is no such parameter, or the call's own value does not fit.
+        """
+        pointer = place if place.startswith("/") else f"/{_escaped(place)}"
+        if not widening.matches(_value_at(self.params, pointer)):
+            raise ConfigurationError(
+                f"the call's own {pointer[1:]!r:.80} is not {widening.words:.80}",
+                hint="a pattern holds the call it is of",
+            )
+        return ParamsPattern(self.params, {**self.widened, pointer: widening})
+
+    def widen_by(self, text: str) -> ParamsPattern:
+        """Return the pattern widened as a person writes it: `NAME` for anything, `NAME=TEXT*` or `NAME=FOLDER/`.
+
+        Raises:
+            ConfigurationError: it cannot be.
+        """
+        name, given, values = text.partition("=")
+        return self.widen(name, Widening.parse(values) if given else Widening(Wide.ANY))
+
+    def matches(self, params: Mapping[str, Any]) -> bool:
+        """Return whether parameters fit, as JSON data within the depth of a call."""
+        return self._fits("", self.params, params)
+
+    def _fits(self, pointer: str, own: Any, other: Any) -> bool:
+        if (widening := self.widened.get(pointer)) is not None:
+            return widening.matches(other)
+        if type(own) is not type(other):  # neither 1 for true, nor 1.0 for 1
+            return False
+        if isinstance(own, dict):
+            return own.keys() == other.keys() and all(
+                self._fits(f"{pointer}/{_escaped(name)}", value, other[name]) for name, value in own.items()
+            )
+        if isinstance(own, list):
+            return len(own) == len(other) and all(
+                self._fits(f"{pointer}/{index}", value, other[index]) for index, value in enumerate(own)
+            )
+        return bool(repr(own) == repr(other) if isinstance(own, float) else own == other)  # 0.0 is not -0.0
+
+    @property
+    def words(self) -> str:
+        """The pattern in words, without the values that have to be equal."""
+        wide = [f"{pointer[1:]}: {widening.words}" for pointer, widening in sorted(self.widened.items())]
+        return ", ".join([*wide, "the rest as it was"]) if wide else "exactly these parameters"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the pattern as JSON data."""
+        wide = {pointer: {"kind": str(w.kind), "text": w.text} for pointer, w in self.widened.items()}
+        return {"params": dict(self.params), "widened": wide}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> ParamsPattern:
+        """Return the pattern that `as_dict` wrote."""
+        wide = {pointer: Widening(Wide(w["kind"]), w["text"]) for pointer, w in data["widened"].items()}
+        return cls(data["params"], wide)
+
+
+def _segments(path: str) -> list[str] | None:
+    """Return a path's segments, a first empty one for an absolute path; None where it may lead elsewhere."""
+    if len(path) > MAX_PATH_BYTES:
+        return None
+    parts = path.removesuffix("/").split("/")
+    named = parts[1:] if path.startswith("/") else parts
+    if not named or any(part in ("", ".", "..") for part in named):
+        return None
+    lowered = path.lower()
+    return None if any(step in lowered for step in _HIDDEN_STEPS) else parts
+
+
+def _climbs(text: str) -> bool:
+    lowered = text.lower()
+    return any(step in lowered for step in _HIDDEN_STEPS) or ".." in re.split(r"[/\s=:,]", text)
+
+
+def _escaped(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def _value_at(params: Mapping[str, Any], pointer: str) -> Any:
+    value: Any = params
+    for step in pointer[1:].split("/"):
+        name = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(value, Mapping) and name in value:
+            value = value[name]
+        elif isinstance(value, list) and re.fullmatch("0|[1-9][0-9]{0,8}", step) and int(step) < len(value):
+            value = value[int(step)]
+        else:
+            names = ", ".join(list(params)[:_NAMES_IN_HINT])
+            raise ConfigurationError(
+                f"the call has no parameter {pointer[1:]!r:.80}",
+                hint=f"it has {names:.200}" if names else "it has none",
+            )
+    return value

@@ -1,0 +1,235 @@
+"""The approver at a terminal: shows what would be done, and takes a word for an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pwd
+import select
+import termios
+import threading
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from wasmrt.agent.approvals._approvers import DenyApprover
+from wasmrt.agent.approvals._model import ApprovalAnswer, ApprovalRequest, ApprovalScope, Approver, params_digest
+from wasmrt.agent.approvals._pattern import ParamsPattern
+from wasmrt.agent.approvals._show import request_lines
+from wasmrt.agent.approvals._thread import in_own_thread
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.limits import MAX_JSON_DEPTH
+from wasmrt.core.strict_json import JsonError, check_text, read_json
+from wasmrt.core.terminal import in_one_line, printable
+
+_TERMINAL = threading.Lock()
+"""Held while a question is on the screen: of many requests one is asked at a time."""
+_LOOK_SECONDS = 0.1
+_MAX_LINE_BYTES = 4096
+_MAX_MISTAKES = 5
+_NO_TERMINAL = "nobody is at a terminal"
+
+
+class TerminalApprover:
+    """Asks a person at a terminal, one request at a time, and denies where there is no terminal.
+
+    Args:
+        stdin: The descriptor to read answers from.
+        stderr: The descriptor to write questions to.
+    """
+
+    def __init__(self, *, stdin: int = 0, stderr: int = 2) -> None:
+        self._stdin = stdin
+        self._stderr = stderr
+
+    async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
+        """Return what the person answers. Being cancelled takes the question off the screen."""
+        turn = _Turn(self._stdin, self._stderr)
+        try:
+            return await in_own_thread(turn.ask, request)
+        except asyncio.CancelledError:
+            turn.withdraw()
+            raise
+
+
+class _Withdrawn(Exception):  # noqa: N818 - no error: nobody waits any more
+    """Nobody waits for the answer any more."""
+
+
+@dataclass(slots=True, eq=False)
+class _Turn:
+    """One request's turn at the terminal."""
+
+    stdin: int
+    stderr: int
+    gone: threading.Event = field(default_factory=threading.Event)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    answered: bool = False
+
+    def withdraw(self) -> None:
+        """End the turn, from any thread; a person whose answer came too late is told so."""
+        with self.lock:
+            self.gone.set()
+            if self.answered:
+                self._withdrawn()
+
+    def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
+        while not _TERMINAL.acquire(timeout=_LOOK_SECONDS):
+            if self.gone.is_set():
+                return ApprovalAnswer(approved=False)
+        try:
+            if not is_terminal(self.stdin, self.stderr):
+                return ApprovalAnswer(approved=False, note=_NO_TERMINAL)
+            return self._asked(request)
+        except _Withdrawn:
+            self._withdrawn()
+            return ApprovalAnswer(approved=False)
+        except (OSError, termios.error):
+            return ApprovalAnswer(approved=False, note="the terminal is gone")
+        finally:
+            _TERMINAL.release()
+
+    def _asked(self, request: ApprovalRequest) -> ApprovalAnswer:
+        if self.gone.is_set():
+            return ApprovalAnswer(approved=False)
+        # SECURITY: keys that were pressed before the question could be read do not answer it.
+        termios.tcflush(self.stdin, termios.TCIFLUSH)
+        asked, mistakes = request, 0
+        cut = self._show(asked)
+        while mistakes < _MAX_MISTAKES:
+            word = self._line(_question(request, cut=cut)).lower()
+            if word in ("m", "more"):
+                cut = self._show(asked, whole=True)
+            elif word in ("e", "edit"):
+                asked = replace(asked, params=self._edited(asked.params), preview=None)
+                cut = self._show(asked)
+            elif (scope := _scope(word, request)) is not None and cut:
+                # SECURITY: what was left out may be what matters; a tool chooses how long the rest is.
+                mistakes += 1
+                self._say("  something was left out above: look at all of it with m, then answer")
+            elif scope is not None:
+                return self._approved(request, asked, scope)
+            elif word in ("", "n", "no"):
+                return self._settled(ApprovalAnswer(approved=False, by=person()), "denied")
+            else:
+                mistakes += 1
+                self._say(f"  {word[:40]!r} is no answer")
+        return self._settled(ApprovalAnswer(approved=False, by=person()), "denied: no answer was understood")
+
+    def _approved(self, request: ApprovalRequest, asked: ApprovalRequest, scope: ApprovalScope) -> ApprovalAnswer:
+        pattern = self._pattern(asked.params) if scope is ApprovalScope.ALWAYS else None
+        # By their digests: for Python, 1 is true.
+        params = None if params_digest(asked.params) == params_digest(request.params) else asked.params
+        told = {
+            ApprovalScope.ONCE: "approved, this once",
+            ApprovalScope.SESSION: "approved for this session, whatever the parameters",
+            ApprovalScope.ALWAYS: f"approved from now on, for {pattern and pattern.words}",
+        }[scope]
+        answer = ApprovalAnswer(approved=True, scope=scope, by=person(), params=params, pattern=pattern)
+        return self._settled(answer, told)
+
+    def _settled(self, answer: ApprovalAnswer, told: str) -> ApprovalAnswer:
+        with self.lock:
+            if self.gone.is_set():
+                raise _Withdrawn
+            self._say(f"  {told}")
+            self.answered = True
+        return answer
+
+    def _withdrawn(self) -> None:
+        with suppress(OSError):
+            self._write("\n  withdrawn: nobody waits for the answer any more, and nothing was changed\n")
+
+    def _pattern(self, params: Any) -> ParamsPattern:
+        pattern = ParamsPattern(params)
+        while True:
+            text = self._line("  a parameter that may differ (NAME, NAME=TEXT* or NAME=FOLDER/), or Enter: ")
+            if not text:
+                return pattern
+            try:
+                pattern = pattern.widen_by(text)
+            except ConfigurationError as error:
+                self._say(f"  {error.message}" + (f"; {error.hint}" if error.hint else ""))
+            else:
+                self._say(f"  so far: {pattern.words}")
+
+    def _edited(self, params: Any) -> dict[str, Any]:
+        changed = dict(params)
+        while True:
+            text = self._line('  a parameter as NAME=JSON, such as path="b.txt", NAME= to take it away, or Enter: ')
+            if not text:
+                return changed
+            name, given, value = text.partition("=")
+            try:
+                if not given:
+                    raise JsonError("without a =")
+                if value:
+                    new = read_json(value, max_bytes=_MAX_LINE_BYTES, max_depth=MAX_JSON_DEPTH - 1, exact=True)
+                    check_text({name: new})
+                    changed[name] = new
+                elif changed.pop(name, given) is given:
+                    raise JsonError("no parameter of the call")
+            except JsonError as error:
+                self._say(f"  it is {error}")
+
+    def _show(self, request: ApprovalRequest, *, whole: bool = False) -> bool:
+        lines, cut = request_lines(request, whole=whole)
+        self._write("\n" + "\n".join(lines) + "\n")
+        return cut
+
+    def _line(self, question: str) -> str:
+        """Ask for one line; the end of the input is an empty one."""
+        self._write(question)
+        while not select.select([self.stdin], [], [], _LOOK_SECONDS)[0]:
+            if self.gone.is_set():
+                raise _Withdrawn
+        return os.read(self.stdin, _MAX_LINE_BYTES).decode("utf-8", "replace").strip()
+
+    def _say(self, text: str) -> None:
+        self._write(in_one_line(text) + "\n")
+
+    def _write(self, text: str) -> None:
+        data = printable(text).encode("utf-8", "replace")
+        while data:
+            data = data[os.write(self.stderr, data) :]
+
+
+def default_approver() -> Approver:
+    """Return the approver that asks at the terminal, or where there is none the one that denies."""
+    return TerminalApprover() if is_terminal() else DenyApprover()
+
+
+def is_terminal(stdin: int = 0, stderr: int = 2) -> bool:
+    """Return whether a person at a terminal can be asked: both are terminals, and this process is in its foreground."""
+    if not (os.isatty(stdin) and os.isatty(stderr)):
+        return False
+    with suppress(OSError):  # not our controlling terminal: nothing is in its foreground
+        return os.tcgetpgrp(stdin) == os.getpgrp()
+    return True
+
+
+def person() -> str:
+    """Return the name of the person whose process this is, as the system knows it."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return f"uid {os.geteuid()}"
+
+
+def _question(request: ApprovalRequest, *, cut: bool) -> str:
+    words = ["[y]es", "[N]o"]
+    if request.may_be_remembered:
+        words += ["[s]ession: whatever its parameters"] if request.trace else []
+        words.append("[a]lways")
+    words += ["[e]dit", *(["[m]ore"] if cut else [])]
+    return f"  approve {in_one_line(request.tool)}? {', '.join(words)}: "
+
+
+def _scope(word: str, request: ApprovalRequest) -> ApprovalScope | None:
+    if word in ("y", "yes"):
+        return ApprovalScope.ONCE
+    if not request.may_be_remembered:
+        return None
+    if word in ("s", "session") and request.trace:
+        return ApprovalScope.SESSION
+    return ApprovalScope.ALWAYS if word in ("a", "always") else None

@@ -1,0 +1,1 @@
+"""Tools that are not components, because they work on the host: memory, shell, skills, code mode, desktop, plugins."""

@@ -1,0 +1,242 @@
+"""A page in a real browser that has no network: everything it asks for goes through the gateway, or is refused.
+
+SECURITY: Chromium runs confined, without a socket, a file of the user's or an environment. No address is looked up by
+it and no connection is its own, so that neither a redirect, a rebound name, a WebSocket nor a bug in it reaches another
+place than the gateway lets it.
+"""
+
+from __future__ import annotations
+
+import base64
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urljoin
+
+from wasmrt.agent.builtin.desktop._conversation import Conversation, talking
+from wasmrt.agent.builtin.desktop._programs import PATH, no_desktop, refused
+from wasmrt.capabilities import Capabilities, EndpointPattern, HttpCapability, RateLimitConfig
+from wasmrt.core.errors import ToolError
+from wasmrt.core.lifetime import Lifetime
+from wasmrt.core.limits import (
+    GIB,
+    MAX_PAGE_BYTES,
+    MAX_PAGE_PART_BYTES,
+    MAX_PAGE_REQUESTS,
+    PAGE_SECONDS,
+)
+from wasmrt.core.model import Decision
+from wasmrt.core.url import InvalidUrlError, parse_url
+from wasmrt.egress.gateway import EgressGateway, Face, HostCall, HttpFailure, HttpRequest, read_host
+from wasmrt.egress.leaks import LeakDetector, WatchedSecrets
+from wasmrt.runtime.context import ToolContext
+from wasmrt.sandbox.isolation.confine import NOT_EXECUTED, SHELL, Command, confined_command
+from wasmrt.sandbox.isolation.programs import not_started, starting
+
+_PAGE = Path(__file__).with_name("_page.py")
+_NAMES = ("chromium-headless-shell", "headless_shell", "chrome-headless-shell")
+_CACHED = "ms-playwright/chromium_headless_shell-*/*/*headless*shell"
+_FONTS = ("/etc/fonts", "/var/cache/fontconfig", "/etc/chromium.d", "/usr/share/fonts")
+_REDIRECTS = (301, 302, 303, 307, 308)
+_MAX_REDIRECTS = 5
+_MAX_REFUSED = 20
+_GET = ("GET",)
+_RATE = RateLimitConfig(requests_per_minute=5 * MAX_PAGE_REQUESTS, requests_per_hour=50 * MAX_PAGE_REQUESTS)
+"""Of requests; the calls themselves are counted by the registry."""
+
+
+class Refused(NamedTuple):
+    """A request of a page that was not sent."""
+
+    url: str
+    why: str
+
+
+class PageTraffic:
+    """The requests of one page: each held to the gateway's checks, all of them to the bounds of a page."""
+
+    def __init__(self, gateway: EgressGateway, hosts: tuple[str, ...], url: str, context: ToolContext) -> None:
+        self._gateway = gateway
+        self._call = HostCall("browser.open_url", context.user, page_grant(hosts), None, WatchedSecrets(LeakDetector()))
+        self._call.on_decision = self._keep
+        self._site = _site(url)
+        self._requests = self._bytes = 0
+        self._last: Decision | None = None
+        self.refused: list[Refused] = []
+        self.moved_to: str | None = None
+        self.denied: Decision | None = None
+        """The refusal of the page itself."""
+
+    def within(self, lifetime: Lifetime) -> PageTraffic:
+        """Hold every request to the time of a call."""
+        self._call.deadline, self._call.cancelled = lifetime.deadline, lifetime.cancelled
+        return self
+
+    def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """Return what the browser gets for one request: a response, another address of the page, or nothing."""
+        url, method, top = str(asked.get("request", "")), str(asked.get("method", "")), asked.get("top") is True
+        if asked.get("window") is True:
+            return self._refuse(url, "a page opens no windows")
+        try:
+            return self._answer(url, method, top=top)
+        except HttpFailure as failure:
+            self._refuse(url, failure.message)
+            if top:
+                self.denied = self._last
+            return {}
+
+    def _answer(self, url: str, method: str, *, top: bool) -> dict[str, Any]:
+        if method != "GET":
+            return self._refuse(url, f"a page may only read: {method} is not sent")
+        if top and _site(url) != self._site:
+            self.moved_to = self.moved_to or url
+            return self._refuse(url, "the page moves to another site")
+        for _ in range(_MAX_REDIRECTS + 1):
+            self._requests += 1
+            if self._requests > MAX_PAGE_REQUESTS:
+                return self._refuse(url, f"a page may send {MAX_PAGE_REQUESTS} requests")
+            # SECURITY: the guest's face, which is searched for secrets and shown no cookie: a model wrote the URL.
+            with self._gateway.open(self._call, HttpRequest("GET", url), face=Face.GUEST) as response:
+                location = {name.lower(): value for name, value in response.headers}.get("location")
+                if response.status in _REDIRECTS and location:
+                    url = urljoin(url, location)
+                    if not top:
+                        continue
+                    if _site(url) != self._site:
+                        self.moved_to = self.moved_to or url
+                        return self._refuse(url, "the page moves to another site")
+                    return {"moved": url, "status": response.status}
+                body = response.read_all()
+                self._bytes += len(body)
+                if self._bytes > MAX_PAGE_BYTES:
+                    return self._refuse(url, f"a page may load {MAX_PAGE_BYTES:,} bytes")
+                headers = _shown(response.headers)
+                return {"status": response.status, "headers": headers, "body": base64.b64encode(body).decode()}
+        return self._refuse(url, f"more than {_MAX_REDIRECTS} redirects")
+
+    def _refuse(self, url: str, why: str) -> dict[str, Any]:
+        if len(self.refused) < _MAX_REFUSED:
+            self.refused.append(Refused(url[:500], why))
+        return {}
+
+    def _keep(self, decision: Decision) -> None:
+        self._last = decision
+
+
+def page_grant(hosts: tuple[str, ...]) -> Capabilities:
+    """Return what a page may ask for: reading from every public host, or from those that the operator named."""
+    allowed = tuple(map(read_host, hosts)) or (EndpointPattern.any_public_host().with_methods(*_GET),)
+    http = HttpCapability(
+        allowlist=allowed, max_response_bytes=MAX_PAGE_PART_BYTES, timeout_seconds=PAGE_SECONDS, rate_limit=_RATE
+    )
+    return Capabilities.none().with_http(http)
+
+
+def find_browser(named: Path | None) -> Path:
+    """Return the browser.
+
+    Raises:
+        ToolError: Playwright is not installed, or there is no headless Chromium.
+    """
+    if find_spec("playwright") is None:
+        raise no_desktop("the browser needs Playwright", 'pip install "wasmrt[browser]"')
+    if named is not None:
+        if not named.is_file():
+            raise no_desktop("there is no browser where [desktop] says", "correct browser in [desktop]")
+        real = named.resolve()
+        # SECURITY: the browser reads the folder that it lies in.
+        if Path.home().resolve().is_relative_to(real.parent):
+            raise no_desktop("the folder of the browser holds the home of this user", "put it into a folder of its own")
+        return real
+    for name in _NAMES:
+        if (found := shutil.which(name, path=PATH)) is not None:
+            return Path(found).resolve()
+    for path in sorted((Path.home() / ".cache").glob(_CACHED), reverse=True):
+        return path.resolve()
+    raise no_desktop(
+        "there is no headless Chromium on this machine",
+        "install chromium-headless-shell, or: playwright install --only-shell chromium",
+    )
+
+
+def open_page(
+    url: str, max_chars: int, context: ToolContext, *, browser: Path, hosts: tuple[str, ...],
+    gateway: Callable[[], EgressGateway],
+) -> dict[str, Any]:  # fmt: skip
+    """Open a page, let its scripts run, and return its text.
+
+    Raises:
+        NotAuthorizedError: the page may not be asked for.
+        ToolError: it could not be opened, or the browser cannot be confined here.
+    """
+    lifetime = Lifetime(PAGE_SECONDS, within=context.lifetime)
+    if context.on_progress is not None:
+        context.on_progress(0, None, "starting the browser")
+    with tempfile.TemporaryDirectory(prefix="wasmrt-page-", ignore_cleanup_errors=True) as home, gateway() as way_out:
+        traffic = PageTraffic(way_out, hosts, url, context).within(lifetime)
+        env = {"HOME": home, "TMPDIR": home, "PATH": PATH, "LANG": "C.UTF-8"}
+        asked = {"url": url, "browser": str(browser), "env": env, "max_chars": max_chars}
+        with starting("the browser"), talking(_command(browser, home, env), home, lifetime) as browsing:
+            browsing.say(asked | {"seconds": lifetime.remaining() * 0.9})
+            found = _listen(browsing, traffic)
+        return _result(found, traffic, url, max_chars)
+
+
+def _command(browser: Path, home: str, env: dict[str, str]) -> Command:
+    import playwright
+
+    own = [sys.prefix, sys.base_prefix, str(Path(playwright.__file__).resolve().parent.parent)]
+    return confined_command(
+        SHELL, [sys.executable, "-I", str(_PAGE)], env=env,
+        read=[str(_PAGE.parent), *(each for each in _FONTS if Path(each).exists())], write=[home],
+        execute=[*own, str(browser.parent)], data_bytes=8 * GIB,
+    )  # fmt: skip
+
+
+def _listen(browsing: Conversation, traffic: PageTraffic) -> dict[str, Any]:
+    while (line := browsing.hear()) is not None:
+        if "request" in line:
+            browsing.say(traffic.answer(line))
+        elif "page" in line or "failed" in line:
+            return line
+    if (problem := not_started("the browser", NOT_EXECUTED, browsing.stderr)) is not None:
+        raise problem
+    raise ToolError("the browser ended before the page was there", code="browser", hint="try it once more")
+
+
+def _result(line: dict[str, Any], traffic: PageTraffic, url: str, max_chars: int) -> dict[str, Any]:
+    if traffic.moved_to is not None and "page" not in line:
+        return {"url": url, "moved_to": traffic.moved_to, "title": "", "text": "", "truncated": False, "refused": []}
+    if "page" not in line:
+        if traffic.denied is not None and not traffic.denied.allowed:
+            raise refused(traffic.denied)
+        why = traffic.refused[0].why if traffic.refused else str(line.get("failed", ""))[:300]
+        raise ToolError(f"the page was not opened: {why}", code="page", hint="check the address")
+    page = line["page"] if isinstance(line["page"], dict) else {}
+    text, chars, status = str(page.get("text", ""))[:max_chars], page.get("chars"), page.get("status")
+    return {
+        "url": str(page.get("url", url))[:2048],
+        "status": status if isinstance(status, int) else 0,
+        "title": str(page.get("title", ""))[:500],
+        "text": text,
+        "truncated": isinstance(chars, int) and chars > len(text),
+        "refused": [each._asdict() for each in traffic.refused],
+        **({} if traffic.moved_to is None else {"moved_to": traffic.moved_to}),
+    }
+
+
+def _shown(headers: tuple[tuple[str, str], ...]) -> list[tuple[str, str]]:
+    """Return the headers that the browser may see: nothing about another way to the server."""
+    return [(name, value) for name, value in headers if name.lower() not in ("alt-svc", "link", "refresh", "location")]
+
+
+def _site(url: str) -> str:
+    """Return the host of a page, `www.` or not; empty for what is no address of the web."""
+    try:
+        return parse_url(url).host.removeprefix("www.")
+    except InvalidUrlError:
+        return ""

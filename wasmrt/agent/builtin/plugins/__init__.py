@@ -1,0 +1,18 @@
+"""Plugins: manifests with a program each, native or WASI, asked and answering in one JSON object."""
+
+from __future__ import annotations
+
+from wasmrt.agent.builtin.plugins._load import Plugins, load_plugins
+from wasmrt.agent.builtin.plugins._manifest import PluginManifest, read_manifest
+from wasmrt.agent.builtin.plugins._protocol import PROTOCOL_VERSION, Mount
+from wasmrt.agent.builtin.plugins._tool import PluginTool
+
+__all__ = [
+    "PROTOCOL_VERSION",
+    "Mount",
+    "PluginManifest",
+    "PluginTool",
+    "Plugins",
+    "load_plugins",
+    "read_manifest",
+]

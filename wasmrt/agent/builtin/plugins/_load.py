@@ -1,0 +1,275 @@
+"""Plugins of a folder: `NAME.toml` with `NAME.wasm`, or with the program `NAME` for a native one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+
+from wasmrt.agent.builtin.plugins._manifest import PluginManifest, read_manifest
+from wasmrt.agent.builtin.plugins._native import NativeProgram
+from wasmrt.agent.builtin.plugins._protocol import Mount
+from wasmrt.agent.builtin.plugins._tool import PluginTool
+from wasmrt.agent.builtin.plugins._wasi import WORKSPACE, WasiProgram
+from wasmrt.capabilities import Capabilities, WorkspaceWriteCapability
+from wasmrt.core.errors import ConfigurationError, CoreModuleError, NotInstalledError, SourceError, WasmrtError
+from wasmrt.core.files import read_file
+from wasmrt.core.limits import (
+    COMPONENT_MAX_BYTES,
+    MAX_MANIFEST_BYTES,
+    MAX_PLUGINS,
+    MAX_WRITE_BYTES,
+    MAX_WRITE_FILES,
+    ResourceLimits,
+)
+from wasmrt.core.names import did_you_mean
+from wasmrt.core.places import find_places
+from wasmrt.runtime.config import WasmRuntimeConfig
+from wasmrt.runtime.runtime import WasmToolRuntime
+from wasmrt.sandbox.component import check_header
+
+_SUFFIX = ".toml"
+_WRITE = "/write"
+_NO_BOUND = 2**61
+Adapt = Callable[[bytes], bytes]
+"""Makes the component of a program for WASI preview 1."""
+
+
+class Plugins:
+    """The plugins of a folder by name. `close` it, or use it as a context manager: WASI plugins live in a runtime."""
+
+    def __init__(self, tools: dict[str, PluginTool], refused: dict[str, WasmrtError], runtime: WasmToolRuntime | None):
+        self._tools = tools
+        self._runtime = runtime
+        self.refused = refused
+        """Those that cannot be used, with the reason of each."""
+
+    def __getitem__(self, name: str) -> PluginTool:
+        """Return a plugin.
+
+        Raises:
+            WasmrtError: it was refused, for this reason.
+            NotInstalledError: there is none of this name.
+        """
+        if name in self.refused:
+            raise self.refused[name]
+        if name not in self._tools:
+            near = did_you_mean(name, [*self._tools, *self.refused])
+            raise NotInstalledError(
+                f"there is no plugin {name!r}",
+                hint=f"did you mean {near}?" if near else f"there are: {', '.join(self._tools) or 'none'}",
+            )
+        return self._tools[name]
+
+    def __iter__(self) -> Iterator[PluginTool]:
+        return iter(self._tools.values())
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def close(self) -> None:
+        """End the runtime that was made for them."""
+        if self._runtime is not None:
+            self._runtime.close()
+
+    def __enter__(self) -> Plugins:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def load_plugins(
+    folder: Path | str,
+    *,
+    workspace: Path | str | None = None,
+    config: WasmRuntimeConfig | None = None,
+    unsafe_native_plugins: bool = False,
+    write_paths: Iterable[Path | str] = (),
+    allow_network: bool = False,
+    adapt: Adapt | None = None,
+) -> Plugins:
+    """Load every plugin of a folder; one that cannot be used is refused by itself, and stops no other.
+
+    Args:
+        folder: The folder of the manifests and programs.
+        workspace: The folder that plugins read, at `/workspace`; none without it.
+        config: Settings of the runtime that WASI plugins live in, but for its workspace.
+        unsafe_native_plugins: Whether native plugins may run: programs that the kernel alone confines.
+        write_paths: Folders that plugins may write, each at `/write/<name of the folder>`. WASI plugins are refused
+            with one that is not in the workspace.
+        allow_network: Whether native plugins that require the network get it.
+        adapt: Makes a component of a WASI plugin for preview 1, such as
+            `wasmrt.authoring.project.adapt_program` with an adapter.
+
+    Raises:
+        ConfigurationError: a folder is none, or plugins may not write it.
+        SourceError: the folder cannot be read, or has too many plugins.
+    """
+    home = _folder(folder, "the folder of the plugins")
+    root = None if workspace is None else _folder(workspace, "the workspace")
+    settings = replace(config or WasmRuntimeConfig(), audit=None, audit_record=False, workspace=root)
+    writable = _writable(write_paths, home)
+    return _Loader(home, settings, unsafe_native_plugins, writable, allow_network, adapt).load()
+
+
+class _Loader:
+    def __init__(
+        self,
+        home: Path,
+        config: WasmRuntimeConfig,
+        native: bool,
+        writable: tuple[Mount, ...],
+        network: bool,
+        adapt: Adapt | None,
+    ) -> None:
+        self._home = home
+        self._config = config
+        self._workspace = config.workspace if isinstance(config.workspace, Path) else None
+        self._runtime: WasmToolRuntime | None = None
+        self._native = native
+        self._writable = writable
+        self._network = network
+        self._adapt = adapt
+
+    def load(self) -> Plugins:
+        tools: dict[str, PluginTool] = {}
+        refused: dict[str, WasmrtError] = {}
+        try:
+            for name in self._names():
+                try:
+                    tools[name] = self._load(name)
+                except WasmrtError as error:
+                    refused[name] = error
+        except BaseException:
+            if self._runtime is not None:
+                self._runtime.close()
+            raise
+        return Plugins(tools, refused, self._runtime)
+
+    def _names(self) -> list[str]:
+        try:
+            found = sorted(entry.name for entry in os.scandir(self._home) if entry.name.endswith(_SUFFIX))
+        except OSError as error:
+            raise SourceError(
+                f"the folder of the plugins cannot be read ({error.strerror})", hint="check who owns it"
+            ) from error
+        if len(found) > MAX_PLUGINS:
+            raise SourceError(
+                f"the folder has {len(found)} plugins, over the {MAX_PLUGINS} of one", hint="use several folders"
+            )
+        return [name.removesuffix(_SUFFIX) for name in found]
+
+    def _load(self, name: str) -> PluginTool:
+        source = self._read(f"{name}{_SUFFIX}", MAX_MANIFEST_BYTES)
+        manifest = read_manifest(source, name=name)
+        program = self._native_program(manifest) if manifest.native else self._wasi_program(manifest)
+        return PluginTool(manifest, source, program, network=self._network)
+
+    def _native_program(self, manifest: PluginManifest) -> NativeProgram:
+        if not self._native:
+            raise ConfigurationError(
+                f"{manifest.tool_name} is a native plugin, and none may run here",
+                code="native-plugin",
+                hint="build it for WASI; or load it with unsafe_native_plugins, if you trust who made it",
+            )
+        read = () if self._workspace is None else (Mount(str(self._workspace), WORKSPACE, read_only=True),)
+        network = manifest.requires_network and self._network
+        try:
+            return NativeProgram(self._home / manifest.tool_name, manifest, (*read, *self._writable), network=network)
+        except OSError as error:
+            raise SourceError(
+                f"the program of the plugin {manifest.tool_name} cannot be used ({error.strerror})",
+                hint=f"put the program {manifest.tool_name} beside its manifest, and make it executable",
+            ) from error
+
+    def _wasi_program(self, manifest: PluginManifest) -> WasiProgram:
+        name = manifest.tool_name
+        writable = self._writable_parts(name)
+        if manifest.requires_network and self._network:
+            raise ConfigurationError(
+                f"{name} is a WASI plugin that requires the network, and WASI has no sockets here",
+                code="no-wasi-network",
+                hint="have it use wasi:http, and install it with a capability file: wasmrt install FILE --command",
+            )
+        data = self._read(f"{name}.wasm", COMPONENT_MAX_BYTES)
+        try:
+            check_header(data)
+        except CoreModuleError:
+            if self._adapt is None:
+                raise
+            data = self._adapt(data)
+        grant = Capabilities.none() if self._workspace is None else Capabilities.none().with_workspace_read([""])
+        if writable:
+            prefixes = tuple("" if path == "." else path for path in writable.values())
+            grant = grant.with_workspace_write(
+                # As much as a native one is given: to remove, and no fewer files than any call may write.
+                WorkspaceWriteCapability(prefixes, max_bytes=MAX_WRITE_BYTES, max_files=MAX_WRITE_FILES, remove=True)
+            )
+        limits = ResourceLimits(
+            timeout_seconds=manifest.timeout_seconds,
+            fuel=_NO_BOUND,  # a manifest bounds time, and not instructions
+            # As JSON in JSON a response is up to twice as long; each stream is held against its own bound after that.
+            output_bytes=2 * (manifest.max_stdout_bytes + manifest.max_stderr_bytes) + 1024,
+        )
+        if self._runtime is None:
+            self._runtime = WasmToolRuntime(self._config)
+        tool = self._runtime.prepare(name, data, grant, limits)
+        return WasiProgram(tool, manifest, has_workspace=self._workspace is not None, writable=writable)
+
+    def _writable_parts(self, name: str) -> dict[str, str]:
+        """Return the folders that a WASI plugin writes, by its own names, as paths of the workspace."""
+        parts = {}
+        for mount in self._writable:
+            path = Path(mount.host_path)
+            if self._workspace is None or not path.is_relative_to(self._workspace):
+                raise ConfigurationError(
+                    f"{name} is a WASI plugin, which writes in the workspace only: {path.name or path} is elsewhere",
+                    code="no-wasi-writing",
+                    hint="name folders below the workspace as write_paths",
+                )
+            parts[mount.guest_path] = path.relative_to(self._workspace).as_posix()
+        return parts
+
+    def _read(self, name: str, most: int) -> bytes:
+        try:
+            return read_file(self._home / name, max_bytes=most, follow_link=False)
+        except OSError as error:
+            raise SourceError(
+                f"the plugin's file {name} cannot be used ({error.strerror})", hint="check that it is there"
+            ) from error
+
+
+def _folder(given: Path | str, what: str) -> Path:
+    path = Path(given)
+    try:
+        resolved = path.resolve(strict=True)
+    except OSError as error:
+        raise ConfigurationError(
+            f"{what} cannot be used ({error.strerror})", hint="name a folder that exists"
+        ) from error
+    if not resolved.is_dir():
+        raise ConfigurationError(f"{what} is no folder", hint="name a folder")
+    return resolved
+
+
+def _writable(paths: Iterable[Path | str], home: Path) -> tuple[Mount, ...]:
+    mounts: dict[str, Mount] = {}
+    for given in paths:
+        path = _folder(given, "a path that plugins may write")
+        # SECURITY: what decides what a plugin may do is not for plugins to write.
+        for kept in (home, find_places().data):
+            if kept.is_relative_to(path) or path.is_relative_to(kept):
+                raise ConfigurationError(
+                    f"plugins may not write {path.name or path}: it is, or holds, what decides about them",
+                    hint="name a folder apart from the plugins and from wasmrt's own",
+                )
+        guest = f"{_WRITE}/{path.name}"
+        if guest in mounts:
+            raise ConfigurationError(f"two paths that plugins may write are called {path.name}", hint="rename one")
+        mounts[guest] = Mount(str(path), guest, read_only=False)
+    return tuple(mounts.values())

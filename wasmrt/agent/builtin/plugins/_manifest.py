@@ -1,0 +1,179 @@
+"""A plugin's manifest, `NAME.toml`: strict, every mistake at once, its args as JSON Schema.
+
+Source: zigclaw's tool manifests. Beyond them an argument may have a description, `min_length` and `pattern`, and
+`additional_properties` lets arguments through that are not declared.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Any, NamedTuple
+
+from wasmrt.capabilities.sections import (
+    INVALID,
+    Anything,
+    Flag,
+    ListOf,
+    MapOf,
+    Number,
+    ObjectSchema,
+    Problems,
+    Property,
+    Text,
+    child,
+)
+from wasmrt.core.errors import ManifestError
+from wasmrt.core.limits import MAX_DESCRIPTION_BYTES, MAX_MANIFEST_BYTES, MAX_PLUGIN_OUTPUT_BYTES, MAX_PLUGIN_RUNTIME_MS
+from wasmrt.core.names import check_installed_name
+from wasmrt.sandbox.schema import schema_problem
+
+_RUNTIME_MS = 2000
+_OUTPUT_BYTES = 64 * 1024
+_TYPES: dict[str, type | tuple[type, ...]] = {"string": str, "integer": int, "number": (int, float), "boolean": bool}
+_NUMBERS, _STRINGS = ("integer", "number"), ("string",)
+_KEYWORDS = {
+    "max_length": ("maxLength", _STRINGS),
+    "min_length": ("minLength", _STRINGS),
+    "pattern": ("pattern", _STRINGS),
+    "min": ("minimum", _NUMBERS),
+    "max": ("maximum", _NUMBERS),
+    "enum": ("enum", tuple(_TYPES)),
+    "description": ("description", tuple(_TYPES)),
+}
+"""Keys of an argument: the keyword of JSON Schema, and the types that it is for."""
+
+
+class _Bound:
+    """A whole or broken number, of either sign."""
+
+    def read(self, value: Any, path: str, problems: Problems) -> Any:
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= 2**53:
+            problems.add(path, "must be a number of at most 2^53")
+            return INVALID
+        return value
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "number"}
+
+
+_ARGUMENT = ObjectSchema({
+    "type": Property(field=Text(choices=tuple(_TYPES)), about="Its type.", required=True),
+    "description": Property(field=Text(max_length=MAX_DESCRIPTION_BYTES), about="For models."),
+    "max_length": Property(field=Number(), about="Characters of a string, at most."),
+    "min_length": Property(field=Number(), about="Characters of a string, at least."),
+    "pattern": Property(field=Text(max_length=1024), about="A regular expression that is found in it."),
+    "enum": Property(field=ListOf(item=Anything(), min_items=1), about="All that it may be."),
+    "min": Property(field=_Bound(), about="The least number."),
+    "max": Property(field=_Bound(), about="The largest number."),
+})  # fmt: skip
+_ARGS = ObjectSchema({
+    "type": Property(field=Text(choices=("object",)), about="object.", required=True),
+    "required": Property(field=ListOf(item=Text(max_length=128)), about="Arguments that must be there."),
+    "properties": Property(field=MapOf(item=_ARGUMENT), about="The arguments by name."),
+    "additional_properties": Property(field=Flag(), about="Whether others are let through."),
+})  # fmt: skip
+_OUTPUT = Number(maximum=MAX_PLUGIN_OUTPUT_BYTES)
+_MANIFEST = ObjectSchema({
+    "tool_name": Property(
+        field=Text(max_length=64, check=check_installed_name), about="The file's name, too.", required=True
+    ),
+    "version": Property(field=Text(max_length=64), about="Its version.", required=True),
+    "description": Property(field=Text(max_length=MAX_DESCRIPTION_BYTES), about="For models.", required=True),
+    "requires_network": Property(field=Flag(), about="Whether it works only with a network."),
+    "native": Property(field=Flag(), about="A program of this machine; a WASI component otherwise."),
+    "max_runtime_ms": Property(field=Number(maximum=MAX_PLUGIN_RUNTIME_MS), about="Milliseconds of a call."),
+    "max_stdout_bytes": Property(field=_OUTPUT, about="Bytes of its response."),
+    "max_stderr_bytes": Property(field=_OUTPUT, about="Bytes that it may complain."),
+    "args": Property(field=_ARGS, about="Its arguments.", required=True),
+})  # fmt: skip
+
+
+class PluginManifest(NamedTuple):
+    """A manifest without a mistake."""
+
+    tool_name: str
+    version: str
+    description: str
+    schema: dict[str, Any]
+    """JSON Schema of its arguments."""
+    native: bool = False
+    requires_network: bool = False
+    max_runtime_ms: int = _RUNTIME_MS
+    max_stdout_bytes: int = _OUTPUT_BYTES
+    max_stderr_bytes: int = _OUTPUT_BYTES
+
+    @property
+    def timeout_seconds(self) -> float:
+        """Seconds that one call may take."""
+        return self.max_runtime_ms / 1000
+
+
+def read_manifest(data: bytes, *, name: str) -> PluginManifest:
+    """Read the manifest of the plugin `name`, which is the name of the file.
+
+    Raises:
+        ManifestError: with every mistake, each at its key.
+    """
+    problems = Problems()
+    read = _MANIFEST.read(_toml(data, name), "", problems)
+    if read is INVALID:
+        raise _refused(name, problems)
+    if read["tool_name"] != name:
+        problems.add("tool_name", f"must be {name!r}, as the file is called")
+    args = read.pop("args")
+    properties = args.get("properties", {})
+    for required in args.get("required", ()):
+        if required not in properties:
+            problems.add("args.required", f"{required!r} is no property")
+    schema = {
+        "type": "object",
+        "properties": {key: _translated(key, value, problems) for key, value in properties.items()},
+        "required": args.get("required", []),
+        "additionalProperties": args.get("additional_properties", False),
+    }
+    if not problems and (problem := schema_problem(schema)):
+        problems.add("args", problem)
+    if problems:
+        raise _refused(name, problems)
+    return PluginManifest(schema=schema, **read)
+
+
+def _translated(name: str, argument: dict[str, Any], problems: Problems) -> dict[str, Any]:
+    at = child("args.properties", name)
+    kind = argument.pop("type")
+    for key, value in argument.items():
+        if kind not in _KEYWORDS[key][1]:
+            problems.add(child(at, key), f"is not for {kind}")
+        elif key == "enum" and not all(_is(kind, item) for item in value):
+            problems.add(child(at, key), f"must hold values of type {kind}")
+        elif key in ("min", "max") and not _is(kind, value):
+            problems.add(child(at, key), f"must be of type {kind}")
+    for low, high in (("min", "max"), ("min_length", "max_length")):
+        if low in argument and high in argument and argument[low] > argument[high]:
+            problems.add(child(at, low), f"is over {high}")
+    return {"type": kind} | {_KEYWORDS[key][0]: value for key, value in argument.items()}
+
+
+def _is(kind: str, value: Any) -> bool:
+    return isinstance(value, _TYPES[kind]) and (kind == "boolean" or not isinstance(value, bool))
+
+
+def _toml(data: bytes, name: str) -> dict[str, Any]:
+    problems = Problems()
+    try:
+        if len(data) > MAX_MANIFEST_BYTES:
+            raise ValueError(f"it is over {MAX_MANIFEST_BYTES:,} bytes")
+        return tomllib.loads(data.decode())
+    except (ValueError, RecursionError) as error:
+        problems.add("$", f"not TOML: {str(error)[:200]}")
+        raise _refused(name, problems) from None
+
+
+def _refused(name: str, problems: Problems) -> ManifestError:
+    place, first = problems.found[0]
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    return ManifestError(
+        f"the manifest of the plugin {name} cannot be used: {place}: {first}{more}",
+        problems=tuple(problems.found),
+        hint=f"mend {name}.toml",
+    )

@@ -1,0 +1,190 @@
+"""PluginTool: a plugin as a tool, native or WASI."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from wasmrt.agent.builtin.plugins._manifest import PluginManifest
+from wasmrt.agent.builtin.plugins._printed import Printed
+from wasmrt.agent.builtin.plugins._protocol import Mount, Response, decode_response, encode_request
+from wasmrt.core.component_bytes import digest_of
+from wasmrt.core.effects import Effect
+from wasmrt.core.errors import GuestError, NotAuthorizedError, ToolError
+from wasmrt.core.limits import MAX_LOG_ENTRIES
+from wasmrt.core.model import Decision, LogEntry, LogLevel, Reason, ToolOutput
+from wasmrt.core.traits import ToolDefaults, Traits
+from wasmrt.runtime.call import read_params, write_params
+from wasmrt.runtime.context import ToolContext
+from wasmrt.sandbox.component import printable_line
+from wasmrt.sandbox.guest.call import cut_log
+from wasmrt.sandbox.schema import Validator
+
+
+class PluginProgram(Protocol):
+    """The program behind a plugin."""
+
+    @property
+    def kind(self) -> str:
+        """`native` or `wasi`."""
+
+    @property
+    def mounts(self) -> Sequence[Mount]:
+        """The folders that it is given."""
+
+    @property
+    def cwd(self) -> str:
+        """The folder that it runs in, as it finds it."""
+
+    @property
+    def digest(self) -> str:
+        """BLAKE3 of the program, in hex."""
+
+    def run(self, request: bytes, context: ToolContext) -> Printed:
+        """Run it once, with a request on its standard input, within the time of the context.
+
+        Raises:
+            ToolError: it could not be run to its end.
+        """
+
+
+class PluginTool(ToolDefaults):
+    """A plugin. Any thread may call it, several at once."""
+
+    ends_by_itself = True
+    """Its program is ended at its deadline, or when its call is cancelled: nobody has to leave it behind."""
+
+    def __init__(self, manifest: PluginManifest, source: bytes, program: PluginProgram, *, network: bool) -> None:
+        self.manifest = manifest
+        self._program = program
+        self._network = network
+        self._validator = Validator(manifest.schema)
+        self.timeout_seconds = manifest.timeout_seconds
+        self.digest = digest_of(source + b"\0" + program.digest.encode())
+        """BLAKE3 of manifest and program together, in hex: either one changed makes it another tool."""
+
+    @property
+    def name(self) -> str:
+        """Its name, as the manifest's file is called."""
+        return self.manifest.tool_name
+
+    @property
+    def description(self) -> str:
+        """Its description, for a model."""
+        return printable_line(self.manifest.description)
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """JSON Schema of its params."""
+        return self.manifest.schema
+
+    @property
+    def kind(self) -> str:
+        """`native` or `wasi`."""
+        return self._program.kind
+
+    @property
+    def grant_digest(self) -> str:
+        """BLAKE3 of what it was given, in hex: other folders or the network are another grant."""
+        return digest_of(repr((tuple(self._program.mounts), self._network, sorted(self.effects))).encode())
+
+    @property
+    def effects(self) -> frozenset[Effect]:
+        """Everything that a call can do to the world, from what it was given and not from what it says."""
+        found = {Effect.READ_FILESYSTEM} if self._program.mounts else set()
+        if self.kind == "native":
+            # The kernel lets it read the system's programs, and run them.
+            found |= {Effect.READ_FILESYSTEM, Effect.SPAWN_PROCESS, Effect.EXECUTE_CODE}
+        if any(not mount.read_only for mount in self._program.mounts):
+            found |= {Effect.WRITE_FILESYSTEM, Effect.DELETE_FILESYSTEM}
+        if self.manifest.requires_network and self._network:
+            found |= {Effect.NETWORK, Effect.EXTERNAL_WRITE}
+        return frozenset(found)
+
+    @property
+    def traits(self) -> Traits:
+        """Its effects, and what follows from them. The sandbox of a WASI plugin holds it to fewer where it is told."""
+        return Traits(effects=self.effects, declared=True, enforced=self.kind == "wasi")
+
+    def __repr__(self) -> str:
+        return f"<PluginTool {self.name!r}, {self.kind}, {self.digest[:12]}>"
+
+    def execute(self, params: Any, context: ToolContext | None = None, user: str = "local") -> ToolOutput:
+        """Run the plugin once and return its data: parsed where it is JSON, else as text.
+
+        `context` has the user and the time of the call; its data is not passed on, for which the protocol has no place.
+
+        Raises:
+            ToolError: the params are refused, a grant is missing, or the plugin failed or broke its bounds.
+        """
+        started = time.monotonic()
+        request_id = uuid.uuid4().hex
+        printed = Printed("")
+        try:
+            self._check_network()
+            args = write_params(self._validator.accept(read_params(params)))
+            request = encode_request(request_id, self.name, args, self._program.cwd, self._program.mounts)
+            printed = self._program.run(request, context or ToolContext(user=user))
+            response = _response(printed, request_id)
+        except ToolError as error:
+            error.call_id = error.call_id or request_id
+            error.logs = error.logs or _logs((LogLevel.WARN, printed.stderr))
+            raise
+        seconds = round(time.monotonic() - started, 6)
+        usage = printed.usage._replace(
+            wall_seconds=seconds, params_bytes=len(args), output_bytes=len(response.data_json)
+        )
+        logs = _logs(
+            (LogLevel.INFO, response.stdout), (LogLevel.WARN, response.stderr), (LogLevel.WARN, printed.stderr)
+        )
+        return ToolOutput(
+            result=response.data,
+            raw=response.data_json,
+            duration=seconds,
+            usage=usage,
+            logs=(*printed.logs, *logs),
+            decisions=printed.decisions,
+            call_id=request_id,
+        )
+
+    def _check_network(self) -> None:
+        if not self.manifest.requires_network or self._network:
+            return
+        decision = Decision(
+            allowed=False,
+            reason=Reason.NETWORK_NOT_ALLOWED,
+            rule="it requires the network, and the plugins were loaded without one",
+            hint="set allow_network = true in the active preset; in Python, load_plugins(..., allow_network=True)",
+            capability="tool.network",
+            subject=self.name,
+        )
+        raise NotAuthorizedError.of(decision)
+
+
+def _response(printed: Printed, request_id: str) -> Response:
+    """Read the response of a program that has ended.
+
+    Raises:
+        GuestError: it says that it failed, or ended with a failure.
+        GuestOutputError: it answered nothing that can be read.
+    """
+    try:
+        response = decode_response(printed.stdout, request_id)
+    except ToolError:
+        if printed.failure is not None:
+            raise printed.failure from None
+        raise
+    if not response.ok:
+        told = printable_line(response.stderr.strip() or response.data_json.strip())
+        raise GuestError(told or "the plugin failed and said nothing")
+    if printed.failure is not None:
+        raise printed.failure
+    return response
+
+
+def _logs(*texts: tuple[LogLevel, str]) -> tuple[LogEntry, ...]:
+    now = time.time_ns() // 1_000_000
+    lines = [(level, line) for level, text in texts for line in text.splitlines()]
+    return tuple(LogEntry(level, cut_log(line), now) for level, line in lines[:MAX_LOG_ENTRIES])

@@ -1,0 +1,10 @@
+"""The shell: command lines read by a grammar, decided by lists, and run confined."""
+
+from __future__ import annotations
+
+from wasmrt.agent.builtin.shell._backend import Backend, choose_backend, lacking
+from wasmrt.agent.builtin.shell._tool import ShellTool
+from wasmrt.agent.builtin.shell._verdict import Action, Verdict
+from wasmrt.runtime.config_values import ShellSettings
+
+__all__ = ["Action", "Backend", "ShellSettings", "ShellTool", "Verdict", "choose_backend", "lacking"]

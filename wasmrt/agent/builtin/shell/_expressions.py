@@ -1,0 +1,221 @@
+"""Values of words: quotes taken off, variables put in, substitutions carried out where their text is known."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+from tree_sitter import Node
+
+from wasmrt.agent.builtin.shell._commands import Command, NotUnderstoodError
+from wasmrt.agent.builtin.shell._lists import DECODERS, TRANSLATORS
+from wasmrt.agent.builtin.shell._scope import Scope
+from wasmrt.agent.builtin.shell._words import (
+    ANY,
+    DECODED,
+    DIGITS,
+    Alternatives,
+    Part,
+    expanded,
+    joined,
+    literal,
+    unescaped,
+    unknown,
+)
+
+_EXPANSIONS = ("simple_expansion", "expansion", "command_substitution", "arithmetic_expansion", "process_substitution")
+_ALTERNATIVE = frozenset((":-", "-", ":=", "=", ":+", "+"))
+_FORMAT = re.compile("%([%sb])")
+
+
+def text_of(node: Node) -> str:
+    """Return the text of a node."""
+    return (node.text or b"").decode("utf-8", "surrogatepass")
+
+
+class Expressions:
+    """Evaluates words; what a substitution runs is given to `run`, which returns it as commands."""
+
+    def __init__(self, scope: Scope, run: Callable[[Node], list[Command]]) -> None:
+        self._scope = scope
+        self._run = run
+
+    def value(self, node: Node, *, quoted: bool = False) -> Alternatives:
+        """Return what a word may be, and take down everything that runs to find it.
+
+        Raises:
+            NotUnderstoodError: it has a part that is not known here.
+            TooManyError: it may be too much.
+        """
+        kind, text = node.type, text_of(node)
+        if kind in ("word", "extglob_pattern", "regex", "number") and not node.named_children:
+            return (_unquoted(text),)
+        if kind == "raw_string":
+            return literal(text[1:-1])
+        if kind == "ansi_c_string":
+            return literal(unescaped(text[2:-1]))
+        if kind == "string":
+            return self._between(node, 1, quoted=True)
+        if kind in ("simple_expansion", "expansion"):
+            return self._variable(node, quoted=quoted)
+        if kind == "command_substitution":
+            return self._substitution(node, quoted=quoted)
+        if kind in ("arithmetic_expansion", "brace_expression"):
+            self._children(node)
+            return unknown(DIGITS if kind == "arithmetic_expansion" else ANY, quoted=quoted)
+        if kind == "process_substitution":
+            self._run(node)
+            return ((Part("/dev/fd/", True), Part(ANY, True)),)
+        if kind in ("concatenation", "translated_string", "command_name", "number", "word", "regex", "extglob_pattern"):
+            return self._adjacent(node)
+        if kind in ("string_content", "variable_name", "special_variable_name", "test_operator", "file_descriptor"):
+            return literal(text)
+        self._children(node)
+        return unknown(quoted=quoted)
+
+    def here_document(self, node: Node) -> str:
+        """Return the text of a here-document; `ANY` stands in it for what is expanded."""
+        return "".join(part.text for part in self._between(node, 0, quoted=True)[0])
+
+    def _children(self, node: Node) -> None:
+        for child in node.named_children:
+            if child.type != "comment":
+                self.value(child)
+
+    def _adjacent(self, node: Node) -> Alternatives:
+        pieces: list[Alternatives] = []
+        at = node.start_byte
+        for child, following in pairwise((*node.children, None)):
+            if child is None or child.start_byte != at:
+                raise NotUnderstoodError("a word has a part that the grammar leaves out")
+            at = child.end_byte
+            if child.type == "simple_expansion" and following is not None and text_of(following).startswith("{"):
+                raise NotUnderstoodError("braces behind a variable change its name")
+            if child.is_named:
+                pieces.append(self.value(child))
+            elif child.type == "$" and following is not None and following.type in ("string", "raw_string"):
+                before = text_of(child)[:-1]
+                if following.type == "raw_string" or before.endswith(
+                    "$"
+                ):  # an escape, or a number, for the shell alone
+                    raise NotUnderstoodError("a word has quotes behind $ in its middle")
+                pieces.append((_unquoted(before),))
+            else:
+                pieces.append((_unquoted(text_of(child)),))
+        if at != node.end_byte:
+            raise NotUnderstoodError("a word has a part that the grammar leaves out")
+        return joined(pieces)
+
+    def _between(self, node: Node, border: int, *, quoted: bool) -> Alternatives:
+        """Return a quoted text: its expansions, and all that stands between them."""
+        data, start = node.text or b"", node.start_byte
+        at = border
+        pieces: list[Alternatives] = []
+        for child in node.children:
+            if child.type in _EXPANSIONS:
+                pieces.append(literal(_in_quotes(data[at : child.start_byte - start])))
+                pieces.append(self.value(child, quoted=quoted))
+                at = child.end_byte - start
+        pieces.append(literal(_in_quotes(data[at : len(data) - border])))
+        return joined(pieces)
+
+    def _variable(self, node: Node, *, quoted: bool) -> Alternatives:
+        children = node.named_children
+        names = [child for child in children if child.type in ("variable_name", "special_variable_name")]
+        operators = {child.type for child in node.children if not child.is_named} - {"${", "}", "$"}
+        if not names or (children and children[0].type == "subscript"):
+            self._children(node)
+            return unknown(quoted=quoted)
+        name, rest_of_word = _variable_name(text_of(names[0]), braces=node.type == "expansion")
+        values = self._scope.values(name, self.value)
+        if not operators and len(children) == 1:
+            return joined((expanded(values, quoted=quoted), literal(rest_of_word, quoted=quoted)))
+        rest = [self.value(child) for child in children[1:]]
+        if "#" in operators and node.children[1].type == "#":
+            return unknown(DIGITS, quoted=quoted)
+        if operators and operators <= _ALTERNATIVE:
+            return expanded((*values, *joined(rest)), quoted=quoted)
+        return unknown(quoted=quoted)
+
+    def _substitution(self, node: Node, *, quoted: bool) -> Alternatives:
+        text = text_of(node)
+        if text.startswith("`") and ("\\" in text or text.count("`") != 2):
+            raise NotUnderstoodError("a backslash or more backticks inside of backticks: $(...) has one reading")
+        commands = self._run(node)
+        if len(commands) == 1 and (told := printed_text(commands[0])) is not None:
+            return expanded(literal(told.rstrip("\n")), quoted=quoted)
+        return unknown(DECODED if decodes(commands) else ANY, quoted=quoted)
+
+
+def _variable_name(text: str, *, braces: bool) -> tuple[str, str]:
+    """Return the name of a variable as bash reads it, and what the grammar took for a part of it."""
+    if text[:1].isdigit() and not braces:
+        return text[0], text[1:]  # bash reference manual, 3.4.1: one digit
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*|[0-9]+|[-@*#?$!]", text):
+        raise NotUnderstoodError("a variable has a name that the shell reads otherwise")
+    return text, ""
+
+
+def printed_text(command: Command) -> str | None:
+    """Return what `echo` or `printf` prints, where all of it is known; None for anything else."""
+    words = [word.text for word in command.arguments]
+    if command.upstream or command.redirects or not all(word.known for word in command.words):
+        return None
+    if command.name == "echo":
+        flags = ""
+        while words and re.fullmatch("-[neE]+", words[0]):
+            flags += words.pop(0)
+        text = " ".join(words)
+        return (unescaped(text) if "e" in flags else text) + ("" if "n" in flags else "\n")
+    if command.name == "printf" and words and not re.search("^-|%[^%sb]|%$", words[0]):
+        return _printed(words[0], words[1:])
+    if command.name == "cat" and not words and command.stdin is not None and ANY not in command.stdin:
+        return command.stdin
+    return None
+
+
+def decodes(commands: Sequence[Command]) -> bool:
+    """Tell whether commands of a substitution make a text that cannot be read in the script.
+
+    A decoder does, and so does anything that translates what an `echo` in front of it holds.
+    """
+    for command in commands:
+        if command.name in DECODERS:
+            return True
+        told = command.stdin is not None or any(printed_text(each) is not None for each in command.upstream)
+        if command.name in TRANSLATORS and told:
+            return True
+    return False
+
+
+def _printed(form: str, words: list[str]) -> str:
+    found, waiting = "", list(words)
+    while True:
+        before = len(waiting)
+
+        def one(match: re.Match[str]) -> str:
+            if match.group(1) == "%":
+                return "%"
+            word = waiting.pop(0) if waiting else ""
+            return unescaped(word) if match.group(1) == "b" else word
+
+        found += _FORMAT.sub(one, unescaped(form))
+        if not waiting or len(waiting) == before:
+            return found
+
+
+def _unquoted(text: str) -> tuple[Part, ...]:
+    """Return a word without quotes: what a backslash stands before is as if it were quoted."""
+    parts: list[Part] = []
+    for index, piece in enumerate(re.split(r"\\(\n|.)", text, flags=re.DOTALL)):
+        if index % 2 and piece != "\n":
+            parts.append(Part(piece, True))
+        elif not index % 2 and piece:
+            parts.append(Part(piece))
+    return tuple(parts)
+
+
+def _in_quotes(data: bytes) -> str:
+    text = data.decode("utf-8", "surrogatepass")
+    return re.sub(r'\\([$`"\\\n])', lambda found: found.group(1).strip("\n"), text)

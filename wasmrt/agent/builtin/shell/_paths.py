@@ -1,0 +1,148 @@
+"""Paths in words: every way in which a word may name a file that a rule is about."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from wasmrt.agent.builtin.shell._words import ANY, DECODED, NAME_PART, UNKNOWN, Field, words_of
+from wasmrt.capabilities.model import protected_problem
+
+_SEPARATORS = re.compile(r"[\s:=,;@'\"()<>|&`{}\[\]#%!]+")
+_SAFE_DEVICES = words_of("null zero full random urandom stdin stdout stderr tty fd shm ptmx pts tcp udp mqueue console")
+_TOP = words_of(
+    "bin boot dev etc home lib lib32 lib64 libx32 media mnt opt proc root run sbin srv sys usr var Users System "
+    "Library Applications Volumes private"
+)
+_LEAST_LETTERS = 3
+"""Letters that have to stand in a word of which a part is not known, before it counts as a path."""
+
+
+class FoundPath(NamedTuple):
+    """A path with `.` and `..` resolved by its text alone."""
+
+    parts: tuple[str, ...]
+    absolute: bool
+    home: bool = False
+    climbed: bool = False
+
+    @property
+    def uncertain(self) -> bool:
+        """True where a part of it may be anything."""
+        return any(mark in part for part in self.parts for mark in (ANY, DECODED))
+
+
+def paths_in(fields: Iterable[Field], folders: Iterable[FoundPath] = ()) -> Iterator[FoundPath]:
+    """Yield every path that words may name, also from each of the folders that the script goes to."""
+    folders = tuple(folders)
+    for field in fields:
+        for text in _pieces(field.text):
+            own = resolved(text)
+            yield own
+            if own.absolute or own.home:
+                continue
+            for folder in folders:
+                yield resolved("/".join((*folder.parts, text)), absolute=folder.absolute, home=folder.home)
+            if own.climbed:
+                yield own._replace(absolute=True)
+
+
+def resolved(text: str, *, absolute: bool = False, home: bool = False) -> FoundPath:
+    """Return a path without `.`, `..` and the links that /proc has to the root."""
+    parts: list[str] = []
+    absolute = absolute or text.startswith("/")
+    climbed = False
+    for index, part in enumerate(text.split("/")):
+        if part in ("", "."):
+            continue
+        if index == 0 and part.startswith("~"):
+            home = True
+        elif part == "..":
+            if parts:
+                parts.pop()
+            else:
+                climbed, home, absolute = True, False, absolute or home
+        else:
+            parts.append(part)
+            if absolute and len(parts) == 3 and parts[0] == "proc" and part in ("root", "cwd"):
+                parts.clear()
+    return FoundPath(tuple(parts), absolute, home, climbed)
+
+
+def names(path: FoundPath, pattern: str, *, certain: bool) -> bool:
+    """Tell whether a path is what a pattern of a rule says, or lies below it.
+
+    Patterns are classes of `_CLASSES`, paths from the root, or `**/` and what may stand anywhere. With `certain` false
+    a path of which a part is not known counts too.
+    """
+    if path.uncertain and (certain or sum(map(str.isalpha, "".join(path.parts))) < _LEAST_LETTERS):
+        return False
+    if pattern in _CLASSES:
+        return _CLASSES[pattern](path)
+    wanted = pattern.removeprefix("**/").strip("/").split("/")
+    if pattern.startswith("**/"):
+        places = range(len(path.parts) - len(wanted) + 1)
+        return any(_same(path.parts[at : at + len(wanted)], wanted) and _has_letters(path, at) for at in places)
+    return path.absolute and _same(path.parts[: len(wanted)], wanted)
+
+
+def _same(parts: tuple[str, ...], wanted: list[str]) -> bool:
+    return len(parts) == len(wanted) and all(map(_fits, parts, wanted))
+
+
+def _fits(part: str, wanted: str) -> bool:
+    if UNKNOWN.isdisjoint(part):
+        return fnmatchcase(part.lower(), wanted.lower())
+    if wanted.startswith(".") and not part.startswith(".") and part[0] == NAME_PART:
+        return False  # a pattern does not match a leading dot
+    return re.fullmatch(Field(part).expression(), wanted, re.IGNORECASE) is not None
+
+
+def _pieces(text: str) -> Iterator[str]:
+    for piece in dict.fromkeys((text, *_SEPARATORS.split(text))):
+        if not piece:
+            continue
+        yield piece
+        if "/" in piece and piece.startswith("-"):
+            yield piece[piece.index("/") :]
+        if "~" in piece[1:]:
+            yield piece[piece.index("~") :]
+
+
+def _has_letters(path: FoundPath, at: int) -> bool:
+    """Tell whether a part is more than a pattern that fits every name."""
+    return any(map(str.isalpha, path.parts[at]))
+
+
+def _everything(path: FoundPath) -> bool:
+    parts = tuple(part for part in path.parts if set(part) - {NAME_PART, "."})
+    if path.home:
+        return not parts
+    if not path.absolute or path.climbed:
+        return False
+    return (
+        not parts
+        or (len(parts) == 1 and any(_fits(parts[0], top) for top in _TOP))
+        or (len(parts) == 2 and parts[0] in ("home", "Users", "usr", "var"))
+    )
+
+
+def _device(path: FoundPath) -> bool:
+    return path.absolute and len(path.parts) > 1 and path.parts[0] == "dev" and path.parts[1] not in _SAFE_DEVICES
+
+
+def _kernel(path: FoundPath) -> bool:
+    return path.absolute and path.parts[:1] in (("sys",), ("proc",)) and path.parts[1:2] != ("self",)
+
+
+def _socket(path: FoundPath) -> bool:
+    return path.absolute and path.parts[:2] in (("dev", "tcp"), ("dev", "udp"))
+
+
+def _identity(path: FoundPath) -> bool:
+    return not path.absolute and not path.home and protected_problem("/".join(path.parts)) is not None
+
+
+_CLASSES = {"identity": _identity, "everything": _everything, "device": _device, "kernel": _kernel, "socket": _socket}

@@ -1,0 +1,377 @@
+"""From a script to its simple commands, by the grammar of tree-sitter-bash.
+
+SECURITY: what this cannot read is an error, never left out: a node of an unknown kind, an error of the grammar, a word
+with too many readings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from itertools import pairwise
+
+import tree_sitter_bash
+from tree_sitter import Language, Node, Parser
+
+from wasmrt.agent.builtin.shell._commands import Around, Command, NotUnderstoodError, Redirect, Script
+from wasmrt.agent.builtin.shell._expressions import Expressions, text_of
+from wasmrt.agent.builtin.shell._scope import Scope
+from wasmrt.agent.builtin.shell._words import ANY, Alternatives, Field, TooManyError, lines_of_words, literal, words_of
+
+_PARSER = Parser(Language(tree_sitter_bash.language()))
+_MAX_NODES = 20_000
+_MAX_DEPTH = 100
+_GROUPS = words_of(
+    "program list compound_statement subshell if_statement while_statement c_style_for_statement case_statement "
+    "case_item do_group elif_clause else_clause negated_command"
+)
+_PLAIN = words_of(
+    "word string raw_string ansi_c_string translated_string concatenation simple_expansion expansion number regex "
+    "command_substitution process_substitution arithmetic_expansion brace_expression extglob_pattern array "
+    "test_command binary_expression unary_expression postfix_expression ternary_expression parenthesized_expression "
+    "variable_name special_variable_name test_operator subscript file_descriptor string_content"
+)
+"""Nodes that are only a value: nothing of it runs but the substitutions in it."""
+_WORDS = _PLAIN | {"command_name", "variable_assignment", "$"}
+_SEQUENCES = words_of(
+    "command declaration_command unset_command for_statement array redirected_statement file_redirect"
+)
+_QUOTED = words_of("raw_string ansi_c_string string_content heredoc_body heredoc_content heredoc_end comment")
+"""Nodes that a backslash in front of a line's end may stand in."""
+_TEXTS = words_of("string heredoc_body")
+"""Nodes with characters between its children: all of them are looked at where it is evaluated."""
+_SETTERS = words_of("read mapfile readarray getopts let wait printf unset command builtin")
+"""Builtins that give variables a value, and those in front of them."""
+_SHARED = tuple(each.name for each in fields(Around))
+
+
+@dataclass(frozen=True, slots=True)
+class _Around(Around):
+    words: tuple[Alternatives, ...] = ()
+    """Words of the one command inside that stand behind a redirection."""
+
+
+@dataclass(slots=True)
+class _Bound:
+    """A redirected statement's own parts, beside its body."""
+
+    redirects: list[Redirect] = field(default_factory=list)
+    stdin: str | None = None
+    behind: list[Node] = field(default_factory=list)
+    words: list[Alternatives] = field(default_factory=list)
+
+
+def read_script(text: str, *, environment: frozenset[str], given: Mapping[str, str], nested: bool = False) -> Script:
+    """Return everything that a script would run.
+
+    Raises:
+        NotUnderstoodError: a part of it cannot be read with certainty.
+    """
+    tree = _PARSER.parse(text.encode("utf-8", "surrogatepass"))
+    nodes = _checked(tree.root_node)
+    reader = _Reader(Scope(environment, given=given, nested=nested))
+    try:
+        reader.declare(nodes)
+        reader.visit(tree.root_node, _Around())
+    except TooManyError:
+        raise NotUnderstoodError("a word has too many possible expansions") from None
+    return reader.script
+
+
+def _checked(root: Node) -> list[Node]:
+    """Return every node, once none of them is an error."""
+    found: list[Node] = []
+    waiting = [(root, 0)]
+    while waiting:
+        node, depth = waiting.pop()
+        if node.is_error or node.is_missing:
+            place = text_of(node)[:40] or "its end"
+            raise NotUnderstoodError(f"the grammar of bash has no reading of it, at {place!r}")
+        if depth > _MAX_DEPTH or len(found) > _MAX_NODES:
+            raise NotUnderstoodError("it is nested too deeply or too long")
+        if node.type not in _TEXTS:
+            _check_words(node)
+        if not node.children and node.type not in _QUOTED and b"\\\n" in (node.text or b""):
+            raise NotUnderstoodError("a line goes on in the middle of a word")
+        found.append(node)
+        waiting += [(child, depth + 1) for child in node.children]
+    return found
+
+
+def _check_words(node: Node) -> None:
+    """Hold the words of a sequence against the text: white space stands between any two, and nothing else.
+
+    SECURITY: the grammar takes some words apart that are one for the shell, such as the two halves of `a!$1b`, and
+    leaves some characters out.
+    """
+    text = node.text or b""
+    for one, other in pairwise(node.children):
+        between = text[one.end_byte - node.start_byte : other.start_byte - node.start_byte]
+        blank = between.replace(b"\\\n", b"")
+        left_out = blank.strip(b" \t\n")
+        if node.type == "redirected_statement" and left_out == b"-":
+            continue  # a word of its own in front of a here-document: the standard input, which it is anyway
+        is_word = other.type in _WORDS or (node.type == "command" and not other.type.endswith("_redirect"))
+        words = (
+            node.type in _SEQUENCES
+            and is_word
+            and (one.type not in ("(", "<", ">", ">>", ">|", "&>", "&>>", "<&", ">&"))
+        )
+        if left_out or ((words or between) and not blank):
+            raise NotUnderstoodError(f"the grammar takes a word apart, at {text_of(other)[:40]!r}")
+
+
+class _Reader:
+    def __init__(self, scope: Scope) -> None:
+        self.script = Script()
+        self._scope = scope
+        self._words = Expressions(scope, self._substituted)
+        self._around = _Around()
+
+    # -- variables and functions, before anything is expanded ----------------------------------------------------------
+
+    def declare(self, nodes: Iterable[Node]) -> None:
+        """Take down every variable and function of the script, wherever it stands."""
+        for node in nodes:
+            if node.type == "variable_assignment":
+                self._declare_assignment(node)
+            elif node.type == "for_statement":
+                self._declare_loop(node)
+            elif node.type == "function_definition":
+                self._declare_function(node)
+            elif node.type == "command":
+                self._declare_set(node)
+            elif node.type == "expansion" and any(child.type in (":=", "=") for child in node.children):
+                for child in node.named_children[:1]:
+                    self._scope.open(text_of(child))
+            elif node.type in ("arithmetic_expansion", "c_style_for_statement", "test_command"):
+                for inner in _below(node):
+                    if inner.type in ("variable_name", "word"):
+                        self._scope.open(text_of(inner))
+            elif node.type in ("declaration_command", "unset_command"):
+                self._declare_words(node)
+
+    def _declare_assignment(self, node: Node) -> None:
+        name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+        if name is None:
+            raise NotUnderstoodError("an assignment has no name")
+        if name.type == "subscript" or (value is not None and value.type == "array"):
+            self._scope.open(text_of(name).partition("[")[0])
+        elif any(child.type == "+=" for child in node.children):
+            self._scope.open(text_of(name))
+        elif value is not None:
+            self._scope.assign(text_of(name), value)
+        else:
+            self._scope.clear(text_of(name))
+
+    def _declare_loop(self, node: Node) -> None:
+        name = node.child_by_field_name("variable")
+        values = node.children_by_field_name("value")
+        if name is None:
+            raise NotUnderstoodError("a loop has no variable")
+        for value in values:
+            self._scope.assign(text_of(name), value)
+        if not values or any(child.type == "select" for child in node.children):
+            self._scope.open(text_of(name))
+            self._scope.open("REPLY")
+
+    def _declare_function(self, node: Node) -> None:
+        name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
+        if name is None or body is None:
+            raise NotUnderstoodError("a function has no name or no body")
+        self._scope.has_parameters = True
+        self.script.bodies[text_of(name)] = self.script.bodies.get(text_of(name), "") + text_of(body)
+
+    def _declare_set(self, node: Node) -> None:
+        name = node.child_by_field_name("name")
+        word = "" if name is None else text_of(name).rpartition("/")[2].replace("\\", "")
+        if word in ("set", "shift", "source", ".", "eval"):
+            self._scope.has_parameters = True
+        if word not in _SETTERS:
+            return
+        self._scope.open("REPLY")
+        for argument in node.children_by_field_name("argument"):
+            self._scope.open(text_of(argument).strip("'\"").partition("=")[0].partition("[")[0])
+
+    def _declare_words(self, node: Node) -> None:
+        """Take down `declare "a=b"`, whose assignment is only a word."""
+        for child in node.named_children:
+            if child.type == "variable_name":
+                self._scope.clear(text_of(child))  # `unset` takes its value, and `local` hides it
+            if child.type in ("variable_assignment", "variable_name"):
+                continue
+            written = text_of(child)
+            if written.startswith("-") and "n" in written:
+                self.script.notes.append("a variable that stands for another")
+            elif not written.startswith("-"):
+                self._scope.open(written.strip("'\"").partition("=")[0])
+                if "$" in written.partition("=")[0] or "`" in written.partition("=")[0]:
+                    self.script.notes.append("a variable whose name is not known")
+
+    # -- what runs -----------------------------------------------------------------------------------------------------
+
+    def visit(self, node: Node, around: _Around) -> list[Command]:
+        """Take down everything that `node` would run, and return it."""
+        before = len(self.script.commands)
+        outer, self._around = self._around, around
+        try:
+            self._visit(node, around)
+        finally:
+            self._around = outer
+        return self.script.commands[before:]
+
+    def _visit(self, node: Node, around: _Around) -> None:
+        kind = node.type
+        if kind in ("command", "declaration_command", "unset_command"):
+            self._command(node, around)
+        elif kind == "pipeline":
+            self._pipeline(node.named_children, around)
+        elif kind == "redirected_statement":
+            self._redirected(node, around)
+        elif kind in ("variable_assignment", "variable_assignments"):
+            self._assignments(node, around)
+        elif kind == "function_definition":
+            self._all(node.named_children[1:], around)
+        elif kind == "for_statement" or kind in _GROUPS:
+            self._all(node.named_children, around)
+        elif kind in _PLAIN:
+            self._words.value(node)
+        elif kind in ("file_redirect", "herestring_redirect", "heredoc_redirect"):
+            self._redirected(node, around)
+        elif kind not in ("comment", "heredoc_start", "heredoc_end", ";", "\n"):
+            raise NotUnderstoodError(f"it has a construct that is not known here ({kind})")
+
+    def _all(self, nodes: Iterable[Node], around: _Around) -> None:
+        for each in nodes:
+            self.visit(each, around)
+
+    def _pipeline(self, stages: Iterable[Node], around: _Around, first: Iterable[Command] = ()) -> None:
+        upstream = [*around.upstream, *first]
+        stages = [stage for stage in stages if stage.type != "comment"]
+        for index, stage in enumerate(stages):
+            piped = around.piped or index < len(stages) - 1
+            stdin = around.stdin if not index and not first else None
+            inner = replace(around, upstream=tuple(upstream), piped=piped, stdin=stdin)
+            upstream += self.visit(stage, inner)
+
+    def _redirected(self, node: Node, around: _Around) -> None:
+        bound = _Bound()
+        body = node.child_by_field_name("body") if node.type == "redirected_statement" else None
+        parts = node.children_by_field_name("redirect") if node.type == "redirected_statement" else [node]
+        if body is None and node.type == "redirected_statement":
+            body = next((each for each in node.named_children if not each.type.endswith("_redirect")), None)
+        for part in parts:
+            self._redirect(part, bound)
+        inner = replace(
+            around,
+            redirects=(*around.redirects, *bound.redirects),
+            stdin=around.stdin if bound.stdin is None else bound.stdin,
+            piped=around.piped or bool(bound.behind),
+            words=tuple(bound.words),
+        )
+        if bound.words and body is not None and body.type != "command":
+            raise NotUnderstoodError("words stand behind a redirection of more than one command")
+        if body is None:
+            self._add(bound.words, (), inner, text_of(node))
+            first: list[Command] = self.script.commands[-1:]
+        else:
+            first = self.visit(body, inner)
+        if bound.behind:
+            self._pipeline(bound.behind, around, first)
+
+    def _redirect(self, node: Node, bound: _Bound) -> None:
+        if node.type == "herestring_redirect":
+            for child in node.named_children:
+                if child.type != "file_descriptor":
+                    bound.stdin = self._one_text(self._words.value(child)) + "\n"
+        elif node.type == "heredoc_redirect":
+            self._here_document(node, bound)
+        elif node.type == "file_redirect":
+            operator = next((child.type for child in node.children if not child.is_named), "")
+            target, *behind = map(self._words.value, node.children_by_field_name("destination"))
+            for line in lines_of_words([target]):
+                bound.redirects += [Redirect(operator, each) for each in line or (Field(ANY),)]
+            bound.words += behind  # the grammar takes the command's further words for targets
+        else:
+            raise NotUnderstoodError(f"it has a construct that is not known here ({node.type})")
+
+    def _here_document(self, node: Node, bound: _Bound) -> None:
+        for child in node.named_children:
+            if child.type == "heredoc_body":
+                bound.stdin = self._words.here_document(child)
+            elif child.type in ("file_redirect", "herestring_redirect", "heredoc_redirect"):
+                self._redirect(child, bound)
+            elif child.type in _PLAIN:
+                bound.words.append(self._words.value(child))
+            elif child.type not in ("heredoc_start", "heredoc_end", "file_descriptor", "comment"):
+                bound.behind.append(child)
+        if bound.stdin is None:
+            bound.stdin = ""
+
+    def _command(self, node: Node, around: _Around) -> None:
+        words: list[Alternatives] = []
+        assigns: list[str] = []
+        bound = _Bound()
+        for child in node.children:
+            if child.type == "variable_assignment" and node.type == "command":
+                assigns.append(self._assigned(child))
+            elif child.type.endswith("_redirect"):
+                self._redirect(child, bound)
+            elif child.type == "command_name":
+                words.append(self._words.value(child.children[0]))
+            elif child.type == "variable_assignment":
+                assigns.append(self._assigned(child))
+                words.append(literal(text_of(child)))
+            elif child.type in _PLAIN:
+                words.append(self._words.value(child))
+            elif not child.is_named:
+                words.append(literal(text_of(child)))
+            elif child.type != "comment":
+                raise NotUnderstoodError(f"it has a construct that is not known here ({child.type})")
+        inner = replace(
+            around,
+            redirects=(*around.redirects, *bound.redirects),
+            stdin=around.stdin if bound.stdin is None else bound.stdin,
+        )
+        self._add([*words, *bound.words, *around.words], tuple(assigns), inner, text_of(node))
+        if bound.behind:
+            self._pipeline(bound.behind, around, self.script.commands[-1:])
+
+    def _assignments(self, node: Node, around: _Around) -> None:
+        each = [node] if node.type == "variable_assignment" else node.named_children
+        self._add([], tuple(self._assigned(one) for one in each), around, text_of(node))
+
+    def _assigned(self, node: Node) -> str:
+        """Take down what an assignment's value runs, and return its name."""
+        name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+        if value is not None:
+            self._words.value(value)
+        if name is not None and name.type == "subscript":
+            self._words.value(name)
+        return "" if name is None else text_of(name).partition("[")[0]
+
+    def _add(self, words: list[Alternatives], assigns: tuple[str, ...], around: _Around, text: str) -> None:
+        shared = {name: getattr(around, name) for name in _SHARED}
+        self.script.commands += [Command(line, text[:400], assigns, **shared) for line in lines_of_words(words)]
+
+    def _substituted(self, node: Node) -> list[Command]:
+        """Take down what a substitution runs, and return it."""
+        fed = (Command((Field(ANY),), text_of(node)),) if text_of(node).startswith(">(") else ()
+        inner = _Around(upstream=fed, substituted=True, piped=True)
+        before = len(self.script.commands)
+        self._all(node.named_children, inner)
+        return self.script.commands[before:]
+
+    @staticmethod
+    def _one_text(alternatives: Alternatives) -> str:
+        if len(alternatives) != 1:
+            return ANY
+        return "".join(part.text for part in alternatives[0])
+
+
+def _below(node: Node) -> Iterator[Node]:
+    waiting = list(node.children)
+    while waiting:
+        each = waiting.pop()
+        yield each
+        waiting += each.children

@@ -1,0 +1,375 @@
+"""ShellTool: command lines as a tool of an agent."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from copy import copy
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from shlex import quote
+from typing import Any
+
+from wasmrt.agent.builtin.shell._backend import Backend, check_workspace, choose_backend, shell_command
+from wasmrt.agent.builtin.shell._held import Held, report_file, used
+from wasmrt.agent.builtin.shell._output import STDERR_BYTES, STDOUT_BYTES, HeadAndTail
+from wasmrt.agent.builtin.shell._sessions import Sessions
+from wasmrt.agent.builtin.shell._start import WORKSPACE, Start
+from wasmrt.agent.builtin.shell._verdict import Action, Verdict
+from wasmrt.catalog.bundled import SHELL_ALIASES, SHELL_NAME
+from wasmrt.core.effects import Effect
+from wasmrt.core.errors import (
+    ConfigurationError,
+    DeadlineExceededError,
+    InvalidParametersError,
+    NotAuthorizedError,
+    ToolError,
+    ToolErrorKind,
+)
+from wasmrt.core.lifetime import Lifetime
+from wasmrt.core.model import NOTHING_USED, Decision, Reason, ToolOutput
+from wasmrt.core.traits import ToolDefaults, Traits
+from wasmrt.egress.gateway import NetworkConfig
+from wasmrt.egress.leaks import LeakDetector
+from wasmrt.egress.outlet import Outlet, Outlets, refusal_lines
+from wasmrt.runtime.call import read_params
+from wasmrt.runtime.config_values import ShellSettings
+from wasmrt.runtime.context import ToolContext
+from wasmrt.sandbox.isolation.confine import Command
+from wasmrt.sandbox.isolation.programs import not_started, run_to_end, starting
+from wasmrt.sandbox.schema import Validator
+
+_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "command": {"type": "string", "description": "A command line of bash."},
+        "workdir": {"type": "string", "description": "A folder of the workspace to run it in."},
+        "timeout": {"type": "integer", "minimum": 1, "description": "Seconds after which it is ended."},
+    },
+    "required": ["command"],
+    "additionalProperties": False,
+}  # fmt: skip
+_EFFECTS = (
+    Effect.READ_FILESYSTEM, Effect.WRITE_FILESYSTEM, Effect.DELETE_FILESYSTEM, Effect.EXECUTE_CODE,
+    Effect.SPAWN_PROCESS,
+)  # fmt: skip
+_DETECTOR = LeakDetector()
+_MAX_REFUSALS_TOLD = 5
+_DOCTOR = 'wasmrt doctor shows what it lacks; see "Where commands run" in docs/shell.md'
+
+
+class ShellTool(ToolDefaults):
+    """Runs command lines in a workspace, each in a confined shell of its own. Any thread may call it, several at once.
+
+    Args:
+        workspace: The folder that commands read and write, or a function from a user to that user's folder.
+        settings: The section [shell] of an operator's configuration.
+        network: The operator's settings of the network, for hosts that `settings` grants.
+    """
+
+    ends_by_itself = True
+    """Its processes are ended at its deadline, or when its call is cancelled: nobody has to leave them behind."""
+    name = SHELL_NAME
+    aliases = SHELL_ALIASES
+    destinations = ()
+
+    def __init__(
+        self,
+        workspace: Path | str | Callable[[str], Path],
+        settings: ShellSettings | None = None,
+        *,
+        network: NetworkConfig | None = None,
+    ) -> None:
+        self._workspace = Path(workspace) if isinstance(workspace, str) else workspace
+        self._settings = settings or ShellSettings()
+        self._sessions = Sessions()
+        self._held: Held | None = None
+        self._outlets = Outlets(self._settings.network, name=SHELL_NAME, network=network)
+        self._validator = Validator(_SCHEMA)
+        self.timeout_seconds = float(max(self._settings.timeout_seconds, self._settings.max_timeout_seconds))
+
+    @cached_property
+    def _chosen(self) -> tuple[Backend, str]:
+        return choose_backend(self._settings)  # it tries the layers, which a registry has no time for at its start
+
+    @property
+    def backend(self) -> Backend:
+        """The place where commands run."""
+        return self._chosen[0]
+
+    @property
+    def disabled_because(self) -> str:
+        """The reason why no command runs, in words; empty where they do."""
+        return self._chosen[1]
+
+    @property
+    def description(self) -> str:
+        """Its description, for a model."""
+        kept = "Directory and variables are kept between calls. " if self._settings.session else ""
+        hosts = ", ".join(entry.host_pattern for entry in self._settings.network)
+        network = f"the network is {hosts}, through HTTPS_PROXY" if hosts else "there is no network"
+        return (
+            f"Run a command line of bash in the workspace. {kept}The system is read-only, the home is empty and new for"
+            f" each call, {network}. Returns exit_code, stdout and stderr."
+        )
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """JSON Schema of its params."""
+        return _SCHEMA
+
+    @property
+    def traits(self) -> Traits:
+        """Its effects, and what follows from them: a person is asked before each call."""
+        is_host = self._settings.unsafe_host and self.backend is Backend.HOST
+        has_network = is_host or bool(self._settings.network)
+        return Traits.of((*_EFFECTS, *((Effect.NETWORK, Effect.EXTERNAL_WRITE) if has_network else ())))
+
+    def __repr__(self) -> str:
+        return f"<ShellTool, {self.backend}>"
+
+    def in_conversation(self, user: str, trace_id: str) -> ShellTool:
+        """Return the tool as it decides and runs in one conversation: with its session, where it has one.
+
+        SECURITY: what the lists decide is decided for the state that the session has now; the command runs with no
+        other.
+        """
+        if self.backend is not Backend.SESSION or not trace_id:
+            return self
+        bound = copy(self)
+        bound._held = Held(self._sessions.of((user, trace_id)))
+        return bound
+
+    @property
+    def kept(self) -> str | None:
+        """A digest of the session as this call has it, or has left it; None outside of a session."""
+        return None if self._held is None else self._held.start.digest
+
+    def close(self) -> None:
+        """Forget the sessions, and close the way to the network."""
+        self._sessions.close()
+        self._outlets.close()
+
+    def decide(self, command: str, workdir: str = "") -> Verdict:
+        """Return the decision about a command line in a folder, without running it.
+
+        Raises:
+            ToolError: no command runs here.
+        """
+        if self.backend is Backend.DISABLED:
+            raise ToolError(
+                f"no command runs here: {self.disabled_because}", code="disabled", kind=ToolErrorKind.SANDBOX
+            )
+        from wasmrt.agent.builtin.shell._decide import decide_command
+
+        return decide_command(command, self._start(workdir))
+
+    def _start(self, workdir: str) -> Start:
+        return _moved(WORKSPACE if self._held is None else self._held.start, workdir)
+
+    def _decided(self, params: Any) -> Verdict:
+        return self.decide(_command_of(params), _workdir_of(params))
+
+    def check(self, params: Any) -> Decision | None:
+        """Return the refusal of a command line that a list refuses, before anybody is asked; else None."""
+        _command_of(params)
+        if self.backend is Backend.DISABLED:
+            rule = f"no command runs here: {self.disabled_because}"
+            hint = _DOCTOR if self._settings.enabled else "set enabled = true in [shell] of the configuration file"
+            return Decision(False, Reason.COMMAND_NOT_ALLOWED, rule, hint, "tool.command", SHELL_NAME)
+        verdict = self._decided(params)
+        if verdict.action is not Action.REFUSE:
+            return None
+        return Decision(
+            False, Reason.COMMAND_NOT_ALLOWED, verdict.sentence,
+            "no setting allows it: do it in another way, or have a person do it outside of the agent", "tool.command",
+            verdict.part[:200] or SHELL_NAME,
+        )  # fmt: skip
+
+    def requires_approval(self, params: Any) -> bool:
+        """Tell whether a person has to approve this command, whatever a rule of the operator's approves."""
+        if self.backend is Backend.DISABLED:
+            return False  # it is refused
+        if not isinstance(params.get("command"), str):
+            return False  # of no command in particular: effects alone decide
+        return self._decided(params).action is Action.ASK
+
+    def why(self, params: Any) -> str:
+        """Return in words what a person is asked for."""
+        verdict = self._decided(params)
+        return f"{verdict.sentence}: {verdict.part}" if verdict.part else verdict.sentence
+
+    def preview(self, params: Any) -> str:
+        """Return for a person what would run, where, and what they are asked for."""
+        verdict = self._decided(params)
+        start = self._start(_workdir_of(params))
+        where = f"in {start.folder or 'the workspace'}, {self.backend}"
+        why = f"\nasked because {self.why(params)}" if verdict.action is Action.ASK else ""
+        kept = "".join(f"\nwith {name}={quote(value)}" for name, value in used(start, _command_of(params)))
+        return f"{_command_of(params)}\n({where}){kept}{why}"
+
+    def execute(self, params: Any, context: ToolContext | None = None, user: str = "local") -> ToolOutput:
+        """Run one command line and return its exit code and what it printed.
+
+        Whether a person has approved it is the registry's to see to.
+
+        Raises:
+            ToolError: the params are wrong, a list refuses it, it cannot be confined, or it took too long.
+        """
+        context = context or ToolContext(user=user)
+        params = self._validator.accept(read_params(params))
+        lifetime = Lifetime(self._seconds(params), within=context.lifetime)
+        if self._held is not None:
+            return self._in_session(self._held, params, context, lifetime)
+        bound = self.in_conversation(context.user, context.trace_id)
+        if bound._held is None:
+            self._check_refused(params)
+            return self._output(params, context, lifetime, None)
+        with bound._held.alone(lifetime):
+            bound._held.take_over()  # nothing was decided before
+            bound._check_refused(params)
+            return bound._output(params, context, lifetime, bound._held)
+
+    def _in_session(self, held: Held, params: dict[str, Any], context: ToolContext, lifetime: Lifetime) -> ToolOutput:
+        with held.alone(lifetime):
+            held.refresh(lambda start: self._runs_with(start, params), shown=context.shown)
+            self._check_refused(params)
+            if context.shown is None and self._decided(params).action is Action.ASK:
+                held.check_shown(self._start(_workdir_of(params)), _command_of(params))
+            return self._output(params, context, lifetime, held)
+
+    def _runs_with(self, start: Start, params: dict[str, Any]) -> bool:
+        from wasmrt.agent.builtin.shell._decide import decide_command
+
+        return decide_command(_command_of(params), _moved(start, _workdir_of(params))).action is Action.RUN
+
+    def _check_refused(self, params: dict[str, Any]) -> None:
+        if (refused := self.check(params)) is not None:
+            raise NotAuthorizedError.of(refused)
+
+    def _seconds(self, params: dict[str, Any]) -> float:
+        return float(min(params.get("timeout", self._settings.timeout_seconds), self.timeout_seconds))
+
+    def _output(
+        self, params: dict[str, Any], context: ToolContext, lifetime: Lifetime, held: Held | None
+    ) -> ToolOutput:
+        started = time.monotonic()
+        root = self._root(context)
+        out, err = HeadAndTail(STDOUT_BYTES), HeadAndTail(STDERR_BYTES)
+        with self._outlet(context.user) as outlet:
+            try:
+                code, notes = self._ended(params, root, lifetime, context.write_paths, held, outlet, out, err)
+            except ToolError as error:
+                if outlet is not None:
+                    error.decisions = (*error.decisions, *outlet.decisions())
+                raise
+            decisions = () if outlet is None else outlet.decisions()
+        stdout, stderr = _DETECTOR.redact(out.text()), _DETECTOR.redact(err.text())
+        if (problem := not_started("the command", code, stderr)) is not None:
+            raise problem
+        duration = round(time.monotonic() - started, 6)
+        told = [*notes, *islice(refusal_lines(decisions), _MAX_REFUSALS_TOLD)]
+        stderr = "\n".join([stderr.removesuffix("\n"), *told, ""]).lstrip("\n") if told else stderr
+        result = {"exit_code": code, "stdout": stdout, "stderr": stderr, "truncated": out.cut or err.cut}
+        if held is not None:
+            result["directory"] = held.start.folder or "."
+        raw = json.dumps(result, ensure_ascii=False)
+        usage = NOTHING_USED._replace(wall_seconds=duration, output_bytes=len(raw.encode()))
+        return ToolOutput(
+            result=result, raw=raw, duration=duration, usage=usage, logs=(), decisions=decisions,
+            call_id=uuid.uuid4().hex,
+        )  # fmt: skip
+
+    def _outlet(self, user: str) -> AbstractContextManager[Outlet | None]:
+        return self._outlets.open(user) if self._settings.network else nullcontext()
+
+    def _ended(
+        self, params: dict[str, Any], root: Path, lifetime: Lifetime, write_paths: tuple[tuple[str, ...], ...],
+        held: Held | None, outlet: Outlet | None, out: HeadAndTail, err: HeadAndTail,
+    ) -> tuple[int, list[str]]:  # fmt: skip
+        """Run a command line to its end; return its exit code, and what a session has to say of it."""
+        cwd = _folder_in(root, _workdir_of(params))
+        with ExitStack() as stack:
+            text, report = params["command"], None
+            if held is not None:
+                report = stack.enter_context(report_file())
+                text = held.script(text, str(report), moves=not _workdir_of(params))
+            stack.enter_context(starting("the command"))
+            command = stack.enter_context(
+                shell_command(
+                    self.backend, text, self._settings, workspace=root, writable=_writable(root, write_paths),
+                    report=report, outlet=outlet,
+                )
+            )  # fmt: skip
+            code = self._run(command, str(cwd), lifetime, out, err)
+            if held is None or report is None:
+                return code, []
+            return code, held.keep(report, workspace=str(root), home=str(Path(command.env["HOME"]).resolve()))
+
+    def _run(self, command: Command, cwd: str, lifetime: Lifetime, out: HeadAndTail, err: HeadAndTail) -> int:
+        try:
+            return run_to_end(command, b"", cwd, lifetime, out.take, err.take)
+        except DeadlineExceededError as error:
+            error.hint = f"ask for more time with timeout, up to {self.timeout_seconds:g} s, or do less at once"
+            tail = _DETECTOR.redact(out.text()[-500:])
+            error.message = f"the command took too long, and was ended; it had printed: {tail!r}"
+            error.args = (error.message,)
+            raise
+
+    def _root(self, context: ToolContext) -> Path:
+        given = context.workspace or self._workspace
+        try:
+            return check_workspace(given if isinstance(given, Path) else given(context.user))
+        except ConfigurationError as error:
+            raise ToolError(error.message, code=error.code, hint=error.hint, kind=ToolErrorKind.SANDBOX) from error
+
+
+def _command_of(params: Any) -> str:
+    command = params.get("command") if isinstance(params, Mapping) else None
+    if not isinstance(command, str):
+        raise InvalidParametersError("params have no command", hint='pass {"command": "ls"}')
+    return command
+
+
+def _workdir_of(params: Mapping[str, Any]) -> str:
+    workdir = params.get("workdir")
+    return workdir if isinstance(workdir, str) else ""
+
+
+def _moved(start: Start, workdir: str) -> Start:
+    return start._replace(folder=workdir) if workdir else start
+
+
+def _folder_in(root: Path, given: str) -> Path:
+    """Return a folder of the workspace.
+
+    Raises:
+        InvalidParametersError: it is none, or not in the workspace.
+    """
+    try:
+        found = (root / given).resolve(strict=True)
+    except (OSError, ValueError):
+        found = None
+    if found is None or not found.is_relative_to(root) or not found.is_dir():
+        raise InvalidParametersError(
+            f"workdir {given!r:.80} is no folder of the workspace", hint="leave it out, or name a folder below it"
+        )
+    return found
+
+
+def _writable(root: Path, write_paths: tuple[tuple[str, ...], ...]) -> list[Path]:
+    """Return the folders that a call writes: the workspace, or what each list of a preset leaves of it."""
+    found = [root]
+    for listed in write_paths:
+        wanted = [(root / path).resolve() for path in listed]
+        found = [
+            max(one, other, key=lambda path: len(path.parts))
+            for one in found
+            for other in wanted
+            if one.is_relative_to(other) or other.is_relative_to(one)
+        ]
+    return [path for path in dict.fromkeys(found) if path.exists()]

@@ -1,0 +1,30 @@
+"""Skills: folders with a SKILL.md, whose text instructs a model. They are read whole, pinned, and grant nothing."""
+
+from __future__ import annotations
+
+from wasmrt.agent.builtin.skills._folder import SKILL_FILE, SkillFiles, read_folder, single_file
+from wasmrt.agent.builtin.skills._records import SkillTrust
+from wasmrt.agent.builtin.skills._scan import SkillFinding, scan
+from wasmrt.agent.builtin.skills._skill import Skill, SkillError, check_skill_name, read_skill
+from wasmrt.agent.builtin.skills._store import ListedSkill, LoadedSkill, SkillStore
+from wasmrt.agent.builtin.skills._tools import SkillSources, SkillTools, describe_new
+
+__all__ = [
+    "SKILL_FILE",
+    "ListedSkill",
+    "LoadedSkill",
+    "Skill",
+    "SkillError",
+    "SkillFiles",
+    "SkillFinding",
+    "SkillSources",
+    "SkillStore",
+    "SkillTools",
+    "SkillTrust",
+    "check_skill_name",
+    "describe_new",
+    "read_folder",
+    "read_skill",
+    "scan",
+    "single_file",
+]

@@ -1,0 +1,255 @@
+"""Destinations: the parameters of a call that decide where something goes or what is changed.
+
+They are those that the tool's traits name. Else they are guessed from the names and formats of the schema and from the
+values' own shape, and where that finds none, every text counts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, time
+from enum import StrEnum
+from functools import lru_cache
+from itertools import islice
+from typing import Any
+
+from wasmrt.agent.flows._words import ABOUT, ADDRESSES, AMOUNTS, BODIES, IDS, PATHS, TIMES, URLS
+from wasmrt.core.limits import MAX_FLOW_VALUES
+
+_EMAIL = re.compile(r"[^\s@<>\"',;]+@([^\s@<>\"',;]+)")
+"""An address, whose domain has a dot besides; the pattern itself says no more, so that no text takes long."""
+_URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]{1,20}://\S+")
+_WWW = re.compile(r"(?:www\.)?(?:[a-zA-Z0-9-]+\.)+[a-zA-Z]{2,24}/\S+|www\.(?:[a-zA-Z0-9-]+\.)+[a-zA-Z]{2,24}")
+_ACCOUNT = re.compile(r"[A-Z]{2}\d{2}(?: ?[A-Z0-9]{2,4}){3,8}|\+\d[\d ()-]{6,18}|0x[0-9a-fA-F]{40}")
+_LINKS = re.compile(  # every repetition is bounded, so that no text takes long
+    r"[a-zA-Z][a-zA-Z0-9+.-]{1,20}://[^\s<>\"'`]+|[^\s@<>\"',;:()]{1,64}@[^\s@<>\"',;:()]{1,253}\.[a-zA-Z]{2,24}"
+    r"|\b(?:www\.)(?:[a-zA-Z0-9-]+\.)+[a-zA-Z]{2,24}(?:/[^\s<>\"'`]*)?"
+)
+_ENDS = ".,;:!?)]}'\""
+_NAME_AROUND = re.compile(r"[\w \t.,;'\"()-]{0,200}")
+"""Behind a line break, and in brackets of its own, stands no name but what could be another recipient."""
+_MAX_WHEN = 32
+"""Characters of a date with a time and a zone."""
+_MAX_KEY = 256
+"""Characters of a member's name that are looked at; no schema declares a longer one."""
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+class Kind(StrEnum):
+    """The kind of a destination."""
+
+    ADDRESS = "address"
+    """A person, a group, an account, a channel."""
+    URL = "url"
+    PATH = "path"
+    ID = "id"
+    """An identifier that means nothing by itself; it belongs to the thing that it names."""
+    AMOUNT = "amount"
+    NAME = "name"
+    """Any other text, where nothing is known of the parameters."""
+
+
+_WORDS: dict[str, Kind] = {
+    word: kind
+    for kind, words in (
+        (Kind.AMOUNT, AMOUNTS), (Kind.PATH, PATHS), (Kind.URL, URLS), (Kind.ADDRESS, ADDRESSES), (Kind.ID, IDS),
+    )
+    for word in words.split()
+}  # fmt: skip
+_FORMATS = {
+    "email": Kind.ADDRESS, "idn-email": Kind.ADDRESS, "uri": Kind.URL, "uri-reference": Kind.URL, "iri": Kind.URL,
+    "hostname": Kind.URL, "idn-hostname": Kind.URL, "ipv4": Kind.URL, "ipv6": Kind.URL, "uuid": Kind.ID,
+    "path": Kind.PATH, "file-path": Kind.PATH, "directory-path": Kind.PATH, "phone": Kind.ADDRESS,
+}  # fmt: skip
+_BODIES, _TIMES = frozenset(BODIES.split()), frozenset(TIMES.split())
+_ABOUT_WORDS = frozenset(ABOUT.split())
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """One value that decides where something goes or what is changed."""
+
+    param: str
+    """The parameter, as a person reads it: `participants`, `rows.to`."""
+    value: Any
+    kind: Kind
+    noun: str = ""
+    """Of an identifier, what it is of: `file` of `file_id`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """The parts of a call's params: where it goes, and the texts that it carries."""
+
+    destinations: tuple[Destination, ...]
+    bodies: tuple[str, ...]
+    guessed_all: bool = False
+    """True where nothing was known of the parameters, so that every text counts as a destination."""
+    cut: bool = False
+    """True where there were more values than are looked at."""
+
+    @property
+    def carried(self) -> tuple[Destination, ...]:
+        """The links and addresses inside of what is sent."""
+        found = dict.fromkeys(link for body in self.bodies for link in links(body))
+        kinds = (Kind.ADDRESS if is_email(link) else Kind.URL for link in found)
+        return tuple(Destination("text", link, kind) for link, kind in zip(found, kinds, strict=True))
+
+
+def outgoing(schema: Mapping[str, Any], params: Mapping[str, Any], named: Sequence[str] | None = None) -> Outgoing:
+    """Return the destinations of a call and the texts that it carries.
+
+    `named` are the parameters that the tool's traits name; an empty sequence says that it has none.
+    """
+    leaves = list(islice(_leaves(params), MAX_FLOW_VALUES + 1))
+    cut = len(leaves) > MAX_FLOW_VALUES
+    leaves = leaves[:MAX_FLOW_VALUES]
+    properties = schema.get("properties")
+    formats = properties if isinstance(properties, Mapping) else {}
+    destinations: list[Destination] = []
+    others: list[tuple[str, str, Any]] = []
+    for path, key, value in leaves:
+        kind = _kind(path, key, value, formats, named)
+        if kind is None:
+            others.append((path, key, value))
+        else:
+            noun = _noun(key) if kind is Kind.ID else ""
+            destinations += [Destination(path, part, kind, noun) for part in _several(value, kind)]
+    cut = cut or len(destinations) > MAX_FLOW_VALUES
+    destinations = destinations[:MAX_FLOW_VALUES]
+    texts = [(path, key, value) for path, key, value in others if isinstance(value, str)]
+    known = any(each.kind is not Kind.AMOUNT for each in destinations)
+    bodies = [value for _, key, value in texts if not _says_when(key, value)]
+    if known or named is not None:
+        return Outgoing(tuple(destinations), tuple(bodies), cut=cut)
+    chosen = [each for each in texts if not (_words(each[1]) & _TIMES) and not _listed(formats, each[1])]
+    names = [each for each in chosen if not _words(each[1]) & _BODIES] or chosen
+    destinations += [Destination(path, value, Kind.NAME) for path, _, value in names if value.strip()]
+    rest = [
+        value
+        for path, key, value in texts
+        if ((path, key, value) not in names or len(names) == len(texts)) and not _says_when(key, value)
+    ]
+    return Outgoing(tuple(destinations), tuple(rest), guessed_all=True, cut=cut)
+
+
+def links(text: str) -> tuple[str, ...]:
+    """Return the links and addresses inside of a text, without what ends a sentence behind them."""
+    if not any(mark in text for mark in ("@", "://", "www.")):
+        return ()
+    return tuple(found.rstrip(_ENDS) for found in _LINKS.findall(text))
+
+
+def is_email(text: str) -> bool:
+    """Tell whether a text is an address of mail."""
+    found = _EMAIL.fullmatch(text)
+    return found is not None and "." in found[1][1:-1]
+
+
+def _several(value: Any, kind: Kind) -> tuple[Any, ...]:
+    """Return the addresses of a value that holds several, or one behind a name: `Bob <bob@example.com>`."""
+    if kind is not Kind.ADDRESS or not isinstance(value, str) or is_email(value.strip()):
+        return (value,)
+    found = links(value)
+    rest = _LINKS.sub("", value).replace("<>", "")
+    if found and (not rest.strip() or _NAME_AROUND.fullmatch(rest)):
+        return tuple(found)
+    parts = tuple(part.strip() for part in re.split(r"[,;]", value) if part.strip())
+    return (*found, *parts) if len(parts) > 1 else (*found, value)
+
+
+def _leaves(value: Any, path: str = "", key: str = "") -> Iterator[tuple[str, str, Any]]:
+    """Yield the values of params with their paths, and the nearest name above each."""
+    if isinstance(value, Mapping):
+        for name, part in value.items():
+            if path and _shape(name) is not None:  # such as {"shares": {"ann@example.com": "read"}}
+                yield path, key, name
+            cut = str(name)[:_MAX_KEY]
+            yield from _leaves(part, f"{path}.{cut}" if path else cut, cut)
+    elif isinstance(value, (list, tuple)):
+        for part in value:
+            yield from _leaves(part, path, key)
+    elif value is not None and not isinstance(value, bool):
+        yield path, key, value
+
+
+def _kind(path: str, key: str, value: Any, formats: Mapping[str, Any], named: Sequence[str] | None) -> Kind | None:
+    shape = _shape(value)
+    if named is not None:
+        if path.partition(".")[0] not in named and path not in named:
+            return None
+        return shape or _named_kind(key, "") or Kind.NAME
+    if shape is not None:
+        return shape
+    described = formats.get(path) if "." not in path else None
+    form = described.get("format", "") if isinstance(described, Mapping) else ""
+    kind = _named_kind(key, form if isinstance(form, str) else "")
+    if isinstance(value, (int, float)):
+        return kind if kind in (Kind.AMOUNT, Kind.ID, Kind.ADDRESS) else None
+    if kind is not None and not (isinstance(value, str) and value.strip()):
+        return None
+    return kind
+
+
+@lru_cache(maxsize=2048)
+def _named_kind(key: str, form: str) -> Kind | None:
+    """Guess the kind of a parameter from the format in its schema, else from the words of its name."""
+    if form in _FORMATS:
+        return _FORMATS[form]
+    words = _split(key)
+    if not words:
+        return None
+    if words[-1] in ("id", "ids", "uuid", "guid", "key", "number"):
+        return Kind.ID if len(words) > 1 or words[-1] != "key" else None
+    if words[-1] == "name" and len(words) > 1 and words[-2] in _WORDS:
+        return _WORDS[words[-2]]
+    if words[-1] in _ABOUT_WORDS or words[-1] in _TIMES or words[-1] in _BODIES:
+        return None
+    if words[-1] in _WORDS:
+        return _WORDS[words[-1]]
+    return _WORDS.get(words[0]) if words[0] not in _TIMES and len(words) > 1 else None
+
+
+def _shape(value: Any) -> Kind | None:
+    """Return the kind that a text has by its own shape."""
+    if not isinstance(value, str) or not value or len(value) > 4096:
+        return None
+    text = value.strip()
+    if _URL.fullmatch(text) or _WWW.fullmatch(text):
+        return Kind.URL
+    return Kind.ADDRESS if is_email(text) or _ACCOUNT.fullmatch(text) else None
+
+
+def _says_when(key: str, value: str) -> bool:
+    """Tell whether a parameter that says when holds a date or a time alone, which is no text that is sent."""
+    if len(value) > _MAX_WHEN or not _words(key) & _TIMES:
+        return False
+    for read in (datetime.fromisoformat, time.fromisoformat):
+        try:
+            read(value)
+        except ValueError:
+            continue
+        return True
+    return False
+
+
+def _listed(formats: Mapping[str, Any], key: str) -> bool:
+    """Tell whether the schema lists the values of a parameter, so that nothing can be hidden in it."""
+    described = formats.get(key)
+    return isinstance(described, Mapping) and ("enum" in described or "const" in described)
+
+
+def _noun(key: str) -> str:
+    words = [word for word in _split(key) if word not in ("id", "ids", "uuid", "guid", "number", "key")]
+    return words[-1] if words else ""
+
+
+def _words(key: str) -> frozenset[str]:
+    return frozenset(_split(key))
+
+
+@lru_cache(maxsize=2048)
+def _split(key: str) -> tuple[str, ...]:
+    return tuple(word for word in re.split(r"[^a-z0-9]+", _CAMEL.sub("_", key).lower()) if word)

@@ -1,0 +1,249 @@
+"""Forms of a text in which a value is found again, however it was written.
+
+SECURITY: what a stranger's text holds is compared in the widest form, so that no spelling hides it. What the person
+said is compared in the narrowest, so that a look-alike of it is not taken for it (`_said`).
+"""
+
+from __future__ import annotations
+
+import html
+import posixpath
+import re
+import sys
+import unicodedata
+from collections.abc import Iterator
+from decimal import Decimal, InvalidOperation
+from functools import lru_cache
+from urllib.parse import unquote
+
+from wasmrt.agent.flows._confusables import CAPITALS, CONFUSABLES
+from wasmrt.agent.flows._packed import unpacked
+
+MIN_SQUEEZED = 8
+"""Characters from which a value is looked for inside of words; a shorter one has to be a word."""
+_ROUNDS = 4
+_MAX_NUMBER = 60
+"""Characters; what is longer is no amount of anything."""
+_ESCAPED = re.compile(
+    r"%(?:[0-9a-f]{2}|u[0-9a-f]{4})|&#\d{2,7}|&#x[0-9a-f]{2,8}|&[a-z0-9]{2,32};|\\u(?:[0-9a-f]{4}|\{)|\\x[0-9a-f]{2}"
+    r"|\\[0-3][0-7]{2}|(?:\\[0-9a-f]{2,6} ?){3}|\bu\+[0-9a-f]{4}|xn--|=[0-9a-f]{2}",
+    re.I,
+)
+_ESCAPES = ("%", "&", "\\", "=", "xn--", "u+", "U+")
+_UNICODE_ESCAPE = re.compile(
+    r"\\u(000[01][0-9a-f]{4})|\\u\{0{0,4}([0-9a-f]{1,6})\}|(?:\\u|%u)([0-9a-f]{4})|\bu\+([0-9a-f]{4,6}) ?"
+    r"|\\x([0-9a-f]{2})|=([0-9a-f]{2})",
+    re.I,
+)
+_OCTAL = re.compile(r"\\([0-3][0-7]{2})")
+_CSS = re.compile(r"(?:\\[0-9a-f]{2,6} ?){3,}", re.I)
+_CSS_ONE = re.compile(r"\\([0-9a-f]{2,6}) ?", re.I)
+_TURNED = re.compile("\u202e([^\u202c\u202d\n]{1,2000})")
+"""Shown from right to left, and so written backwards."""
+_IN_TAGS = re.compile(r"(?:[^\s<>]{1,200}(?:<[^<>]{1,200}>){1,8}){1,40}[^\s<>]{1,200}")
+_TAG = re.compile(r"<[^<>]{1,200}>")
+_RUN_ON = re.compile(r"(?<=[a-z0-9])(?:AT|DOT)(?=[a-z0-9])")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_CLIMBS = re.compile(r"[\w./~-]{1,200}/\.\.?/[\w./-]{1,200}")
+_PUNYCODE = re.compile(r"xn--([a-z0-9-]{1,59})", re.I)
+_SPELLED_OUT = re.compile(r"(?<![^\W_])(?:at|dot|arroba|arobase|klammeraffe|punkt|punto|ponto)(?![^\W_])")
+_WORD = re.compile(r"[^\W_]+")
+_APART = re.compile(r"[\W_]+")
+_PIECES = re.compile(r"[\s/,;()<>\"'=&?\[\]{}|:@]+")
+_NUMBER = re.compile(
+    r"\d{1,3}(?:[ '’_.,·٬]\d{3})+(?:[.,٫]\d+)?|\d{1,3}(?:,\d{2}){1,5},\d{3}(?:\.\d+)?|\d+(?:[.,٫]\d+)?"
+)
+_PART = re.compile(r"\d+")
+_SCALED = re.compile(
+    r"\b(\d{1,12}(?:[.,]\d{1,12})?)(?:e\+?(\d{1,2})| ?(k|thousand|tsd|m|mio|mn|million|millions|bn|billion|billions))\b"
+)
+_SCALES = {"k": 3, "thousand": 3, "tsd": 3, "bn": 9, "billion": 9, "billions": 9}
+_HEXADECIMAL = re.compile(r"\b0x([0-9a-f]{1,12})\b")
+_CURRENCY = re.compile(r"(?:[a-z]{3}|[$€£¥])?\s?([\d '’_.,+-]{1,40}?)\s?(?:[a-z]{3}|[$€£¥])?")
+_SEPARATORS = re.compile(r"[ '’_·٬]")
+_ASCII_APART = bytes(code for code in range(128) if not chr(code).isalnum())
+_FIRST = {0xE0000 + code: chr(code) for code in range(0x20, 0x7F)} | CAPITALS
+"""Before case is folded: invisible characters that stand for ASCII (Unicode 16.0, section 23.9), and capitals."""
+
+
+def skeleton(text: str) -> str:
+    """Return a text with one spelling for characters that look alike: compatible forms, case, marks, scripts."""
+    if text.isascii():
+        return text.lower()
+    plain = unicodedata.normalize("NFKD", text.translate(_FIRST)).casefold()
+    return unicodedata.normalize("NFKD", plain).translate(CONFUSABLES)
+
+
+def _has_escape(text: str) -> bool:
+    """Tell whether a text holds an escape; most have none of the characters that one begins with."""
+    return any(mark in text for mark in _ESCAPES) and _ESCAPED.search(text) is not None
+
+
+def decoded(text: str) -> str:
+    """Return a skeleton without percent, HTML, Unicode and punycode escapes, also where they stand in each other."""
+    for _ in range(_ROUNDS):
+        if not _has_escape(text):
+            break
+        before, text = text, html.unescape(unquote(text))
+        text = _CSS.sub(_css, _OCTAL.sub(_octal, _UNICODE_ESCAPE.sub(_escape, text)))
+        if _SURROGATE.search(text):
+            text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        text = skeleton(_PUNYCODE.sub(_label, text))
+        if text == before:
+            break
+    return text
+
+
+def readings(text: str) -> Iterator[str]:
+    """Yield the skeleton of a text, of its lines that hold escapes what they say, and of its packed words."""
+    plain = skeleton(text)
+    yield plain
+    for said in unpacked(text):
+        yield decoded(skeleton(said))
+        for inside in unpacked(said):
+            yield decoded(skeleton(inside))
+    for said in _other_ways(text):
+        yield skeleton(said)
+    if _has_escape(plain):
+        for line in plain.splitlines():
+            if _has_escape(line) and (said := decoded(line)) != line:
+                yield said
+
+
+def _other_ways(text: str) -> Iterator[str]:
+    """Yield words without the markup inside of them, backwards where they are shown so, and paths without detours."""
+    if "<" in text:
+        yield from (_TAG.sub("", found[0]) for found in _IN_TAGS.finditer(text))
+    if "\u202e" in text:
+        yield from (found[1][::-1] for found in _TURNED.finditer(text))
+    if "AT" in text:
+        yield from (_RUN_ON.sub(" ", line) for line in text.splitlines() if _RUN_ON.search(line))
+    if "/." in text:
+        yield from (posixpath.normpath(found[0]) for found in _CLIMBS.finditer(text))
+
+
+def squeezed(plain: str) -> bytes:
+    """Return the letters and digits of a skeleton alone, without an `at` or a `dot` that stands by itself."""
+    plain = _SPELLED_OUT.sub(" ", plain)
+    if plain.isascii():
+        return plain.encode().translate(None, _ASCII_APART)
+    return _APART.sub("", plain).encode("utf-8", "replace")
+
+
+def short_words(plain: str) -> set[str]:
+    """Return the words of a skeleton that are too short to be looked for in words, and short runs such as a host."""
+    words = {word for word in _WORD.findall(plain) if len(word) < MIN_SQUEEZED}
+    runs = {_APART.sub("", run) for run in {*plain.split(), *_PIECES.split(plain)} if len(run) < 2 * MIN_SQUEEZED}
+    return words | {run for run in runs if 0 < len(run) < MIN_SQUEEZED}
+
+
+def numbers(plain: str) -> set[str]:
+    """Return the numbers of a skeleton in every reading that their separators allow, and the parts of long ones."""
+    written = set(_NUMBER.findall(plain))
+    found = {reading for each in written for reading in _number_readings(each)}
+    parts = {part for each in written if not each.isdigit() for part in _PART.findall(each)}
+    found |= {reading for part in parts if (reading := _plain_number(part)) is not None}
+    for size, power, scale in _SCALED.findall(plain) if parts or found else ():
+        scaled = f"{size.replace(',', '.')}e{power or _SCALES.get(scale, 6)}"
+        found |= {reading for reading in (_plain_number(scaled),) if reading is not None}
+    return found if "0x" not in plain else found | {str(int(found[1], 16)) for found in _HEXADECIMAL.finditer(plain)}
+
+
+def amount(value: object) -> str | None:
+    """Return the number of an amount in one spelling, without its sign and its currency; None for what is none."""
+    if isinstance(value, str) and len(value) <= 40:
+        plain = skeleton(value).strip()
+        if found := _HEXADECIMAL.fullmatch(plain):
+            return str(int(found[1], 16))
+        if found := _CURRENCY.fullmatch(plain):
+            value = found[1].strip()
+    said = number(value)
+    return None if said is None else said.removeprefix("-")
+
+
+def number(value: object) -> str | None:
+    """Return a number in one spelling: 1000, 1e3, "1,000.00" are the same; None for what is none."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, (int, float)):
+        return _plain_number(repr(value))
+    if isinstance(value, str) and len(value) <= 40:
+        text = skeleton(value).strip().strip("$€£¥ ").strip()
+        if _NUMBER.fullmatch(text):
+            return _likely(text)
+        return _plain_number(text) if re.fullmatch(r"[+-]?\d+(?:\.\d+)?(?:e[+-]?\d{1,2})?", text) else None
+    return None
+
+
+def likely_numbers(plain: str) -> set[str]:
+    """Return the numbers of a text in the reading that people mean: of three digits behind a sign, thousands."""
+    return {found for text in _NUMBER.findall(plain) if (found := _likely(text)) is not None}
+
+
+@lru_cache(maxsize=512)
+def value_forms(value: str) -> tuple[bytes, ...]:
+    """Return the squeezed forms in which a value may stand in a text: as it is, without escapes, without a tag."""
+    plain = skeleton(value)
+    if not _has_escape(plain) and "+" not in plain:
+        return (squeezed(plain) or plain.encode("utf-8", "replace"),)
+    found = (squeezed(plain), squeezed(decoded(plain)), squeezed(_without_plus(decoded(plain))))
+    return tuple(dict.fromkeys(form for form in found if form))
+
+
+def _escape(found: re.Match[str]) -> str:
+    return _char(next(digits for digits in found.groups() if digits), 16)
+
+
+def _octal(found: re.Match[str]) -> str:
+    return _char(found[1], 8)
+
+
+def _css(found: re.Match[str]) -> str:
+    return _CSS_ONE.sub(lambda one: _char(one[1], 16), found[0])
+
+
+def _char(digits: str, base: int) -> str:
+    code = int(digits, base)
+    return chr(code) if code <= sys.maxunicode else ""
+
+
+def _label(found: re.Match[str]) -> str:
+    try:
+        return found[1].encode("ascii").decode("punycode")
+    except (UnicodeError, ValueError, OverflowError):
+        return found[0]
+
+
+def _without_plus(text: str) -> str:
+    """Return an address without the tag behind a plus in its local part (RFC 5233)."""
+    return re.sub(r"\+[^@\s]*@", "@", text)
+
+
+def _number_readings(text: str) -> set[str]:
+    bare = _SEPARATORS.sub("", text).replace("٫", ".")
+    spelled = {bare.replace(",", ""), bare.replace(".", ""), bare.replace(".", "").replace(",", ".")}
+    spelled |= {bare.replace(",", "").replace(".", ""), bare.replace(",", ".")}
+    return {found for each in spelled if (found := _plain_number(each)) is not None}
+
+
+def _likely(text: str) -> str | None:
+    bare = _SEPARATORS.sub("", text).replace("٫", ".")
+    marks = [mark for mark in bare if mark in ".,"]
+    if len(set(marks)) == 2:
+        last = marks[-1]
+        return _plain_number(bare.replace("," if last == "." else ".", "").replace(",", "."))
+    if marks and (len(marks) > 1 or (len(bare.rpartition(marks[0])[2]) == 3 and not bare.startswith("0"))):
+        return _plain_number(bare.replace(marks[0], ""))
+    return _plain_number(bare.replace(",", "."))
+
+
+def _plain_number(text: str) -> str | None:
+    if len(text) > _MAX_NUMBER:
+        return None
+    try:
+        found = Decimal(text)
+    except InvalidOperation:
+        return None
+    if not found.is_finite() or abs(found.adjusted()) > 40:
+        return None
+    return format(found.normalize(), "f")

@@ -1,0 +1,202 @@
+"""Said: the words of the person, in which a destination counts only as a whole and in its own spelling.
+
+SECURITY: what stands here lets a call pass. So nothing is folded but case and the normal form of Unicode: a look-alike
+of a name, or a longer name around it, is another one.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+
+from wasmrt.agent.flows._destinations import Kind
+from wasmrt.agent.flows._forms import likely_numbers, number
+from wasmrt.core.limits import MAX_FLOW_SAID_BYTES
+
+_MIN_NAME = 3
+_MAX_VALUE = 2048
+"""Characters; nobody says a longer destination."""
+_MAX_PLACES = 1000
+_URLS = re.compile(r"[a-z][a-z0-9+.-]{0,20}://[^\s<>\"'`]+|(?<![\w.@/\\%+~-])[\w-]+(?:\.[\w-]+)+[^\s<>\"'`]*")
+"""Of an address the domain is none: who says ann@example.com says nothing of a server there."""
+_RUN_ON = re.compile(r"(?:https?://|\bwww\.)[a-z0-9.-]{1,253}\.[a-z]{2,24}(?=\.[A-Z][a-z]{2,24}\s)")
+"""A link with the next sentence right behind its full stop: `www.example.com.They sent it`."""
+_MAX_CLAUSE = 200
+"""Characters before a value in which the words of its clause are looked for."""
+_CLAUSE = re.compile(r"[.!?;:\n]\s|[,\n]|\b(?:but|instead|aber|sondern)\b(?! of)")
+_REFUSED = re.compile(
+    r"\b(?:not|never|don'?t|don’t|won'?t|mustn'?t|cannot|can'?t|no longer|except|instead of|other than|without|avoid"
+    r"|ignore|nicht|niemals|nie|kein(?:e[nmrs]?)?|außer|ohne)\b"
+)
+_REMINDER = re.compile(
+    r"\b(?:(?:do not|don'?t|don’t|never) (?:forget|hesitate|fail)|(?:not|nicht) (?:only|just|nur)|why not)\b"
+)
+"""Words that read like a refusal and ask for something."""
+_FILE_ENDINGS = frozenset(re.findall(r"\w+", """
+    7z as avi bak bash bat bin bmp bz bz2 c cab cc cfg cl class cmd conf cpp cs css csv dat db deb diff dll dmg
+    doc docs docx dot env eps epub exe fish gd gif go gz h hpp hs htm html ico ini ipynb iso jar java jpeg jpg
+    js json jsonl jsx key kt la lock log lua m mak md mdx mk ml mm mo mov mp3 mp4 msi odp ods odt old orig out
+    parquet patch pdf phar php pl pm png po ppt pptx properties proto ps ps1 psd pub py pyc pyi r rar rb rpm rs
+    rst rtf sass scala scss sh so sql sqlite st svg swift tar tex tf tgz tif tiff toml ts tsv tsx txt vb vue
+    wasm wav webp whl wit xhtml xls xlsx xml xz yaml yml zig zip zsh
+"""))  # fmt: skip
+"""Last labels that are domains too (README.md, build.sh), or could be ones on a network of one's own."""
+_PARTS = re.compile(r"([a-z][a-z0-9+.-]*://)?([^/?#\\\s]+)([^?#\\\s]*)[^\\\s]*")
+_TRAILING = ".,;:!?)]}>'\""
+_NUMBERED = r"(?:#|\b(?:ids?|no|nr|num|number|{noun})\b)[\s.:=#'\"`(]*"
+_MARKED = "'\"`#@"
+_WEB = ("http://", "https://", "ws://", "wss://")
+"""Schemes that a host is said for that was said without one."""
+
+
+class Said:
+    """Words of the person. Over the bound later words are not taken in, and what they name is asked about."""
+
+    def __init__(self, limit: int = MAX_FLOW_SAID_BYTES) -> None:
+        self._limit = limit
+        self._texts: list[str] = []
+        self._hosts: list[str] = []
+        """Of links that the next sentence follows without a blank."""
+        self._numbers: set[str] = set()
+        self._size = 0
+
+    def add(self, text: str) -> None:
+        """Take in words of the person."""
+        plain = _plain(text)
+        if self._size + len(plain) > self._limit:
+            return
+        self._size += len(plain)
+        self._texts.append(plain)
+        self._hosts += [_plain(found[0]) for found in _RUN_ON.finditer(text)]
+        self._numbers |= likely_numbers(plain)
+
+    def names(self, value: object, kind: Kind, noun: str = "") -> bool:
+        """Tell whether the person named a destination. `noun` is what an identifier is of: `file` of `file_id`."""
+        if kind is Kind.AMOUNT and (found := number(value)) is not None:
+            return found in self._numbers
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            value = str(value)
+        if not isinstance(value, str) or len(value) > _MAX_VALUE or not (plain := _plain(value).strip()):
+            return False
+        if kind is Kind.ID:
+            return self._identifies(plain, noun)
+        if kind is Kind.URL:
+            return self._url(plain)
+        if kind is Kind.PATH:
+            return self._whole(plain) or self._file(plain)
+        return self._whole(plain)
+
+    def _whole(self, plain: str) -> bool:
+        """Tell whether a text stands in the words by itself; a very short one only in quotes or behind # or @."""
+        if len(plain) < _MIN_NAME:
+            return any(f"{mark}{plain}" in text and self._bounded(text, plain) for mark in _MARKED
+                       for text in self._texts)  # fmt: skip
+        return any(self._bounded(text, plain) for text in self._texts)
+
+    @staticmethod
+    def _bounded(text: str, plain: str) -> bool:
+        return any(
+            _ends_here(text, start, start + len(plain)) and not _is_refused(text, start)
+            for start in _found(text, plain)
+        )
+
+    def _identifies(self, plain: str, noun: str) -> bool:
+        """Tell whether an identifier was said as one; 13 in a date is none."""
+        if len(plain) >= 8 and not plain.isdigit():
+            return self._whole(plain)
+        pattern = _NUMBERED.format(noun=re.escape(noun) if noun else "id") + re.escape(plain) + r"(?![\w-]|[.:/]\w)"
+        return any(re.search(pattern, text) for text in self._texts)
+
+    def _file(self, plain: str) -> bool:
+        """Tell whether a file was said by its name alone; a path that climbs or is absolute has to be said whole."""
+        folder, _, name = plain.removeprefix("./").rpartition("/")
+        if not folder or plain.startswith(("/", "~")) or ".." in plain or "\\" in plain:
+            return not folder and bool(name) and self._whole(name)
+        return "." in name and not any(mark in folder for mark in ":%") and self._whole(name)
+
+    def unsaid_folders(self, value: object) -> tuple[str, ...]:
+        """Return the folders of a path that the person did not say, where its file's name alone vouches for it."""
+        plain = _plain(value).strip() if isinstance(value, str) and len(value) <= _MAX_VALUE else ""
+        if not plain or self._whole(plain):
+            return ()
+        return tuple(part for part in plain.split("/")[:-1] if part not in ("", ".") and not self._whole(part))
+
+    def _url(self, plain: str) -> bool:
+        """Tell whether a URL was said, one above it, or its host alone."""
+        wanted = _parts(plain)
+        if wanted is None:
+            return False
+        scheme, host, path = wanted
+        for text in (*self._texts, *self._hosts):
+            for found in _URLS.finditer(text):
+                said = _parts(found[0].rstrip(_TRAILING))
+                if said is None or said[1] != host or not (said[0] or _is_host(said[1], said[2])):
+                    continue
+                if scheme and scheme not in ((said[0],) if said[0] else _WEB):
+                    continue
+                if _is_below(path, said[2]) and not _is_refused(text, found.start()):
+                    return True
+        return False
+
+
+def _plain(text: str) -> str:
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
+
+
+def _found(text: str, plain: str) -> Iterator[int]:
+    """Yield the places of a text, the first of them where there are very many."""
+    start = text.find(plain)
+    for _ in range(_MAX_PLACES):
+        if start < 0:
+            return
+        yield start
+        start = text.find(plain, start + 1)
+
+
+def _is_refused(text: str, start: int) -> bool:
+    """Tell whether what stands there is what the person does not want: `never send it to eve@example.com`."""
+    before = _CLAUSE.split(text[max(0, start - _MAX_CLAUSE) : start])[-1]
+    return _REFUSED.search(_REMINDER.sub("", before)) is not None
+
+
+def _ends_here(text: str, start: int, end: int) -> bool:
+    """Tell whether what stands there is no part of a longer name, address or path."""
+    before, after = text[max(0, start - 1) : start], text[end : end + 2]
+    if before and (before.isalnum() or before in "_@%+/\\-." or unicodedata.combining(text[start])):
+        return before == "@" and not text[max(0, start - 2) : start - 1].isalnum()  # a mention
+    if not after:
+        return True
+    if after[0] in ".:,":
+        return not after[1:] or after[1:].isspace() or after[1:] in _TRAILING
+    return not (after[0].isalnum() or after[0] in "_@%+/\\-" or unicodedata.combining(after[0]))
+
+
+def _parts(url: str) -> tuple[str, str, str] | None:
+    """Return the scheme of a URL, which may be missing, its host and its path, without what is behind.
+
+    Returns None for no URL, and for one that could be read in two ways.
+    """
+    found = _PARTS.fullmatch(url)
+    if found is None or "@" in found[2] or "%" in found[2] or ".." in found[3] or "%2e" in found[3]:
+        return None
+    port = {"https://": ":443", "http://": ":80"}.get(found[1] or "", ":")
+    return found[1] or "", found[2].removesuffix(port).rstrip("."), found[3].rstrip("/")
+
+
+def _is_host(host: str, path: str) -> bool:
+    """Tell whether a dotted word without a scheme is a host, and not a file's name, a version or a date."""
+    name, _, port = host.partition(":")
+    labels = name.split(".")
+    if all(label.isdigit() for label in labels):
+        return len(labels) == 4 and bool(path or port)
+    return labels[0] == "www" or labels[-1] not in _FILE_ENDINGS or (bool(path) and not _is_file(path))
+
+
+def _is_file(path: str) -> bool:
+    """Tell whether a path ends like a file's name: README.md/NOTES.md are two files, and no page of a host."""
+    return path.rpartition(".")[2] in _FILE_ENDINGS
+
+
+def _is_below(path: str, above: str) -> bool:
+    return path == above or path.startswith(above + "/")

@@ -1,0 +1,331 @@
+"""Seen: text that strangers could write, kept so that a value of it is found again, and the sentence it stood in."""
+
+from __future__ import annotations
+
+import ipaddress
+import posixpath
+import re
+import zlib
+from dataclasses import dataclass
+
+from blake3 import blake3
+
+from wasmrt.agent.flows._destinations import links
+from wasmrt.agent.flows._forms import (
+    MIN_SQUEEZED,
+    amount,
+    decoded,
+    numbers,
+    readings,
+    short_words,
+    skeleton,
+    squeezed,
+    value_forms,
+)
+from wasmrt.agent.flows._marks import Marks
+from wasmrt.core.limits import MAX_FLOW_BYTES, MAX_FLOW_SOURCES
+
+_FIRST_BYTES = 4096
+"""Kept beyond two bytes a byte seen, since the first words of a trace are all new."""
+_LONG_BYTES = 1024
+_MAX_SENTENCE = 300
+_MAX_SENTENCES = 500
+"""Looked through one by one for a value that is spelled in another way."""
+_PENDING_BYTES = 256 * 1024
+_SENTENCES = re.compile(r"(?<=[.!?])\s+|\n+")
+_HOST = re.compile(
+    r"(?:(?:[a-z][a-z0-9+.-]*:)?[/\\]{2,}|(?:https?|wss?|ftp):[/\\]*)(?:[^/?#@\\]*@)?(\[[^\]]*\]|[^/?#:\\]+)"
+    r"|((?:www\.)?(?:[\w-]+\.)+[a-z]{2,24})(?=[/?#:])"
+)
+_OF_A_HOST = re.compile(r"[\w.-]+")
+_NUMERIC = re.compile(  # a host that is an address, in the spellings that programs take
+    r"(?<=[/\\@])((?:0x[0-9a-f]{1,8}|\d{1,11})(?:\.(?:0x[0-9a-f]{1,8}|\d{1,11})){0,3}|\[[0-9a-f:.]{2,45}\])"
+    r"(?=[/?#:\s\"'<>]|$)"
+)
+_PHONE = re.compile(r"[+(]?[\d ()/.-]{6,24}")
+_IN_A_LINK = re.compile(r"(?<=[^a-z])(https?:/\S{1,2048})|(?<==)((?:[\w-]{1,63}\.){1,8}[a-z]{2,24}/?)(?=[&#]|$)")
+_ACCOUNT = re.compile(r"[A-Z]{2}\d{2}(?: ?[A-Z0-9]{2,4}){3,8}|0x[0-9a-fA-F]{40}")
+_MAX_INSIDE = 4096
+"""Characters of a value in which other values are looked for."""
+_MAX_ADDRESS = 45
+_GAP = b"\0"
+"""Between two texts, so that nothing is found across them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The place where a value stood: the sentence, and the call that brought it."""
+
+    tool: str
+    call: str
+    sentence: str
+    """Cut; empty where the text is no longer kept."""
+
+
+@dataclass(slots=True)
+class _Source:
+    tool: str
+    call: str
+    packed: bytes | None
+    """The text, compressed; None where it had to go."""
+
+    @property
+    def text(self) -> str:
+        return "" if self.packed is None else zlib.decompress(self.packed).decode("utf-8", "replace")
+
+
+class _Index:
+    """The letters and digits of texts, and their short words and numbers as marks."""
+
+    def __init__(self) -> None:
+        self._text = bytearray()
+        self._marks = Marks()
+
+    @property
+    def size(self) -> int:
+        return len(self._text) + self._marks.size
+
+    def add(self, text: str, room: int) -> bool:
+        """Take in a text, where it needs no more than `room` bytes; return whether it did."""
+        letters, words = bytearray(), set()
+        for plain in readings(text):
+            letters += squeezed(plain) + _GAP
+            words |= {b"w" + word.encode("utf-8", "replace") for word in short_words(plain)}
+            words |= {f"#{found}".encode() for found in numbers(plain)}
+            words |= {b"ip" + found for host in _NUMERIC.findall(plain) if (found := _internet_address(host))}
+        if len(letters) + 4 * len(words) > room:
+            words = {word for word in words if word not in self._marks}
+            if len(letters) + 4 * len(words) > room:
+                return False
+        self._text += letters
+        self._marks.add(words)
+        return True
+
+    def holds(self, value: object) -> bool:
+        """Tell whether a value stands in a text, whole, in whatever spelling."""
+        if (found := amount(value)) is not None and f"#{found}".encode() in self._marks:
+            return True
+        if not isinstance(value, str):
+            return False
+        if (address := _internet_address(value)) and b"ip" + address in self._marks:
+            return True
+        return any(
+            form in self._text if len(form) >= MIN_SQUEEZED else b"w" + form in self._marks
+            for form in (*value_forms(value), *_phone_forms(value))
+        )
+
+
+class Seen:
+    """Text that strangers could write. It takes two bytes a byte seen at most, and no more than its limit.
+
+    SECURITY: over the limit nothing is pushed out. What comes later is not kept, and from then on it is `blind`: a
+    value that is not found may have stood there.
+    """
+
+    def __init__(self, limit: int = MAX_FLOW_BYTES) -> None:
+        self._limit = limit
+        self._index = _Index()
+        self._sources: list[_Source] = []
+        self._packed = 0
+        self._pending: list[tuple[_Source | None, str]] = []
+        self._pending_bytes = 0
+        self._long: set[bytes] = set()
+        """Digests of the long texts that are kept: a program that goes on is given the same ones again, many times."""
+        self.seen = 0
+        """Bytes that were added, kept or not."""
+        self.blind = False
+
+    @property
+    def size(self) -> int:
+        """Bytes that are kept."""
+        return self._index.size + self._packed + self._pending_bytes
+
+    def add(self, text: str, tool: str = "", call: str = "") -> None:
+        """Take in the text of one result. It is prepared for looking up when the first value is."""
+        if not text:
+            return
+        size = _size(text)
+        digest = blake3(text.encode("utf-8", "surrogatepass")).digest() if size >= _LONG_BYTES else b""
+        if digest in self._long:
+            return
+        self.seen += size
+        if self.size + size > self._limit:
+            self.blind = True
+            return
+        if digest:
+            self._long.add(digest)
+        source = None
+        if len(self._sources) < MAX_FLOW_SOURCES:
+            source = _Source(tool, call, None)
+            self._sources.append(source)
+        self._pending.append((source, text))
+        self._pending_bytes += size
+        if self._pending_bytes > _PENDING_BYTES:
+            self.prepare()
+
+    def prepare(self) -> None:
+        """Have everything ready for looking up."""
+        pending, self._pending, self._pending_bytes = self._pending, [], 0
+        allowed = min(2 * self.seen + _FIRST_BYTES, self._limit)
+        for source, text in pending:
+            if not self._index.add(text, allowed - self.size):
+                self.blind = True
+                continue
+            packed = zlib.compress(text.encode("utf-8", "replace"), 1)
+            if source is not None and self.size + len(packed) <= allowed:
+                source.packed = packed
+                self._packed += len(packed)
+
+    def holds(self, value: object) -> bool:
+        """Tell whether a value stands in what was seen: of an address or a URL the domain, which decides about it.
+
+        Of a value that holds others, such as a name with an address behind it, one of them is enough.
+        """
+        self.prepare()
+        return self._holds(value) or any(map(self._holds, inside(value)))
+
+    def _holds(self, value: object) -> bool:
+        parts = deciding_parts(value)
+        ends = [part for part in parts if not any(part != other and part.endswith(other) for other in parts)]
+        if ends and all(len(squeezed(part)) >= MIN_SQUEEZED for part in ends):
+            return any(map(self._index.holds, ends))  # what holds the whole value holds the domain
+        return any(self._index.holds(part) for part in (value, *parts))
+
+    def links_beside(self, value: object) -> tuple[str, ...]:
+        """Return the other links of the text that a link stands in, spelled as it is."""
+        self.prepare()
+        for source in self._sources:
+            found = tuple(dict.fromkeys(links(source.text)))
+            if value in found:
+                return tuple(each for each in found if each != value)
+        return ()
+
+    def where(self, value: object) -> Origin | None:
+        """Return where a value stood first; None where no text that is kept holds it."""
+        self.prepare()
+        within = inside(value)
+        for wanted in (
+            value,
+            *deciding_parts(value),
+            *within,
+            *(part for each in within for part in deciding_parts(each)),
+        ):
+            for source in self._sources:
+                text = source.text
+                if text and _stands_in(text, wanted):
+                    return Origin(source.tool, source.call, _sentence(text, wanted))
+        return None
+
+
+def deciding_parts(value: object) -> tuple[str, ...]:
+    """Return the parts of an address or a URL that decide where something goes: its host, and the domain of that."""
+    if not isinstance(value, str):
+        return ()
+    plain = decoded(skeleton(value)).strip()
+    if (found := _HOST.match(plain)) is not None:
+        host = (found[1] or found[2]).removeprefix("www.")
+        if host.startswith("["):
+            return (host,)
+        # Programs differ in where a host ends that holds anything else.
+        hosts = dict.fromkeys((*_OF_A_HOST.findall(host), host))
+        return tuple(dict.fromkeys(part for each in hosts for part in (each, _domain(each))))
+    local, at, domain = plain.removeprefix("mailto:").partition("?")[0].rpartition("@")
+    if not (at and local and "." in domain) or " " in plain:
+        return ()
+    return tuple(dict.fromkeys((domain, _domain(domain))))
+
+
+def inside(value: object) -> tuple[str, ...]:
+    """Return the links, addresses and accounts inside of a value that is more than one of them."""
+    if not isinstance(value, str) or len(value) > _MAX_INSIDE:
+        return ()
+    plain = value if value.isascii() and "%" not in value else decoded(skeleton(value))
+    found = [*links(plain), *(each[0] for each in _ACCOUNT.finditer(value))]
+    if "://" in plain:
+        found += [each[0] for each in _IN_A_LINK.finditer(plain)]
+    if "/." in plain:
+        found.append(posixpath.normpath(plain))
+    return tuple(each for each in dict.fromkeys(found) if each != value)
+
+
+def _internet_address(host: str) -> bytes:
+    """Return an address of the internet in its one spelling; nothing for what is none. 3405803783 is 203.0.113.7."""
+    found = _HOST.match(host.lower())
+    plain = (found[1] or "" if found else host).strip("[]")
+    if not plain or len(plain) > _MAX_ADDRESS or (not plain[0].isalnum() and plain[0] != ":"):
+        return b""
+    try:
+        if ":" in plain:
+            address = ipaddress.IPv6Address(plain)
+            return str(address.ipv4_mapped or address).encode()
+        return str(ipaddress.IPv4Address(_ipv4(plain.split(".")))).encode()
+    except ValueError:
+        return b""
+
+
+def _ipv4(parts: list[str]) -> int:
+    """Return the number of an IPv4 address in one to four parts: decimal, octal behind a 0, hexadecimal behind 0x.
+
+    Raises:
+        ValueError: it is none.
+    """
+    *first, last = (int(part, 16 if part[1:2] == "x" else 8 if part[0] == "0" else 10) for part in parts if part)
+    room = 1 << 8 * (4 - len(first)) if len(first) < 4 else 0
+    if last >= room or max(first, default=0) > 255:
+        raise ValueError("not an address")
+    return sum(part << 8 * (3 - place) for place, part in enumerate(first)) + last
+
+
+def _phone_forms(value: str) -> tuple[bytes, ...]:
+    """Return the digits of a telephone number without the code of its country, as the others of it write it."""
+    plain = skeleton(value).strip().removeprefix("tel:").replace("(0)", "")
+    if _PHONE.fullmatch(plain) is None:
+        return ()
+    digits = re.sub(r"\D", "", plain)
+    abroad = plain.startswith("+") or digits.startswith("00")
+    if not abroad and not digits.startswith("0"):
+        return ()
+    digits = digits.lstrip("0")
+    cuts = range(4 if abroad else 1)
+    return tuple(digits[cut:].encode() for cut in cuts if len(digits) - cut >= MIN_SQUEEZED)
+
+
+def _domain(host: str) -> str:
+    """Return the end of a host that somebody registers: two labels, or three where the last two are short."""
+    labels = host.rstrip(".").split(".")
+    short = len(labels) > 2 and len(labels[-1]) <= 3 and len(labels[-2]) <= 3
+    return ".".join(labels[-3:] if short else labels[-2:])
+
+
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+
+
+def _stands_in(text: str, value: object) -> bool:
+    index = _Index()
+    index.add(text, 64 * len(text) + _FIRST_BYTES)
+    return index.holds(value)
+
+
+def _sentence(text: str, value: object) -> str:
+    """Return the shortest run of sentences that holds a value, cut."""
+    parts = [part.strip() for part in _SENTENCES.split(text) if part.strip()]
+    wanted = str(value).lower()
+    plain = next((part for part in parts if wanted in part.lower() and _stands_in(part, value)), None)
+    if plain is not None:
+        return _cut(plain, value)
+    for count in (1, 2, 3):
+        for start in range(min(len(parts) - count + 1, _MAX_SENTENCES)):
+            said = " ".join(parts[start : start + count])
+            if _stands_in(said, value):
+                return _cut(said, value)
+    return _cut(" ".join(parts), value)
+
+
+def _cut(text: str, value: object) -> str:
+    if len(text) <= _MAX_SENTENCE:
+        return text
+    place = text.lower().find(str(value).lower())
+    start = max(0, min(place - _MAX_SENTENCE // 2, len(text) - _MAX_SENTENCE)) if place > 0 else 0
+    head, tail = "..." if start else "", "..." if start + _MAX_SENTENCE < len(text) else ""
+    return f"{head}{text[start : start + _MAX_SENTENCE]}{tail}"

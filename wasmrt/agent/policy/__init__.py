@@ -1,0 +1,59 @@
+"""An operator's policy over tools: presets, the filter of external tools, rules for single tools. It runs nothing."""
+
+from __future__ import annotations
+
+from wasmrt.agent.policy._decide import decide_filter, decide_guard, decide_permission, decide_preset
+from wasmrt.agent.policy._flows import (
+    FLOW_PRESETS,
+    OUTGOING,
+    Carries,
+    FlowAction,
+    FlowFinding,
+    FlowPolicy,
+    FlowRule,
+    decide_flow,
+    flow_policy,
+)
+from wasmrt.agent.policy._model import (
+    DEFAULT_APPROVAL_SECONDS,
+    NO_TIGHTENING,
+    AccessAction,
+    ApproverKind,
+    ExfiltrationGuard,
+    ExternalFilter,
+    Permission,
+    Preset,
+    ToolPolicy,
+    ToolRule,
+    fits,
+)
+from wasmrt.agent.policy._read import POLICY_SECTIONS, read_policy
+
+__all__ = [
+    "DEFAULT_APPROVAL_SECONDS",
+    "FLOW_PRESETS",
+    "NO_TIGHTENING",
+    "OUTGOING",
+    "POLICY_SECTIONS",
+    "AccessAction",
+    "ApproverKind",
+    "Carries",
+    "ExfiltrationGuard",
+    "ExternalFilter",
+    "FlowAction",
+    "FlowFinding",
+    "FlowPolicy",
+    "FlowRule",
+    "Permission",
+    "Preset",
+    "ToolPolicy",
+    "ToolRule",
+    "decide_filter",
+    "decide_flow",
+    "decide_guard",
+    "decide_permission",
+    "decide_preset",
+    "fits",
+    "flow_policy",
+    "read_policy",
+]

@@ -1,0 +1,164 @@
+"""The sections of the configuration file that make a policy: [tools], [presets.NAME] and [approvals]."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from wasmrt.agent.policy._model import (
+    DEFAULT_APPROVAL_SECONDS,
+    DEFAULT_OUTPUT_BYTES,
+    AccessAction,
+    ApproverKind,
+    ExfiltrationGuard,
+    ExternalFilter,
+    Permission,
+    Preset,
+    ToolPolicy,
+    ToolRule,
+)
+from wasmrt.agent.policy._read_flows import flow_preset, labels, read_flows
+from wasmrt.capabilities import RateLimitConfig
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.limits import MIB
+from wasmrt.core.strict_toml import Mistake, Place, Reader, boolean, one_of, read_table, seconds, texts, whole_number
+from wasmrt.core.traits import Confirmation, Risk, SafetyTier, SubagentAccess, Tightening
+
+POLICY_SECTIONS = ("tools", "presets", "approvals")
+_MAX_RATE = 1_000_000
+_PRESET: dict[str, Reader] = {
+    "tools": texts,
+    "allow_network": boolean,
+    "allow_write_paths": texts,
+    "read_only": boolean,
+    "flows": flow_preset,
+}
+_FILTER: dict[str, Reader] = {"allow_external": boolean, "external_allow_list": texts}
+_GUARD: dict[str, Reader] = {"enabled": boolean, "allow_tools": texts, "blocked_tools": texts}
+_RULE: dict[str, Reader] = {
+    "permission": one_of(Permission, Permission),
+    "safety_tier": one_of(SafetyTier, SafetyTier),
+    "risk": one_of(Risk, Risk),
+    "confirmation": one_of(Confirmation, Confirmation),
+    "subagent_access": one_of(SubagentAccess, SubagentAccess),
+    "network_outbound": boolean,
+    "requests_per_minute": whole_number(1, _MAX_RATE),
+    "requests_per_hour": whole_number(1, _MAX_RATE),
+    "timeout_seconds": seconds(86_400),
+    "results": labels,
+    "destinations": texts,
+    "ids": texts,
+    "vouched": texts,
+}
+_APPROVALS: dict[str, Reader] = {
+    "approver": one_of(ApproverKind, ApproverKind),
+    "timeout_seconds": seconds(7 * 86_400),
+    "access": one_of(AccessAction, AccessAction),
+}
+_BLOCKED_TOOLS = (
+    "tools.exfiltration_guard.blocked_tools is no longer needed: every tool that can send something outside is kept "
+    "away; name those that may stay in allow_tools"
+)
+
+
+def read_policy(tree: Mapping[str, Any], folder: Path, mistakes: list[Mistake]) -> ToolPolicy:
+    """Return the policy of a parsed configuration file; what is wrong is added to `mistakes`.
+
+    A relative path counts from `folder`, where the file is.
+    """
+    before = len(mistakes)
+    tools = dict(tree["tools"]) if isinstance(tree.get("tools"), dict) else {}
+    if "tools" in tree and not isinstance(tree["tools"], dict):
+        mistakes.append(Mistake("tools", "must be a section", "write [tools] in a line of its own"))
+    parts = {name: tools.pop(name) for name in ("filter", "exfiltration_guard", "rules") if name in tools}
+    flows = read_flows(tools.pop("flows", None), mistakes)
+    own = read_table(tools, Place(("tools",)), _TOOLS, mistakes, example='and preset = "dev" below')
+    filter_ = _part(parts, "filter", _FILTER, mistakes)
+    guard = _part(parts, "exfiltration_guard", _GUARD, mistakes)
+    rules = _rules(parts.get("rules", {}), mistakes)
+    presets = _presets(tree.get("presets", {}), mistakes)
+    approvals = read_table(
+        tree.get("approvals", {}), Place(("approvals",)), _APPROVALS, mistakes, example='and approver = "queue" below'
+    )
+    if len(mistakes) > before:
+        return ToolPolicy()
+    notes = (_BLOCKED_TOOLS,) if guard.pop("blocked_tools", None) is not None else ()
+    try:
+        return ToolPolicy(
+            presets=presets,
+            preset=own.get("preset"),
+            filter=ExternalFilter(**filter_),
+            guard=ExfiltrationGuard(**guard),
+            rules=rules,
+            flows=flows,
+            max_output_bytes=own.get("max_output_bytes", DEFAULT_OUTPUT_BYTES),
+            approver=approvals.get("approver", ApproverKind.AUTO),
+            approval_seconds=approvals.get("timeout_seconds", DEFAULT_APPROVAL_SECONDS),
+            access=approvals.get("access", AccessAction.ASK),
+            plugin_dir=folder / own["plugin_dir"] if "plugin_dir" in own else None,
+            unsafe_native_plugins=own.get("unsafe_native_plugins", False),
+            notes=notes,
+        )
+    except ConfigurationError as error:  # of all that is left: the active preset is none of them
+        mistakes.append(Mistake("tools.preset", error.message, error.hint))
+        return ToolPolicy()
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise ConfigurationError("must be a text")
+    return value
+
+
+_TOOLS: dict[str, Reader] = {
+    "preset": _text,
+    "max_output_bytes": whole_number(256, 16 * MIB),
+    "plugin_dir": _text,
+    "unsafe_native_plugins": boolean,
+}
+
+
+def _part(
+    parts: Mapping[str, Any], name: str, readers: Mapping[str, Reader], mistakes: list[Mistake]
+) -> dict[str, Any]:
+    example = "and its keys below"
+    return read_table(parts.get(name, {}), Place(("tools", name)), readers, mistakes, example=example)
+
+
+def _presets(tree: Any, mistakes: list[Mistake]) -> dict[str, Preset]:
+    if not isinstance(tree, dict):
+        mistakes.append(Mistake("presets", "must be a section", "write [presets.NAME] in a line of its own"))
+        return {}
+    presets = {}
+    for name, table in tree.items():
+        place = Place(("presets", name))
+        values = read_table(table, place, _PRESET, mistakes, example='and tools = ["time"] below')
+        try:
+            presets[name] = Preset(name=name, **values)
+        except ConfigurationError as error:
+            mistakes.append(Mistake(str(place.at("allow_write_paths")), error.message, error.hint))
+    return presets
+
+
+def _rules(tree: Any, mistakes: list[Mistake]) -> tuple[ToolRule, ...]:
+    if not isinstance(tree, dict):
+        mistakes.append(Mistake("tools.rules", "must be a section", "write [tools.rules.NAME] in a line of its own"))
+        return ()
+    return tuple(_rule(name, table, mistakes) for name, table in tree.items())
+
+
+def _rule(name: str, table: Any, mistakes: list[Mistake]) -> ToolRule:
+    place = Place(("tools", "rules", name))
+    values = read_table(table, place, _RULE, mistakes, example='and confirmation = "always" below')
+    minute, hour = values.pop("requests_per_minute", None), values.pop("requests_per_hour", None)
+    rate = None
+    if minute is not None or hour is not None:
+        rate = RateLimitConfig(minute or min(hour, _MAX_RATE), hour or min(minute * 60, _MAX_RATE))
+    permission, timeout = values.pop("permission", None), values.pop("timeout_seconds", None)
+    tier = values.pop("safety_tier", None)
+    about_flows = {name: values.pop(name) for name in ("results", "destinations", "ids", "vouched") if name in values}
+    return ToolRule(
+        tool=name, permission=permission, tightening=Tightening(tier=tier, **values), rate=rate,
+        timeout_seconds=timeout, **about_flows,
+    )  # fmt: skip

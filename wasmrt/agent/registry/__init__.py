@@ -1,0 +1,36 @@
+"""An agent's tool system: tools of every kind, one registry with its views, one pipeline that a call goes through."""
+
+from __future__ import annotations
+
+from wasmrt.agent.registry._answer import ToolAnswer
+from wasmrt.agent.registry._calls import ToolCall, ToolCallAccumulator
+from wasmrt.agent.registry._explain import Explanation, Outcome
+from wasmrt.agent.registry._function import FunctionTool, tool
+from wasmrt.agent.registry._load import approver_of, load_registry
+from wasmrt.agent.registry._registry import ToolRegistry
+from wasmrt.agent.registry._schema_tool import SchemaTool
+from wasmrt.agent.registry._store import PROTECTED_TOOL_NAMES
+from wasmrt.agent.registry._tool import Tool, ToolSource
+from wasmrt.agent.registry._traces import Trace
+from wasmrt.agent.registry._view import ToolView
+from wasmrt.agent.registry._wrapper import ReadOnlyToolWrapper
+
+__all__ = [
+    "PROTECTED_TOOL_NAMES",
+    "Explanation",
+    "FunctionTool",
+    "Outcome",
+    "ReadOnlyToolWrapper",
+    "SchemaTool",
+    "Tool",
+    "ToolAnswer",
+    "ToolCall",
+    "ToolCallAccumulator",
+    "ToolRegistry",
+    "ToolSource",
+    "ToolView",
+    "Trace",
+    "approver_of",
+    "load_registry",
+    "tool",
+]

@@ -1,0 +1,239 @@
+"""From a refusal to a request: what a component's call was refused for want of a grant, a person is asked for.
+
+Before a call, the answers that hold for it grow its grant. After it, what was refused becomes an access request, where
+the policy lets anybody be asked. Nothing here answers one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import islice
+
+from wasmrt.agent.access import AccessRequest, AccessScope, Caller, Wish, grant_digest
+from wasmrt.agent.approvals import params_digest
+from wasmrt.agent.flows import Destination, Kind, Outgoing
+from wasmrt.agent.registry import _flow, _steps
+from wasmrt.agent.registry._state import CallState, denied
+from wasmrt.capabilities import Capabilities, covers, effects_of, wanted, within_write_paths
+from wasmrt.capabilities.lattice import widest
+from wasmrt.capabilities.sentences import explain
+from wasmrt.core.errors import (
+    AccessRequestedError,
+    ApprovalError,
+    ConfigurationError,
+    GuestError,
+    GuestOutputError,
+    InstallError,
+    NotAuthorizedError,
+    ToolError,
+    TrapError,
+)
+from wasmrt.core.limits import MAX_ACCESS_PARAMS_BYTES, MAX_ACCESS_PER_CALL
+from wasmrt.core.model import Addition, Decision, GrantList, Reason
+from wasmrt.runtime.prepared import PreparedTool
+
+_WHAT = "tool.access"
+_NOTHING_MORE = "nobody granted it more than it has"
+_MAX_LOOKED_AT = 16
+"""Entries that one call was refused for want of; a tool can try hundreds."""
+_KINDS = {GrantList.HTTP: Kind.URL, GrantList.WORKSPACE: Kind.PATH, GrantList.WORKSPACE_WRITE: Kind.PATH}
+
+
+def grow(state: CallState) -> str:
+    """Give a call the entries that a person granted it; the registered tool stays as it is.
+
+    Raises:
+        UnknownToolError: the tool is not installed any more.
+        NotAuthorizedError: an entry cannot be added to the grant as it is now.
+    """
+    store, refresh = state.system.access, state.system.refresh
+    if store is None or not isinstance(state.known.tool, PreparedTool):
+        return "nothing is asked for it"
+    try:
+        if not store.answers(state.user, state.known.name):  # as of most calls: nothing is hashed for them
+            return _NOTHING_MORE
+        found = store.granted(_caller(state))
+        if refresh is not None and any(each.scope is AccessScope.KEEP for each in found):
+            refresh()  # it is in the catalog; there it may have been revoked since, too
+            _steps.look_up(state)
+            found = tuple(each for each in store.granted(_caller(state)) if each.scope is not AccessScope.KEEP)
+    except (ApprovalError, InstallError):
+        found = ()  # nothing is granted by what cannot be read
+    if not found:
+        return _NOTHING_MORE
+    entry, state.access = state.known, found
+    try:
+        state.entry = entry.grown(tuple(dict.fromkeys(each for one in found for each in one.additions)))
+    except ConfigurationError as error:
+        rule = f"what a person granted cannot be added to its grant: {error.message}"
+        raise denied(Decision(False, Reason.NOT_GRANTED, rule, error.hint, _WHAT, entry.name)) from error
+    _steps.derive(state)
+    return "; ".join(_said(each) for each in found)
+
+
+def use(state: CallState) -> None:
+    """Use up the answers that hold for this call alone, right before it runs, and put all of them on record.
+
+    Raises:
+        NotAuthorizedError: another call has used one meanwhile.
+    """
+    store, name = state.system.access, state.known.name
+    for each in state.access:
+        if store is None or not store.use(each):
+            rule = "what a person granted once was used by another call"
+            state.take(Decision(False, Reason.NOT_GRANTED, rule, "call it again", _WHAT, name))
+        state.take(Decision(True, Reason.ALLOWED, _said(each), None, _WHAT, name))
+
+
+def _said(granted: AccessRequest) -> str:
+    lines = "; ".join(addition.hint for addition in granted.additions)
+    return f"granted {granted.scope} by {granted.by}: {lines}"
+
+
+def asked(state: CallState, failure: ToolError) -> ToolError:
+    """Ask a person for what a failed call was refused; return that as its failure, or the failure as it was."""
+    if not isinstance(failure, (GuestError, TrapError, GuestOutputError, NotAuthorizedError)):
+        return failure  # a deadline or a cancellation is the news then
+    requests = ask(state, failure.decisions, failure.call_id or state.call_id)
+    if not requests:
+        return failure
+    told = AccessRequestedError(requests)
+    told.call_id, told.usage, told.logs, told.decisions = (
+        failure.call_id, failure.usage, failure.logs, failure.decisions,
+    )  # fmt: skip
+    told.__cause__ = failure
+    return told
+
+
+def ask(state: CallState, decisions: Iterable[Decision], call: str) -> tuple[str, ...]:
+    """Ask a person for what a call was refused; return the ids of the requests that wait for it."""
+    system, entry = state.system, state.entry
+    if system.access is None or entry is None or not isinstance(entry.tool, PreparedTool):
+        return ()
+    refused = dict(islice(wanted(decisions).items(), _MAX_LOOKED_AT))
+    if not refused or not system.policy.asks_for_access or _is_unattended(state):
+        return ()
+    asked_for: dict[str, None] = {}
+    helping = (each for each in widest(refused, lambda one, other: covers(other, one)) if _could_help(state, each))
+    for addition in islice(helping, MAX_ACCESS_PER_CALL):
+        try:
+            request = system.access.ask(_caller(state), _wish(state, addition, refused[addition], call))
+        except ApprovalError:  # the store cannot be written: then it is a denial as ever
+            continue
+        if request is not None:
+            asked_for[request.id] = None
+    state.access_asked = tuple(asked_for)
+    return state.access_asked
+
+
+def _is_unattended(state: CallState) -> bool:
+    """Tell whether nobody is there to be asked, as the operator or the program has said."""
+    trace = state.system.traces.find(state.user, state.trace)
+    return (trace is not None and trace.automation) or any(each.automation for each in _flow.policies_of(state))
+
+
+def _could_help(state: CallState, addition: Addition) -> bool:
+    """Tell whether a call with the entry would get past the policy: a person is asked for nothing that stays refused.
+
+    SECURITY: what a view or a preset keeps from a tool, no answer gives it.
+    """
+    if any(covers(known, addition) for one in state.access for known in one.additions):
+        return False  # it was there, and something else refused
+    try:
+        grown = state.known.grown((addition,)) if addition.to is not GrantList.TOOLS else state.known
+        alone = Capabilities.none().with_addition(addition)
+        for paths in state.lens.write_paths if addition.to is GrantList.WORKSPACE_WRITE else ():
+            writing = within_write_paths(alone, paths).workspace_write
+            if writing is None or not writing.allowed_prefixes:
+                return False
+    except ConfigurationError:
+        return False
+    probe = replace(state, entry=grown, decisions=[], needs=None, token=None, approved_by=None)
+    _steps.derive(probe)
+    checks = (
+        _steps.check_view, _steps.check_filter, _steps.check_preset, _steps.check_rules, _steps.check_exfiltration,
+    )  # fmt: skip
+    if not all(each.allowed for check in checks if isinstance(each := check(probe), Decision)):
+        return False
+    held = probe.traits.effects & probe.held & state.lens.in_sandbox(state.system.policy.guard, grown.name)
+    return addition.to is GrantList.TOOLS or effects_of(alone) <= held
+
+
+def _caller(state: CallState) -> Caller:
+    entry = state.registered
+    assert entry is not None
+    return Caller(
+        user=state.user, trace=state.trace, session=state.system.session, tool=entry.name, digest=entry.digest,
+        grant=entry.grant_digest, params_digest=params_digest(state.params),
+    )  # fmt: skip
+
+
+def _wish(state: CallState, addition: Addition, decision: Decision, call: str) -> Wish:
+    entry = state.registered
+    assert entry is not None
+    tool: PreparedTool = entry.tool
+    clean, (component, grant, part) = state.system.detector.redact, tool.component
+    text = json.dumps(state.params, ensure_ascii=False, indent=2)
+    params = clean(text[: 2 * MAX_ACCESS_PARAMS_BYTES])  # more than is shown, so that no secret is cut in two
+    cut = params.encode("utf-8", "replace")[:MAX_ACCESS_PARAMS_BYTES].decode("utf-8", "ignore")
+    return Wish(
+        addition=addition,
+        again=tuple(added for one in state.access if one.scope is AccessScope.ONCE for added in one.additions),
+        sentences=_sentences(grant, addition),
+        limited=_limits(grant, addition, component, entry.name),
+        refused=f"{decision.subject or decision.capability} ({decision.reason}: {decision.rule})",
+        origins=_origins(state, addition, decision),
+        params=cut if cut == params and len(text) <= 2 * MAX_ACCESS_PARAMS_BYTES else f"{cut}\n... cut",
+        call=call,
+        component=component if tool.installed else "",
+        part=part if grant.tools is not None else None,
+        lasting=state.system.lasting,
+        stored_grant=grant_digest(grant),
+    )
+
+
+def _sentences(grant: Capabilities, addition: Addition) -> tuple[str, ...]:
+    """Return in words what an entry allows, in the numbers of the grant that it would be a part of."""
+    alone = Capabilities.none().with_addition(addition)
+    if alone.http is not None and grant.http is not None:
+        alone = alone.with_http(replace(grant.http, allowlist=alone.http.allowlist, credentials=()))
+    if alone.workspace_write is not None and grant.workspace_write is not None:
+        prefixes = alone.workspace_write.allowed_prefixes
+        alone = alone.with_workspace_write(replace(grant.workspace_write, allowed_prefixes=prefixes))
+    return tuple(sentence for sentence in explain(alone) if not sentence.startswith("may not"))
+
+
+def _limits(grant: Capabilities, addition: Addition, component: str, name: str) -> tuple[str, ...]:
+    """Return in words what goes along with an entry by the rest of the grant."""
+    lines = []
+    if addition.to is GrantList.HTTP and grant.http is not None and grant.http.credentials:
+        names = ", ".join(dict.fromkeys(each.secret_name for each in grant.http.credentials))
+        lines.append(f"requests to hosts of its credentials carry them: {names}")
+    if component != name and grant.tools is None:
+        lines.append(f"kept, every tool of {component} has it; for a session, this one alone")
+    if addition.to is GrantList.TOOLS:
+        lines.append("the tool that is meant is for you to name; it runs under its own grant")
+    return tuple(lines)
+
+
+def _origins(state: CallState, addition: Addition, decision: Decision) -> tuple[str, ...]:
+    """Return lines about who said the place that an entry is about: the person, the operator, a stranger, nobody."""
+    trace, kind = state.system.traces.find(state.user, state.trace), _KINDS.get(addition.to)
+    if kind is None:
+        return ("the tool itself names it",)
+    value = decision.subject.rpartition(" ")[2] if kind is Kind.URL else decision.subject
+    value = value.removesuffix("...")  # of one that was cut
+    if trace is None:
+        return ("nobody knows who named it: the conversation's flows are not looked at",)
+    known = tuple(name for policy in _flow.policies_of(state) for name in policy.known)
+    destination = Destination(str(kind), value, kind)
+    flow = trace.flow(state.known.name, Outgoing((destination,), ()), known)
+    return tuple(line for each in flow.destinations for line in _flow.origin_lines(trace, each))
+
+
+def note(state: CallState) -> str:
+    """Return what a model is told beside an answer of which a part was refused; empty where nobody was asked."""
+    told = "a part of this was refused, and a person was asked for it; not yet: the same call may do more later"
+    return f"\n({told})" if state.access_asked else ""

@@ -1,0 +1,103 @@
+"""Many calls of one turn: those that only read at once, the others in order, and nobody's denial stops another.
+
+The results are the same in whatever order people answer. Calls that need nobody have run before the first of those
+that a person approved, and these run in the order asked, each as soon as those before it are decided.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+from wasmrt.agent.registry._answer import ToolAnswer, answer_of
+from wasmrt.agent.registry._calls import ToolCall
+from wasmrt.agent.registry._pipeline import admit, approve, finished, run
+from wasmrt.agent.registry._state import CallState
+from wasmrt.agent.registry._steps import runs_programs
+from wasmrt.agent.registry._waits import AwaitingWaits
+from wasmrt.core.errors import ToolError
+from wasmrt.core.model import ToolOutput
+
+MAX_PARALLEL = 16
+"""Calls that only read, at once."""
+_Ended = ToolOutput | ToolError
+
+
+async def execute_many(calls: Sequence[ToolCall], state_of: Callable[[ToolCall], CallState]) -> list[ToolAnswer]:
+    """Take calls through the pipeline, and return their answers in the order asked."""
+    states = [state_of(call) for call in calls]
+    ended: dict[int, _Ended] = {}
+    try:
+        await _run(states, ended)
+    except BaseException as error:  # such as a cancellation: what has not ended ends with it
+        for place, state in enumerate(states):
+            if place not in ended:
+                finished(state, error)
+        raise
+    return [_answer(state, call, ended[place]) for place, (call, state) in enumerate(zip(calls, states, strict=True))]
+
+
+async def _run(states: Sequence[CallState], ended: dict[int, _Ended]) -> None:
+    """Admit every call, ask for those that need a person, and run each when its turn has come."""
+    for place, state in enumerate(states):
+        await _step(ended, place, state, _admitted(state))
+    waiting = [place for place, state in enumerate(states) if place not in ended and state.needs is not None]
+    asked = {place: asyncio.ensure_future(approve(states[place], AwaitingWaits())) for place in waiting}
+    try:
+        await _run_unasked(states, ended, waiting)
+        for place in waiting:
+            await _step(ended, place, states[place], _approved_then_run(states[place], asked[place]))
+    finally:
+        for asking in asked.values():
+            asking.cancel()
+        await asyncio.gather(*asked.values(), return_exceptions=True)
+
+
+async def _run_unasked(states: Sequence[CallState], ended: dict[int, _Ended], waiting: Sequence[int]) -> None:
+    """Run the calls that need nobody: those that only read at once, beside the others in their order."""
+    ready = [place for place in range(len(states)) if place not in ended and place not in waiting]
+    reading = [place for place in ready if _reads(states[place])]
+    limit = asyncio.Semaphore(MAX_PARALLEL)
+
+    async def read(place: int) -> None:
+        async with limit:
+            await _step(ended, place, states[place], run(states[place], AwaitingWaits()))
+
+    async def write() -> None:
+        for place in ready:
+            if place not in reading:
+                await _step(ended, place, states[place], run(states[place], AwaitingWaits()))
+
+    await asyncio.gather(write(), *(read(place) for place in reading))
+
+
+def _reads(state: CallState) -> bool:
+    """Tell whether a call changes nothing; a program's own calls may."""
+    return state.traits.tier(state.effects) == "read-only" and not runs_programs(state.known)
+
+
+async def _admitted(state: CallState) -> ToolOutput | None:
+    admit(state)
+    return None
+
+
+async def _approved_then_run(state: CallState, asking: asyncio.Future[None]) -> ToolOutput:
+    await asking
+    return await run(state, AwaitingWaits())
+
+
+async def _step(ended: dict[int, _Ended], place: int, state: CallState, work: Awaitable[ToolOutput | None]) -> None:
+    """Do one part of one call; where it ends the call, remember how."""
+    try:
+        output = await work
+    except Exception as error:
+        ended[place] = finished(state, error)
+    else:
+        if output is not None:
+            ended[place] = output
+
+
+def _answer(state: CallState, call: ToolCall, ended: _Ended) -> ToolAnswer:
+    if isinstance(ended, ToolError):
+        return answer_of(state, call.id, None, ended)
+    return answer_of(state, call.id, ended, None)

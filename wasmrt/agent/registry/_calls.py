@@ -1,0 +1,202 @@
+"""Tool calls as models send them: put together from streamed pieces, and parsed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from wasmrt.core.errors import InvalidParametersError, MalformedArgumentsError
+from wasmrt.core.limits import MAX_JSON_DEPTH, MAX_JSON_PARTS, MAX_PARAMS_BYTES
+from wasmrt.core.strict_json import JsonError, read_json, write_json
+
+MAX_CALLS = 128
+"""Calls of one turn of a model."""
+MAX_NAME_CHARS = 256
+_HINT = "send one JSON object with the arguments"
+
+
+class ToolCall(NamedTuple):
+    """One call that a model asks for: `arguments` is a JSON text, or the object itself."""
+
+    id: str
+    name: str
+    arguments: Any = "{}"
+
+
+class ToolCallAccumulator:
+    """Joins the pieces of streamed tool calls, several at once, told apart by their index.
+
+    `add` takes a delta of OpenAI (one entry of `delta.tool_calls`) or an event of Anthropic (`content_block_start`,
+    `content_block_delta`), as a mapping. `calls` is what has come so far.
+
+    Raises:
+        InvalidParametersError: a call grows over its bound, there are too many, or a piece is not one.
+    """
+
+    def __init__(self, *, max_bytes: int = MAX_PARAMS_BYTES, max_calls: int = MAX_CALLS) -> None:
+        self._max_bytes = max_bytes
+        self._max_calls = max_calls
+        self._parts: dict[int, _Parts] = {}
+        self._places: dict[int, int] = {}
+        self._last = -1
+
+    def add(self, piece: Any) -> None:
+        """Take one piece, as a mapping or as the object that a client library yields.
+
+        One that has nothing of a tool call is passed over.
+        """
+        if not isinstance(piece, Mapping):
+            dump = getattr(piece, "model_dump", None)
+            piece = dump() if callable(dump) else None
+        if not isinstance(piece, Mapping):
+            raise InvalidParametersError("a piece of a tool call is no object", hint=_HINT)
+        for choice in _listed(piece.get("choices")):  # a whole chunk of OpenAI's
+            self.add(choice)
+        kind = piece.get("type")
+        if kind in ("content_block_start", "content_block_delta"):
+            self._add_anthropic(piece)
+        elif "delta" in piece and isinstance(piece["delta"], Mapping):  # a choice of OpenAI's chunk
+            for entry in _listed(piece["delta"].get("tool_calls")):
+                self._add_openai(entry)
+        elif "tool_calls" in piece:  # a delta or a whole message
+            for entry in _listed(piece["tool_calls"]):
+                self._add_openai(entry)
+        elif "function" in piece:
+            self._add_openai(piece)
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The calls in the order of their indexes."""
+        return tuple(
+            ToolCall(parts.id or f"call-{index}", parts.name, "".join(parts.arguments) or "{}")
+            for index, parts in sorted(self._parts.items())
+        )
+
+    def __iter__(self) -> Iterator[ToolCall]:
+        return iter(self.calls)
+
+    def _add_openai(self, entry: Any) -> None:
+        if not isinstance(entry, Mapping):
+            raise InvalidParametersError("a piece of a tool call is no object", hint=_HINT)
+        identity, index = entry.get("id"), entry.get("index")
+        if index is None:  # some servers leave it out: an id begins a call, and what has none goes on with the last
+            index = self._last + 1 if identity or not self._parts else self._last
+        place = self._places.get(index, index) if isinstance(index, int) else index
+        known = self._parts.get(place) if isinstance(place, int) else None
+        if known is not None and identity and known.id and known.id != identity:  # some give every call the same one
+            place = self._places[index] = max(self._parts) + 1
+        parts = self._at(place)
+        self._last = place
+        function = entry.get("function")
+        self._extend(parts, identity, function if isinstance(function, Mapping) else {})
+
+    def _add_anthropic(self, event: Mapping[str, Any]) -> None:
+        block = event.get("content_block")
+        if isinstance(block, Mapping) and block.get("type") == "tool_use":
+            given = block.get("input")
+            self._extend(self._at(event.get("index")), block.get("id"), {"name": block.get("name")})
+            if isinstance(given, Mapping) and given:  # a whole block that was not streamed
+                import json
+
+                self._extend(self._at(event.get("index")), None, {"arguments": json.dumps(given)})
+        delta = event.get("delta")
+        if isinstance(delta, Mapping) and delta.get("type") == "input_json_delta":
+            if event.get("index") not in self._parts:
+                raise InvalidParametersError("a piece of a tool call came before its start", hint=_HINT)
+            self._extend(self._at(event.get("index")), None, {"arguments": delta.get("partial_json")})
+
+    def _at(self, index: Any) -> _Parts:
+        if not isinstance(index, int) or isinstance(index, bool) or index < 0:
+            raise InvalidParametersError("a piece of a tool call has no index", hint=_HINT)
+        if index not in self._parts:
+            if len(self._parts) >= self._max_calls:
+                raise InvalidParametersError(f"a turn may hold {self._max_calls} tool calls", hint="ask for fewer")
+            self._parts[index] = _Parts()
+        return self._parts[index]
+
+    def _extend(self, parts: _Parts, identity: Any, function: Mapping[str, Any]) -> None:
+        name, text = function.get("name") or "", function.get("arguments") or ""
+        if not isinstance(name, str) or not isinstance(text, str):
+            raise InvalidParametersError("a piece of a tool call is no text", hint=_HINT)
+        if isinstance(identity, str) and identity:
+            parts.id = identity[:MAX_NAME_CHARS]
+        # Some servers send the name in pieces, others send all of it with every piece.
+        parts.name = name if name.startswith(parts.name) or parts.name == name else parts.name + name
+        parts.size += len(text.encode("utf-8", "surrogatepass"))
+        if parts.size > self._max_bytes or len(parts.name) > MAX_NAME_CHARS:
+            raise InvalidParametersError(
+                f"the arguments are over {self._max_bytes} bytes", hint="pass large data by reference"
+            )
+        parts.arguments.append(text)
+
+
+def _listed(value: Any) -> Iterable[Any]:
+    return value if isinstance(value, (list, tuple)) else ()
+
+
+class _Parts:
+    __slots__ = ("arguments", "id", "name", "size")
+
+    def __init__(self) -> None:
+        self.id = ""
+        self.name = ""
+        self.arguments: list[str] = []
+        self.size = 0
+
+
+def parse_arguments(arguments: Any) -> dict[str, Any]:
+    """Return a call's arguments as an object; an empty text is one without fields.
+
+    A text that holds a JSON text is read once more: models quote their arguments now and then. Nothing else is mended.
+
+    Raises:
+        MalformedArgumentsError: they are no JSON object; the message says at which place.
+    """
+    value = arguments
+    for _ in range(2):
+        if not isinstance(value, (str, bytes, bytearray)):
+            break
+        if not value.strip():
+            value = {}
+            break
+        try:
+            value = _read(value)
+        except JsonError as error:
+            raise MalformedArgumentsError(f"the arguments are {error}", hint=_HINT) from error
+    if not isinstance(value, dict):
+        raise MalformedArgumentsError("the arguments are no JSON object", hint=_HINT)
+    if value is arguments:
+        # SECURITY: a copy, under the bounds of a text: what a person approves is what runs, whoever keeps the object.
+        try:
+            value = _read(write_json(value))
+        except JsonError as error:
+            raise MalformedArgumentsError(f"the arguments are {error}", hint=_HINT) from error
+    found: dict[str, Any] = value
+    return found
+
+
+def _read(text: str | bytes | bytearray) -> Any:
+    return read_json(text, max_bytes=MAX_PARAMS_BYTES, max_depth=MAX_JSON_DEPTH, max_parts=MAX_JSON_PARTS)
+
+
+def read_call(call: Any) -> ToolCall:
+    """Return a model's tool call from OpenAI's or Anthropic's form, or as it is.
+
+    What is none of them is a call of a tool without a name, which is refused like every call of an unknown tool.
+    """
+    if isinstance(call, ToolCall):
+        return call
+    if not isinstance(call, Mapping):
+        dump = getattr(call, "model_dump", None)
+        call = dump() if callable(dump) else {}
+    if not isinstance(call, Mapping):
+        call = {}
+    function = call.get("function")
+    if isinstance(function, Mapping):  # OpenAI's tool_calls entry
+        found = ToolCall(call.get("id") or "", function.get("name") or "", function.get("arguments", "{}"))
+    else:  # Anthropic's tool_use block, or a plain mapping
+        arguments: Any = next((call[key] for key in ("input", "arguments", "params") if key in call), {})
+        found = ToolCall(call.get("id") or "", call.get("name") or "", arguments)
+    identity = found.id if isinstance(found.id, str) else ""
+    name = found.name if isinstance(found.name, str) else ""
+    return ToolCall(identity, name, found.arguments)

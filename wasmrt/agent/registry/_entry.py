@@ -1,0 +1,148 @@
+"""A registered tool, with the names that it answers to and the definitions made of it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from functools import cached_property
+from typing import Any
+
+from wasmrt.agent.policy import ToolPolicy
+from wasmrt.agent.registry._function import action_names
+from wasmrt.agent.registry._tool import Tool, ToolSource
+from wasmrt.agent.safety import Sanitizer
+from wasmrt.core.effects import Effect
+from wasmrt.core.model import Addition
+from wasmrt.core.names import offered_name
+from wasmrt.core.traits import Traits
+from wasmrt.runtime.prepared import PreparedTool
+from wasmrt.sandbox.schema import Validator, is_light
+from wasmrt.sandbox.schema.providers import Provider, render
+
+_SANITIZER = Sanitizer()
+_MAX_GROWN = 64
+
+
+class Entry:
+    """One tool in a registry. What is derived from it is kept, since a registry asks for each of its tools often."""
+
+    def __init__(self, tool: Tool, name: str, source: ToolSource, group: str, aliases: tuple[str, ...]) -> None:
+        self.tool: Any = tool
+        self.name = name
+        self.offered = offered_name(name)
+        """The name that every provider takes: the one that a model sees, and calls."""
+        self.source = source
+        self.group = group
+        self.aliases = aliases
+        self.is_component = isinstance(tool, PreparedTool)
+        self._lock = threading.Lock()
+        self._definitions: dict[tuple[str, frozenset[str] | None], str] = {}
+        self._tightened: tuple[Traits, ToolPolicy, Traits] | None = None
+        self._grown: dict[tuple[Addition, ...], Entry] = {}
+
+    def traits(self, policy: ToolPolicy) -> Traits:
+        """Return the tool's traits under an operator's rules, as both are now."""
+        own: Traits = self.tool.traits
+        kept = self._tightened
+        if kept is None or kept[0] is not own or kept[1] is not policy:
+            kept = self._tightened = (own, policy, own.tightened(policy.tightening_for(self.name)))
+        return kept[2]
+
+    def grown(self, additions: tuple[Addition, ...]) -> Entry:
+        """Return the entry of the same component with more entries in its grant; this one stays as it is.
+
+        Raises:
+            ConfigurationError: one cannot be added.
+        """
+        found = self._grown.get(additions)
+        if found is None:
+            found = Entry(self.tool.grown(additions), self.name, self.source, self.group, self.aliases)
+            with self._lock:
+                if len(self._grown) >= _MAX_GROWN:
+                    self._grown.clear()
+                self._grown[additions] = found
+        return found
+
+    @property
+    def digest(self) -> str:
+        """The digest of the tool's code; empty for one that has none, whose approvals are never remembered."""
+        return getattr(self.tool, "digest", "")
+
+    @property
+    def grant_digest(self) -> str:
+        """The digest of its grant and effects, as they are now."""
+        own = getattr(self.tool, "grant_digest", "")
+        return own or repr(sorted(self.tool.traits.effects))
+
+    @property
+    def granted_effects(self) -> frozenset[Effect]:
+        """Every effect that a call can have if nobody holds it to fewer."""
+        found: frozenset[Effect] | None = getattr(self.tool, "granted_effects", None)
+        own: Traits = self.tool.traits
+        return own.effects if found is None else found
+
+    @property
+    def document(self) -> str:
+        """A document for models from the tool's package; empty where there is none."""
+        # SECURITY: it is read by the model like an answer, and a stranger wrote it.
+        document: str = _cleaned(getattr(self.tool, "prompt", ""))
+        return document
+
+    @cached_property
+    def validator(self) -> Validator | None:
+        """The validator of params in this process; None where they are checked where the tool lives.
+
+        SECURITY: a component's schema is a stranger's. Only one that is too small to cost anything is looked at here.
+        """
+        tool = self.tool
+        here = not isinstance(tool, PreparedTool) or (tool.checks_params and is_light(tool.schema))
+        return Validator(tool.schema) if here else None
+
+    def definition(self, provider: Provider, actions: frozenset[str] | None) -> dict[str, Any]:
+        """Return the tool as a provider wants it declared, with these actions alone; None for all."""
+        key = (provider, actions)
+        text = self._definitions.get(key)
+        if text is None:
+            text = json.dumps(self._rendered(provider, actions))
+            with self._lock:
+                if len(self._definitions) > 64:
+                    self._definitions.clear()
+                self._definitions[key] = text
+        found: dict[str, Any] = json.loads(text)
+        return found
+
+    def _rendered(self, provider: Provider, actions: frozenset[str] | None) -> dict[str, Any]:
+        tool = self.tool
+        # SECURITY: a description is read by the model like an answer, and a stranger wrote it.
+        schema, description = _cleaned(tool.schema), _cleaned(tool.description)
+        if actions is not None:
+            schema = with_actions(schema, tool.traits.action_param, actions)
+            description = f"{description.rstrip()} Actions here: {', '.join(sorted(actions))}.".lstrip()
+        rendered = render(self.offered, description, schema, provider, prompt=self.document)
+        output = getattr(tool, "output_schema", None)
+        if provider == "mcp" and output is not None and is_light(output):
+            # SECURITY: a stranger wrote it. One that is not small is left out: what it says could not be checked here.
+            rendered["outputSchema"] = _cleaned(output)
+        return rendered
+
+
+def _cleaned(value: Any) -> Any:
+    if isinstance(value, str):
+        return _SANITIZER.sanitize(value).text
+    if isinstance(value, list):
+        return [_cleaned(item) for item in value]
+    if isinstance(value, dict):
+        return {_cleaned(key): _cleaned(item) for key, item in value.items()}
+    return value
+
+
+def with_actions(schema: dict[str, Any], param: str, actions: frozenset[str]) -> dict[str, Any]:
+    """Return a schema in which the parameter that names an action takes these alone, and has to be there."""
+    listed = action_names(schema, param) or ()
+    kept = [name for name in listed if name in actions] or sorted(actions)
+    properties = dict(schema.get("properties", {}))
+    old = properties.get(param)
+    words = {"description": old["description"]} if isinstance(old, dict) and "description" in old else {}
+    properties[param] = {"type": "string", "enum": kept} | words
+    required = [*schema.get("required", ()), *([] if param in schema.get("required", ()) else [param])]
+    return {**schema, "properties": properties, "required": required}

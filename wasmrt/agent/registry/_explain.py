@@ -1,0 +1,133 @@
+"""The pipeline without running anything: at which step a call would stop, and what would let it through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from typing import Any
+
+from wasmrt.agent.approvals import ApprovalRequest
+from wasmrt.agent.registry import _access, _flow, _steps
+from wasmrt.agent.registry._pipeline import FORGET, approval_request
+from wasmrt.agent.registry._state import CallState
+from wasmrt.core.errors import InvalidParametersError, RateLimitedError, ToolError, UnknownToolError
+from wasmrt.core.model import Decision, Reason
+
+STEPS: tuple[tuple[str, Callable[[CallState], _steps.Step]], ...] = (
+    ("arguments", _steps.parse),
+    ("lookup", _steps.look_up),
+    ("schema", _steps.check_schema),
+    ("access", _access.grow),
+    ("view", _steps.check_view),
+    ("filter", _steps.check_filter),
+    ("preset", _steps.check_preset),
+    ("rules", _steps.check_rules),
+    ("exfiltration", _steps.check_exfiltration),
+    ("confirmation", _steps.check_confirmation),
+    ("flow", _flow.check_flow),
+    ("workspace", _steps.check_tool_policy),
+    ("rate", partial(_steps.check_rate, record=False)),
+)
+
+
+class Outcome(StrEnum):
+    """The end that a call would come to."""
+
+    RUNS = "runs"
+    ASKS = "asks"
+    """A person would be asked."""
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The steps of a call that was not made, each with its decision; the last is the one that it stops at."""
+
+    outcome: Outcome
+    steps: tuple[tuple[str, Decision], ...]
+
+    @property
+    def stopped_at(self) -> str | None:
+        """The step that refuses the call or asks a person; None where it would run."""
+        return None if self.outcome is Outcome.RUNS else self.steps[-1][0]
+
+    @property
+    def decision(self) -> Decision:
+        """The last decision."""
+        return self.steps[-1][1]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the explanation as JSON data."""
+        return {
+            "outcome": str(self.outcome),
+            "stopped_at": self.stopped_at,
+            "steps": [{"step": name} | decision.as_dict() for name, decision in self.steps],
+        }
+
+
+def explain(state: CallState) -> Explanation:
+    """Walk the steps of a call without running it: nobody is asked, nothing is counted, no token is used up."""
+    walked = _walked(state)
+    if not walked[-1][1].allowed:
+        return Explanation(Outcome.REFUSED, tuple(walked))
+    if state.needs is None:
+        return Explanation(Outcome.RUNS, tuple(walked))
+    answer = state.system.approvals.remembered(approval_request(state, None))
+    what = "tool.approval"
+    if answer is None:
+        walked.append(("approval", state.needs._replace(policy=state.policy_digest)))
+        return Explanation(Outcome.ASKS, tuple(walked))
+    reason = Reason.ALLOWED if answer.approved else Reason.APPROVAL_DENIED
+    said = f"it was answered before ({answer.scope}{f' by {answer.by}' if answer.by else ''})"
+    hint = None if answer.approved else FORGET
+    walked.append(("approval", Decision(answer.approved, reason, said, hint, what, state.known.name)))
+    return Explanation(Outcome.RUNS if answer.approved else Outcome.REFUSED, tuple(walked))
+
+
+def asked(state: CallState) -> ApprovalRequest | None:
+    """Return what a person would be asked before a call; None where nobody is, or another step refuses it."""
+    if not _walked(state)[-1][1].allowed or state.needs is None:
+        return None
+    preview = getattr(state.tool, "preview", None)
+    try:
+        shown = None if preview is None else preview(state.params)
+    except Exception:  # the call itself fails with it, through every step
+        return None
+    request = approval_request(state, shown)
+    return None if state.system.approvals.remembered(request) is not None else request
+
+
+def _walked(state: CallState) -> list[tuple[str, Decision]]:
+    """Return the decisions of the steps, up to the one that refuses the call."""
+    state.token = None
+    walked: list[tuple[str, Decision]] = []
+    for name, step in STEPS:
+        decision = _tried(state, step, name)
+        if not decision.policy:
+            decision = decision._replace(policy=state.policy_digest)
+        walked.append((name, decision))
+        if not decision.allowed:
+            break
+    return walked
+
+
+def _tried(state: CallState, step: Callable[[CallState], _steps.Step], name: str) -> Decision:
+    try:
+        found = step(state)
+        if isinstance(found, Decision):
+            return found
+        return Decision(True, Reason.ALLOWED, found, None, f"tool.{name}", state.name[:80])
+    except Exception as raised:
+        error = raised if isinstance(raised, ToolError) else ToolError(f"the step broke with {type(raised).__name__}")
+        denial = next((each for each in error.decisions if not each.allowed), None)
+        return denial or Decision(False, _reason(error), error.message, error.hint, f"tool.{name}", state.name[:80])
+
+
+def _reason(error: ToolError) -> Reason:
+    if isinstance(error, InvalidParametersError):
+        return Reason.INVALID_ARGUMENTS
+    if isinstance(error, RateLimitedError):
+        return Reason.RATE_LIMITED
+    return Reason.UNKNOWN_TOOL if isinstance(error, UnknownToolError) else Reason.DENIED_BY_RULE

@@ -1,0 +1,251 @@
+"""Python functions as tools: the schema from the signature, the words from the docstring."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from types import CodeType, MethodType
+from typing import Any, Generic, ParamSpec, TypeVar, overload
+
+from blake3 import blake3
+
+from wasmrt.agent.registry._signature import Signature, json_result, read_signature
+from wasmrt.core.effects import Effect
+from wasmrt.core.errors import ConfigurationError, ToolError
+from wasmrt.core.model import ToolOutput
+from wasmrt.core.names import is_offered_name, offered_name
+from wasmrt.core.traits import ToolDefaults, Traits
+from wasmrt.runtime.context import ToolContext
+from wasmrt.sandbox.schema.providers import provider_schema
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class FunctionTool(ToolDefaults, Generic[P, R]):
+    """A Python function as a tool. It can still be called like the function it is.
+
+    Raises:
+        ConfigurationError: its parameters cannot be described, its actions are not those of its schema, or its name is
+            not one that a model can call.
+    """
+
+    def __init__(
+        self,
+        function: Callable[P, R],
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        effects: Iterable[Effect | str] | None = None,
+        actions: Mapping[str, Iterable[Effect | str]] | None = None,
+        action_param: str = "action",
+        timeout_seconds: float = 60.0,
+        approval: bool | Callable[[dict[str, Any]], bool] = False,
+        aliases: Iterable[str] = (),
+        destinations: Iterable[str] | None = None,
+        ids: Iterable[str] = (),
+    ) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._signature: Signature = read_signature(function)
+        self.name: str = name or str(getattr(function, "__name__", "tool"))
+        self.description = description if description is not None else self._signature.description
+        self.schema: dict[str, Any] = self._signature.schema
+        self.traits = Traits.of(effects, actions, action_param)
+        self.timeout_seconds = positive_seconds(timeout_seconds)
+        self.aliases = tuple(aliases)
+        self.destinations = None if destinations is None else tuple(destinations)
+        self.ids = tuple(ids)
+        self._approval = approval
+        self.digest = _digest_of(function, self.schema)
+        if not is_offered_name(offered_name(self.name)) or not self.name.isprintable():
+            raise ConfigurationError(f"{self.name!r:.80} cannot be a tool's name", hint="use letters, digits, - and _")
+        _check_actions(self)
+        _check_destinations(self)
+        provider_schema(self.schema, "openai")  # what cannot be offered is refused where it is defined
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function itself, past every check."""
+        return self._function(*args, **kwargs)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """Bind like a method where it stands in a class: then it is no tool of its own."""
+        return self if instance is None else MethodType(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<FunctionTool {self.name!r}>"
+
+    @property
+    def is_async(self) -> bool:
+        """True where the function is a coroutine function."""
+        return inspect.iscoroutinefunction(self._function)
+
+    def requires_approval(self, params: Any) -> bool:
+        """Tell whether a person has to approve this call, as the function's author says."""
+        if not callable(self._approval):
+            return self._approval
+        defaults = {name: part["default"] for name, part in self.schema["properties"].items() if "default" in part}
+        return bool(self._approval(defaults | params))
+
+    def execute(self, params: Any, context: ToolContext | None = None) -> ToolOutput | Awaitable[ToolOutput]:
+        """Call the function with params that are JSON data; a coroutine function's output is to be awaited.
+
+        Raises:
+            InvalidParametersError: they do not fit the function's types.
+            ToolError: the function raised it, or anything else, or its result is not JSON data.
+        """
+        arguments = self._signature.arguments(params, context or ToolContext())
+        run: Callable[[], Any] = functools.partial(self._function, **arguments)
+        return output_of(self.name, run, is_async=self.is_async)
+
+
+@overload
+def tool(function: Callable[P, R]) -> FunctionTool[P, R]: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    effects: Iterable[Effect | str] | None = None,
+    actions: Mapping[str, Iterable[Effect | str]] | None = None,
+    action_param: str = "action",
+    timeout_seconds: float = 60.0,
+    approval: bool | Callable[[dict[str, Any]], bool] = False,
+    aliases: Iterable[str] = (),
+    destinations: Iterable[str] | None = None,
+    ids: Iterable[str] = (),
+) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
+def tool(function: Callable[..., Any] | None = None, **settings: Any) -> Any:
+    """Make a function a tool: `@tool`, or `@tool(effects=["network"])`.
+
+    The schema comes from the type hints, descriptions from the docstring (Google, NumPy or Sphinx). `effects` are those
+    that the function has; one that declares none is taken to have every one, so that a person is asked about each call.
+    `actions` gives the effects of each value of a parameter `action`, which must be a `Literal` or an enum. `approval`
+    asks a person always, or when a function of the params says so. `destinations` are the parameters that decide where
+    something goes or what is changed, `ids` those that take the identifiers in its results. A parameter annotated
+    `ToolContext` gets the circumstances of the call and is not shown to a model.
+
+    Raises:
+        ConfigurationError: the function cannot be described.
+    """
+    if function is not None:
+        return FunctionTool(function, **settings)
+    return lambda decorated: FunctionTool(decorated, **settings)
+
+
+def _check_destinations(made: FunctionTool[Any, Any]) -> None:
+    unknown = [name for name in made.destinations or () if name.partition(".")[0] not in made.schema["properties"]]
+    if unknown:
+        raise ConfigurationError(f"{made.name} has no parameter {unknown[0]!r}", hint="destinations are parameters")
+
+
+def _check_actions(made: FunctionTool[Any, Any]) -> None:
+    """Hold the declared actions against the schema, so that one that was forgotten is found where it is defined."""
+    if not made.traits.actions:
+        return
+    param = made.traits.action_param
+    declared = {action.name for action in made.traits.actions}
+    offered = action_names(made.schema, param)
+    if offered is None:
+        raise ConfigurationError(
+            f"{made.name} declares actions, but its parameter {param!r} has no list of values",
+            hint=f"annotate {param} as Literal[...] of the actions",
+        )
+    if declared != set(offered):
+        missing, extra = sorted(set(offered) - declared), sorted(declared - set(offered))
+        said = [f"no effects for {', '.join(missing)}"] * bool(missing) + [f"no action {', '.join(extra)}"] * bool(
+            extra
+        )
+        raise ConfigurationError(f"{made.name}: {' and '.join(said)}", hint="declare the effects of each action once")
+
+
+def action_names(schema: Mapping[str, Any], param: str) -> tuple[str, ...] | None:
+    """Return the values that a schema lists for a parameter; None where it lists none."""
+    found = schema.get("properties", {}).get(param)
+    if isinstance(found, Mapping) and "$ref" in found:
+        found = schema.get("$defs", {}).get(str(found["$ref"]).rpartition("/")[2])
+    if not isinstance(found, Mapping):
+        return None
+    if isinstance(found.get("const"), str):
+        return (found["const"],)
+    values = found.get("enum")
+    return tuple(values) if isinstance(values, list) and all(isinstance(value, str) for value in values) else None
+
+
+def output_of(name: str, run: Callable[[], Any], *, is_async: bool) -> ToolOutput | Awaitable[ToolOutput]:
+    """Call a function, and return its result as that of the tool; of one that is asynchronous, something to await.
+
+    Raises:
+        ToolError: the function raised it, or anything else, or its result is not JSON data.
+    """
+    started = time.monotonic()
+    if is_async:
+        return _awaited(name, run, started)
+    try:
+        result = run()
+    except (Exception, SystemExit) as error:  # a parser of arguments ends the process where it can
+        raise _failure_of(name, error) from error
+    return _output(result, started)
+
+
+async def _awaited(name: str, run: Callable[[], Any], started: float) -> ToolOutput:
+    try:
+        result = await run()
+    except (Exception, SystemExit) as error:
+        raise _failure_of(name, error) from error
+    return _output(result, started)
+
+
+def _output(result: Any, started: float) -> ToolOutput:
+    if isinstance(result, ToolOutput):
+        return result
+    return ToolOutput(result=json_result(result), duration=time.monotonic() - started)
+
+
+def _failure_of(name: str, error: BaseException) -> ToolError:
+    """Return what a function raised as the error of its call."""
+    if isinstance(error, ToolError):
+        return error
+    # The message of an exception is often for the model: what was not found, what is not allowed.
+    said = str(error).strip()
+    message = f"{type(error).__name__}: {said}" if isinstance(error, (KeyError, SystemExit)) or not said else said
+    return ToolError(f"{name} failed: {message}", hint=None)
+
+
+def positive_seconds(seconds: float) -> float:
+    """Return the seconds that one call may take.
+
+    Raises:
+        ConfigurationError: they are none, or over a day.
+    """
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds <= 86_400:
+        raise ConfigurationError("timeout_seconds must be a number of seconds up to a day")
+    return float(seconds)
+
+
+def _digest_of(function: Callable[..., Any], schema: Mapping[str, Any]) -> str:
+    """Return a digest of a function's code: an approval of another version is none of this one.
+
+    SECURITY: empty, which no remembered answer matches, where the code alone does not say what the function does: it
+    is bound to an object, closes over values, or is wrapped.
+    """
+    code = getattr(function, "__code__", None)
+    bound = hasattr(function, "__self__") or hasattr(function, "__wrapped__") or getattr(function, "__closure__", None)
+    if code is None or bound:
+        return ""
+    parts = (function.__module__, function.__qualname__, json.dumps(schema, sort_keys=True, default=repr))
+    return blake3("\n".join(parts).encode() + code.co_code + repr(_constants(code)).encode()).hexdigest()
+
+
+def _constants(code: Any) -> tuple[Any, ...]:
+    return (*code.co_names, *(_constant(const) for const in code.co_consts))
+
+
+def _constant(value: Any) -> Any:
+    if isinstance(value, CodeType):
+        return (value.co_code, _constants(value))
+    # The order of a set differs from process to process.
+    return sorted(map(repr, value)) if isinstance(value, frozenset) else repr(value)

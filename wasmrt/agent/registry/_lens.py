@@ -1,0 +1,142 @@
+"""The restrictions of a view. They only ever add up: each narrows what the ones before it left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+from wasmrt.agent.policy import NO_TIGHTENING, ExfiltrationGuard, Preset, decide_guard, decide_preset, fits
+from wasmrt.core.effects import EVERY_EFFECT, NETWORKING, READING, Effect
+from wasmrt.core.model import Decision, Reason, Step
+from wasmrt.core.strict_toml import section_of
+from wasmrt.core.traits import SubagentAccess, Traits
+
+WIDER = "call it outside of the read-only view"
+"""The step for whoever wanted what only reads, by `read_only()` or the option --read-only."""
+
+
+class Lens(NamedTuple):
+    """The part of each tool that a view lets through: the effects that its calls may have, if it is there at all."""
+
+    read_only: bool = False
+    subagent: bool = False
+    guards: tuple[ExfiltrationGuard, ...] = ()
+    presets: tuple[Preset, ...] = ()
+    names: tuple[tuple[str, ...], ...] = ()
+    """Patterns of names; a tool is there where one of each tuple fits it."""
+
+    def held(self, traits: Traits) -> frozenset[Effect]:
+        """Return the effects that calls of a tool are held to in this view."""
+        effects = EVERY_EFFECT
+        if self.read_only or any(preset.read_only for preset in self.presets):
+            effects &= READING
+        if self.subagent and traits.subagent_access is not SubagentAccess.FULL:
+            effects &= READING
+        return effects
+
+    @property
+    def narrows(self) -> bool:
+        """True for a view that is not the whole registry."""
+        return self.read_only or self.subagent or bool(self.guards or self.presets)
+
+    def in_sandbox(self, guard: ExfiltrationGuard, name: str) -> frozenset[Effect]:
+        """Return the effects that a sandbox may give a tool here, whatever it invokes: no network where none is had."""
+        shut = any(not preset.allow_network for preset in self.presets)
+        guarded = any(each.enabled and not fits(name, each.allow_tools) for each in (guard, *self.guards))
+        return EVERY_EFFECT - NETWORKING if shut or guarded else EVERY_EFFECT
+
+    @property
+    def write_paths(self) -> tuple[tuple[str, ...], ...]:
+        """The folders of the workspace that a sandbox may write below here, by every preset."""
+        return tuple(dict.fromkeys(tuple(preset.allow_write_paths) for preset in self.presets))
+
+    def decide_presets(self, name: str, traits: Traits) -> Decision | None:
+        """Decide whether every preset of the view lets the tool be called; the active one is among them."""
+        decision = None
+        for preset in self.presets:
+            decision = decide_preset(preset, name, traits)._replace(policy=preset.digest)
+            if not decision.allowed:
+                return decision
+        return decision
+
+    def decide_guards(self, guard: ExfiltrationGuard, name: str, traits: Traits) -> Decision | None:
+        """Decide whether the policy's guard and those of the view let the tool be called."""
+        decision = None
+        for each in (guard, *self.guards):
+            found = decide_guard(each, name, traits)
+            if found is not None and each is not guard and not found.allowed:
+                found = found._replace(suggestion=Step(f'make the view with without_network(allow=["{name}"])'))
+            if found is not None:
+                decision = found
+                if not found.allowed:
+                    return found
+        return decision
+
+    def decide_access(self, name: str, traits: Traits) -> Decision | None:
+        """Decide whether the view has the tool at all: by its name, and for a sub-agent."""
+        if not all(fits(name, patterns) for patterns in self.names):
+            rule, hint = "the view does not name this tool", f'make the view with only(["{name}"])'
+            return Decision(False, Reason.NOT_IN_VIEW, rule, hint, "tool.view", name)
+        what = "tool.subagent"
+        if self.subagent and traits.subagent_access is SubagentAccess.DENIED:
+            rule = "sub-agents do not have this tool, and no part of it only reads"
+            hint = "no setting gives it to a sub-agent: have the agent itself call it"
+            if replace(traits, tightening=NO_TIGHTENING).subagent_access is not SubagentAccess.DENIED:
+                hint = f"take subagent_access out of the rules that fit {name} below [tools.rules]"
+            return Decision(False, Reason.SUBAGENT_DENIED, rule, hint, what, name)
+        return None
+
+    def wider(self) -> str:
+        """Return the step that lifts what the view holds the effects of its tools to."""
+        preset = next((preset for preset in self.presets if preset.read_only), None)
+        if preset is not None and not self.read_only and not self.subagent:
+            return f"set read_only = false in [{section_of('presets', preset.name)}]"
+        return WIDER if self.read_only else "have the agent itself call it, and not a sub-agent"
+
+
+def actions_within(traits: Traits, held: frozenset[Effect]) -> frozenset[str] | None:
+    """Return the actions whose effects a view allows; None where it allows the whole tool, or the tool has none."""
+    if not traits.actions or traits.effects <= held:
+        return None
+    return frozenset(action.name for action in traits.actions if action.effects <= held)
+
+
+def decide_effects(
+    name: str,
+    traits: Traits,
+    held: frozenset[Effect],
+    params: object,
+    *,
+    wider: Callable[[], str] = lambda: WIDER,
+) -> Decision | None:
+    """Decide whether a call keeps within the effects that its view holds it to; `wider` names the step to hold it less.
+
+    SECURITY: an action that is missing or is no text is refused before the tool is asked, since the tool may have a
+    default. A tool in a sandbox is let through: the sandbox holds it.
+    """
+    what, listed = "tool.effects", actions_within(traits, held)
+    if listed is not None:
+        action, choose = traits.action(params), f"choose one of {', '.join(sorted(listed))}, or " if listed else ""
+        if action is None:
+            rule = f"the view allows some actions only, and {traits.action_param!r} names none that is known"
+            hint = f"{choose}{wider()}"
+            return Decision(False, Reason.ACTION_MISSING, rule, hint, what, name)
+        if action.name not in listed:
+            over = ", ".join(sorted(action.effects - held))
+            rule = f"the action {action.name} can {over}, which the view does not allow"
+            hint = f"{choose}{wider()}"
+            return Decision(False, Reason.ACTION_NOT_ALLOWED, rule, hint, what, name)
+    elif not traits.effects <= held and not traits.enforced:
+        over = ", ".join(sorted(traits.effects - held))
+        rule = f"the tool can {over}, which the view does not allow"
+        return Decision(False, Reason.EFFECT_NOT_ALLOWED, rule, wider(), what, name)
+    return None
+
+
+def is_visible(traits: Traits, held: frozenset[Effect]) -> bool:
+    """Tell whether a view has any part of a tool."""
+    listed = actions_within(traits, held)
+    if listed is not None:
+        return bool(listed)
+    return traits.effects <= held or traits.enforced

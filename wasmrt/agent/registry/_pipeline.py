@@ -1,0 +1,342 @@
+"""The pipeline: every step of a call, in order. Each may refuse; what was decided stays on record."""
+
+from __future__ import annotations
+
+import time
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
+
+from wasmrt.agent.approvals import ApprovalAnswer, ApprovalRequest, new_request_id
+from wasmrt.agent.registry import _access, _flow, _steps
+from wasmrt.agent.registry._entry import Entry
+from wasmrt.agent.registry._receipt import known_receipt, write_receipt
+from wasmrt.agent.registry._scan import clean_logs, scanned
+from wasmrt.agent.registry._state import CallState, changed, denied
+from wasmrt.agent.registry._tool import ToolSource
+from wasmrt.agent.registry._waits import Waits
+from wasmrt.core.errors import CancelledError, InvalidParametersError, RateLimitedError, ToolError, WasmrtError
+from wasmrt.core.lifetime import Lifetime
+from wasmrt.core.model import Decision, Reason, ToolOutput
+from wasmrt.core.telemetry import TOOL_ERROR
+from wasmrt.runtime.audit import OK
+from wasmrt.runtime.context import ToolContext
+
+FORGET = "wasmrt approvals list shows the answer, and wasmrt approvals forget ID forgets it"
+"""The step for whoever was denied by an answer that was given for good."""
+
+
+async def execute(state: CallState, waits: Waits) -> ToolOutput:
+    """Take one call through every step, and return the tool's output, scanned.
+
+    Raises:
+        ToolError: a step refused it, or the tool failed; its decisions say which.
+    """
+    try:
+        admit(state)
+        await approve(state, waits)
+        return await run(state, waits)
+    except BaseException as error:
+        failure = finished(state, error)
+        if failure is error or not isinstance(error, Exception):  # such as a cancellation, which goes on as it is
+            raise
+        raise failure from error
+
+
+def finished(state: CallState, error: BaseException) -> ToolError:
+    """Return how a call failed, with every decision on it, and write its receipt."""
+    failure = _as_tool_error(error)
+    failure.decisions = _with_sandbox(state, failure)
+    if not state.in_sandbox:
+        # SECURITY: what a function or a plugin says of its failure goes where its answer would have gone.
+        failure.message = state.system.detector.redact(failure.message)
+        failure.args = (failure.message,)
+        failure.logs = clean_logs(state, failure.logs)
+        if failure.code == OK:
+            failure.code = type(failure).code
+    failure.call_id = failure.call_id or state.call_id
+    told = failure
+    if state.ran:
+        told = _access.asked(state, failure)  # before the trace has seen the tool's own words
+    if state.ran or state.looks:
+        _flow.saw(state, failure.message)
+    _end(state, failure)
+    return told
+
+
+def _end(state: CallState, failure: ToolError | None) -> None:
+    """Write the receipt of a call, and end what telemetry has of it."""
+    try:
+        write_receipt(state, failure)
+    finally:
+        if state.operation is not None:
+            state.operation.end(None if failure is None else _told_code(state, failure))
+
+
+def _told_code(state: CallState, failure: ToolError) -> str:
+    """Return the code that telemetry tells. SECURITY: one that a function chose could carry what it read."""
+    chosen = state.ran and not state.in_sandbox and failure.code != type(failure).code
+    return TOOL_ERROR if chosen and state.known.source in _flow.OWN_SOURCES else failure.code
+
+
+def _begin(state: CallState) -> None:
+    """Begin what telemetry has of a call. A name that no tool has is the model's own text, and stays out of it."""
+    system = state.system
+    if system.telemetry is not None:
+        found = system.store.find(state.name)
+        tool, source = ("", "") if found is None else (found.offered, str(found.source))
+        state.operation = system.telemetry.begin_call(
+            tool=tool, call_id=state.call_id, trace=state.trace, source=source
+        )
+
+
+def admit(state: CallState) -> None:
+    """Take a call through the steps that need nobody.
+
+    Raises:
+        ToolError: one refused it.
+    """
+    _begin(state)
+    look(state)
+    state.take(_steps.check_confirmation(state))
+    state.take(_flow.check_flow(state))
+    state.take(_steps.check_tool_policy(state))
+    state.take(_steps.check_rate(state))
+
+
+def look(state: CallState) -> None:
+    """Take a call through the steps that decide on the tool and its params, and use nothing up.
+
+    Raises:
+        ToolError: one refused it.
+    """
+    state.take(_steps.parse(state))
+    state.take(_steps.look_up(state))
+    state.take(_steps.check_program(state))
+    state.take(_steps.check_schema(state))
+    state.take(_access.grow(state))
+    state.take(_steps.check_view(state))
+    state.take(_steps.check_filter(state))
+    state.take(_steps.check_preset(state))
+    state.take(_steps.check_rules(state))
+    state.take(_steps.check_exfiltration(state))
+
+
+def asks(state: CallState) -> bool:
+    """Tell whether a person has to be asked now: none has answered for good."""
+    if state.needs is None or state.token is not None:
+        return False
+    return state.system.approvals.remembered(approval_request(state, None)) is None
+
+
+async def approve(state: CallState, waits: Waits) -> None:
+    """Have a person approve the call, where one has to.
+
+    Raises:
+        NotAuthorizedError: nobody approved it.
+    """
+    if state.needs is None:
+        return
+    if state.token is not None:
+        state.take(_steps.redeem(state))
+        _flow.approved(state)
+        return
+    preview = getattr(state.tool, "preview", None)
+    state.looks = preview is not None
+    shown = None if preview is None else await waits.look(preview, state.params)
+    state.looks = False
+    request = approval_request(state, shown)
+    approvals = state.system.approvals
+    answer = approvals.remembered(request) or await waits.decide(approvals, request, state.approver)
+    state.answer = answer
+    name, by = state.known.name, f" by {answer.by}" if answer.by else ""
+    if not answer.approved:
+        raise denied(_taken(state, _not_approved(state, answer)))
+    if state.system.store.find(state.known.name) is not state.registered:
+        rule, hint = "the tool was removed or exchanged while a person was asked", "make the call again"
+        raise denied(_taken(state, Decision(False, Reason.APPROVAL_DENIED, rule, hint, "tool.approval",
+                     state.known.name)))  # fmt: skip
+    state.edited = changed(answer.params, state.params)
+    words = f"approved {answer.scope}{by}{', with other parameters' if state.edited else ''}"
+    _taken(state, Decision(True, Reason.ALLOWED, words, None, "tool.approval", name))
+    if state.edited:
+        _check_edited(state, dict(answer.params or {}))
+    # SECURITY: an answer that was given before, or to other params, is none to what was shown now.
+    state.shown = None if answer.remembered or state.edited else shown
+    _flow.approved(state)
+
+
+def _not_approved(state: CallState, answer: ApprovalAnswer) -> Decision:
+    """Return the denial of a call that nobody approved. What a person noted is for people, like every hint."""
+    assert state.needs is not None
+    rule = "a person denied this call" if answer.by else "a person has to approve this call, and nobody did"
+    ways = 'give the registry an approver (approver = "queue" in [approvals])'
+    if answer.timed_out:
+        ways = "make the call again and answer it; timeout_seconds in [approvals] gives more time"
+    line = _steps.approving_line(state)
+    ways += f", or {line}" if line else ""
+    by_hand = getattr(state.tool, "by_hand", None)
+    command = "" if by_hand is None else by_hand(state.params)
+    ways += f"; a person does it with: {command}" if command else ""
+    said = f"{answer.note}; " if answer.note else ""
+    if answer.by:
+        ways = FORGET if answer.remembered else "make the call again to ask once more"
+    hint = f"{said}{state.needs.rule}; {ways}"
+    return Decision(False, Reason.APPROVAL_DENIED, rule, hint, "tool.approval", state.known.name)
+
+
+async def run(state: CallState, waits: Waits) -> ToolOutput:
+    """Run the tool within its deadline, scan what it answers, and write the receipt.
+
+    Raises:
+        ToolError: it failed, or its answer was withheld.
+    """
+    tool, entry = state.tool, state.known
+    _access.use(state)
+    seconds = min(tool.timeout_seconds, state.system.policy.timeout_for(entry.name) or tool.timeout_seconds)
+    if state.direct and state.within is not None:
+        state.within.check()
+        seconds = min(seconds, state.within.remaining())
+    context = tool_context(state, seconds)
+    state.ran = True
+    _flow.wrote(state)
+    with nullcontext() if state.operation is None else state.operation.current():
+        if _steps.runs_programs(entry):
+            output = await _run_program(state, waits, context, seconds)
+        else:
+            output = await waits.run(tool, state.params, context, seconds)
+    if not isinstance(output, ToolOutput):
+        raise ToolError(f"the tool broke: it returned {type(output).__name__}, and no ToolOutput")
+    output = scanned(state, output)
+    _access.ask(state, output.decisions, output.call_id or state.call_id)
+    _flow.saw(state, output.result, output.labels)
+    decisions = (*state.decisions, *(_stamped(state, decision) for decision in output.decisions))
+    state.output = output._replace(decisions=decisions, call_id=output.call_id or state.call_id)
+    _end(state, None)
+    return state.output
+
+
+async def _run_program(state: CallState, waits: Waits, context: ToolContext, seconds: float) -> ToolOutput:
+    from wasmrt.agent.registry._program import Steps, run_program  # few programs have code mode on
+
+    steps = Steps(look, admit, asks, approve, run, finished)
+    return await run_program(state, waits, context, seconds, steps)
+
+
+def tool_context(state: CallState, seconds: float) -> ToolContext:
+    """Return the circumstances of the call, as the tool gets them."""
+    entry = state.known
+    # SECURITY: the sandbox holds a component to what it declares, and to the view; else a declaration were a claim.
+    lens = state.lens
+    # Of a tool with actions, to those of the one that was let through.
+    held = state.effects & lens.in_sandbox(state.system.policy.guard, entry.name)
+    return ToolContext(
+        user=state.user,
+        trace_id=state.trace,
+        call_id=state.call_id,
+        data=state.data,
+        lifetime=Lifetime(seconds, within=state.within if state.direct else None),
+        on_progress=state.on_progress,
+        receipt=known_receipt(state),
+        on_begin=state.begin_in_sandbox,
+        effects=None if entry.granted_effects <= held and not lens.narrows else held,
+        write_paths=lens.write_paths,
+        may_invoke=partial(_may_invoke, state),
+        seen=_flow.labels_seen(state),
+        shown=state.shown,
+        under_permit=state.direct,
+        tools=None if entry.source is not ToolSource.BUILTIN else state.tools,
+    )
+
+
+def approval_request(state: CallState, preview: str | None) -> ApprovalRequest:
+    """Return what a person is asked; `preview` is what the tool says that the call would change."""
+    assert state.needs is not None
+    entry, now = state.known, time.time_ns() // 1_000_000
+    return ApprovalRequest(
+        id=new_request_id(),
+        tool=entry.name,
+        digest=entry.digest,
+        grant=entry.grant_digest,
+        params=state.params,
+        effects=tuple(sorted(state.effects)),
+        risk=str(state.traits.risk(state.effects)),
+        why=state.needs,
+        user=state.user,
+        trace=state.trace,
+        call=state.call_id,
+        preview=preview,
+        provenance=_flow.provenance_lines(state),
+        destinations=_flow.asked_destinations(state),
+        created_ms=now,
+        expires_ms=now + round(state.system.approvals.timeout_seconds * 1000),
+    )
+
+
+def _check_edited(state: CallState, params: dict[str, object]) -> None:
+    """Hold what a person has edited against the steps that look at the params, approval aside: it was given."""
+    state.arguments = params
+    try:
+        state.take(_steps.parse(state))
+        state.take(_steps.check_schema(state))
+    except InvalidParametersError as error:
+        rule = f"the person changed the parameters, and they do not fit: {error.message}"
+        hint = "make the call again, and have the person keep to the tool's schema"
+        raise denied(_taken(state, Decision(False, Reason.INVALID_ARGUMENTS, rule, hint, "tool.approval",
+                     state.known.name))) from error  # fmt: skip
+    state.take(_steps.check_view(state))
+    state.take(_steps.check_tool_policy(state))
+
+
+def _may_invoke(state: CallState, name: str) -> Decision | None:
+    """Decide on a tool that the called one invokes: it is under the same policy, registered or not."""
+    system = state.system
+    prepared = None if system.runtime is None else system.runtime.prepared(name)
+    if prepared is None:
+        return None  # there is nothing that could be invoked
+    # SECURITY: an alias may name it otherwise than it is registered, such as a package with a single tool.
+    entry = system.store.find(prepared.name)
+    if entry is None or entry.tool is not prepared:
+        source = ToolSource.INSTALLED if prepared.installed else ToolSource.COMPONENT
+        entry = Entry(prepared, prepared.name, source, "", ())
+    traits = entry.traits(system.policy)
+    # SECURITY: nobody knows its params yet; those of the call choose no action of another tool.
+    inner = replace(state, name=name, entry=entry, traits=traits, params={}, decisions=[], needs=None, token=None)
+    checks = (
+        _steps.check_view, _steps.check_filter, _steps.check_preset, _steps.check_rules, _steps.check_exfiltration,
+        _steps.check_unattended, _steps.check_rate,
+    )  # fmt: skip
+    try:
+        decisions = (check(inner) for check in checks)
+        return next((each for each in decisions if isinstance(each, Decision) and not each.allowed), None)
+    except RateLimitedError as error:
+        return Decision(False, Reason.RATE_LIMITED, error.message, error.hint, "tool.rate", entry.name)
+
+
+def _taken(state: CallState, decision: Decision) -> Decision:
+    decision = decision._replace(policy=state.policy_digest)
+    state.decisions.append(decision)
+    return decision
+
+
+def _stamped(state: CallState, decision: Decision) -> Decision:
+    return decision if decision.policy else decision._replace(policy=state.policy_digest)
+
+
+def _with_sandbox(state: CallState, failure: ToolError) -> tuple[Decision, ...]:
+    """Return the decisions of the steps, and behind them those that the sandbox made."""
+    known = set(state.decisions)
+    return (*state.decisions, *(_stamped(state, each) for each in failure.decisions if each not in known))
+
+
+def _as_tool_error(error: BaseException) -> ToolError:
+    """Return an error as one of a call, such as a withheld answer, a broken schema or a cancellation."""
+    if isinstance(error, ToolError):
+        return error
+    if not isinstance(error, Exception):
+        return CancelledError(f"the call was ended by {type(error).__name__}")
+    if not isinstance(error, WasmrtError):  # a tool of the program's own, or what it decides by, with a bug in it
+        return ToolError(f"the call broke with {type(error).__name__}")
+    failure = ToolError(error.message, code=error.code, hint=error.hint)
+    failure.retryable = error.retryable
+    return failure

@@ -1,0 +1,334 @@
+"""A program of the model's, and the calls that it makes: each through the same steps as a call from outside.
+
+What needs nobody is done while the program waits. A call that needs a person ends the interpreter first; the person is
+asked, the call is made, and the program is run again from its beginning, with the answers that it was given before.
+Where nobody answers, what was done so far is kept, and the same program goes on from there when it is run again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import CancelledError as FutureCancelledError
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from wasmrt.agent.approvals import Approver, DenyApprover
+from wasmrt.agent.builtin.code_mode import Answered, Run, asked_digest
+from wasmrt.agent.registry import _flow
+from wasmrt.agent.registry._state import CallState
+from wasmrt.agent.registry._waits import AwaitingWaits, BlockingWaits, Waits, driven
+from wasmrt.core.effects import READING
+from wasmrt.core.errors import (
+    AccessRequestedError,
+    CancelledError,
+    DeadlineExceededError,
+    GuestError,
+    LimitError,
+    RunReplayError,
+    RunSuspendedError,
+    RuntimeClosedError,
+    ToolError,
+    TrapError,
+)
+from wasmrt.core.lifetime import Lifetime
+from wasmrt.core.limits import MAX_CODE_CALL_BYTES
+from wasmrt.core.model import Reason, ToolOutput
+from wasmrt.core.strict_json import write_json
+from wasmrt.runtime.context import Program, ToolContext
+from wasmrt.sandbox.component.worlds import FailureKind
+from wasmrt.sandbox.guest.services import HostFailure
+
+_OVER = (CancelledError, RuntimeClosedError)
+"""Errors of a call that say nothing of the call itself: everything ends."""
+_FOR_GOOD = (GuestError, TrapError, LimitError)
+"""Ends of a program that it would come to again."""
+
+
+class Steps(NamedTuple):
+    """The parts of the pipeline that a program's calls go through."""
+
+    look: Callable[[CallState], None]
+    """Takes a call through the steps that decide on the tool and its params, and on nothing that is used up."""
+    admit: Callable[[CallState], None]
+    asks: Callable[[CallState], bool]
+    """Tells whether a person has to be asked now."""
+    approve: Callable[[CallState, Waits], Awaitable[None]]
+    run: Callable[[CallState, Waits], Coroutine[Any, Any, ToolOutput]]
+    finished: Callable[[CallState, BaseException], ToolError]
+
+
+class _Waiting(NamedTuple):
+    """The call that a program waits for, and cannot have without a person."""
+
+    state: CallState
+    asked: str
+    failure: ToolError | None
+    """The way it failed, where it was made and a person was asked for what it was refused."""
+
+
+async def run_program(state: CallState, waits: Waits, context: ToolContext, seconds: float, steps: Steps) -> ToolOutput:
+    """Run a program to its end.
+
+    Raises:
+        RunSuspendedError: it waits for a person, and the same program goes on from there when it is run again.
+        RunReplayError: it cannot be continued.
+        ToolError: it failed.
+    """
+    receipt = context.receipt._replace(trace_id=state.trace or state.call_id)
+    loop = asyncio.get_running_loop() if isinstance(waits, AwaitingWaits) else None
+    spent = 0.0
+    access_asked: dict[str, None] = {}
+    with state.tool.runs.opened(state.user, state.trace, state.params["code"], state.call_id) as run:
+        while True:
+            calls = _Calls(state, run, steps, loop, access_asked)
+            # All passes together have the time of one call; the time that people take is not counted.
+            left = max(seconds - spent, 0.0)
+            life = Lifetime(left)
+            own = replace(context, data=run.circumstances, call_tool=calls.call, lifetime=life)
+            own = replace(own, receipt=receipt._replace(call_id=run.pass_id))
+            try:
+                output = await waits.run(state.tool, state.params, own, left)
+            except BaseException as error:
+                if not isinstance(error, Exception) or calls.waiting is None:
+                    if isinstance(error, _FOR_GOOD) and not isinstance(error, DeadlineExceededError):
+                        run.forget()
+                    raise
+            else:
+                run.forget()
+                state.access_asked = tuple(access_asked)
+                return output
+            finally:
+                calls.end()
+                spent += time.monotonic() - life.started
+            await calls.settle(calls.waiting, waits)
+
+
+class _Calls:
+    """The calls of one pass of a program through the interpreter."""
+
+    def __init__(
+        self,
+        outer: CallState,
+        run: Run,
+        steps: Steps,
+        loop: asyncio.AbstractEventLoop | None,
+        access_asked: dict[str, None],
+    ) -> None:
+        self._outer = outer
+        self._access_asked = access_asked
+        """Requests for what calls were refused that answered without it, to be told beside the program's answer."""
+        self._run = run
+        run.rewind()
+        self._steps = steps
+        self._loop = loop
+        self._made = 0
+        self._future: Future[ToolOutput] | None = None
+        self._over = False
+        self.waiting: _Waiting | None = None
+
+    def call(self, name: str, params: str, guest: Program) -> str:
+        """Call a tool for the program, on its thread, and return the result as JSON.
+
+        Raises:
+            HostFailure: the call was refused or failed, as the program may know it.
+            ToolError: the program ends here.
+        """
+        if self._over or self.waiting is not None:  # it asks although it was ended
+            raise CancelledError("the program has ended")
+        guest.lifetime.check()
+        place, self._made = self._made, self._made + 1
+        asked = asked_digest(name, params)
+        known = self._run.answer(place, asked)
+        inner = self._state(name, params, guest)
+        size = len(params.encode("utf-8", "replace"))
+        if known is not None:
+            self._run.charge(size + len(known.text or ""))
+            return self._again(inner, known)
+        self._run.charge(size)
+        if size > MAX_CODE_CALL_BYTES:
+            failure = ToolError(f"params have up to {MAX_CODE_CALL_BYTES:,} bytes", code="params-too-large")
+            return self._taken(self._failed(asked, self._steps.finished(inner, failure)))
+        return self._taken(self._made_now(inner, asked))
+
+    def end(self) -> None:
+        """End what the program waits for."""
+        self._over = True
+        if self._future is not None:
+            self._future.cancel()
+
+    async def settle(self, waiting: _Waiting, waits: Waits) -> None:
+        """Ask for, and then make, the call that the program waits for; the program is not running.
+
+        Raises:
+            RunSuspendedError: nobody has answered.
+            RunReplayError: the run cannot be kept; the call was not made.
+        """
+        inner, steps = waiting.state, self._steps
+        try:
+            self._run.keep()
+        except RunReplayError as error:
+            if waiting.failure is None:
+                steps.finished(inner, error)
+            raise
+        if waiting.failure is not None:
+            raise self._suspended(inner, waiting.failure) from waiting.failure
+        inner.direct = False
+        try:
+            await steps.approve(inner, waits)
+            self._run.begin(waiting.asked, reads=inner.effects <= READING)
+            output = await steps.run(inner, waits)
+        except BaseException as error:
+            failure = steps.finished(inner, error)
+            if not isinstance(error, Exception) or isinstance(failure, _OVER):
+                raise
+            if isinstance(failure, AccessRequestedError) or _unanswered(inner):
+                raise self._suspended(inner, failure) from failure
+            answered = self._failed(waiting.asked, failure)
+        else:
+            answered = self._answered(waiting.asked, inner, output)
+        self._run.add(answered)
+
+    # -- a call ----------------------------------------------------------------------------------------------------
+
+    def _state(self, name: str, params: str, guest: Program) -> CallState:
+        outer = self._outer
+        return CallState(
+            system=outer.system, lens=outer.lens, name=name, arguments=params, user=outer.user, trace=outer.trace,
+            tools=outer.tools, data=outer.data, approver=_approver_of(outer),
+            parent_id=guest.call_id, chain=(*outer.chain, outer.known.name), receipt_trace=guest.trace_id,
+            within=guest.lifetime, direct=True,
+        )  # fmt: skip
+
+    def _again(self, inner: CallState, known: Answered) -> str:
+        """Return a recorded answer, once more. Nothing is called, counted or asked.
+
+        SECURITY: the caller may have another view now, or the operator another policy: what would be refused is not
+        handed out. And the conversation has seen it again, whatever it has forgotten meanwhile.
+        """
+        try:
+            self._steps.look(inner)
+        except ToolError as error:
+            if known.text is not None or known.code != error.code:
+                said = f"call {self._made} of the program was made before, and would be refused now: {error.message}"
+                raise RunReplayError(said, code="run-refused", hint=error.hint) from error
+        if inner.entry is not None:
+            _flow.saw(inner, known.message if known.text is None else json.loads(known.text), known.labels)
+        return self._given(known)
+
+    def _made_now(self, inner: CallState, asked: str) -> Answered:
+        try:
+            output = self._waited(self._direct(inner, asked))
+        except _NeedsPersonError:
+            self.waiting = _Waiting(inner, asked, None)
+            raise RunSuspendedError("the program waits for a person") from None
+        except AccessRequestedError as failure:
+            self.waiting = _Waiting(inner, asked, failure)
+            raise RunSuspendedError("the program waits for a person") from failure
+        except ToolError as failure:
+            if isinstance(failure, (*_OVER, RunReplayError)) or self._over:
+                raise
+            return self._failed(asked, failure)
+        return self._answered(asked, inner, output)
+
+    async def _direct(self, inner: CallState, asked: str) -> ToolOutput:
+        """Take a call through the pipeline, as far as it goes without a person."""
+        waits = BlockingWaits() if self._loop is None else AwaitingWaits()
+        try:
+            self._steps.admit(inner)
+            if (kept := _kept(inner)) is not None:
+                self._run.check_left(inner.known.name, kept)
+            if self._steps.asks(inner):
+                raise _NeedsPersonError
+            await self._steps.approve(inner, waits)
+            self._run.begin(asked, reads=inner.effects <= READING)
+            return await self._steps.run(inner, waits)
+        except _NeedsPersonError:
+            raise
+        except BaseException as error:
+            failure = self._steps.finished(inner, error)
+            if failure is error or not isinstance(error, Exception):
+                raise
+            raise failure from error
+
+    def _waited(self, call: Coroutine[Any, Any, ToolOutput]) -> ToolOutput:
+        """Wait for a call: on this thread, or in the event loop that the program's caller awaits it in."""
+        if self._loop is None:
+            return driven(call)
+        self._future = asyncio.run_coroutine_threadsafe(call, self._loop)
+        if self._over:  # ended in between
+            self._future.cancel()
+        try:
+            return self._future.result()
+        except (FutureCancelledError, asyncio.CancelledError) as error:
+            raise CancelledError("the program has ended") from error
+
+    # -- answers ---------------------------------------------------------------------------------------------------
+
+    def _taken(self, answered: Answered) -> str:
+        self._run.charge(len(answered.text or ""))
+        self._run.add(answered)
+        return self._given(answered)
+
+    @staticmethod
+    def _given(answered: Answered) -> str:
+        if answered.text is not None:
+            return answered.text
+        raise HostFailure(FailureKind(answered.kind), answered.code, answered.message)
+
+    def _answered(self, asked: str, inner: CallState, output: ToolOutput) -> Answered:
+        self._access_asked.update(dict.fromkeys(inner.access_asked))
+        kept = _kept(inner)
+        left = None if kept is None else (inner.known.name, kept)
+        return Answered(asked, _text(output), labels=output.labels, left=left)
+
+    @staticmethod
+    def _failed(asked: str, failure: ToolError) -> Answered:
+        """Return a failure as the program may know it: as a model would, which wrote the program."""
+        return Answered(asked, None, str(FailureKind.OPERATION_FAILED), failure.code, failure.for_model())
+
+    def _suspended(self, inner: CallState, failure: ToolError) -> RunSuspendedError:
+        self._run.waits(inner.known.name)
+        self._outer.access_asked = inner.access_asked
+        done = len(self._run.answers)
+        need = "what it was not granted" if isinstance(failure, AccessRequestedError) else "a person's approval"
+        error = RunSuspendedError(
+            f"the program waits: {inner.known.offered} needs {need}, and nobody has answered yet. "
+            f"{done} call{'s' * (done != 1)} before it {'are' if done != 1 else 'is'} done, and not made again: run "
+            "the same code once a person has answered",
+            hint=failure.hint,
+        )
+        self._outer.decisions.extend(each for each in failure.decisions if not each.allowed)
+        error.decisions = failure.decisions
+        return error
+
+
+class _NeedsPersonError(Exception):
+    """A person has to be asked, and the program still runs."""
+
+
+def _approver_of(outer: CallState) -> Approver | None:
+    """Return who is asked about the calls inside: whoever is asked about the outer one, unless about that alone."""
+    return None if getattr(outer.approver, "for_one_call", False) else outer.approver
+
+
+def _unanswered(inner: CallState) -> bool:
+    """Tell whether a call was not approved because nobody has answered yet: no person's no, and somebody may."""
+    answer, approver = inner.answer, inner.approver or inner.system.approvals.approver
+    if isinstance(approver, DenyApprover):
+        return False
+    last = inner.decisions[-1] if inner.decisions else None
+    denied = last is not None and not last.allowed and last.reason == Reason.APPROVAL_DENIED
+    return denied and answer is not None and not answer.approved and not answer.by
+
+
+def _kept(inner: CallState) -> str | None:
+    """Return a digest of what the tool keeps of the conversation; None where it keeps nothing."""
+    return getattr(inner.bound, "kept", None)
+
+
+def _text(output: ToolOutput) -> str:
+    return output.raw if output.raw is not None else write_json(output.result)

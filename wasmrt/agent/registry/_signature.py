@@ -1,0 +1,161 @@
+"""The signature of a function as a JSON Schema, and JSON params as its arguments, by way of pydantic."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from wasmrt.core.errors import ConfigurationError, InvalidParametersError, ToolError
+from wasmrt.runtime.context import ToolContext
+from wasmrt.sandbox.component import printable_line
+
+if typing.TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+_MAX_SHOWN_PROBLEMS = 3
+_HINT = "send the params that the tool's schema asks for"
+
+
+class Signature(NamedTuple):
+    """The signature of a function: its schema, its description, and the way from params to arguments."""
+
+    schema: dict[str, Any]
+    description: str
+    adapters: Mapping[str, TypeAdapter[Any]]
+    context_param: str | None
+
+    def arguments(self, params: Any, context: ToolContext) -> dict[str, Any]:
+        """Return the arguments that params stand for.
+
+        Raises:
+            InvalidParametersError: they do not fit; the message says where and why.
+        """
+        from pydantic import ValidationError  # with the first function that is a tool
+
+        if not isinstance(params, Mapping):
+            raise InvalidParametersError("the params must be an object", hint=_HINT)
+        if unknown := sorted(set(params) - self.adapters.keys()):
+            raise InvalidParametersError(f"there is no param {printable_line(unknown[0], 80)!r}", hint=_HINT)
+        arguments, problems = {}, []
+        for name, value in params.items():
+            try:
+                arguments[name] = self.adapters[name].validate_python(value)
+            except ValidationError as error:
+                problems += [_problem(name, one) for one in error.errors(include_url=False, include_input=False)]
+        if missing := [name for name in self.schema.get("required", ()) if name not in params]:
+            problems.append(f"missing required field {missing[0]!r} in arguments")
+        if problems:
+            raise InvalidParametersError("; ".join(problems[:_MAX_SHOWN_PROBLEMS]), hint=_HINT)
+        if self.context_param is not None:
+            arguments[self.context_param] = context
+        return arguments
+
+
+def json_result(value: Any) -> Any:
+    """Return a function's result as JSON data.
+
+    Raises:
+        ToolError: it is none, such as an open file.
+    """
+    from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+    try:
+        return to_jsonable_python(value)
+    except (PydanticSerializationError, ValueError, RecursionError) as error:
+        raise ToolError(f"the tool's result is not JSON data: {printable_line(str(error), 120)}") from None
+
+
+def read_signature(function: Callable[..., Any]) -> Signature:
+    """Return the signature of a function.
+
+    Raises:
+        ConfigurationError: a parameter has no type, one that JSON cannot carry, or no name of its own.
+    """
+    from docstring_parser import parse
+
+    hints = _hints(function)
+    said = parse(inspect.getdoc(function) or "")
+    words = {param.arg_name: " ".join((param.description or "").split()) for param in said.params}
+    properties: dict[str, Any] = {}
+    definitions: dict[str, Any] = {}
+    required, adapters, context_param = [], {}, None
+    for name, param in inspect.signature(function).parameters.items():
+        if hints.get(name) is ToolContext:
+            context_param = name
+            continue
+        if param.kind in (param.VAR_POSITIONAL, param.VAR_KEYWORD, param.POSITIONAL_ONLY):
+            raise _refused(function, name, "is not one with a name of its own", "give each parameter its own name")
+        if name == "self" and name not in hints:
+            raise _refused(function, name, "belongs to a method", "decorate a function, or a bound method")
+        if name not in hints:
+            raise _refused(function, name, "has no type", f"write it like {name}: str")
+        adapter, schema = _described(function, name, hints[name], definitions)
+        if param.default is param.empty:
+            required.append(name)
+        elif (default := _json(param.default)) is not _NO_JSON:
+            schema["default"] = default
+        if words.get(name) and not schema.get("description"):
+            schema["description"] = words[name]
+        properties[name], adapters[name] = schema, adapter
+    whole: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
+    if required:
+        whole["required"] = required
+    if definitions:
+        whole["$defs"] = definitions
+    description = "\n\n".join(part for part in (said.short_description, said.long_description) if part)
+    return Signature(whole, description, adapters, context_param)
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(function, include_extras=True)
+    except (NameError, TypeError, AttributeError) as error:
+        raise ConfigurationError(
+            f"the types of {_name(function)} cannot be read: {printable_line(str(error), 120)}",
+            hint="import the names that its annotations use where the function is defined",
+        ) from None
+
+
+def _described(
+    function: Callable[..., Any], name: str, hint: Any, definitions: dict[str, Any]
+) -> tuple[TypeAdapter[Any], dict[str, Any]]:
+    from pydantic import PydanticUserError, TypeAdapter
+    from pydantic.errors import PydanticInvalidForJsonSchema
+
+    try:
+        adapter = TypeAdapter[Any](hint)
+        schema = adapter.json_schema(ref_template=f"#/$defs/{name}.{{model}}")
+    except (PydanticUserError, PydanticInvalidForJsonSchema) as error:
+        reason = printable_line(str(error).splitlines()[0], 120)
+        raise _refused(function, name, f"cannot be described: {reason}", "use types that JSON can carry") from None
+    for inner, described in schema.pop("$defs", {}).items():
+        definitions[f"{name}.{inner}"] = described
+    schema.pop("title", None)
+    return adapter, schema
+
+
+_NO_JSON = object()
+
+
+def _json(value: Any) -> Any:
+    from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+    try:
+        return to_jsonable_python(value)
+    except (PydanticSerializationError, ValueError):
+        return _NO_JSON
+
+
+def _refused(function: Callable[..., Any], name: str, problem: str, hint: str) -> ConfigurationError:
+    return ConfigurationError(f"the parameter {name!r} of {_name(function)} {problem}", hint=hint)
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__qualname__", repr(function))
+
+
+def _problem(name: str, error: Mapping[str, Any]) -> str:
+    where = ".".join(str(part) for part in (name, *error["loc"]))
+    return f"{printable_line(where, 120)}: {printable_line(error['msg'], 200)}"

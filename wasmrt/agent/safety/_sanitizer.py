@@ -1,0 +1,118 @@
+"""Make a text fit for a reader that is a model: nothing invisible, nothing that acts, nothing that escapes.
+
+The meaning of a text is left alone: no pattern recognises persuasion, and none is claimed to.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from wasmrt.agent.safety._policy import Flag, Policy, PolicyAction, Threat
+
+# ECMA-48: CSI, OSC, DCS, SOS, PM and APC with their terminators, the remaining escapes, and the C1 forms.
+_TERMINAL = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"
+    r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?"
+    r"|\x1b[ -/]*[0-~]?"
+)
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
+# DerivedCoreProperties.txt, Default_Ignorable_Code_Point: all of it, by what it is used for.
+_TAGS = re.compile("[\U000e0000-\U000e0fff]")
+_BIDI = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_INVISIBLE = (
+    "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u2060-\u2065\u206a-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+)
+_ZERO_WIDTH = re.compile(f"[{_INVISIBLE}]")
+_SCRIPTS, _EMOJI = "\u0590-\u1fff", "\u2600-\u27bf\U0001f000-\U0001faff"
+# Unicode 15, section 23.2: a joiner stands between two letters, or ends a word; between two emoji only the one joins.
+_JOINERS = re.compile(
+    f"(?<![{_SCRIPTS}{_EMOJI}\ufe0f])[\u200c\u200d]"
+    f"|(?<=[{_EMOJI}\ufe0f])(?:\u200c|\u200d(?![{_EMOJI}\u2190-\u25ff\u2b00-\u2bff]))"
+)
+# Unicode's StandardizedVariants.txt and emoji-variation-sequences.txt: one selector behind a character that has one.
+_SELECTORS = re.compile(
+    "(?<![\u00a9\u00ae\u203c-\u3299\U0001f000-\U0001faff#*0-9])[\ufe0e\ufe0f]"
+    "|(?<![\u1000-\u109f\u2200-\u22ff\u3000-\u9fff\ua840-\ua87f\uf900-\ufaff\uff00-\uffef])[\ufe00-\ufe0d]"
+)
+_TEMPLATE = re.compile(
+    r"<\|[^\s|<>][^|<>\n]{0,60}\|>"
+    r"|<\|[a-z\"][a-z_\"]{0,40}>|<[a-z][a-z_]{0,40}\|>"
+    r"|</?\uff5c[^\uff5c>\n]{1,60}\uff5c[^<>\n]{0,80}>"
+    r"|\[/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|CALL_ID|ARGS|THINK|gMASK|sMASK"
+    r"|MODEL_SETTINGS)\]"
+    r"|\]~b\]|\[e~\[|\]<\]minimax\[>\["
+    r"|<(?:sop|eop|unused\d{1,4}|extra_id_\d{1,3}|SPECIAL_\d{1,4}|reserved_\d{1,4})>"
+    r"|</?(?:seed|minimax):[a-z_]{1,40}>|<(?:beginning|end)_of_sentence>|</?think(?:ing)?>"
+    r"|</?(?:start|end)_(?:of_image|function_(?:call|response|declaration))>"
+    r"|<(?:invoke|parameter|function)[ =][^<>]{0,200}>|</?(?:invoke|parameter)>|</function>"
+    r"|</?(?:arg_key|arg_value|tool_calls|escape)>"
+    r"|<</?SYS>>|</?(?:start|end)_of_turn>|<\|?(?:im_start|im_end|endoftext|eot_id|bos|eos)\|?>"
+    r"|</?(?:function_calls|function_results|antml:[a-z_]+|tool_call|tool_response|system-reminder)\b[^<>]{0,200}>",
+    re.IGNORECASE,
+)
+_WRAPPER = re.compile(r"<(\s*(?:/\s*)?tool_output)", re.IGNORECASE)  # linear: no two \s* meet
+_ANY = re.compile(
+    f"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200c-\u206f\ufe00-\ufe0f{_INVISIBLE}\U000e0000-\U000e0fff]|<|[][]"
+)
+"""A character that every match of the patterns here contains: most text is done after one look."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sanitized:
+    """A sanitized text and the threats that were in it."""
+
+    text: str
+    flags: tuple[Flag, ...] = ()
+
+
+class Sanitizer:
+    """Removes content that a reader cannot see and defuses content that a chat template or our wrapper would obey.
+
+    A threat that the policy only warns of is counted and left alone; the wrapper is always protected.
+    """
+
+    def __init__(self, policy: Policy | None = None) -> None:
+        self.policy = policy or Policy()
+
+    def sanitize(self, text: str) -> Sanitized:
+        """Return the text with every threat removed or defused; other text is unchanged."""
+        if not _ANY.search(text):
+            return Sanitized(text)
+        counts: dict[Threat, int] = {}
+        for threat, pattern in (
+            (Threat.TERMINAL_SEQUENCE, _TERMINAL),
+            (Threat.CONTROL_CHARACTER, _CONTROL),
+            (Threat.TAG_CHARACTER, _TAGS),
+            (Threat.DIRECTION_OVERRIDE, _BIDI),
+            (Threat.ZERO_WIDTH, _ZERO_WIDTH),
+            (Threat.ZERO_WIDTH, _JOINERS),
+            (Threat.VARIATION_SELECTOR, _SELECTORS),
+        ):
+            text, count = self._replaced(pattern, "", text, threat)
+            counts[threat] = counts.get(threat, 0) + count
+        text, counts[Threat.CHAT_TEMPLATE] = self._replaced(_TEMPLATE, _defused, text, Threat.CHAT_TEMPLATE)
+        text, counts[Threat.WRAPPER_ESCAPE] = _WRAPPER.subn(r"&lt;\1", text)
+        return Sanitized(text, tuple(Flag(threat, count) for threat, count in counts.items() if count))
+
+    def _replaced(
+        self, pattern: re.Pattern[str], by: str | Callable[[re.Match[str]], str], text: str, threat: Threat
+    ) -> tuple[str, int]:
+        if self.policy.action(threat) is PolicyAction.WARN:
+            return text, sum(1 for _ in pattern.finditer(text))
+        return pattern.subn(by, text)
+
+
+def protect_wrapper(text: str) -> str:
+    """Defuse tags of the wrapper alone, so that no text can close it from inside."""
+    return _WRAPPER.sub(r"&lt;\1", text)
+
+
+def _defused(match: re.Match[str]) -> str:
+    """Keep a control token readable, but in characters that no tokenizer maps to the control token."""
+    marker = match.group()
+    if marker.startswith("]"):
+        marker = "&#93;" + marker[1:]
+    return marker.replace("<", "&lt;").replace("[", "&#91;")

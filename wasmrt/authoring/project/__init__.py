@@ -1,0 +1,68 @@
+"""Making tools: a project from a template, its build, its tests in the real sandbox, and a report on its component.
+
+It runs compilers; it decides nothing about an installed tool's rights.
+"""
+
+from wasmrt.authoring.project._build import Built, build, read_component, sidecar_of
+from wasmrt.authoring.project._cases import RecordedExchange, TestCase, read_cases
+from wasmrt.authoring.project._docs import with_docs
+from wasmrt.authoring.project._measure import Measured, limits_that_start, measure
+from wasmrt.authoring.project._preview1 import adapt_program, find_adapter
+from wasmrt.authoring.project._project import Project, create_project, open_project
+from wasmrt.authoring.project._report import BuildReport, check_build
+from wasmrt.authoring.project._template import Need, Packages, Step, Template, WorldForm, load_template, template_names
+from wasmrt.authoring.project._test_run import TestResult, difference, run_cases
+from wasmrt.authoring.project._toolchain import (
+    Confirm,
+    Progress,
+    Toolchain,
+    find_toolchain,
+    missing_needs,
+    no_progress,
+    toolchains_dir,
+)
+from wasmrt.authoring.project._wasm_tools import WasmTools, find_wasm_tools
+from wasmrt.authoring.project._watch import Wait, changes, is_stale
+
+__all__ = [
+    "BuildReport",
+    "Built",
+    "Confirm",
+    "Measured",
+    "Need",
+    "Packages",
+    "Progress",
+    "Project",
+    "RecordedExchange",
+    "Step",
+    "Template",
+    "TestCase",
+    "TestResult",
+    "Toolchain",
+    "Wait",
+    "WasmTools",
+    "WorldForm",
+    "adapt_program",
+    "build",
+    "changes",
+    "check_build",
+    "create_project",
+    "difference",
+    "find_adapter",
+    "find_toolchain",
+    "find_wasm_tools",
+    "is_stale",
+    "limits_that_start",
+    "load_template",
+    "measure",
+    "missing_needs",
+    "no_progress",
+    "open_project",
+    "read_cases",
+    "read_component",
+    "run_cases",
+    "sidecar_of",
+    "template_names",
+    "toolchains_dir",
+    "with_docs",
+]

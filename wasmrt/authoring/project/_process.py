@@ -1,0 +1,99 @@
+"""Runs a command of a build: no shell, no terminal, a time limit, and the tail of its output."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO
+
+from wasmrt.core.errors import BuildError
+from wasmrt.core.limits import BUILD_STEP_SECONDS, MAX_BUILD_LOG_BYTES, MAX_BUILD_OUTPUT_BYTES, MIB
+from wasmrt.sandbox.isolation.programs import end_group
+
+_POLL_SECONDS = 1.0
+"""Time between two looks at the size of a running command's output."""
+# No terminal is at the other end, and the output goes through an escape filter.
+_NO_TERMINAL = {"NO_COLOR": "1", "TERM": "dumb", "CARGO_TERM_COLOR": "never", "CARGO_TERM_PROGRESS_WHEN": "never"}
+
+
+@dataclass(frozen=True, slots=True)
+class CommandResult:
+    """Exit code of a command and the end of its output."""
+
+    code: int
+    output: str
+
+
+def run_command(
+    words: Sequence[str | Path],
+    *,
+    cwd: Path,
+    env: Mapping[str, str] | None = None,
+    seconds: float = BUILD_STEP_SECONDS,
+    bounds: Mapping[int, int] | None = None,
+    shown: str | None = None,
+) -> CommandResult:
+    """Run a command to its end, and its children with it.
+
+    `env` is all it sees of variables, by default ours; `bounds` are resource limits, by RLIMIT_ number; `shown` is its
+    name in errors, by default that of the program.
+
+    Raises:
+        BuildError: it could not be started, took longer than `seconds`, or printed without end.
+    """
+    command = [str(word) for word in words]
+    shown = shown or Path(command[0]).name
+    with TemporaryFile() as output:
+        try:
+            process = subprocess.Popen(  # noqa: S603 - the template's own words, no shell
+                command,
+                cwd=cwd,
+                env=dict(os.environ if env is None else env) | _NO_TERMINAL,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # so that compilers started by compilers end with it
+            )
+        except OSError as error:
+            raise BuildError(f"{shown} cannot be started ({error.strerror})") from error
+        try:
+            _bound(process, bounds or {})
+            return CommandResult(_wait(process, output, shown, seconds), _tail(output))
+        except BaseException:
+            end_group(process)
+            raise
+
+
+def _bound(process: subprocess.Popen[bytes], bounds: Mapping[int, int]) -> None:
+    """Bound a command that has just begun: between fork and exec no Python may run, since there are threads."""
+    if not hasattr(resource, "prlimit"):  # Linux has it, macOS has not
+        return
+    for bound, most in bounds.items():
+        with contextlib.suppress(ProcessLookupError):
+            resource.prlimit(process.pid, bound, (most, most))
+
+
+def _wait(process: subprocess.Popen[bytes], output: IO[bytes], shown: str, seconds: float) -> int:
+    ends_at = time.monotonic() + seconds
+    while True:
+        # A file and not a pipe: a server that a compiler leaves running would hold a pipe open for ever.
+        if os.fstat(output.fileno()).st_size > MAX_BUILD_LOG_BYTES:
+            raise BuildError(f"{shown} printed over {MAX_BUILD_LOG_BYTES // MIB} MiB", output=_tail(output))
+        left = ends_at - time.monotonic()
+        if left <= 0:
+            raise BuildError(f"{shown} took longer than {seconds:g} s", output=_tail(output))
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.wait(min(left, _POLL_SECONDS))
+
+
+def _tail(output: IO[bytes]) -> str:
+    end = output.seek(0, os.SEEK_END)
+    output.seek(max(0, end - MAX_BUILD_OUTPUT_BYTES))
+    return output.read(MAX_BUILD_OUTPUT_BYTES).decode("utf-8", "replace").strip()

@@ -1,0 +1,124 @@
+"""Build reports: a component's facts, requests and refusals, for its author before anybody installs it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from wasmrt.authoring.project._package_file import BuiltTool
+from wasmrt.capabilities import CAPABILITY_SECTIONS, Capabilities, capabilities_of, uses_section
+from wasmrt.capabilities.file import parse
+from wasmrt.capabilities.sentences import explain, review
+from wasmrt.catalog.find import described_by_sidecar
+from wasmrt.catalog.validator import WasmValidator, refuse_broken_schemas
+from wasmrt.core.component_bytes import ComponentBytes
+from wasmrt.runtime.prepared import PreparedTool
+from wasmrt.runtime.runtime import WasmToolRuntime
+from wasmrt.sandbox.component import functions_by_interface, qualified_names, worlds
+from wasmrt.sandbox.schema.wit import exported_functions, unsupported
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildReport:
+    """The facts of a component that can run here."""
+
+    size_bytes: int
+    world: str
+    described: tuple[BuiltTool, ...]
+    imports: tuple[str, ...]
+    """`interface#function`."""
+    exports: tuple[str, ...]
+    asks: tuple[str, ...]
+    """Requests of its capability file, in sentences."""
+    denied: tuple[str, ...]
+    """Imports that will be refused every time."""
+    warnings: tuple[str, ...]
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """The names of its tools."""
+        return tuple(tool.name for tool in self.described)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report as JSON values."""
+        names = ("tools" if name == "described" else name for name in self.__slots__)
+        values = ((name, getattr(self, name)) for name in names)
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values}
+
+
+def check_build(runtime: WasmToolRuntime, name: str, data: bytes, sidecar: bytes | None) -> BuildReport:
+    """Validate a component and compare its imports with the requests of its capability file.
+
+    Raises:
+        ComponentError: it cannot run here; its subclass says why.
+        CapabilityFileError: the sidecar is not valid.
+        MemoryLimitError: it needs more memory to start than the limits it asks for.
+    """
+    result = WasmValidator().validate(data)
+    result.raise_first()
+    file = None if sidecar is None else parse(sidecar)
+    request = Capabilities.none() if file is None else file.capabilities
+    described = described_by_sidecar(name, ComponentBytes(data), None if sidecar is None else sidecar.decode())
+    tool = runtime.prepare(name, data, request, tools=described)
+    refuse_broken_schemas(tool.schema_problems)
+    imports = _functions(tool, of="imports")
+    denied = _denied(imports, request)
+    of_file = [] if file is None else [f"{each.path}: {each.message}" for each in review(file)]
+    unused = [] if file is None else _unused(imports, request)
+    return BuildReport(
+        size_bytes=len(data),
+        world=tool.world,
+        described=tuple(BuiltTool(spec.name, spec.description) for spec in tool.tools),
+        imports=imports,
+        exports=_functions(tool, of="exports"),
+        asks=explain(request),
+        denied=denied,
+        warnings=(*result.warnings, *tool.problems, *_uncallable(tool), *of_file, *unused),
+    )
+
+
+def _functions(tool: PreparedTool, *, of: str) -> tuple[str, ...]:
+    kind = tool.type
+    interfaces, loose = (kind.imports, kind.import_functions) if of == "imports" else (kind.exports, kind.functions)
+    found = functions_by_interface(interfaces, loose)
+    return tuple(qualified_names({name: functions for name, functions in found.items() if functions}))
+
+
+def _uncallable(tool: PreparedTool) -> list[str]:
+    if tool.world != worlds.GENERIC_WORLD:
+        return []
+    return [
+        f"{each.signature.partition(': ')[0]} is no tool: {problem}"
+        for each in exported_functions(tool.type)
+        if (problem := unsupported(each.type)) is not None  # what a toolchain left behind is none of the author's
+    ]
+
+
+def _denied(imports: tuple[str, ...], request: Capabilities) -> tuple[str, ...]:
+    denied = []
+    for capability, name in capabilities_of(imports).items():
+        if capability not in CAPABILITY_SECTIONS:
+            denied.append(f"{name}: no capability file can allow {capability}")
+        elif capability == "workspace_write" and request.workspace_read is not None and _is_whole(name, imports):
+            continue
+        elif request.section(capability) is None and not _only_writes(capability, name, request):
+            denied.append(f"{name}: the capability file has no section {capability}")
+    return tuple(denied)
+
+
+def _is_whole(name: str, imports: tuple[str, ...]) -> bool:
+    """Tell whether all of a function's interface is imported: some toolchains do, whatever a tool calls of it."""
+    interface = name.partition("#")[0]
+    return {f"{interface}#{function}" for function in worlds.signatures(interface)} <= {*imports}
+
+
+def _only_writes(capability: str, name: str, request: Capabilities) -> bool:
+    return capability == "workspace" and request.workspace_write is not None and uses_section("workspace_write", [name])
+
+
+def _unused(imports: tuple[str, ...], request: Capabilities) -> list[str]:
+    return [
+        f"{capability}: it is asked for, and the component imports nothing that uses it"
+        for capability in CAPABILITY_SECTIONS
+        if request.section(capability) is not None and not uses_section(capability, imports)
+    ]

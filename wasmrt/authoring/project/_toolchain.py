@@ -1,0 +1,194 @@
+"""A language's own toolchain: found on the machine, or fetched from its registry into a private folder after asking.
+
+Nothing is installed where other programs would see it, and nothing is fetched that a template does not name with a
+version.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+from wasmrt.authoring.project._process import run_command
+from wasmrt.authoring.project._template import Need, Packages, Template
+from wasmrt.authoring.project._wasm_tools import COMMAND, WasmTools, find_wasm_tools
+from wasmrt.core.errors import BuildError, MissingToolchainError
+from wasmrt.core.limits import PROBE_SECONDS
+from wasmrt.core.places import find_places
+
+HOME_VARIABLE = "WASMRT_TOOLCHAINS"
+_REGISTRY_NAMES = {"pypi": "PyPI", "npm": "npm"}
+_DONE = "wasmrt-done"
+
+Confirm = Callable[[str], bool]
+"""Asks the person a question that can be answered with yes."""
+Progress = Callable[[str], AbstractContextManager[None]]
+"""Reports a piece of work while its block runs."""
+
+
+def no_progress(_label: str) -> AbstractContextManager[None]:
+    """Report nothing."""
+    return nullcontext()
+
+
+@dataclass(frozen=True, slots=True)
+class Toolchain:
+    """Paths of the commands of one language."""
+
+    folders: tuple[Path, ...]
+    """Private ones, to be searched first."""
+    cache: Path
+    """Kept between builds of this language."""
+    wasm_tools: WasmTools | None
+    """Found where the template needs it."""
+
+    @property
+    def path(self) -> str:
+        """The PATH for a build step."""
+        beside_us = str(Path(sys.executable).parent)
+        return os.pathsep.join([*map(str, self.folders), beside_us, os.environ.get("PATH", os.defpath)])
+
+    def find(self, command: str) -> str | None:
+        """Return a command's path, or None where there is none. `python` is the one that wasmrt runs on."""
+        return sys.executable if command == "python" else shutil.which(command, path=self.path)
+
+
+def find_toolchain(template: Template, *, confirm: Confirm, progress: Progress = no_progress) -> Toolchain:
+    """Find the commands that a template needs; registry packages are fetched when `confirm` says so.
+
+    Raises:
+        MissingToolchainError: a command is missing, or the person declined; the hint says how to get it.
+        BuildError: a package that was to be fetched could not be, or the wasm-tools here is not to be trusted.
+    """
+    root = toolchains_dir()
+    cache = root / "cache" / template.language
+    cache.mkdir(parents=True, exist_ok=True)
+    machine = Toolchain((), cache, None)
+    wasm_tools = None
+    for need in template.needs:
+        if need.command == COMMAND:
+            wasm_tools = find_wasm_tools()
+        else:
+            _meet(need, machine, confirm, progress)
+    folders: list[Path] = []
+    for wanted in template.packages:
+        if wanted.commands and all(map(machine.find, wanted.commands)):
+            continue
+        folders.append(_commands_of(wanted, _fetched(wanted, root, confirm, progress)))
+    return Toolchain(tuple(folders), cache, wasm_tools)
+
+
+def missing_needs(template: Template) -> tuple[Need, ...]:
+    """Return the needs of a template whose commands are not here; nothing is probed, fetched or mended."""
+    return tuple(need for need in template.needs if not _is_here(need))
+
+
+def toolchains_dir() -> Path:
+    """Return the folder of private toolchains; WASMRT_TOOLCHAINS overrides it."""
+    chosen = os.environ.get(HOME_VARIABLE)
+    return Path(chosen).absolute() if chosen else find_places().cache / "toolchains"
+
+
+@contextmanager
+def exclusive(place: Path, progress: Progress) -> Iterator[None]:
+    """Hold the lock of a place, so that those who write to it do so one after the other."""
+    with place.with_suffix(".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            with progress("waiting for another build"):
+                fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _is_here(need: Need) -> bool:
+    if need.command != COMMAND:
+        return shutil.which(need.command) is not None
+    try:
+        find_wasm_tools()
+    except BuildError:
+        return False
+    return True
+
+
+def _meet(need: Need, machine: Toolchain, confirm: Confirm, progress: Progress) -> None:
+    if machine.find(need.command) is None:
+        raise MissingToolchainError(f"the command {need.command} is missing", hint=need.hint)
+    if not need.probe or _passes(need, machine):
+        return
+    if not need.fix or machine.find(need.fix[0]) is None:
+        raise MissingToolchainError("the toolchain is here, but cannot build for WebAssembly yet", hint=need.hint)
+    command = " ".join(need.fix)
+    what = f"{command} ({need.size})" if need.size else command
+    if not confirm(f"To build for WebAssembly the toolchain needs one more step: {what}. Run it?"):
+        raise MissingToolchainError(
+            "the toolchain is here, but cannot build for WebAssembly yet", hint=f"run it with --yes, or: {command}"
+        )
+    with progress(what):
+        result = run_command([machine.find(need.fix[0]) or need.fix[0], *need.fix[1:]], cwd=machine.cache)
+    if result.code or not _passes(need, machine):
+        raise BuildError(f"the command failed: {command}", output=result.output, hint=need.hint)
+
+
+def _passes(need: Need, machine: Toolchain) -> bool:
+    command = machine.find(need.probe[0])
+    if command is None:
+        return False
+    result = run_command([command, *need.probe[1:]], cwd=machine.cache, seconds=PROBE_SECONDS)
+    lines = result.output.splitlines()
+    return result.code == 0 and bool(lines) and all(Path(line).exists() for line in lines if line.startswith("/"))
+
+
+def _fetched(wanted: Packages, root: Path, confirm: Confirm, progress: Progress) -> Path:
+    names = " ".join(wanted.install)
+    key = hashlib.sha256(json.dumps([wanted.registry, wanted.install, sys.version_info[:2]]).encode()).hexdigest()[:12]
+    place = root / f"{wanted.registry}-{key}"
+    if (place / _DONE).is_file():
+        return place
+    registry = _REGISTRY_NAMES[wanted.registry]
+    if not confirm(f"Fetch {names} from {registry} into a private folder ({wanted.size})?"):
+        raise MissingToolchainError(
+            f"the build needs {names} from {registry}", hint="run it again with --yes, or install it yourself"
+        )
+    with exclusive(place, progress), progress(f"fetching {names} from {registry} ({wanted.size})"):
+        if (place / _DONE).is_file():
+            return place
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir(parents=True)
+        _install(wanted, place)
+        (place / _DONE).touch()
+    return place
+
+
+def _install(wanted: Packages, place: Path) -> None:
+    if wanted.registry == "pypi":
+        commands = [
+            [sys.executable, "-m", "venv", str(place)],
+            [str(place / "bin" / "python"), "-m", "pip", "install", "--quiet", *wanted.install],
+        ]
+    else:
+        npm = shutil.which("npm")
+        if npm is None:
+            raise MissingToolchainError("the command npm is missing", hint="install Node.js, which brings it")
+        (place / "package.json").write_text('{"private": true}\n', encoding="utf-8")
+        commands = [[npm, "install", "--no-audit", "--no-fund", "--save-exact", *wanted.install]]
+    for command in commands:
+        result = run_command(command, cwd=place)
+        if result.code:
+            raise BuildError(
+                f"{' '.join(wanted.install)} could not be installed",
+                output=result.output,
+                hint="is the registry reachable?",
+            )
+
+
+def _commands_of(wanted: Packages, place: Path) -> Path:
+    return place / "bin" if wanted.registry == "pypi" else place / "node_modules" / ".bin"

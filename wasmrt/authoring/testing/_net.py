@@ -1,0 +1,77 @@
+"""Fakes around the gateway: a resolver, and the part of a call that the gateway sees."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from wasmrt.authoring.testing._secrets import MemorySecrets
+from wasmrt.capabilities import Capabilities
+from wasmrt.core.limits import MAX_HTTP_REQUESTS
+from wasmrt.core.model import Decision
+from wasmrt.egress.gateway import ResolveError, SecretsView
+from wasmrt.egress.leaks import LeakDetector, LeakScanner, WatchedSecrets
+from wasmrt.egress.secrets import DEFAULT_USER, UserSecrets
+
+_DETECTOR = LeakDetector()
+
+
+class FakeResolver:
+    """Answers from a table. A list of lists is a name server that answers differently each time, then as the last."""
+
+    def __init__(self, answers: Mapping[str, Sequence[str] | Sequence[Sequence[str]]]) -> None:
+        self._answers = dict(answers)
+        self.asked: list[str] = []
+        """Every host that was looked up, in order."""
+
+    def resolve(self, host: str, port: int, *, timeout_seconds: float) -> tuple[str, ...]:
+        """Return the next answer for `host`, or raise `ResolveError`."""
+        if host not in self._answers:
+            raise ResolveError("the host's name is not known")
+        answers = self._answers[host]
+        turn = self.asked.count(host)
+        self.asked.append(host)
+        if answers and not isinstance(answers[0], str):
+            answers = answers[min(turn, len(answers) - 1)]
+        return tuple(str(address) for address in answers)
+
+
+@dataclass(slots=True)
+class FakeCall:
+    """A call as `EgressGateway` sees one, without a guest: a grant, a user's secrets, and a record."""
+
+    grant: Capabilities
+    tool: str = "tool"
+    user: str = DEFAULT_USER
+    secrets: SecretsView | None = field(default_factory=lambda: UserSecrets(MemorySecrets(), DEFAULT_USER))
+    timeout_seconds: float = 30.0
+    cancelled: threading.Event = field(default_factory=threading.Event)
+    requests_left: int = MAX_HTTP_REQUESTS
+    decisions: list[Decision] = field(default_factory=list)
+    sent_bytes: int = 0
+    received_bytes: int = 0
+    deadline: float = 0.0
+    scanner: LeakScanner = field(init=False)
+    _watched: WatchedSecrets = field(default_factory=lambda: WatchedSecrets(_DETECTOR), repr=False)
+
+    def __post_init__(self) -> None:
+        self.deadline = time.monotonic() + self.timeout_seconds
+        self.scanner = self._watched.scanner
+
+    def watch(self, name: str, value: str) -> None:
+        self._watched.watch(name, value)
+        self.scanner = self._watched.scanner
+
+    def charge_http_request(self) -> bool:
+        self.requests_left -= 1
+        return self.requests_left >= 0
+
+    def charge_http_bytes(self, *, sent: int, received: int) -> None:
+        self.sent_bytes += sent
+        self.received_bytes += received
+
+    def decide(self, decision: Decision) -> Decision:
+        self.decisions.append(decision)
+        return decision

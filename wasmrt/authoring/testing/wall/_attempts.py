@@ -1,0 +1,278 @@
+"""The attempts: what each of them does, and which kinds of processes must not be able to."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import mmap
+import os
+import resource
+import signal
+import socket
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from struct import pack
+from typing import Any
+
+from wasmrt.authoring.testing.wall._calls import address, call
+from wasmrt.sandbox.isolation.confine import Kind
+
+WORKERS = frozenset({Kind.RUN_WORKER, Kind.COMPILE_WORKER})
+RUN = frozenset({Kind.RUN_WORKER})
+ALL = WORKERS | {Kind.SHELL}
+
+CANARY = ctypes.create_string_buffer(b"canary of the victim")
+"""Lies at the same address in every process that was forked from one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """The surroundings of an attempt: nothing of it is granted to the confined process.
+
+    `folder` has the files secret, moved, removed and program; `victim` is another process of the same user; `port`
+    is a TCP port of the loopback interface that is listened to, `abstract` and `path` are sockets of AF_UNIX.
+    """
+
+    folder: str
+    victim: int
+    port: int
+    abstract: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One forbidden deed.
+
+    `act` makes the one call that counts, and raises OSError where it is refused. Nothing follows it in there: a sealed
+    process that may not clean up must not look like one that could not act. `undo` comes after the report.
+    """
+
+    name: str
+    kinds: frozenset[Kind]
+    act: Callable[[Scene], Any]
+    undo: Callable[[Scene, Any], object] | None = None
+
+
+class Held(IntEnum):
+    """Descriptors that the process has got before it is sealed: it is the calls on them that are refused."""
+
+    PROCESS = 10
+    """The victim, as pidfd_open gives it."""
+    NAMESPACE = 11
+    INTERNET = 12
+    """A TCP socket that is not connected."""
+    LOCAL = 13
+    """A stream socket of AF_UNIX that is not connected."""
+
+
+def _connect(scene: Scene) -> None:
+    target = pack("=H", socket.AF_INET) + pack("!H4B8x", scene.port, 127, 0, 0, 1)
+    call("connect", Held.INTERNET, address(target), len(target))
+
+
+def _connect_local(name: Callable[[Scene], str]) -> Callable[[Scene], object]:
+    def act(scene: Scene) -> None:
+        target = pack("=H", socket.AF_UNIX) + name(scene).encode()
+        call("connect", Held.LOCAL, address(target), len(target))
+
+    return act
+
+
+def _open(place: Callable[[Scene], str], flags: int = os.O_RDONLY) -> Callable[[Scene], object]:
+    return lambda scene: os.open(place(scene), flags)
+
+
+def _in(name: str) -> Callable[[Scene], str]:
+    return lambda scene: f"{scene.folder}/{name}"
+
+
+def _openat2(scene: Scene) -> None:
+    how = pack("=QQQ", os.O_RDONLY, 0, 0)
+    call("openat2", -100, address(f"{scene.folder}/secret".encode()), address(how), len(how))
+
+
+def _fork(_: Scene) -> None:
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+
+
+def _clone3(_: Scene) -> None:
+    arguments = pack("=11Q", 0, 0, 0, 0, signal.SIGCHLD, 0, 0, 0, 0, 0, 0)
+    child = call("clone3", address(arguments), len(arguments))
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+
+
+def _thread(_: Scene) -> None:
+    try:
+        thread = threading.Thread(target=int)
+        thread.start()
+        thread.join()
+    except RuntimeError as error:
+        raise OSError(errno.EAGAIN, str(error)) from error
+
+
+def _execve(scene: Scene) -> None:
+    os.execve(f"{scene.folder}/program", ["program"], {})  # noqa: S606
+
+
+def _execveat(scene: Scene) -> None:
+    path = address(f"{scene.folder}/program".encode())
+    call("execveat", -100, path, address(pack("=QQ", path, 0)), address(pack("=Q", 0)), 0)
+
+
+def _memory_of_another(name: str) -> Callable[[Scene], object]:
+    def act(scene: Scene) -> None:
+        mine = ctypes.create_string_buffer(len(CANARY))
+        here = pack("=QQ", ctypes.addressof(mine), len(mine))
+        there = pack("=QQ", ctypes.addressof(CANARY), len(CANARY))
+        call(name, scene.victim, address(here), 1, address(there), 1, 0)
+
+    return act
+
+
+def _mount(scene: Scene) -> None:
+    call("mount", address(b"none"), address(scene.folder.encode()), address(b"tmpfs"), 0, 0)
+
+
+def _message_queue(_: Scene) -> int:
+    name = address(f"wasmrt-wall-{os.getpid()}".encode())
+    call("mq_open", name, os.O_CREAT | os.O_RDWR, 0o600, 0)
+    return name
+
+
+def _executable_memory(_: Scene) -> None:
+    mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+
+
+_page = mmap.mmap(-1, 4096)
+
+
+def _made_executable(_: Scene) -> None:
+    view = ctypes.c_char.from_buffer(_page)
+    call("mprotect", ctypes.addressof(view), 4096, 1 | 4)
+
+
+def _perf(_: Scene) -> None:
+    attributes = pack("=IIQ", 1, 112, 0) + bytes(96)  # PERF_TYPE_SOFTWARE, its size, the processor clock
+    call("perf_event_open", address(attributes), 0, -1, -1, 0)
+
+
+def _bpf(_: Scene) -> None:
+    attributes = pack("=IIII", 2, 4, 4, 1) + bytes(64)  # BPF_MAP_TYPE_ARRAY of one word
+    call("bpf", 0, address(attributes), len(attributes))
+
+
+def _add_key(_: Scene) -> None:
+    call("add_key", address(b"user"), address(b"wasmrt-wall"), address(b"x"), 1, -2)  # the process's own keyring
+
+
+def _handle(scene: Scene) -> None:
+    handle = pack("=Ii", 128, 0) + bytes(128)
+    call("name_to_handle_at", -100, address(f"{scene.folder}/secret".encode()), address(handle), address(bytes(8)), 0)
+
+
+def _moved(scene: Scene) -> None:
+    os.rename(f"{scene.folder}/moved", f"{scene.folder}/elsewhere")  # noqa: PTH104
+
+
+def _make(make: Callable[[str, str], object]) -> Callable[[Scene], object]:
+    return lambda scene: make(f"{scene.folder}/secret", f"{scene.folder}/made")
+
+
+ATTEMPTS: tuple[Attempt, ...] = (
+    # The network
+    Attempt("socket AF_INET", ALL, lambda _: call("socket", 2, 1, 0)),
+    Attempt("socket AF_INET6", ALL, lambda _: call("socket", 10, 1, 0)),
+    Attempt("socket AF_INET datagram", ALL, lambda _: call("socket", 2, 2, 0)),
+    Attempt("socket AF_UNIX", ALL, lambda _: call("socket", 1, 1, 0)),
+    Attempt("socket AF_NETLINK", ALL, lambda _: call("socket", 16, 3, 0)),
+    Attempt("socket AF_PACKET", ALL, lambda _: call("socket", 17, 3, 0)),
+    Attempt("socket raw", ALL, lambda _: call("socket", 2, 3, 1)),
+    Attempt("socketpair", WORKERS, lambda _: socket.socketpair()),
+    Attempt("connect loopback", ALL, _connect),
+    Attempt("connect abstract socket", ALL, _connect_local(lambda scene: scene.abstract)),
+    Attempt("connect socket with a path", ALL, _connect_local(lambda scene: scene.path)),
+    # Files
+    Attempt("open", ALL, _open(_in("secret"))),
+    Attempt("open for writing", ALL, _open(_in("secret"), os.O_WRONLY)),
+    Attempt("open to create", ALL, _open(_in("removed"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)),
+    Attempt("open a folder", ALL, _open(lambda scene: scene.folder)),
+    Attempt("openat2", ALL, _openat2),
+    Attempt("name_to_handle_at", ALL, _handle),
+    Attempt("truncate", ALL, lambda scene: os.truncate(f"{scene.folder}/removed", 0)),
+    Attempt("rename", ALL, _moved),
+    Attempt("unlink", ALL, lambda scene: os.unlink(f"{scene.folder}/removed")),  # noqa: PTH108
+    Attempt("symlink", ALL, _make(os.symlink)),
+    Attempt("link", ALL, _make(os.link)),
+    Attempt("mkdir", ALL, _make(lambda _, made: os.mkdir(made))),  # noqa: PTH102
+    Attempt("mknod a pipe", ALL, _make(lambda _, made: os.mkfifo(made))),
+    Attempt("chmod set-user-id", ALL, lambda scene: os.chmod(f"{scene.folder}/moved", 0o4755)),  # noqa: PTH101, S103
+    Attempt("chmod", WORKERS, lambda scene: os.chmod(f"{scene.folder}/moved", 0o600)),  # noqa: PTH101
+    Attempt("chown", ALL, lambda scene: os.chown(f"{scene.folder}/moved", 1, 1)),
+    Attempt("stat", WORKERS, lambda scene: os.stat(f"{scene.folder}/secret")),  # noqa: PTH116
+    Attempt("readlink", WORKERS, lambda _: os.readlink("/proc/self/exe")),  # noqa: PTH115
+    Attempt("mount", ALL, _mount, lambda scene, _: call("umount2", address(scene.folder.encode()), 2)),
+    Attempt("fsopen", ALL, lambda _: call("fsopen", address(b"tmpfs"), 1)),
+    Attempt("chroot", ALL, lambda _: os.chroot("/")),
+    # Descriptors
+    Attempt("write to 1", WORKERS, lambda _: os.write(1, b"x")),
+    Attempt("read from 0", WORKERS, lambda _: os.read(0, 1)),
+    Attempt("dup", WORKERS, lambda _: call("dup", 3)),
+    Attempt("pipe2", WORKERS, lambda _: os.pipe()),
+    Attempt("eventfd2", WORKERS, lambda _: call("eventfd2", 0, 0)),
+    Attempt("epoll_create1", WORKERS, lambda _: call("epoll_create1", 0)),
+    Attempt("inotify_init1", WORKERS, lambda _: call("inotify_init1", 0)),
+    Attempt("memfd_create", WORKERS, lambda _: call("memfd_create", address(b"x"), 0)),
+    # Other processes
+    Attempt("execve", ALL, _execve),
+    Attempt("execveat", ALL, _execveat),
+    Attempt("fork", WORKERS, _fork),
+    Attempt("clone3", ALL, _clone3),
+    Attempt("thread", RUN, _thread),
+    Attempt("ptrace", ALL, lambda scene: call("ptrace", 0x4206, scene.victim, 0, 0)),
+    Attempt("process_vm_readv", ALL, _memory_of_another("process_vm_readv")),
+    Attempt("process_vm_writev", ALL, _memory_of_another("process_vm_writev")),
+    Attempt("kill", ALL, lambda scene: os.kill(scene.victim, signal.SIGCONT)),
+    Attempt("tgkill", ALL, lambda scene: call("tgkill", scene.victim, scene.victim, signal.SIGCONT)),
+    Attempt("pidfd_open", WORKERS, lambda scene: call("pidfd_open", scene.victim, 0)),
+    Attempt("pidfd_send_signal", ALL, lambda _: call("pidfd_send_signal", Held.PROCESS, signal.SIGCONT, 0, 0)),
+    Attempt("pidfd_getfd", ALL, lambda _: call("pidfd_getfd", Held.PROCESS, 0, 0)),
+    Attempt("kcmp", ALL, lambda scene: call("kcmp", os.getpid(), scene.victim, 1, 0, 0)),
+    Attempt("environ of another process", ALL, _open(lambda scene: f"/proc/{scene.victim}/environ")),
+    Attempt("mem of another process", ALL, _open(lambda scene: f"/proc/{scene.victim}/mem", os.O_RDWR)),
+    Attempt("mem of itself", WORKERS, _open(lambda _: "/proc/self/mem", os.O_RDWR)),
+    Attempt("environ of process 1", ALL, _open(lambda _: "/proc/1/environ")),
+    # Its own privileges
+    Attempt("mmap PROT_EXEC", RUN, _executable_memory),
+    Attempt("mprotect PROT_EXEC", RUN, _made_executable),
+    Attempt("unshare", ALL, lambda _: call("unshare", 0x10000000)),
+    Attempt("setns", ALL, lambda _: call("setns", Held.NAMESPACE, 0)),
+    Attempt("setuid", ALL, lambda _: os.setresuid(12345, 12345, 12345)),
+    Attempt("setgroups", ALL, lambda _: os.setgroups([12345])),
+    Attempt("prctl", WORKERS, lambda _: call("prctl", 4, 1, 0, 0, 0)),
+    Attempt("personality", ALL, lambda _: call("personality", 0x0040000)),
+    Attempt("setrlimit", WORKERS, lambda _: resource.setrlimit(resource.RLIMIT_CORE, (0, 0))),
+    Attempt("seccomp", WORKERS, lambda _: call("seccomp", 2, 0, address(pack("=I", 0x7FFF0000)))),
+    Attempt("landlock_create_ruleset", WORKERS, lambda _: call("landlock_create_ruleset", 0, 0, 1)),
+    # The kernel
+    Attempt("io_uring_setup", ALL, lambda _: call("io_uring_setup", 1, address(bytes(120)))),
+    Attempt("userfaultfd", ALL, lambda _: call("userfaultfd", 1)),
+    Attempt("perf_event_open", ALL, _perf),
+    Attempt("bpf", ALL, _bpf),
+    Attempt("keyctl", ALL, lambda _: call("keyctl", 0, -2, 1)),
+    Attempt("add_key", ALL, _add_key),
+    Attempt("shmget", ALL, lambda _: call("shmget", 0, 4096, 0o600), lambda _, made: call("shmctl", made, 0, 0)),
+    Attempt("msgget", ALL, lambda _: call("msgget", 0, 0o600), lambda _, made: call("msgctl", made, 0, 0)),
+    Attempt("semget", ALL, lambda _: call("semget", 0, 1, 0o600), lambda _, made: call("semctl", made, 0, 0, 0)),
+    Attempt("mq_open", ALL, _message_queue, lambda _, name: call("mq_unlink", name)),
+    Attempt("syslog", ALL, lambda _: call("syslog", 10, 0, 0)),
+    Attempt("sethostname", ALL, lambda _: socket.sethostname(os.uname().nodename)),
+)
+"""Every attempt."""

@@ -1,0 +1,167 @@
+"""One attempt in one forked process, sealed or not, and the scene around it."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+import signal
+import socket
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+from wasmrt.authoring.testing.wall._attempts import ATTEMPTS, Attempt, Held, Scene
+from wasmrt.authoring.testing.wall._calls import call
+from wasmrt.authoring.testing.wall._rows import KINDS
+from wasmrt.sandbox.isolation.confine import CONFINEMENTS, Prepared, prepare
+
+_REPORT = 3
+_SECONDS = 10
+_FIRST_HIGH = 50
+_PR_SET_DUMPABLE, _PR_SET_PTRACER = 4, 0x59616D61
+
+
+def try_all(users: Iterable[int]) -> list[dict[str, str | int]]:
+    """Try every attempt for each kind as each of `users`; return rows as `Row` takes them."""
+    # Without the namespaces that a shell may have: nothing is to hold because of what only some machines offer.
+    sealing = {kind: prepare(replace(CONFINEMENTS[kind], namespaces=()), keep=[_REPORT, *Held]) for kind in KINDS}
+    rows: list[dict[str, str | int]] = []
+    for user in users:
+        with _scene(user) as scene:
+            for kind in KINDS:
+                for attempt in ATTEMPTS:
+                    if kind in attempt.kinds:
+                        outcomes = {
+                            name: _try(attempt, scene, user, prepared)
+                            for name, prepared in (("control", None), ("outcome", sealing[kind]))
+                        }
+                        rows.append({"attempt": attempt.name, "kind": str(kind), "user": user, **outcomes})
+    return rows
+
+
+def _try(attempt: Attempt, scene: Scene, user: int, sealing: Prepared | None) -> str:
+    """Return "done", the name of an error, or what ended the process."""
+    _furnish(Path(scene.folder), user)
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        with suppress(BaseException):
+            _act(attempt, scene, user, sealing, writing)
+        os._exit(2)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        sealed, _, text = pipe.read().decode().partition(" ")
+    _, status = os.waitpid(child, 0)
+    if sealed != "ready":
+        return f"not tried: {sealed}{text}"
+    if text == "done":
+        return text  # whatever ended it afterwards
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        return "hung" if number == signal.SIGALRM else f"killed by {signal.Signals(number).name}"
+    return text or "done"  # a process that executed another says nothing more
+
+
+def _act(attempt: Attempt, scene: Scene, user: int, sealing: Prepared | None, report: int) -> None:
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.alarm(_SECONDS)
+    _streams()
+    os.dup2(report, _REPORT)
+    _become(user)
+    _hold(scene)
+    if sealing is not None:
+        sealing.apply()
+    os.write(_REPORT, b"ready ")
+    try:
+        made = attempt.act(scene)
+    except OSError as error:
+        os.write(_REPORT, errno.errorcode.get(error.errno or 0, "error").encode())
+    else:
+        os.write(_REPORT, b"done")
+        if attempt.undo is not None:
+            attempt.undo(scene, made)
+    call("exit_group", 0)  # nothing of Python's end: a sealed process may not do all of it
+
+
+def _hold(scene: Scene) -> None:
+    """Put what an attempt acts on where `Held` says."""
+    taken = {
+        Held.PROCESS: os.pidfd_open(scene.victim),
+        Held.NAMESPACE: os.open("/proc/self/ns/uts", os.O_RDONLY),
+        Held.INTERNET: socket.socket(socket.AF_INET).detach(),
+        Held.LOCAL: socket.socket(socket.AF_UNIX).detach(),
+    }
+    high = {place: fcntl.fcntl(descriptor, fcntl.F_DUPFD, _FIRST_HIGH) for place, descriptor in taken.items()}
+    for place, descriptor in high.items():
+        os.dup2(descriptor, place)
+
+
+def _streams() -> None:
+    null = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(null, stream)
+
+
+def _become(user: int) -> None:
+    if user != os.getuid():
+        os.setgroups([])
+        os.setresgid(user, user, user)
+        os.setresuid(user, user, user)
+        call("prctl", _PR_SET_DUMPABLE, 1, 0, 0, 0)  # as any program of that user is
+
+
+@contextmanager
+def _scene(user: int) -> Iterator[Scene]:
+    with tempfile.TemporaryDirectory(prefix="wasmrt-wall-") as name, socket.create_server(("127.0.0.1", 0)) as server:
+        folder = Path(name)
+        os.chown(folder, user, -1)
+        victim = _forked(lambda: _wait_as(user))
+        abstract, path = f"\0{name}", f"{name}/socket"
+        with socket.socket(socket.AF_UNIX) as first, socket.socket(socket.AF_UNIX) as second:
+            for listener, place in ((first, abstract), (second, path)):
+                listener.bind(place)
+                listener.listen(1000)
+            os.chown(path, user, -1)
+            server.listen(1000)
+            try:
+                yield Scene(name, victim, server.getsockname()[1], abstract, path)
+            finally:
+                os.kill(victim, signal.SIGKILL)
+                os.waitpid(victim, 0)
+
+
+def _furnish(folder: Path, user: int) -> None:
+    """Put the files of the scene in their place again."""
+    for name in ("secret", "moved", "removed"):
+        (folder / name).write_text(name)
+        (folder / name).chmod(0o644)
+        os.chown(folder / name, user, -1)
+    made = folder / "made"
+    if made.is_dir():
+        made.rmdir()
+    made.unlink(missing_ok=True)
+    program = folder / "program"
+    if not program.exists():
+        shutil.copy(shutil.which("true") or "/bin/true", program)
+        program.chmod(0o755)
+
+
+def _wait_as(user: int) -> None:
+    _become(user)
+    with suppress(OSError):  # only where Yama asks for it
+        call("prctl", _PR_SET_PTRACER, -1, 0, 0, 0)
+    while True:
+        signal.pause()
+
+
+def _forked(work: Callable[[], None]) -> int:
+    child = os.fork()
+    if child == 0:
+        with suppress(BaseException):
+            work()
+        os._exit(1)
+    return child

@@ -1,0 +1,272 @@
+"""The catalog: versions of installed tools by name, each with its digest, its request and its grant.
+
+A component is stored before the row that names it, and removed after: whatever is cut off in between leaves the
+old catalog or the new one. Writers exclude each other; readers never wait for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from wasmrt.catalog._components import ComponentFolder
+from wasmrt.catalog._index import Index
+from wasmrt.catalog._model import Finding, Kept, Listed, NewVersion, ToolVersion
+from wasmrt.catalog._rows import (
+    activate,
+    digests,
+    kept_text,
+    store,
+    versions_of,
+)
+from wasmrt.core.component_bytes import ComponentBytes
+from wasmrt.core.errors import GrantRequiredError, InstallError, IntegrityError, NotInstalledError
+from wasmrt.core.names import did_you_mean
+
+
+class Catalog:
+    """The installed tools of one data folder. Making one touches nothing on disk."""
+
+    def __init__(self, data: Path) -> None:
+        self._index = Index(data)
+        self._components = ComponentFolder(data)
+
+    def tools(self) -> tuple[Listed, ...]:
+        """Return every tool's active version, by name."""
+        if not self._index.exists:
+            return ()
+        with self._index.reading() as db:
+            rows = db.execute(
+                "SELECT v.name, v.number, v.digest, v.size_bytes, v.world, v.description, t.pending, v.tools "
+                "FROM tool t JOIN version v ON v.name = t.name AND v.number = t.active ORDER BY t.name"
+            ).fetchall()
+        return tuple(map(Listed._make, rows))
+
+    def has(self, name: str) -> bool:
+        """Return whether a tool of that name is installed."""
+        if not self._index.exists:
+            return False
+        with self._index.reading() as db:
+            return db.execute("SELECT 1 FROM tool WHERE name = ?", (name,)).fetchone() is not None
+
+    def get(self, name: str, number: int | None = None) -> ToolVersion:
+        """Return one version, the active one unless `number` says otherwise.
+
+        Raises:
+            NotInstalledError: there is no such tool or version.
+        """
+        versions = self.versions(name)
+        for version in versions:
+            if version.active if number is None else version.number == number:
+                return version
+        known = ", ".join(str(v.number) for v in versions)
+        raise NotInstalledError(f"{name} has no version {number}", hint=f"its versions are {known}")
+
+    def pending(self, name: str) -> ToolVersion | None:
+        """Return the update of `name` that waits for a grant, or None."""
+        return next((version for version in reversed(self.versions(name)) if version.pending), None)
+
+    def versions(self, name: str) -> tuple[ToolVersion, ...]:
+        """Return every version of a tool, oldest first.
+
+        Raises:
+            NotInstalledError: there is no such tool.
+        """
+        versions: tuple[ToolVersion, ...] = ()
+        if self._index.exists:
+            with self._index.reading() as db:
+                versions = versions_of(db, name)
+        if not versions:
+            near = did_you_mean(name, [tool.name for tool in self.tools()])
+            hint = f"did you mean {near}?" if near else "wasmrt list shows what is installed"
+            raise NotInstalledError(f"no tool named {name!r} is installed", hint=hint)
+        return versions
+
+    def read(self, version: ToolVersion) -> ComponentBytes:
+        """Return a version's component, checked against its digest.
+
+        Raises:
+            IntegrityError: the stored bytes are not what was installed.
+        """
+        return self._components.read(version.digest, version.name, size_bytes=version.size_bytes)
+
+    def add(self, new: NewVersion, grant: str | None, *, replaces: int | None = None) -> ToolVersion:
+        """Store a new version: active at once with a grant, else pending one while the old version stays active.
+
+        Of more than 16 versions the oldest are forgotten. What is already there, byte for byte and grant for grant,
+        is returned as it is. `replaces` is the active version that the decision was made about, 0 for none.
+
+        Raises:
+            GrantRequiredError: the tool's first version comes without a grant.
+            InstallError: the catalog cannot be written, or another version became active meanwhile.
+        """
+        with self._index.writing() as db:
+            self._components.prepare()
+            self._components.clear_incoming()
+            before = versions_of(db, new.name)
+            if not before and grant is None:
+                raise GrantRequiredError(
+                    f"{new.name} is not installed: nobody has granted what it asks for",
+                    hint="answer the question in a terminal, or pass --yes",
+                )
+            same = [
+                v
+                for v in before
+                if (v.digest, v.sidecar, v.package) == (new.component.digest, new.sidecar, new.package)
+            ]
+            stored = next((v for v in same if v.grant == grant and (v.active or v.pending)), None)
+            if stored is None and replaces is not None and replaces != _active(before):
+                raise InstallError(
+                    f"another version of {new.name} was installed meanwhile", code="changed", hint="look at it again"
+                )
+            self._components.write(new.component)  # installing it again repairs it
+            if stored is not None:
+                return stored
+            # An update that was pending and is granted now keeps its number.
+            pending = next((v.number for v in same if v.pending), None)
+            store(db, new, pending or max((v.number for v in before), default=0) + 1, grant)
+            after = versions_of(db, new.name)
+        self._forget({v.digest for v in before} - {v.digest for v in after})
+        return after[-1]
+
+    def grant(self, name: str, number: int, grant: str, *, digest: str) -> ToolVersion:
+        """Give a pending version its grant and make it the active one.
+
+        SECURITY: `digest` is the one that a person was shown. Meanwhile another update may have taken the number.
+
+        Raises:
+            NotInstalledError: there is no such version.
+            InstallError: it is not pending.
+            IntegrityError: its stored bytes are not what was fetched.
+        """
+        self.read(self.get(name, number))
+        with self._index.writing() as db:
+            changed = db.execute(
+                "UPDATE version SET granted = ? WHERE name = ? AND number = ? AND digest = ? AND granted IS NULL",
+                (grant, name, number, digest),
+            ).rowcount
+            if changed:
+                activate(db, name, number)
+        if not changed:
+            raise InstallError(
+                f"version {number} of {name} does not wait for a grant, or is not what was shown",
+                hint="look again: wasmrt grant shows what waits",
+            )
+        return self.get(name)
+
+    def regrant(self, version: ToolVersion, grant: str, kept: tuple[Kept, ...] | None = None) -> ToolVersion:
+        """Change the grant of a version in place; with `kept`, also the entries that it has beyond its file.
+
+        SECURITY: `version` is what a person was shown the difference from; a grant that changed meanwhile stays.
+
+        Raises:
+            NotInstalledError: there is no such tool any more.
+            InstallError: its grant is another one by now, or was never given.
+        """
+        text = kept_text(version.kept if kept is None else kept)
+        with self._index.writing() as db:
+            changed = db.execute(
+                "UPDATE version SET granted = ?, kept = ? WHERE name = ? AND number = ? AND digest = ? AND granted = ?"
+                " AND coalesce(kept, '[]') = ?",
+                (grant, text, version.name, version.number, version.digest, version.grant, kept_text(version.kept)),
+            ).rowcount
+        if not changed:
+            raise InstallError(
+                f"the grant of {version.name} changed meanwhile", code="changed", hint="look at it again"
+            )
+        return self.get(version.name, version.number)
+
+    def rollback(self, name: str, number: int | None = None) -> ToolVersion:
+        """Make an older version the active one: the one before the active one unless `number` says which.
+
+        Raises:
+            NotInstalledError: there is no such tool or version.
+            GrantRequiredError: that version was never granted.
+            IntegrityError: its stored bytes are not what was installed.
+        """
+        target = self.get(name, number) if number is not None else self._previous(name)
+        if target.grant is None:
+            raise GrantRequiredError(
+                f"version {target.number} of {name} was never granted", hint=f"wasmrt grant {name}"
+            )
+        self.read(target)
+        with self._index.writing() as db:
+            known = db.execute("SELECT 1 FROM version WHERE name = ? AND number = ?", (name, target.number))
+            if known.fetchone() is None:
+                raise NotInstalledError(f"{name} was removed meanwhile")
+            db.execute("UPDATE tool SET active = ? WHERE name = ?", (target.number, name))
+        return self.get(name)
+
+    def remove(self, name: str) -> tuple[ToolVersion, ...]:
+        """Remove a tool with all its versions, and return them.
+
+        Raises:
+            NotInstalledError: there is no such tool.
+        """
+        versions = self.versions(name)
+        with self._index.writing() as db:
+            db.execute("DELETE FROM tool WHERE name = ?", (name,))
+            db.execute("DELETE FROM version WHERE name = ?", (name,))
+        self._forget(v.digest for v in versions)
+        return versions
+
+    def verify(self, name: str | None = None) -> tuple[Finding, ...]:
+        """Check the stored bytes of one tool's versions, or of every tool's.
+
+        Raises:
+            NotInstalledError: there is no such tool.
+        """
+        if name is not None:
+            return tuple(self._check(v.name, v.number, v.digest, v.size_bytes) for v in self.versions(name))
+        if not self._index.exists:
+            return ()
+        with self._index.reading() as db:
+            rows = db.execute("SELECT name, number, digest, size_bytes FROM version ORDER BY name, number").fetchall()
+        return tuple(self._check(*row) for row in rows)
+
+    def sweep(self) -> int:
+        """Remove components that no version names, left by an install that was cut off; return how many."""
+        if not self._index.exists:
+            return 0
+        with self._index.reading() as db:
+            known = digests(db)
+        if not self._components.strays(known) and not self._components.has_incoming():
+            return 0  # nothing to do, and a folder that cannot be written is no reason to fail
+        with self._index.writing() as db:
+            self._components.prepare()
+            self._components.clear_incoming()
+            # Asked again: what looked stray a moment ago may be what somebody has just installed.
+            strays = self._components.strays(digests(db))
+            for digest in strays:
+                self._components.remove(digest)
+        return len(strays)
+
+    def _check(self, name: str, number: int, digest: str, size_bytes: int) -> Finding:
+        try:
+            self._components.read(digest, name, size_bytes=size_bytes)
+        except (IntegrityError, InstallError) as problem:
+            return Finding(name, number, digest, problem.message)
+        return Finding(name, number, digest)
+
+    def _previous(self, name: str) -> ToolVersion:
+        versions = self.versions(name)
+        active = _active(versions)
+        older = [v for v in versions if v.number < active and v.grant is not None]
+        if not older:
+            raise NotInstalledError(f"{name} has no version before {active}", hint=f"wasmrt inspect {name}")
+        return older[-1]
+
+    def _forget(self, unused: Iterable[str]) -> None:
+        """Remove the components that no row names any more. Its own transaction: the rows are already gone."""
+        candidates = set(unused)
+        if not candidates:
+            return
+        with self._index.writing() as db:
+            for digest in candidates:
+                if db.execute("SELECT 1 FROM version WHERE digest = ?", (digest,)).fetchone() is None:
+                    self._components.remove(digest)
+
+
+def _active(versions: Iterable[ToolVersion]) -> int:
+    """Return the number of the active version, 0 where there is none."""
+    return next((version.number for version in versions if version.active), 0)

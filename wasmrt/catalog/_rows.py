@@ -1,0 +1,114 @@
+"""Rows of the index: how a version is written, read and dropped, inside somebody's transaction."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from datetime import UTC, datetime
+from typing import Any
+
+from wasmrt.catalog._model import Kept, NewVersion, ToolVersion
+from wasmrt.core.limits import MAX_TOOL_VERSIONS
+from wasmrt.core.model import Addition, GrantList
+
+_COLUMNS = (
+    "name, number, digest, size_bytes, world, description, tools, origin, installed_at, schema_digest, imports, "
+    "exports, sidecar, granted, package, kept"
+)
+
+
+def versions_of(db: sqlite3.Connection, name: str) -> tuple[ToolVersion, ...]:
+    """Return the versions of a tool, oldest first."""
+    # The columns are ours, from the constant above.
+    query = f"SELECT {_COLUMNS}, number = (SELECT active FROM tool WHERE name = :name)"  # noqa: S608
+    rows = db.execute(f"{query} FROM version WHERE name = :name ORDER BY number", {"name": name}).fetchall()
+    return tuple(map(_version, rows))
+
+
+def digests(db: sqlite3.Connection) -> set[str]:
+    """Return the digests of all versions."""
+    return {digest for (digest,) in db.execute("SELECT DISTINCT digest FROM version")}
+
+
+def store(db: sqlite3.Connection, new: NewVersion, number: int, grant: str | None) -> None:
+    """Write a version, active with a grant, else pending in the place of another; drop the oldest over the cap."""
+    db.execute("DELETE FROM version WHERE name = ? AND granted IS NULL", (new.name,))
+    insert(db, new, number, grant)
+    if grant is None:
+        db.execute("UPDATE tool SET pending = ? WHERE name = ?", (number, new.name))
+    else:
+        activate(db, new.name, number)
+    db.execute(
+        "DELETE FROM version WHERE name = :name AND number IN (SELECT number FROM version WHERE name = :name"
+        " AND number <> (SELECT active FROM tool WHERE name = :name) ORDER BY number DESC LIMIT -1 OFFSET :kept)",
+        {"name": new.name, "kept": MAX_TOOL_VERSIONS - 1},
+    )
+
+
+def insert(db: sqlite3.Connection, new: NewVersion, number: int, grant: str | None) -> None:
+    """Write the row of a version, and nothing else."""
+    info = new.info
+    values = (
+        new.name,
+        number,
+        new.component.digest,
+        len(new.component.data),
+        info.world,
+        info.description,
+        new.tools,
+        new.origin,
+        datetime.now(UTC).isoformat(timespec="seconds"),
+        info.schema_digest,
+        json.dumps(info.imports),
+        json.dumps(info.exports),
+        new.sidecar,
+        grant,
+        new.package,
+        None,
+    )
+    marks = ", ".join("?" * len(values))
+    db.execute(f"INSERT INTO version ({_COLUMNS}) VALUES ({marks})", values)  # noqa: S608 - our columns and marks
+
+
+def activate(db: sqlite3.Connection, name: str, number: int) -> None:
+    """Make a version the active one, and no update pending."""
+    db.execute(
+        "INSERT INTO tool (name, active) VALUES (:name, :number)"
+        " ON CONFLICT (name) DO UPDATE SET active = :number, pending = NULL",
+        {"name": name, "number": number},
+    )
+
+
+def _version(row: tuple[Any, ...]) -> ToolVersion:
+    name, number, digest, size, world, description, tools, *rest = row
+    origin, installed_at, schema, imports, exports, sidecar, grant, package, kept, active = rest
+    return ToolVersion(
+        name=name,
+        number=number,
+        digest=digest,
+        size_bytes=size,
+        world=world,
+        description=description,
+        origin=origin,
+        installed_at=installed_at,
+        schema_digest=schema,
+        imports=tuple(json.loads(imports)),
+        exports=tuple(json.loads(exports)),
+        sidecar=sidecar,
+        grant=grant,
+        active=bool(active),
+        package=package,
+        tools=tools,
+        kept=() if kept is None else tuple(_kept(each) for each in json.loads(kept)),
+    )
+
+
+def kept_text(kept: tuple[Kept, ...]) -> str:
+    """Return kept entries as the text of a column."""
+    rows = [[str(each.addition.to), each.addition.entry, each.tool, each.by, each.at] for each in kept]
+    return json.dumps(rows, ensure_ascii=False)
+
+
+def _kept(row: list[Any]) -> Kept:
+    to, entry, tool, by, at = row
+    return Kept(Addition(GrantList(to), entry), tool, by, at)

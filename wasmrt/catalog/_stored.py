@@ -1,0 +1,31 @@
+"""The tools of a package as the catalog keeps them: JSON text, beside the capability file of their version."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from typing import Any
+
+from wasmrt.sandbox.component import ToolSpec
+
+
+def dump_tools(tools: tuple[ToolSpec, ...]) -> str:
+    """Return the tools as text; the same tools always give the same text."""
+    return json.dumps([_changed(tool) for tool in tools], ensure_ascii=False)
+
+
+def load_tools(text: str) -> tuple[ToolSpec, ...]:
+    """Return the tools that `dump_tools` wrote."""
+    return tuple(_tool(values) for values in json.loads(text))
+
+
+def _changed(tool: ToolSpec) -> dict[str, Any]:
+    plain = ToolSpec(tool.name)
+    values = {field.name: getattr(tool, field.name) for field in fields(tool)}
+    return {name: value for name, value in values.items() if name == "name" or value != getattr(plain, name)}
+
+
+def _tool(values: dict[str, Any]) -> ToolSpec:
+    values["problems"] = tuple(values.get("problems", ()))
+    values["origins"] = tuple((origin, gate) for origin, gate in values.get("origins", ()))
+    return ToolSpec(**values)

@@ -1,0 +1,198 @@
+"""The tools that come with wasmrt: their names, what each is, and the part of a runtime that it needs.
+
+Nobody agrees to their grants one by one: they are part of the program. What they can reach is what an operator gives,
+such as the workspace or the provider of searches, and its own part of a capability file bounds a component there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from wasmrt.capabilities import Capabilities, for_tool
+from wasmrt.core.component_bytes import ComponentBytes
+from wasmrt.core.effects import Effect
+from wasmrt.core.names import spelling
+from wasmrt.core.traits import ActionDescriptor, OwnTerms
+from wasmrt.sandbox.component import ToolSpec
+
+if TYPE_CHECKING:
+    from wasmrt.catalog.search import WebSearch
+
+FOLDER = Path(__file__).parent / "shipped"
+
+
+class BundledTool(NamedTuple):
+    """A tool, by the name that agents know it by."""
+
+    name: str
+    component: str
+    """The file that it is in, without its suffix."""
+    tool: str
+    """Its name there."""
+    aliases: tuple[str, ...] = ()
+    """Names of the same tool in other agents."""
+    seconds: float | None = None
+    """Of one call, usually."""
+    actions: tuple[ActionDescriptor, ...] = ()
+    action_param: str = "action"
+    permission: str = ""
+    """`ask` where a person is asked before each call, unless the operator's rule says otherwise."""
+    labels: tuple[str, ...] | None = None
+    """Labels of its results; None where they follow from its effects."""
+
+    @property
+    def needs(self) -> str:
+        """The part of a runtime without which it is of no use; empty for none."""
+        return "workspace" if self.component == "files" else "search" if self.name == WEB_SEARCH else ""
+
+
+class OwnTool(NamedTuple):
+    """A tool that is no component."""
+
+    name: str
+    needs: str
+    """The part of a runtime that it works on; `registry` where only a registry has it."""
+    found: str
+    """The place where somebody finds it who looked for a component."""
+    aliases: tuple[str, ...] = ()
+
+
+_LOCAL_SECONDS = 0.05
+_READS = frozenset({Effect.NETWORK})
+_SENDS = frozenset({Effect.NETWORK, Effect.EXTERNAL_WRITE})
+_METHODS = (ActionDescriptor("GET", _READS), *(ActionDescriptor(m, _SENDS) for m in ("POST", "PUT", "DELETE", "PATCH")))
+
+
+WEB_SEARCH = "web_search"
+TOOLS = (
+    BundledTool("echo", "echo", "echo"),
+    BundledTool("time", "time", "time"),
+    BundledTool("json", "json", "json"),
+    BundledTool("read_file", "files", "read_file", ("file_read", "files.read_text"), _LOCAL_SECONDS),
+    BundledTool("write_file", "files", "write_file", ("file_write", "files.write_text"), _LOCAL_SECONDS),
+    BundledTool("list_dir", "files", "list_dir", ("file_list", "files.list_dir"), _LOCAL_SECONDS),
+    BundledTool("apply_patch", "files", "apply_patch", ("file_edit",), _LOCAL_SECONDS),
+    BundledTool("apply_diff", "files", "apply_diff", (), _LOCAL_SECONDS),
+    BundledTool("file_search", "files", "file_search", ("files.search",), 0.5),
+    BundledTool("file_delete", "files", "file_delete", (), _LOCAL_SECONDS),
+    BundledTool("files.ensure_dir", "files", "ensure_dir", (), _LOCAL_SECONDS),
+    BundledTool("files.move_glob", "files", "move_glob", (), _LOCAL_SECONDS),
+    BundledTool("vault_copyto", "files", "vault_copyto", (), _LOCAL_SECONDS),
+    BundledTool("html_to_markdown", "web", "html_to_markdown", (), 0.2),
+    BundledTool("http", "web", "http", (), 1.0, _METHODS, "method", permission="ask"),
+    BundledTool("web_fetch", "web", "web_fetch", (), 2.0),
+    # What a search finds is what anybody can read: the key to it makes nothing private.
+    BundledTool(WEB_SEARCH, "web", "web_search", (), 1.5, labels=("untrusted",)),
+)
+
+CHOOSE_PROVIDER = 'choose one in the configuration file: [web_search] with provider = "brave", "tavily" or "searxng"'
+HOST_TOOLS = ("memory_read", "memory_search", "memory_tree", "memory_write")
+"""The tools of the memory: `wasmrt.agent.builtin.memory_tools` has them."""
+REGISTRY_TOOLS = (
+    *("skill_install", "skill_list", "skill_read", "skill_remove", "skill_search"),
+    *("tool_activate", "tool_auth", "tool_install", "tool_list", "tool_remove", "tool_search"),
+)
+"""Tools for skills and tools, which only a registry has: `agent/builtin/skills` and `agent/builtin/extensions`."""
+DESKTOP_NAMES = ("clipboard.read", "clipboard.write", "notify.send", "apps.open", "browser.open_url")
+"""Tools for a person's desktop, each off until an operator turns it on: `wasmrt.agent.builtin.desktop` has them."""
+SHELL_NAME, SHELL_ALIASES = "shell", ("shell_exec", "shell.run")
+"""The shell: `wasmrt.agent.builtin.shell` has it."""
+RUN_CODE = BundledTool("run_code", "code", "run_code")
+"""The interpreter of programs."""
+CODE_TOOLS = (RUN_CODE.name, "search_tools")
+"""Tools of code mode, which is off by default: `wasmrt.agent.builtin.code_mode` has them."""
+_IN_REGISTRY = "load_registry(runtime) has it; wasmrt tools describe NAME shows it"
+_IN_WORKSPACE = f"it runs command lines in a workspace: wasmrt tools describe {SHELL_NAME} --workspace ."
+OWN_TOOLS = (
+    *(OwnTool(name, "memory", _IN_REGISTRY) for name in HOST_TOOLS),
+    *(OwnTool(name, "registry", f"a registry has it: wasmrt tools run {name}") for name in REGISTRY_TOOLS),
+    *(OwnTool(name, name, f"it is for a desktop: wasmrt tools describe {name}") for name in DESKTOP_NAMES),
+    OwnTool(SHELL_NAME, "workspace", _IN_WORKSPACE, SHELL_ALIASES),
+    *(OwnTool(name, RUN_CODE.name, f"a registry has it: wasmrt tools run {name}") for name in CODE_TOOLS),
+)
+SHIPPED: tuple[BundledTool | OwnTool, ...] = (*OWN_TOOLS, *TOOLS)
+_STEPS = {
+    "workspace": "give the runtime a workspace: --workspace DIR, or path in [workspace] of the configuration file",
+    "memory": "give the runtime a memory: enabled = true in [memory] of the configuration file",
+    "search": CHOOSE_PROVIDER,
+    RUN_CODE.name: "turn code mode on: enabled = true in [code_mode] of the configuration file",
+    **{name: f'turn it on: tools = ["{name}"] in [desktop] of the configuration file' for name in DESKTOP_NAMES},
+}
+FILES = BundledTool("files", "files", "")
+"""All tools of one component, for whoever chooses one of them by `--tool` or `.tool(name)`."""
+
+
+def bundled_tool(name: str) -> BundledTool | None:
+    """Return the tool of a name or an alias, as a model may spell it too, or `FILES`; None where there is none."""
+    return next((tool for tool in (*TOOLS, FILES) if _answers_to(tool, name)), None)
+
+
+def own_tool(name: str) -> OwnTool | None:
+    """Return the tool of a name or an alias that is no component, as `bundled_tool` does; None where there is none."""
+    return next((tool for tool in OWN_TOOLS if _answers_to(tool, name)), None)
+
+
+def _answers_to(tool: BundledTool | OwnTool, name: str) -> bool:
+    return spelling(name) in map(spelling, (tool.name, *tool.aliases))
+
+
+def shipped_names() -> Iterator[str]:
+    """Yield every name and alias of what comes with wasmrt."""
+    for tool in SHIPPED:
+        yield from (tool.name, *tool.aliases)
+
+
+def bundled_names() -> tuple[str, ...]:
+    """Return the names of the components that come with wasmrt, sorted; without aliases."""
+    return tuple(sorted(tool.name for tool in TOOLS))
+
+
+def bundled_component(tool: BundledTool) -> ComponentBytes:
+    """Return the component that a tool is in."""
+    return ComponentBytes((FOLDER / f"{tool.component}.wasm").read_bytes())
+
+
+def bundled_sidecar(tool: BundledTool, search: WebSearch | None = None) -> str | None:
+    """Return the capability file of a tool; None for one that asks for nothing."""
+    if search is not None and tool.name == WEB_SEARCH:
+        return search.sidecar
+    path = FOLDER / f"{tool.component}.capabilities.json"
+    return path.read_text("utf-8") if path.is_file() else None
+
+
+def bundled_grant(tool: BundledTool, search: WebSearch | None = None) -> Capabilities:
+    """Return what a tool may do: its own part of the capability file; of `FILES` all parts, told apart."""
+    if search is not None and tool.name == WEB_SEARCH:
+        return search.grant
+    sidecar = bundled_sidecar(tool)
+    if sidecar is None:
+        return Capabilities.none()
+    from wasmrt.capabilities.file import parse  # echo, time and json have none
+
+    whole = parse(sidecar).capabilities
+    return for_tool(whole, tool.tool) if tool.tool else whole
+
+
+def bundled_specs(tool: BundledTool, search: WebSearch | None = None) -> tuple[ToolSpec, ...] | None:
+    """Return what narrows a component to this one tool, with its terms; None for a component that holds no other."""
+    several = sum(other.component == tool.component for other in TOOLS) > 1
+    if not several or not tool.tool:
+        return None
+    chosen = search if tool.name == WEB_SEARCH else None
+    terms = OwnTerms(
+        actions=tool.actions,
+        action_param=tool.action_param,
+        labels=tool.labels,
+        cost=Decimal(0) if chosen is None else chosen.cost,
+        seconds=tool.seconds,
+        settings=None if chosen is None else chosen.settings,
+    )
+    return (ToolSpec(tool.tool, permission=tool.permission, own=terms),)
+
+
+def missing_part(tool: BundledTool | OwnTool, has: Container[str]) -> str | None:
+    """Return the step without which a tool that comes with wasmrt is of no use; None where the runtime has its part."""
+    return None if tool.needs in has else _STEPS.get(tool.needs)

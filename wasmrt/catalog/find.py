@@ -1,0 +1,122 @@
+"""Finds a tool by its name: in the catalog, else among those that come with wasmrt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from wasmrt.capabilities import Capabilities
+from wasmrt.catalog._catalog import Catalog
+from wasmrt.catalog._model import ToolVersion
+from wasmrt.catalog._stored import load_tools
+from wasmrt.catalog.bundled import (
+    CHOOSE_PROVIDER,
+    WEB_SEARCH,
+    bundled_component,
+    bundled_grant,
+    bundled_sidecar,
+    bundled_specs,
+    bundled_tool,
+    own_tool,
+    shipped_names,
+)
+from wasmrt.catalog.granted import granted_to, parameters_of, request_of
+from wasmrt.core.component_bytes import ComponentBytes
+from wasmrt.core.errors import NotInstalledError
+from wasmrt.core.names import did_you_mean
+from wasmrt.sandbox.component import ToolSpec, read_surface, worlds
+
+if TYPE_CHECKING:
+    from wasmrt.catalog.search import WebSearch
+
+
+class FoundTool(NamedTuple):
+    """A tool's component, and the capabilities it was granted."""
+
+    name: str
+    component: ComponentBytes
+    origin: str
+    """`installed`, `bundled`, or `file` where it was never installed."""
+    grant: Capabilities
+    sidecar: str | None = None
+    version: ToolVersion | None = None
+    """The installed version."""
+    tools: tuple[ToolSpec, ...] | None = None
+    """The tools that its package says it has; None where it came without one."""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def request(self) -> Callable[[], Capabilities] | None:
+        """A reader of what an installed tool asks for, of which it may have been granted a part; None for others."""
+        return None if self.version is None else partial(request_of, self.version)
+
+
+def find_tool(name: str, data: Path, *, number: int | None = None, search: WebSearch | None = None) -> FoundTool:
+    """Find the tool that is called `name` in an installation, whose data folder is `data`.
+
+    An installed tool comes before a bundled one of the same name. `number` is one of its versions, by default the
+    active one; `search` is the provider that `web_search` asks.
+
+    Raises:
+        NotInstalledError: there is no tool of this name, no such version of it, or no provider for it.
+        IntegrityError: the stored bytes are not what was installed.
+    """
+    catalog = Catalog(data)
+    if catalog.has(name):
+        version = catalog.get(name, number)
+        component = catalog.read(version)
+        tools = (
+            load_tools(version.package) if version.package else described_by_sidecar(name, component, version.sidecar)
+        )
+        return FoundTool(name, component, "installed", granted_to(version), version.sidecar, version, tools)
+    if (own := own_tool(name)) is not None:
+        raise NotInstalledError(f"{name} is a tool of the host's own, and no component", hint=own.found)
+    if bundled_tool(name) is None:
+        near = did_you_mean(name, [*shipped_names(), *(tool.name for tool in catalog.tools())])
+        raise NotInstalledError(
+            f"no tool named {name!r} is installed",
+            hint="wasmrt list shows what is installed" if near is None else f"did you mean {near}?",
+        )
+    return find_bundled(name, search)
+
+
+def find_bundled(name: str, search: WebSearch | None = None) -> FoundTool:
+    """Find the tool that comes with wasmrt under a name, or an alias of one, that `bundled_tool` knows.
+
+    Raises:
+        NotInstalledError: it is `web_search`, and nobody has chosen a provider.
+    """
+    tool = bundled_tool(name)
+    assert tool is not None
+    if tool.name == WEB_SEARCH and search is None:
+        raise NotInstalledError(
+            "web_search has nobody to ask: no search provider is configured",
+            code="no-search-provider", hint=CHOOSE_PROVIDER,
+        )  # fmt: skip
+    component, grant = bundled_component(tool), bundled_grant(tool, search)
+    sidecar, specs = bundled_sidecar(tool, search), bundled_specs(tool, search)
+    return FoundTool(name, component, "bundled", grant, sidecar, tools=specs)
+
+
+def described_by_sidecar(name: str, component: ComponentBytes, sidecar: str | None) -> tuple[ToolSpec, ...] | None:
+    """Return the tool of a near:agent component with the schema of its capability file's `parameters`; else None.
+
+    The schema of such a component only describes its params; the one that lies beside it decides.
+    """
+    schema = parameters_of(sidecar)
+    if schema is None:
+        return None
+    world = worlds.exported_world(item.name for item in read_surface(component.data).exports)
+    if world is None or world.schema_decides:
+        return None
+    from wasmrt.sandbox.schema import (
+        schema_problem,  # with the validator of schemas, which most tools that run need not
+    )
+
+    problem = schema_problem(schema)
+    if problem is None:
+        return (ToolSpec(name, schema=schema),)
+    said = f"in parameters of its capability file, {problem}"
+    return (ToolSpec(name, problems=(said,), schema_problem=said),)

@@ -1,0 +1,31 @@
+"""Packages: one component with its tools, what each asks for, and documents. Read whole, and nothing of them run.
+
+IronClaw's extension manifests (`manifest.toml`) and our own (`wasmrt.toml`), in a folder or an archive.
+"""
+
+from __future__ import annotations
+
+from wasmrt.catalog.package._files import ArchiveFiles, FolderFiles, PackageFiles, open_files, read_archive
+from wasmrt.catalog.package._own import PACKAGE_FILE, check_digests, pack, read_own_package, read_package_file
+from wasmrt.catalog.package._package import Package, read_ironclaw_package
+from wasmrt.catalog.package._read import read_package
+from wasmrt.catalog.package._source import PackageSource
+from wasmrt.catalog.package._standard import standard_operations
+
+__all__ = [
+    "PACKAGE_FILE",
+    "ArchiveFiles",
+    "FolderFiles",
+    "Package",
+    "PackageFiles",
+    "PackageSource",
+    "check_digests",
+    "open_files",
+    "pack",
+    "read_archive",
+    "read_ironclaw_package",
+    "read_own_package",
+    "read_package",
+    "read_package_file",
+    "standard_operations",
+]

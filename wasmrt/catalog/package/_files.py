@@ -1,0 +1,165 @@
+"""The files of a package: of a folder, read when they are asked for, or of an archive, unpacked in memory.
+
+SECURITY: nothing is ever unpacked to disk, and no link is followed below a folder.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Protocol
+
+from wasmrt.catalog.package._names import check_name
+from wasmrt.catalog.package._tar import read_tar_gz
+from wasmrt.catalog.package._zip import read_zip
+from wasmrt.catalog.sources import MANIFESTS
+from wasmrt.core.errors import PackageError, SourceError
+from wasmrt.core.files import Unfit, UnfitFileError, opened_file, read_file
+from wasmrt.core.limits import MAX_ARCHIVE_BYTES, MAX_PACKAGE_DEPTH, MAX_PACKAGE_ENTRIES
+
+
+class PackageFiles(Protocol):
+    """The files of one package."""
+
+    origin: str
+    """The place they came from, in words fit to show."""
+
+    def has(self, name: str) -> bool:
+        """Return whether there is something of this name."""
+
+    def read(self, name: str, *, max_bytes: int) -> bytes:
+        """Return the contents of a file.
+
+        Raises:
+            PackageError: there is none, it is no plain file, or it is larger.
+        """
+
+
+class FolderFiles:
+    """A folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.origin = f"package {folder.resolve().name}"
+
+    def has(self, name: str) -> bool:
+        return os.path.lexists(self._folder / check_name(name))
+
+    def read(self, name: str, *, max_bytes: int) -> bytes:
+        *above, last = check_name(name).split("/")
+        try:
+            with ExitStack() as opened:
+                flags = os.O_RDONLY | os.O_DIRECTORY
+                at = os.open(self._folder, flags)
+                opened.callback(os.close, at)
+                for part in above:
+                    at = os.open(part, flags | os.O_NOFOLLOW, dir_fd=at)
+                    opened.callback(os.close, at)
+                file, status = opened.enter_context(opened_file(last, follow_link=False, folder=at))
+                if status.st_size > max_bytes:
+                    raise UnfitFileError(last, Unfit.TOO_LARGE)
+                return file.read(max_bytes)
+        except FileNotFoundError:
+            raise missing(name) from None
+        except OSError as error:
+            code = "package-too-large" if getattr(error, "reason", None) is Unfit.TOO_LARGE else "package-link"
+            raise PackageError(f"{name} of the package cannot be read ({error.strerror})", code=code) from None
+
+    def names(self) -> list[str]:
+        """Return the names of all files, sorted; folders and names that begin with a dot are gone into and left out.
+
+        Raises:
+            PackageError: there is a link or a device, or too much.
+        """
+        found: list[str] = []
+        self._walk("", found, 0)
+        return sorted(found)
+
+    def _walk(self, below: str, found: list[str], depth: int) -> None:
+        if depth > MAX_PACKAGE_DEPTH:
+            raise PackageError(f"{below} is nested too deep", code="package-name")
+        for entry in sorted(os.scandir(self._folder / below), key=lambda entry: entry.name):
+            if entry.name.startswith("."):
+                continue
+            name = check_name(f"{below}/{entry.name}" if below else entry.name)
+            if entry.is_symlink():
+                raise PackageError(f"{name} is a link", code="package-link")
+            if entry.is_dir(follow_symlinks=False):
+                self._walk(name, found, depth + 1)
+            elif entry.is_file(follow_symlinks=False):
+                found.append(name)
+            else:
+                raise PackageError(f"{name} is no plain file", code="package-device")
+            if len(found) > MAX_PACKAGE_ENTRIES:
+                raise PackageError(f"the folder holds over {MAX_PACKAGE_ENTRIES} files", code="package-entries")
+
+
+class ArchiveFiles:
+    """An archive in memory; one folder around everything is taken off."""
+
+    def __init__(self, files: dict[str, bytes], origin: str) -> None:
+        tops = {name.partition("/")[0] for name in files}
+        if len(tops) == 1 and not any(name in files for name in MANIFESTS):
+            files = {name.partition("/")[2]: contents for name, contents in files.items() if "/" in name}
+        self._files = files
+        self.origin = origin
+
+    def has(self, name: str) -> bool:
+        return check_name(name) in self._files
+
+    def read(self, name: str, *, max_bytes: int) -> bytes:
+        contents = self._files.get(check_name(name))
+        if contents is None:
+            raise missing(name)
+        if len(contents) > max_bytes:
+            raise PackageError(f"{name} of the package is over {max_bytes:,} bytes", code="package-too-large")
+        return contents
+
+    def names(self) -> list[str]:
+        """Return the names of all files, sorted."""
+        return sorted(self._files)
+
+
+def missing(name: str) -> PackageError:
+    """Return the error for a file that a package does not have."""
+    return PackageError(f"the package has no {name}", code="package-missing", hint="its manifest names it")
+
+
+def open_files(path: Path) -> FolderFiles | ArchiveFiles:
+    """Open a package: a folder, the manifest in it, or an archive (zip, tar.gz).
+
+    Raises:
+        SourceError: it cannot be read.
+        PackageError: the archive is refused.
+    """
+    if path.is_dir():
+        return FolderFiles(path)
+    if path.name in MANIFESTS:
+        return FolderFiles(path.parent)
+    try:
+        data = read_file(path, max_bytes=MAX_ARCHIVE_BYTES, follow_link=True)
+    except UnfitFileError as error:
+        if error.reason is Unfit.TOO_LARGE:
+            raise PackageError(f"the archive is over {MAX_ARCHIVE_BYTES:,} bytes", code="package-too-large") from None
+        raise SourceError(f"{path.name!r} {error.reason}", hint="give the path of a package") from None
+    except OSError as error:
+        raise SourceError(
+            f"the package {path.name!r} cannot be read ({error.strerror})", hint="check the path"
+        ) from error
+    return ArchiveFiles(read_archive(data), f"package {path.name}")
+
+
+def read_archive(data: bytes) -> dict[str, bytes]:
+    """Return the files of an archive, whatever its name says it is.
+
+    Raises:
+        PackageError: it is no archive that is known, or is refused.
+    """
+    if len(data) > MAX_ARCHIVE_BYTES:
+        raise PackageError(f"the archive is over {MAX_ARCHIVE_BYTES:,} bytes", code="package-too-large")
+    if data.startswith(b"PK"):
+        return read_zip(data)
+    if data.startswith(b"\x1f\x8b"):
+        return read_tar_gz(data)
+    raise PackageError("this is neither a zip nor a tar.gz archive", code="package-broken")

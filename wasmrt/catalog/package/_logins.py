@@ -1,0 +1,112 @@
+"""The logins of a package: one for each vendor of `[auth.*]`, and the operator's settings that hold their clients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from wasmrt.capabilities.file import AuthSection, OAuthConfig
+from wasmrt.catalog.package._manifest import Manifest
+from wasmrt.core.names import setting_of
+
+
+class Logins(NamedTuple):
+    """The logins of a package's vendors, in the manifest's order."""
+
+    sections: tuple[AuthSection, ...]
+    instead: Mapping[str, str]
+    """Of a vendor with several secrets: those that are the login's first one under another name."""
+    left: tuple[str, ...]
+    """Sentences on what was not taken over."""
+
+
+def read_logins(manifest: Manifest) -> Logins:
+    """Return the login of each vendor that a credential comes from.
+
+    SECURITY: a login sets the one secret of its vendor's credentials; a manifest where a secret is of two vendors is
+    refused before.
+    """
+    handles: dict[str, dict[str, None]] = {}
+    scopes: dict[str, dict[str, None]] = {}
+    for tool in manifest.tools:
+        for credential in tool.get("credentials", ()):
+            handles.setdefault(credential["vendor"], {})[credential["handle"]] = None
+            scopes.setdefault(credential["vendor"], {}).update(dict.fromkeys(credential.get("scopes", ())))
+    sections: list[AuthSection] = []
+    left: list[str] = []
+    instead: dict[str, str] = {}
+    for vendor, login in manifest.logins.items():
+        if vendor not in handles:
+            left.append(f"[auth.{vendor}] was left out: no tool has a credential of it")
+            continue
+        first, *others = handles[vendor]
+        section = _section(vendor, first, login, tuple(scopes[vendor]))
+        sections.append(section)
+        left += [f"[auth.{vendor}] {what}" for what in _not_followed(login)]
+        if section.oauth is not None:
+            instead |= dict.fromkeys(others, first)
+            left += [f"[auth.{vendor}] sets {first}, which stands for {other} too" for other in others]
+    return Logins(tuple(sections), instead, tuple(left))
+
+
+def settings_of(manifest: Manifest) -> dict[str, Any]:
+    """Return the operator's settings as a section `setup`: secrets that are asked for once.
+
+    The client of a login is kept under a name that begins with the package's, so that no other package gets it.
+    """
+    clients = {handle for login in manifest.logins.values() for handle in login.get("client_credentials", {}).values()}
+    asked: dict[str, list[dict[str, str]]] = {"required_secrets": [], "optional_secrets": []}
+    for item in manifest.settings:
+        told = ": ".join(filter(None, (item.get("label"), item.get("description"))))
+        kind = "required_secrets" if item.get("required", False) else "optional_secrets"
+        name = setting_of(manifest.id, item["handle"]) if item["handle"] in clients else item["handle"]
+        asked[kind].append({"name": name} | ({"prompt": told} if told else {}))
+    listed = {kind: items for kind, items in asked.items() if items}
+    return {"setup": listed} if listed else {}
+
+
+def _section(vendor: str, handle: str, login: Mapping[str, Any], scopes: tuple[str, ...]) -> AuthSection:
+    return AuthSection(
+        secret_name=handle,
+        display_name=login.get("display_name"),
+        instructions=login.get("instructions"),
+        setup_url=login.get("setup_url"),
+        provider=vendor,
+        oauth=_oauth(login, scopes) if _is_by_browser(login) else None,
+    )
+
+
+def _oauth(login: Mapping[str, Any], scopes: tuple[str, ...]) -> OAuthConfig:
+    client = login.get("client_credentials", {})
+    scopes = tuple(login.get("scopes", scopes))
+    extra = dict(login.get("extra_authorize_params", {}))
+    if (parameter := login.get("scope_param", "scope")) != "scope":
+        extra[parameter], scopes = " ".join(scopes), ()
+    token = login.get("token_response", {}).get("access_token", "/access_token")
+    return OAuthConfig(
+        authorization_url=login["authorization_endpoint"],
+        token_url=login["token_endpoint"],
+        client_id_env=_variable(client.get("client_id_handle")),
+        client_secret_env=_variable(client.get("client_secret_handle")),
+        scopes=scopes,
+        extra_params=tuple(sorted(extra.items())),
+        access_token_field=str(token).lstrip("/").replace("/", "."),
+    )
+
+
+def _is_by_browser(login: Mapping[str, Any]) -> bool:
+    """Return whether a login of a manifest is one that `wasmrt auth` can do."""
+    return login.get("method") == "oauth2_code" and {"authorization_endpoint", "token_endpoint"} <= login.keys()
+
+
+def _variable(handle: str | None) -> str | None:
+    """The environment variable of a setting: its name in capitals."""
+    return None if handle is None else handle.upper().replace("-", "_").replace(".", "_")
+
+
+def _not_followed(login: Mapping[str, Any]) -> Iterator[str]:
+    if login["method"] not in ("oauth2_code", "api_key"):
+        yield f"is a login by {login['method']!r}, which is not known: set the secret itself"
+    for key in ("validation", "revocation", "token_exchange"):
+        if key in login:
+            yield f"{key} is not followed"

@@ -1,0 +1,248 @@
+"""Packages of our own: a wasmrt.toml beside a component and its capability file, and an archive of them.
+
+An archive is a zip without compression, its names sorted and its dates all one, so that the same files always make
+the same bytes; `digests.json` in it has the BLAKE3 of every other file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from io import BytesIO
+from typing import Any, NamedTuple
+from zipfile import ZIP_STORED, ZipFile, ZipInfo
+
+from wasmrt.capabilities.file import CapabilityFile, parse
+from wasmrt.capabilities.sections import INVALID, ListOf, MapOf, ObjectSchema, Problems, Property, Text
+from wasmrt.catalog.package._files import ArchiveFiles, FolderFiles, PackageFiles, read_archive
+from wasmrt.catalog.package._manifest import read_toml, refused
+from wasmrt.catalog.package._package import Package, read_prompt, read_tool_schema
+from wasmrt.core.component_bytes import digest_of
+from wasmrt.core.errors import InvalidNameError, PackageError
+from wasmrt.core.limits import COMPONENT_MAX_BYTES, MAX_CAPABILITY_FILE_BYTES, MAX_MANIFEST_BYTES, MAX_PACKAGE_BYTES
+from wasmrt.core.names import check_installed_name, is_alias
+from wasmrt.sandbox.component import ToolSpec
+
+PACKAGE_FILE = "wasmrt.toml"
+DIGESTS = "digests.json"
+_WORD = Text(max_length=256)
+_PROSE = Text(max_length=16384)
+_TOOL = ObjectSchema({
+    "name": Property(field=Text(max_length=64), about="As the component calls it.", required=True),
+    "id": Property(field=_WORD, about="For a component that is told its tool by the context: the id."),
+    "description": Property(field=_PROSE, about="For models."),
+    "input": Property(field=_WORD, about="A file: the JSON Schema of its params."),
+    "output": Property(field=_WORD, about="A file: the JSON Schema of its result."),
+    "prompt": Property(field=_WORD, about="A file: a document for models."),
+})  # fmt: skip
+FIELDS = ObjectSchema({
+    "name": Property(field=_WORD, about="What it is installed as.", required=True),
+    "language": Property(field=_WORD, about="What a build makes it from."),
+    "version": Property(field=_WORD, about="Its version."),
+    "description": Property(field=_PROSE, about="What it does."),
+    "license": Property(field=_WORD, about="An SPDX expression."),
+    "source": Property(field=Text(max_length=2048), about="Where its source is."),
+    "component": Property(field=_WORD, about="The component; NAME.wasm where nothing is said."),
+    "capabilities": Property(field=_WORD, about="The capability file; NAME.capabilities.json where nothing is said."),
+    "tools": Property(field=ListOf(item=_TOOL), about="Its tools, where their names and schemas are files."),
+    "files": Property(field=ListOf(item=_WORD), about="What else goes into an archive."),
+    "built": Property(
+        field=ObjectSchema({
+            "world": Property(field=_WORD, about="The component's."),
+            "digests": Property(field=MapOf(item=Text(max_length=64)), about="BLAKE3 of each file that was made."),
+            "tools": Property(
+                field=ListOf(
+                    item=ObjectSchema({
+                        "name": Property(field=Text(), about="As the component calls it.", required=True),
+                        "description": Property(field=_PROSE, about="How it begins."),
+                    })
+                ),
+                about="Its tools, as the component says.",
+            ),
+        }),
+        about="What the last build made; wasmrt build writes it.",
+    ),
+})  # fmt: skip
+
+
+class PackageFile(NamedTuple):
+    """A wasmrt.toml without a mistake."""
+
+    name: str
+    values: Mapping[str, Any]
+
+    @property
+    def component(self) -> tuple[str, ...]:
+        """The places of the component, the first that is there counts: a build leaves it in its own folder."""
+        given = self.values.get("component")
+        return (given,) if given else (f"{self.name}.wasm", f"build/{self.name}.wasm")
+
+    @property
+    def capabilities(self) -> str:
+        return str(self.values.get("capabilities", f"{self.name}.capabilities.json"))
+
+    @property
+    def named(self) -> list[str]:
+        """The other files that it names."""
+        tools = self.values.get("tools", ())
+        listed = [tool[key] for tool in tools for key in ("input", "output", "prompt") if key in tool]
+        return [*listed, *self.values.get("files", ())]
+
+
+def read_package_file(data: bytes) -> PackageFile:
+    """Read a wasmrt.toml.
+
+    Raises:
+        ManifestError: with every mistake, each at its key.
+    """
+    tree, problems = read_toml(data), Problems()
+    values = FIELDS.read(tree, "", problems)
+    if values is not INVALID:
+        try:
+            check_installed_name(values["name"])
+        except InvalidNameError as error:
+            problems.add("name", f"{error.message}; {error.hint}")
+        names = [tool["name"] for tool in values.get("tools", ())]
+        if len(set(names)) < len(names) or not all(map(is_alias, names)):
+            problems.add("tools", "each needs a name of its own, of letters, digits, '_', '-' and '.'")
+    if problems:
+        raise refused(problems)
+    return PackageFile(values["name"], values)
+
+
+def read_own_package(files: PackageFiles, *, max_bytes: int = COMPONENT_MAX_BYTES) -> Package:
+    """Read a package with a wasmrt.toml.
+
+    Raises:
+        ManifestError: it has mistakes.
+        PackageError: a file that it names is missing, too large, or not what its digest says.
+        CapabilityFileError: the capability file is not valid.
+    """
+    check_digests(files)
+    own = read_package_file(files.read(PACKAGE_FILE, max_bytes=MAX_MANIFEST_BYTES))
+    component, capabilities = _component(own, files, max_bytes=max_bytes), _capabilities(own, files)
+    _check_built(own, component, capabilities)
+    listed = own.values.get("tools")
+    return Package(
+        id=own.name,
+        version=own.values.get("version", ""),
+        description=own.values.get("description", ""),
+        component=component,
+        request=_about(own, CapabilityFile() if capabilities is None else parse(capabilities)),
+        tools=None if listed is None else tuple(_spec(tool, files) for tool in listed),
+    )
+
+
+def pack(files: FolderFiles) -> tuple[str, bytes]:
+    """Return the name of a folder's archive, and its bytes: the same files always make the same.
+
+    Raises:
+        ManifestError: wasmrt.toml has mistakes.
+        PackageError: it or a file that it names is missing, is a link, or is not what the last build made; or an
+            install would refuse the archive.
+        CapabilityFileError: the capability file is not valid.
+    """
+    if not files.has(PACKAGE_FILE):
+        raise PackageError(
+            f"{files.origin} has no {PACKAGE_FILE}",
+            code="package-missing", hint=f"only a package with a {PACKAGE_FILE} is packed; wasmrt new writes one",
+        )  # fmt: skip
+    own = read_package_file(files.read(PACKAGE_FILE, max_bytes=MAX_MANIFEST_BYTES))
+    contents = {PACKAGE_FILE: files.read(PACKAGE_FILE, max_bytes=MAX_MANIFEST_BYTES)}
+    component, capabilities = _component(own, files, max_bytes=COMPONENT_MAX_BYTES), _capabilities(own, files)
+    _check_built(own, component, capabilities)
+    contents[own.component[0]] = component
+    if capabilities is not None:
+        contents[own.capabilities] = capabilities
+    for name in own.named:
+        contents[name] = files.read(name, max_bytes=MAX_PACKAGE_BYTES)
+    digests = {name: digest_of(data) for name, data in sorted(contents.items())}
+    contents[DIGESTS] = (json.dumps(digests, indent=2) + "\n").encode()
+    data = _zip(contents)
+    made = read_own_package(ArchiveFiles(read_archive(data), "the archive"))  # as an install will
+    for tool in made.tools or ():
+        if tool.schema_problem:
+            raise PackageError(
+                f"of {tool.name}, {tool.schema_problem}", code="broken-schema", hint="mend the JSON Schema"
+            )
+    version = own.values.get("version")
+    return f"{own.name}-{version}.zip" if version else f"{own.name}.zip", data
+
+
+def check_digests(files: PackageFiles) -> dict[str, str]:
+    """Check every file of an archive against the digests in it, and return them; empty where it has none.
+
+    Raises:
+        PackageError: a file is not what it was packed as, is missing, or was put there afterwards.
+    """
+    if not isinstance(files, ArchiveFiles) or not files.has(DIGESTS):
+        return {}
+    try:
+        told = json.loads(files.read(DIGESTS, max_bytes=MAX_MANIFEST_BYTES))
+    except (ValueError, RecursionError):
+        told = None
+    found = {name: digest_of(files.read(name, max_bytes=MAX_PACKAGE_BYTES)) for name in files.names()}
+    del found[DIGESTS]
+    if told != found:
+        raise PackageError("the archive's files are not those that it was packed with", code="package-digest")
+    return found
+
+
+def _component(own: PackageFile, files: PackageFiles, *, max_bytes: int) -> bytes:
+    name = next((name for name in own.component if files.has(name)), None)
+    if name is None and "language" in own.values:
+        raise PackageError(f"{own.name} has not been built", code="package-missing", hint="run: wasmrt build")
+    return files.read(name or own.component[0], max_bytes=max_bytes)
+
+
+def _capabilities(own: PackageFile, files: PackageFiles) -> bytes | None:
+    has = files.has(own.capabilities)
+    return files.read(own.capabilities, max_bytes=MAX_CAPABILITY_FILE_BYTES) if has else None
+
+
+def _check_built(own: PackageFile, component: bytes, capabilities: bytes | None) -> None:
+    """Check component and capability file against the digests that a build wrote: what it described are these."""
+    told = own.values.get("built", {}).get("digests", {})
+    for name, data in ((f"{own.name}.wasm", component), (f"{own.name}.capabilities.json", capabilities)):
+        if told and told.get(name) != (None if data is None else digest_of(data)):
+            raise PackageError(
+                f"{name} is not what the last build made", code="package-digest", hint="run: wasmrt build"
+            )
+
+
+def _about(own: PackageFile, request: CapabilityFile) -> CapabilityFile:
+    """Return the request with what the package says of itself, where the capability file says nothing."""
+    said = {key: own.values[key] for key in ("license", "source") if own.values.get(key)}
+    return replace(
+        request,
+        description=request.description or own.values.get("description") or None,
+        version=request.version or own.values.get("version") or None,
+        sections={**said, **request.sections},
+    )
+
+
+def _spec(tool: Mapping[str, Any], files: PackageFiles) -> ToolSpec:
+    problems: list[str] = []
+    schema = read_tool_schema(tool["input"], files, problems) if "input" in tool else None
+    broken = problems[-1] if schema is None and "input" in tool else ""
+    return ToolSpec(
+        tool["name"],
+        tool.get("description", ""),
+        schema or {"type": "object"},
+        output_schema=read_tool_schema(tool["output"], files, problems) if "output" in tool else None,
+        prompt=read_prompt(tool["prompt"], files) if "prompt" in tool else "",
+        capability_id=tool.get("id", ""),
+        problems=tuple(problems),
+        schema_problem=broken,
+    )
+
+
+def _zip(contents: Mapping[str, bytes]) -> bytes:
+    out = BytesIO()
+    with ZipFile(out, "w", ZIP_STORED) as archive:
+        for name, data in sorted(contents.items()):
+            entry = ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+            entry.create_system, entry.external_attr = 3, 0o100644 << 16
+            archive.writestr(entry, data)
+    return out.getvalue()

@@ -1,0 +1,112 @@
+"""The capabilities that the tools of a manifest ask for: a section for each tool, and their union above."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from wasmrt.capabilities import (
+    READ_METHODS,
+    Capabilities,
+    CredentialLocation,
+    CredentialMapping,
+    EndpointPattern,
+    HttpCapability,
+    ToolGrant,
+)
+from wasmrt.capabilities.lattice import widest
+from wasmrt.capabilities.model import USUAL_PORTS, endpoint_within
+from wasmrt.catalog.package._fields import EFFECTS
+from wasmrt.core.effects import READING, Effect
+from wasmrt.core.limits import DEFAULT_MAX_REQUEST_BYTES
+
+
+def request_of_tools(tools: Iterable[Mapping[str, Any]], instead: Mapping[str, str]) -> Capabilities:
+    """Return what the tools of a manifest ask for.
+
+    A tool may send requests to its network targets and to where its credentials may go: any, or where none of its
+    effects is a write, such as only read. `instead` are names of secrets that another one is taken for.
+
+    Raises:
+        ConfigurationError: a host or a credential is not one that a capability file can have.
+    """
+    sections = []
+    known: dict[CredentialMapping, str] = {}
+    for tool in tools:
+        effects = effects_of(tool)
+        credentials = tuple(_named(_credential(item, instead), known) for item in tool.get("credentials", ()))
+        http = _http(tool, effects, credentials)
+        sections.append(ToolGrant(tool["id"].partition(".")[2], Capabilities(http=http), tuple(effects)))
+    return Capabilities(http=_union(sections), tools=tuple(sections))
+
+
+def effects_of(tool: Mapping[str, Any]) -> frozenset[Effect]:
+    """Return a tool's effects; a network target or a credential is one whether it is declared or not."""
+    effects = {EFFECTS[name] for name in tool.get("effects", ())}
+    if tool.get("credentials"):
+        effects |= {Effect.USE_SECRET, Effect.NETWORK}
+    if tool.get("network_targets"):
+        effects |= {Effect.NETWORK}
+    return frozenset(effects)
+
+
+def _http(
+    tool: Mapping[str, Any], effects: frozenset[Effect], credentials: tuple[CredentialMapping, ...]
+) -> HttpCapability | None:
+    if Effect.NETWORK not in effects:
+        return None
+    methods = READ_METHODS if effects <= READING else ()
+    places = [*tool.get("network_targets", ()), *(item["audience"] for item in tool.get("credentials", ()))]
+    entries = [_endpoint(place, methods) for place in places]
+    size = tool.get("max_egress_bytes", DEFAULT_MAX_REQUEST_BYTES)
+    return HttpCapability(tuple(widest(entries, endpoint_within)), credentials, max_request_bytes=size)
+
+
+def _endpoint(place: Mapping[str, Any], methods: tuple[str, ...]) -> EndpointPattern:
+    ports = (place["port"],) if "port" in place else ()
+    return EndpointPattern(place["host"], None, methods, ports, (place.get("scheme", "https"),))
+
+
+def _credential(item: Mapping[str, Any], instead: Mapping[str, str]) -> CredentialMapping:
+    injection = item["injection"]
+    match injection["type"]:
+        case "query_param":
+            location = CredentialLocation.query_param(injection["name"])
+        case "basic":
+            location = CredentialLocation.basic(injection["username"])
+        case "path_placeholder":
+            location = CredentialLocation.url_path(injection["placeholder"])
+        case _:
+            location = _header(injection["name"], injection.get("prefix", ""))
+    return CredentialMapping(
+        secret_name=instead.get(item["handle"], item["handle"]),
+        location=location,
+        host_patterns=(item["audience"]["host"],),
+        ports=(item["audience"].get("port", USUAL_PORTS[0]),),
+        optional=not item.get("required", True),
+    )
+
+
+def _header(name: str, prefix: str) -> CredentialLocation:
+    is_bearer = name.lower() == "authorization" and prefix == "Bearer "
+    return CredentialLocation.bearer() if is_bearer else CredentialLocation.header(name, prefix)
+
+
+def _named(mapping: CredentialMapping, known: dict[CredentialMapping, str]) -> CredentialMapping:
+    """Give equal credentials one name, and different ones of one secret different names."""
+    if mapping not in known:
+        count = sum(other.secret_name == mapping.secret_name for other in known)
+        known[mapping] = mapping.secret_name if count == 0 else f"{mapping.secret_name}-{count + 1}"
+    return replace(mapping, name=known[mapping])
+
+
+def _union(sections: Iterable[ToolGrant]) -> HttpCapability | None:
+    parts = [section.capabilities.http for section in sections if section.capabilities.http is not None]
+    if not parts:
+        return None
+    entries = widest((entry for part in parts for entry in part.allowlist), endpoint_within)
+    credentials = dict.fromkeys(mapping for part in parts for mapping in part.credentials)
+    return HttpCapability(
+        tuple(entries), tuple(credentials), max_request_bytes=max(part.max_request_bytes for part in parts)
+    )

@@ -1,0 +1,96 @@
+"""The provider that `web_search` asks: each has a capability file of its own, and its key never enters the tool."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from pathlib import Path
+
+from wasmrt.capabilities import Capabilities, EndpointPattern, HttpCapability
+from wasmrt.capabilities.file import parse
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.url import DEFAULT_PORTS, InvalidUrlError, ParsedUrl, parse_url
+
+PROVIDERS = ("brave", "tavily", "searxng")
+_FOLDER = Path(__file__).parent / "shipped"
+_OWN_SERVER = "searxng"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebSearch:
+    """An operator's choice of a search provider.
+
+    Raises:
+        ConfigurationError: there is no such provider, or an address is missing, of no use, or cannot be read.
+    """
+
+    provider: str
+    """`brave`, `tavily` or `searxng`."""
+    url: str | None = None
+    """The address of a SearxNG, such as `https://search.example.com/`; the others have their own."""
+    cost_per_search: Decimal | None = None
+    """In the operator's currency, for estimates; None for unknown, and nothing for a SearxNG."""
+
+    def __post_init__(self) -> None:
+        if self.provider not in PROVIDERS:
+            raise ConfigurationError(f"provider must be one of {', '.join(PROVIDERS)}")
+        if self.provider != _OWN_SERVER and self.url is not None:
+            raise ConfigurationError(f"url is for {_OWN_SERVER}", hint=f"leave it out: {self.provider} has one address")
+        if self.provider == _OWN_SERVER:
+            _read_address(self.url)
+        cost = self.cost_per_search
+        if cost is not None and not (isinstance(cost, Decimal) and cost.is_finite() and 0 <= cost <= 1000):
+            raise ConfigurationError(
+                "cost_per_search must be a price from 0 to 1000", hint='write it like 0.005, in Python Decimal("0.005")'
+            )
+
+    @property
+    def sidecar(self) -> str:
+        """The provider's capability file."""
+        return (_FOLDER / f"web_search.{self.provider}.capabilities.json").read_text("utf-8")
+
+    @property
+    def grant(self) -> Capabilities:
+        """The requests that the tool may send, to this provider and to nobody else."""
+        granted = parse(self.sidecar).capabilities
+        if self.provider != _OWN_SERVER:
+            return granted
+        address, http = _read_address(self.url), _http(granted)
+        port = () if address.port == DEFAULT_PORTS[address.scheme] else (address.port,)
+        path = f"{address.path.rstrip('/')}{http.allowlist[0].path}"
+        own = EndpointPattern(address.host, None, http.allowlist[0].methods, port, (address.scheme,), path)
+        return replace(granted, http=replace(http, allowlist=(own,)))
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """The provider and the address of its searches, for the tool."""
+        entry = _http(self.grant).allowlist[0]
+        scheme = entry.schemes[0]
+        host = f"[{entry.host_pattern}]" if ":" in entry.host_pattern else entry.host_pattern
+        port = f":{entry.ports[0]}" if entry.ports else ""
+        return {"provider": self.provider, "url": f"{scheme}://{host}{port}{entry.path}"}
+
+    @property
+    def cost(self) -> Decimal | None:
+        """The price of one search, where it is known."""
+        return Decimal(0) if self.cost_per_search is None and self.provider == _OWN_SERVER else self.cost_per_search
+
+
+def _http(grant: Capabilities) -> HttpCapability:
+    assert grant.http is not None
+    return grant.http
+
+
+def _read_address(url: str | None) -> ParsedUrl:
+    hint = 'write it like url = "https://search.example.com/"'
+    if url is None:
+        raise ConfigurationError(f"url is missing: {_OWN_SERVER} is a server of yours", hint=hint)
+    try:
+        address = parse_url(url)
+        EndpointPattern(address.host, path=address.path)
+    except (InvalidUrlError, ConfigurationError) as error:
+        raise ConfigurationError(f"url cannot be used: {error.message}", hint=hint) from None
+    if address.query is not None:
+        raise ConfigurationError("url has a query", hint=hint)
+    return address

@@ -1,0 +1,107 @@
+"""The time of one call: it ends at a deadline, by cancellation, or because the runtime closes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from wasmrt.core.errors import CancelledError, DeadlineExceededError, RuntimeClosedError
+
+_LONGEST_WAIT_SECONDS = 1e9
+"""More than any deadline, and less than threads refuse to wait."""
+_wake_lock = threading.Lock()
+
+
+class Lifetime:
+    """A deadline that can also be ended early, from any thread.
+
+    Attributes:
+        started: Monotonic seconds when the call opened.
+        deadline: Monotonic seconds when it ends; never after the deadline of the call that made it.
+    """
+
+    __slots__ = ("_ended_by", "_on_end", "_wake", "deadline", "started")
+
+    def __init__(self, seconds: float, *, within: Lifetime | None = None) -> None:
+        self.started = time.monotonic()
+        own = self.started + seconds
+        self.deadline: float = own if within is None else min(own, within.deadline)
+        self._ended_by: BaseException | None = None
+        self._wake: threading.Event | None = None
+        self._on_end: Callable[[], None] | None = None
+        if within is not None:
+            within.on_end(self.cancel)
+
+    def remaining(self) -> float:
+        """Seconds until the deadline: never below zero, and no more than a thread can be told to wait."""
+        return max(0.0, min(self.deadline - time.monotonic(), _LONGEST_WAIT_SECONDS))
+
+    def check(self) -> None:
+        """Raise when the call is over.
+
+        Raises:
+            DeadlineExceededError, CancelledError, RuntimeClosedError: as it ended.
+        """
+        if self._ended_by is not None:
+            raise self._ended_by
+        if time.monotonic() >= self.deadline:
+            raise self.late()
+
+    def wait(self, seconds: float) -> None:
+        """Sleep for `seconds`, or until the call is over.
+
+        Raises:
+            DeadlineExceededError, CancelledError, RuntimeClosedError: the call ended meanwhile.
+        """
+        self.cancelled.wait(min(seconds, self.remaining()))
+        self.check()
+
+    def cancel(self) -> None:
+        """End the call: the guest stops at its next import, sleep or epoch tick."""
+        self._end(CancelledError("the call was cancelled"))
+
+    def close(self) -> None:
+        """End the call because its runtime is closing."""
+        self._end(RuntimeClosedError("the runtime was closed while the call ran"))
+
+    def on_end(self, wake: Callable[[], None]) -> None:
+        """Have `wake` called when the call is cancelled or its runtime closes: for waits outside `wait`."""
+        self._on_end = wake
+        if self._ended_by is not None:
+            wake()
+
+    @property
+    def cancelled(self) -> threading.Event:
+        """Set when the call was cancelled or its runtime closed; made when first asked for."""
+        wake = self._wake
+        if wake is None:
+            with _wake_lock:
+                wake = self._wake = self._wake or threading.Event()
+        return wake
+
+    @property
+    def is_over(self) -> bool:
+        """True when the call has ended, however it did."""
+        return self._ended_by is not None or time.monotonic() >= self.deadline
+
+    def interruption(self) -> BaseException | None:
+        """Return what ended the call, or None while it goes on."""
+        if self._ended_by is not None:
+            return self._ended_by
+        return self.late() if time.monotonic() >= self.deadline else None
+
+    def late(self) -> DeadlineExceededError:
+        """Make the error of a call that passed its deadline."""
+        allowed = self.deadline - self.started
+        return DeadlineExceededError(
+            f"the call passed its deadline of {allowed:g} s",
+            limit=allowed, used=time.monotonic() - self.started, setting="limits.timeout_seconds",
+        )  # fmt: skip
+
+    def _end(self, error: BaseException) -> None:
+        if self._ended_by is None:
+            self._ended_by = error
+        self.cancelled.set()
+        if self._on_end is not None:
+            self._on_end()

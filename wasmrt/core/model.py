@@ -1,0 +1,330 @@
+"""The values that pass between packages: frozen, plain, without behaviour beyond their own rendering."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+
+class Reason(StrEnum):
+    """The reason of a decision. A closed set: a denial never invents a word of its own."""
+
+    ALLOWED = "allowed"
+    # nothing was granted at all
+    NOT_GRANTED = "not-granted"
+    # URLs and the allowlist
+    EMPTY_ALLOWLIST = "empty-allowlist"
+    INVALID_URL = "invalid-url"
+    INSECURE_SCHEME = "insecure-scheme"
+    HOST_NOT_ALLOWED = "host-not-allowed"
+    PORT_NOT_ALLOWED = "port-not-allowed"
+    PATH_NOT_ALLOWED = "path-not-allowed"
+    METHOD_NOT_ALLOWED = "method-not-allowed"
+    # addresses
+    ADDRESS_NOT_ALLOWED = "address-not-allowed"
+    NO_ADDRESS = "no-address"
+    # requests
+    HEADER_NOT_ALLOWED = "header-not-allowed"
+    REQUEST_TOO_LARGE = "request-too-large"
+    RESPONSE_TOO_LARGE = "response-too-large"
+    REQUEST_BUDGET = "request-budget"
+    RATE_LIMITED = "rate-limited"
+    LEAK = "leak"
+    NOT_SCANNED = "not-scanned"
+    CREDENTIAL_MISSING = "credential-missing"
+    CREDENTIAL_EXPIRED = "credential-expired"
+    CREDENTIAL_INSECURE = "credential-insecure"
+    # workspace
+    INVALID_PATH = "invalid-path"
+    PREFIX_NOT_ALLOWED = "prefix-not-allowed"
+    NOT_FOUND = "not-found"
+    NOT_A_FILE = "not-a-file"
+    FILE_TOO_LARGE = "file-too-large"
+    PROTECTED_FILE = "protected-file"
+    REMOVE_NOT_ALLOWED = "remove-not-allowed"
+    WRITE_BUDGET = "write-budget"
+    ALREADY_EXISTS = "already-exists"
+    NOT_EMPTY = "not-empty"
+    NO_SPACE = "no-space"
+    NOT_UNDOABLE = "not-undoable"
+    # secrets and tools
+    SECRET_NOT_ALLOWED = "secret-not-allowed"  # noqa: S105 - a reason, not a password
+    ALIAS_NOT_ALLOWED = "alias-not-allowed"
+    INVOKE_BUDGET = "invoke-budget"
+    INVOKE_DEPTH = "invoke-depth"
+    INVOKE_CYCLE = "invoke-cycle"
+    # policy, confirmation and approval
+    EXTERNAL_TOOL = "external-tool"
+    NOT_IN_PRESET = "not-in-preset"
+    NOT_IN_VIEW = "not-in-view"
+    NETWORK_NOT_ALLOWED = "network-not-allowed"
+    DENIED_BY_RULE = "denied-by-rule"
+    EFFECT_NOT_ALLOWED = "effect-not-allowed"
+    ACTION_NOT_ALLOWED = "action-not-allowed"
+    ACTION_MISSING = "action-missing"
+    SUBAGENT_DENIED = "subagent-denied"
+    COMMAND_NOT_ALLOWED = "command-not-allowed"
+    APPROVAL_REQUIRED = "approval-required"
+    APPROVAL_DENIED = "approval-denied"
+    UNTRUSTED_FLOW = "untrusted-flow"
+    INVALID_ARGUMENTS = "invalid-arguments"
+    UNKNOWN_TOOL = "unknown-tool"
+    DEFINITION_CHANGED = "definition-changed"
+    MESSAGE_REFUSED = "message-refused"
+    # WASI
+    FILESYSTEM_DENIED = "filesystem-denied"
+    SOCKETS_DENIED = "sockets-denied"
+
+
+class GrantList(StrEnum):
+    """The lists of a capability file that can take one more entry."""
+
+    HTTP = "http.allowlist"
+    WORKSPACE = "workspace.allowed_prefixes"
+    WORKSPACE_WRITE = "workspace_write.allowed_prefixes"
+    SECRETS = "secrets.allowed_names"
+    TOOLS = "tool_invoke.aliases"
+
+
+class Addition(NamedTuple):
+    """An entry for a capability file that would allow what was refused, and no more than that needs.
+
+    `Capabilities.with_addition` applies it.
+    """
+
+    to: GrantList
+    entry: str
+    """The entry as JSON text: an object for `http.allowlist` and `tool_invoke.aliases`, else a text."""
+    new_section: bool = False
+    """True where the file lacks the whole section."""
+
+    @property
+    def hint(self) -> str:
+        """The line to add, in words."""
+        section, _, name = self.to.partition(".")
+        is_map = self.to is GrantList.TOOLS
+        if self.to in (GrantList.WORKSPACE, GrantList.WORKSPACE_WRITE) and self.entry == '""':
+            return f'add "{section}": true'
+        if self.new_section:
+            return f'add "{section}": {{"{name}": {self.entry if is_map else f"[{self.entry}]"}}}'
+        return f"add to {self.to}: {self.entry[1:-1] if is_map else self.entry}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the addition as JSON data."""
+        return {"kind": "addition", "to": str(self.to), "entry": json.loads(self.entry)}
+
+
+class Step(NamedTuple):
+    """Something that a person or the tool's author does about a refusal: a sentence, or a command to run."""
+
+    text: str
+
+    @property
+    def hint(self) -> str:
+        """The step in words."""
+        return self.text
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the step as JSON data."""
+        return {"kind": "step", "step": self.text}
+
+
+class Exemption(NamedTuple):
+    """A network that an operator would exempt from the check of addresses: no capability file can."""
+
+    network: str | None
+    """In CIDR form; None where the host is refused by its name, before its address is known."""
+
+    def step(self, file: str) -> str:
+        """Return the step, with the path of the operator's configuration file."""
+        value = f'["{self.network}"]' if self.network else 'the network of its address, like ["10.1.0.5/32"]'
+        line = f"unsafe_allowed_networks = {value} under [network] in {file}"
+        return f"no capability file can allow it; an operator may: {line}"
+
+    @property
+    def hint(self) -> str:
+        """The step in words."""
+        return f"{self.step('config.toml')}, or NetworkConfig(unsafe_allowed_networks=...) in Python"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the exemption as JSON data: a step, with the network."""
+        return {"kind": "step", "step": self.hint, "network": self.network}
+
+
+class Withheld(NamedTuple):
+    """An entry that a tool's capability file asks for and nobody granted, and the command that grants it."""
+
+    addition: Addition
+    command: str
+
+    @property
+    def hint(self) -> str:
+        """The command, in words."""
+        return f"grant it: {self.command}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the command as JSON data: a step, with the entry."""
+        return {"kind": "step", "step": self.hint, "addition": self.addition.as_dict()}
+
+
+Suggestion = Addition | Step | Exemption | Withheld
+_SUBJECT_CHARS = 200
+
+
+class _Decided(NamedTuple):
+    allowed: bool
+    reason: Reason
+    rule: str
+    """The rule that decided, in words or as the JSON path of the grant's entry."""
+    suggestion: Suggestion | None
+    """For a denial: the entry that would allow it, or the step to take."""
+    capability: str
+    """`http`, `workspace`, `workspace_write`, `secrets`, `tool_invoke`, ..."""
+    subject: str
+    """The use that was decided, cut and free of secrets: `GET https://api.example.com/v1/`."""
+    policy: str = ""
+    """BLAKE3 of the policy or preset under which it was made, in hex; empty outside of one."""
+
+
+class Decision(_Decided):
+    """One check of one capability: the outcome, the rule that decided it, and the suggestion that would change it.
+
+    A `hint` that is only a text is the suggestion to take that step.
+    """
+
+    __slots__ = ()
+
+    def __new__(  # noqa: D102 - the class says it
+        cls,
+        allowed: bool,
+        reason: Reason,
+        rule: str,
+        hint: str | Suggestion | None = None,
+        capability: str = "",
+        subject: str = "",
+        policy: str = "",
+    ) -> Decision:
+        suggestion = Step(hint) if isinstance(hint, str) else hint
+        return super().__new__(cls, allowed, reason, rule, suggestion, capability, subject, policy)
+
+    def __bool__(self) -> bool:
+        return self.allowed
+
+    @property
+    def hint(self) -> str | None:
+        """The suggestion in words."""
+        return None if self.suggestion is None else self.suggestion.hint
+
+    @property
+    def refusal(self) -> str:
+        """Subject and rule, without what would lift it."""
+        return f"{self.subject}: {self.rule}" if self.subject else self.rule
+
+    @property
+    def sentence(self) -> str:
+        """Subject, rule and suggestion in one sentence, as a guest is told of a refusal."""
+        return f"{self.refusal}; {self.hint}" if self.hint else self.refusal
+
+    def redacted(self, redact: Callable[[str], str]) -> Decision:
+        """Return the decision with `redact` applied to every text of it, and then the subject cut.
+
+        SECURITY: an entry that holds something to redact is no longer an entry: applied, it would not be what was
+        asked for. Its words stay, as a step.
+        """
+        suggestion = self.suggestion
+        if suggestion is not None and (hint := redact(suggestion.hint)) != suggestion.hint:
+            suggestion = Step(hint)
+        subject = redact(self.subject)
+        if len(subject) > _SUBJECT_CHARS:
+            subject = f"{subject[:_SUBJECT_CHARS]}..."
+        return self._replace(rule=redact(self.rule), suggestion=suggestion, subject=subject)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the decision as JSON data."""
+        return {
+            "allowed": self.allowed,
+            "reason": str(self.reason),
+            "rule": self.rule,
+            "hint": self.hint,
+            "suggestion": None if self.suggestion is None else self.suggestion.as_dict(),
+            "capability": self.capability,
+            "subject": self.subject,
+        } | ({"policy": self.policy} if self.policy else {})
+
+
+class LogLevel(StrEnum):
+    """Severity of a guest's log line."""
+
+    TRACE = "trace"
+    DEBUG = "debug"
+    INFO = "info"
+    WARN = "warn"
+    ERROR = "error"
+
+
+class LogEntry(NamedTuple):
+    """A line that a guest logged."""
+
+    level: LogLevel
+    message: str
+    timestamp_ms: int
+    """Unix milliseconds."""
+
+
+class Usage(NamedTuple):
+    """Resources that one call used until it ended, well or badly."""
+
+    fuel: int = 0
+    wall_seconds: float = 0.0
+    """To the microsecond."""
+    params_bytes: int = 0
+    output_bytes: int = 0
+    host_calls: int = 0
+    http_requests: int = 0
+    http_sent_bytes: int = 0
+    http_received_bytes: int = 0
+    tool_invocations: int = 0
+    log_entries: int = 0
+    log_entries_dropped: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return every count under its name."""
+        return self._asdict()
+
+
+NOTHING_USED = Usage()
+
+
+class ToolOutput(NamedTuple):
+    """The answer of a call.
+
+    `result` is the JSON value, scanned; `raw` the guest's own text, scanned but uncut; `duration` is in seconds.
+    """
+
+    result: Any
+    raw: str | None = None
+    cost: Decimal | None = None
+    duration: float = 0.0
+    usage: Usage = NOTHING_USED
+    logs: tuple[LogEntry, ...] = ()
+    decisions: tuple[Decision, ...] = ()
+    call_id: str = ""
+    labels: tuple[str, ...] | None = None
+    """The kinds of text in the result (`wasmrt.agent.flows.Label`), where a tool of the program's own knows them."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the output as JSON data."""
+        return {
+            "result": self.result,
+            "cost": None if self.cost is None else str(self.cost),
+            "duration": self.duration,
+            "usage": self.usage.as_dict(),
+            "logs": [{"level": e.level, "message": e.message, "timestamp_ms": e.timestamp_ms} for e in self.logs],
+            "decisions": [d.as_dict() for d in self.decisions],
+            "call_id": self.call_id,
+        }

@@ -1,0 +1,145 @@
+"""Rules of names, one for each kind of name, and the guess at the name that was meant."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from difflib import get_close_matches
+from itertools import islice
+
+from blake3 import blake3
+
+from wasmrt.core.errors import InvalidNameError
+
+MAX_NAME_LENGTH = 64
+"""Characters of a tool's name: what OpenAI and Anthropic take."""
+MAX_PROJECT_NAME_LENGTH = 40
+_DIGEST_DIGITS = 8
+_NEAR = 0.7
+"""A ratio of `difflib`; by its default, 0.6, `vault` is near to `auto`."""
+_MAX_COMPARED = 200
+
+_INSTALLED = r"[a-z0-9][a-z0-9_-]{0,63}"
+_INSTALLED_RULE = "use 1 to 64 lower-case letters, digits, '-' and '_', and start with a letter or a digit"
+_PROJECT = r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*"
+_PROJECT_RULE = "use up to 40 of a-z and 0-9 with single - between, starting with a letter, such as word-count"
+_OFFERED = r"[a-zA-Z0-9_-]{1,64}"
+_ALIAS = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}"
+_INVOKED = r"[\x21-\x7e]{1,256}"
+_SECRET = r"[a-z0-9_](?:[a-z0-9_.-]{0,126}[a-z0-9_])?"  # noqa: S105 - a rule, no secret
+
+
+def check_installed_name(name: str) -> str:
+    """Return `name` if an installed tool can have it; it is part of commands and of file names.
+
+    Raises:
+        InvalidNameError: it cannot; the hint says what can.
+    """
+    if not re.fullmatch(_INSTALLED, name):
+        shown = ascii(name[:MAX_NAME_LENGTH]) + ("..." if len(name) > MAX_NAME_LENGTH else "")
+        raise InvalidNameError(f"{shown} cannot name a tool", hint=_INSTALLED_RULE)
+    return name
+
+
+def installed_name(text: str) -> str:
+    """Return the name for an installed tool that is nearest to `text`, such as the name of a file."""
+    return re.sub("[^a-z0-9_-]", "-", text.lower())[:MAX_NAME_LENGTH].strip("-_") or "tool"
+
+
+def check_prepared_name(name: object) -> str:
+    """Return `name` if a program can prepare a tool under it; it is printed, and never part of a path.
+
+    Raises:
+        InvalidNameError: it cannot.
+    """
+    if not isinstance(name, str) or not name or len(name) > MAX_NAME_LENGTH or not name.isprintable():
+        raise InvalidNameError(f"a tool's name is 1 to {MAX_NAME_LENGTH} printable characters, not {name!r:.80}")
+    if any(mark in name for mark in "/\\") or name.startswith("."):
+        raise InvalidNameError(
+            f"the name {name!r} holds a separator or starts with a dot", hint="use letters, digits, - and _"
+        )
+    return name
+
+
+def check_project_name(name: str) -> str:
+    """Return `name` if a tool's source can have it: a folder, a crate, a module and a package are called after it.
+
+    Raises:
+        InvalidNameError: it cannot; the hint says what can.
+    """
+    if any(mark in name for mark in "/\\"):
+        raise InvalidNameError(f"{name!r:.60} holds a separator", hint=f"change the folder first; {_PROJECT_RULE}")
+    if len(name) > MAX_PROJECT_NAME_LENGTH or not re.fullmatch(_PROJECT, name):
+        raise InvalidNameError(f"{name!r:.60} cannot name a tool", hint=_PROJECT_RULE)
+    return name
+
+
+def is_offered_name(name: str) -> bool:
+    """Return whether every model provider takes `name` for a tool; MCP takes more."""
+    return re.fullmatch(_OFFERED, name) is not None
+
+
+def offered_name(name: str) -> str:
+    """Make a name acceptable to every provider: other characters become `-`, and what is too long ends in a digest."""
+    fitting = re.sub(r"[^a-zA-Z0-9_-]+", "-", name).strip("-") or "tool"
+    return fitting if len(fitting) <= MAX_NAME_LENGTH else shortened(fitting, name)
+
+
+def shortened(name: str, whole: str, limit: int = MAX_NAME_LENGTH) -> str:
+    """Return `name` cut so that it ends, within `limit` characters, in a digest of `whole`."""
+    kept = name[: limit - _DIGEST_DIGITS - 1].rstrip("-")
+    digest = blake3(whole.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{kept}-{digest[:_DIGEST_DIGITS]}"
+
+
+def folded(name: str) -> str:
+    """Return `name` without what a model or a client confuses: letter case, and `_` for `-`."""
+    return name.lower().replace("-", "_")
+
+
+def spelling(name: str) -> str:
+    """Return the spelling in which a model's forms of a name meet: `files_read_text` for `files.read_text`."""
+    return folded(name).replace(".", "_")
+
+
+def path_key(path: str) -> str:
+    """Return `path` as some file systems compare it: without letter case, and without the form of its Unicode."""
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", path).casefold())
+
+
+def setting_of(tool: str, name: str) -> str:
+    """Return the secret that holds a tool's setting of this name: it begins with the tool's own name."""
+    prefix, name = f"{folded(tool)}_", name.replace("-", "_").replace(".", "_")
+    return name.lower() if name.lower().startswith(prefix) else f"{prefix}{name.lower()}"
+
+
+def is_alias(text: str) -> bool:
+    """Return whether `text` can be the alias by which a guest invokes another tool."""
+    return re.fullmatch(_ALIAS, text) is not None
+
+
+def is_invoked_name(text: str) -> bool:
+    """Return whether `text` can be the name of the tool behind an alias: 1 to 256 visible ASCII characters."""
+    return re.fullmatch(_INVOKED, text) is not None
+
+
+def is_secret_name(text: str) -> bool:
+    """Return whether `text`, in lower case, names a secret: up to 128 letters, digits and `_`, `-` and `.` between."""
+    return re.fullmatch(_SECRET, text) is not None
+
+
+def did_you_mean(word: object, known: Iterable[str]) -> str | None:
+    """Return the one of `known` that `word` was probably meant to be, or None.
+
+    It is the nearest, in whatever letter case; else the only one of the same letters, or that begins like `word`. Of a
+    long list the first 200 are compared.
+    """
+    if not isinstance(word, str) or not word:
+        return None
+    meant = word[:MAX_NAME_LENGTH].lower()
+    candidates = {name.lower(): name for name in islice(known, _MAX_COMPARED)}
+    if close := get_close_matches(meant, candidates, n=1, cutoff=_NEAR):
+        return candidates[close[0]]
+    alike = [name for name in candidates if name.startswith(meant) or sorted(name) == sorted(meant)]
+    return candidates[alike[0]] if len(alike) == 1 else None

@@ -1,0 +1,9 @@
+"""Spans and metrics of calls in OpenTelemetry's terms: names and times of what happened, never what was said."""
+
+from __future__ import annotations
+
+from wasmrt.core.telemetry._operation import TOOL_ERROR, Operation, current_operation
+from wasmrt.core.telemetry._telemetry import Telemetry
+from wasmrt.core.telemetry.names import NAMES, STATUS_CODE, Name
+
+__all__ = ["NAMES", "STATUS_CODE", "TOOL_ERROR", "Name", "Operation", "Telemetry", "current_operation"]

@@ -1,0 +1,38 @@
+"""URLs and addresses: one parser, one host rule, one table of networks. Pure: nothing here resolves or connects."""
+
+from __future__ import annotations
+
+from wasmrt.core.url._addresses import (
+    AddressClass,
+    Network,
+    classify_address,
+    is_exempt,
+    parse_networks,
+)
+from wasmrt.core.url._host import UnreadableError, parse_address, read_host
+from wasmrt.core.url._path import ambiguity, is_under, is_well_escaped, split_path
+from wasmrt.core.url._url import (
+    DEFAULT_PORTS,
+    InvalidUrlError,
+    ParsedUrl,
+    parse_url,
+)
+
+__all__ = [
+    "DEFAULT_PORTS",
+    "AddressClass",
+    "InvalidUrlError",
+    "Network",
+    "ParsedUrl",
+    "UnreadableError",
+    "ambiguity",
+    "classify_address",
+    "is_exempt",
+    "is_under",
+    "is_well_escaped",
+    "parse_address",
+    "parse_networks",
+    "parse_url",
+    "read_host",
+    "split_path",
+]

@@ -1,0 +1,160 @@
+"""Classifies one address: a place on the public internet, or the kind of network that it belongs to.
+
+The table is IANA's two special-purpose registries, multicast, and the ranges that clouds and relays use
+although no registry says so. IPv6 is classified the other way round: only 2000::/3 is in use, so all else is
+refused. `ipaddress`'s own predicates are not asked: they differ between Python versions and let hundreds of
+these addresses through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+from wasmrt.core.errors import ConfigurationError
+
+Network = IPv4Network | IPv6Network
+_NETWORKS = (IPv4Network, IPv6Network)
+
+
+class AddressClass(StrEnum):
+    """The kind of an address. Only `PUBLIC` is dialled."""
+
+    PUBLIC = "public"
+    THIS_NETWORK = "this-network"
+    PRIVATE = "private"
+    SHARED = "shared"
+    LOOPBACK = "loopback"
+    LINK_LOCAL = "link-local"
+    PROTOCOL = "protocol-assignment"
+    DOCUMENTATION = "documentation"
+    BENCHMARKING = "benchmarking"
+    RELAY = "relay"
+    PLATFORM = "cloud-platform"
+    MULTICAST = "multicast"
+    RESERVED = "reserved"
+    EMBEDDED_IPV4 = "embedded-ipv4"
+    NOT_GLOBAL = "not-global-unicast"
+    UNREADABLE = "unreadable"
+
+
+_IPV4 = (
+    ("0.0.0.0/8", AddressClass.THIS_NETWORK),
+    ("10.0.0.0/8", AddressClass.PRIVATE),
+    ("100.64.0.0/10", AddressClass.SHARED),
+    ("127.0.0.0/8", AddressClass.LOOPBACK),
+    ("168.63.129.16/32", AddressClass.PLATFORM),  # Azure's wire server, reachable from every virtual machine
+    ("169.254.0.0/16", AddressClass.LINK_LOCAL),
+    ("172.16.0.0/12", AddressClass.PRIVATE),
+    ("192.0.0.0/24", AddressClass.PROTOCOL),
+    ("192.0.2.0/24", AddressClass.DOCUMENTATION),
+    ("192.31.196.0/24", AddressClass.RELAY),  # AS112, RFC 7535
+    ("192.52.193.0/24", AddressClass.RELAY),  # AMT, RFC 7450
+    ("192.88.99.0/24", AddressClass.RELAY),  # 6to4 anycast, RFC 7526
+    ("192.168.0.0/16", AddressClass.PRIVATE),
+    ("192.175.48.0/24", AddressClass.RELAY),  # AS112, RFC 7534
+    ("198.18.0.0/15", AddressClass.BENCHMARKING),
+    ("198.51.100.0/24", AddressClass.DOCUMENTATION),
+    ("203.0.113.0/24", AddressClass.DOCUMENTATION),
+    ("224.0.0.0/4", AddressClass.MULTICAST),
+    ("240.0.0.0/4", AddressClass.RESERVED),
+)
+_IPV6 = (
+    ("::/128", AddressClass.THIS_NETWORK),
+    ("::1/128", AddressClass.LOOPBACK),
+    ("::/96", AddressClass.EMBEDDED_IPV4),  # compatible, RFC 4291 2.5.5.1
+    ("::ffff:0:0/96", AddressClass.EMBEDDED_IPV4),  # mapped
+    ("::ffff:0:0:0/96", AddressClass.EMBEDDED_IPV4),  # translated, RFC 2765
+    ("64:ff9b::/96", AddressClass.EMBEDDED_IPV4),  # NAT64, RFC 6052
+    ("64:ff9b:1::/48", AddressClass.EMBEDDED_IPV4),  # local NAT64, RFC 8215
+    ("100::/64", AddressClass.RESERVED),
+    ("fc00::/7", AddressClass.PRIVATE),
+    ("fe80::/10", AddressClass.LINK_LOCAL),
+    ("fec0::/10", AddressClass.PRIVATE),
+    ("ff00::/8", AddressClass.MULTICAST),
+    ("2001::/32", AddressClass.EMBEDDED_IPV4),  # Teredo, RFC 4380
+    ("2001::/23", AddressClass.PROTOCOL),
+    ("2001:db8::/32", AddressClass.DOCUMENTATION),
+    ("2002::/16", AddressClass.EMBEDDED_IPV4),  # 6to4, RFC 3056
+    ("2620:4f:8000::/48", AddressClass.RELAY),  # AS112
+    ("3fff::/20", AddressClass.DOCUMENTATION),
+)
+
+
+def _table(rows: tuple[tuple[str, AddressClass], ...]) -> tuple[tuple[int, int, AddressClass], ...]:
+    networks = ((ip_network(text), kind) for text, kind in rows)
+    return tuple((int(net.network_address), int(net.netmask), kind) for net, kind in networks)
+
+
+_IPV4_TABLE = _table(_IPV4)
+_IPV6_TABLE = _table(_IPV6)
+
+
+def classify_address(address: str | IPv4Address | IPv6Address) -> AddressClass:
+    """Return the kind of an address; a text that is not exactly one address is `UNREADABLE`."""
+    read = _read(address)
+    if read is None:
+        return AddressClass.UNREADABLE
+    value = int(read)
+    if isinstance(read, IPv4Address):
+        return _look_up(_IPV4_TABLE, value)
+    found = _look_up(_IPV6_TABLE, value)
+    if found is not AddressClass.PUBLIC:
+        return found
+    if value >> 125 != 0b001:
+        return AddressClass.NOT_GLOBAL
+    # ISATAP (RFC 5214 6.1): an interface id that a tunnel router turns into the IPv4 address it ends with.
+    if (value >> 32) & 0xFFFFFFFF in (0x00005EFE, 0x02005EFE):
+        return AddressClass.EMBEDDED_IPV4
+    return AddressClass.PUBLIC
+
+
+def _look_up(table: tuple[tuple[int, int, AddressClass], ...], value: int) -> AddressClass:
+    for base, mask, kind in table:
+        if value & mask == base:
+            return kind
+    return AddressClass.PUBLIC
+
+
+def _read(address: str | IPv4Address | IPv6Address) -> IPv4Address | IPv6Address | None:
+    if isinstance(address, str):
+        if not address.isascii() or "%" in address:
+            return None
+        try:
+            return ip_address(address)
+        except ValueError:
+            return None
+    if isinstance(address, (IPv4Address, IPv6Address)) and not getattr(address, "scope_id", None):
+        return address
+    return None
+
+
+def parse_networks(networks: Iterable[Network | str]) -> tuple[Network, ...]:
+    """Read the networks that an operator exempts.
+
+    Raises:
+        ConfigurationError: one is not a network in CIDR form, or they are not several at all.
+    """
+    if isinstance(networks, (str, bytes, Mapping, *_NETWORKS)) or not isinstance(networks, Iterable):
+        # Each of these could be gone through, and none would give what was meant.
+        raise ConfigurationError("unsafe_allowed_networks must be a list of networks", hint='write ["10.1.0.0/16"]')
+    try:
+        return tuple(net if isinstance(net, _NETWORKS) else ip_network(_text(net)) for net in networks)
+    except ValueError as problem:
+        raise ConfigurationError(
+            f"unsafe_allowed_networks holds something that is not a network: {problem}",
+            hint='write it like "10.1.0.0/16"',
+        ) from None
+
+
+def _text(network: object) -> str:
+    if isinstance(network, str):
+        return network
+    raise ValueError(f"{network!r:.80} is not text")  # ip_network takes a number for an address
+
+
+def is_exempt(address: str | IPv4Address | IPv6Address, networks: Iterable[Network]) -> bool:
+    """Tell whether an operator named a network that holds this address, as it stands."""
+    read = _read(address)
+    return read is not None and any(read.version == net.version and read in net for net in networks)

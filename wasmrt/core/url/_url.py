@@ -1,0 +1,137 @@
+"""The one URL parser: what it returns is checked and is sent, so that nobody reads the text a second time."""
+
+from __future__ import annotations
+
+import re
+from ipaddress import IPv4Address, IPv6Address
+from typing import NamedTuple
+from urllib.parse import quote
+
+from wasmrt.core.errors import WasmrtError
+from wasmrt.core.limits import MAX_URL_BYTES
+from wasmrt.core.url._host import UnreadableError, parse_address, read_host
+from wasmrt.core.url._path import ambiguity, split_path
+
+# Visible ASCII without the backslash, which some clients take for a slash. `( ) , | { } [ ]` stay.
+_PLAIN = re.compile(r"[\x21-\x5b\x5d-\x7e]+\Z")
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]+)(/[^?#]*)?(\?[^#]*)?(#.*)?\Z")
+# `https://a#@b` and `https://a?@b`: readers that look for the user name first see the host b.
+_LATE_USER = re.compile(r"[^/?#]*[?#][^/=]*@")
+_PORT = re.compile(r"[1-9][0-9]{0,4}\Z")
+
+DEFAULT_PORTS = {"https": 443, "http": 80}
+
+
+class InvalidUrlError(WasmrtError):
+    """A URL has no single meaning, or one that is never sent; the message says why and never quotes it."""
+
+    code = "invalid-url"
+
+    def __init__(self, message: str, *, hint: str = "write it plainly, like https://api.example.com/v1/items") -> None:
+        super().__init__(message, hint=hint)
+
+
+class ParsedUrl(NamedTuple):
+    """A URL in parts. Made by `parse_url`; the fragment is gone, everything else is as the guest wrote it."""
+
+    scheme: str
+    """`https` or `http`."""
+    host: str
+    """Lower-case ASCII name, dotted IPv4, or compressed IPv6 without brackets."""
+    port: int
+    path: str
+    """As written, `/` where nothing was written."""
+    query: str | None
+    """As written, without its `?`; None where there is none."""
+    segments: tuple[str, ...] | None
+    """The path's decoded segments, for checks only; None where an escape is broken."""
+
+    @property
+    def target(self) -> str:
+        """Path and query, as on the request line (RFC 9112, 3.2.1)."""
+        return self.path if self.query is None else f"{self.path}?{self.query}"
+
+    @property
+    def authority(self) -> str:
+        """Host and port, as in the Host header: the port only where it is not the scheme's own."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
+
+    @property
+    def origin(self) -> str:
+        """Scheme and authority: `https://api.example.com`."""
+        return f"{self.scheme}://{self.authority}"
+
+    @property
+    def address(self) -> IPv4Address | IPv6Address | None:
+        """The address that the host is, or None for a name."""
+        return parse_address(self.host)
+
+    def with_query_param(self, name: str, value: str) -> ParsedUrl:
+        """Return the URL with one more query parameter, percent-encoded."""
+        pair = f"{quote(name, safe='')}={quote(value, safe='')}"
+        return self._replace(query=f"{self.query}&{pair}" if self.query else pair)
+
+    def with_placeholder(self, placeholder: str, value: str) -> ParsedUrl:
+        """Return the URL with `{placeholder}` in its path replaced, as text inside one segment.
+
+        Raises:
+            InvalidUrlError: the value would make a dot segment.
+        """
+        path = self.path.replace(f"{{{placeholder}}}", quote(value, safe=""))
+        if ambiguity(path) is not None:
+            raise InvalidUrlError("the credential cannot stand in a URL path")
+        return self._replace(path=path, segments=split_path(path))
+
+    def __str__(self) -> str:
+        return f"{self.origin}{self.target}"
+
+
+def parse_url(text: object) -> ParsedUrl:
+    """Read an absolute http or https URL that every reader understands alike.
+
+    Refused: anything but visible ASCII, backslashes, userinfo, a missing or odd host (numbers that are not a
+    plain dotted IPv4 address, zone ids, percent escapes, names outside IDNA), ports that are empty, zero or
+    padded, and dot segments in any encoding. They are refused rather than resolved: what is checked is what
+    is sent, byte for byte.
+
+    Raises:
+        InvalidUrlError: with the reason.
+    """
+    if not isinstance(text, str) or not text:
+        raise InvalidUrlError("the URL is empty")
+    if len(text) > MAX_URL_BYTES:
+        raise InvalidUrlError(f"the URL is longer than {MAX_URL_BYTES} bytes")
+    if not _PLAIN.match(text):
+        raise InvalidUrlError(
+            "the URL holds white space, a control character, a backslash or a character outside ASCII",
+            hint="percent-encode it",
+        )
+    found = _URL.match(text)
+    if not found:
+        raise InvalidUrlError("the URL is not of the form https://host/path")
+    scheme = found[1].lower()
+    if scheme not in DEFAULT_PORTS:
+        raise InvalidUrlError("the URL's scheme is neither https nor http")
+    if _LATE_USER.match(text, found.start(2)):
+        raise InvalidUrlError("the URL holds an '@' that some readers take for the end of a user name")
+    host, port = _read_authority(found[2], scheme)
+    path = found[3] or "/"
+    if (unclear := ambiguity(path)) is not None:
+        raise InvalidUrlError(f"the URL's path holds {unclear}")
+    query = found[4]
+    return ParsedUrl(scheme, host, port, path, None if query is None else query[1:], split_path(path))
+
+
+def _read_authority(authority: str, scheme: str) -> tuple[str, int]:
+    if "@" in authority:
+        raise InvalidUrlError("the URL holds a user name or password")
+    host, colon, port = authority.rpartition(":")
+    if not colon or port.endswith("]"):
+        host, colon, port = authority, "", ""
+    if colon and not (_PORT.match(port) and int(port) < 65536):
+        raise InvalidUrlError("the URL's port is not a plain number from 1 to 65535")
+    try:
+        return read_host(host), int(port) if colon else DEFAULT_PORTS[scheme]
+    except UnreadableError as problem:
+        raise InvalidUrlError(f"{problem}") from None

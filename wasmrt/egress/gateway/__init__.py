@@ -1,0 +1,58 @@
+"""The guarded way out to the network. The only package that opens sockets.
+
+`wasmrt.capabilities` decides and `wasmrt.egress.leaks` scans; this package adds the order of the checks, the sockets
+and the credentials.
+"""
+
+from __future__ import annotations
+
+from wasmrt.egress.gateway._budget import ExchangeBudget
+from wasmrt.egress.gateway._config import NetworkConfig
+from wasmrt.egress.gateway._download import decide_download, download, read_host
+from wasmrt.egress.gateway._failure import HttpFailure
+from wasmrt.egress.gateway._gateway import EgressGateway
+from wasmrt.egress.gateway._host import HostCall
+from wasmrt.egress.gateway._injector import Credential, CredentialInjector, Injected
+from wasmrt.egress.gateway._model import (
+    EgressCall,
+    Face,
+    HttpRequest,
+    HttpResponse,
+    SecretsView,
+    SecretValue,
+    WaitTimeouts,
+)
+from wasmrt.egress.gateway._resolver import ResolveError, Resolver, ResolverForUsers, SystemResolver
+from wasmrt.egress.gateway._response import Response
+from wasmrt.egress.gateway._wire import Body, Transport, WholeBody, WireRequest, WireResponse
+
+__all__ = [
+    "Body",
+    "Credential",
+    "CredentialInjector",
+    "EgressCall",
+    "EgressGateway",
+    "ExchangeBudget",
+    "Face",
+    "HostCall",
+    "HttpFailure",
+    "HttpRequest",
+    "HttpResponse",
+    "Injected",
+    "NetworkConfig",
+    "ResolveError",
+    "Resolver",
+    "ResolverForUsers",
+    "Response",
+    "SecretValue",
+    "SecretsView",
+    "SystemResolver",
+    "Transport",
+    "WaitTimeouts",
+    "WholeBody",
+    "WireRequest",
+    "WireResponse",
+    "decide_download",
+    "download",
+    "read_host",
+]

@@ -1,0 +1,88 @@
+"""The operator's settings of the network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network
+from pathlib import Path
+
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.limits import CONNECT_TIMEOUT_SECONDS, MAX_CA_FILE_BYTES, MAX_CONNECTIONS_PER_ORIGIN
+from wasmrt.core.url import InvalidUrlError, parse_networks, parse_url
+from wasmrt.egress.gateway._resolver import Resolver
+from wasmrt.egress.gateway._wire import Transport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkConfig:
+    """Settings of the network that an operator decides, and never a capability file.
+
+    Attributes:
+        unsafe_allowed_networks: Internal networks that tools may reach, such as `("10.1.0.0/16",)` for a local model;
+            without any, public addresses only. A tool's allowlist still has to name the host.
+        resolver: Turns names into addresses; None for the system's. Every address it returns is checked.
+        ca_file: A PEM file of the certificate authorities to trust. It replaces the system's: for both, put both
+            into the file. None for the system's.
+        unsafe_unscanned_hosts: Hosts whose responses pass though they hold what could not be opened to look for an
+            injected secret: nested or packed too deeply, or in an unknown kind of archive. Each is recorded.
+        max_connections: Connections that may be open to one host at one address, for all calls together.
+        connect_timeout_seconds: Time for one address to take a connection; everything after it has the call's time.
+        transport: Sends the requests; None for sockets, else a test's recorded responses. Every check comes before it.
+
+    Raises:
+        ConfigurationError: a network is not one, the CA file is absent or no PEM file, or a number is not positive.
+    """
+
+    unsafe_allowed_networks: tuple[str | IPv4Network | IPv6Network, ...] = ()
+    resolver: Resolver | None = None
+    ca_file: Path | None = None
+    unsafe_unscanned_hosts: tuple[str, ...] = ()
+    max_connections: int = MAX_CONNECTIONS_PER_ORIGIN
+    connect_timeout_seconds: float = CONNECT_TIMEOUT_SECONDS
+    transport: Transport | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "unsafe_allowed_networks", parse_networks(self.unsafe_allowed_networks))
+        object.__setattr__(self, "unsafe_unscanned_hosts", _read_hosts(self.unsafe_unscanned_hosts))
+        if self.ca_file is not None:
+            _check_ca_file(self.ca_file)
+        count, seconds = self.max_connections, self.connect_timeout_seconds
+        if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+            raise ConfigurationError("max_connections must be a positive whole number", hint="write it like 8")
+        if not isinstance(seconds, (int, float)) or isinstance(seconds, bool) or not 0 < seconds < float("inf"):
+            raise ConfigurationError("connect_timeout_seconds must be a positive number", hint="write it like 5.0")
+
+    @property
+    def networks(self) -> tuple[IPv4Network | IPv6Network, ...]:
+        """`unsafe_allowed_networks`, parsed."""
+        return parse_networks(self.unsafe_allowed_networks)
+
+
+def _read_hosts(names: object) -> tuple[str, ...]:
+    hint = 'write it like unsafe_unscanned_hosts = ["files.example.com"]'
+    if not isinstance(names, (list, tuple)):
+        raise ConfigurationError("unsafe_unscanned_hosts must be a list of host names", hint=hint)
+    hosts = []
+    for name in names:
+        try:
+            hosts.append(parse_url(f"https://{name}/").host)
+        except InvalidUrlError:
+            raise ConfigurationError(
+                f"unsafe_unscanned_hosts has {name!r:.80}, which is not the name of a host", hint=hint
+            ) from None
+    return tuple(hosts)
+
+
+def _check_ca_file(path: Path) -> None:
+    """Refuse a file that is absent or is not PEM; its certificates are checked by `ssl`, when the gateway is made."""
+    if not isinstance(path, Path):
+        raise ConfigurationError("ca_file must be a pathlib.Path", hint='write it like Path("/etc/my-ca.pem")')
+    hint = "name a PEM file of certificate authorities, or leave ca_file out for the system's"
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_CA_FILE_BYTES)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "not a path"
+        raise ConfigurationError(f"ca_file {path} cannot be read ({reason})", hint=hint) from error
+    if b"CERTIFICATE-----" not in content:
+        raise ConfigurationError(f"ca_file {path} holds no PEM certificate", hint=hint)

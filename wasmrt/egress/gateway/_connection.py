@@ -1,0 +1,177 @@
+"""One HTTP/1.1 connection. h11 reads and writes the protocol (RFC 9112); here it meets the socket."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import h11
+
+from wasmrt.core.limits import KEEPALIVE_SECONDS, MAX_HEADER_BYTES
+from wasmrt.egress.gateway._budget import ExchangeBudget
+from wasmrt.egress.gateway._socket import BoundedSocket
+from wasmrt.egress.gateway._wire import WireRequest
+from wasmrt.sandbox.component.worlds import FailureKind
+
+_COPIED_BYTES = 64 * 1024
+"""A body up to this size is sent in one piece with its head; a larger one is not worth the copy."""
+
+
+class DeadConnectionError(Exception):
+    """An idle connection gave no byte of a response: its server had closed it. Never leaves this package."""
+
+
+class Connection:
+    """Carries one exchange at a time."""
+
+    __slots__ = ("_http", "_idle_since", "_socket")
+
+    def __init__(self, socket: BoundedSocket) -> None:
+        self._socket = socket
+        self._http = _new_http()
+        self._idle_since = 0.0
+
+    def send(self, request: WireRequest, budget: ExchangeBudget) -> h11.Response:
+        """Send the request and return the head of the response.
+
+        Raises:
+            DeadConnectionError: not one byte came back.
+            HttpFailure: the response is not HTTP, or the budget is spent.
+        """
+        before = budget.received
+        self._write(request, budget)
+        failure: Exception
+        try:
+            while True:
+                event = self._next(budget)
+                if isinstance(event, h11.Response):
+                    return event
+                if not isinstance(event, h11.InformationalResponse) or event.status_code == 101:
+                    raise h11.RemoteProtocolError("no response")  # pragma: no cover - h11 refuses it before
+        except (OSError, h11.RemoteProtocolError) as error:
+            failure = DeadConnectionError() if budget.received == before else self._failure(error, budget)
+        raise failure  # SECURITY: out here it has no `__context__`; h11's error quotes the response
+
+    def body(self, head: h11.Response, budget: ExchangeBudget) -> Iterator[bytes | bytearray]:
+        """Yield the body of the response as it comes, its transfer coding undone.
+
+        Raises:
+            HttpFailure: it ended too early, or the budget is spent.
+        """
+        left = content_length(head)
+        try:
+            while True:
+                event = self._http.next_event()
+                if isinstance(event, h11.EndOfMessage):
+                    return
+                if isinstance(event, h11.Data):
+                    left -= len(event.data)
+                    yield event.data
+                elif event is not h11.NEED_DATA:  # pragma: no cover - h11 has no other event inside a body
+                    raise h11.RemoteProtocolError("no end")
+                elif left > 0:
+                    break
+                else:
+                    self._http.receive_data(self._socket.receive(budget))
+            # A known number of bytes is left and nothing else. Read here, they are not copied through h11's buffer,
+            # which takes longer than the TLS below.
+            yield from self._rest(left, budget)
+            self._http = _new_http() if _stays_open(head) else self._http
+            return
+        except (OSError, h11.RemoteProtocolError) as error:
+            failure = self._failure(error, budget)
+        raise failure
+
+    def skip_rest(self) -> bool:
+        """Skip the rest of a response, if all of it has come in; False where it would have to be waited for."""
+        try:
+            while isinstance(event := self._http.next_event(), h11.Data):
+                pass
+        except h11.RemoteProtocolError:
+            return False
+        return isinstance(event, h11.EndOfMessage)
+
+    def become_idle(self) -> bool:
+        """Make ready for the next exchange; False where the connection cannot have another.
+
+        SECURITY: bytes that came after the response would be read as the response to the next request, which may be
+        another user's. h11 keeps such bytes and so did the pools built on it; here they end the connection, and so
+        does anything that has come in by the time it is taken again.
+        """
+        if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
+            if self._http.trailing_data != (b"", False):
+                return False
+            self._http.start_next_cycle()
+        elif self._http.our_state is not h11.IDLE or self._socket.is_readable():
+            return False
+        self._idle_since = time.monotonic()
+        return True
+
+    def is_fresh(self, now: float) -> bool:
+        """Tell whether an idle connection may still be used."""
+        return now - self._idle_since < KEEPALIVE_SECONDS and not self._socket.is_readable()
+
+    def is_expired(self, now: float) -> bool:
+        """Tell whether a connection has been idle for too long."""
+        return now - self._idle_since >= KEEPALIVE_SECONDS
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
+
+    def _write(self, request: WireRequest, budget: ExchangeBudget) -> None:
+        try:
+            head = h11.Request(method=request.method, target=request.target, headers=list(request.headers))
+            parts = [self._http.send(head) or b""]
+            if request.body:
+                parts += self._http.send_with_data_passthrough(h11.Data(request.body)) or ()
+            parts.append(self._http.send(h11.EndOfMessage()) or b"")
+        except h11.LocalProtocolError:
+            raise budget.failure(FailureKind.INPUT, "invalid-request", "the request is not valid HTTP") from None
+        if len(request.body or b"") < _COPIED_BYTES:
+            parts = [b"".join(parts)]
+        try:
+            for part in parts:
+                self._socket.send(part, budget)
+        except OSError:
+            # A server may refuse a long request before its end, and say why: its response is still worth reading.
+            return
+
+    def _next(self, budget: ExchangeBudget) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
+        while True:
+            event = self._http.next_event()
+            if event is not h11.NEED_DATA:
+                return event
+            self._http.receive_data(self._socket.receive(budget))
+
+    def _rest(self, left: int, budget: ExchangeBudget) -> Iterator[bytes]:
+        while left:
+            data = self._socket.receive(budget, left)
+            if not data:
+                raise OSError("the body is too short")
+            left -= len(data)
+            yield data
+
+    def _failure(self, error: Exception, budget: ExchangeBudget) -> Exception:
+        if isinstance(error, OSError) or self._http.trailing_data[1]:
+            return budget.broken()
+        message = f"the answer of {budget.origin} is not valid HTTP"
+        return budget.failure(FailureKind.OPERATION_FAILED, "protocol", message)
+
+
+def _new_http() -> h11.Connection:
+    return h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEADER_BYTES)
+
+
+def content_length(head: h11.Response) -> int:
+    """Return the length that frames the body, in bytes; 0 where something else does. h11 has checked both headers."""
+    if head.status_code in (204, 304):  # RFC 9112 6.3: these have no body, whatever their Content-Length
+        return 0
+    named = {name: value for name, value in head.headers if name in (b"content-length", b"transfer-encoding")}
+    return int(named.get(b"content-length", 0)) if b"transfer-encoding" not in named else 0
+
+
+def _stays_open(head: h11.Response) -> bool:
+    """RFC 9112 9.3: HTTP/1.1 without `close`."""
+    options = b",".join(value.lower() for name, value in head.headers if name == b"connection")
+    return head.http_version == b"1.1" and b"close" not in {option.strip() for option in options.split(b",")}

@@ -1,0 +1,207 @@
+"""The guarded way out. `EgressGateway.open` reads as the order of the checks; each step may refuse."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from types import TracebackType
+
+from wasmrt.core.errors import ExternalServiceError, RateLimitedError
+from wasmrt.core.limits import MAX_HTTP_REQUESTS, MAX_OWN_RESPONSE_BYTES
+from wasmrt.core.model import Decision, Reason
+from wasmrt.core.url import InvalidUrlError, Network, ParsedUrl, parse_url
+from wasmrt.egress.gateway._addresses import checked_addresses
+from wasmrt.egress.gateway._budget import ExchangeBudget, Wait
+from wasmrt.egress.gateway._config import NetworkConfig
+from wasmrt.egress.gateway._failure import HttpFailure
+from wasmrt.egress.gateway._headers import Headers, wire_headers
+from wasmrt.egress.gateway._injector import Injected
+from wasmrt.egress.gateway._model import EgressCall, Face, HttpRequest, HttpResponse
+from wasmrt.egress.gateway._resolver import ResolverForUsers, SystemResolver
+from wasmrt.egress.gateway._response import Response
+from wasmrt.egress.gateway._steps import (
+    PlannedRequest,
+    allow,
+    budget_of,
+    check_headers,
+    check_parameters,
+    denied,
+    inject,
+    parse,
+    refuse,
+    renew,
+    scan,
+)
+from wasmrt.egress.gateway._wire import Transport, WireRequest, WireResponse
+from wasmrt.egress.rates import RateLimiter
+from wasmrt.sandbox.component.worlds import FailureKind
+
+
+class EgressGateway:
+    """One for a runtime, shared by all its calls and threads; `close` it when no call is left.
+
+    Raises:
+        ConfigurationError: the CA file cannot be used.
+    """
+
+    def __init__(self, config: NetworkConfig | None = None, *, rates: RateLimiter | None = None) -> None:
+        config = config or NetworkConfig()
+        self.networks = config.networks
+        """Internal networks that the operator exempts."""
+        self._resolver = config.resolver or SystemResolver()
+        self._config = config
+        self._rates = rates or RateLimiter()
+        self._lock = threading.Lock()
+        self._transport: Transport | None = config.transport
+        if config.ca_file is not None:
+            self._opened()  # a wrong file is the operator's mistake, reported at once
+
+    def fetch(self, call: EgressCall, request: HttpRequest) -> HttpResponse:
+        """Send a guest's request through every check and return its whole response, as the guest may see it.
+
+        Raises:
+            HttpFailure: the request was refused or failed; nothing else.
+        """
+        with self.open(call, request) as response:
+            return HttpResponse(response.status, response.headers, response.read_all())
+
+    def open(self, call: EgressCall, request: HttpRequest, *, face: Face = Face.GUEST) -> Response:
+        """Send a request through every check and return the response as soon as its head is here.
+
+        A redirect is a response like any other: no hop is ever taken without passing here again.
+
+        Raises:
+            HttpFailure: the request was refused or failed; nothing else.
+        """
+        url = parse(call, request)
+        plan = allow(call, url, request, self.networks, face)
+        self._charge(plan)
+        check_headers(plan)
+        check_parameters(plan)
+        scan(plan)
+        budget = budget_of(plan)
+        addresses = self._check_addresses(plan, budget)
+        injected = inject(plan)
+        response = self._send(plan, injected, addresses, budget)
+        if response.status == 401:
+            try:
+                renewed = renew(call, injected)
+                if renewed and self._may_retry(plan):
+                    response.body.close()
+                    injected = inject(plan, renewed)
+                    response = self._send(plan, injected, addresses, budget)
+            except BaseException:
+                response.body.close()  # or its connection would never be given back
+                raise
+        bodyless, unscanned = request.method.upper() == "HEAD", url.host in self._config.unsafe_unscanned_hosts
+        return Response(call, response, injected.secret_names, bodyless=bodyless, face=face, pass_unopened=unscanned)
+
+    def close(self) -> None:
+        """Close the connections. Those in use are closed when their call gives them back."""
+        with self._lock:
+            if self._transport is not None:
+                self._transport.close()
+
+    def __enter__(self) -> EgressGateway:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _opened(self) -> Transport:
+        """Return the client, made at its first use: a run without HTTP does not import h11 and ssl."""
+        with self._lock:
+            if self._transport is None:
+                from wasmrt.egress.gateway._client import Client
+
+                self._transport = Client(self._config)
+            return self._transport
+
+    def _charge(self, plan: PlannedRequest) -> None:
+        call = plan.call
+        if not call.charge_http_request():
+            rule, hint = f"a call may send {MAX_HTTP_REQUESTS} requests", "no setting raises it: ask for more in one"
+            raise refuse(call, Reason.REQUEST_BUDGET, rule, hint, FailureKind.EXECUTOR)
+        try:
+            self._rates.check_and_record(call.user, call.tool, plan.http.rate_limit)
+        except RateLimitedError as error:
+            failure = refuse(call, Reason.RATE_LIMITED, error.message, error.hint, FailureKind.EXECUTOR)
+            failure.retry_after_seconds = error.retry_after_seconds
+            raise failure from None
+        except ExternalServiceError as error:
+            raise HttpFailure(FailureKind.EXECUTOR, error.code, error.message, hint=error.hint) from error
+
+    def _may_retry(self, plan: PlannedRequest) -> bool:
+        try:
+            self._charge(plan)
+        except HttpFailure:
+            return False
+        return True
+
+    def _check_addresses(self, plan: PlannedRequest, budget: ExchangeBudget) -> tuple[str, ...]:
+        budget.begin(Wait.CONNECT)
+        addresses, decision = self.look_up(plan.url, plan.networks, plan.call.user, budget.wait_ends_at)
+        if decision.allowed:
+            return addresses
+        if decision.reason is not Reason.NO_ADDRESS:
+            raise denied(plan.call, plan.allowlist.with_step(decision, plan.url, plan.request.method))
+        now = time.monotonic()
+        if now >= plan.call.deadline:
+            raise HttpFailure(FailureKind.EXECUTOR, "deadline-exceeded", "the call's time is over")
+        budget.check_wait(now)
+        raise denied(plan.call, decision, FailureKind.OPERATION_FAILED)
+
+    def look_up(
+        self, url: ParsedUrl, networks: Sequence[Network], user: str, ends_at: float
+    ) -> tuple[tuple[str, ...], Decision]:
+        """Return the addresses that may be dialled for a user, until `ends_at`; none with a decision that refuses."""
+        resolver = self._resolver
+        if isinstance(resolver, ResolverForUsers):
+            resolver = resolver.for_user(user)
+        return checked_addresses(url, networks, resolver, ends_at)
+
+    def _send(
+        self, plan: PlannedRequest, injected: Injected, addresses: tuple[str, ...], budget: ExchangeBudget
+    ) -> WireResponse:
+        wire = _wire_request(injected.url, plan.request.method.upper(), injected.headers, plan.request.body)
+        return self._opened().send(wire, addresses, budget)
+
+    def send_own(
+        self, method: str, url: str, headers: Headers, body: bytes | None, *, timeout_seconds: float
+    ) -> HttpResponse:
+        """Send a request of the host's own, such as for a token: no guest wrote it and none sees the response.
+
+        The same parser, addresses, TLS and bounds apply; https only. Nothing is scanned, because credentials are the
+        subject of such requests.
+
+        Raises:
+            HttpFailure: the URL may not be requested, or the request failed.
+        """
+        try:
+            parsed = parse_url(url)
+        except InvalidUrlError as error:
+            raise HttpFailure(FailureKind.INPUT, error.code, error.message, hint=error.hint) from None
+        if parsed.scheme != "https":
+            raise HttpFailure(FailureKind.INPUT, "insecure-scheme", "a credential travels over https only")
+        budget = ExchangeBudget(parsed.origin, seconds=timeout_seconds, max_response_bytes=MAX_OWN_RESPONSE_BYTES)
+        addresses, decision = checked_addresses(parsed, self.networks, self._resolver, budget.ends_at)
+        if not decision.allowed:
+            raise HttpFailure(FailureKind.NETWORK_DENIED, str(decision.reason), decision.rule, decision=decision)
+        response = self._opened().send(_wire_request(parsed, method, headers, body), addresses, budget)
+        try:
+            whole = b"".join(response.body)
+        finally:
+            response.body.close()
+        return HttpResponse(
+            response.status,
+            tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers),
+            whole,
+        )
+
+
+def _wire_request(url: ParsedUrl, method: str, headers: Headers, body: bytes | None) -> WireRequest:
+    lines = wire_headers(headers, authority=url.authority, method=method, body=body)
+    return WireRequest(method, url.scheme, url.host, url.port, url.target, lines, body)

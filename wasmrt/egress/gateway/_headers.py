@@ -1,0 +1,125 @@
+"""Headers: the rules for those of a request, and the filter of those a guest sees of a response."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from wasmrt.capabilities import folded_header, is_host_header
+from wasmrt.core.limits import MAX_HEADER_BYTES, MAX_HEADERS
+from wasmrt.egress.gateway._decode import ACCEPT_ENCODING
+
+Headers = tuple[tuple[str, str], ...]
+
+# RFC 9110 5.6.2 and 5.5. White space at the ends is not part of a value.
+_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,256}\Z")
+_VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*\Z")
+
+# RFC 9110 14.2 and 13.1.5; the last is what Apache httpd takes for Range from old browsers.
+_PARTIAL = frozenset({"range", "if-range", "request-range"})
+_SENSITIVE_PARTS = (
+    "authen",
+    "authoriz",
+    "oauth",
+    "token",
+    "secret",
+    "credential",
+    "password",
+    "cookie",
+    "api-key",
+    "apikey",
+    "session",
+    "csrf",
+    "xsrf",
+)
+# `x-auth-method: token` names a method, not a credential. No other sensitive word may stand beside it.
+_WAYS = frozenset({"method", "methods", "scheme", "schemes", "type", "types"})
+# They describe the bytes on the wire, which the guest does not get.
+FRAMING = frozenset({"content-encoding", "content-length", "transfer-encoding", "connection", "keep-alive", "trailer"})
+
+
+def request_problem(headers: Headers, body_bytes: int, owned_by_injector: Iterable[str]) -> str | None:
+    """Return the reason why a guest's headers cannot be sent; None where they can. Never quotes a value."""
+    if len(headers) > MAX_HEADERS:
+        return f"a request may have {MAX_HEADERS} headers"
+    if header_bytes(headers) > MAX_HEADER_BYTES:
+        return f"the headers of a request may have {MAX_HEADER_BYTES} bytes"
+    owned = {folded_header(name) for name in owned_by_injector}
+    for name, value in headers:
+        if not _TOKEN.match(name):
+            return "a header's name holds a character that no header has"
+        if not _VALUE.match(value):
+            return f"the value of {name} holds a control character"
+        folded = folded_header(name)
+        if folded in owned:
+            return f"{name} is set from a secret and cannot be set by the tool"
+        if folded == "content-length" and value.strip() == str(body_bytes):
+            continue
+        if is_host_header(folded):
+            return f"{name} is set by the host"
+    return None
+
+
+def partial_header(headers: Headers) -> str | None:
+    """Return the name of a header that asks for a part of an answer; None where there is none."""
+    return next((name for name, _ in headers if folded_header(name) in _PARTIAL), None)
+
+
+def without(headers: Headers, names: Iterable[str]) -> Headers:
+    """Return `headers` but those with one of `names`, under any spelling."""
+    dropped = {folded_header(name) for name in names}
+    return tuple((name, value) for name, value in headers if folded_header(name) not in dropped)
+
+
+def wire_headers(headers: Headers, *, authority: str, method: str, body: bytes | None) -> list[tuple[bytes, bytes]]:
+    """Return the whole header section, in the order it is sent.
+
+    Content-Length is always the gateway's, and so is Accept-Encoding: content codings are undone here.
+    """
+    wire = [(b"Host", authority.encode()), (b"Accept-Encoding", ACCEPT_ENCODING.encode())]
+    names = {folded_header(name) for name, _ in headers}
+    if "user-agent" not in names:
+        wire.append((b"User-Agent", b"wasmrt"))
+    if "accept" not in names:
+        wire.append((b"Accept", b"*/*"))
+    for name, value in headers:
+        if folded_header(name) not in ("content-length", "accept-encoding"):
+            wire.append((name.encode(), value.strip(" \t").encode("utf-8", "replace")))
+    # RFC 9110 8.6: a method that defines a meaning for content says when there is none; several APIs answer 411
+    # otherwise.
+    if body or method in ("POST", "PUT", "PATCH", "DELETE"):
+        wire.append((b"Content-Length", str(len(body or b"")).encode()))
+    return wire
+
+
+def header_bytes(headers: Iterable[tuple[str, str]] | Iterable[tuple[bytes, bytes]]) -> int:
+    """Return the approximate size of a header section in bytes: names, values, and four for each line."""
+    return sum(len(name) + len(value) + 4 for name, value in headers)
+
+
+def visible_headers(
+    headers: Iterable[tuple[bytes, bytes]], *, bodyless: bool = False, credentials: bool = False
+) -> Headers:
+    """Return the headers of a response without its framing, and without credentials and cookies but for the host.
+
+    In a response to `HEAD` (`bodyless`) the body's length and coding are what was asked for, and stay.
+    """
+    hidden = FRAMING - {"content-length", "content-encoding"} if bodyless else FRAMING
+    kept = []
+    for raw_name, raw_value in headers:
+        name = raw_name.decode("latin-1")
+        if (credentials or not is_sensitive(name)) and name.lower() not in hidden:
+            kept.append((name, raw_value.decode("latin-1")))
+    return tuple(kept)
+
+
+def is_sensitive(name: str) -> bool:
+    """Tell by its name whether a header carries credentials: a guest does not see such a header of a response.
+
+    Strict where in doubt: `WWW-Authenticate` may carry a part of a handshake (RFC 4559 5), `X-Vendor-Auth` a token.
+    """
+    lowered = folded_header(name)
+    if "ratelimit" in lowered or "rate-limit" in lowered:
+        return False  # `x-ratelimit-remaining-tokens` counts a language model's words
+    words = lowered.split("-")
+    return ("auth" in words and words[-1] not in _WAYS) or any(part in lowered for part in _SENSITIVE_PARTS)

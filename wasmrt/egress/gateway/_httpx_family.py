@@ -1,0 +1,169 @@
+"""Responses, streams and exceptions of httpx and of httpx2, built from the family that a request is of.
+
+The two do not mix: each client asserts that a response has a stream of its own module.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from functools import cache
+from typing import Any
+
+from wasmrt.egress.gateway._failure import HttpFailure
+from wasmrt.egress.gateway._model import HttpRequest, WaitTimeouts
+from wasmrt.egress.gateway._response import Response
+
+DENIED_HEADER = "x-wasmrt-denied"
+# Names of exceptions in either module. A code that is not here is a refusal.
+_EXCEPTIONS = {
+    "connect-timeout": "ConnectTimeout",
+    "read-timeout": "ReadTimeout",
+    "write-timeout": "WriteTimeout",
+    "pool-timeout": "PoolTimeout",
+    "no-address": "ConnectError",
+    "connect": "ConnectError",
+    "tls": "ConnectError",
+    "tls-certificate": "ConnectError",
+    "connection": "ReadError",
+    "protocol": "RemoteProtocolError",
+    "content-coding": "DecodingError",
+    "invalid-request": "LocalProtocolError",
+    "cancelled": "ReadError",
+}
+# The gateway frames every message itself; content codings end there too.
+_FRAMING = frozenset({"accept-encoding", "content-length", "transfer-encoding"})
+
+
+class Family:
+    """The classes of httpx, or of httpx2."""
+
+    def __init__(self, module: Any) -> None:
+        self._module = module
+        base, async_base = module.SyncByteStream, module.AsyncByteStream
+        self._sync_stream = type("GuardedStream", (_SyncMethods, base), {})
+        self._async_stream = type("AsyncGuardedStream", (_AsyncMethods, async_base), {})
+
+    def response(self, head: Response, read: Callable[[], bytes]) -> Any:
+        """Return the family's response for a synchronous client, its body read by `read`."""
+        return self._response(head, self._sync_stream(self, read, head.close))
+
+    def async_response(
+        self,
+        head: Response,
+        read: Callable[[], Coroutine[Any, Any, bytes]],
+        close: Callable[[], None],
+    ) -> Any:
+        """Return the family's response for an asynchronous client."""
+        return self._response(head, self._async_stream(self, read, close))
+
+    def _response(self, head: Response, stream: Any) -> Any:
+        headers = [(name, value) for name, value in head.headers if name.lower() != DENIED_HEADER]
+        return self._module.Response(
+            head.status, headers=headers, stream=stream, extensions={"http_version": b"HTTP/1.1"}
+        )
+
+    def refusal(self, failure: HttpFailure) -> Any:
+        """Return a refusal as a response: 403, with code, message and next step in JSON.
+
+        An exception would be retried by the clients built on httpx, and its reason lost.
+        """
+        error: dict[str, Any] = {
+            "type": "wasmrt_denied",
+            "code": failure.code,
+            "message": _sentence(failure),  # with the hint, for a client that shows the message alone
+            "hint": failure.hint,
+            "request_sent": failure.request_sent,
+        }
+        headers = {"content-type": "application/json", DENIED_HEADER: failure.code}
+        if failure.retry_after_seconds is not None:
+            error["retry_after_seconds"] = failure.retry_after_seconds
+            headers["retry-after"] = f"{failure.retry_after_seconds:.0f}"
+        return self._module.Response(403, headers=headers, content=json.dumps({"error": error}).encode())
+
+    def exception(self, failure: HttpFailure, *, in_body: bool = False) -> Exception | None:
+        """Return the family's exception for a failure of the network; None for a refusal, but `in_body`."""
+        name = _EXCEPTIONS.get(failure.code)
+        if failure.code == "timeout":
+            name = "ReadTimeout" if failure.request_sent else "ConnectTimeout"
+        if name is None and not in_body:
+            return None
+        exception: Exception = getattr(self._module, name or "ReadError")(_sentence(failure))
+        return exception
+
+
+def _sentence(failure: HttpFailure) -> str:
+    return f"{failure.message}; {failure.hint}" if failure.hint else failure.message
+
+
+class _SyncMethods:
+    def __init__(self, family: Family, read: Callable[[], bytes], close: Callable[[], None]) -> None:
+        self._family, self._read, self._close = family, read, close
+
+    def __iter__(self) -> Iterator[bytes]:
+        try:
+            while piece := self._read():
+                yield piece
+        except HttpFailure as failure:
+            raise self._family.exception(failure, in_body=True) or failure from failure
+
+    def close(self) -> None:
+        """Release the connection."""
+        self._close()
+
+
+class _AsyncMethods:
+    def __init__(
+        self, family: Family, read: Callable[[], Coroutine[Any, Any, bytes]], close: Callable[[], None]
+    ) -> None:
+        self._family, self._read, self._close = family, read, close
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            while piece := await self._read():
+                yield piece
+        except HttpFailure as failure:
+            raise self._family.exception(failure, in_body=True) or failure from failure
+
+    async def aclose(self) -> None:
+        """Release the connection: without waiting, since nothing here waits for the network."""
+        self._close()
+
+
+def family_of(request: Any) -> Family:
+    """Return the family of a client's request, also where its class was derived from."""
+    for kind in type(request).__mro__:
+        module = sys.modules.get(kind.__module__.partition(".")[0])
+        if hasattr(module, "SyncByteStream"):
+            return _family(module)
+    raise TypeError(f"{type(request).__name__} is a request of neither httpx nor httpx2")
+
+
+@cache
+def _family(module: Any) -> Family:
+    return Family(module)
+
+
+def read_request(request: Any, body: bytes) -> HttpRequest:
+    """Return a client's request as the gateway takes it, without the headers that frame it."""
+    url, origin_header = str(request.url).partition("#")[0], request.url.netloc.decode("ascii").lower()
+    headers = []
+    for raw_name, raw_value in request.headers.raw:
+        name, value = raw_name.decode("latin-1"), _text(raw_value)
+        lowered = name.lower()
+        if lowered in _FRAMING or (lowered == "host" and value.lower() == origin_header):
+            continue
+        if lowered == "connection" and value.lower() in ("keep-alive", "close"):
+            continue
+        headers.append((name, value))
+    timeouts = request.extensions.get("timeout") or {}
+    waits = WaitTimeouts(*(timeouts.get(wait) for wait in WaitTimeouts._fields))
+    return HttpRequest(request.method, url, tuple(headers), body or None, wait_timeouts=waits)
+
+
+def _text(raw: bytes) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw.decode("latin-1")

@@ -1,0 +1,146 @@
+"""Connections kept between calls, by (scheme, host, port, checked address)."""
+
+from __future__ import annotations
+
+import ssl
+import threading
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from pathlib import Path
+
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.limits import MAX_IDLE_CONNECTIONS
+from wasmrt.egress.gateway._budget import ExchangeBudget, Wait
+from wasmrt.egress.gateway._connection import Connection
+from wasmrt.egress.gateway._shares import Shares
+from wasmrt.egress.gateway._socket import dial
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """The destination of a connection.
+
+    SECURITY: the host is part of it, so that a connection whose certificate was checked for one name never carries
+    a request for another; the address is, so that a reused connection leads to an address checked for this request.
+    """
+
+    scheme: str
+    host: str
+    port: int
+    address: str
+
+
+class Pool:
+    """Every connection of a gateway. Idle ones are closed after half a minute, or when there are too many.
+
+    Raises:
+        ConfigurationError: the CA file cannot be used.
+    """
+
+    def __init__(self, *, ca_file: Path | None, max_connections: int, connect_timeout_seconds: float) -> None:
+        self._tls = _tls_context(ca_file)
+        self._max_connections = max_connections
+        self._connect_timeout = connect_timeout_seconds
+        self._changed = threading.Condition()
+        self._in_use: dict[Route, Shares] = {}
+        self._users: dict[Connection, str] = {}
+        self._idle: OrderedDict[Connection, Route] = OrderedDict()  # the longest idle first
+        self._closed = False
+
+    def has_idle(self, route: Route) -> bool:
+        """Tell whether an idle connection leads to `route`."""
+        with self._changed:
+            return route in self._idle.values()
+
+    def take(self, route: Route, budget: ExchangeBudget) -> tuple[Connection, bool]:
+        """Return a connection to `route`, and whether it had been used before.
+
+        Raises:
+            UnreachableError: there is none, and the address does not answer.
+            HttpFailure: the handshake failed, or the budget was spent while every connection was in use.
+        """
+        budget.begin(Wait.POOL)
+        with self._changed:
+            while not self._in_use.setdefault(route, Shares(self._max_connections)).take(budget.user):
+                self._changed.wait(budget.wait_seconds())
+            found, dead = self._pick(route)
+            if found is not None:
+                self._users[found] = budget.user
+        _close(dead)
+        if found is not None:
+            return found, True
+        try:
+            tls = self._tls if route.scheme == "https" else None
+            socket = dial(route.address, route.port, route.host, tls, budget, self._connect_timeout)
+        except BaseException:
+            self._release(route, budget.user)
+            raise
+        connection = Connection(socket)
+        with self._changed:
+            self._users[connection] = budget.user
+        return connection, False
+
+    def give_back(self, route: Route, connection: Connection, *, healthy: bool) -> None:
+        """Take a connection back: kept where it is healthy, else closed."""
+        keep = healthy and connection.become_idle()
+        with self._changed:
+            user = self._users.pop(connection)
+        self._release(route, user, connection if keep else None)
+        if not keep:
+            connection.close()
+
+    def close(self) -> None:
+        """Close every idle connection now, and the others when they are given back."""
+        with self._changed:
+            self._closed = True
+            dead, self._idle = list(self._idle), OrderedDict()
+        _close(dead)
+
+    def _release(self, route: Route, user: str, connection: Connection | None = None) -> None:
+        dead: list[Connection] = []
+        with self._changed:
+            self._in_use[route].give_back(user)
+            if self._in_use[route].empty:
+                del self._in_use[route]
+            if connection is not None:
+                self._idle[connection] = route
+            now = time.monotonic()
+            while self._idle:
+                oldest = next(iter(self._idle))
+                if not (self._closed or len(self._idle) > MAX_IDLE_CONNECTIONS or oldest.is_expired(now)):
+                    break
+                dead.append(oldest)
+                del self._idle[oldest]
+            self._changed.notify_all()  # whoever waits may not be who has a share left
+        _close(dead)
+
+    def _pick(self, route: Route) -> tuple[Connection | None, list[Connection]]:
+        """Take the most recently used idle connection that is still good, and those before it that are not."""
+        now = time.monotonic()
+        dead: list[Connection] = []
+        for connection in [c for c, leads_to in reversed(self._idle.items()) if leads_to == route]:
+            del self._idle[connection]
+            if connection.is_fresh(now):
+                return connection, dead
+            dead.append(connection)
+        return None, dead
+
+
+def _close(connections: list[Connection]) -> None:
+    for connection in connections:
+        connection.close()
+
+
+def _tls_context(ca_file: Path | None) -> ssl.SSLContext:
+    # Certificates and host names are always checked: no setting turns that off.
+    try:
+        context = ssl.create_default_context(cafile=None if ca_file is None else str(ca_file))
+    except OSError as error:
+        hint = "openssl x509 -noout -text -in FILE shows what is wrong with it"
+        raise ConfigurationError(f"ca_file {ca_file} holds a certificate that cannot be read", hint=hint) from error
+    # SECURITY: Python would write every connection's keys to the file that SSLKEYLOGFILE names.
+    context.keylog_filename = None  # type: ignore[assignment]  # the stub knows no way back
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    return context

@@ -1,0 +1,126 @@
+"""Names to addresses, within a time limit. The answers are checked elsewhere."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from typing import Protocol, runtime_checkable
+
+from wasmrt.core.errors import WasmrtError
+from wasmrt.core.limits import MAX_DNS_ANSWERS, MAX_DNS_LOOKUPS
+from wasmrt.egress.gateway._shares import Shares
+
+
+class ResolveError(WasmrtError):
+    """The name has no answer, or none came in time."""
+
+    code = "no-address"
+
+
+class Resolver(Protocol):
+    """Looks a name up. Called from many threads."""
+
+    def resolve(self, host: str, port: int, *, timeout_seconds: float) -> tuple[str, ...]:
+        """Return every address of `host`, or raise `ResolveError`."""
+
+
+@runtime_checkable
+class ResolverForUsers(Protocol):
+    """A resolver that shares what it has between users."""
+
+    def for_user(self, user: str) -> Resolver:
+        """Return the resolver of one user."""
+
+
+class SystemResolver:
+    """The resolver of the operating system.
+
+    `getaddrinfo` cannot be interrupted and may take half a minute. It runs on a thread of its own, at most 64 at a
+    time and shared between users, so that a call ends at its deadline whatever a name server does.
+    """
+
+    def __init__(self) -> None:
+        self._slots = LookupSlots()
+
+    def for_user(self, user: str) -> Resolver:
+        """Return the resolver of one user, whose lookups take from a share of their own."""
+        return _UserResolver(self._slots, user)
+
+    def resolve(self, host: str, port: int, *, timeout_seconds: float) -> tuple[str, ...]:
+        """Return every address of `host`.
+
+        Raises:
+            ResolveError: the name is not known, has too many addresses, or there was no answer in time.
+        """
+        return self.for_user("").resolve(host, port, timeout_seconds=timeout_seconds)
+
+
+class LookupSlots:
+    """The lookups that are under way. Used from many threads."""
+
+    def __init__(self) -> None:
+        self._shares = Shares(MAX_DNS_LOOKUPS)
+        self._changed = threading.Condition()
+
+    @property
+    def all_free(self) -> bool:
+        """True where nobody looks anything up."""
+        with self._changed:
+            return self._shares.empty
+
+    def take(self, user: str, timeout_seconds: float) -> bool:
+        """Take a slot, waiting for one; False where none came free in time."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._shares.take(user), timeout_seconds)
+
+    def give_back(self, user: str) -> None:
+        """Give a slot back."""
+        with self._changed:
+            self._shares.give_back(user)
+            self._changed.notify_all()
+
+
+class _UserResolver:
+    def __init__(self, slots: LookupSlots, user: str) -> None:
+        self._slots = slots
+        self._user = user
+
+    def resolve(self, host: str, port: int, *, timeout_seconds: float) -> tuple[str, ...]:
+        ends_at = time.monotonic() + timeout_seconds
+        if not self._slots.take(self._user, timeout_seconds):
+            raise ResolveError("too many names are being looked up")
+        lookup = _Lookup(host, port, self._slots, self._user)
+        try:
+            threading.Thread(target=lookup.run, name="wasmrt-resolve", daemon=True).start()
+        except RuntimeError:
+            self._slots.give_back(self._user)
+            raise ResolveError("no thread is left to look a name up") from None
+        if not lookup.done.wait(max(0.0, ends_at - time.monotonic())):
+            raise ResolveError("the name server did not answer in time")
+        if lookup.failed:
+            raise ResolveError("the host's name is not known")
+        return lookup.answers
+
+
+class _Lookup:
+    def __init__(self, host: str, port: int, slots: LookupSlots, user: str) -> None:
+        self.done = threading.Event()
+        self.failed = False
+        self.answers: tuple[str, ...] = ()
+        self._host, self._port, self._slots, self._user = host, port, slots, user
+
+    def run(self) -> None:
+        """Look the name up, and give the slot back."""
+        try:
+            found = socket.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+            # SECURITY: every answer is kept to be checked, or, where there are too many, none. A scope id (`%eth0`)
+            # stays in the text and is refused there.
+            addresses = dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in found)
+            self.failed = len(addresses) > MAX_DNS_ANSWERS
+            self.answers = tuple(addresses)
+        except (OSError, UnicodeError):
+            self.failed = True
+        finally:
+            self._slots.give_back(self._user)
+            self.done.set()

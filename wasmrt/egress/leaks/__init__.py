@@ -1,0 +1,46 @@
+"""Secrets must not leave: find them by their value in any encoding, and by their format.
+
+Pure: no file but rules, no network, no clock. It says what it found and what should be done; doing it is up to the
+caller.
+"""
+
+from __future__ import annotations
+
+from wasmrt.egress.leaks._custom import check_rule, load_custom_rules, read_rule_file
+from wasmrt.egress.leaks._detector import LeakDetector
+from wasmrt.egress.leaks._model import (
+    DECODE_LIMIT_RULE,
+    SCAN_BUDGET_RULE,
+    SECRET_RULE,
+    Action,
+    Direction,
+    LeakMatch,
+    LeakReport,
+    Severity,
+    cut_out,
+)
+from wasmrt.egress.leaks._rules import Rule
+from wasmrt.egress.leaks._scanner import LeakScanner, Overrides
+from wasmrt.egress.leaks._streaming import StreamingRedactor
+from wasmrt.egress.leaks._watched import WatchedSecrets
+
+__all__ = [
+    "DECODE_LIMIT_RULE",
+    "SCAN_BUDGET_RULE",
+    "SECRET_RULE",
+    "Action",
+    "Direction",
+    "LeakDetector",
+    "LeakMatch",
+    "LeakReport",
+    "LeakScanner",
+    "Overrides",
+    "Rule",
+    "Severity",
+    "StreamingRedactor",
+    "WatchedSecrets",
+    "check_rule",
+    "cut_out",
+    "load_custom_rules",
+    "read_rule_file",
+]

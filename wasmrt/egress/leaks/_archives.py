@@ -1,0 +1,277 @@
+"""Open compressed content wherever it begins: gzip, zlib, raw deflate, bzip2, xz, and the members of a zip archive.
+
+Checksums are not looked at: a reader may ignore them too. What comes before a fault in a stream is searched all the
+same. A format that is recognised and cannot be opened here marks the text as not fully looked at.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any, NamedTuple, Protocol
+
+from wasmrt.core.limits import KIB, MIB
+from wasmrt.egress.leaks._budgets import DecodeBudget
+from wasmrt.egress.leaks._linear import compile_linear
+
+_ATTEMPT_BYTES = 1 * KIB
+"""The cost of looking at one beginning, in decoded bytes."""
+_FIRST_BYTES = 64
+"""Bytes of a stream that are tried first: most beginnings are none."""
+_STEP_BYTES = 64 * KIB
+_STEP_OUT_BYTES = MIB
+"""Compressed bytes that are fed, and bytes that come out, between two looks at the clock."""
+_LEAST_STREAM = 64
+_WORDS = rb"(?:[\x20-\x7e]\0?){6}"
+"""Less than that of it, and no six characters in a row, the shortest secret: bytes that only looked like a stream."""
+_XZ_MEMORY_BYTES = 64 * MIB
+
+GZIP, _ZIP, _BZIP2, _XZ = b"\x1f\x8b\x08", b"PK\x03\x04", b"BZh", b"\xfd7zXZ\0"
+_CLOSED = (b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf\x27\x1c", b"Rar!\x1a\x07", b"\x04\x22\x4d\x18", b"LZIP", b"\x1f\x9d\x90")
+"""Zstandard, 7-Zip, RAR, LZ4, lzip and compress: known by their first bytes, and not opened."""
+_ZLIB = frozenset(
+    (cmf << 8 | flg).to_bytes(2, "big")
+    for cmf in range(0x08, 0x80, 0x10)
+    for flg in range(31 - (cmf << 8) % 31, 256, 31)
+    if not flg & 0x20
+)
+"""RFC 1950, 2.2: deflate with any window, without a dictionary."""
+_GZIP_EXTRA, _GZIP_NAME, _GZIP_COMMENT, _GZIP_CRC = 4, 8, 16, 2
+_STORED, _DEFLATED, _BZIP2ED, _LZMAED = 0, 8, 12, 14
+_TEXT = bytes(range(32, 127)) + b"\t\r\n"
+
+
+class _Stream(Protocol):
+    """Undoes one compression, a step at a time."""
+
+    @property
+    def ended(self) -> bool: ...
+    def feed(self, data: bytes, most: int) -> bytes: ...
+    def more(self, most: int) -> bytes: ...
+
+
+class _Inflate:
+    """Raw deflate (RFC 1951)."""
+
+    def __init__(self) -> None:
+        self._inner = zlib.decompressobj(-zlib.MAX_WBITS)
+        self._left = b""
+
+    @property
+    def ended(self) -> bool:
+        return self._inner.eof
+
+    def feed(self, data: bytes, most: int) -> bytes:
+        before = self._inner.copy()
+        try:
+            piece = self._inner.decompress(data, most)
+        except zlib.error:
+            raise _BrokenError(_until_broken(before, data)) from None
+        self._left = self._inner.unconsumed_tail
+        return piece
+
+    def more(self, most: int) -> bytes:
+        return self.feed(self._left, most) if self._left else b""
+
+
+class _Buffered:
+    """bzip2 and xz, whose objects keep what they have not used."""
+
+    def __init__(self, inner: Any, errors: tuple[type[Exception], ...]) -> None:
+        self._inner = inner
+        self._errors = errors
+
+    @property
+    def ended(self) -> bool:
+        return bool(self._inner.eof)
+
+    def feed(self, data: bytes, most: int) -> bytes:
+        try:
+            return self._inner.decompress(data, most)  # type: ignore[no-any-return]
+        except self._errors:
+            raise _BrokenError(b"") from None
+
+    def more(self, most: int) -> bytes:
+        return b"" if self.ended or self._inner.needs_input else self.feed(b"", most)
+
+
+class _BrokenError(Exception):
+    """A stream is not what it began as; `content` is what came before the fault."""
+
+    def __init__(self, content: bytes) -> None:
+        super().__init__()
+        self.content = content
+
+
+class _Beginning(NamedTuple):
+    """The place where compressed bytes begin, and what undoes them."""
+
+    at: int
+    stream: Callable[[], _Stream]
+
+
+@lru_cache(maxsize=1)
+def _magic() -> Any:
+    """Compile the first bytes of everything that is recognised into one expression."""
+    pairs: dict[int, list[int]] = {}
+    for cmf, flg in _ZLIB:
+        pairs.setdefault(cmf, []).append(flg)
+    zlibs = (b"\\x%02x[%b]" % (cmf, b"".join(b"\\x%02x" % flg for flg in flgs)) for cmf, flgs in pairs.items())
+    exact = (b"".join(b"\\x%02x" % byte for byte in magic) for magic in (GZIP, _ZIP, _XZ, *_CLOSED))
+    return compile_linear(b"|".join((*exact, rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)", *zlibs)))
+
+
+def archives(data: bytes, budget: DecodeBudget) -> Iterator[tuple[int, bytes]]:
+    """Yield `(start, content)` of everything compressed in `data`, as far as the budget goes."""
+    if not data or data.isascii():
+        return  # compressed bytes are never all ASCII, but where they were made to be
+    if data[:_FIRST_BYTES].translate(None, _TEXT):
+        yield from _opened(data, 0, _Beginning(0, _Inflate), budget)
+    position = 0
+    while (found := _magic().search(data, position)) is not None:
+        start, position = found.start(), found.start() + 2
+        beginning = _beginning(data, start)
+        if beginning is None:
+            budget.exceeded = True
+        else:
+            yield from _opened(data, start, beginning, budget)
+        if budget.left < 0:
+            return
+
+
+def first_archive(data: bytes, start: int, *, from_beginning: bool) -> int:
+    """Return where compressed content may begin at `start` or behind; -1 where none does.
+
+    One whose bytes are not all here yet counts; `from_beginning` where `data` is the text from its first byte on.
+    """
+    if data.isascii():
+        return -1
+    if from_beginning and start == 0 and data[:_FIRST_BYTES].translate(None, _TEXT) and _may_begin(data, 0):
+        return 0
+    position = max(0, start)
+    while (found := _magic().search(data, position)) is not None:
+        at: int = found.start()
+        if data[at : at + 2] not in _ZLIB or _may_begin(data, at + 2):
+            return at
+        position = at + 2
+    return -1
+
+
+def _may_begin(data: bytes, at: int) -> bool:
+    """Tell whether what is here of a stream of deflate is sound."""
+    try:
+        _Inflate().feed(data[at : at + 4 * _FIRST_BYTES], _STEP_OUT_BYTES)
+    except _BrokenError as broken:
+        return len(broken.content) >= _LEAST_STREAM or re.search(_WORDS, broken.content) is not None
+    return True
+
+
+def _beginning(data: bytes, at: int) -> _Beginning | None:
+    """Return where the compressed bytes of an archive at `at` begin; None where they cannot be opened."""
+    head = data[at : at + 6]
+    if head[:2] in _ZLIB:
+        return _Beginning(at + 2, _Inflate)
+    if head[:3] == GZIP:
+        return _Beginning(_gzip_body(data, at), _Inflate)
+    if head[:3] == _BZIP2:
+        return _Beginning(at, _bzip2)
+    if head == _XZ:
+        return _Beginning(at, _xz)
+    return _zip_member(data, at) if head[:4] == _ZIP else None
+
+
+def _gzip_body(data: bytes, at: int) -> int:
+    """RFC 1952, 2.3: the header's length depends on its flags."""
+    flags, body = data[at + 3] if at + 3 < len(data) else 0, at + 10
+    if flags & _GZIP_EXTRA:
+        body += 2 + int.from_bytes(data[body : body + 2], "little")
+    for flag in (_GZIP_NAME, _GZIP_COMMENT):
+        if flags & flag:
+            end = data.find(0, body)
+            body = len(data) if end < 0 else end + 1
+    return body + (2 if flags & _GZIP_CRC else 0)
+
+
+def _zip_member(data: bytes, at: int) -> _Beginning | None:
+    """APPNOTE.TXT 4.3.7: a local file header, with its flags, its method, and the lengths of name and extra field."""
+    flags, method = (int.from_bytes(data[at + low : at + low + 2], "little") for low in (6, 8))
+    name, extra = (int.from_bytes(data[at + low : at + low + 2], "little") for low in (26, 28))
+    body = at + 30 + name + extra
+    streams: dict[int, Callable[[], _Stream]] = {_STORED: _Nothing, _DEFLATED: _Inflate, _BZIP2ED: _bzip2}
+    return None if flags & 1 or method not in streams else _Beginning(body, streams[method])
+
+
+class _Nothing:
+    """A member that is stored as it is: it was searched with the text around it."""
+
+    ended = True
+
+    def feed(self, data: bytes, most: int) -> bytes:
+        return b""
+
+    def more(self, most: int) -> bytes:
+        return b""
+
+
+def _opened(data: bytes, start: int, beginning: _Beginning, budget: DecodeBudget) -> Iterator[tuple[int, bytes]]:
+    budget.check()
+    if not budget.charge(_ATTEMPT_BYTES):
+        return
+    try:
+        stream = beginning.stream()
+    except ImportError:  # a Python that was built without bz2 or lzma
+        budget.exceeded = True
+        return
+    pieces: list[bytes] = []
+    try:
+        for piece in _pieces(stream, data, beginning.at, budget):
+            pieces.append(piece)
+    except _BrokenError as broken:
+        pieces.append(broken.content)
+        budget.charge(len(broken.content))
+    content = b"".join(pieces)
+    if len(content) >= _LEAST_STREAM or re.search(_WORDS, content) is not None:
+        yield start, content
+
+
+def _pieces(stream: _Stream, data: bytes, position: int, budget: DecodeBudget) -> Iterator[bytes]:
+    """Yield what comes out of a stream; both what goes in and what comes out is paid for."""
+    size = _FIRST_BYTES
+    while position < len(data) and not stream.ended:
+        piece = stream.feed(data[position : position + size], _STEP_OUT_BYTES)
+        if not budget.charge(size // 4):
+            return
+        position, size = position + size, _STEP_BYTES
+        while piece:
+            if not budget.charge(len(piece)):
+                return
+            yield piece
+            budget.check()
+            piece = stream.more(_STEP_OUT_BYTES)
+        budget.check()
+
+
+def _until_broken(stream: Any, data: bytes) -> bytes:
+    """Return what a stream gives before its fault, which ends a larger step without any of it."""
+    content = bytearray()
+    try:
+        for at in range(len(data)):
+            content += stream.decompress(data[at : at + 1], _STEP_OUT_BYTES)
+    except zlib.error:
+        pass
+    return bytes(content)
+
+
+def _bzip2() -> _Stream:
+    import bz2  # with lzma a millisecond, and most processes never see either
+
+    return _Buffered(bz2.BZ2Decompressor(), (OSError,))
+
+
+def _xz() -> _Stream:
+    import lzma
+
+    decompressor = lzma.LZMADecompressor(format=lzma.FORMAT_XZ, memlimit=_XZ_MEMORY_BYTES)
+    return _Buffered(decompressor, (lzma.LZMAError, MemoryError))

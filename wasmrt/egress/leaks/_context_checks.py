@@ -1,0 +1,257 @@
+"""Checks that read the text around a candidate: `name = value` may be a secret, or code, or prose."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from itertools import pairwise
+
+from wasmrt.egress.leaks._value_checks import entropy, has_sequence, is_placeholder, unpadded_base64
+
+_QUOTES = frozenset(b"\"'`")
+_ENDS = frozenset(b" \t\r\n\"'`,;)}]&<>|\\")
+
+# `re` compiles these expressions when they are first used: all together take 2.5 ms, and most texts need none.
+_INNOCENT_NAMES = (
+    rb"(?i)hash|sha[0-9_]|sha\b|md5|digest|checksum|integrity|fingerprint|public|pubkey|[_\-.]id\b|keyid|key_id|uuid"
+    rb"|guid|keyboard|keystone|keyword|primary|foreign|author|tokeniz|tokenis|token_?type|token_?url|cache_?key"
+    rb"|sort_?key|partition|csrf|xsrf|nonce|etag|version|revision|commit|signature|license_?key_?id|key_?name|passwordfile"
+    rb"|monkey|hotkey|keycode|key_?code|keypress|certificate|thumbprint|filename|file_?path|_path|_dir|_url\b|_uri\b"
+    rb"|keystore|key_?vault|keying|bucket|schema|keychain|key_?pair|key_?ring|key_?size|name$|[a-z0-9]I[dD]$|[_\-.]I[dD]$"
+    rb"|_enc$|_alg$|algorithm$|_method$|_format$|_scopes?$|_kind$|_mode$|::|arn$"
+    rb"|(?:change|request|client|idempotency|continuation|next|page|sync|resume|update|start|marker|cancellation)_?token"
+    rb"|endpoint|secret_?name|secretname|secret_?ref|selector"
+)
+_PASSWORD_NAMES = rb"(?i)passw|pwd|passphrase|passwd"
+_UUID = rb"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_HEX = rb"(?:0x)?[0-9a-fA-F]+"
+_CODE = (
+    rb"[a-z]+://.*|/.*|\.\.?/.*|[@$%].*|0x[0-9a-fA-F]{1,16}|.*aws4_request.*"
+    rb"|[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+"
+    rb"|.*\.(?:com|org|net|io|py|js|json|ya?ml|txt|html|md|pem|key|crt)"
+)
+"""Addresses, paths, variables, numbers, attributes, names of files."""
+_COMMON_PASSWORDS = frozenset(
+    b"password passw0rd password1 password123 p@ssw0rd p@ssword pass1234 pass word secret test test123 test1234 admin"
+    b" admin123 root guest user username changeit letmein qwerty 12345678 123456 none null true false string required"
+    b" optional undefined disabled enabled hunter2 foo bar baz mypassword mysecret your token".split()
+)
+
+
+def transitions(value: bytes) -> int:
+    """Count the changes between upper case, lower case, digits and the rest: words have few, random text many."""
+    kinds = [0 if 48 <= c <= 57 else 1 if 65 <= c <= 90 else 2 if 97 <= c <= 122 else 3 for c in value]
+    return sum(a != b for a, b in pairwise(kinds))
+
+
+def looks_random(value: bytes) -> bool:
+    """Tell a random word from an identifier, a path or a sentence without spaces."""
+    digits = sum(48 <= c <= 57 for c in value)
+    letters = sum(97 <= c | 32 <= 122 for c in value)
+    if not digits or letters < 2:
+        return False
+    floor = 3.0 if len(value) < 16 else 3.3 if len(value) < 24 else 3.5
+    if re.fullmatch(_HEX, value):
+        floor = 2.8
+    return entropy(value) >= floor and transitions(value) >= max(3, len(value) // 5)
+
+
+_STRONG_NAMES = (
+    rb"(?i)(?:api|access|auth|secret|private|client|app|encryption|signing|master|account)[_\-. ]?(?:key|token|secret)"
+    rb"|secret|token|passw|pwd|passphrase|credential"
+)
+
+
+_WORDS = rb"[A-Z]?[a-z]{3,}|[A-Z]{3,}"
+_VOWEL = rb"(?i)[aeiouy]"
+_MUTTER = rb"(?i)[^aeiouy]{4}|[aeiou]{4}|[^aeiouy][^aeiouly]q|[jqvxz][bcdfghjkmnpqstvwxz]"
+_SEGMENT = rb"[0-9A-Za-z+/=]+"
+
+
+_UUID_NAMES = (
+    rb"(?i)(?:api|access|auth|app|service|account|bearer|admin|user|bot)[_\-. ]?(?:key|token|secret)$"
+    rb"|secret$|passw(?:or)?d$"
+)
+
+
+def _looks_spoken(word: bytes) -> bool:
+    return len(word) > 3 and re.search(_VOWEL, word) is not None and not re.search(_MUTTER, word)
+
+
+def is_made_of_words(value: bytes) -> bool:
+    """Tell an identifier or a version, whose parts are words or numbers, from text without parts."""
+    words = sum(len(w) for w in re.findall(_WORDS, value) if _looks_spoken(w))
+    if 2 * words >= len(value):
+        return True
+    mixed = 0
+    for part in re.findall(_SEGMENT, value):
+        if transitions(part) > (0 if part.isalpha() else 4 if part.isdigit() else 1):
+            mixed += len(part)
+    return mixed < min(12, len(value) // 2 + 1)
+
+
+def looks_assigned(data: bytes, begin: int, start: int, end: int) -> bool:
+    """Classify the candidate `data[start:end]` whose name begins at `begin`."""
+    value = data[start:end].rstrip(b".,;")
+    if not 8 <= len(value) <= 160 or data[end - 3 : end] == b"..." or not _ends_well(data, start, end):
+        return False
+    quoted = data[start - 1] in _QUOTES
+    random = re.fullmatch(_UUID, value) is not None or (looks_random(value) and not is_made_of_words(value))
+    if not random and not looks_chosen(value):
+        return False
+    if re.fullmatch(_CODE, value) or has_sequence(value, 8) or is_placeholder(value):
+        return False
+    name, operator = _name_of(data, begin, start)
+    spelled = data[begin:start].rstrip(b" \t\"'`=:>(").lower()
+    if len(spelled) >= 8 and spelled in value.lower():
+        return False  # a table of names, each with a longer one
+    if len(name) > 80 or re.search(_INNOCENT_NAMES, name) or (operator in b",(" and not quoted):
+        return False
+    return _name_suffices(name, value, quoted=quoted, random=random)
+
+
+def _ends_well(data: bytes, start: int, end: int) -> bool:
+    """Tell whether the value ends where its notation ends, not in the middle of a sentence or an expression."""
+    if end >= len(data):
+        return True
+    quoted = start > 0 and data[start - 1] in _QUOTES
+    return data[end] in _QUOTES or data[end] == 0x5C if quoted else data[end] in _ENDS
+
+
+def _name_suffices(name: bytes, value: bytes, *, quoted: bool, random: bool) -> bool:
+    """Tell whether a name suffices for a value: the weaker the name, the more random the value has to be."""
+    secretive = re.search(_PASSWORD_NAMES, name) is not None
+    if not random:
+        return secretive and (quoted or not is_made_of_words(value))
+    if re.fullmatch(_UUID, value):
+        return quoted and re.search(_UUID_NAMES, name) is not None
+    if re.search(_STRONG_NAMES, name) is None:
+        return len(value) >= 20 and transitions(value) >= len(value) // 4
+    return len(value) >= 16 or secretive or (len(value) >= 10 and transitions(value) >= 5)
+
+
+def looks_chosen(value: bytes) -> bool:
+    """Tell a password that a person made up from a word."""
+    lowered = value.lower()
+    if lowered in _COMMON_PASSWORDS or is_placeholder(value) or len(value) < 8 or b" " in value:
+        return False
+    kinds = (
+        any(48 <= c <= 57 for c in value)
+        + any(65 <= c <= 90 for c in value)
+        + any(97 <= c <= 122 for c in value)
+        + any(c < 48 or 57 < c < 65 or 90 < c < 97 or c > 122 for c in value if c not in b"_.-")
+    )
+    return kinds >= 3 and entropy(value) >= 2.75
+
+
+_NAME_END = re.compile(rb"[\"'`\])>\\]*\s*(=>|[:?.+]*=|:|,|>|\(|\|)")
+
+
+def _name_of(data: bytes, begin: int, start: int) -> tuple[bytes, bytes]:
+    """Return the whole name, of which the rule's keyword may be the end, and the operator after it."""
+    low = begin
+    while low > 0 and begin - low < 64 and (data[low - 1 : low].isalnum() or data[low - 1] in b"_-.:"):
+        low -= 1
+    name = data[low:start]
+    found = _NAME_END.search(name, begin - low)
+    return (name[: found.start()], found.group(1)) if found else (name, b"=")
+
+
+def is_password(data: bytes, begin: int, start: int, end: int) -> bool:
+    """Accept a value in a place where only a password can stand, but for placeholders and variables."""
+    del begin
+    value = data[start:end]
+    lowered = value.lower()
+    if lowered in _COMMON_PASSWORDS or is_placeholder(value) or value[:1] in b"$%<{[*(@":
+        return False
+    return len(set(lowered)) >= 3 and (b"(" not in value)
+
+
+_EXAMPLE_USERS = rb"(?i)//(?:user|username|usr|login|name|me|foo|bob|alice|u)?:"
+_EXAMPLE_PASSWORDS = (
+    rb"(?i)(?:[a-z]{1,4}%20)?(?:pass(?:w(?:or)?d|wd|phrase)?|pw|pwd|secret|token|p|x|test|foo|bar|baz|port|key|hunter2"
+    rb"|pass?word[0-9]*|api_?key)"
+)
+
+
+def is_url_password(data: bytes, begin: int, start: int, end: int) -> bool:
+    """Accept the password of a URL, but for the words that manuals use."""
+    value = data[start:end]
+    if re.fullmatch(_EXAMPLE_PASSWORDS, value) or not is_password(data, begin, start, end):
+        return False
+    host = data[end + 1 : end + 24].lower()
+    if re.search(_EXAMPLE_USERS, data[begin:start]) and host.startswith((b"example", b"host", b"server", b"localhost")):
+        return looks_chosen(value) or looks_random(value)
+    return len(value) >= 6 or not value.isalpha()
+
+
+def is_bearer(data: bytes, begin: int, start: int, end: int) -> bool:
+    """Accept a credential after its scheme: random, not a word, a variable or a placeholder."""
+    del begin
+    value = data[start:end].rstrip(b"=.")
+    if is_placeholder(value) or re.fullmatch(_CODE, value) or value.isalpha():
+        return False
+    return re.fullmatch(_UUID, value) is not None or (looks_random(value) and not is_made_of_words(value))
+
+
+def is_curl_user(data: bytes, begin: int, start: int, end: int) -> bool:
+    """Accept `user:password` after curl's option, neither half a variable or a placeholder."""
+    user, _, password = data[start:end].translate(None, b"\"'").partition(b":")
+    if user.lower() == password.lower() or b"$" in user or user[:1] == b"<" or user[:1] == b"[":
+        return False
+    secret = (password or user).strip(b"{}")
+    if len(secret) < (4 if user and password else 10) or re.fullmatch(_EXAMPLE_PASSWORDS, secret):
+        return False
+    return not is_placeholder(secret) and secret[:1] not in b"$%<[*(" and secret.lower() not in _COMMON_PASSWORDS
+
+
+def is_curl_header(data: bytes, begin: int, start: int, end: int) -> bool:
+    """Accept a credential in a header that curl sends; shorter ones too, since nobody types a header for prose."""
+    del begin
+    value = data[start:end]
+    if is_placeholder(value) or value.isalpha():
+        return False
+    inner = unpadded_base64(value) if len(value) < 40 else None
+    if inner is not None and inner.isascii() and b":" in inner:
+        return True
+    return any(48 <= c <= 57 for c in value) and entropy(value) >= 2.75
+
+
+def is_kubernetes_data(data: bytes, begin: int, start: int, end: int) -> bool:
+    """Accept a value under `data:` that is base64, not a word or a template."""
+    del begin
+    value = data[start:end]
+    inner = unpadded_base64(value)
+    return inner is not None and len(inner) >= 6 and not value.isalpha()
+
+
+def is_aws_secret(data: bytes, begin: int, start: int, end: int) -> bool:
+    """Accept forty characters of base64 that are no path, no hash and not part of a longer text."""
+    del begin
+    value = data[start:end]
+    if end < len(data) and data[end] in b"+/=":
+        return False
+    if value.count(b"/") > 4 or is_made_of_words(value) or is_placeholder(value):
+        return False
+    return value.lower() != value and any(48 <= c <= 57 for c in value) and transitions(value) >= 10
+
+
+def is_pem(data: bytes, begin: int, start: int, end: int) -> bool:
+    """Accept a block that holds at least 64 characters of base64."""
+    del begin
+    body = data[start:end].split(b"-----", 2)[-1]
+    return len(re.sub(rb"\\[nr]|[^0-9A-Za-z+/=]", b"", body.split(b"-----")[0])) >= 64
+
+
+CONTEXT_CHECKS: dict[str, Callable[[bytes, int, int, int], bool]] = {
+    "assigned": looks_assigned,
+    "password": is_password,
+    "url-password": is_url_password,
+    "bearer": is_bearer,
+    "curl-user": is_curl_user,
+    "curl-header": is_curl_header,
+    "kubernetes-data": is_kubernetes_data,
+    "aws-secret": is_aws_secret,
+    "pem": is_pem,
+}
+"""Checks of `(data, begin, start, end)`: a candidate, and where the match with its name begins."""

@@ -1,0 +1,74 @@
+"""Rules of one's own: the same file format, checked before they are used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.files import UnfitFileError, read_file
+from wasmrt.core.limits import KIB
+from wasmrt.egress.leaks._engine import RuleEngine, compile_rule
+from wasmrt.egress.leaks._rules import Rule, parse_rules
+
+MAX_RULE_FILE_BYTES = 256 * KIB
+MAX_CUSTOM_RULES = 256
+MAX_EXPRESSION_CHARS = 2000
+
+
+def read_rule_file(path: Path) -> tuple[Rule, ...]:
+    """Read a file of own rules, checked as by `load_custom_rules`.
+
+    Raises:
+        ConfigurationError: it cannot be read, is not UTF-8 or too large, or a rule is wrong; the message names it.
+    """
+    try:
+        text = read_file(path, max_bytes=MAX_RULE_FILE_BYTES, follow_link=True).decode("utf-8")
+    except UnfitFileError as error:
+        raise ConfigurationError(f"the rule file {error.strerror}") from error
+    except OSError as error:
+        message = f"the rule file {path.name} cannot be read ({error.strerror})"
+        raise ConfigurationError(message, hint="check the path") from error
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"the rule file {path.name} is not UTF-8") from error
+    return load_custom_rules(text, origin=path.name)
+
+
+def load_custom_rules(text: str, *, origin: str = "custom rules") -> tuple[Rule, ...]:
+    """Read a file of own rules: each is linear in time, finds its examples and leaves its false positives alone.
+
+    Raises:
+        ConfigurationError: the file is too large, or a rule is wrong; the message names it.
+    """
+    if len(text.encode("utf-8", "surrogatepass")) > MAX_RULE_FILE_BYTES:
+        raise ConfigurationError(f"rule file {origin} is over {MAX_RULE_FILE_BYTES} bytes")
+    rules = parse_rules(text, origin=origin)
+    if len(rules) > MAX_CUSTOM_RULES:
+        raise ConfigurationError(f"rule file {origin} holds over {MAX_CUSTOM_RULES} rules")
+    for rule in rules:
+        check_rule(rule)
+        if not rule.matching:
+            raise ConfigurationError(f"rule {rule.id}: no example that it must find", hint="add matching")
+        if not rule.not_matching:
+            raise ConfigurationError(
+                f"rule {rule.id}: no false positive that it must leave alone", hint="add not_matching"
+            )
+    return rules
+
+
+def check_rule(rule: Rule) -> None:
+    """Check that a rule compiles, finds its examples and leaves its false positives alone.
+
+    Raises:
+        ConfigurationError: it does not.
+    """
+    if len(rule.expression) > MAX_EXPRESSION_CHARS:
+        raise ConfigurationError(f"rule {rule.id}: the expression is over {MAX_EXPRESSION_CHARS} characters")
+    compile_rule(rule)
+    engine = RuleEngine((rule,))
+    for number, text in enumerate(rule.matching):
+        if not any(True for _ in engine.find(text.encode("utf-8"))):
+            raise ConfigurationError(f"rule {rule.id}: does not find example {number}", hint="matching lists them")
+    for number, text in enumerate(rule.not_matching):
+        if any(True for _ in engine.find(text.encode("utf-8"))):
+            message = f"rule {rule.id}: finds false positive {number}, which it must leave alone"
+            raise ConfigurationError(message, hint="not_matching lists them")

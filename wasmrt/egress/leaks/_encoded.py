@@ -1,0 +1,204 @@
+"""Decode content that is encoded as a whole: base64, base32, hex, dumps and lists of bytes, archives."""
+
+from __future__ import annotations
+
+import binascii
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+from wasmrt.core.limits import KIB
+from wasmrt.egress.leaks._archives import GZIP, archives
+from wasmrt.egress.leaks._budgets import PIECE_BYTES, Check, DecodeBudget, no_check
+from wasmrt.egress.leaks._dumps import DUMP, dumped
+from wasmrt.egress.leaks._escapes import holds_escapes
+from wasmrt.egress.leaks._linear import compile_linear
+
+_PEEK_BYTES = 64 * KIB
+"""Bytes that are decoded to see whether content is nested once more."""
+
+_RUN = rb"[A-Za-z0-9+/_\-]{24,}(?:\r?\n[ \t]*[A-Za-z0-9+/_\-]{4,})*"
+_NUMBER = rb"(?:\b0[xX][0-9A-Fa-f]{1,2}|\b[0-9]{1,3})"
+_LIST = _NUMBER.replace(rb"\b", b"") + rb"(?:[,;]?[ \t\r\n]{0,16}" + _NUMBER + rb"){7,}"
+"""Bytes as their numbers, as programs print them."""
+LEAST_ENCODED = rb"[A-Za-z0-9+/_\-]{24}|(?:" + _NUMBER.replace(rb"\b", b"") + rb"[,; \t\r\n]+){7}[0-9]|" + DUMP
+"""An expression that every text with a run or a list matches."""
+_ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
+_MARKED = bytes(120 if byte in _ALPHABET else 32 for byte in range(256))
+LEAST_RUN = 24
+"""Characters of a run, where every secret is longer than that encodes."""
+_LEAST_BINARY_RUN = 96
+"""Characters of a run that is decoded though it does not begin as a text: it may frame one."""
+_BETWEEN = re.compile(rb"[,; \t\r\n]")
+_AS_BLANKS = bytes.maketrans(b",;", b"  ")
+_CONTROLS = bytes((*range(33), 127))
+_LEAST_TEXT = 6
+"""Characters of a list that is worth searching."""
+_CONTINUED = 4
+"""Characters of a line that continues a run."""
+_PROBE = 32
+"""Characters of a run that are decoded first: the rest only where they decode to text."""
+_HEX_RUN = re.compile(rb"[0-9A-Fa-f]{16,}")
+_BASE32_RUN = re.compile(rb"[0-9A-Z]{12,}|[0-9a-z]{12,}")
+_DIGITS = b"0123456789abcdefghijklmnopqrstuv"
+_BASE32 = tuple(
+    bytes.maketrans(alphabet.lower() + alphabet, _DIGITS * 2)
+    for alphabet in (
+        b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567",
+        b"0123456789ABCDEFGHIJKLMNOPQRSTUV",
+        b"0123456789ABCDEFGHJKMNPQRSTVWXYZ",
+    )
+)
+"""RFC 4648 sections 6 and 7, and Crockford's, as digits of base 32."""
+_PRINTABLE = bytes(range(32, 127)) + b"\t\r\n"
+_BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")
+_WIDE = _PRINTABLE + b"\0\xff\xfe"
+"""The bytes of UTF-16 of such text: its zeros vanish in the normal form."""
+_ZLIB = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
+
+
+@lru_cache(maxsize=3)
+def _linear(expression: bytes) -> Any:
+    return compile_linear(expression)
+
+
+def may_hold_encoded(data: bytes) -> bool:
+    """Tell at a glance whether a text may hold a run, a list or a dump."""
+    return _linear(LEAST_ENCODED).search(data) is not None
+
+
+def decode(
+    data: bytes, budget: DecodeBudget, *, runs: bool = True, least_run: int = LEAST_RUN
+) -> Iterator[tuple[int, int, bytes]]:
+    """Yield `(start, end, content)` of encoded content: archives, and with `runs` base64, base32, hex and lists."""
+    if runs:
+        yield from _readable(data, budget, least_run)
+    for start, inner in archives(data, budget):
+        yield start, len(data), inner
+
+
+def _readable(data: bytes, budget: DecodeBudget, least_run: int) -> Iterator[tuple[int, int, bytes]]:
+    for start, end, inner in dumped(data, budget.check):
+        if budget.charge(len(inner)):
+            yield start, end, inner
+    for start, end, inner in _lists(data, budget.check):
+        text = len(inner.translate(None, _CONTROLS))
+        if (text >= _LEAST_TEXT or inner[:3] == GZIP) and budget.charge(len(inner)):
+            yield start, end, inner
+    for start, end in _runs(data, least_run, budget.check):
+        budget.check()
+        for inner in _decoded(data[start:end]):
+            if budget.charge(len(inner)):
+                yield start, end, inner
+
+
+def is_encoded(data: bytes, check: Check = no_check) -> bool:
+    """Tell whether a text holds content that is nested once more."""
+    if holds_escapes(data, check):
+        return True
+    peek = DecodeBudget(left=_PEEK_BYTES, check=check)
+    return any(True for _ in decode(data, peek)) or peek.exceeded
+
+
+def _runs(data: bytes, least: int, check: Check) -> Iterator[tuple[int, int]]:
+    """Yield the places of base64 or hex: long words and the lines that continue them."""
+    mark = b"x" * least
+    for low in range(0, len(data), PIECE_BYTES):
+        check()
+        if mark in data[low : low + PIECE_BYTES + least - 1].translate(_MARKED):
+            break
+    else:
+        return
+    marked = data.translate(_MARKED)
+    start = marked.find(mark, low)
+    while start >= 0:
+        end = marked.find(b" ", start)
+        if end < 0:
+            end = len(data)
+        elif data[end] in b"\r\n" and (found := _linear(_RUN).match(data, start)) is not None:
+            end = found.end()
+        yield start, end
+        start = marked.find(mark, end)
+
+
+def _lists(data: bytes, check: Check) -> Iterator[tuple[int, int, bytes]]:
+    """Yield the places and the bytes of lists of numbers, decimal or hexadecimal."""
+    for match in _linear(_LIST).finditer(data):
+        low, end = match.span()
+        inner = bytearray()
+        while low < end:
+            check()
+            gap = _BETWEEN.search(data, min(low + PIECE_BYTES, end), end)
+            high = gap.start() if gap else end
+            inner += _bytes_of(data[low:high])
+            low = high
+        yield *match.span(), bytes(inner)
+
+
+def _bytes_of(numbers: bytes) -> bytes:
+    """Read numbers as bytes; one that is too large is left out, so that it hides nothing."""
+    words = numbers.translate(_AS_BLANKS).split()
+    if b"x" in numbers or b"X" in numbers:
+        return bytes(v for w in words if (v := int(w, 16 if w[1:2] in (b"x", b"X") else 10)) < 256)
+    values = list(map(int, words))
+    return bytes(values) if max(values, default=0) < 256 else bytes(v for v in values if v < 256)
+
+
+def continues_run(lines: bytes | bytearray) -> bool:
+    """Tell whether whole lines that follow a run are more of it."""
+    texts = (line.strip(b" \t\r") for line in lines.split(b"\n")[:-1])
+    return all(text and not text.translate(None, _ALPHABET + b"=") for text in texts)
+
+
+def unfinished_run(text: bytes) -> int:
+    """Return where a run begins that a line after this text may continue; the text's length where none does."""
+    start = end = len(text)
+    if b"x" * LEAST_RUN not in text.translate(_MARKED):
+        return end
+    while text.endswith(b"\n", 0, end):
+        stop = end - (2 if text.endswith(b"\r\n", 0, end) else 1)
+        begin = text.rfind(b"\n", 0, stop) + 1
+        line = text[begin:stop]
+        before = line.rstrip(_ALPHABET + b"=")
+        word = len(line) - len(before)
+        if word >= LEAST_RUN:
+            start = stop - word
+        if word < _CONTINUED or before.strip(b" \t"):
+            break
+        end = begin
+    return start
+
+
+def _decoded(run: bytes) -> Iterator[bytes]:
+    digits = run.translate(None, b" \t\r\n")
+    framed = len(digits) >= _LEAST_BINARY_RUN
+    hexadecimal = _HEX_RUN.fullmatch(digits) is not None and len(digits) % 2 == 0
+    if hexadecimal and (framed or _is_text(bytes.fromhex(digits[:_PROBE].decode()))):
+        yield bytes.fromhex(digits.decode())
+    if _BASE32_RUN.fullmatch(digits):
+        for alphabet in _BASE32:
+            written = digits.translate(alphabet)
+            if not written.translate(None, _DIGITS) and (framed or _is_text(_of_base32(written[:_PROBE]))):
+                yield _of_base32(written)
+    standard = digits.replace(b"-", b"+").replace(b"_", b"/")
+    if framed or _is_text(binascii.a2b_base64(standard[: min(_PROBE, len(standard) // 4 * 4)])):
+        yield binascii.a2b_base64(standard[: len(standard) // 4 * 4] + _tail(standard))
+
+
+def _of_base32(digits: bytes) -> bytes:
+    """Return the bytes of base 32, whose digits are 0 to 9 and a to v; what is left of a last byte is dropped."""
+    bits = 5 * len(digits)
+    return (int(digits, 32) >> bits % 8).to_bytes(bits // 8, "big")
+
+
+def _tail(standard: bytes) -> bytes:
+    rest = standard[len(standard) // 4 * 4 :]
+    return rest + b"=" * (4 - len(rest)) if len(rest) > 1 else b""
+
+
+def _is_text(inner: bytes) -> bool:
+    if inner[:3] == GZIP or inner[:2] in _ZLIB:
+        return True
+    wide = b"\0" in inner[:2] or inner[:2] in _BYTE_ORDER_MARKS
+    return not inner.translate(None, _WIDE if wide else _PRINTABLE)

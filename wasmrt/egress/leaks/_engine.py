@@ -1,0 +1,202 @@
+"""Find secrets by their formats: one RE2 pass over all keywords, then only the rules behind them, block by block.
+
+Both steps are linear in the text whatever the text is; text full of keywords costs one more linear pass per rule, not
+work per occurrence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.egress.leaks._budgets import Check, WorkBudget, no_check
+from wasmrt.egress.leaks._candidates import classify
+from wasmrt.egress.leaks._keywords import Keywords, keywords_of
+from wasmrt.egress.leaks._linear import ExpressionError, compile_linear
+from wasmrt.egress.leaks._rules import Rule
+from wasmrt.egress.leaks._token_prefixes import LONGEST_WORD, KnownWords, TokenPrefixes
+
+_BLOCK_BYTES = 4096
+_CHUNK_BYTES = 16 * _BLOCK_BYTES
+"""Neighbouring blocks with the same keyword are searched as one, up to this."""
+_KEYWORD_OVERLAP_BYTES = 256
+
+
+class Finding(NamedTuple):
+    """A rule's secret at half-open byte offsets."""
+
+    rule: Rule
+    start: int
+    end: int
+    certain: bool
+
+
+class _Scan(NamedTuple):
+    """One text on its way through the engine."""
+
+    data: bytes
+    check: Check
+    budget: WorkBudget
+    known: KnownWords
+
+
+def compile_rule(rule: Rule) -> Any:
+    """Compile a rule's expression.
+
+    Raises:
+        ConfigurationError: RE2 refuses it, or it has no group.
+    """
+    try:
+        # All of a token is the secret, and groups are slow to find.
+        expression = compile_linear(rule.expression.encode("latin-1"), captures=not rule.token)
+    except (ExpressionError, UnicodeEncodeError) as error:
+        raise ConfigurationError(
+            f"rule {rule.id}: not a linear-time expression: {error}",
+            hint="RE2 has no look-around and no back-references",
+        ) from error
+    if expression.groups < 1 and not rule.token:
+        raise ConfigurationError(f"rule {rule.id}: the expression has no group for the secret")
+    return expression
+
+
+class RuleEngine:
+    """A fixed list of rules, each compiled when its keyword is first met. Safe to share between threads."""
+
+    __slots__ = ("_compiled", "_keywords", "_prefixes", "rules")
+
+    def __init__(self, rules: Sequence[Rule], keywords: Keywords | None = None) -> None:
+        self.rules = rules
+        self._keywords = keywords or Keywords(keywords_of(rules))
+        self._compiled: list[Any] = [None] * len(rules)
+        self._prefixes: TokenPrefixes | None = None
+
+    def rules_out(self, data: bytes) -> bool:
+        """Tell at little cost that a text holds nothing to find; False where it may."""
+        return self._keywords.rules_out_text(data)
+
+    def find(self, data: bytes, check: Check = no_check, budget: WorkBudget | None = None) -> Iterator[Finding]:
+        """Yield the findings in a text, chunk by chunk.
+
+        `check` is called at every candidate: a text made of candidates takes long. `budget` bounds how long, and notes
+        the stretches on which it did not suffice.
+        """
+        large = len(data) >= _CHUNK_BYTES
+        scan = _Scan(data, check, budget or WorkBudget(), KnownWords())
+        view = memoryview(data)  # large chunks are not copied
+        skipping = False
+        for start in range(0, len(data), _CHUNK_BYTES):
+            end = min(start + _CHUNK_BYTES, len(data))
+            scan.budget.refill(end - start)
+            window = view[start : end + _KEYWORD_OVERLAP_BYTES]
+            if large and self._keywords.rules_out_chunk(window):
+                skipping = True
+            elif skipping:  # a chunk after a clean one is first searched as a whole, any other block by block
+                skipping = not self._keywords.in_text(window)
+            if not skipping:
+                blocks, cost = self._candidates(scan, start, end)
+                skipping = not cost
+                yield from self._search(scan, blocks, cost, start, end)
+
+    def _candidates(self, scan: _Scan, start: int, end: int) -> tuple[list[tuple[int, set[int]]], int]:
+        """Return the rules that may match in each block, and the cost of trying them; no more than is affordable."""
+        keywords = self._keywords
+        blocks: list[tuple[int, set[int]]] = []
+        cost = 0
+        for low in range(start, end, _BLOCK_BYTES):
+            hits = keywords.in_text(scan.data[low : low + _BLOCK_BYTES + _KEYWORD_OVERLAP_BYTES])
+            # Tokens cost half, by their literal beginning.
+            cost += sum(_BLOCK_BYTES // 2 if keywords.cased[hit] else _BLOCK_BYTES for hit in hits)
+            blocks.append((low, {index for hit in hits for index in keywords.rules[hit]}))
+            if not scan.budget.covers(cost):
+                break
+        return blocks, cost
+
+    def _search(
+        self, scan: _Scan, blocks: list[tuple[int, set[int]]], cost: int, start: int, end: int
+    ) -> Iterator[Finding]:
+        """Try the rules of one chunk as far as the budget goes, and after that tokens by their prefixes."""
+        found: list[Finding] = []
+        if scan.budget.charge(cost):
+            try:
+                for finding in self._by_rules(scan, blocks, end):
+                    found.append(finding)
+                    yield finding
+                return
+            except _ExhaustedError:
+                pass
+        scan.budget.exhaust(start, end)
+        yield from (finding for finding in self._by_prefixes(scan, start, end) if finding not in found)
+
+    def _by_rules(self, scan: _Scan, blocks: list[tuple[int, set[int]]], end: int) -> Iterator[Finding]:
+        """Try each rule on its neighbouring blocks as one."""
+        pending: dict[int, int] = {}
+        for low, now in blocks:
+            for index in pending.keys() - now:
+                yield from self._apply(index, scan, pending.pop(index), low)
+            for index in now:
+                pending.setdefault(index, low)
+        for index, low in pending.items():
+            yield from self._apply(index, scan, low, end)
+
+    def _apply(self, index: int, scan: _Scan, low: int, high: int) -> Iterator[Finding]:
+        """Yield a rule's findings that begin in `low..high`."""
+        rule, expression, data = self.rules[index], self._expression(index), scan.data
+        limit = min(high + rule.reach, len(data))
+        position = low
+        while match := expression.search(data, position, limit):
+            scan.check()
+            if match.start() >= high:
+                return
+            start, end = match.span() if rule.token else match.span(1)
+            if start < 0:  # an alternative without a group: all of it is the secret
+                start, end = match.span()
+            certain = classify(rule, data, match.start(), start, end)
+            if certain is not None:
+                yield Finding(rule, start, end, certain)
+                resume = match.end()
+            else:
+                inside_word = bool(rule.token) and data[start - 1 : start].isalnum()
+                if not scan.budget.charge_false_positive(end - start, inside_word=inside_word):
+                    raise _ExhaustedError
+                resume = _resume(match, start, end)
+            position = max(resume, match.start() + 1)
+
+    def _by_prefixes(self, scan: _Scan, start: int, end: int) -> Iterator[Finding]:
+        """Try words that start with a token's prefix, a false positive only once."""
+        if self._prefixes is None:
+            self._prefixes = TokenPrefixes(self.rules)
+        low = max(0, start - 1)
+        text = scan.data[low : end + LONGEST_WORD]
+        for place, word in self._prefixes.words(text, scan.known, scan.budget, scan.check):
+            at = low + place
+            if at >= end:
+                return
+            if at < start:
+                continue
+            rules = self._prefixes.rules(word)
+            found = [finding for index in rules if (finding := self._token_at(index, scan.data, at)) is not None]
+            if not found:
+                scan.known.add(word)
+            yield from found
+
+    def _token_at(self, index: int, data: bytes, start: int) -> Finding | None:
+        rule = self.rules[index]
+        match = self._expression(index).match(data, start, min(start + rule.reach, len(data)))
+        certain = classify(rule, data, start, start, match.end()) if match else None
+        return None if match is None or certain is None else Finding(rule, start, match.end(), certain)
+
+    def _expression(self, index: int) -> Any:
+        expression = self._compiled[index]
+        if expression is None:
+            expression = self._compiled[index] = compile_rule(self.rules[index])
+        return expression
+
+
+class _ExhaustedError(Exception):
+    """The budget does not cover another false positive."""
+
+
+def _resume(match: Any, start: int, end: int) -> int:
+    """Return where to go on after a false positive: inside the match, since the real one may begin there."""
+    return int(max(match.start() + 3, min(start, match.end() - 1)) if start > match.start() else end)

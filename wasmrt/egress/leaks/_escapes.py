@@ -1,0 +1,209 @@
+"""Undo the escapes inside a text, one nesting at a time: percent, backslash, HTML, and letters of another width."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+from wasmrt.core.limits import KIB
+from wasmrt.egress.leaks._budgets import Check, DecodeBudget, no_check
+
+_CHECK_STEPS = 4096
+"""Escapes, or bytes that look like one, between two charges to the budget."""
+_PIECE_OF_ESCAPES = 8 * KIB
+_LONGEST_ESCAPE = 16
+"""Characters of an escape that is not a row of several."""
+_CROWDED = 32
+"""From one first byte in so many on, one expression over the text is faster than a search for each byte."""
+
+
+class Unescaped(NamedTuple):
+    """Text with one nesting of escapes undone, and the way back."""
+
+    data: bytes
+    out: list[int]
+    src: list[int]
+    """Piece k begins at `out[k]` here and at `src[k]` in the escaped text; odd pieces are escapes."""
+
+    def origin(self, start: int, end: int) -> tuple[int, int]:
+        """Return the offsets, in the escaped text, of `start..end` here."""
+        first = bisect_right(self.out, start) - 1
+        last = bisect_right(self.out, end - 1) - 1
+        begin = self.src[first] if first % 2 else self.src[first] + start - self.out[first]
+        stop = self.src[last + 1] if last % 2 else self.src[last] + end - self.out[last]
+        return begin, stop
+
+
+_FAMILIES = {
+    b"%": rb"(?<=%)(?:[0-9A-Fa-f]{2}(?:%[0-9A-Fa-f]{2})*|u[0-9A-Fa-f]{4})",
+    b"\\": rb"(?<=\\)(?:[\\/\"'abfnrtv]|x[0-9A-Fa-f]{2}(?:\\x[0-9A-Fa-f]{2})*|x\{[0-9A-Fa-f]{1,6}\}"
+    rb"|u[0-9A-Fa-f]{4}(?:\\u[0-9A-Fa-f]{4})*"
+    rb"|[0-3][0-7]{2}(?:\\[0-3][0-7]{2})*|[0-7]{1,2}|u\{[0-9A-Fa-f]{1,6}\}|U[0-9A-Fa-f]{8})",
+    b"&": rb"(?<=&)(?:#[0-9]{1,7};?|#[xX][0-9A-Fa-f]{1,6};?|(?:amp|lt|gt|quot|apos|nbsp);)",
+    b"\xef": rb"(?<=\xef)(?:\xbc[\x81-\xbf]|\xbd[\x80-\x9e])(?:\xef(?:\xbc[\x81-\xbf]|\xbd[\x80-\x9e])){3,}",
+    b"\xf0": rb"(?<=\xf0)(?:\x9d[\x90-\x9f][\x80-\xbf]|\x9f(?:[\x84\x85][\x80-\xbf]|\x86[\x80-\x8a]|\x87[\xa6-\xbf]))",
+    b"\xe2": rb"(?<=\xe2)(?:[\x91-\x93][\x80-\xbf]|\x81[\xb0-\xbf]|\x82[\x80-\x9c]|\x84[\x82-\xb4])",
+    b"\xe1": rb"(?<=\xe1)(?:\xb4[\xac-\xbf]|\xb5[\x80-\xaa]|\xb6[\x9b-\xbf])",
+    b"U": rb"(?<=U)\+[0-9A-Fa-f]{4,6}(?![0-9A-Fa-f])",
+}
+"""An escape after its first byte. The middle ones are letters in another width or style (Unicode, UAX 15): full-width,
+mathematical, circled, squared, regional indicators, raised and lowered; full-width ones only four in a row."""
+
+
+@lru_cache(maxsize=8)
+def _escapes(families: tuple[bytes, ...]) -> re.Pattern[bytes]:
+    """Compile the expression of an escape: by `re`, whose short matches cost least."""
+    first = b"".join(map(re.escape, families))
+    if len(families) > 1:  # one literal byte is found ten times as fast as one of several
+        first = b"[" + first + b"]"
+    return re.compile(first + b"(?:" + b"|".join(_FAMILIES[family] for family in families) + b")")
+
+
+_ENCLOSED = {first + n: ord("A") + n for first in (0x1F150, 0x1F170, 0x1F1E6) for n in range(26)}
+"""White on black, circled and squared, and regional indicators: their normal form is themselves."""
+_NAMED = {b"amp": b"&", b"lt": b"<", b"gt": b">", b"quot": b'"', b"apos": b"'", b"nbsp": b" "}
+_SINGLE = {b"\\\\": b"\\", b"\\/": b"/", b'\\"': b'"', b"\\'": b"'"} | {b"\\" + bytes([c]): b"\n" for c in b"abfnrtv"}
+
+
+_COMMON = (b"%", b"\\", b"&")
+"""First bytes that mostly begin an escape; the others begin many other characters too."""
+
+
+def unescapings(data: bytes, *, apart: bool, budget: DecodeBudget) -> Iterator[Unescaped]:
+    """Undo one nesting: every kind of escape at once, and with `apart` each kind by itself too.
+
+    A secret that holds `%41` or `&lt;` literally survives only the latter.
+    """
+    present = [family for family in _FAMILIES if family in data and (family in _COMMON or _holds_letters(data, family))]
+    if not present:
+        return
+    everything = _undone(data, present, budget)
+    if everything is not None:
+        yield everything
+    if apart and len(present) > 1:
+        for family in present:
+            alone = _undone(data, [family], budget)
+            if alone is not None and everything is not None and alone.data != everything.data:
+                yield alone
+
+
+def _holds_letters(data: bytes, family: bytes) -> bool:
+    """Tell whether letters of another width stand in a row: their first byte begins many other characters too."""
+    if family == b"U":
+        return b"U+" in data
+    return _escapes((family,)).search(data) is not None
+
+
+def holds_escapes(data: bytes, check: Check = no_check) -> bool:
+    """Tell whether a text changes when escapes are undone."""
+    return next(_places(data, list(_FAMILIES), DecodeBudget(check=check)), None) is not None
+
+
+def unescaped(data: bytes, check: Check = no_check) -> Unescaped | None:
+    """Undo percent, `\\u`, `\\x`, JSON and HTML escapes once; None where there are none."""
+    return next(unescapings(data, apart=False, budget=DecodeBudget(check=check)), None)
+
+
+def _places(data: bytes, families: list[bytes], budget: DecodeBudget) -> Iterator[tuple[int, int]]:
+    """Yield the places of escapes, going from one first byte to the next, as far as the budget goes."""
+    look = _escapes(tuple(families))
+    if sum(map(data.count, families)) * _CROWDED > len(data):
+        yield from _crowded_places(data, look, budget)
+        return
+    ahead = [at for family in families if (at := data.find(family)) >= 0]
+    steps = 0
+    while ahead:
+        steps += 1
+        if not steps % _CHECK_STEPS and not budget.charge_escapes(_CHECK_STEPS):
+            return
+        start = min(ahead)
+        found = look.match(data, start)
+        end = start + 1
+        if found:
+            end = found.end()
+            yield start, end
+        if len(ahead) == 1:
+            at = data.find(data[start], end)
+            ahead = [at] if at >= 0 else []
+        else:
+            ahead = [at if at >= end else data.find(data[at], end) for at in ahead]
+            ahead = [at for at in ahead if at >= 0]
+
+
+def _crowded_places(data: bytes, look: re.Pattern[bytes], budget: DecodeBudget) -> Iterator[tuple[int, int]]:
+    """Yield the places of escapes in a text full of them: by the expression alone, piece by piece."""
+    position = steps = 0
+    while position < len(data):
+        edge = position + _PIECE_OF_ESCAPES
+        for found in look.finditer(data, position, edge + _LONGEST_ESCAPE):
+            if found.start() >= edge:
+                break
+            steps += 1
+            position = found.end()
+            yield found.span()
+        position = max(position, edge)
+        if not budget.charge_escapes(steps):
+            return
+        steps = 0
+
+
+def _undone(data: bytes, families: list[bytes], budget: DecodeBudget) -> Unescaped | None:
+    pieces: list[bytes] = []
+    out, src = [0], [0]
+    position = length = 0
+    known = dict(_SINGLE)
+    for start, end in _places(data, families, budget):
+        escape = data[start:end]
+        value = known.get(escape)
+        if value is None:
+            value = _value(escape)
+            if end - start <= _LONGEST_ESCAPE:
+                known[escape] = value
+        plain = data[position:start]
+        pieces += (plain, value)
+        length += len(plain)
+        out.append(length)
+        src.append(start)
+        length += len(value)
+        out.append(length)
+        src.append(end)
+        position = end
+    if not position:
+        return None
+    pieces.append(data[position:])
+    return Unescaped(b"".join(pieces), out, src)
+
+
+def _value(escape: bytes) -> bytes:
+    if escape[:2] == b"%u":
+        return _utf8(int(escape[2:], 16))
+    if escape[:1] == b"%":
+        return bytes.fromhex(escape.replace(b"%", b"").decode())
+    if escape[:3] == b"\\x{":
+        return _utf8(int(escape[3:-1], 16))
+    if escape[:2] == b"\\x":
+        return bytes.fromhex(escape.replace(b"\\x", b"").decode())
+    if escape[:2] in (b"\\u", b"\\U"):
+        if escape[2:3] == b"{":
+            return _utf8(int(escape[3:-1], 16))
+        units = bytes.fromhex(escape[2:].replace(b"\\u", b"").decode())
+        return units.decode("utf-32-be" if escape[1:2] == b"U" else "utf-16-be", "replace").encode()
+    if escape[:1] == b"\\":
+        return bytes(int(digits, 8) for digits in escape.split(b"\\")[1:])
+    if escape[:2] == b"U+":
+        return _utf8(int(escape[2:], 16))
+    if escape[:1] >= b"\x80":
+        letters = escape.decode("utf-8", "replace").translate(_ENCLOSED)
+        return unicodedata.normalize("NFKC", letters).encode()
+    if escape[:2] == b"&#":
+        digits = escape[2:].rstrip(b";")
+        return _utf8(int(digits[1:], 16) if digits[:1] in b"xX" else int(digits))
+    return _NAMED[escape[1:-1]]
+
+
+def _utf8(point: int) -> bytes:
+    return chr(point).encode("utf-8", "replace") if point < 0x110000 else b"?"

@@ -1,0 +1,228 @@
+"""The scanner of one call: rules plus the secrets that the call may use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+
+from wasmrt.egress.leaks._budgets import Check, WorkBudget, no_check
+from wasmrt.egress.leaks._engine import RuleEngine
+from wasmrt.egress.leaks._escapes import unescaped
+from wasmrt.egress.leaks._exact import ExactMatcher, Seen
+from wasmrt.egress.leaks._inside import contents, url_contents
+from wasmrt.egress.leaks._model import (
+    DECODE_LIMIT_RULE,
+    SCAN_BUDGET_RULE,
+    SECRET_RULE,
+    Action,
+    Direction,
+    LeakMatch,
+    LeakReport,
+    Severity,
+    cut_out,
+    redactions,
+    report_of,
+)
+
+Overrides = Mapping[str, Action | Mapping[Direction, Action]]
+"""The action of a rule, or of a rule in one direction, by its name."""
+
+_OUTWARD_ACTIONS = {
+    Severity.LOW: Action.WARN,
+    Severity.MEDIUM: Action.REDACT,
+    Severity.HIGH: Action.BLOCK,
+    Severity.CRITICAL: Action.BLOCK,
+}
+_EXACT_ACTIONS = {Direction.OUTWARD: Action.BLOCK, Direction.INWARD: Action.REDACT}
+_MAX_MATCHES = 20_000
+"""With more of them a text is replaced as a whole: cutting each out would take longer than the text is worth."""
+_CONTINUATIONS = bytes(range(0x80, 0xC0))
+
+
+class LeakScanner:
+    """Finds secrets in texts. Cheap to make; keeps no text."""
+
+    __slots__ = ("_check", "_engine", "_exact", "_overrides", "_partial")
+
+    def __init__(
+        self, engine: RuleEngine, overrides: Overrides, exact: ExactMatcher | None, check: Check | None = None
+    ) -> None:
+        self._engine = engine
+        self._overrides = overrides
+        self._exact = exact
+        self._check = check or no_check
+        self._partial: LeakScanner | None = None
+
+    @property
+    def unwatched(self) -> tuple[str, ...]:
+        """Names of secrets that are too short to look for."""
+        return self._exact.unwatched if self._exact is not None else ()
+
+    @property
+    def has_secrets(self) -> bool:
+        """True where it looks for a secret of its call."""
+        return self._exact is not None
+
+    @property
+    def partial(self) -> LeakScanner:
+        """This scanner, but it reports partial matches of the secrets too: a third, and at least eight characters."""
+        if self._exact is None:
+            return self
+        if self._partial is None:
+            exact = self._exact.with_partial()
+            self._partial = LeakScanner(self._engine, self._overrides, exact, self._check)
+        return self._partial
+
+    def scan(self, text: str, *, direction: Direction = Direction.INWARD) -> LeakReport:
+        """Find secrets in a text; offsets are characters."""
+        data = text.encode("utf-8", "surrogatepass")
+        matches = self._matches(data, direction, "text")
+        if matches and len(data) != len(text):
+            matches = _in_characters(data, matches)
+        return report_of(matches)
+
+    def scan_bytes(self, data: bytes, *, direction: Direction = Direction.INWARD) -> LeakReport:
+        """Find secrets in bytes of any kind; offsets are bytes."""
+        return report_of(self._matches(bytes(data), direction, "text"))
+
+    def redact(self, text: str, *, direction: Direction = Direction.INWARD) -> str:
+        """Replace every match but warnings; what blocks is replaced as well, so this never fails."""
+        parts: list[str] = []
+        position = 0
+        for start, end, mark in redactions(self.scan(text, direction=direction).matches):
+            parts += (text[position:start], mark)
+            position = end
+        return "".join((*parts, text[position:])) if parts else text
+
+    def redact_start(self, text: str, keep: int, *, direction: Direction = Direction.INWARD) -> str:
+        """Replace every match but warnings in the first `keep` characters, and leave out what is behind them.
+
+        SECURITY: all of `text` is scanned before it is cut; a secret that begins in front of the cut is replaced whole.
+        """
+        parts: list[str] = []
+        position = 0
+        for start, end, mark in redactions(self.scan(text, direction=direction).matches):
+            if start >= keep:
+                break
+            parts += (text[position:start], mark)
+            position = end
+        return "".join((*parts, text[position : max(position, keep)]))
+
+    def redact_bytes(self, data: bytes, *, direction: Direction = Direction.INWARD) -> bytes:
+        """Replace every match but warnings, in bytes."""
+        return cut_out(data, self.scan_bytes(data, direction=direction).matches)
+
+    def scan_http_request(
+        self,
+        url: str,
+        headers: Iterable[tuple[str, str]] | Mapping[str, str] = (),
+        body: bytes | str | None = None,
+        *,
+        direction: Direction = Direction.OUTWARD,
+    ) -> LeakReport:
+        """Find secrets in a request to be sent: the URL raw and decoded, names and values of headers, the body.
+
+        Formats are looked for inside of what is encoded too; such a match is that of the whole part.
+        """
+        raw = url.encode("utf-8", "surrogatepass")
+        matches = self._matches(raw, direction, "url")
+        if decoded := unescaped(raw, self._check):
+            for match in self._matches(decoded.data, direction, "url"):
+                matches.append(match.moved(*decoded.origin(match.start, match.end)))
+        matches += self._inside(raw, url_contents(raw, self._check), direction, "url")
+        pairs = headers.items() if isinstance(headers, Mapping) else headers
+        for name, value in pairs:
+            line = f"{name}: {value}".encode("utf-8", "surrogatepass")
+            matches += self._matches(line, direction, f"header:{name}")
+            matches += self._inside(line, contents(line, self._check), direction, f"header:{name}")
+        if body:
+            data = body.encode("utf-8", "surrogatepass") if isinstance(body, str) else bytes(body)
+            seen = Seen()
+            matches += self._matches(data, direction, "body", seen)
+            inner = contents(data, self._check, nothing_encoded=seen.nothing_encoded)
+            matches += self._inside(data, inner, direction, "body")
+        return report_of(list(dict.fromkeys(matches)))
+
+    def possible_match_start(self, data: bytes) -> int:
+        """Return where a watched secret begins that may go on after `data`; its length where none does."""
+        return len(data) if self._exact is None else self._exact.possible_match_start(data)
+
+    def _matches(self, data: bytes, direction: Direction, where: str, seen: Seen | None = None) -> list[LeakMatch]:
+        self._check()
+        matches: list[LeakMatch] = []
+        if self._exact is not None:  # before anything else costs time
+            matches = self._exact_matches(self._exact, data, direction, where, seen)
+        matches += self._format_matches(data, direction, where)
+        if len(matches) > _MAX_MATCHES:
+            return [matches[0]._replace(start=0, end=len(data), action=_EXACT_ACTIONS[direction])]
+        return _joined(matches) if matches else matches
+
+    def _inside(self, data: bytes, inner: Iterator[bytes], direction: Direction, where: str) -> list[LeakMatch]:
+        found = (self._format_matches(text, direction, where) for text in inner)
+        return [match._replace(start=0, end=len(data)) for matches in found for match in matches]
+
+    def _format_matches(self, data: bytes, direction: Direction, where: str) -> list[LeakMatch]:
+        if self._engine.rules_out(data):
+            return []
+        budget = WorkBudget()
+        matches = [
+            LeakMatch(r.id, start, end, r.severity, self._action(r.id, r.severity, direction), certain, where)
+            for r, start, end, certain in islice(self._engine.find(data, self._check, budget), _MAX_MATCHES + 1)
+        ]
+        for start, end in budget.unscanned:
+            action = self._action(SCAN_BUDGET_RULE, Severity.LOW, direction)
+            matches.append(LeakMatch(SCAN_BUDGET_RULE, start, end, Severity.LOW, action, False, where))
+        return matches
+
+    def _exact_matches(
+        self, exact: ExactMatcher, data: bytes, direction: Direction, where: str, seen: Seen | None
+    ) -> list[LeakMatch]:
+        matches = []
+        for name, start, end in islice(exact.find(data, self._check, seen), _MAX_MATCHES + 1):
+            if name is None:
+                action = self._action(DECODE_LIMIT_RULE, Severity.HIGH, direction, unscanned=True)
+                matches.append(LeakMatch(DECODE_LIMIT_RULE, start, end, Severity.HIGH, action, False, where))
+            else:
+                action = _EXACT_ACTIONS[direction]
+                matches.append(LeakMatch(SECRET_RULE + name, start, end, Severity.CRITICAL, action, True, where))
+        return matches
+
+    def _action(self, rule: str, severity: Severity, direction: Direction, *, unscanned: bool = False) -> Action:
+        chosen = self._overrides.get(rule)
+        if isinstance(chosen, Action):
+            return chosen
+        if chosen is not None and direction in chosen:
+            return chosen[direction]
+        if unscanned:
+            return Action.BLOCK
+        action = _OUTWARD_ACTIONS[severity]
+        return Action.REDACT if action is Action.BLOCK and direction is Direction.INWARD else action
+
+
+def _joined(matches: list[LeakMatch]) -> list[LeakMatch]:
+    """Join overlapping matches of one rule: a value cut by a block's edge, a secret seen in two encodings."""
+    latest: dict[str, int] = {}
+    joined: list[LeakMatch] = []
+    for match in sorted(matches, key=lambda m: (m.start, m.end)):
+        at = latest.get(match.rule)
+        if at is not None and match.start < joined[at].end + (match.rule == SCAN_BUDGET_RULE):
+            joined[at] = joined[at].moved(joined[at].start, max(joined[at].end, match.end))
+            continue
+        latest[match.rule] = len(joined)
+        joined.append(match)
+    return joined
+
+
+def _in_characters(data: bytes, matches: list[LeakMatch]) -> list[LeakMatch]:
+    """Turn byte offsets into character offsets, widening a cut inside a character to the whole of it."""
+    places = sorted({place for m in matches for place in (m.start, m.end)})
+    characters: dict[int, int] = {}
+    position = count = 0
+    for place in places:
+        count += len(data[position:place].translate(None, _CONTINUATIONS))
+        characters[place], position = count, place
+    moved = []
+    for match in matches:
+        inside = match.start < len(data) and data[match.start] & 0xC0 == 0x80
+        moved.append(match.moved(characters[match.start] - inside, characters[match.end]))
+    return moved

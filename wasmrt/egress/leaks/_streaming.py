@@ -1,0 +1,154 @@
+"""Redact a text that is still coming in, and return it as far as no match can reach over the end of it."""
+
+from __future__ import annotations
+
+from wasmrt.egress.leaks._archives import first_archive
+from wasmrt.egress.leaks._encoded import continues_run, unfinished_run
+from wasmrt.egress.leaks._model import MAX_MATCH_BYTES, Action, Direction, LeakMatch, redactions
+from wasmrt.egress.leaks._scanner import LeakScanner
+
+_MAGIC_BYTES = 16
+"""More than the first bytes of any archive."""
+_CONTEXT_BYTES = 1024
+"""Bytes before a piece that are scanned with it: the words that tell what a value is."""
+_LONG_BYTES = 64 * 1024
+"""With so much and no line's end, a piece may end at a blank, far enough from the last byte."""
+_KEY_STARTS = (b"-----begin", b"putty-user-key-file-", b"$ansible_vault;")
+"""The first words of secrets of several lines."""
+_KEY_END = b"-----end"
+_SOUND_BYTES = 1024
+"""Bytes of an archive after which it is taken for one."""
+
+
+class StreamingRedactor:
+    """Takes pieces as they come and returns the text that is safe by now, matches replaced; `finish` returns the rest.
+
+    A text is returned line by line. Held back are: a line without its end, a secret of this call that may have begun,
+    encoded lines that may go on, a key of several lines, and from an archive's beginning everything. So a rule of an
+    operator's own sees a secret of several lines only where they arrive together, and a text that is encoded over all
+    its length is returned at its end.
+    """
+
+    __slots__ = (
+        "_archive",
+        "_cut_off",
+        "_data",
+        "_direction",
+        "_line",
+        "_pass_unopened",
+        "_returned",
+        "_run",
+        "blocked",
+        "scanner",
+        "unscanned",
+    )
+
+    def __init__(
+        self, scanner: LeakScanner, *, direction: Direction = Direction.INWARD, pass_unopened: bool = False
+    ) -> None:
+        """Begin a text; `pass_unopened` returns content that could not be opened as well."""
+        self._pass_unopened = pass_unopened
+        self.unscanned: str | None = None
+        """The rule that says that not all of the text was looked at."""
+        self.scanner = scanner
+        """May be replaced at any time, by one that looks for more secrets."""
+        self._direction = direction
+        self._data = bytearray()
+        """The last of the returned text, and all that was not returned."""
+        self._returned = 0
+        """Bytes of `_data` that were returned."""
+        self._line = 0
+        """The end of the last complete line."""
+        self._run = 0
+        """The end of the encoded lines that are held back; 0 where there are none."""
+        self._cut_off = False
+        """True once `_data` no longer begins where the text does."""
+        self._archive = -1
+        """The place where an archive begins, as far as what is here of it can tell; -1 where there is none."""
+        self.blocked: LeakMatch | None = None
+        """The match for which nothing more is returned."""
+
+    def feed(self, piece: bytes | bytearray) -> bytes:
+        """Take the next piece and return the text that is safe by now, often nothing."""
+        size = len(self._data)
+        self._data += piece
+        if self.blocked:
+            return b""
+        if (at := self._data.rfind(b"\n", size)) >= 0:
+            self._line = at + 1
+        end = self._safe_end(size)
+        return self._release(end) if end > self._returned else b""
+
+    def finish(self) -> bytes:
+        """Return everything that was held back."""
+        return b"" if self.blocked else self._release(len(self._data))
+
+    def _safe_end(self, size: int) -> int:
+        """Return where the text that can be released ends, as far as that can be told without scanning."""
+        self._archive = self._archive_start(size)
+        if self._archive >= 0:
+            self._line = self._data.rfind(b"\n", 0, self._archive) + 1
+        end = self._line
+        if end <= self._returned:
+            late = len(self._data) - MAX_MATCH_BYTES
+            if self._archive >= 0 or late - self._returned < _LONG_BYTES:
+                return self._returned
+            end = self._data.rfind(b" ", max(self._returned, late - _LONG_BYTES), late) + 1
+        if self._run > self._returned and continues_run(self._data[self._run : end]):
+            self._run = end
+            return self._returned
+        fresh = bytes(self._data[self._returned : end])
+        run = unfinished_run(fresh)
+        self._run = end if run < len(fresh) else 0
+        secret = self.scanner.possible_match_start(bytes(self._data[:end])) - self._returned
+        return self._returned + max(0, min(run, _unfinished_key(fresh.lower()), secret))
+
+    def _archive_start(self, size: int) -> int:
+        """Return where an archive begins; -1 where none does."""
+        if self._archive >= 0:
+            # It may have turned out by now to be none; another look is worth it while it is short.
+            if len(self._data) - self._archive > _SOUND_BYTES:
+                return self._archive
+            size = self._archive
+        start = max(0, size - _MAGIC_BYTES)
+        fresh = bytes(self._data[start:])
+        found = first_archive(fresh, 0, from_beginning=start == 0 and not self._cut_off)
+        return start + found if found >= 0 else -1
+
+    def _release(self, end: int) -> bytes:
+        """Scan all that is here and return the text up to `end`, or up to a match that reaches over it."""
+        report = self.scanner.scan_bytes(bytes(self._data), direction=self._direction)
+        self.unscanned = self.unscanned or report.unscanned
+        if self._pass_unopened:
+            report = report.without_unopened()
+        self.blocked = next((match for match in report.matches if match.action is Action.BLOCK), None)
+        if self.blocked:
+            return b""
+        found = redactions(report.matches)
+        for start, stop, _ in reversed(found):
+            if start < end < stop:
+                self._line = end = max(start, self._returned)  # and no look again before the next line's end
+        safe = self._redacted(found, end)
+        behind = max(0, end - _CONTEXT_BYTES)
+        del self._data[:behind]
+        self._cut_off = self._cut_off or behind > 0
+        self._returned = end - behind
+        self._line, self._run = max(0, self._line - behind), max(0, self._run - behind)
+        self._archive = max(-1, self._archive - behind)
+        return safe
+
+    def _redacted(self, found: list[tuple[int, int, str]], end: int) -> bytes:
+        parts: list[bytes] = []
+        position = self._returned
+        for start, stop, mark in found:
+            if stop > position and start < end:
+                parts += (bytes(self._data[position : max(position, start)]), mark.encode())
+                position = stop
+        return b"".join((*parts, self._data[position:end]))
+
+
+def _unfinished_key(text: bytes) -> int:
+    """Return where a key of several lines begins whose end is not here; the text's length where none does."""
+    start = max(text.rfind(opening) for opening in _KEY_STARTS)
+    far = len(text) - start > MAX_MATCH_BYTES
+    return len(text) if start < 0 or far or text.find(_KEY_END, start) >= 0 else start

@@ -1,0 +1,188 @@
+"""Checks of a candidate by its bytes alone: randomness, checksums, placeholders, documented values."""
+
+from __future__ import annotations
+
+import binascii
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Callable
+from functools import lru_cache
+from itertools import repeat
+from operator import and_, sub
+from pathlib import Path
+from typing import Any
+
+from wasmrt.egress.leaks._linear import compile_linear
+
+_BASE62 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+_PLACEHOLDER_WORDS = (
+    b"example", b"placeholder", b"changeme", b"change_me", b"change-me", b"redacted", b"replace", b"dummy",
+    b"insert", b"your_", b"your-", b"yourt", b"yours", b"yourp", b"yourk", b"youra", b"_here", b"-here", b"todo",
+    b"sample", b"notreal", b"not_real", b"xxxx", b"****", b"...", b"####", b"fake_", b"fake-", b"_fake", b"-fake",
+    b"deadbeef", b"lorem", b"foobar", b"putyour", b"my_token", b"my-token", b"mytoken", b"tokenhere", b"secrethere",
+    b"goeshere",
+)  # fmt: skip
+_TEMPLATE_MARKS = (b"${", b"{{", b"}}", b"<%", b"%(", b"$(", b"#{", b"{%", b"%{")
+
+
+_SHARES = [0.0, *(n * math.log2(n) for n in range(1, 257))]
+
+
+def entropy(value: bytes) -> float:
+    """Return the Shannon entropy of the bytes, in bits per byte."""
+    total = len(value)
+    if not total:
+        return 0.0
+    counts = Counter(value).values()
+    shares = map(_SHARES.__getitem__, counts) if total < len(_SHARES) else (n * math.log2(n) for n in counts)
+    return math.log2(total) - sum(shares) / total
+
+
+@lru_cache(maxsize=64)
+def _run(length: int) -> re.Pattern[bytes]:
+    return re.compile(rb"(?s)(.)\1{%d}" % (length - 1))
+
+
+def has_run(value: bytes, length: int) -> bool:
+    """Tell whether one byte stands `length` times in a row."""
+    return _run(length).search(value) is not None
+
+
+def has_sequence(value: bytes, length: int) -> bool:
+    """Tell whether `length` bytes in a row count up or down by one, as `abcdef` and `98765` do."""
+    far = length - 1
+    if far not in map(abs, map(sub, value[far:], value)):
+        return False  # no stretch ends as far from its beginning as it would
+    steps = bytes(map(and_, map(sub, value[1:], value), repeat(255)))
+    return b"\x01" * far in steps or b"\xff" * far in steps
+
+
+@lru_cache(maxsize=1)
+def _placeholders() -> Any:
+    """All words and marks as one expression: it takes as long as two of them would one by one."""
+    words, marks = (b"|".join(map(re.escape, group)) for group in (_PLACEHOLDER_WORDS, _TEMPLATE_MARKS))
+    return compile_linear(b"(?i:" + words + b")|" + marks)
+
+
+def is_placeholder(value: bytes) -> bool:
+    """Tell whether a value announces that it stands for another one."""
+    if _placeholders().search(value):
+        return True
+    return len(value) >= 8 and (has_run(value, max(6, len(value) // 3)) or has_sequence(value, 16))
+
+
+@lru_cache(maxsize=1)
+def _documented() -> frozenset[str]:
+    text = (Path(__file__).parent / "rules" / "documented.txt").read_text(encoding="ascii")
+    return frozenset(line.split()[0] for line in text.splitlines() if line and not line.startswith("#"))
+
+
+def is_documented(value: bytes) -> bool:
+    """Tell whether a value is printed in a standard or a manual: known by its SHA-256, so that none is kept here."""
+    import hashlib  # with OpenSSL behind it: only a process that finds something pays 3 ms
+
+    return hashlib.sha256(value).hexdigest()[:32] in _documented()
+
+
+def _crc_base62(value: bytes) -> bool:
+    """GitHub and npm: the last six characters are the CRC-32 of the thirty before them, in base 62."""
+    body = value.rsplit(b"_", 1)[-1]
+    payload, tail = body[:-6], body[-6:]
+    number, digits = binascii.crc32(payload), bytearray()
+    while number:
+        number, rest = divmod(number, 62)
+        digits.append(_BASE62[rest])
+    return bytes(reversed(digits)).rjust(6, b"0") == tail
+
+
+def _luhn(value: bytes) -> bool:
+    """ISO/IEC 7812-1 annex B."""
+    digits = [c - 48 for c in value if 48 <= c <= 57]
+    total = sum(digits[-1::-2]) + sum(sum(divmod(2 * d, 10)) for d in digits[-2::-2])
+    return len(digits) >= 13 and total % 10 == 0
+
+
+def unpadded_base64(value: bytes) -> bytes | None:
+    """Decode base64 or base64url with or without its padding; None where it is neither."""
+    plain = value.rstrip(b"=").replace(b"-", b"+").replace(b"_", b"/")
+    try:
+        return binascii.a2b_base64(plain + b"=" * (-len(plain) % 4), strict_mode=True)
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _jwt(value: bytes) -> bool:
+    """RFC 7515 section 4: the header is a JSON object that names its algorithm."""
+    header = unpadded_base64(value.split(b".", 1)[0])
+    return header is not None and _names_algorithm(header)
+
+
+def _names_algorithm(header: bytes) -> bool:
+    try:
+        fields = json.loads(header)
+    except (ValueError, RecursionError):
+        return header.startswith(b'{"alg"')
+    return isinstance(fields, dict) and isinstance(fields.get("alg") or fields.get("enc"), str)
+
+
+def _wrapped_jwt(value: bytes) -> bool:
+    """A JWT that was base64-encoded once more."""
+    inner = unpadded_base64(value[: len(value) // 4 * 4])
+    return inner is not None and inner.startswith(b"eyJ")
+
+
+def _basic(value: bytes) -> bool:
+    """RFC 7617: base64 of `user:password`, with a password that is not one of the usual words of examples."""
+    pair = unpadded_base64(value)
+    if pair is None or b":" not in pair or not pair.isascii() or not pair.decode().isprintable():
+        return False
+    user, password = pair.split(b":", 1)
+    return len(user) + len(password) >= 6 and not is_placeholder(password)
+
+
+def _mixed(value: bytes) -> bool:
+    """Letters of both cases and a digit: what a random base-62 word of some length always has."""
+    return value.lower() != value != value.upper() and _has_digit(value)
+
+
+def _two_kinds(value: bytes) -> bool:
+    """Two of lower case, upper case and digits: what only words and placeholders lack."""
+    return (value != value.upper()) + (value != value.lower()) + _has_digit(value) >= 2
+
+
+def _both_cases(value: bytes) -> bool:
+    return value.lower() != value != value.upper()
+
+
+def _has_digit(value: bytes) -> bool:
+    return len(value.translate(None, b"0123456789")) < len(value)
+
+
+def _letter_and_digit(value: bytes) -> bool:
+    return _has_digit(value) and value.lower() != value.upper()
+
+
+def _upper_and_digit(value: bytes) -> bool:
+    """Upper case and digits together, as random base 32 of some length has."""
+    return _has_digit(value) and value != value.lower()
+
+
+CHECKSUMS: dict[str, Callable[[bytes], bool]] = {"crc62": _crc_base62}
+"""Checks that prove a match; failing one proves nothing, since old tokens have none."""
+
+CHECKS: dict[str, Callable[[bytes], bool]] = {
+    "jwt": _jwt,
+    "wrapped-jwt": _wrapped_jwt,
+    "basic": _basic,
+    "luhn": _luhn,
+    "mixed": _mixed,
+    "two-kinds": _two_kinds,
+    "both-cases": _both_cases,
+    "digit": _has_digit,
+    "letter-digit": _letter_and_digit,
+    "upper-digit": _upper_and_digit,
+}
+"""Checks a candidate must pass."""

@@ -1,0 +1,217 @@
+"""Secrets that renew themselves: access tokens, replaced before they expire and when a server refuses them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Protocol
+
+from wasmrt.core.errors import SecretError, SecretExpiredError
+from wasmrt.core.limits import OAUTH_REFRESH_MARGIN_SECONDS
+from wasmrt.egress.gateway import EgressGateway
+from wasmrt.egress.oauth._state import OAuthState, load_state, store_tokens
+from wasmrt.egress.oauth._tokens import OAuthError, Tokens
+from wasmrt.egress.secrets import Secret, SecretsStore
+
+_JUST_NOW_SECONDS = 5.0
+_MAX_VIEWS = 10_000
+_SLICE_SECONDS = 0.05
+"""Longest single wait: a cancelled call lets go after this."""
+
+
+class Waiting(Protocol):
+    """The call that waits for a secret; `Lifetime` is one."""
+
+    def remaining(self) -> float:
+        """Return the seconds until its deadline."""
+
+    def check(self) -> None:
+        """Raise where it is over."""
+
+
+class _Renewal:
+    """One request for the next token, and everybody who waits for it."""
+
+    def __init__(self) -> None:
+        self.done = threading.Event()
+        self.secret: Secret | None = None
+        self.error: SecretError | None = None
+
+    def wait(self, waiting: Waiting | None) -> Secret:
+        """Return the new secret, or raise what every waiting call is told; no longer than `waiting` goes on."""
+        if waiting is None:
+            self.done.wait()
+        else:
+            while not self.done.wait(min(waiting.remaining(), _SLICE_SECONDS)):
+                waiting.check()
+        if self.secret is None:
+            error = self.error or OAuthError("the token could not be renewed")
+            raise OAuthError(error.message, code=error.code, hint=error.hint)
+        return self.secret
+
+
+class RenewingSecrets:
+    """One user's secrets; those that came by OAuth are renewed before they expire, and when a server refuses them.
+
+    One for each user and process. A token that many calls ask for at once is renewed by one request, on a thread of its
+    own: whoever waits for it leaves at the end of its own time, and none of them tries again.
+    """
+
+    def __init__(
+        self,
+        store: SecretsStore,
+        user: str,
+        renew: Callable[[OAuthState], Tokens],
+        *,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._store = store
+        self._user = user
+        self._renew = renew
+        self._now = now
+        self._lock = threading.Lock()
+        self._running: dict[str, _Renewal] = {}
+        self._renewed_at: dict[str, float] = {}
+
+    def within(self, waiting: Waiting, places: Mapping[str, str] | None = None) -> SecretsWithin:
+        """Return the same secrets for one call, which waits no longer than it has time.
+
+        `places` are the token URLs of the logins that the call's grant has, by the secret that each sets.
+        """
+        return SecretsWithin(self, waiting, places)
+
+    def get(self, name: str, waiting: Waiting | None = None, place: str | None = None) -> Secret:
+        """Return the secret, renewed where it has a minute or less to live.
+
+        `place` is the token URL of the granted login that sets it. A login that was made at another place is not
+        renewed: its refresh token goes neither there, which the grant does not name any more, nor to the new place,
+        which it is not of.
+
+        Raises:
+            SecretNotFoundError, SecretExpiredError: it is not set, or has expired and cannot be renewed.
+            DeadlineExceededError, CancelledError, RuntimeClosedError: as `waiting` ended meanwhile.
+        """
+        state = load_state(self._store, self._user, name)
+        if state is not None and self._is_due(state) and _may_renew(state, place):
+            with suppress(SecretError):  # the old value may still have its last minute; if not, the store says so
+                return self._next(name, refused=False).wait(waiting)
+        return self._store.get(self._user, name)
+
+    def exists(self, name: str) -> bool:
+        """Tell whether the secret is there, or can be renewed."""
+        if self._store.exists(self._user, name):
+            return True
+        state = load_state(self._store, self._user, name)
+        return state is not None and state.refresh_token is not None
+
+    def renewed(self, name: str, waiting: Waiting | None = None, place: str | None = None) -> Secret | None:
+        """Return a newer value after the server refused this one; None where there is none.
+
+        Raises:
+            DeadlineExceededError, CancelledError, RuntimeClosedError: as `waiting` ended meanwhile.
+        """
+        try:
+            state = load_state(self._store, self._user, name)
+            if state is None or not _may_renew(state, place):
+                return None
+            return self._next(name, refused=True).wait(waiting)
+        except SecretError:
+            return None
+
+    def _is_due(self, state: OAuthState) -> bool:
+        return state.expires_at is not None and state.expires_at - OAUTH_REFRESH_MARGIN_SECONDS <= self._now()
+
+    def _next(self, name: str, *, refused: bool) -> _Renewal:
+        """Return the renewal that is under way, or begin one."""
+        with self._lock:
+            running = self._running.get(name)
+            if running is None:
+                running = _Renewal()
+                thread = threading.Thread(
+                    target=self._run, args=(name, running, refused), name="wasmrt-renew", daemon=True
+                )
+                try:
+                    thread.start()
+                except RuntimeError:
+                    raise OAuthError("no thread is left to renew a token") from None
+                self._running[name] = running
+            return running
+
+    def _run(self, name: str, renewal: _Renewal, refused: bool) -> None:
+        try:
+            renewal.secret = self._current(name, refused=refused)
+        except SecretError as error:
+            renewal.error = error
+        finally:
+            with self._lock:
+                self._running.pop(name, None)
+            renewal.done.set()
+
+    def _current(self, name: str, *, refused: bool) -> Secret:
+        state = load_state(self._store, self._user, name)
+        just_now = self._now() - self._renewed_at.get(name, 0.0) < _JUST_NOW_SECONDS
+        if state is None or (just_now if refused else not self._is_due(state)):
+            return self._store.get(self._user, name)  # another call, or another process, has just renewed it
+        if state.refresh_token is None:
+            raise SecretExpiredError(f"the secret {name} cannot be renewed")
+        secret = store_tokens(self._store, self._user, name, state, self._renew(state))
+        self._renewed_at[name] = self._now()
+        return secret
+
+
+def _may_renew(state: OAuthState, place: str | None) -> bool:
+    return state.refresh_token is not None and place in (None, state.token_url)
+
+
+class SecretsWithin:
+    """One user's secrets as one call sees them: no wait for them is longer than the call."""
+
+    def __init__(self, secrets: RenewingSecrets, waiting: Waiting, places: Mapping[str, str] | None = None) -> None:
+        self._secrets = secrets
+        self._waiting = waiting
+        self._places = places or {}
+
+    def get(self, name: str) -> Secret:
+        """Return the secret, as `RenewingSecrets.get` does."""
+        return self._secrets.get(name, self._waiting, self._places.get(name))
+
+    def renewed(self, name: str) -> Secret | None:
+        """Return a newer value after the server refused this one; None where there is none."""
+        return self._secrets.renewed(name, self._waiting, self._places.get(name))
+
+
+class Renewals:
+    """The secrets of every user of one store, renewed by `renew`: one view for each user, shared by its calls."""
+
+    def __init__(self, store: SecretsStore, renew: Callable[[OAuthState], Tokens]) -> None:
+        self._store = store
+        self._renew = renew
+        self._lock = threading.Lock()
+        self._views: OrderedDict[str, RenewingSecrets] = OrderedDict()
+
+    def of(self, user: str) -> RenewingSecrets:
+        """Return the view of `user`."""
+        with self._lock:
+            view = self._views.get(user)
+            if view is None:
+                view = self._views[user] = RenewingSecrets(self._store, user, self._renew)
+                if len(self._views) > _MAX_VIEWS:
+                    self._views.popitem(last=False)
+            return view
+
+
+def token_renewer(gateway: Callable[[], EgressGateway]) -> Callable[[OAuthState], Tokens]:
+    """Return the function that requests the next tokens; `gateway` is called at its first use.
+
+    The function raises `OAuthError` where there is no refresh token, or the endpoint refuses it.
+    """
+
+    def renew(state: OAuthState) -> Tokens:
+        if state.refresh_token is None:
+            raise OAuthError("there is no refresh token", hint="log in again: wasmrt auth TOOL")
+        return state.endpoint(gateway()).refresh(state.refresh_token)
+
+    return renew

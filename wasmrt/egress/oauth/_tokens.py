@@ -1,0 +1,144 @@
+"""The token endpoint: a code, or a refresh token, for an access token. RFC 6749 4.1.3, 5 and 6."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from wasmrt.core.errors import SecretError
+from wasmrt.core.limits import OAUTH_TIMEOUT_SECONDS
+from wasmrt.egress.gateway import EgressGateway, HttpFailure, HttpResponse
+
+# RFC 6749 5.2. Anything else that a server says is not repeated: it is foreign text.
+_KNOWN_ERRORS = frozenset(
+    {
+        "invalid_request",
+        "invalid_client",
+        "invalid_grant",
+        "unauthorized_client",
+        "unsupported_grant_type",
+        "invalid_scope",
+        # RFC 8628 3.5
+        "authorization_pending",
+        "slow_down",
+        "access_denied",
+        "expired_token",
+    }
+)
+
+
+class OAuthError(SecretError):
+    """A login or the renewal of a token failed; `code` is the server's error code where it is a known one."""
+
+    code = "oauth"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Tokens:
+    """The tokens that an endpoint issued. Has no repr."""
+
+    access_token: str
+    refresh_token: str | None
+    expires_at: float | None
+    """In Unix seconds."""
+
+
+class TokenEndpoint:
+    """The endpoint that issues tokens, reached through the gateway: https only, its addresses checked."""
+
+    def __init__(
+        self,
+        gateway: EgressGateway,
+        token_url: str,
+        *,
+        client_id: str,
+        client_secret: str | None = None,
+        access_token_field: str = "access_token",  # noqa: S107 - a field's name
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._gateway = gateway
+        self._token_url = token_url
+        self._client = {"client_id": client_id} | ({"client_secret": client_secret} if client_secret else {})
+        self._field = access_token_field
+        self._now = now
+
+    def exchange(self, code: str, *, verifier: str, redirect_uri: str) -> Tokens:
+        """Exchange an authorization code for tokens. RFC 6749 4.1.3, RFC 7636 4.5.
+
+        Raises:
+            OAuthError: the server refuses, or its response is no token.
+        """
+        return self._request(
+            {
+                "grant_type": "authorization_code",
+                "code": code,
+                "redirect_uri": redirect_uri,
+                "code_verifier": verifier,
+            }
+        )
+
+    def refresh(self, refresh_token: str) -> Tokens:
+        """Request a new access token. RFC 6749 6.
+
+        Raises:
+            OAuthError: the server refuses, or its response is no token.
+        """
+        return self._request({"grant_type": "refresh_token", "refresh_token": refresh_token})
+
+    def by_device(self, device_code: str) -> Tokens:
+        """Ask once whether a person has typed the code of a device. RFC 8628 3.4.
+
+        Raises:
+            OAuthError: not yet (`authorization_pending`, `slow_down`), or the server refuses.
+        """
+        kind = "urn:ietf:params:oauth:grant-type:device_code"
+        return self._request({"grant_type": kind, "device_code": device_code})
+
+    def _request(self, fields: dict[str, str]) -> Tokens:
+        body = urlencode(fields | self._client).encode()
+        headers = (("Content-Type", "application/x-www-form-urlencoded"), ("Accept", "application/json"))
+        try:
+            response = self._gateway.send_own(
+                "POST", self._token_url, headers, body, timeout_seconds=OAUTH_TIMEOUT_SECONDS
+            )
+        except HttpFailure as failure:
+            raise OAuthError(
+                f"the token endpoint cannot be used: {failure.message}", code=failure.code, hint=failure.hint
+            ) from None
+        return self._read(response)
+
+    def _read(self, response: HttpResponse) -> Tokens:
+        data = json_object(response.body)
+        error = data.get("error")
+        known = error if isinstance(error, str) and error in _KNOWN_ERRORS else None
+        if response.status != 200 or known is not None:  # some servers say 200 and an error
+            raise OAuthError(
+                f"the token endpoint answered {response.status}" + (f": {known}" if known else ""),
+                code=known or "oauth",
+                hint="log in again: wasmrt auth TOOL",
+            )
+        token, refresh, lifetime = data.get(self._field), data.get("refresh_token"), data.get("expires_in")
+        kind = data.get("token_type", "bearer")
+        if not isinstance(token, str) or not token or not isinstance(kind, str) or kind.lower() != "bearer":
+            raise OAuthError("the token endpoint's answer holds no bearer token")
+        return Tokens(token, refresh if isinstance(refresh, str) and refresh else None, self._expiry(lifetime))
+
+    def _expiry(self, lifetime: object) -> float | None:
+        if isinstance(lifetime, str) and lifetime.isascii() and lifetime.isdigit():  # some servers quote it
+            lifetime = int(lifetime[:20])
+        if isinstance(lifetime, bool) or not isinstance(lifetime, (int, float)) or not 0 < lifetime < 2**40:
+            return None
+        return self._now() + lifetime
+
+
+def json_object(body: bytes) -> dict[str, Any]:
+    """Return the object of a response; an empty one where it is none."""
+    try:
+        data = json.loads(body)
+    except (ValueError, RecursionError):
+        data = None
+    return data if isinstance(data, dict) else {}

@@ -1,0 +1,7 @@
+"""Rate limits: sliding windows in this process, or in a Redis that several machines share."""
+
+from __future__ import annotations
+
+from wasmrt.egress.rates._limiter import RateLimiter
+
+__all__ = ["RateLimiter"]

@@ -1,0 +1,107 @@
+"""The rate limiter: requests per (user, tool) in a minute's and an hour's sliding window."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import lru_cache
+from urllib.parse import quote
+
+from wasmrt.capabilities import RateLimitConfig
+from wasmrt.core.errors import ConfigurationError, RateLimitedError
+from wasmrt.egress.rates._memory import MemoryWindows
+from wasmrt.egress.rates._window import WINDOWS, WindowStore
+
+
+class RateLimiter:
+    """Counts requests per (user, tool) in a minute's and an hour's window, exact to the request.
+
+    `redis_url` (`redis://` or `rediss://`) shares the windows between processes and machines; without it they
+    live in this object. With `unsafe_without_redis` requests go on, counted in this object, while Redis does
+    not answer; else they are refused.
+
+    Raises:
+        ConfigurationError: the URL is not one of Redis, or the packages of the `redis` extra are missing.
+    """
+
+    def __init__(
+        self,
+        *,
+        redis_url: str | None = None,
+        unsafe_without_redis: bool = False,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        # Machines have only the wall clock in common.
+        self._now: Callable[[], float] = now if redis_url is None else time.time
+        if redis_url is None:
+            self._store: WindowStore = MemoryWindows(now)
+        else:
+            self._store = _redis_windows(redis_url, MemoryWindows(time.time) if unsafe_without_redis else None)
+
+    def check_and_record(
+        self,
+        user: str,
+        tool: str,
+        config: RateLimitConfig,
+        *,
+        what: str = "http",
+        setting: Callable[[str], str] | None = None,
+    ) -> None:
+        """Record one request of kind `what`, or refuse it; a refused request is not recorded.
+
+        `setting` names what raises the limit of a window, `minute` or `hour`; nothing does where it returns no text.
+
+        Raises:
+            RateLimitedError: a window is full; `retry_after_seconds` says when it opens again.
+            ExternalServiceError: Redis does not answer. No answer is no permission.
+        """
+        key, limits = _key(user, tool, what), (config.requests_per_minute, config.requests_per_hour)
+        full = self._store.record(key, limits)
+        if full is None:
+            return
+        limit = limits[WINDOWS.index(full)]
+        oldest, _ = self._store.inspect(key, full, limit)
+        wait = min(max(0.0, oldest + full.seconds - self._now()), full.seconds)
+        raised = _setting(what, full.name) if setting is None else setting(full.name)
+        raise RateLimitedError(
+            f"the tool may send {limit} requests per {full.name}",
+            retry_after_seconds=wait,
+            hint=f"wait {wait:.0f} s" + (f", or raise {raised}, now {limit}" if raised else "; no setting raises it"),
+        )
+
+    def remaining(self, user: str, tool: str, config: RateLimitConfig, *, what: str = "http") -> tuple[int, int]:
+        """Return how many requests the minute's and the hour's window still admit.
+
+        Raises:
+            ExternalServiceError: Redis does not answer.
+        """
+        key, limits = _key(user, tool, what), (config.requests_per_minute, config.requests_per_hour)
+        minute, hour = (
+            max(0, limit - self._store.inspect(key, window, limit)[1])
+            for window, limit in zip(WINDOWS, limits, strict=True)
+        )
+        return minute, hour
+
+
+def _setting(what: str, window: str) -> str:
+    """Return the setting that bounds requests of a kind: in a capability file, or in the configuration file."""
+    if what == "call":
+        return f"calls_per_{window} in [rates]"
+    return f"{'tool_invoke' if what == 'invoke' else what}.rate_limit.requests_per_{window}"
+
+
+@lru_cache(maxsize=4096)
+def _key(user: str, tool: str, what: str) -> str:
+    # SECURITY: quoted, or user "a/b" with tool "c" would share the windows of user "a" with tool "b/c".
+    return "/".join(quote(part, safe="") for part in (what, user, tool))
+
+
+def _redis_windows(url: str, instead: WindowStore | None) -> WindowStore:
+    try:
+        from wasmrt.egress.rates._redis import RedisWindows  # an extra, which takes 50 ms to import
+    except ImportError as error:
+        raise ConfigurationError(
+            f"rate limits shared through Redis need the package {error.name}",
+            hint="pip install 'wasmrt[redis]'",
+        ) from None
+    return RedisWindows(url, instead)

@@ -1,0 +1,103 @@
+"""Moving windows in Redis, through `limits`: each acquisition is one script there, atomic among all machines.
+
+A Redis that is silent costs one request half a second. After that nobody waits for it for a while: requests are
+refused, or, where the operator chose that, counted in this process alone.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from limits.errors import ConfigurationError as LimitsConfigurationError
+from limits.errors import StorageError
+from limits.storage import RedisStorage, storage_from_string
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from wasmrt.core.errors import ConfigurationError, ExternalServiceError
+from wasmrt.core.limits import REDIS_PAUSE_SECONDS, REDIS_TIMEOUT_SECONDS
+from wasmrt.egress.rates._window import WINDOWS, Limits, Window, WindowStore
+
+Answer = TypeVar("Answer")
+
+
+class RedisWindows:
+    """Windows shared by every machine that names the same Redis; `instead` counts while it does not answer.
+
+    SECURITY: with None in place of `instead` no answer is no permission.
+
+    Raises:
+        ConfigurationError: the URL is not one of Redis, or the `redis` package is missing.
+    """
+
+    def __init__(self, url: str, instead: WindowStore | None = None) -> None:
+        if not url.startswith(("redis://", "rediss://")):
+            # The URL may hold a password and stays out of the message.
+            raise ConfigurationError("the rate limiter's URL must start with redis:// or rediss://")
+        try:
+            storage = storage_from_string(
+                url,
+                wrap_exceptions=True,
+                key_prefix="WASMRT",
+                socket_timeout=REDIS_TIMEOUT_SECONDS,
+                socket_connect_timeout=REDIS_TIMEOUT_SECONDS,
+                retry=Retry(NoBackoff(), 0),  # type: ignore[arg-type]  # every option goes to redis.from_url
+            )
+        except (LimitsConfigurationError, ValueError) as error:
+            raise ConfigurationError(
+                "the rate limiter cannot use Redis", hint="check the URL, and pip install 'wasmrt[redis]'"
+            ) from error
+        assert isinstance(storage, RedisStorage)
+        self._storage = storage
+        self._lock = threading.Lock()
+        self._instead = instead
+        self._retry_at = 0.0
+
+    def record(self, key: str, limits: Limits) -> Window | None:
+        """Count a request in both windows, or return the full one.
+
+        The hour is looked at first, so that a refused request is not counted in the minute. Only machines that race
+        for the last place of an hour can lose one of a minute, which is the safe side.
+        """
+        return self._ask(lambda: self._record(key, limits), lambda store: store.record(key, limits))
+
+    def inspect(self, key: str, window: Window, limit: int) -> tuple[float, int]:
+        """Return the time of the oldest counted request in the window, and their number."""
+        return self._ask(lambda: self._inspect(key, window, limit), lambda store: store.inspect(key, window, limit))
+
+    def _record(self, key: str, limits: Limits) -> Window | None:
+        hour = WINDOWS[1]
+        if self._inspect(key, hour, limits[1])[1] >= limits[1]:
+            return hour
+        for window, limit in zip(WINDOWS, limits, strict=True):
+            if not self._storage.acquire_entry(f"{key}/{window.name}", limit, window.seconds):
+                return window
+        return None
+
+    def _inspect(self, key: str, window: Window, limit: int) -> tuple[float, int]:
+        return self._storage.get_moving_window(f"{key}/{window.name}", limit, window.seconds)
+
+    def _ask(self, redis: Callable[[], Answer], otherwise: Callable[[WindowStore], Answer]) -> Answer:
+        """Ask Redis, one request at a time and unless it has just failed; else the store that counts instead."""
+        if time.monotonic() >= self._retry_at and self._lock.acquire(timeout=REDIS_TIMEOUT_SECONDS):
+            try:
+                if time.monotonic() >= self._retry_at:  # whoever had the lock may have found out
+                    return redis()
+            except StorageError as error:
+                self._retry_at = time.monotonic() + REDIS_PAUSE_SECONDS
+                if self._instead is None:
+                    raise _unavailable() from error
+            finally:
+                self._lock.release()
+        if self._instead is None:
+            raise _unavailable()
+        return otherwise(self._instead)
+
+
+def _unavailable() -> ExternalServiceError:
+    return ExternalServiceError(
+        "the rate limiter's Redis does not answer", code="rate-store", hint="check its URL and that it runs"
+    )

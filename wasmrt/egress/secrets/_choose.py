@@ -1,0 +1,70 @@
+"""The choice of the backend that keeps this installation's secrets."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.names import did_you_mean
+from wasmrt.egress.secrets._deferred import DeferredSecrets
+from wasmrt.egress.secrets._environment import EnvironmentSecrets
+from wasmrt.egress.secrets._file import FileKey, FileSecrets
+from wasmrt.egress.secrets._keyring import KeyringSecrets, usable_keyring
+from wasmrt.egress.secrets._types import SecretsStore
+
+BACKENDS = ("auto", "keyring", "file", "environment")
+
+
+def open_store(home: Path, *, backend: str | None = None, environ: Mapping[str, str] | None = None) -> SecretsStore:
+    """Open the store of this installation, whose data directory is `home`.
+
+    `backend`, else the variable WASMRT_SECRETS_BACKEND, else `auto`: the desktop's keyring where there is
+    one, else the encrypted file, with its passphrase in WASMRT_SECRETS_PASSPHRASE or a key file beside.
+
+    Raises:
+        ConfigurationError: there is no backend of that name.
+        SecretBackendError: the chosen one cannot be used.
+    """
+    environ = os.environ if environ is None else environ
+    chosen = backend or environ.get("WASMRT_SECRETS_BACKEND") or "auto"
+    if chosen not in BACKENDS:
+        raise ConfigurationError(f"there is no secrets backend {chosen[:64]!r}", hint=_what_instead(chosen))
+    if chosen == "environment":
+        return EnvironmentSecrets(environ)
+    if chosen == "keyring":
+        return KeyringSecrets()
+    # A file that exists keeps being used: secrets do not vanish because a desktop session appeared.
+    path = home / "secrets"
+    if chosen == "auto" and not path.exists() and (keyring := usable_keyring()) is not None:
+        return KeyringSecrets(keyring)
+    passphrase = environ.get("WASMRT_SECRETS_PASSPHRASE")
+    key = FileKey(passphrase=passphrase) if passphrase else FileKey(path=home / "secrets.key")
+    return FileSecrets(path, key)
+
+
+def open_store_later(home: Path, *, backend: str | None = None) -> SecretsStore:
+    """Return what `open_store` does; where that would look for a keyring, it is looked for on first use.
+
+    Raises:
+        ConfigurationError, SecretBackendError: as `open_store`.
+    """
+    automatic = (backend or os.environ.get("WASMRT_SECRETS_BACKEND") or "auto") == "auto"
+    if automatic and not (home / "secrets").exists():
+        return DeferredSecrets(lambda: open_store(home, backend=backend))
+    return open_store(home, backend=backend)
+
+
+def _what_instead(chosen: str) -> str:
+    near = did_you_mean(chosen, BACKENDS)
+    choices = f"choose one of {', '.join(BACKENDS)}"
+    return f"did you mean {near}? {choices}" if near else choices
+
+
+def backend_of(store: SecretsStore) -> str:
+    """Return the name of the backend of `store`, as in `BACKENDS`; of a store of another make, its type's name."""
+    for kind, name in ((FileSecrets, "file"), (KeyringSecrets, "keyring"), (EnvironmentSecrets, "environment")):
+        if isinstance(store, kind):
+            return name
+    return type(store).__name__

@@ -1,0 +1,252 @@
+"""Secrets in one AES-256-GCM file, written atomically.
+
+    "WASMRT-SECRETS-1\\n" · a line of JSON (how the key is made) · 12 bytes of nonce · ciphertext and tag
+
+The head is the additional data of the encryption, so it cannot be exchanged. The key comes from a passphrase
+by scrypt (RFC 7914), or from a key file that only its owner can read.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import fcntl
+import json
+import os
+import secrets as tokens
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wasmrt.core.errors import SecretBackendError
+from wasmrt.core.files import Unfit, UnfitFileError, create_file, read_file, replace_file
+from wasmrt.core.limits import MAX_SECRETS_FILE_BYTES
+from wasmrt.egress.secrets._entries import Entry, EntryStore
+
+_MAGIC = b"WASMRT-SECRETS-1\n"
+_NONCE_BYTES, _TAG_BYTES = 12, 16
+_KEY_BYTES = 32
+# OWASP's recommendation for scrypt: 128 MiB and about a third of a second for each guess.
+_SCRYPT_N, _SCRYPT_R, _SCRYPT_P = 2**17, 8, 1
+_SALT_BYTES = 16
+
+_Users = dict[str, dict[str, Entry]]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class FileKey:
+    """The source of a secrets file's key: a passphrase, or a file with mode 0600.
+
+    Raises:
+        SecretBackendError: neither or both are given, or the passphrase is empty.
+    """
+
+    passphrase: str | None = None
+    path: Path | None = None
+
+    def __post_init__(self) -> None:
+        if (self.passphrase is None) == (self.path is None):
+            raise SecretBackendError("a secrets file has either a passphrase or a key file")
+        if self.passphrase == "":
+            raise SecretBackendError("the passphrase of a secrets file must not be empty")
+
+
+class FileSecrets(EntryStore):
+    """Keeps secrets in the encrypted file `path`; safe between threads and processes.
+
+    Errors have the file that they are about as `path`: the secrets file or its key file.
+
+    Raises:
+        SecretBackendError: the file or key is unreadable, is no secrets file, or was changed by somebody else.
+    """
+
+    def __init__(self, path: Path, key: FileKey, *, now: Callable[[], float] = time.time) -> None:
+        super().__init__(now=now)
+        self._path = path
+        self._key = key
+        self._lock = threading.Lock()
+        self._derived: tuple[bytes, bytes] | None = None
+
+    @property
+    def path(self) -> Path:
+        """The encrypted file; there is none before the first secret."""
+        return self._path
+
+    @property
+    def key_path(self) -> Path | None:
+        """The file of its key; None with a passphrase."""
+        return self._key.path
+
+    @property
+    def is_new(self) -> bool:
+        """True before the first secret."""
+        return _bounded_read(self._path) is None
+
+    def _read(self, user: str, name: str) -> Entry | None:
+        return self._load()[0].get(user, {}).get(name)
+
+    def _names(self, user: str) -> Iterable[str]:
+        return self._load()[0].get(user, {})
+
+    def _write(self, user: str, name: str, entry: Entry) -> None:
+        with self._changing() as users:
+            users.setdefault(user, {})[name] = entry
+
+    def _delete(self, user: str, name: str) -> bool:
+        with self._changing() as users:
+            return users.get(user, {}).pop(name, None) is not None
+
+    def _load(self) -> tuple[_Users, bytes]:
+        with self._lock, _naming(self._path):
+            return self._decrypted()
+
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[_Users]:
+        """Read, let the caller change, write: one at a time among all threads and processes."""
+        with self._lock, _naming(self._path), _os_errors("the secrets file cannot be written", self._path):
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            lock = os.open(self._path.with_name(self._path.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                users, salt = self._decrypted()
+                yield users
+                replace_file(self._path, self._encrypted(users, salt))
+            finally:
+                os.close(lock)
+
+    def _decrypted(self) -> tuple[_Users, bytes]:
+        from cryptography.exceptions import InvalidTag
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+        blob = _bounded_read(self._path)
+        if blob is None:
+            return {}, tokens.token_bytes(_SALT_BYTES)
+        head, salt, sealed = _split(blob, with_passphrase=self._key.passphrase is not None)
+        try:
+            plain = AESGCM(self._derive(salt)).decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], head)
+        except InvalidTag:
+            raise SecretBackendError(
+                "the secrets file does not open with this key",
+                hint="set WASMRT_SECRETS_PASSPHRASE as it was, or restore the file and its key from a backup",
+            ) from None
+        return _parse_users(plain), salt
+
+    def _encrypted(self, users: _Users, salt: bytes) -> bytes:
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+        plain = json.dumps({user: {n: e.as_json() for n, e in kept.items()} for user, kept in users.items()})
+        head = _head(salt if self._key.passphrase is not None else None)
+        # SECURITY: a random nonce for every write. One key sees far fewer than the 2**32 writes that would
+        # make a repetition likely (NIST SP 800-38D, 8.3).
+        nonce = tokens.token_bytes(_NONCE_BYTES)
+        blob = head + nonce + AESGCM(self._derive(salt)).encrypt(nonce, plain.encode(), head)
+        if len(blob) > MAX_SECRETS_FILE_BYTES:
+            raise SecretBackendError(f"the secrets file would grow over {MAX_SECRETS_FILE_BYTES} bytes")
+        return blob
+
+    def _derive(self, salt: bytes) -> bytes:
+        if self._key.path is not None:
+            return _key_from_file(self._key.path)
+        if self._derived is None or self._derived[0] != salt:
+            from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
+
+            kdf = Scrypt(salt=salt, length=_KEY_BYTES, n=_SCRYPT_N, r=_SCRYPT_R, p=_SCRYPT_P)
+            assert self._key.passphrase is not None
+            self._derived = salt, kdf.derive(self._key.passphrase.encode())
+        return self._derived[1]
+
+
+def _head(salt: bytes | None) -> bytes:
+    how: dict[str, Any] = {"key": "file"}
+    if salt is not None:
+        encoded = base64.b64encode(salt).decode()
+        how = {"key": "scrypt", "n": _SCRYPT_N, "r": _SCRYPT_R, "p": _SCRYPT_P, "salt": encoded}
+    return _MAGIC + json.dumps(how).encode() + b"\n"
+
+
+def _split(blob: bytes, *, with_passphrase: bool) -> tuple[bytes, bytes, bytes]:
+    """Return head, salt and the sealed rest.
+
+    SECURITY: the head must be one that we write, byte for byte. Parameters from the file are never used, or
+    whoever can change it could make scrypt cheap, or make it eat all memory.
+    """
+    end = blob.find(b"\n", len(_MAGIC), len(_MAGIC) + 512) + 1
+    head = blob[:end]
+    try:
+        how = json.loads(head[len(_MAGIC) :]) if blob.startswith(_MAGIC) and end else None
+        salt = base64.b64decode(how["salt"]) if isinstance(how, dict) and "salt" in how else None
+    except (ValueError, TypeError):
+        how = salt = None
+    if how is None or head != _head(salt) or len(blob) - end < _NONCE_BYTES + _TAG_BYTES:
+        raise SecretBackendError("the secrets file is not one that this version of wasmrt wrote")
+    if (salt is not None) != with_passphrase:
+        needs, step = ("a passphrase", "set") if salt is not None else ("a key file", "unset")
+        raise SecretBackendError(f"the secrets file needs {needs}", hint=f"{step} WASMRT_SECRETS_PASSPHRASE")
+    return head, salt or b"", blob[end:]
+
+
+def _parse_users(plain: bytes) -> _Users:
+    data = json.loads(plain)
+    return {user: {n: Entry.from_json(e) for n, e in kept.items()} for user, kept in data.items()}
+
+
+def _bounded_read(path: Path) -> bytes | None:
+    with _os_errors("the secrets file cannot be read", path):
+        try:
+            return read_file(path, max_bytes=MAX_SECRETS_FILE_BYTES, follow_link=True)
+        except FileNotFoundError:
+            return None
+
+
+def _key_from_file(path: Path) -> bytes:
+    """Read the key, or make one where there is none yet."""
+    with _os_errors("the key file of the secrets cannot be opened", path):
+        try:
+            key = read_file(path, max_bytes=_KEY_BYTES, follow_link=False, private=True)
+        except FileNotFoundError:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            create_file(path, tokens.token_bytes(_KEY_BYTES))
+            key = read_file(path, max_bytes=_KEY_BYTES, follow_link=False, private=True)  # whoever was first
+        except UnfitFileError as error:
+            if error.reason is Unfit.TOO_LARGE:
+                raise _wrong_size(path) from None
+            # SECURITY: a key that others can read, or that another user can exchange, protects nothing.
+            raise SecretBackendError(
+                f"the key file of the secrets {error.reason}",
+                path=path,
+                hint=f"make the file {path.name} yours with mode 0600 (wasmrt secret list says where it is), "
+                "and treat its secrets as known to others",
+            ) from None
+    if len(key) != _KEY_BYTES:
+        raise _wrong_size(path)
+    return key
+
+
+def _wrong_size(path: Path) -> SecretBackendError:
+    return SecretBackendError(
+        f"the key file of the secrets must hold exactly {_KEY_BYTES} bytes",
+        path=path,
+        hint=f"restore the file {path.name} from a backup (wasmrt secret list says where it is)",
+    )
+
+
+@contextlib.contextmanager
+def _os_errors(problem: str, path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        # SECURITY: the host path stays out of message and hint, which may reach a guest.
+        raise SecretBackendError(f"{problem}: {error.strerror}", path=path) from error
+
+
+@contextlib.contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Say which file an error is about, where the error does not."""
+    try:
+        yield
+    except SecretBackendError as error:
+        error.path = error.path or path
+        raise

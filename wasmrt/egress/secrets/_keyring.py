@@ -1,0 +1,95 @@
+"""Secrets in the desktop's keyring. It cannot list, so an index of names is kept beside the values."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from wasmrt.core.errors import SecretBackendError
+from wasmrt.egress.secrets._entries import Entry, EntryStore
+
+_INDEX = ".names"  # no secret's name starts with a dot
+
+
+class KeyringSecrets(EntryStore):
+    """Keeps secrets in `backend`, or in the keyring this machine prefers.
+
+    Raises:
+        SecretBackendError: there is no keyring, it keeps plain text, or it does not answer.
+    """
+
+    def __init__(self, backend: Any = None, *, now: Callable[[], float] = time.time) -> None:
+        super().__init__(now=now)
+        self._backend = usable_keyring() if backend is None else backend
+        if self._backend is None:
+            raise SecretBackendError(
+                "this machine has no keyring that protects secrets",
+                hint="use the encrypted file: set WASMRT_SECRETS_BACKEND=file",
+            )
+        self._lock = threading.Lock()
+
+    def _read(self, user: str, name: str) -> Entry | None:
+        text = self._ask("get_password", user, name)
+        return None if text is None else Entry.from_json(_parsed(text))
+
+    def _write(self, user: str, name: str, entry: Entry) -> None:
+        with self._lock:
+            # The name first: a crash between the two leaves a name without value, which nobody lists.
+            names = set(self._names(user)) | {name}
+            self._ask("set_password", user, _INDEX, json.dumps(sorted(names)))
+            self._ask("set_password", user, name, json.dumps(entry.as_json()))
+
+    def _delete(self, user: str, name: str) -> bool:
+        with self._lock:
+            if self._ask("get_password", user, name) is None:
+                return False
+            self._ask("delete_password", user, name)
+            names = set(self._names(user)) - {name}
+            self._ask("set_password", user, _INDEX, json.dumps(sorted(names)))
+            return True
+
+    def _names(self, user: str) -> Iterable[str]:
+        text = self._ask("get_password", user, _INDEX)
+        names = [] if text is None else _parsed(text)
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise SecretBackendError("the keyring's index of secrets is damaged")
+        return names
+
+    def _ask(self, method: str, user: str, *args: str) -> str | None:
+        with contextlib.suppress(Exception):
+            answer: str | None = getattr(self._backend, method)(f"wasmrt/{user}", *args)
+            return answer
+        # SECURITY: outside the handler, so that the backend's error is no context of this one: some put the value
+        # into its text.
+        raise SecretBackendError("the keyring does not answer", hint="unlock it and try again")
+
+
+def usable_keyring() -> Any:
+    """Return the keyring backend this machine prefers, or None where it has none that protects secrets."""
+    import keyring
+    from keyring.backends.chainer import ChainerBackend
+
+    backend = keyring.get_keyring()
+    # SECURITY: where there are several, the preferred one is a chain of all of them: each is checked, not the chain.
+    several = backend.backends if isinstance(backend, ChainerBackend) else (backend,)
+    return next((each for each in several if _protects(each)), None)
+
+
+def _protects(backend: Any) -> bool:
+    from keyring.backends import fail, null
+
+    if isinstance(backend, (fail.Keyring, null.Keyring)) or backend.priority <= 0:
+        return False
+    # SECURITY: keyrings.alt keeps plain text in a file; our own encrypted file is better than that.
+    return not type(backend).__module__.startswith("keyrings.alt")
+
+
+def _parsed(text: str) -> Any:
+    with contextlib.suppress(ValueError):
+        return json.loads(text)
+    # SECURITY: outside the handler: a JSON error keeps the text it could not read.
+    raise SecretBackendError("a stored secret has a form this version does not know")

@@ -1,0 +1,140 @@
+"""The type of a secret: a value that cannot be printed by accident, under a name and a user."""
+
+from __future__ import annotations
+
+import hmac
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, NoReturn, Protocol
+
+from wasmrt.core.errors import SecretError, SecretNotFoundError
+from wasmrt.core.limits import MAX_SECRET_BYTES, MAX_USER_BYTES
+from wasmrt.core.names import is_secret_name
+
+DEFAULT_USER = "local"
+"""The owner of the secrets of a person at their own machine. Never a fallback for another user."""
+
+# A companion (`NAME~oauth`) holds what renews NAME. The tilde keeps it out of reach of every name that a
+# capability file can spell.
+OAUTH_SUFFIX = "~oauth"
+
+
+class Secret:
+    """A secret value. Prints as `***`, does not pickle or copy, and is read only through `reveal`.
+
+    Raises:
+        SecretError: the value is empty, longer than 64 KiB, or not encodable as UTF-8.
+    """
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        if not value:
+            raise SecretError("a secret must not be empty", code="secret-value")
+        # SECURITY: no try. An encoding error would carry the value along as this error's context.
+        if any("\ud800" <= char <= "\udfff" for char in value):
+            raise SecretError("a secret must be valid Unicode text", code="secret-value")
+        size = len(value.encode())
+        if size > MAX_SECRET_BYTES:
+            raise SecretError(f"a secret may have {MAX_SECRET_BYTES} bytes, not {size}", code="secret-value")
+        self._value = value
+
+    def reveal(self) -> str:
+        """Return the value. Called just before the wire, and where a scanner or a backend needs it."""
+        return self._value
+
+    def __repr__(self) -> str:
+        return "Secret(***)"
+
+    def __str__(self) -> str:
+        return "***"
+
+    def __format__(self, spec: str) -> str:
+        return format("***", spec)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Secret):
+            return NotImplemented
+        return hmac.compare_digest(self._value.encode(), other._value.encode())
+
+    __hash__ = None  # type: ignore[assignment]  # SECURITY: a hash of a short secret gives it away
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError("a Secret does not pickle or copy")
+
+
+@dataclass(frozen=True, slots=True)
+class SecretInfo:
+    """The public part of a stored secret: its name and its ages, in Unix seconds."""
+
+    name: str
+    created_at: float
+    expires_at: float | None = None
+
+
+class SecretsStore(Protocol):
+    """A store of secrets, by user and lower-case name. One user never sees another's.
+
+    Every method raises `SecretBackendError` when the store cannot be read or written.
+    """
+
+    def get(self, user: str, name: str) -> Secret:
+        """Return the secret, or raise `SecretNotFoundError` or `SecretExpiredError`."""
+
+    def set(self, user: str, name: str, secret: Secret, *, expires_at: float | None = None) -> None:
+        """Keep `secret`, replacing an older one; `expires_at` is in Unix seconds."""
+
+    def remove(self, user: str, name: str) -> None:
+        """Forget the secret, or raise `SecretNotFoundError`."""
+
+    def list(self, user: str) -> tuple[SecretInfo, ...]:
+        """Return names and ages, sorted by name. Companions of OAuth secrets are not listed."""
+
+    def exists(self, user: str, name: str) -> bool:
+        """Tell whether the secret is there and not expired."""
+
+
+def replace_secret(
+    store: SecretsStore, user: str, name: str, secret: Secret, *, expires_at: float | None = None
+) -> None:
+    """Keep a secret that a person gave, in the place of an older one and of a login that would renew that one.
+
+    Raises:
+        SecretError: the store cannot be read or written, or refuses the name.
+    """
+    # First: after a crash between the two, an older value stays, and nothing overwrites the new one later.
+    with suppress(SecretNotFoundError):  # it was no login
+        store.remove(user, name + OAUTH_SUFFIX)
+    store.set(user, name, secret, expires_at=expires_at)
+
+
+def checked_name(name: str) -> str:
+    """Return `name` in lower case (`SLACK_TOKEN` and `slack_token` are one secret).
+
+    Raises:
+        SecretError: the name is not up to 128 of `a-z 0-9 _ - .`, or a mark other than `_` is at its end.
+    """
+    lowered = name.lower()
+    if not is_secret_name(lowered.removesuffix(OAUTH_SUFFIX)):
+        raise SecretError(
+            "a secret's name has up to 128 letters, digits and _, with - and . only between them",
+            code="secret-name",
+            hint="choose a name such as example_token",
+        )
+    return lowered
+
+
+def checked_user(user: str) -> str:
+    """Return `user` unchanged.
+
+    Raises:
+        SecretError: the user is empty, too long or has control characters.
+    """
+    if not user or len(user.encode(errors="replace")) > MAX_USER_BYTES or not user.isprintable():
+        raise SecretError("a user's name is 1 to 256 printable characters", code="secret-user")
+    return user
+
+
+def set_command(user: str, name: str) -> str:
+    """Return the command line that sets the secret `name` of `user`."""
+    return f"wasmrt secret set {name}" + ("" if user == DEFAULT_USER else f" --user {user}")

@@ -1,0 +1,181 @@
+"""Questions that a framework shows to its own people, and their answers.
+
+A framework's answer comes back in another call, maybe in another process. It counts for the very question that was
+shown: same tool in the same version, same grant, parameters, user and reason, for the same call of the model, in time.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+from weakref import WeakKeyDictionary
+
+from blake3 import blake3
+
+from wasmrt.agent.approvals import ApprovalAnswer, ApprovalRequest, Approvals, request_lines
+from wasmrt.agent.registry import ToolAnswer
+from wasmrt.core.limits import MAX_PENDING_APPROVALS
+
+Ask = Literal["framework", "registry"]
+"""Who is asked where a person has to approve a call: the framework's people, or the approver of the registry."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A request of the registry about one call of a model."""
+
+    request: ApprovalRequest
+    call_id: str
+    expires_ms: int
+
+    @classmethod
+    def of(cls, request: ApprovalRequest, call_id: str, expires_ms: int | None = None) -> Question:
+        """Return the question; `expires_ms` is that of the one that was shown, where this is to be the same."""
+        return cls(request, call_id, request.expires_ms if expires_ms is None else expires_ms)
+
+    @property
+    def version(self) -> str:
+        """All that it is about but the parameters, where the tool can be told from other versions of it; else empty."""
+        request = self.request
+        parts = (request.user, request.tool, request.digest, request.grant, *request.effects, request.why.rule)
+        parts += tuple(sorted(request.destinations))  # a yes to one is none to another
+        return "\n".join(parts) if request.may_be_remembered else ""
+
+    @property
+    def token(self) -> str:
+        """The text that stands for it: when it expires, and a digest of all that it is about."""
+        bound = f"{self.call_id}\n{self.request.binding}\n{self.expires_ms}".encode("utf-8", "surrogatepass")
+        return f"{self.expires_ms}-{blake3(bound).hexdigest()}"
+
+    def is_meant_by(self, token: Any) -> bool:
+        """Tell whether a token that came back stands for this question, and has not expired."""
+        expires = token.partition("-")[0] if isinstance(token, str) else ""
+        if not (expires.isascii() and expires.isdecimal() and len(expires) < 16) or _now_ms() >= int(expires):
+            return False
+        meant: bool = Question.of(self.request, self.call_id, int(expires)).token == token
+        return meant
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as JSON data for a person: `lines` is the whole of it in words, made fit for a terminal."""
+        request = self.request
+        return {
+            "question": self.token,
+            "tool": request.tool,
+            "parameters": dict(request.params),
+            "effects": [str(each) for each in request.effects],
+            "risk": request.risk,
+            "why": request.why.sentence,
+            "user": request.user,
+            "lines": request_lines(request)[0][1:],
+        }
+
+
+class QuestionsShown:
+    """The questions that frameworks show, for those that keep none themselves. Safe from many threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._shown: dict[tuple[str, str], Question] = {}
+        self._answered: dict[str, None] = {}
+        self._passed_on: dict[str, Mapping[str, Any]] = {}
+        self._ended: dict[tuple[str, ...], ToolAnswer] = {}
+
+    def add(self, question: Question) -> None:
+        """Remember a question that is shown; of too many the oldest is forgotten, and asked again."""
+        with self._lock:
+            now = _now_ms()
+            self._shown = {key: each for key, each in self._shown.items() if each.expires_ms > now}
+            _put(self._shown, (question.call_id, question.request.binding), question)
+
+    def has(self, question: Question) -> bool:
+        """Tell whether it was shown, and has not expired."""
+        with self._lock:
+            found = self._shown.get((question.call_id, question.request.binding))
+        return found is not None and found.expires_ms > _now_ms()
+
+    def take(self, question: Question) -> bool:
+        """Tell whether it was shown, and forget it: an answer counts once."""
+        with self._lock:
+            found = self._shown.pop((question.call_id, question.request.binding), None)
+            if found is None or found.expires_ms <= _now_ms():
+                return False
+            _put(self._answered, question.version, None)
+        return True
+
+    def was_answered(self, question: Question) -> bool:
+        """Tell whether a question about the same version of the tool was answered here, whatever its parameters."""
+        with self._lock:
+            return bool(question.version) and question.version in self._answered
+
+    def pass_on(self, token: str, said: Mapping[str, Any]) -> None:
+        """Keep an answer that came to another call than its own."""
+        with self._lock:
+            _put(self._passed_on, token, said)
+
+    def passed_on(self, question: Question) -> Mapping[str, Any] | None:
+        """Return the answer to a question that came to another call, and forget it; None where none came."""
+        with self._lock:
+            token = next((token for token in self._passed_on if question.is_meant_by(token)), None)
+            return None if token is None else self._passed_on.pop(token)
+
+    def keep(self, call: tuple[str, ...], answer: ToolAnswer) -> None:
+        """Keep how a call ended, for a framework that asks again for calls that it has made."""
+        with self._lock:
+            _put(self._ended, call, answer)
+
+    def kept(self, call: tuple[str, ...]) -> ToolAnswer | None:
+        """Return how a call ended; None where it was not made."""
+        with self._lock:
+            return self._ended.get(call)
+
+    def params_of(self, call_id: str) -> Mapping[str, Any] | None:
+        """Return the parameters that were last shown for a call."""
+        with self._lock:
+            found = [each.request.params for (call, _), each in self._shown.items() if call == call_id]
+        return found[-1] if found else None
+
+
+def _put(kept: dict[Any, Any], key: Any, value: Any) -> None:
+    """Keep a value; of too many the oldest goes."""
+    if key not in kept and len(kept) >= MAX_PENDING_APPROVALS:
+        del kept[next(iter(kept))]
+    kept[key] = value
+
+
+class Answered:
+    """An approver with the answer of a framework's people.
+
+    SECURITY: it answers the request that the pipeline makes at that moment. Where that is another one than was shown,
+    since the tool, its grant or the policy changed meanwhile, nobody has approved it.
+    """
+
+    for_one_call = True
+    """Nobody was shown the calls of a program inside of it: the registry's approver is asked about them."""
+
+    def __init__(self, fits: Callable[[Question], bool], answer: ApprovalAnswer, call_id: str) -> None:
+        self._fits = fits
+        self._answer = answer
+        self._call_id = call_id
+
+    async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
+        """Return the answer, where the request is the one that was shown."""
+        if self._fits(Question.of(request, self._call_id)):
+            return self._answer
+        return ApprovalAnswer(approved=False, note="what was approved is not this call as it is now")
+
+
+_shown: WeakKeyDictionary[Approvals, QuestionsShown] = WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def shown_to(approvals: Approvals) -> QuestionsShown:
+    """Return the questions shown on behalf of one registry, whichever adapter objects show them."""
+    with _lock:
+        return _shown.setdefault(approvals, QuestionsShown())
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

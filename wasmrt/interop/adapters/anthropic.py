@@ -1,0 +1,52 @@
+"""Anthropic's client without a framework: the loop of a conversation whose model calls a registry's tools.
+
+    said = run(Anthropic(), registry, [{"role": "user", "content": "hello"}], model="claude", max_tokens=1000).reply
+
+A call that needs a person asks the registry's approver; without an answer the model is told so, and goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Unpack
+
+from wasmrt.agent.registry import SchemaTool, ToolAnswer, ToolCall
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.interop.adapters._bridge import Declared, missing
+from wasmrt.interop.adapters._loop import Provider, Turn, function_from
+
+try:
+    from anthropic import Anthropic, AsyncAnthropic
+    from anthropic.types import Message
+except ImportError as error:
+    raise missing("anthropic>=1") from error
+
+
+def _read(reply: Message) -> Turn:
+    content = [block.model_dump(mode="json", exclude_unset=True) for block in reply.content]
+    calls = [ToolCall(each["id"], each["name"], each["input"]) for each in content if each["type"] == "tool_use"]
+    return Turn([{"role": "assistant", "content": content}], calls, reply.usage.model_dump())
+
+
+def _results(answers: list[ToolAnswer]) -> list[dict[str, Any]]:
+    return [{"role": "user", "content": [answer.message("anthropic") for answer in answers]}]
+
+
+_MESSAGES: Provider[Anthropic, AsyncAnthropic, Message] = Provider(
+    lambda view: view.definitions("anthropic"), lambda client: client.messages.create, _read, _results
+)
+run, arun = _MESSAGES.run, _MESSAGES.arun
+
+
+def tool_from(definition: Mapping[str, Any], function: Callable[..., Any], **declared: Unpack[Declared]) -> SchemaTool:
+    """Return a function and its entry of `tools` as a tool for a registry; without `effects` it has every one.
+
+    The function is called with the params as keyword arguments.
+
+    Raises:
+        ConfigurationError: the definition is none of a tool with an `input_schema`.
+    """
+    if not isinstance(definition, Mapping) or "input_schema" not in definition:
+        raise ConfigurationError("this is no tool's definition", hint="it has a name and an input_schema")
+    schema = definition["input_schema"]
+    return function_from(definition.get("name"), definition.get("description"), schema, function, **declared)

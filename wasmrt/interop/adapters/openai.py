@@ -1,0 +1,136 @@
+"""OpenAI's client without a framework: the loop of a chat, or of responses, whose model calls a registry's tools.
+
+    said = run(OpenAI(), registry, [{"role": "user", "content": "hello"}], model="gpt-5").reply
+    said = run_responses(OpenAI(), registry, [{"role": "user", "content": "hello"}], model="gpt-5").reply
+
+A call that needs a person asks the registry's approver; without an answer the model is told so, and goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Unpack
+
+from wasmrt.agent.registry import SchemaTool, ToolAnswer, ToolCall, ToolView
+from wasmrt.core.errors import ConfigurationError, ExternalServiceError
+from wasmrt.interop.adapters._bridge import Declared, missing
+from wasmrt.interop.adapters._loop import Provider, Streaming, Turn, function_from
+
+try:
+    from openai import AsyncOpenAI, OpenAI
+    from openai.lib.streaming.chat import ChatCompletionStreamState
+    from openai.types.chat import ChatCompletion, ChatCompletionChunk
+    from openai.types.responses import Response, ResponseStreamEvent
+except ImportError as error:
+    raise missing("openai>=2") from error
+
+
+def _read(reply: ChatCompletion) -> Turn:
+    said = reply.choices[0].message
+    # What only the pieces of a stream have is no part of a request.
+    pieces: Any = {"index": True, "function": {"parsed_arguments"}}
+    called = [call.model_dump(exclude_unset=True, exclude=pieces) for call in said.tool_calls or ()]
+    message: dict[str, Any] = {"role": "assistant", "content": said.content}
+    tokens = {} if reply.usage is None else reply.usage.model_dump()
+    return Turn([message | ({"tool_calls": called} if called else {})], [_call(each) for each in called], tokens)
+
+
+def _call(call: Mapping[str, Any]) -> ToolCall:
+    """Return a call; one of another kind than a function's is a call of a tool that is not there."""
+    function = call.get("function") or call.get(str(call.get("type"))) or {}
+    return ToolCall(call["id"], function.get("name") or "", function.get("arguments", "{}"))
+
+
+def _results(answers: list[ToolAnswer]) -> list[dict[str, Any]]:
+    return [answer.message("openai") for answer in answers]
+
+
+class _Chat:
+    """A completion that comes in chunks."""
+
+    def __init__(self) -> None:
+        self._state = ChatCompletionStreamState()
+        self._ended = False
+
+    def take(self, chunk: ChatCompletionChunk) -> None:
+        self._state.handle_chunk(chunk)
+        self._ended |= any(choice.finish_reason for choice in chunk.choices)
+
+    def reply(self) -> ChatCompletion:
+        if not self._ended:
+            raise _cut()
+        return self._state.current_completion_snapshot
+
+
+def _cut() -> ExternalServiceError:
+    return ExternalServiceError("the model's stream ended before its reply did", code="model-stream")
+
+
+_CHAT: Provider[OpenAI, AsyncOpenAI, ChatCompletion] = Provider(
+    lambda view: view.definitions("openai"),
+    lambda client: client.chat.completions.create,
+    _read,
+    _results,
+    streaming=Streaming({"stream_options": {"include_usage": True}}, _Chat),
+)
+run, arun = _CHAT.run, _CHAT.arun
+
+
+def _read_response(reply: Response) -> Turn:
+    items = [item.model_dump(mode="json", exclude_unset=True) for item in reply.output]
+    calls = [
+        ToolCall(each["call_id"], each["name"], each["arguments"]) for each in items if each["type"] == "function_call"
+    ]
+    return Turn(items, calls, {} if reply.usage is None else reply.usage.model_dump())
+
+
+def _response_tools(view: ToolView) -> list[dict[str, Any]]:
+    """Return the definitions of responses, where a schema is strict unless it says otherwise."""
+    return [{"type": "function", "strict": False, **each["function"]} for each in view.definitions("openai")]
+
+
+def _outputs(answers: list[ToolAnswer]) -> list[dict[str, Any]]:
+    return [{"type": "function_call_output", "call_id": answer.id, "output": answer.text} for answer in answers]
+
+
+class _Response:
+    """A response that comes as events, the last of which holds all of it."""
+
+    def __init__(self) -> None:
+        self._found: Response | None = None
+
+    def take(self, event: ResponseStreamEvent) -> None:
+        if event.type in ("response.completed", "response.incomplete", "response.failed"):
+            self._found = event.response
+
+    def reply(self) -> Response:
+        if self._found is None:
+            raise _cut()
+        return self._found
+
+
+_RESPONSES: Provider[OpenAI, AsyncOpenAI, Response] = Provider(
+    _response_tools,
+    lambda client: client.responses.create,
+    _read_response,
+    _outputs,
+    conversation="input",
+    streaming=Streaming({}, _Response),
+)
+run_responses, arun_responses = _RESPONSES.run, _RESPONSES.arun
+
+
+def tool_from(definition: Mapping[str, Any], function: Callable[..., Any], **declared: Unpack[Declared]) -> SchemaTool:
+    """Return a function and its entry of `tools`, of chats or of responses, as a tool for a registry.
+
+    Without `effects` it is taken to have every one. The function is called with the params as keyword arguments.
+
+    Raises:
+        ConfigurationError: the definition is no function's.
+    """
+    if not isinstance(definition, Mapping) or definition.get("type") != "function":
+        raise ConfigurationError("this is no function's definition", hint='it has "type": "function"')
+    inner = definition.get("function", definition)
+    found = inner if isinstance(inner, Mapping) else {}
+    schema = found.get("parameters") or {}
+    return function_from(found.get("name"), found.get("description"), schema, function, **declared)

@@ -1,0 +1,100 @@
+"""The OpenAI Agents SDK: a registry's tools as function tools of an agent, and function tools as tools of a registry.
+
+    agent = Agent("helper", tools=tools_for(registry))
+
+A call that needs a person interrupts the run: `result.interruptions`, `state.approve(item)`, and the run goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from typing import Any, Unpack
+
+from wasmrt.agent.approvals import ApprovalAnswer
+from wasmrt.agent.registry import SchemaTool, ToolView
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.interop.adapters._bridge import Bridge, Declared, Definition, Named, answer_data, missing
+from wasmrt.interop.adapters._questions import Answered, Ask, Question
+from wasmrt.runtime.context import ToolContext
+
+try:
+    from agents import FunctionTool, RunContextWrapper
+    from agents.tool import FunctionToolCustomDataContext
+    from agents.tool_context import ToolContext as AgentToolContext
+except ImportError as error:
+    raise missing("openai-agents>=0.20") from error
+
+_DATA = "_wasmrt_data"
+
+
+def tools_for(
+    view: ToolView, *, user: Named = "local", trace: Named = "", data: Any = None, ask: Ask = "framework"
+) -> list[FunctionTool]:
+    """Return the tools of a registry or view for `Agent(tools=...)`.
+
+    `user` and `trace` are names, or functions of the `RunContextWrapper`. With `ask="framework"` a call that needs a
+    person interrupts the run; with `"registry"` the registry's approver is asked, as also where the operator's
+    configuration names one. What a call used is in the `custom_data` of its output item.
+    """
+    bridge = Bridge(view, "openai-agents", user=user, trace=trace, data=data, ask=ask)
+    return [_function_tool(bridge, each) for each in bridge.definitions()]
+
+
+def _function_tool(bridge: Bridge, definition: Definition) -> FunctionTool:
+    name = definition.name
+
+    async def needs_approval(context: RunContextWrapper[Any], params: dict[str, Any], call_id: str) -> bool:
+        question = bridge.question(name, params, call_id, context)
+        if question is not None:
+            bridge.shown.add(question)
+        return question is not None
+
+    async def invoke(context: AgentToolContext[Any], arguments: str) -> str:
+        call_id = context.tool_call_id
+        # The SDK comes here with a call that needed a person only when one approved it.
+        given = ApprovalAnswer(approved=True, by=bridge.framework, way="framework")
+        always = context.is_tool_approved(name, secrets.token_hex()) is True  # for whatever call of the tool
+
+        def fits(question: Question) -> bool:
+            return bridge.shown.take(question) or (always and bridge.shown.was_answered(question))
+
+        approver = Answered(fits, given, call_id) if bridge.asks_framework else None
+        answer = await bridge.aanswer(name, arguments, call_id=call_id, context=context, approver=approver)
+        setattr(context, _DATA, answer_data(answer))
+        return answer.text
+
+    def custom_data(context: FunctionToolCustomDataContext) -> dict[str, Any] | None:
+        return getattr(context.tool_context, _DATA, None)
+
+    return FunctionTool(
+        name=name, description=definition.description, params_json_schema=definition.schema, on_invoke_tool=invoke,
+        strict_json_schema=False, needs_approval=needs_approval if bridge.asks_framework else False,
+        custom_data_extractor=custom_data,
+    )  # fmt: skip
+
+
+def tool_from(tool: object, *, context: Any = None, **declared: Unpack[Declared]) -> SchemaTool:
+    """Return a function tool as a tool for a registry; without `effects` it is taken to have every one.
+
+    `context` is what the tool gets as the context of its run. A tool that needs an approval there, always or by a
+    function of its own, needs one here with every call.
+
+    Raises:
+        ConfigurationError: it is no function tool of the SDK, or cannot be one here.
+    """
+    if not isinstance(tool, FunctionTool):
+        hint = "only function tools run here: those of function_tool"
+        raise ConfigurationError(f"{tool!r:.80} is no FunctionTool of the Agents SDK", hint=hint)
+
+    async def run(params: dict[str, Any], own: ToolContext) -> Any:
+        text = json.dumps(params)
+        around = AgentToolContext(context, tool_name=tool.name, tool_call_id=own.call_id, tool_arguments=text)
+        return await tool.on_invoke_tool(around, text)
+
+    if tool.timeout_seconds:
+        declared["timeout_seconds"] = tool.timeout_seconds
+    return SchemaTool(
+        run, name=tool.name, description=tool.description, schema=tool.params_json_schema,
+        approval=tool.needs_approval is not False, is_async=True, **declared,
+    )  # fmt: skip

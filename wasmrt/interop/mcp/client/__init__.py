@@ -1,0 +1,85 @@
+"""A client of MCP servers: they are reached through the gateway or run confined, and their tools join a registry.
+
+The SDK speaks the protocol (extra `wasmrt[mcp]`); what it lacks is here: consent to a command, confinement, bounds on
+every message before the SDK sees it, effects by trust, and definitions that change only when a person agrees.
+"""
+
+from __future__ import annotations
+
+import logging
+
+try:
+    import mcp as _sdk  # noqa: F401
+except ModuleNotFoundError as error:  # pragma: no cover - the tests have it
+    from wasmrt.core.errors import ConfigurationError
+
+    raise ConfigurationError(
+        "MCP servers need a package that is not installed", code="missing-extra", hint="pip install 'wasmrt[mcp]'"
+    ) from error
+
+from wasmrt.interop.mcp.client._authorize import Issuer, authorize, discover, log_in_known
+from wasmrt.interop.mcp.client._client import ClientParts, McpClient, ServerFacts
+from wasmrt.interop.mcp.client._configured import add_configured_servers
+from wasmrt.interop.mcp.client._definition import Definition, difference
+from wasmrt.interop.mcp.client._effects import SAFE_KEYWORDS, has_safe_name, possible_effects
+from wasmrt.interop.mcp.client._kept import (
+    KeptServers,
+    find_server,
+    forget_server,
+    keep_server,
+    load_servers,
+    wants_login,
+)
+from wasmrt.interop.mcp.client._login import KeptLogin
+from wasmrt.interop.mcp.client._offer import add_servers, default_parts, offer_tools, refused_tools
+from wasmrt.interop.mcp.client._program import consent_lines, find_program
+from wasmrt.interop.mcp.client._servers import read_servers, server_named, write_servers
+from wasmrt.interop.mcp.client._settings import McpServerConfig, OAuthConfig, Transport, Trust
+from wasmrt.interop.mcp.client._tool import McpTool, tool_name
+from wasmrt.interop.mcp.client._trusted import NOTHING, Trusted, read_trusted, trust_server, write_trusted
+
+# What a server said is not for the standard error of a program that has no logging of its own.
+logging.getLogger("mcp").addHandler(logging.NullHandler())
+
+__all__ = [
+    "NOTHING",
+    "SAFE_KEYWORDS",
+    "ClientParts",
+    "Definition",
+    "Issuer",
+    "KeptLogin",
+    "KeptServers",
+    "McpClient",
+    "McpServerConfig",
+    "McpTool",
+    "OAuthConfig",
+    "ServerFacts",
+    "Transport",
+    "Trust",
+    "Trusted",
+    "add_configured_servers",
+    "add_servers",
+    "authorize",
+    "consent_lines",
+    "default_parts",
+    "difference",
+    "discover",
+    "find_program",
+    "find_server",
+    "forget_server",
+    "has_safe_name",
+    "keep_server",
+    "load_servers",
+    "log_in_known",
+    "offer_tools",
+    "possible_effects",
+    "read_servers",
+    "read_trusted",
+    "refused_tools",
+    "server_named",
+    "tool_name",
+    "trust_server",
+    "wants_login",
+    "write_servers",
+    "write_trusted",
+]

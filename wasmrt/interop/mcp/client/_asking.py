@@ -1,0 +1,113 @@
+"""Questions of a server to a person (elicitation), put to the approver of the registry."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import mcp_types as types
+
+from wasmrt.agent.approvals import ApprovalAnswer, ApprovalRequest, Approvals, new_request_id
+from wasmrt.core.effects import Effect
+from wasmrt.core.errors import WasmrtError
+from wasmrt.core.limits import MAX_MCP_QUESTION_CHARS
+from wasmrt.core.model import Decision, Reason
+from wasmrt.interop.mcp.client._definition import cleaned
+from wasmrt.interop.mcp.client._errors import said
+from wasmrt.interop.mcp.client._settings import LOOPBACK
+from wasmrt.sandbox.schema import Validator, schema_problem
+
+_TYPES = ("string", "number", "integer", "boolean", "array")
+_EMPTY: dict[str, Any] = {"string": "", "number": 0, "integer": 0, "boolean": False, "array": []}
+
+
+class Asker:
+    """Shows a server's questions to a person; where nobody answers, they are cancelled."""
+
+    def __init__(self, server: str, approvals: Approvals | None, user: str) -> None:
+        self._server = server
+        self._approvals = approvals
+        self._user = user
+
+    async def __call__(self, context: Any, params: Any) -> types.ElicitResult | types.ErrorData:
+        """Answer one question (client/elicitation, 2026-07-28)."""
+        if self._approvals is None:
+            return types.ElicitResult(action="cancel")
+        if isinstance(params, types.ElicitRequestURLParams):
+            return await self._url(str(params.url), params.message)
+        return await self._form(params.message, params.requested_schema)
+
+    async def _url(self, url: str, message: str) -> types.ElicitResult | types.ErrorData:
+        parts = urlsplit(url)
+        if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in LOOPBACK):
+            return types.ErrorData(code=types.INVALID_PARAMS, message="only https:// addresses are shown to people")
+        # SECURITY: the whole address is shown, and nothing here opens it.
+        answer = await self._asked(message, {"url": url}, "open the address yourself, and approve once you are done")
+        return types.ElicitResult(action=_action(answer))
+
+    async def _form(self, message: str, schema: Mapping[str, Any]) -> types.ElicitResult | types.ErrorData:
+        fields = schema.get("properties")
+        if schema_problem(dict(schema)) is not None or not isinstance(fields, dict) or not _is_flat(fields):
+            return types.ErrorData(code=types.INVALID_PARAMS, message="the form is none that can be shown")
+        required = schema.get("required")
+        needed = [name for name in required if name in fields] if isinstance(required, list) else []
+        usual = {name: field["default"] for name, field in fields.items() if "default" in field}
+        shown = {name: _first(fields[name]) for name in needed if name not in usual} | usual
+        words = "; ".join(_described(name, field, name in needed) for name, field in fields.items())
+        answer = await self._asked(message, shown, f"edit the parameters to fill in the form: {words}")
+        if not answer.approved:
+            return types.ElicitResult(action=_action(answer))
+        content = dict(answer.params if answer.params is not None else shown)
+        try:
+            Validator(dict(schema)).check(content)
+        except WasmrtError:
+            return types.ElicitResult(action="cancel")
+        return types.ElicitResult(action="accept", content=content)
+
+    async def _asked(self, message: str, params: dict[str, Any], hint: str) -> ApprovalAnswer:
+        assert self._approvals is not None
+        question = said(message[:MAX_MCP_QUESTION_CHARS])
+        rule = f"the MCP server {self._server} asks you: {question}; what you approve is sent to it; {hint}"
+        now = time.time_ns() // 1_000_000
+        request = ApprovalRequest(
+            id=new_request_id(),
+            tool=self._server,
+            digest="",  # SECURITY: no answer to a question is remembered
+            grant="",
+            params=cleaned(params),
+            effects=(Effect.EXTERNAL_WRITE,),
+            risk="high",
+            why=Decision(False, Reason.APPROVAL_REQUIRED, rule, "a person answers it", "tool.approval", self._server),
+            user=self._user,
+            trace="",
+            call="",
+            created_ms=now,
+            expires_ms=now + round(self._approvals.timeout_seconds * 1000),
+        )
+        return await self._approvals.decide(request)
+
+
+def _action(answer: ApprovalAnswer) -> Any:
+    return "accept" if answer.approved else "decline" if answer.by else "cancel"
+
+
+def _is_flat(fields: Mapping[str, Any]) -> bool:
+    return all(
+        isinstance(field, dict) and (field.get("type") in _TYPES or "enum" in field or "oneOf" in field)
+        for field in fields.values()
+    )
+
+
+def _first(field: Mapping[str, Any]) -> Any:
+    listed = field.get("enum")
+    return listed[0] if isinstance(listed, list) and listed else _EMPTY.get(str(field.get("type")), "")
+
+
+def _described(name: str, field: Mapping[str, Any], needed: bool) -> str:
+    words = said(str(field.get("description") or field.get("title") or ""))[:120]
+    choices = field.get("enum")
+    among = f", one of {', '.join(map(str, choices[:20]))}" if isinstance(choices, list) else ""
+    kind = f"{field.get('type', 'choice')}{among}{'' if needed else ', optional'}"
+    return said(f"{name} ({kind}){': ' + words if words else ''}")

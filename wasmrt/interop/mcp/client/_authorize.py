@@ -1,0 +1,291 @@
+"""A person's login: discovery, the checks that the SDK lacks, and its flow within an allowlist that was agreed to."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import httpx2
+from mcp.client.auth import OAuthClientProvider, OAuthFlowError, OAuthRegistrationError, OAuthTokenError
+from mcp.client.auth.utils import (
+    build_oauth_authorization_server_metadata_discovery_urls,
+    build_protected_resource_metadata_discovery_urls,
+    extract_resource_metadata_from_www_auth,
+    extract_scope_from_www_auth,
+    handle_auth_metadata_response,
+    handle_protected_resource_response,
+    issuers_match,
+)
+from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
+from pydantic import AnyUrl
+
+from wasmrt.capabilities.file import OAuthConfig as LoginSection
+from wasmrt.core.errors import ConfigurationError, NotAuthorizedError
+from wasmrt.core.limits import OAUTH_LOGIN_SECONDS, OAUTH_TIMEOUT_SECONDS
+from wasmrt.egress.gateway import EgressGateway, NetworkConfig
+from wasmrt.egress.oauth import LoopbackCallback, log_in, login_state
+from wasmrt.interop.mcp.client._errors import as_wasmrt_error, said
+from wasmrt.interop.mcp.client._http import open_client
+from wasmrt.interop.mcp.client._login import KeptLogin, keep_token
+from wasmrt.interop.mcp.client._settings import LOOPBACK, McpServerConfig
+
+_ENDPOINTS = ("authorization_endpoint", "token_endpoint", "registration_endpoint")
+
+
+class Issuer(NamedTuple):
+    """An authorization server that a server names, and the origins that a login there reaches."""
+
+    issuer: str
+    origins: tuple[str, ...]
+    token_url: str
+    resource: str
+    scope: str
+
+
+async def discover(server: McpServerConfig, network: NetworkConfig, agree: Callable[[str], None]) -> Issuer:
+    """Find the authorization server of a server (RFC 9728, RFC 8414); `agree` is asked before it is reached.
+
+    Raises:
+        NotAuthorizedError: the server names none that may be used; `agree` may raise as well.
+    """
+    async with asyncio.timeout(OAUTH_TIMEOUT_SECONDS):
+        resource, issuer, scope = await _protected_resource(server, network)
+    agree(_origin(issuer))
+    async with asyncio.timeout(OAUTH_TIMEOUT_SECONDS):
+        client = open_client(server, network, auth_origins=[_origin(issuer)])
+        try:
+            metadata = await _metadata(client, issuer, server)
+        finally:
+            await client.aclose()
+    urls = [str(url) for name in _ENDPOINTS if (url := getattr(metadata, name, None)) is not None]
+    for url in urls:
+        _check_secure(url, server)
+    # SECURITY: without it the server may take a code from whoever has stolen it (OAuth 2.1, 7.5.2).
+    if "S256" not in (metadata.code_challenge_methods_supported or ()):
+        raise _unusable(f"{said(issuer)} does not say that it supports PKCE with S256")
+    origins = dict.fromkeys([_origin(issuer), *map(_origin, urls)])
+    return Issuer(issuer, tuple(origins), str(metadata.token_endpoint), resource, scope)
+
+
+async def authorize(
+    server: McpServerConfig,
+    network: NetworkConfig,
+    login: KeptLogin,
+    issuer: Issuer,
+    *,
+    scope: str = "",
+    present: Callable[[str], None],
+) -> None:
+    """Have a person log in and keep the tokens; `present` gets the address to open in a browser.
+
+    Raises:
+        NotAuthorizedError: nobody logged in, or the authorization server refused.
+    """
+    wanted = scope or " ".join(server.oauth.scopes if server.oauth else ())
+    with LoopbackCallback(secrets.token_urlsafe(32)) as callback:
+        storage = _Storage(login, server, issuer, callback.redirect_uri)
+        provider = OAuthClientProvider(
+            server.url,
+            OAuthClientMetadata(
+                client_name="wasmrt",
+                redirect_uris=[AnyUrl(callback.redirect_uri)],
+                grant_types=["authorization_code", "refresh_token"],
+                response_types=["code"],
+                token_endpoint_auth_method="none",  # noqa: S106 - a method's name
+                scope=wanted or issuer.scope or None,
+            ),
+            storage,
+            redirect_handler=_presented(callback, present, server, wanted),
+            callback_handler=_returned(callback),
+            client_metadata_url=_document(server),
+        )
+        client = open_client(server, network, auth=provider, auth_origins=issuer.origins)
+        try:
+            async with asyncio.timeout(OAUTH_LOGIN_SECONDS + OAUTH_TIMEOUT_SECONDS):
+                await client.post(server.url, json=_PROBE, headers=_ACCEPT)
+        except TimeoutError:
+            raise _unusable("nobody logged in in time") from None
+        except Exception as error:
+            raise _unusable(f"the login failed: {_reason(error, server.name)}") from error
+        finally:
+            await client.aclose()
+    if not login.get("access_token"):
+        raise _unusable("the server asked for no login")
+    if server.oauth is not None and server.oauth.client_id:
+        login.set("client_id", server.oauth.client_id)
+    login.set_more(token_url=issuer.token_url, issuer=issuer.issuer, resource=issuer.resource)
+
+
+_PROBE = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+_ACCEPT = {"Accept": "application/json, text/event-stream"}
+
+
+async def _protected_resource(server: McpServerConfig, network: NetworkConfig) -> tuple[str, str, str]:
+    """Return the resource, its first authorization server, and the scopes that it asks for."""
+    client = open_client(server, network)
+    try:
+        refused = await client.post(server.url, json=_PROBE, headers=_ACCEPT)
+        named = extract_resource_metadata_from_www_auth(refused) if refused.status_code == 401 else None
+        scope = extract_scope_from_www_auth(refused) or ""
+        for url in build_protected_resource_metadata_discovery_urls(named, server.url):
+            # SECURITY: the address is the server's word; the allowlist has its own origin alone.
+            found = await handle_protected_resource_response(await client.get(url))
+            if found is not None and found.authorization_servers:
+                if not _covers(str(found.resource), server.url):
+                    raise _unusable("the server's metadata is of another resource")
+                return str(found.resource), str(found.authorization_servers[0]), scope
+    except httpx2.HTTPError as error:
+        raise as_wasmrt_error(error, server.name) from error
+    finally:
+        await client.aclose()
+    return server.url, _origin(server.url), scope  # as before RFC 9728 was used
+
+
+async def _metadata(client: httpx2.AsyncClient, issuer: str, server: McpServerConfig) -> Any:
+    _check_secure(issuer, server)
+    try:
+        for url in build_oauth_authorization_server_metadata_discovery_urls(issuer, server.url):
+            usable, metadata = await handle_auth_metadata_response(await client.get(url))
+            if metadata is not None:
+                if not issuers_match(str(metadata.issuer), issuer):
+                    raise _unusable(f"the metadata of {said(issuer)} is of another issuer")
+                return metadata
+            if not usable:
+                break
+    except httpx2.HTTPError as error:
+        raise as_wasmrt_error(error, server.name) from error
+    raise _unusable(f"{said(issuer)} has no metadata of an authorization server")
+
+
+def log_in_known(
+    server: McpServerConfig, gateway: EgressGateway, login: KeptLogin, *, scope: str, present: Callable[[str], None]
+) -> tuple[str, ...]:
+    """Have a person log in at the addresses that the file names; return the origins that renew the token.
+
+    Raises:
+        OAuthError: nobody logged in, or the authorization server refused.
+        ConfigurationError: the file names no client.
+    """
+    oauth = server.oauth
+    assert oauth is not None
+    if not oauth.client_id:
+        raise ConfigurationError("a login at addresses of the file needs a client_id beside them")
+    known = LoginSection(
+        authorization_url=oauth.authorization_url,
+        token_url=oauth.token_url,
+        client_id=oauth.client_id,
+        scopes=tuple(scope.split()) or oauth.scopes,
+        extra_params=tuple(oauth.extra_params.items()),
+    )
+    tokens = log_in(gateway, known, login_state(known, {}), present=present)
+    left = None if tokens.expires_at is None else tokens.expires_at - time.time()
+    keep_token(login, tokens.access_token, tokens.refresh_token, left)
+    login.set("client_id", oauth.client_id)
+    login.set_more(token_url=oauth.token_url, resource="")
+    return (_origin(oauth.token_url),)
+
+
+class _Storage:
+    """A `TokenStorage` of the SDK over the store of secrets."""
+
+    def __init__(self, login: KeptLogin, server: McpServerConfig, issuer: Issuer, redirect_uri: str) -> None:
+        self._login = login
+        self._server = server
+        self._issuer = issuer
+        self._redirect_uri = redirect_uri
+
+    async def get_tokens(self) -> OAuthToken | None:
+        """Return none: a person logs in anew."""
+        return None
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        """Keep the tokens."""
+        keep_token(self._login, tokens.access_token, tokens.refresh_token, tokens.expires_in)
+        self._login.set_more(scope=tokens.scope or "")
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        """Return the client that the file names; else one is registered for this login's own address."""
+        known = self._server.oauth.client_id if self._server.oauth else ""
+        if not known or _document(self._server):
+            return None
+        secret = self._login.get("client_secret")
+        return OAuthClientInformationFull(
+            client_id=known,
+            client_secret=secret or None,
+            redirect_uris=[AnyUrl(self._redirect_uri)],
+            # Every server that has clients with a secret takes it that way (RFC 6749, 2.3.1).
+            token_endpoint_auth_method="client_secret_basic" if secret else "none",
+        )
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        """Keep the client."""
+        self._login.set("client_id", client_info.client_id or "")
+        self._login.set_more(client_secret=client_info.client_secret or "")
+
+
+def _presented(callback: LoopbackCallback, present: Callable[[str], None], server: McpServerConfig, wanted: str) -> Any:
+    async def handler(url: str) -> None:
+        _check_secure(url, server)
+        base, _, query = url.partition("?")
+        fields = dict(parse_qsl(query))
+        callback.expect(fields.get("state", ""))
+        # The SDK asks for the scopes of the server's last challenge alone.
+        scopes = dict.fromkeys([*wanted.split(), *fields.get("scope", "").split()])
+        if scopes:
+            fields["scope"] = " ".join(scopes)
+        present(f"{base}?{urlencode({**(server.oauth.extra_params if server.oauth else {}), **fields})}")
+
+    return handler
+
+
+def _returned(callback: LoopbackCallback) -> Any:
+    async def handler() -> AuthorizationCodeResult:
+        code = await asyncio.to_thread(callback.wait, OAUTH_LOGIN_SECONDS)
+        return AuthorizationCodeResult(code=code, state=callback.state, iss=callback.issuer)
+
+    return handler
+
+
+def _reason(error: Exception, name: str) -> str:
+    """Return why a login failed, without the words of whoever refused it."""
+    if isinstance(error, OAuthRegistrationError):
+        return "the authorization server does not register this client; have one registered, and name its client_id"
+    if isinstance(error, OAuthTokenError):
+        return "the authorization server refused to issue a token"
+    if isinstance(error, OAuthFlowError):
+        return "the answers of the two servers do not fit together"
+    return as_wasmrt_error(error, name).message
+
+
+def _document(server: McpServerConfig) -> str | None:
+    """Return the address of the client's metadata document, where the file names one as its id."""
+    known = server.oauth.client_id if server.oauth else ""
+    return known if known.startswith("https://") else None
+
+
+def _check_secure(url: str, server: McpServerConfig) -> None:
+    """Refuse an address without TLS (OAuth 2.1, 1.5); for a server on this machine, this machine may do without."""
+    parts = urlsplit(url)
+    if parts.scheme == "https" or (parts.scheme == "http" and server.is_loopback and parts.hostname in LOOPBACK):
+        return
+    raise _unusable(f"{said(url)} is an address without TLS")
+
+
+def _covers(resource: str, url: str) -> bool:
+    mine, theirs = urlsplit(url), urlsplit(resource)
+    return _origin(resource) == _origin(url) and (mine.path + "/").startswith(theirs.path.rstrip("/") + "/")
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
+        raise ConfigurationError(f"{said(url)} cannot be used for a login")
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def _unusable(problem: str) -> NotAuthorizedError:
+    return NotAuthorizedError(problem, code="mcp-login", hint="tell whoever runs the server")

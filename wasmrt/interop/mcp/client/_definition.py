@@ -1,0 +1,111 @@
+"""A tool as its server defines it: bounded, digested, compared with the one that a person agreed to."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from blake3 import blake3
+
+from wasmrt.agent.safety import Sanitizer
+from wasmrt.core.limits import MAX_DESCRIPTION_BYTES
+from wasmrt.egress.leaks import Action, LeakDetector
+from wasmrt.sandbox.component import printable_line
+from wasmrt.sandbox.schema import schema_problem
+
+_DOMAIN = b"wasmrt mcp tool v1\0"
+_MAX_NAME_CHARS = 128
+_HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+_SANITIZER = Sanitizer()
+_DETECTOR = LeakDetector()
+
+
+class Definition(NamedTuple):
+    """The definition of a tool, as the server wrote it."""
+
+    name: str
+    title: str
+    description: str
+    input_schema: dict[str, Any]
+    output_schema: dict[str, Any] | None
+    annotations: dict[str, bool]
+
+    @property
+    def digest(self) -> str:
+        """BLAKE3 of all of it as canonical JSON, in hex: any change makes it another definition."""
+        text = json.dumps(self._asdict(), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+        return blake3(_DOMAIN + text.encode("utf-8", "surrogatepass")).hexdigest()
+
+    def hint(self, name: str) -> bool:
+        """Return what it says of itself, with the defaults of the protocol (ToolAnnotations, 2026-07-28)."""
+        return self.annotations.get(name, name in ("destructiveHint", "openWorldHint"))
+
+    def problem(self) -> str | None:
+        """Return in a sentence why it cannot be offered; None where it can."""
+        if not 0 < len(self.name) <= _MAX_NAME_CHARS or not self.name.isprintable():
+            return "its name is empty, long or holds what cannot be seen"
+        if _SANITIZER.sanitize(self.name).flags:
+            return "its name holds what cannot be seen"
+        if len(self.description.encode("utf-8", "replace")) > MAX_DESCRIPTION_BYTES * 4:
+            return f"its description is over {MAX_DESCRIPTION_BYTES * 4 // 1024} KiB"
+        if (found := schema_problem(self.input_schema)) is not None:
+            return found
+        if self.output_schema is not None and (found := schema_problem(wrapped_output(self.output_schema))) is not None:
+            return f"of its results {found}"
+        report = _DETECTOR.scan(json.dumps(self._asdict(), ensure_ascii=False))
+        if any(match.action is not Action.WARN for match in report.matches):
+            return "its definition holds a secret"
+        return None
+
+
+def read_definition(name: Any, title: Any, description: Any, schemas: tuple[Any, Any], annotations: Any) -> Definition:
+    """Return a definition from the parts that a server gave. What is of another type counts as absent."""
+    given = annotations if isinstance(annotations, Mapping) else {}
+    said = {hint: given[hint] for hint in _HINTS if isinstance(given.get(hint), bool)}
+    return Definition(
+        name=str(name),
+        title=title if isinstance(title, str) else "",
+        description=description if isinstance(description, str) else "",
+        input_schema=schemas[0] if isinstance(schemas[0], dict) else {},
+        output_schema=schemas[1] if isinstance(schemas[1], dict) else None,
+        annotations=said,
+    )
+
+
+def wrapped_output(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a schema for `{"value": result}`: the validator is for objects, and a result may be any JSON value."""
+    inner = {key: value for key, value in schema.items() if key not in ("$defs", "definitions", "$schema", "$id")}
+    kept = {key: schema[key] for key in ("$defs", "definitions", "$schema") if key in schema}
+    return {**kept, "type": "object", "properties": {"value": inner}, "required": ["value"]}
+
+
+def cleaned(value: Any) -> Any:
+    """Return JSON data without characters that nobody can see, and without what a chat template would obey."""
+    if isinstance(value, str):
+        return _SANITIZER.sanitize(value).text
+    if isinstance(value, list):
+        return [cleaned(item) for item in value]
+    if isinstance(value, dict):
+        return {cleaned(key): cleaned(item) for key, item in value.items()}
+    return value
+
+
+def difference(old: Definition | None, new: Definition | None) -> list[str]:
+    """Return the lines that differ between two definitions, with `-` and `+` in front."""
+    before, after = ([] if each is None else _lines(each) for each in (old, new))
+    changed = difflib.unified_diff(before, after, n=1, lineterm="")
+    return [line for line in changed if not line.startswith(("---", "+++", "@@"))]
+
+
+def _lines(definition: Definition) -> list[str]:
+    """Return a definition in lines. SECURITY: what cannot be seen is shown by its number: it may be the change."""
+    data = {key: value for key, value in definition._asdict().items() if value not in ("", None)}
+    text = json.dumps(data, indent=2, ensure_ascii=False, sort_keys=True)
+    return [printable_line(_visible(line), 2000) for line in text.splitlines()]
+
+
+def _visible(line: str) -> str:
+    kept = _SANITIZER.sanitize(line)
+    return line if not kept.flags else json.dumps(line)[1:-1].replace('\\"', '"')

@@ -1,0 +1,98 @@
+"""Errors of the SDK and its transports as ours: nothing of theirs is raised from here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import httpx2
+from mcp.shared.exceptions import MCPError
+from mcp_types import CONNECTION_CLOSED, INVALID_PARAMS, REQUEST_TIMEOUT
+from pydantic import ValidationError
+
+from wasmrt.core.errors import (
+    ConfigurationError,
+    DeadlineExceededError,
+    ExternalServiceError,
+    GuestError,
+    GuestOutputError,
+    ToolError,
+    WasmrtError,
+)
+from wasmrt.egress.leaks import LeakDetector
+from wasmrt.interop.mcp.client._definition import cleaned
+from wasmrt.sandbox.component import printable_line
+
+_DETECTOR = LeakDetector()
+_MAX_SAID_BYTES = 500
+_NO_VERSION = "Unsupported protocol version"
+"""The SDK has no error of its own for it."""
+
+
+def said(text: str, redact: Callable[[str], str] = _DETECTOR.redact) -> str:
+    """Return what a server said, in one line: without secrets, and without what nobody can see.
+
+    SECURITY: `redact` sees it whole, because in one line, or cut, a secret may not be found.
+    """
+    words: str = cleaned(redact(text))
+    return printable_line(words, _MAX_SAID_BYTES)
+
+
+def as_wasmrt_error(error: BaseException, name: str, redact: Callable[[str], str] = _DETECTOR.redact) -> WasmrtError:
+    """Return an error of a connection to the server `name` as one of ours, its words without secrets."""
+    leaves = list(_leaves(error))
+    own = next((leaf for leaf in leaves if isinstance(leaf, WasmrtError)), None)
+    if own is not None:
+        return own
+    leaf = next((leaf for leaf in leaves if not isinstance(leaf, GeneratorExit)), error)
+    if isinstance(leaf, MCPError):
+        return _of_protocol(leaf, name, redact)
+    if isinstance(leaf, httpx2.HTTPStatusError):
+        return ExternalServiceError(f"{name} answered with the status {leaf.response.status_code}", code="mcp-server")
+    if isinstance(leaf, httpx2.TimeoutException | TimeoutError):
+        return ExternalServiceError(f"{name} did not answer in time", code="mcp-server")
+    if isinstance(leaf, httpx2.HTTPError):
+        return ExternalServiceError(f"{name} cannot be reached: {said(str(leaf), redact)}", code="mcp-server")
+    if isinstance(leaf, ValidationError | ValueError):
+        return GuestOutputError(f"{name} answered with what the protocol does not know", code="mcp-protocol")
+    if isinstance(leaf, RuntimeError) and str(leaf).startswith(_NO_VERSION):
+        hint = "update the server, or wasmrt, so that both know one"
+        return GuestOutputError(f"{name} speaks no version of MCP that is known here", code="mcp-protocol", hint=hint)
+    if isinstance(leaf, OSError):
+        return ExternalServiceError(f"{name} cannot be reached ({leaf.strerror})", code="mcp-server")
+    return ExternalServiceError(f"the connection to {name} broke with {type(leaf).__name__}", code="mcp-server")
+
+
+def as_tool_error(error: WasmrtError) -> ToolError:
+    """Return an error as one that a call ends with."""
+    if isinstance(error, ToolError):
+        return error
+    failure = ToolError(error.message, code=error.code, hint=error.hint)
+    if not isinstance(error, ConfigurationError):
+        failure.retryable = error.retryable
+    return failure
+
+
+def late(name: str, seconds: float) -> DeadlineExceededError:
+    """Return the error of a server that did not answer in time."""
+    return DeadlineExceededError(
+        f"{name} took longer than {seconds:g} s", limit=seconds, used=None, setting="timeout_seconds",
+        hint="raise timeout_seconds of the server if it really needs more",
+    )  # fmt: skip
+
+
+def _of_protocol(error: MCPError, name: str, redact: Callable[[str], str]) -> WasmrtError:
+    if error.code == REQUEST_TIMEOUT:
+        return ExternalServiceError(f"{name} did not answer in time", code="mcp-server")
+    if error.code == CONNECTION_CLOSED:
+        return ExternalServiceError(f"the connection to {name} ended", code="mcp-server")
+    if error.code == INVALID_PARAMS:
+        return GuestError(f"{name} refused the call: {said(error.message, redact)}", code="mcp-error")
+    return GuestError(f"{name} answered with an error: {said(error.message, redact)}", code="mcp-error")
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from _leaves(inner)
+    else:
+        yield error

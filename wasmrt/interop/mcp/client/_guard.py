@@ -1,0 +1,170 @@
+"""Bounds on what a server says, held before the SDK looks at it."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from typing import Any
+
+from mcp_types import (
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    jsonrpc_message_adapter,
+)
+from pydantic import ValidationError
+
+from wasmrt.core.errors import GuestOutputError, WasmrtError
+from wasmrt.core.limits import (
+    MAX_JSON_DEPTH,
+    MAX_JSON_PARTS,
+    MAX_MCP_MESSAGE_BYTES,
+    MAX_MCP_OPEN_REQUESTS,
+    MAX_MCP_WINDOW_NOTICE_BYTES,
+    MAX_MCP_WINDOW_NOTICES,
+    MAX_MCP_WINDOW_REQUESTS,
+    MCP_WINDOW_SECONDS,
+)
+from wasmrt.core.strict_json import JsonError, check_nesting, check_size, check_text, read_json, write_json
+
+_MAX_FORGOTTEN = 1024
+"""Ids of requests that were answered, of which a second answer is no wonder."""
+_MAX_LATE = 64
+_PASSED_ON = frozenset(
+    {
+        "notifications/progress",
+        "notifications/cancelled",
+        "notifications/tools/list_changed",
+        "notifications/subscriptions/acknowledged",
+        "notifications/elicitation/complete",
+    }
+)
+
+
+def broken(sentence: str) -> GuestOutputError:
+    """Return the error of a server that does not keep to the protocol or its bounds."""
+    return GuestOutputError(
+        f"the MCP server {sentence}, and was disconnected", code="mcp-protocol", hint="tell its author"
+    )
+
+
+def read_line(line: bytes) -> JSONRPCMessage | None:
+    """Return the message of a line; None for a line of something else.
+
+    Raises:
+        GuestOutputError: it is nearly a message: JSON that is over a bound, or not one message.
+    """
+    text = line.strip()
+    if not text.startswith((b"{", b"[")):
+        return None
+    try:
+        value = read_json(text, max_bytes=MAX_MCP_MESSAGE_BYTES, max_depth=MAX_JSON_DEPTH + 8, max_parts=MAX_JSON_PARTS)
+        check_text(value)
+    except JsonError as error:
+        if text.startswith(b"[") and text[1:2].isalpha():
+            return None  # a line of a log
+        raise broken(f"sent a message that is {error!s:.120}") from error
+    if not isinstance(value, dict):
+        raise broken("sent several messages in one")
+    try:
+        message: JSONRPCMessage = jsonrpc_message_adapter.validate_python(value, by_name=False)
+    except ValidationError as error:
+        raise broken("sent JSON that is no message of JSON-RPC 2.0") from error
+    return message
+
+
+def check_message(message: JSONRPCMessage) -> int:
+    """Hold a message that was parsed elsewhere against the same bounds; return its size in bytes.
+
+    Raises:
+        GuestOutputError: it is over one, or holds what JSON has not.
+    """
+    try:
+        text = write_json(message.model_dump(by_alias=True, exclude_unset=True))
+        check_size(text, max_bytes=MAX_MCP_MESSAGE_BYTES)
+        check_nesting(text, max_depth=MAX_JSON_DEPTH + 8, max_parts=MAX_JSON_PARTS)
+        text.encode()
+    except (JsonError, UnicodeEncodeError) as error:
+        raise broken("sent a message that is over a bound, or no JSON") from error
+    return len(text)
+
+
+class MessageGuard:
+    """The bounds of one connection. Every message of either way passes it, on the loop of the connection."""
+
+    def __init__(self) -> None:
+        self.failure: WasmrtError | None = None
+        """The reason that the connection was ended, once it was."""
+        self._waiting: set[Any] = set()
+        self._answered: OrderedDict[Any, None] = OrderedDict()
+        self._asked: set[Any] = set()
+        self._late = 0
+        self._since = time.monotonic()
+        self._notices = self._bytes = self._requests = 0
+
+    def outgoing(self, message: JSONRPCMessage) -> None:
+        """Note what is sent: requests wait for an answer, answers end a question of the server."""
+        if isinstance(message, JSONRPCRequest):
+            self._waiting.add(_id(message.id))
+        elif isinstance(message, JSONRPCResponse | JSONRPCError):
+            self._asked.discard(_id(message.id))
+
+    def incoming(self, message: JSONRPCMessage, size: int | None = None) -> bool:
+        """Tell whether a message is passed on; `size` is that of its line, where `read_line` read it.
+
+        Raises:
+            GuestOutputError: it ends the connection.
+        """
+        try:
+            return self._passes(message, check_message(message) if size is None else size)
+        except GuestOutputError as error:
+            self.failure = self.failure or error
+            raise
+
+    def _passes(self, message: JSONRPCMessage, size: int) -> bool:
+        if isinstance(message, JSONRPCResponse | JSONRPCError):
+            return self._is_expected(_id(message.id))
+        self._count(size)
+        if isinstance(message, JSONRPCNotification):
+            return message.method in _PASSED_ON
+        key = _id(message.id)
+        if key in self._asked:
+            raise broken("asked twice under one id")
+        self._asked.add(key)
+        self._requests += 1
+        if self._requests > MAX_MCP_WINDOW_REQUESTS or len(self._asked) > MAX_MCP_OPEN_REQUESTS:
+            raise broken(f"asked over {MAX_MCP_WINDOW_REQUESTS} questions a minute, or {MAX_MCP_OPEN_REQUESTS} at once")
+        return True
+
+    def _is_expected(self, key: Any) -> bool:
+        if key in self._waiting:
+            self._waiting.discard(key)
+            self._answered[key] = None
+            if len(self._answered) > _MAX_FORGOTTEN:
+                self._answered.popitem(last=False)
+            return True
+        # SECURITY: an answer that nobody waits for is no answer to anything else.
+        if key not in self._answered:
+            raise broken("answered a request that nobody made")
+        self._late += 1
+        if self._late > _MAX_LATE:
+            raise broken("answered requests over and over")
+        return False
+
+    def _count(self, size: int) -> None:
+        now = time.monotonic()
+        if now - self._since > MCP_WINDOW_SECONDS:
+            self._since, self._notices, self._bytes, self._requests = now, 0, 0, 0
+        self._notices += 1
+        self._bytes += size
+        if self._notices > MAX_MCP_WINDOW_NOTICES or self._bytes > MAX_MCP_WINDOW_NOTICE_BYTES:
+            raise broken("sent more notices than anybody reads")
+
+
+def _id(value: Any) -> Any:
+    """Return an id as it is compared: the SDK takes `"7"` for 7 (JSON-RPC 2.0, 5)."""
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 16:
+        return int(value)
+    return value

@@ -1,0 +1,114 @@
+"""The HTTP client of one server: every request through the gateway, to that server and its authorization servers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable
+from dataclasses import replace
+from typing import Any
+
+import httpx2
+
+from wasmrt.capabilities import (
+    CredentialLocation,
+    CredentialMapping,
+    EndpointPattern,
+    HttpCapability,
+    RateLimitConfig,
+)
+from wasmrt.core.errors import SecretNotFoundError
+from wasmrt.core.limits import MAX_MCP_LIST_BYTES, MAX_MCP_MESSAGE_BYTES
+from wasmrt.core.model import Decision
+from wasmrt.core.url import parse_url
+from wasmrt.egress.gateway import NetworkConfig
+from wasmrt.egress.gateway.transports import AsyncGuardedTransport
+from wasmrt.egress.secrets import SecretsStore, UserSecrets
+from wasmrt.interop.mcp.client._settings import McpServerConfig
+
+_LOOPBACK_NETWORKS = ("127.0.0.0/8", "::1/128")
+_STREAM_SECONDS = 3600.0
+"""Of one stream; each call has a deadline of its own."""
+_RATE = RateLimitConfig(requests_per_minute=600, requests_per_hour=20_000)
+
+
+def endpoint(url: str) -> EndpointPattern:
+    """Return the allowlist's entry for the origin of a URL.
+
+    Raises:
+        InvalidUrlError: it cannot be read in exactly one way.
+    """
+    parsed = parse_url(url)
+    return EndpointPattern(parsed.host, ports=(parsed.port,), schemes=(parsed.scheme,))
+
+
+def capability(server: McpServerConfig, auth_origins: Iterable[str] = ()) -> HttpCapability:
+    """Return the requests that a client of this server may send."""
+    own = endpoint(server.url)
+    credentials: tuple[CredentialMapping, ...] = ()
+    if server.bearer and not server.is_loopback:
+        credentials = (
+            CredentialMapping(
+                secret_name=server.bearer, location=CredentialLocation.bearer(), host_patterns=(own.host_pattern,)
+            ),
+        )
+    return HttpCapability(
+        allowlist=(own, *(endpoint(origin) for origin in auth_origins)),
+        credentials=credentials,
+        rate_limit=_RATE,
+        max_request_bytes=MAX_MCP_MESSAGE_BYTES,
+        max_response_bytes=2 * MAX_MCP_LIST_BYTES,
+        timeout_seconds=_STREAM_SECONDS,
+    )
+
+
+def network_for(server: McpServerConfig, network: NetworkConfig) -> NetworkConfig:
+    """Return the operator's network; for a server on this machine, that a person added, with this machine."""
+    if not server.is_loopback:
+        return network
+    # SECURITY: the allowlist has this host and port alone, so no redirect leads to another service of the machine.
+    allowed = (*network.unsafe_allowed_networks, *_LOOPBACK_NETWORKS)
+    return replace(network, unsafe_allowed_networks=allowed)
+
+
+def open_client(
+    server: McpServerConfig,
+    network: NetworkConfig,
+    *,
+    secrets: SecretsStore | None = None,
+    user: str = "local",
+    auth: Any = None,
+    auth_origins: Iterable[str] = (),
+    on_decision: Callable[[Decision], object] | None = None,
+) -> httpx2.AsyncClient:
+    """Return a client whose requests all pass the gateway. Close it with `aclose`.
+
+    Raises:
+        SecretError: the server has a token, and it is not set.
+    """
+    if server.bearer and server.is_loopback:
+        # The gateway sends no credential without TLS; to this machine itself it is sent by the client.
+        auth = _Bearer(UserSecrets(secrets, user) if secrets is not None else None, server.bearer)
+    transport: Any = AsyncGuardedTransport(
+        capability(server, auth_origins),
+        network=network_for(server, network),
+        secrets=None if secrets is None or not server.bearer else UserSecrets(secrets, user),
+        user=user,
+        name=f"mcp:{server.name}",
+        on_decision=on_decision,
+    )
+    # The SDK follows redirects of its own accord, and each is a request of its own to the gateway.
+    timeout = httpx2.Timeout(30.0, read=_STREAM_SECONDS)
+    return httpx2.AsyncClient(transport=transport, auth=auth, timeout=timeout, follow_redirects=False)
+
+
+class _Bearer(httpx2.Auth):
+    """Puts a secret into the requests to a server on this machine."""
+
+    def __init__(self, secrets: UserSecrets | None, name: str) -> None:
+        if secrets is None:
+            raise SecretNotFoundError(f"the secret {name} is not set", hint=f"wasmrt secret set {name}")
+        self._token = secrets.get(name)
+
+    def auth_flow(self, request: httpx2.Request) -> Generator[httpx2.Request, httpx2.Response, None]:
+        """Add the header (RFC 6750, 2.1)."""
+        request.headers["Authorization"] = f"Bearer {self._token.reveal()}"
+        yield request

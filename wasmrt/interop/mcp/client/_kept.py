@@ -1,0 +1,198 @@
+"""The servers that are kept on this machine: read, changed, and handed to the agent's own tools for tools."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from wasmrt.agent.builtin.host_tool import Plan
+from wasmrt.agent.registry import ToolRegistry
+from wasmrt.core.errors import ConfigurationError, NotAuthorizedError, SecretError, WasmrtError
+from wasmrt.core.places import Places
+from wasmrt.egress.gateway import decide_download
+from wasmrt.interop.mcp.client._client import ClientParts, McpClient
+from wasmrt.interop.mcp.client._login import KeptLogin
+from wasmrt.interop.mcp.client._offer import offer_tools
+from wasmrt.interop.mcp.client._program import consent_lines, find_program
+from wasmrt.interop.mcp.client._servers import read_servers, server_named, write_servers
+from wasmrt.interop.mcp.client._settings import McpServerConfig
+from wasmrt.interop.mcp.client._trusted import NOTHING, Trusted, read_trusted, trust_server, write_trusted
+from wasmrt.runtime.context import ToolContext
+
+
+def load_servers(places: Places) -> tuple[dict[str, McpServerConfig], dict[str, Trusted]]:
+    """Read the servers, and what was agreed to of each."""
+    return read_servers(places.mcp_servers), read_trusted(places.mcp_trust)
+
+
+def find_server(places: Places, name: str) -> tuple[McpServerConfig, Trusted]:
+    """Return a server, and what was agreed to of it.
+
+    Raises:
+        NotInstalledError: there is none of this name.
+    """
+    servers, known = load_servers(places)
+    return server_named(servers, name), known.get(name, NOTHING)
+
+
+def keep_server(places: Places, server: McpServerConfig, trusted: Trusted) -> None:
+    """Keep a server and what was agreed to of it, in the place of what was there under its name."""
+    servers, known = load_servers(places)
+    # What was agreed to first: a server without it is not used, and what belongs to no server is nothing.
+    write_trusted(places.mcp_trust, known | {server.name: trusted})
+    write_servers(places.mcp_servers, (servers | {server.name: server}).values())
+
+
+def forget_server(places: Places, name: str) -> None:
+    """Forget a server, and what was agreed to of it."""
+    servers, known = load_servers(places)
+    write_servers(places.mcp_servers, [server for server in servers.values() if server.name != name])
+    write_trusted(places.mcp_trust, {other: entry for other, entry in known.items() if other != name})
+
+
+def wants_login(server: McpServerConfig, error: WasmrtError) -> bool:
+    """Tell whether a server that could not be asked for its tools is kept without them, until somebody logs in."""
+    return bool(server.url) and server.requires_auth and not error.retryable
+
+
+class KeptServers:
+    """The servers of an installation, as `wasmrt.agent.builtin.extensions` uses them."""
+
+    def __init__(
+        self, registry: ToolRegistry, places: Places, parts: ClientParts, clients: dict[str, McpClient],
+        hosts: tuple[str, ...],
+    ) -> None:  # fmt: skip
+        self._registry = registry
+        self._places = places
+        self._parts = parts
+        self._clients = clients
+        self._active: dict[str, tuple[McpServerConfig, Trusted]] = {}
+        """Servers as they were when their tools were offered."""
+        self._hosts = hosts
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return each server in a row."""
+        servers, known = load_servers(self._places)
+        return [_row(server, known.get(server.name, NOTHING)) for server in servers.values()]
+
+    def has(self, name: str) -> bool:
+        """Tell whether a server of this name is configured."""
+        return name in load_servers(self._places)[0]
+
+    def install(self, name: str, url: str | None) -> Plan:
+        """Plan to agree to a server that is configured, or to add one that is reached at a URL.
+
+        Raises:
+            NotInstalledError: no server of this name is configured, and no URL is given.
+            ConfigurationError: the name is taken, or the server cannot be used.
+        """
+        servers, known = load_servers(self._places)
+        if url is not None and name in servers:
+            raise ConfigurationError(f"there is an MCP server {name} already", code="name-taken", hint="name another")
+        if url is not None and decide_download(url, self._hosts, "extensions") is not None:
+            raise ConfigurationError("the host of this address is not one that the operator allowed")
+        server = server_named(servers, name) if url is None else McpServerConfig(name=name, url=url)
+        agreed = known.get(name, NOTHING)
+        if agreed.tools:
+            # SECURITY: definitions that changed since are shown one by one, which one question does not do.
+            raise ConfigurationError(
+                f"a person agreed to tools of the MCP server {name} already", code="installed",
+                hint=f"tool_activate offers them; what changed is looked at with: wasmrt mcp trust {name}",
+            )  # fmt: skip
+        program = None if server.url else find_program(server)
+        shown = [f"use the MCP server {name}, {server.trust}, with the tools that it has now:"]
+        shown += [f"  {line}" for line in consent_lines(server, program)]
+        shown.append(f"digest {server.consent_digest}")
+        return Plan("\n".join(shown), partial(self._agreed, server, agreed.auth_hosts))
+
+    def steps(self, name: str, user: str) -> list[str]:
+        """Return the commands with which a person makes a server usable for a user."""
+        server, entry = find_server(self._places, name)
+        if not entry.covers(server):
+            return [f"wasmrt mcp trust {name}"]
+        of = "" if user == "local" else f" --user {user}"
+        wanted = [*server.secret_env.values(), *([server.bearer] if server.bearer else [])]
+        steps = [
+            f"wasmrt secret set {secret}{of}" for secret in dict.fromkeys(wanted) if not self._is_set(user, secret)
+        ]
+        # One whose tools are known without a login needs none.
+        wants = server.oauth is not None or (server.requires_auth and not entry.tools)
+        if wants and not self._logged_in(user, name):
+            steps.append(f"wasmrt mcp auth {name}{of}")
+        return steps
+
+    def activate(self, name: str) -> None:
+        """Offer the tools of a server as somebody agreed to them, in place of those that are offered.
+
+        Raises:
+            NotAuthorizedError: nobody agreed to it as it is now.
+        """
+        server, entry = find_server(self._places, name)
+        if not server.enabled or not entry.covers(server):
+            raise NotAuthorizedError(
+                f"nobody agreed to the MCP server {name} as it is now", code="mcp-consent",
+                hint=f"look at it, and agree to it: wasmrt mcp trust {name}",
+            )  # fmt: skip
+        if self._active.get(name) == (server, entry) and self._registry.group(f"mcp:{name}"):
+            return  # a running server is not ended under the calls of others
+        self._drop(name)
+        client = self._clients[name] = McpClient(server, entry, self._parts)
+        self._active[name] = server, entry
+        self._registry.on_close(client.close)
+        self._registry.problems.pop(name, None)
+        offer_tools(self._registry, client)
+
+    def remove(self, name: str) -> Plan:
+        """Plan to forget a server, and what was agreed to of it.
+
+        Raises:
+            NotInstalledError: there is none of this name.
+        """
+        server, _ = find_server(self._places, name)
+        shown = f"remove the MCP server {name}, {server.url or server.command[0]!r}; its secrets stay"
+        return Plan(f"{shown}\ndigest {server.consent_digest}", lambda _: self._removed(name))
+
+    def _removed(self, name: str) -> dict[str, Any]:
+        forget_server(self._places, name)
+        self._drop(name)
+        return {"removed": name}
+
+    def _agreed(self, server: McpServerConfig, hosts: tuple[str, ...], context: ToolContext) -> dict[str, Any]:
+        entry = trust_server(server, (), hosts)
+        client = McpClient(server, entry, self._parts)
+        try:
+            facts = client.look(user=context.user)
+        except WasmrtError as error:
+            if not wants_login(server, error):
+                raise
+            keep_server(self._places, server, entry)
+            return {"installed": server.name, "tools": [], "problem": error.message, "next": "tool_auth"}
+        finally:
+            client.close()
+        keep_server(self._places, server, trust_server(server, facts.tools, hosts))
+        return {"installed": server.name, "tools": [tool.name for tool in facts.tools], "next": "tool_activate"}
+
+    def _drop(self, name: str) -> None:
+        for tool in self._registry.group(f"mcp:{name}"):
+            self._registry.remove(tool)
+            self._registry.tool_changed(tool)
+        if (client := self._clients.pop(name, None)) is not None:
+            client.close()
+
+    def _is_set(self, user: str, secret: str) -> bool:
+        try:
+            return self._parts.secrets is not None and bool(self._parts.secrets.get(user, secret))
+        except SecretError:
+            return False
+
+    def _logged_in(self, user: str, name: str) -> bool:
+        return self._parts.secrets is not None and bool(KeptLogin(self._parts.secrets, user, name).get("access_token"))
+
+
+def _row(server: McpServerConfig, entry: Trusted) -> dict[str, Any]:
+    state = "installed" if entry.covers(server) else "nobody agreed to it"
+    return {
+        "name": server.name, "kind": "mcp", "description": server.description, "trust": str(server.trust),
+        "tools": len(entry.tools), "digest": server.consent_digest,
+        "state": state if server.enabled else "disabled",
+    }  # fmt: skip

@@ -1,0 +1,119 @@
+"""Servers' tools in a registry: those that a person agreed to, without connecting to any server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from wasmrt.agent.approvals import Approvals
+from wasmrt.agent.registry import ToolRegistry, ToolSource
+from wasmrt.core.errors import ConfigurationError, InvalidNameError, WasmrtError
+from wasmrt.core.names import folded
+from wasmrt.core.places import find_places
+from wasmrt.interop.mcp.client._client import ClientParts, McpClient
+from wasmrt.interop.mcp.client._definition import Definition
+from wasmrt.interop.mcp.client._effects import has_safe_name
+from wasmrt.interop.mcp.client._loop import LoopThread
+from wasmrt.interop.mcp.client._settings import McpServerConfig, Trust
+from wasmrt.interop.mcp.client._tool import McpTool, tool_name
+from wasmrt.interop.mcp.client._trusted import NOTHING, Trusted
+from wasmrt.runtime.config_file import OperatorConfig, read_config_file
+
+_SOURCES = {
+    Trust.LOCAL: ToolSource.MCP_LOCAL,
+    Trust.VERIFIED: ToolSource.MCP_VERIFIED,
+    Trust.COMMUNITY: ToolSource.MCP_COMMUNITY,
+}
+
+
+def default_parts(
+    approvals: Approvals | None = None, *, sampling: Any = None, config: OperatorConfig | None = None
+) -> ClientParts:
+    """Return the parts that the operator's configuration describes, which is read unless it is given.
+
+    Raises:
+        ConfigFileError: the configuration file cannot be used.
+        SecretError: the store of secrets cannot be opened.
+    """
+    config = config or read_config_file(find_places().config)
+    return ClientParts(
+        network=config.network,
+        secrets=config.open_secrets(),
+        approvals=approvals,
+        sampling=sampling,
+        loop=LoopThread(),
+    )
+
+
+def refused_tools(server: McpServerConfig, tools: Iterable[Definition]) -> dict[str, str]:
+    """Return the tools of a server that cannot be offered, with the reason of each."""
+    listed = list(tools)
+    spellings: dict[str, list[str]] = {}
+    for tool in listed:
+        spellings.setdefault(folded(tool_name(server.name, tool.name)), []).append(tool.name)
+    refused = {}
+    for tool in listed:
+        alike = spellings[folded(tool_name(server.name, tool.name))]
+        if len(alike) > 1:
+            # SECURITY: a call of either name could reach the other.
+            refused[tool.name] = f"it is not told apart from {next((n for n in alike if n != tool.name), 'its double')}"
+        elif (problem := tool.problem()) is not None:
+            refused[tool.name] = problem
+        elif server.trust is Trust.COMMUNITY and not has_safe_name(tool.name):
+            refused[tool.name] = "its name does not say that it reads, and the server is the community's"
+    return refused
+
+
+def offer_tools(registry: ToolRegistry, client: McpClient) -> list[str]:
+    """Register the tools of a server that a person agreed to; return their names.
+
+    What cannot be offered stands in `problems` of the registry, by the name that it would have.
+    """
+    server, agreed = client.server, client.trusted.tools
+    refused = refused_tools(server, agreed.values())
+    for name, reason in refused.items():
+        registry.problems[tool_name(server.name, name)] = ConfigurationError(reason, code="mcp-tool")
+    offered = []
+    for definition in agreed.values():
+        if definition.name in refused:
+            continue
+        tool = McpTool(client, definition)
+        try:
+            registry.register(tool, source=_SOURCES[server.trust], group=f"mcp:{server.name}")
+        except (InvalidNameError, ConfigurationError) as error:  # the name of another tool
+            registry.problems[tool.name] = error
+        else:
+            offered.append(tool.name)
+    return offered
+
+
+def add_servers(
+    registry: ToolRegistry,
+    servers: Mapping[str, McpServerConfig],
+    trusted: Mapping[str, Trusted],
+    parts: ClientParts,
+) -> dict[str, McpClient]:
+    """Offer the tools of all servers that are enabled; return their clients by name, which the registry closes.
+
+    Nothing is started and nobody is called: a server is connected at the first call of one of its tools.
+    """
+    clients = {}
+    registry.on_close(parts.loop.close)
+    for name, server in servers.items():
+        if not server.enabled:
+            continue
+        entry = trusted.get(name, NOTHING)
+        if not entry.covers(server):
+            what = "address" if server.url else "command"
+            registry.problems[name] = ConfigurationError(
+                f"nobody agreed to the {what} of this MCP server as it is now", code="mcp-consent",
+                hint=f"look at it, and agree to it: wasmrt mcp trust {name}",
+            )  # fmt: skip
+            continue
+        client = clients[name] = McpClient(server, entry, parts)
+        registry.on_close(client.close)
+        try:
+            offer_tools(registry, client)
+        except WasmrtError as error:
+            registry.problems[name] = error
+    return clients

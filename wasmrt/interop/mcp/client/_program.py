@@ -1,0 +1,192 @@
+"""The program of a server: found, and confined to what it was given and what it needs to start at all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from wasmrt.capabilities.sections import program_network_line
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.places import Places, find_places
+from wasmrt.egress.outlet import Outlet
+from wasmrt.egress.secrets import DEFAULT_USER
+from wasmrt.interop.mcp.client._settings import McpServerConfig
+from wasmrt.runtime.workspace import folder_name
+from wasmrt.sandbox.isolation.confine import MCP_SERVER, Command, confined_command
+
+_SYSTEM = tuple(map(Path, ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")))
+_MODULES = "node_modules"
+_MAX_LINKS = 16
+_SHEBANG_BYTES = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program as it will be started."""
+
+    argv: tuple[str, ...]
+    cwd: str
+    home: str
+    read: tuple[str, ...]
+    write: tuple[str, ...]
+    execute: tuple[str, ...]
+    network: bool
+
+    def command(self, env: Mapping[str, str], outlet: Outlet | None = None) -> Command:
+        """Return the command that runs it confined, with these variables and this way to the network.
+
+        Raises:
+            ConfineError: it cannot be confined here.
+        """
+        own = {"HOME": self.home, "TMPDIR": self.home}
+        return confined_command(
+            MCP_SERVER,
+            list(self.argv),
+            env={**own, **env, **({} if outlet is None else outlet.env)},
+            read=self.read,
+            write=(*self.write, self.home),
+            execute=self.execute,
+            network=self.network,
+            outlet=None if outlet is None else outlet.descriptor,
+        )
+
+
+def find_program(server: McpServerConfig, user: str = DEFAULT_USER) -> Program:
+    """Find the program of a server, and the folders that it needs; each user's has a home of its own.
+
+    Raises:
+        ConfigurationError: it is not there, or is given what no server may have.
+    """
+    places = find_places()
+    found = shutil.which(server.command[0])
+    if found is None:
+        raise ConfigurationError(
+            f"the program {server.command[0]!r:.200} is not there", code="no-program",
+            hint="install it, and name it by its whole path where it is not in the PATH",
+        )  # fmt: skip
+    program = Path(os.path.abspath(found))  # noqa: PTH100 - a link stays one: a virtual environment is found by it
+    named = list(_named_files(server))
+    given = [Path(path) for path in (server.workspace, *server.read, *server.write, *named) if path]
+    _check_folders(given, server.write, places)
+    # SECURITY: what a server keeps for one user is not read by that of another.
+    home = places.mcp_homes / server.name / folder_name(user)
+    return Program(
+        argv=(str(program), *server.command[1:]),
+        cwd=server.workspace or str(home),
+        home=str(home),
+        read=tuple(dict.fromkeys([*filter(None, (server.workspace, *server.read)), *named])),
+        write=server.write,
+        execute=tuple(dict.fromkeys(str(path) for path in _needed(program))),
+        network=server.network,
+    )
+
+
+def consent_lines(server: McpServerConfig, program: Program | None) -> list[str]:
+    """Return in lines everything that a person agrees to, nothing of it cut."""
+    if program is None:
+        lines = [f"the address: {server.url}"]
+        return lines + ([f"it is sent the secret {server.bearer}, as a bearer token"] if server.bearer else [])
+    lines = ["the command, without a shell:", *(f"    {part!r}" for part in (program.argv[0], *server.command[1:]))]
+    lines += [f"with the variable {name}={value!r}" for name, value in server.env.items()]
+    lines += [f"with the variable {name} from the secret {secret}" for name, secret in server.secret_env.items()]
+    lines += [f"it reads {path}" for path in program.read]
+    lines += [f"it reads and executes {path}" for path in program.execute]
+    lines += [f"it writes {path}" for path in program.write]
+    if server.hosts:
+        reached = [f"it reaches {program_network_line(entry)}" for entry in server.hosts]
+        return [*lines, *reached, "through a proxy, and nothing else of the network"]
+    return [*lines, "it uses the network, past all rules for it" if server.network else "it has no network"]
+
+
+def _check_folders(given: list[Path], write: tuple[str, ...], places: Places) -> None:
+    for path in given:
+        if not path.exists():
+            raise ConfigurationError(f"{path} is not there", hint="name a file or a folder that exists")
+        # SECURITY: what decides what a server may do, and the secrets beside it, are not for servers.
+        own = [places.data] + ([places.cache] if str(path) in write else [])
+        for kept in own:
+            real, kept = path.resolve(), kept.resolve()
+            if kept.is_relative_to(real) or real.is_relative_to(kept):
+                raise ConfigurationError(
+                    f"no server may have {path}: it is, or holds, what decides about them",
+                    hint="name a folder apart from wasmrt's own",
+                )
+
+
+def _named_files(server: McpServerConfig) -> Iterator[str]:
+    """Yield the files that its arguments name by their whole path; a folder has to be given by itself."""
+    for part in server.command[1:]:
+        path = Path(part)
+        if path.is_absolute() and path.is_file() and not _is_system(path):
+            yield str(_modules_of(path) or path)
+
+
+def _needed(program: Path) -> Iterator[Path]:
+    """Yield the places outside of the system that a program is executed from: itself, its links, its interpreter."""
+    path = program
+    for _ in range(_MAX_LINKS):
+        if not _is_system(path):
+            yield _home_of(path)
+        if not path.is_symlink():
+            break
+        path = path.parent / path.readlink()
+        path = Path(os.path.normpath(path))
+    if (interpreter := _interpreter(path)) is not None and interpreter != program:
+        yield from _needed(interpreter)
+    if (base := _base_of(program)) is not None and not _is_system(base):
+        yield base
+
+
+def _home_of(path: Path) -> Path:
+    """Return the folder of a program that comes with a folder of its own: a virtual environment, packages of Node."""
+    if (modules := _modules_of(path)) is not None:
+        return modules
+    prefix = path.parent.parent
+    if path.parent.name == "bin":
+        if (prefix / "pyvenv.cfg").is_file():
+            return prefix
+        # A whole installation, but never the home of a person or what holds it.
+        home = Path.home()
+        if (prefix / "lib").is_dir() and not home.is_relative_to(prefix) and prefix != home / ".local":
+            return prefix
+    return path
+
+
+def _modules_of(path: Path) -> Path | None:
+    parts = path.parts
+    return Path(*parts[: parts.index(_MODULES) + 1]) if _MODULES in parts else None
+
+
+def _interpreter(script: Path) -> Path | None:
+    """Return the interpreter that the first line of a script names (execve(2)); None for a binary."""
+    try:
+        with script.open("rb") as file:
+            line = file.readline(_SHEBANG_BYTES)
+    except OSError:
+        return None
+    if not line.startswith(b"#!"):
+        return None
+    words = line[2:].decode("utf-8", "replace").split()
+    if words and Path(words[0]).name == "env":
+        names = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
+        found = shutil.which(names[0]) if names else None
+        return None if found is None else Path(found)
+    return Path(words[0]) if words else None
+
+
+def _base_of(program: Path) -> Path | None:
+    """Return the installation behind a virtual environment, from `home` in its pyvenv.cfg (PEP 405)."""
+    with suppress(OSError, UnicodeDecodeError):
+        for line in (program.parent.parent / "pyvenv.cfg").read_text().splitlines():
+            name, _, value = line.partition("=")
+            if name.strip() == "home":
+                return Path(value.strip()).parent
+    return None
+
+
+def _is_system(path: Path) -> bool:
+    return any(path.is_relative_to(folder) for folder in _SYSTEM)

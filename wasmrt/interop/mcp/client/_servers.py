@@ -1,0 +1,198 @@
+"""The file of servers, `mcp-servers.json`: read strictly, every mistake at once, and written whole."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from wasmrt.capabilities import EndpointPattern
+from wasmrt.capabilities.sections import read_program_network
+from wasmrt.core.errors import ConfigFileError, ConfigurationError, NotInstalledError
+from wasmrt.core.files import UnfitFileError, read_file, replace_file
+from wasmrt.core.limits import MAX_JSON_DEPTH, MAX_MCP_FILE_BYTES, MAX_MCP_SERVERS
+from wasmrt.core.names import did_you_mean, folded, is_secret_name
+from wasmrt.core.strict_json import JsonError, read_json
+from wasmrt.core.strict_toml import Mistake, Place, Reader, boolean, one_of, read_table, seconds
+from wasmrt.interop.mcp.client._settings import McpServerConfig, OAuthConfig, Transport, Trust
+
+SCHEMA_VERSION = 1
+_MAX_CHARS = 8192
+
+
+def read_servers(path: Path) -> dict[str, McpServerConfig]:
+    """Return the servers of a file by name; none where there is no file.
+
+    Raises:
+        ConfigFileError: it cannot be used, with every mistake of it.
+    """
+    try:
+        text = read_file(path, max_bytes=MAX_MCP_FILE_BYTES, follow_link=True)
+    except FileNotFoundError:
+        return {}
+    except UnfitFileError as error:
+        raise ConfigFileError(str(path), f"it {error.reason}", hint="write a plain file") from None
+    except OSError as error:
+        raise ConfigFileError(str(path), f"it cannot be read ({error.strerror})", hint="check who owns it") from error
+    try:
+        tree = read_json(text, max_bytes=MAX_MCP_FILE_BYTES, max_depth=MAX_JSON_DEPTH, exact=True)
+    except JsonError as error:
+        raise ConfigFileError(str(path), f"it is {error}", hint='write {"servers": [], "schema_version": 1}') from error
+    mistakes: list[Mistake] = []
+    servers = _servers(tree, mistakes)
+    if mistakes:
+        listed = tuple((m.key, f"{m.problem}; {m.hint}" if m.hint else m.problem) for m in mistakes)
+        every = "; ".join(f"{mistake.key} {mistake.problem}" for mistake in mistakes)
+        told = every if len(mistakes) == 1 else f"{len(mistakes)} mistakes: {every}"
+        raise ConfigFileError(str(path), told, problems=listed, hint=mistakes[0].hint if len(mistakes) == 1 else None)
+    return servers
+
+
+def write_servers(path: Path, servers: Iterable[McpServerConfig]) -> None:
+    """Write the file of servers, in one step.
+
+    Raises:
+        ConfigFileError: it cannot be written.
+    """
+    data = {"servers": [server.as_json() for server in servers], "schema_version": SCHEMA_VERSION}
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        replace_file(path, json.dumps(data, indent=2, ensure_ascii=False).encode() + b"\n")
+    except OSError as error:
+        hint = "check who owns it"
+        raise ConfigFileError(str(path), f"it cannot be written ({error.strerror})", hint=hint) from error
+
+
+def server_named(servers: Mapping[str, McpServerConfig], name: str) -> McpServerConfig:
+    """Return the server of a name.
+
+    Raises:
+        NotInstalledError: there is none.
+    """
+    if name in servers:
+        return servers[name]
+    near = did_you_mean(name, servers)
+    known = ", ".join(servers) or "none"
+    raise NotInstalledError(
+        f"there is no MCP server {name!r:.60}", hint=f"did you mean {near}?" if near else f"there are: {known}"
+    )
+
+
+def _servers(tree: Any, mistakes: list[Mistake]) -> dict[str, McpServerConfig]:
+    if not isinstance(tree, dict):
+        mistakes.append(Mistake("$", "must be an object", 'write {"servers": [...], "schema_version": 1}'))
+        return {}
+    for key in tree.keys() - {"servers", "schema_version"}:
+        mistakes.append(Mistake(key, "is not known", "known are servers, schema_version"))
+    version = tree.get("schema_version", SCHEMA_VERSION)
+    if version != SCHEMA_VERSION or isinstance(version, bool):
+        mistakes.append(Mistake("schema_version", f"is {version!r:.20}, and {SCHEMA_VERSION} is known here"))
+    listed = tree.get("servers", [])
+    if not isinstance(listed, list) or len(listed) > MAX_MCP_SERVERS:
+        mistakes.append(Mistake("servers", f"must be a list of up to {MAX_MCP_SERVERS} servers"))
+        return {}
+    found: dict[str, McpServerConfig] = {}
+    for index, table in enumerate(listed):
+        if (server := _server(table, Place(("servers", str(index))), mistakes)) is None:
+            continue
+        if any(folded(server.name) == folded(name) for name in found):
+            mistakes.append(Mistake(f"servers.{index}.name", f"is taken: two servers are called {server.name}"))
+        found[server.name] = server
+    return found
+
+
+def _server(table: Any, place: Place, mistakes: list[Mistake]) -> McpServerConfig | None:
+    if not isinstance(table, dict):
+        mistakes.append(Mistake(str(place), "must be an object"))
+        return None
+    before = len(mistakes)
+    table = {key: value for key, value in table.items() if value is not None}  # the first such clients wrote null
+    login = table.pop("oauth", None)
+    values = read_table(table, place, _SERVER, mistakes, example="")
+    if login is not None:
+        given = {key: value for key, value in login.items() if value is not None} if isinstance(login, dict) else login
+        oauth = read_table(given, place.at("oauth"), _OAUTH, mistakes, example="")
+        values["oauth"] = _made(OAuthConfig, oauth, str(place.at("oauth")), mistakes)
+    if "name" not in table:
+        mistakes.append(Mistake(str(place), "has no name"))
+    if isinstance(values.get("network"), tuple):
+        values["hosts"] = values.pop("network")
+    return None if len(mistakes) > before else _made(McpServerConfig, values, str(place), mistakes)
+
+
+def _made(kind: Callable[..., Any], values: Mapping[str, Any], where: str, mistakes: list[Mistake]) -> Any:
+    try:
+        return kind(**values)
+    except ConfigurationError as error:
+        mistakes.append(Mistake(where, error.message, error.hint))
+        return None
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or len(value) > _MAX_CHARS or "\0" in value:
+        raise ConfigurationError("must be a text")
+    return value
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or len(value) > 1024:
+        raise ConfigurationError("must be a list of texts", hint='write it like ["first", "second"]')
+    return tuple(_text(item) for item in value)
+
+
+def _variables(value: Any) -> dict[str, str]:
+    if not isinstance(value, dict) or len(value) > 256:
+        raise ConfigurationError("must be an object of texts", hint='write it like {"LOG_LEVEL": "info"}')
+    return {_text(name): _text(text) for name, text in value.items()}
+
+
+def _secret(value: Any) -> str:
+    if not isinstance(value, str) or not is_secret_name(value):
+        raise ConfigurationError("must be the name of a secret", hint="wasmrt secret set NAME keeps one")
+    return value
+
+
+def _secrets(value: Any) -> dict[str, str]:
+    return {name: _secret(secret) for name, secret in _variables(value).items()}
+
+
+def _folders(value: Any) -> tuple[str, ...]:
+    return tuple(_folder(item) for item in _texts(value))
+
+
+def _folder(value: Any) -> str:
+    if not Path(_text(value)).is_absolute():
+        raise ConfigurationError("must be an absolute path")
+    return str(value)
+
+
+def _network(value: Any) -> bool | tuple[EndpointPattern, ...]:
+    return read_program_network(value) if isinstance(value, list) else boolean(value)
+
+
+_SERVER: dict[str, Reader] = {
+    "name": _text,
+    "url": _text,
+    "command": _texts,
+    "env": _variables,
+    "secret_env": _secrets,
+    "workspace": _folder,
+    "read": _folders,
+    "write": _folders,
+    "network": _network,
+    "transport": one_of(Transport, Transport),
+    "bearer": _secret,
+    "trust": one_of(Trust, Trust),
+    "enabled": boolean,
+    "description": _text,
+    "timeout_seconds": seconds(3600),
+}
+_OAUTH: dict[str, Reader] = {
+    "client_id": _text,
+    "authorization_url": _text,
+    "token_url": _text,
+    "scopes": _texts,
+    "use_pkce": boolean,
+    "extra_params": _variables,
+}

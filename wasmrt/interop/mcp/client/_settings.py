@@ -1,0 +1,216 @@
+"""One configured server: where it is or how it is started, what it is given, and how far it is trusted."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+from urllib.parse import urlsplit
+
+from blake3 import blake3
+
+from wasmrt.capabilities import EndpointPattern
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.limits import MCP_CALL_SECONDS
+from wasmrt.core.url import InvalidUrlError, ParsedUrl, parse_url
+
+_NAME = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,30}[a-z0-9])?")
+_DOMAIN = b"wasmrt mcp server v1\0"
+LOOPBACK = ("localhost", "127.0.0.1", "::1", "[::1]")
+
+
+class Trust(StrEnum):
+    """Levels of trust in a server, which assign what its tools count as."""
+
+    LOCAL = "local"
+    """The tools' own word counts."""
+    VERIFIED = "verified"
+    """A person approves every call, and no sub-agent has it."""
+    COMMUNITY = "community"
+    """As verified, and only tools whose names say that they read."""
+
+
+class Transport(StrEnum):
+    """The way to a server that has a URL."""
+
+    AUTO = "auto"
+    """Streamable HTTP, and SSE where that is not spoken."""
+    STREAMABLE_HTTP = "streamable-http"
+    SSE = "sse"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OAuthConfig:
+    """A login that is known beforehand; what is left out is discovered."""
+
+    client_id: str = ""
+    authorization_url: str = ""
+    token_url: str = ""
+    scopes: tuple[str, ...] = ()
+    use_pkce: bool = True
+    extra_params: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("authorization_url", "token_url"):
+            if (url := getattr(self, name)) and urlsplit(url).scheme != "https":
+                raise ConfigurationError(f"{name} must begin with https://")
+        if not self.use_pkce:
+            raise ConfigurationError("use_pkce cannot be false", hint="leave it out: PKCE with S256 is always used")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpServerConfig:
+    """A server as it is configured: with a URL, or with a command that is started and spoken to on standard streams.
+
+    Raises:
+        ConfigurationError: the parts do not fit together.
+    """
+
+    name: str
+    """The prefix of its tools: small letters and digits, with - and _ between."""
+    url: str = ""
+    command: tuple[str, ...] = ()
+    """The program and its arguments. No shell reads them."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Variables of the program; of ours it sees `PATH`, language, time zone and terminal alone."""
+    secret_env: Mapping[str, str] = field(default_factory=dict)
+    """Variables whose values are secrets, by the secrets' names."""
+    workspace: str = ""
+    """The folder that it is started in, and reads."""
+    read: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
+    """Files and folders that it may write, and read."""
+    network: bool = False
+    """True for a program that may use the network, past the gateway and all of its rules."""
+    hosts: tuple[EndpointPattern, ...] = ()
+    """The hosts that a program reaches, through a proxy of ours; none without."""
+    transport: Transport = Transport.AUTO
+    bearer: str = ""
+    """The secret that is sent as a bearer token to the server's own origin."""
+    oauth: OAuthConfig | None = None
+    trust: Trust = Trust.COMMUNITY
+    enabled: bool = True
+    description: str = ""
+    timeout_seconds: float = MCP_CALL_SECONDS
+    """Of one call."""
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise ConfigurationError(
+                f"{self.name!r:.60} cannot name a server",
+                hint="use 1 to 32 lower-case letters and digits, with - and _ between",
+            )
+        if bool(self.url) == bool(self.command):
+            raise ConfigurationError("a server has a URL or a command, and not both")
+        if self.url:
+            self._check_url()
+        else:
+            self._check_command()
+
+    def _check_url(self) -> None:
+        try:
+            parsed = self.parsed_url
+        except InvalidUrlError as error:
+            raise ConfigurationError(f"url cannot be used: {error.message}", hint=error.hint) from None
+        if parsed.scheme != "https" and not self.is_loopback:
+            raise ConfigurationError(
+                "url must begin with https://", hint="http:// is for servers on this machine alone"
+            )
+        of_programs = ("env", "secret_env", "workspace", "read", "write", "network", "hosts")
+        given = [name for name in of_programs if getattr(self, name)]
+        if given:
+            raise ConfigurationError(
+                f"{given[0]} is for a server that has a command",
+                hint="leave it out, or give a command",
+            )
+        if self.bearer and self.oauth is not None:
+            raise ConfigurationError("a server has a bearer token or a login, and not both")
+
+    def _check_command(self) -> None:
+        if not all(isinstance(part, str) and "\0" not in part for part in self.command) or not self.command[0]:
+            raise ConfigurationError("command must be a program and its arguments")
+        given = [name for name in ("bearer", "oauth") if getattr(self, name)]
+        if given or self.transport is not Transport.AUTO:
+            raise ConfigurationError(
+                f"{given[0] if given else 'transport'} is for a server that has a URL", hint="leave it out"
+            )
+        if self.network and self.hosts:
+            raise ConfigurationError("network is all of it or some hosts, and not both", hint="leave one out")
+        both = self.env.keys() & self.secret_env.keys()
+        if both:
+            raise ConfigurationError(f"the variable {min(both)} is given twice")
+        for name in (*self.env, *self.secret_env):
+            if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]{0,127}", name):
+                raise ConfigurationError(f"{name!r:.60} cannot name a variable")
+            if name.startswith(("LD_", "DYLD_")):
+                raise ConfigurationError(f"the variable {name} changes which code a program loads")
+
+    @property
+    def parsed_url(self) -> ParsedUrl:
+        """The URL, parsed."""
+        return parse_url(self.url)
+
+    @property
+    def is_loopback(self) -> bool:
+        """True for a server on this machine that is reached over HTTP."""
+        return bool(self.url) and self.parsed_url.host in LOOPBACK
+
+    @property
+    def requires_auth(self) -> bool:
+        """True where a login is configured, or the server is a remote one without a token."""
+        return self.oauth is not None or (bool(self.url) and not self.is_loopback and not self.bearer)
+
+    @property
+    def consent_digest(self) -> str:
+        """BLAKE3 of everything that a person agreed to, in hex: command, variables, grants, address. Not of secrets."""
+        parts = {
+            "url": self.url,
+            "command": list(self.command),
+            "env": dict(self.env),
+            "secret_env": dict(self.secret_env),
+            "workspace": self.workspace,
+            "read": list(self.read),
+            "write": list(self.write),
+            "network": self.network,
+            "bearer": self.bearer,
+        }
+        if self.hosts:
+            parts["hosts"] = [entry.as_dict() for entry in self.hosts]
+        return blake3(_DOMAIN + json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as it stands in the file, without what is as usual."""
+        data: dict[str, Any] = {"name": self.name}
+        for name in ("url", "workspace", "bearer", "description"):
+            if value := getattr(self, name):
+                data[name] = value
+        for name in ("command", "read", "write"):
+            if values := getattr(self, name):
+                data[name] = list(values)
+        for name in ("env", "secret_env"):
+            if variables := getattr(self, name):
+                data[name] = dict(variables)
+        if self.network:
+            data["network"] = True
+        if self.hosts:
+            data["network"] = [entry.as_dict() for entry in self.hosts]
+        if self.transport is not Transport.AUTO:
+            data["transport"] = str(self.transport)
+        if self.oauth is not None:
+            data["oauth"] = _oauth_json(self.oauth)
+        if self.timeout_seconds != MCP_CALL_SECONDS:
+            data["timeout_seconds"] = self.timeout_seconds
+        return data | {"trust": str(self.trust), "enabled": self.enabled}
+
+
+def _oauth_json(oauth: OAuthConfig) -> dict[str, Any]:
+    given = {name: getattr(oauth, name) for name in ("client_id", "authorization_url", "token_url")}
+    data: dict[str, Any] = {name: value for name, value in given.items() if value}
+    if oauth.scopes:
+        data["scopes"] = list(oauth.scopes)
+    if oauth.extra_params:
+        data["extra_params"] = dict(oauth.extra_params)
+    return data

@@ -1,0 +1,216 @@
+"""A confined program as a transport: bounded lines from its standard output, and its whole group ended with it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import anyio
+from mcp.shared.message import SessionMessage
+
+from wasmrt.core.errors import ExternalServiceError, GuestOutputError, WasmrtError
+from wasmrt.core.limits import MAX_MCP_MESSAGE_BYTES, MAX_MCP_NOISE_LINES, MAX_MCP_STDERR_BYTES, MCP_STOP_SECONDS
+from wasmrt.core.model import Decision
+from wasmrt.egress.outlet import Outlet
+from wasmrt.interop.mcp.client._guard import MessageGuard, broken, read_line
+from wasmrt.interop.mcp.client._program import Program
+from wasmrt.interop.mcp.client._streams import Streams
+from wasmrt.sandbox.component import last_lines, printable_line
+from wasmrt.sandbox.isolation.programs import end_group, is_over, not_started, signal_group, starting
+
+_CHUNK = 64 * 1024
+_POLL_SECONDS = 0.02
+_TAIL_CHARS = 600
+
+
+class StdioServer:
+    """The program of one connection."""
+
+    def __init__(
+        self,
+        program: Program,
+        env: Mapping[str, str],
+        guard: MessageGuard,
+        redact: Callable[[str], str],
+        outlet: Callable[[], Outlet] | None = None,
+    ) -> None:
+        self._program = program
+        self._env = env
+        self._guard = guard
+        self._redact = redact
+        self._open_outlet = outlet
+        self._outlet: Outlet | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._stderr = bytearray()
+        self._noise = 0
+
+    @asynccontextmanager
+    async def transport(self) -> AsyncIterator[Streams]:
+        """Start the program, and end it with everything that it started; every message passes the guard.
+
+        Raises:
+            ToolError: it cannot be started.
+        """
+        try:
+            self._process = process = self._started()
+        except BaseException:
+            await self._shut_outlet()
+            raise
+        # The SDK parses nothing here: a line is bounded and read before it is a message.
+        inbound, session_read = anyio.create_memory_object_stream[Any](0)
+        session_write, outbound = anyio.create_memory_object_stream[Any](0)
+        loop = asyncio.get_running_loop()
+        pipes: list[Any] = []
+        try:
+            stdout, stderr = asyncio.StreamReader(limit=_CHUNK), asyncio.StreamReader(limit=_CHUNK)
+            for pipe, reader in ((process.stdout, stdout), (process.stderr, stderr)):
+                pipes.append((await loop.connect_read_pipe(_protocol(reader), pipe))[0])
+            stdin = await _writer(process, pipes)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._receive, stdout, inbound)
+                tasks.start_soon(self._send, stdin, outbound)
+                tasks.start_soon(self._keep_errors, stderr)
+                try:
+                    yield session_read, session_write
+                finally:
+                    with anyio.CancelScope(shield=True):
+                        stdin.close()
+                        await self._end()
+                    tasks.cancel_scope.cancel()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._end()
+                await self._shut_outlet()
+            for pipe in pipes:
+                pipe.close()
+            for stream in (inbound, session_read, session_write, outbound):
+                stream.close()
+            await asyncio.sleep(0)  # the pipes close in the loop
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        Path(self._program.home).mkdir(parents=True, exist_ok=True, mode=0o700)
+        with starting("the MCP server"):
+            if self._open_outlet is not None:
+                self._outlet = self._open_outlet().begin()
+            return self._program.command(self._env, self._outlet).start(self._program.cwd)
+
+    async def _shut_outlet(self) -> None:
+        if self._outlet is not None:
+            await asyncio.to_thread(self._outlet.close)
+
+    def decisions(self) -> tuple[Decision, ...]:
+        """Return what was decided of its connections since the last time that this was asked."""
+        return () if self._outlet is None else self._outlet.decisions()
+
+    async def _receive(self, stdout: asyncio.StreamReader, inbound: Any) -> None:
+        async with inbound:
+            try:
+                async for line in self._lines(stdout):
+                    message = read_line(line)
+                    if message is None:
+                        self._noise += bool(line.strip())
+                        if self._noise > MAX_MCP_NOISE_LINES:
+                            raise broken("writes something else than messages to its standard output")
+                        continue
+                    if self._guard.incoming(message, len(line)):
+                        await inbound.send(SessionMessage(message))
+            except GuestOutputError as error:
+                self._guard.failure = self._guard.failure or error
+            except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+                return
+
+    async def _lines(self, stdout: asyncio.StreamReader) -> AsyncIterator[bytes]:
+        """Yield lines. SECURITY: of one that has no end, no more than the bound is ever held."""
+        kept = bytearray()
+        while chunk := await stdout.read(_CHUNK):
+            *whole, rest = chunk.split(b"\n")
+            for line in whole:
+                kept += line
+                _check_length(kept)
+                yield bytes(kept)
+                kept.clear()
+            kept += rest
+            _check_length(kept)
+
+    async def _send(self, stdin: asyncio.StreamWriter, outbound: Any) -> None:
+        async with outbound:
+            async for item in outbound:
+                self._guard.outgoing(item.message)
+                text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+                with suppress(OSError):
+                    stdin.write(text.encode() + b"\n")
+                    await stdin.drain()
+
+    async def _keep_errors(self, stderr: asyncio.StreamReader) -> None:
+        while chunk := await stderr.read(_CHUNK):
+            self._stderr += chunk
+            del self._stderr[:-MAX_MCP_STDERR_BYTES]
+
+    async def _end(self) -> None:
+        """Wait for it to end by itself, tell it to, and then kill the whole of its group. Safe to call twice."""
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        # One that broke a rule has no time to end by itself.
+        patience = MCP_STOP_SECONDS if self._guard.failure is None else 0.0
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            if await _ends(process, patience):
+                break
+            signal_group(process, number)
+        await asyncio.to_thread(end_group, process)  # what it started may live on
+
+    def ended(self) -> WasmrtError | None:
+        """Return why the program ended by itself; None where it did not."""
+        if (code := _exit_code(self._process)) is None:
+            return None
+        whole = self._redact(self._stderr.decode("utf-8", "replace"))
+        if (problem := not_started("the MCP server", code, whole)) is not None:
+            return problem
+        said = printable_line(last_lines(whole, _TAIL_CHARS)).strip()
+        how = f"was ended by the signal {-code}" if code < 0 else f"ended with the exit code {code}"
+        return ExternalServiceError(
+            f"the MCP server {how}{f', and said: {said}' if said else ''}", code="mcp-server",
+            hint="see whether it needs a folder (--read, --write), a variable, or the network",
+        )  # fmt: skip
+
+
+def _check_length(line: bytearray) -> None:
+    if len(line) > MAX_MCP_MESSAGE_BYTES:
+        raise broken(f"sent a line of over {MAX_MCP_MESSAGE_BYTES // 1024 // 1024} MiB")
+
+
+def _protocol(reader: asyncio.StreamReader) -> Any:
+    return lambda: asyncio.StreamReaderProtocol(reader)
+
+
+async def _writer(process: subprocess.Popen[bytes], pipes: list[Any]) -> asyncio.StreamWriter:
+    loop = asyncio.get_running_loop()
+    transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, process.stdin)
+    pipes.append(transport)
+    return asyncio.StreamWriter(transport, protocol, None, loop)
+
+
+def _exit_code(process: subprocess.Popen[bytes] | None) -> int | None:
+    """Return the exit code, negative for a signal, without taking its number from the process; None while it runs."""
+    if process is None or process.returncode is not None:
+        return None if process is None else process.returncode
+    status = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    if status is None:
+        return None
+    return status.si_status if status.si_code == os.CLD_EXITED else -status.si_status
+
+
+async def _ends(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    """Tell whether it ended in time, without taking its number from it."""
+    ends = asyncio.get_running_loop().time() + seconds
+    while not is_over(process):
+        if asyncio.get_running_loop().time() >= ends:
+            return False
+        await asyncio.sleep(_POLL_SECONDS)
+    return True

@@ -1,0 +1,279 @@
+"""The one endpoint of streamable HTTP: every message is a POST, in whichever era it shows itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+from wasmrt.interop.mcp.server.http._entrance import Entrance, TurnedAway
+from wasmrt.interop.mcp.server.http._exchange import Exchange
+from wasmrt.interop.mcp.server.http._headers import (
+    SESSION_HEADER,
+    VERSION_HEADER,
+    check_modern,
+    is_modern,
+    legacy_version,
+)
+from wasmrt.interop.mcp.server.http._sessions import HttpSession, Sessions
+from wasmrt.interop.mcp.server.protocol import (
+    BATCH_VERSION,
+    HEADER_MISMATCH,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    MISSING_CAPABILITY,
+    PARSE_ERROR,
+    UNSUPPORTED_VERSION,
+    Answer,
+    Batch,
+    Id,
+    Message,
+    Notification,
+    Peer,
+    Refusal,
+    Request,
+    Response,
+    RpcError,
+    Server,
+    UnreadableError,
+    error_message,
+    messages_of,
+    read_message,
+    written,
+)
+from wasmrt.interop.web import Request as WebRequest
+from wasmrt.interop.web import Response as WebResponse
+from wasmrt.interop.web import plain
+from wasmrt.runtime.config_serve import ENDPOINT_PATH
+
+PATH = ENDPOINT_PATH
+MAX_REQUESTS = 256
+"""Of one user that are not answered yet, subscriptions included."""
+_STATUS = {
+    PARSE_ERROR: 400, INVALID_REQUEST: 400, INVALID_PARAMS: 400, METHOD_NOT_FOUND: 404,
+    HEADER_MISMATCH: 400, MISSING_CAPABILITY: 400, UNSUPPORTED_VERSION: 400,
+}  # fmt: skip
+_OF_STATUS = {
+    403: Refusal.OTHER_ORIGIN, 408: Refusal.TOO_SLOW, 413: Refusal.TOO_LARGE, 421: Refusal.OTHER_HOST,
+    431: Refusal.TOO_LARGE, 503: Refusal.TOO_MANY_CONNECTIONS,
+}  # fmt: skip
+"""Of what the web server refuses by itself; any other status is of a request that is not well-formed."""
+_JSON = (("content-type", "application/json"),)
+_STREAM = (("content-type", "text/event-stream"), ("x-accel-buffering", "no"))
+
+
+class Endpoint:
+    """Answers HTTP requests from the server of the protocol. Who calls is told by the token alone.
+
+    Args:
+        server: Answers the messages.
+        entrance: Tells who calls.
+    """
+
+    def __init__(self, server: Server, entrance: Entrance) -> None:
+        self._server = server
+        self._entrance = entrance
+        self._sessions = Sessions()
+        self._running: Counter[str] = Counter()
+
+    async def gate(self, web: WebRequest) -> WebResponse | None:
+        """Refuse what needs no body to be refused: other paths and methods, and whoever has no token."""
+        if (document := self._entrance.document(web, PATH)) is not None:
+            return document
+        if web.path != PATH:
+            return self._refuse(Refusal.NO_SUCH_PATH, plain(404))
+        try:
+            user = await self._entrance.user_of(web)
+        except TurnedAway as turned:
+            return self._refuse(turned.refusal, turned.response)
+        if web.method not in ("POST", "DELETE") or (web.method == "DELETE" and not web.has(SESSION_HEADER)):
+            return self._refuse(Refusal.WRONG_METHOD, plain(405, headers=(("allow", "POST"),)), user)
+        return None
+
+    def turned_away(self, status: int) -> None:
+        """Count a request that the web server refused by itself."""
+        self._server.refusals.note(_OF_STATUS.get(status, Refusal.MALFORMED_HTTP))
+
+    def _refuse(self, refusal: Refusal, response: WebResponse, user: str = "") -> WebResponse:
+        self._server.refusals.note(refusal, user)
+        return response
+
+    def _error(self, error: RpcError, status: int, user: str, id: Id | None = None) -> WebResponse:
+        """Refuse a message."""
+        self._server.refused(error, user)
+        return _json(error_message(id, error), status)
+
+    async def handle(self, web: WebRequest) -> WebResponse:
+        """Answer one request."""
+        try:
+            user = await self._entrance.user_of(web)
+        except TurnedAway as turned:  # the token ended while the body came
+            return self._refuse(turned.refusal, turned.response)
+        if web.method == "DELETE":
+            return self._end_session(web, user)
+        if web.media_type != "application/json":
+            return self._refuse(Refusal.WRONG_MEDIA_TYPE, plain(415, "A message is application/json."), user)
+        if not _accepts(web, "application/json"):
+            said = plain(406, "An answer may be application/json, or text/event-stream.")
+            return self._refuse(Refusal.WRONG_MEDIA_TYPE, said, user)
+        try:
+            message = read_message(web.body, batches=self._takes_batches(web, user))
+        except UnreadableError as error:
+            return self._error(error, 400, user, error.id)
+        if isinstance(message, Batch):
+            return await self._batch(messages_of(message), web, user)
+        if isinstance(message, Request):
+            return await self._request(message, web, user)
+        return self._told(message, web, user)
+
+    def _end_session(self, web: WebRequest, user: str) -> WebResponse:
+        identity = web.header(SESSION_HEADER)
+        if identity is None or self._sessions.find(identity, user) is None:
+            return self._refuse(Refusal.NO_SESSION, plain(404), user)
+        self._sessions.end(identity)
+        return WebResponse(status=204)
+
+    def _takes_batches(self, web: WebRequest, user: str) -> bool:
+        """Tell whether a client speaks the one revision that has batches: by its session, or by its header."""
+        session = self._sessions.find(web.header(SESSION_HEADER), user)
+        if session is not None:
+            return session.peer.session.version == BATCH_VERSION
+        return web.header(VERSION_HEADER) == BATCH_VERSION or not web.has(VERSION_HEADER)
+
+    async def _batch(self, messages: list[Message | UnreadableError], web: WebRequest, user: str) -> WebResponse:
+        """Answer a batch: 202 where nothing of it needs an answer, else one array."""
+        requests = [each for each in messages if isinstance(each, Request)]
+        unreadable = [each for each in messages if isinstance(each, UnreadableError)]
+        session: HttpSession | None = None
+        if web.has(SESSION_HEADER):
+            session = self._sessions.find(web.header(SESSION_HEADER), user)
+            if session is None:
+                return self._no_session(user, None)
+        for each in unreadable:
+            self._server.refused(each, user)
+        errors = [error_message(each.id, each) for each in unreadable]
+        unheard = [self._hear(each, session, user) for each in messages if isinstance(each, (Notification, Response))]
+        errors += [error_message(None, error) for error in unheard if error is not None]
+        if not requests:
+            return _json(errors, 400) if errors else WebResponse(status=202)
+        peer = session.peer if session is not None else Peer(user, hears_unasked=False, transport="tcp")
+        peer.session.version = BATCH_VERSION
+        return await self._answers(requests, web, peer, session, refused=errors)
+
+    def _no_session(self, user: str, id: Id | None) -> WebResponse:
+        said = error_message(id, RpcError(INVALID_REQUEST, "the session has ended"))
+        return self._refuse(Refusal.NO_SESSION, _json(said, 404), user)
+
+    def _told(self, message: Notification | Response, web: WebRequest, user: str) -> WebResponse:
+        """Take a notification, or the answer to a form; only a session's own user is heard."""
+        error = self._hear(message, self._sessions.find(web.header(SESSION_HEADER), user), user)
+        return WebResponse(status=202) if error is None else _json(error_message(None, error), 400)
+
+    def _hear(self, message: Notification | Response, session: HttpSession | None, user: str) -> RpcError | None:
+        if isinstance(message, Notification):
+            if session is not None:
+                self._server.note(message, session.peer)
+            return None
+        if session is None or not session.questions.settle(message):
+            self._server.refusals.note(Refusal.NO_QUESTION, user)
+            return RpcError(INVALID_REQUEST, "this answers no request")
+        return None
+
+    async def _request(self, request: Request, web: WebRequest, user: str) -> WebResponse:
+        modern = is_modern(request, web)
+        session: HttpSession | None = None
+        try:
+            if modern:
+                check_modern(request, web)
+                peer = Peer(user, hears_unasked=False, transport="tcp")
+            else:
+                if web.has(SESSION_HEADER) and request.method != "initialize":
+                    session = self._sessions.find(web.header(SESSION_HEADER), user)
+                    if session is None:
+                        return self._no_session(user, request.id)
+                peer = self._legacy_peer(request, web, user, session)
+        except RpcError as error:
+            return self._error(error, _STATUS[error.code], user, request.id)
+        return await self._answers([request], web, peer, session, modern=modern)
+
+    async def _answers(
+        self,
+        requests: list[Request],
+        web: WebRequest,
+        peer: Peer,
+        session: HttpSession | None,
+        *,
+        modern: bool = False,
+        refused: list[dict[str, Any]] | None = None,
+    ) -> WebResponse:
+        """Answer requests; `refused` are the other answers of their batch, None where there is none."""
+        if self._running[peer.user] + len(requests) > MAX_REQUESTS:
+            busy = RpcError(INTERNAL_ERROR, f"{MAX_REQUESTS} requests are not answered yet; wait for some of them")
+            said = error_message(None if refused is not None else requests[0].id, busy)
+            return self._refuse(Refusal.TOO_MANY_REQUESTS, _json(said, 429), peer.user)
+        exchange = Exchange(self._server, requests, peer, session, refused)
+        self._running[peer.user] += len(requests)
+        exchange.answering.add_done_callback(lambda _: self._ended(peer.user, len(requests)))
+        if not await exchange.begun():
+            if _accepts(web, "text/event-stream"):
+                endless = any(each.method == "subscriptions/listen" for each in requests)
+                body = self._while_let_in(exchange.stream(), web) if endless else exchange.stream()
+                return WebResponse(headers=_STREAM, body=body)
+            await exchange.end()
+            unfit = plain(406, "The answer to this request is a text/event-stream.")
+            return self._refuse(Refusal.WRONG_MEDIA_TYPE, unfit, peer.user)
+        return self._answered(requests[0], exchange, modern=modern)
+
+    async def _while_let_in(self, stream: AsyncGenerator[bytes, None], web: WebRequest) -> AsyncGenerator[bytes, None]:
+        """Yield the events of a subscription, which has no end of its own, for as long as its token holds.
+
+        SECURITY: looked at before each event, of which one comes every few seconds.
+        """
+        async with aclosing(stream) as events:
+            async for event in events:
+                try:
+                    await self._entrance.user_of(web)
+                except TurnedAway as turned:
+                    self._server.refusals.note(turned.refusal)
+                    return
+                yield event
+
+    def _answered(self, request: Request, exchange: Exchange, *, modern: bool) -> WebResponse:
+        if exchange.answering.cancelled():  # pragma: no cover - only the server's own end does so
+            return plain(503)
+        answer = exchange.answer
+        if "error" in answer and isinstance(answer, dict):
+            # A status of 404 would tell a legacy client that its session has ended.
+            return _json(answer, _STATUS.get(answer["error"]["code"], 200) if modern else 200)
+        headers: tuple[tuple[str, str], ...] = _JSON
+        if request.method == "initialize" and (exchange.peer.session.forms or exchange.peer.session.urls):
+            headers = (*_JSON, (SESSION_HEADER, self._sessions.open(exchange.peer)))
+        return WebResponse(headers=headers, body=written(answer))
+
+    def _legacy_peer(self, request: Request, web: WebRequest, user: str, session: HttpSession | None) -> Peer:
+        """Return the far end of a legacy request: its session's, or one that is known by its header alone."""
+        if session is not None:
+            return session.peer
+        peer = Peer(user, hears_unasked=False, transport="tcp")
+        if request.method != "initialize":
+            peer.session.version = legacy_version(web)
+        return peer
+
+    def _ended(self, user: str, count: int) -> None:
+        self._running[user] -= count
+        if not self._running[user]:
+            del self._running[user]
+
+
+def _accepts(web: WebRequest, kind: str) -> bool:
+    """Tell whether a client takes a kind of answer; one that does not say takes any."""
+    found = [value for name, value in web.headers if name == "accept"]
+    listed = [part.partition(";")[0].strip().lower() for value in found for part in value.split(",")]
+    return not listed or bool({kind, "*/*", f"{kind.partition('/')[0]}/*"} & set(listed))
+
+
+def _json(message: Answer, status: int) -> WebResponse:
+    return WebResponse(status=status, headers=_JSON, body=written(message))

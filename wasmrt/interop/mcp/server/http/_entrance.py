@@ -1,0 +1,142 @@
+"""The entrance over HTTP: who calls is told by a bearer token, one of this server's own or an access token of OAuth."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from typing import Any, Protocol
+
+from wasmrt.interop.mcp.server.http._users import PREFIX, UserTokens
+from wasmrt.interop.mcp.server.protocol import Refusal
+from wasmrt.interop.web import Request as WebRequest
+from wasmrt.interop.web import Response as WebResponse
+from wasmrt.interop.web import bearer_token, plain
+from wasmrt.runtime.config_serve import METADATA_PATH
+
+
+class TokenFault(StrEnum):
+    """The fault of an access token, in the words of its challenge: nothing of the token is in them."""
+
+    MALFORMED = "the token is none that this server reads"
+    ALGORITHM = "the token is signed by an algorithm that is not taken"
+    SIGNATURE = "the token is signed by none of the known keys"
+    EXPIRED = "the token has expired"
+    EARLY = "the token does not hold yet"
+    AUDIENCE = "the token is for another resource"
+    ISSUER = "the token is of another issuer"
+    SCOPE = "the token lacks a scope"
+    USER = "the token stands for nobody here"
+    NO_KEYS = "the keys of the issuer cannot be had now"
+
+
+class BadToken(Exception):  # noqa: N818 - it becomes a response, and never leaves this package and that of OAuth
+    """An access token that does not hold."""
+
+    def __init__(self, fault: TokenFault) -> None:
+        super().__init__(fault)
+        self.fault = fault
+
+
+class Access(Protocol):
+    """The access tokens that are taken beside the server's own: `wasmrt.interop.mcp.server.oauth.AccessTokens`."""
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The document of this resource (RFC 9728)."""
+
+    @property
+    def metadata_url(self) -> str:
+        """Its address."""
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """The scopes that a token needs."""
+
+    async def user_of(self, token: str) -> str:
+        """Return the user that a token stands for.
+
+        Raises:
+            BadToken: it does not hold.
+        """
+
+
+class TurnedAway(Exception):  # noqa: N818 - it carries a response, and never leaves this package
+    """A request of nobody that is known here."""
+
+    def __init__(self, refusal: Refusal, response: WebResponse) -> None:
+        super().__init__(refusal)
+        self.refusal, self.response = refusal, response
+
+
+_REFUSALS = {
+    TokenFault.EXPIRED: Refusal.EXPIRED_TOKEN,
+    TokenFault.SCOPE: Refusal.MISSING_SCOPE,
+    TokenFault.USER: Refusal.UNKNOWN_USER,
+    TokenFault.NO_KEYS: Refusal.NO_KEYS,
+}
+
+
+class Entrance:
+    """Tells who sends a request.
+
+    Args:
+        users: Whose token is whose.
+        access: Access tokens of an authorization server; None where only the server's own are taken.
+    """
+
+    def __init__(self, users: UserTokens, access: Access | None = None) -> None:
+        self._users, self._access = users, access
+
+    def document(self, web: WebRequest, path: str) -> WebResponse | None:
+        """Return the metadata of this resource, which needs no token; None where that was not asked for."""
+        if self._access is None or web.path not in (METADATA_PATH, METADATA_PATH + path):
+            return None
+        if web.method not in ("GET", "HEAD"):
+            return plain(405, headers=(("allow", "GET, HEAD"),))
+        return WebResponse(
+            headers=(("content-type", "application/json"),), body=json.dumps(self._access.metadata).encode()
+        )
+
+    async def user_of(self, web: WebRequest) -> str:
+        """Return the user of a request's token.
+
+        Raises:
+            TurnedAway: it has none that holds.
+            ConfigurationError: the file of tokens cannot be used.
+        """
+        token = bearer_token(web)
+        if not web.has("authorization"):
+            raise TurnedAway(Refusal.NO_TOKEN, self._challenge(401, "A bearer token is needed."))
+        # SECURITY: an address ends up in logs and histories. A token in one is given away, though another one is sent
+        # as it should be (RFC 6750, 2 and 5.3).
+        if any(field.partition("=")[0] == "access_token" for field in web.query.split("&")):
+            said = self._challenge(400, "A token is sent in a header.", "invalid_request", "the token is in the URL")
+            raise TurnedAway(Refusal.TOKEN_IN_URL, said)
+        if self._access is None or token is None or token.startswith(PREFIX):
+            user = self._users.user_of(token)
+            if user is None:
+                raise TurnedAway(
+                    Refusal.INVALID_TOKEN, self._challenge(401, "This token does not hold.", "invalid_token")
+                )
+            return user
+        try:
+            return await self._access.user_of(token)
+        except BadToken as bad:
+            raise self._turned_away(bad.fault) from None
+
+    def _turned_away(self, fault: TokenFault) -> TurnedAway:
+        refusal, text = _REFUSALS.get(fault, Refusal.INVALID_TOKEN), f"{str(fault).capitalize()}."
+        if fault is TokenFault.NO_KEYS:
+            return TurnedAway(refusal, plain(503, text, headers=(("retry-after", "30"),)))
+        if fault is TokenFault.USER:  # another token of the same person would not help: no challenge
+            return TurnedAway(refusal, plain(403, text))
+        status, error = (403, "insufficient_scope") if fault is TokenFault.SCOPE else (401, "invalid_token")
+        return TurnedAway(refusal, self._challenge(status, text, error, str(fault)))
+
+    def _challenge(self, status: int, text: str, error: str = "", why: str = "") -> WebResponse:
+        """Return a refusal that says what is needed (RFC 6750, 3; RFC 9728, 5.1)."""
+        told = {"realm": "wasmrt", "error": error, "error_description": why}
+        if self._access is not None:
+            told |= {"resource_metadata": self._access.metadata_url, "scope": " ".join(self._access.scopes)}
+        said = ", ".join(f'{name}="{value}"' for name, value in told.items() if value)
+        return plain(status, text, headers=(("www-authenticate", f"Bearer {said}"),))

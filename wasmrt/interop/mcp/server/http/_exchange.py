@@ -1,0 +1,136 @@
+"""One POST while its requests are answered: by one piece of JSON, or a stream once something comes before the result.
+
+The stream is that of the request alone (WHATWG, server-sent events); closing it cancels the request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import deque
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from wasmrt.interop.mcp.server.http._sessions import HttpSession
+from wasmrt.interop.mcp.server.protocol import (
+    INTERNAL_ERROR,
+    Answer,
+    Peer,
+    Request,
+    RpcError,
+    Server,
+    error_message,
+    form_message,
+    result_message,
+    written,
+)
+
+KEEP_ALIVE_SECONDS = 15.0
+MAX_UNSENT = 1024
+"""Messages of one stream that its client has not taken; a client that leaves more is cut off."""
+_numbers = itertools.count(1)
+
+
+class Exchange:
+    """Answers the request of one POST, or those of a batch, all of which end before anything is said of one."""
+
+    def __init__(
+        self,
+        server: Server,
+        requests: list[Request],
+        peer: Peer,
+        session: HttpSession | None,
+        refused: list[dict[str, Any]] | None = None,
+    ) -> None:
+        self.peer = peer
+        self._refused = refused
+        """Answers to those messages of a batch that are no requests; None for a request by itself."""
+        self._unsent: deque[dict[str, Any]] = deque()
+        self._changed = asyncio.Event()
+        self._session = session
+        self._open = True
+        self.answering = asyncio.ensure_future(self._answer(server, requests))
+        self.answering.add_done_callback(lambda _: self._changed.set())
+
+    @property
+    def answer(self) -> Answer:
+        """The answer, once `answering` is done: a message, or the array of a batch, what was refused of it first."""
+        answers = self.answering.result()
+        return answers[0] if self._refused is None else [*self._refused, *answers]
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Send a message of the request, before its result."""
+        if not self._open:
+            return
+        self._unsent.append(message)
+        self._changed.set()
+        if len(self._unsent) > MAX_UNSENT:
+            self.answering.cancel()
+
+    def tell(self, message: dict[str, Any]) -> None:
+        """Send a message before the result: after it there is no stream of this request any more."""
+        self.send(message)
+
+    async def elicit(self, params: dict[str, Any]) -> dict[str, Any] | None:
+        """Have the client show a form: the ask goes over this stream, the answer comes as a request of its own."""
+        session = self._session
+        if session is None:
+            return None
+        number = f"wasmrt-{next(_numbers)}"
+        self.send(form_message(number, params, session.peer.session.version))
+        return await session.questions.answer(number)
+
+    async def begun(self) -> bool:
+        """Wait until the request is answered, or something comes before; return whether it is answered alone."""
+        try:
+            await self._changed.wait()
+        except asyncio.CancelledError:
+            await self.end()
+            raise
+        return not self._unsent
+
+    async def stream(self) -> AsyncGenerator[bytes, None]:
+        """Yield the events of the stream, the result last; closing it cancels the request."""
+        try:
+            while True:
+                while self._unsent:
+                    yield _event(self._unsent.popleft())
+                if self.answering.done():
+                    break
+                self._changed.clear()
+                try:
+                    async with asyncio.timeout(KEEP_ALIVE_SECONDS):
+                        await self._changed.wait()
+                except TimeoutError:
+                    yield b":\n\n"
+            if not self.answering.cancelled():
+                yield _event(self.answer)
+        finally:
+            await self.end()
+
+    async def end(self) -> None:
+        """End the request; what runs for it is ended too."""
+        self._open = False
+        self.answering.cancel()
+        await asyncio.wait({self.answering})
+
+    async def _answer(self, server: Server, requests: list[Request]) -> list[dict[str, Any]]:
+        try:
+            if len(requests) == 1:  # nearly always; a task less
+                return [await self._answered(server, requests[0])]
+            return await asyncio.gather(*(self._answered(server, request) for request in requests))
+        finally:
+            self._open = False
+
+    async def _answered(self, server: Server, request: Request) -> dict[str, Any]:
+        try:
+            return result_message(request.id, await server.answer(request, self))
+        except RpcError as error:
+            return error_message(request.id, error)
+        except Exception:
+            # SECURITY: the text of a foreign error may hold anything.
+            return error_message(request.id, RpcError(INTERNAL_ERROR, "the server failed on this request"))
+
+
+def _event(message: Answer) -> bytes:
+    return b"event: message\ndata: " + written(message) + b"\n\n"

@@ -1,0 +1,74 @@
+"""The web server around the endpoint: its own names, what else it serves, and its end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import NamedTuple
+
+from wasmrt.interop.mcp.server.http._endpoint import Endpoint
+from wasmrt.interop.mcp.server.http._entrance import Entrance
+from wasmrt.interop.mcp.server.protocol import MAX_MESSAGE_BYTES, Server
+from wasmrt.interop.web import Gate, Handler, WebBounds, WebServer
+from wasmrt.interop.web import Request as WebRequest
+from wasmrt.interop.web import Response as WebResponse
+
+
+class Beside(NamedTuple):
+    """A handler below a path beside the endpoint, which lets nobody in by a bearer token."""
+
+    base: str
+    """Begins and ends with `/`."""
+    gate: Gate
+    handler: Handler
+
+
+async def serve_http(
+    server: Server,
+    entrance: Entrance,
+    *,
+    host: str,
+    port: int,
+    ended: asyncio.Event,
+    started: Callable[[str], None],
+    beside: Beside | None = None,
+    origin: str | None = None,
+) -> None:
+    """Serve over HTTP until `ended` is set.
+
+    Args:
+        server: Answers the messages.
+        entrance: Tells who calls.
+        host: The address to listen at.
+        port: The port; 0 for one that is free.
+        ended: Set when nothing more is to be answered.
+        started: Gets the server's own address, to which `PATH` is added.
+        beside: What else is served.
+        origin: Another origin that the endpoint is reached by, that of a proxy with TLS; nothing beside it is.
+
+    Raises:
+        ConfigurationError: the address cannot be listened at, or is none of loopback.
+    """
+    endpoint = Endpoint(server, entrance)
+    public = (origin or "").partition("://")[2]
+
+    def is_beside(web: WebRequest) -> bool:
+        # SECURITY: what is for the person at this machine is not to be found under the name that everybody knows.
+        return beside is not None and web.path.startswith(beside.base) and (web.header("host") or "").lower() != public
+
+    async def gate(web: WebRequest) -> WebResponse | None:
+        return await (beside.gate(web) if beside is not None and is_beside(web) else endpoint.gate(web))
+
+    async def handle(web: WebRequest) -> WebResponse:
+        return await (beside.handler(web) if beside is not None and is_beside(web) else endpoint.handle(web))
+
+    bounds = WebBounds(body_bytes=MAX_MESSAGE_BYTES)
+    names = () if origin is None else (origin,)
+    async with WebServer(
+        handle, host=host, port=port, gate=gate, bounds=bounds, origins=names, on_refusal=endpoint.turned_away
+    ) as web:
+        started(web.origins.all[len(names)])
+        try:
+            await ended.wait()
+        finally:  # a signal cancels the wait
+            server.close()

@@ -1,0 +1,96 @@
+"""The protocol, over any transport: messages, the two eras, requests that run at once; and the stdio transport."""
+
+from __future__ import annotations
+
+from wasmrt.interop.mcp.server.protocol._batch import messages_of
+from wasmrt.interop.mcp.server.protocol._caller import (
+    LEGACY,
+    MODERN,
+    SUPPORTED,
+    VERSION_KEY,
+    Caller,
+    Peer,
+    begins_session,
+    is_marked_modern,
+)
+from wasmrt.interop.mcp.server.protocol._connection import Connection
+from wasmrt.interop.mcp.server.protocol._progress import ProgressReport
+from wasmrt.interop.mcp.server.protocol._questions import Questions
+from wasmrt.interop.mcp.server.protocol._refusals import Refusal, RefusedMessages
+from wasmrt.interop.mcp.server.protocol._server import Channel, Server, Toolbox
+from wasmrt.interop.mcp.server.protocol._stdio import serve_stdio
+from wasmrt.interop.mcp.server.protocol._wire import (
+    BATCH_VERSION,
+    HEADER_MISMATCH,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    MAX_MESSAGE_BYTES,
+    METHOD_NOT_FOUND,
+    MISSING_CAPABILITY,
+    PARSE_ERROR,
+    UNSUPPORTED_VERSION,
+    Answer,
+    Batch,
+    Id,
+    Message,
+    Notification,
+    RecordedError,
+    Request,
+    Response,
+    RpcError,
+    UnreadableError,
+    error_message,
+    form_message,
+    notification_message,
+    read_message,
+    result_message,
+    written,
+)
+
+__all__ = [
+    "BATCH_VERSION",
+    "HEADER_MISMATCH",
+    "INTERNAL_ERROR",
+    "INVALID_PARAMS",
+    "INVALID_REQUEST",
+    "LEGACY",
+    "MAX_MESSAGE_BYTES",
+    "METHOD_NOT_FOUND",
+    "MISSING_CAPABILITY",
+    "MODERN",
+    "PARSE_ERROR",
+    "SUPPORTED",
+    "UNSUPPORTED_VERSION",
+    "VERSION_KEY",
+    "Answer",
+    "Batch",
+    "Caller",
+    "Channel",
+    "Connection",
+    "Id",
+    "Message",
+    "Notification",
+    "Peer",
+    "ProgressReport",
+    "Questions",
+    "RecordedError",
+    "Refusal",
+    "RefusedMessages",
+    "Request",
+    "Response",
+    "RpcError",
+    "Server",
+    "Toolbox",
+    "UnreadableError",
+    "begins_session",
+    "error_message",
+    "form_message",
+    "is_marked_modern",
+    "messages_of",
+    "notification_message",
+    "read_message",
+    "result_message",
+    "serve_stdio",
+    "written",
+]

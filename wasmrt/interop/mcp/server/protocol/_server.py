@@ -1,0 +1,252 @@
+"""The server, whatever carries its messages: each request is answered from what it says itself, in its own era."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+from wasmrt.core.telemetry import Telemetry
+from wasmrt.interop.mcp.server.protocol._caller import SERVER_KEY, SUBSCRIPTION_KEY, SUPPORTED, Caller, Peer, caller_of
+from wasmrt.interop.mcp.server.protocol._refusals import OF_CODE, Refusals, RefusedMessages
+from wasmrt.interop.mcp.server.protocol._told import told
+from wasmrt.interop.mcp.server.protocol._wire import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    Id,
+    Notification,
+    RecordedError,
+    Request,
+    RpcError,
+    notification_message,
+)
+
+INSTRUCTIONS = (
+    "Tools that run in a sandbox under their operator's policy. A call that needs a person's approval may end with an "
+    "error that names a request: tell the user, and make the same call again once it is approved."
+)
+MAX_SUBSCRIPTIONS = 16
+"""Of one user."""
+_MAX_NAME_CHARS = 128
+
+
+class Channel(Protocol):
+    """The way back to the client of one request."""
+
+    @property
+    def peer(self) -> Peer:
+        """The far end."""
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Send a message that belongs to the request; nothing after the request has ended."""
+
+    def tell(self, message: dict[str, Any]) -> None:
+        """Send a message of a client's older session, also after the request has ended where the transport can."""
+
+    async def elicit(self, params: dict[str, Any]) -> dict[str, Any] | None:
+        """Have a client of the older revisions ask its user; None where it cannot be had, or fails."""
+
+
+class Toolbox(Protocol):
+    """The tools that a server offers."""
+
+    def page(self, cursor: object, version: str) -> dict[str, Any]:
+        """Return the tools behind a cursor, and the cursor of the next page where there is one.
+
+        Raises:
+            RpcError: the cursor is none of this server's.
+        """
+
+    async def call(self, request: Request, caller: Caller, channel: Channel) -> dict[str, Any]:
+        """Return the result of a call; cancelling ends the tool.
+
+        Raises:
+            RpcError: it is no call of a tool that is offered.
+        """
+
+    def refused(self, messages: RefusedMessages) -> None:
+        """Write a receipt of messages that were refused.
+
+        Raises:
+            WasmrtError: it cannot be written.
+        """
+
+
+Method = Callable[[Request, Caller, Channel], Awaitable[dict[str, Any]]]
+
+
+class Server:
+    """Answers clients of both eras, any number of them at once. For one event loop.
+
+    What needs no tools is answered at once; the rest waits for `open`.
+
+    Args:
+        name: The server's name.
+        version: Its version.
+    """
+
+    def __init__(self, *, name: str = "wasmrt", version: str = "") -> None:
+        self._info = {"name": name, "title": "wasmrt", "version": version}
+        self._tools: asyncio.Future[Toolbox] = asyncio.get_running_loop().create_future()
+        self._listeners: dict[int, Callable[[], None]] = {}
+        self._numbers = itertools.count()
+        self._subscribed: Counter[str] = Counter()
+        self._closing = False
+        self._telemetry: Telemetry | None = None
+        self.refusals = Refusals()
+        """Of all that its clients send."""
+        self._methods: dict[str, tuple[str, Method]] = {
+            "server/discover": ("modern", self._discover),
+            "subscriptions/listen": ("modern", self._listen),
+            "initialize": ("legacy", self._initialize),
+            "ping": ("legacy", self._ping),
+            "tools/list": ("both", self._list_tools),
+            "tools/call": ("both", self._call_tool),
+        }
+
+    def open(self, tools: Toolbox, telemetry: Telemetry | None = None) -> None:
+        """Serve these tools from now on, and tell of the requests, where somebody wants to know."""
+        if not self._tools.done():
+            self._tools.set_result(tools)
+            self._telemetry = telemetry
+            self.refusals.open(tools.refused)
+
+    async def opened(self) -> None:
+        """Wait until there are tools, or none will come."""
+        await asyncio.wait({self._tools})
+
+    def fail(self) -> None:
+        """Answer what waits for tools with an error: there are none."""
+        if not self._tools.done():
+            self._tools.set_exception(RpcError(INTERNAL_ERROR, "the tools of this server cannot be used"))
+            self._tools.exception()  # nobody has to be there to hear of it
+
+    def tools_changed(self) -> None:
+        """Tell those who listen that the list of tools is another one."""
+        for changed in list(self._listeners.values()):
+            changed()
+
+    def close(self) -> None:
+        """End every subscription, each with a result, and have receipts written of all that was refused."""
+        self._closing = True
+        self.tools_changed()
+        self.refusals.flush()
+
+    def listen(self, changed: Callable[[], None]) -> Callable[[], None]:
+        """Have `changed` called after each change of the list; the function that is returned ends it."""
+        number = next(self._numbers)
+        self._listeners[number] = changed
+
+        def end() -> None:
+            self._listeners.pop(number, None)
+
+        return end
+
+    async def answer(self, request: Request, channel: Channel) -> dict[str, Any]:
+        """Return the result of a request.
+
+        Raises:
+            RpcError: the request cannot be answered; it is counted among those that were refused.
+        """
+        try:
+            return await self._attempt(request, channel)
+        except RpcError as error:
+            self.refused(error, channel.peer.user)
+            raise
+
+    def refused(self, error: RpcError, user: str) -> None:
+        """Count a message that was refused with an error, unless that has left its receipt."""
+        refusal = OF_CODE.get(error.code)
+        if refusal is not None and not isinstance(error, RecordedError):
+            self.refusals.note(refusal, user)
+
+    async def _attempt(self, request: Request, channel: Channel) -> dict[str, Any]:
+        if request.method == "tools/call" and not self._tools.done():
+            caller_of(request, channel.peer)  # what is broken is answered at once
+            await self._opened()
+        if self._telemetry is None or request.method == "subscriptions/listen":  # which takes as long as it is wanted
+            return await self._answer(request, channel)
+        return await told(self._telemetry, request, channel.peer, self._answer(request, channel), self._methods)
+
+    async def _answer(self, request: Request, channel: Channel) -> dict[str, Any]:
+        caller = caller_of(request, channel.peer)
+        era, method = self._methods.get(request.method, ("", None))
+        if method is None or era not in ("both", "modern" if caller.modern else "legacy"):
+            raise RpcError(METHOD_NOT_FOUND, f"there is no method {request.method[:_MAX_NAME_CHARS]!r}")
+        result = await method(request, caller, channel)
+        if not caller.modern:
+            return result
+        result.setdefault("resultType", "complete")
+        result.setdefault("_meta", {})[SERVER_KEY] = self._info
+        return result
+
+    def note(self, notification: Notification, peer: Peer) -> None:
+        """Take a notification that ends no request; one that is not known says nothing to this server."""
+        if notification.method == "notifications/initialized" and peer.session.is_open:
+            peer.session.listens = True
+
+    # -- methods ---------------------------------------------------------------------------------------------------
+
+    async def _discover(self, request: Request, caller: Caller, channel: Channel) -> dict[str, Any]:
+        return {
+            "supportedVersions": list(SUPPORTED),
+            "capabilities": {"tools": {"listChanged": True}},
+            "instructions": INSTRUCTIONS,
+            "ttlMs": 0,
+            "cacheScope": "private",
+        }
+
+    async def _initialize(self, request: Request, caller: Caller, channel: Channel) -> dict[str, Any]:
+        version = channel.peer.session.begin(request.params)
+        return {
+            "protocolVersion": version,
+            "capabilities": {"tools": {"listChanged": channel.peer.hears_unasked}},
+            "serverInfo": self._info,
+            "instructions": INSTRUCTIONS,
+        }
+
+    async def _ping(self, request: Request, caller: Caller, channel: Channel) -> dict[str, Any]:
+        return {}
+
+    async def _list_tools(self, request: Request, caller: Caller, channel: Channel) -> dict[str, Any]:
+        page = (await self._opened()).page(request.params.get("cursor"), caller.version)
+        return page | {"ttlMs": 0, "cacheScope": "private"} if caller.modern else page
+
+    async def _call_tool(self, request: Request, caller: Caller, channel: Channel) -> dict[str, Any]:
+        return await (await self._opened()).call(request, caller, channel)
+
+    async def _opened(self) -> Toolbox:
+        # Shielded: a request that is cancelled does not cancel what the others wait for.
+        return self._tools.result() if self._tools.done() else await asyncio.shield(self._tools)
+
+    async def _listen(self, request: Request, caller: Caller, channel: Channel) -> dict[str, Any]:
+        """Tell of changes until the client ends the request; what is asked for and not served is left out."""
+        wanted = request.params.get("notifications")
+        if not isinstance(wanted, dict):
+            raise RpcError(INVALID_PARAMS, "subscriptions/listen needs notifications, an object")
+        user = channel.peer.user
+        if self._subscribed[user] >= MAX_SUBSCRIPTIONS:
+            raise RpcError(INVALID_PARAMS, f"{MAX_SUBSCRIPTIONS} subscriptions are open already")
+        meta = {SUBSCRIPTION_KEY: request.id}
+        honored = {"toolsListChanged": True} if wanted.get("toolsListChanged") is True else {}
+        changes = asyncio.Event()
+        end = self.listen(changes.set)
+        self._subscribed[user] += 1
+        try:
+            channel.send(_stamped("notifications/subscriptions/acknowledged", {"notifications": honored}, meta))
+            while not self._closing:
+                await changes.wait()
+                changes.clear()
+                if honored and not self._closing:
+                    channel.send(_stamped("notifications/tools/list_changed", {}, meta))
+            return {"_meta": dict(meta)}
+        finally:
+            end()
+            self._subscribed[user] -= 1
+
+
+def _stamped(method: str, params: dict[str, Any], meta: dict[str, Id]) -> dict[str, Any]:
+    return notification_message(method, params | {"_meta": meta})

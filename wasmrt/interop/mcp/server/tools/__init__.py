@@ -1,0 +1,10 @@
+"""The tools of a registry as clients of the protocol get them: the offer, the calls, and who approves them."""
+
+from __future__ import annotations
+
+from wasmrt.interop.mcp.server.tools._approver import PagesOf, ServedApprover
+from wasmrt.interop.mcp.server.tools._offer import Offer, served_name
+from wasmrt.interop.mcp.server.tools._toolbox import ServedTools
+from wasmrt.interop.mcp.server.tools._watch import watch
+
+__all__ = ["Offer", "PagesOf", "ServedApprover", "ServedTools", "served_name", "watch"]

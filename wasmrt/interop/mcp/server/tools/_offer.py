@@ -1,0 +1,147 @@
+"""The tools of a view as a server offers them: names and schemas that every client takes, in an order that stays."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from wasmrt.agent.registry import ToolView
+from wasmrt.core.errors import WasmrtError
+from wasmrt.core.names import folded, offered_name, shortened
+from wasmrt.interop.mcp.server.protocol import INVALID_PARAMS, RpcError
+from wasmrt.sandbox.schema import Validator
+
+MAX_NAME_CHARS = 40
+"""Of a tool's name: clients put their own prefix before it, and model providers take 64 in all."""
+PAGE_SIZE = 200
+MAX_PAGE_BYTES = 1024 * 1024
+_CURSOR = re.compile(r"after:([a-zA-Z0-9_-]{1,64})")
+
+
+class Offered(NamedTuple):
+    """One tool, under the name that clients call it by."""
+
+    name: str
+    tool: str
+    """The name that the registry knows it by."""
+    definition: dict[str, Any]
+    output: Validator | None
+    """The validator of `{"result": ...}`; None where the schema of results is not known, or too heavy to check."""
+
+    def for_version(self, version: str) -> dict[str, Any]:
+        """Return the definition with the fields of one revision; readers of the older ones want objects as outputs."""
+        found = dict(self.definition)
+        if version < "2025-03-26":
+            found.pop("annotations")
+        if version < "2025-06-18":
+            found.pop("title")
+            found.pop("outputSchema", None)
+        elif version < "2026-07-28" and "outputSchema" in found and not is_object(found["outputSchema"]):
+            found["outputSchema"] = _in_object(found["outputSchema"])
+        return found
+
+
+class Offer:
+    """The tools that are offered at one moment; another one is made after every change."""
+
+    def __init__(self, view: ToolView) -> None:
+        self.problems: list[str] = []
+        """Tools that cannot be offered, in sentences."""
+        found: dict[str, Offered] = {}
+        taken: dict[str, str] = {}
+        for name in view.tool_names():
+            try:
+                each = _offered(view, name)
+            except WasmrtError as error:
+                self.problems.append(f"{name} cannot be offered: {error.message}")
+                continue
+            other = taken.setdefault(folded(each.name), name)
+            if other != name:
+                self.problems.append(f"{name} cannot be offered: clients could take its name for that of {other}")
+                continue
+            found[each.name] = each
+        self._tools = dict(sorted(found.items()))
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def __iter__(self) -> Iterator[Offered]:
+        return iter(self._tools.values())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Offer) and [t.definition for t in self] == [t.definition for t in other]
+
+    __hash__ = None  # type: ignore[assignment]  # compared, never kept in a set
+
+    def find(self, name: str) -> Offered | None:
+        """Return the tool of a name; None where there is none. Names are read letter by letter."""
+        return self._tools.get(name)
+
+    def page(self, cursor: object, version: str) -> dict[str, Any]:
+        """Return the tools behind a cursor, and the cursor of the next page where there is one.
+
+        A cursor is the last name of its page, so that it stays good whatever is added or removed meanwhile.
+
+        Raises:
+            RpcError: the cursor is none of ours.
+        """
+        after = ""
+        if cursor is not None:
+            read = _CURSOR.fullmatch(cursor) if isinstance(cursor, str) else None
+            if read is None:
+                raise RpcError(INVALID_PARAMS, "the cursor is none of this server's; ask without one")
+            after = read[1]
+        listed: list[dict[str, Any]] = []
+        size = 0
+        for each in self:
+            if each.name <= after:
+                continue
+            definition = each.for_version(version)
+            size += len(str(definition))
+            if listed and (len(listed) >= PAGE_SIZE or size > MAX_PAGE_BYTES):
+                return {"tools": listed, "nextCursor": f"after:{listed[-1]['name']}"}
+            listed.append(definition)
+        return {"tools": listed}
+
+
+def served_name(name: str) -> str:
+    """Return the name of a registry's tool for clients: `[a-zA-Z0-9_-]`, at most 40 characters."""
+    fitting = offered_name(name)
+    return fitting if len(fitting) <= MAX_NAME_CHARS else shortened(fitting, name, MAX_NAME_CHARS)
+
+
+def is_object(schema: Any) -> bool:
+    """Tell whether a schema is one of objects alone."""
+    return isinstance(schema, dict) and schema.get("type") == "object"
+
+
+def _unmirrored(schema: Any) -> Any:
+    """Return a schema that asks for no header: clients drop a tool whose author asks for one wrongly."""
+    if isinstance(schema, dict):
+        kept = {key: value for key, value in schema.items() if key != "x-mcp-header" or isinstance(value, dict)}
+        return {key: _unmirrored(value) for key, value in kept.items()}
+    return [_unmirrored(item) for item in schema] if isinstance(schema, list) else schema
+
+
+def _offered(view: ToolView, name: str) -> Offered:
+    declared = view.definition(name, "mcp")
+    served = served_name(name)
+    title = re.sub(r"[^a-zA-Z0-9]+", " ", name).strip() or name
+    definition = {
+        "name": served,
+        "title": title[:1].upper() + title[1:],
+        "description": declared["description"],
+        # One schema whose root is no object makes clients lose every tool of a server.
+        "inputSchema": {"type": "object", "properties": {}} | _unmirrored(declared["inputSchema"]) | {"type": "object"},
+        "annotations": {"title": title[:1].upper() + title[1:], **declared["annotations"]},
+    }
+    output = declared.get("outputSchema")
+    if output is None:
+        return Offered(served, name, definition, None)
+    return Offered(served, name, definition | {"outputSchema": output}, Validator(_in_object(output)))
+
+
+def _in_object(schema: Any) -> dict[str, Any]:
+    """Return the schema of an object that holds a value of another schema, as `result`."""
+    return {"type": "object", "properties": {"result": schema}, "required": ["result"]}

@@ -1,0 +1,175 @@
+"""The tools of a view, as a server offers and calls them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import defaultdict
+from typing import Any
+
+from wasmrt.agent.approvals import params_digest
+from wasmrt.agent.registry import ToolView
+from wasmrt.core.errors import InvalidParametersError
+from wasmrt.core.model import Decision, Reason
+from wasmrt.interop.mcp.server.protocol import (
+    INVALID_PARAMS,
+    Caller,
+    Channel,
+    ProgressReport,
+    RecordedError,
+    RefusedMessages,
+    Request,
+    RpcError,
+)
+from wasmrt.interop.mcp.server.tools._approver import (
+    FORM_KEY,
+    ServedCall,
+    access_text,
+    current_call,
+    state_of,
+    waiting_text,
+)
+from wasmrt.interop.mcp.server.tools._content import call_result, error_result
+from wasmrt.interop.mcp.server.tools._offer import Offer, Offered
+from wasmrt.interop.mcp.server.tools._state import Sealer, State
+from wasmrt.runtime.audit import EMPTY_RECEIPT
+
+MAX_RUNNING = 32
+"""Calls of one user that run at once; the others wait."""
+REFUSED = "refused-message"
+"""Stands for the tool in a receipt of messages that were refused."""
+_MAX_NAME_CHARS = 128
+_NOT_OFFERED = "no tool of this name is offered"
+_EXPLAIN = "tools/list names those that are; wasmrt policy explain NAME says what keeps a tool back"
+_ANEW = "make the call again, without what was given back"
+_AS_THE_PROTOCOL = "no setting allows it: the client has to send what the protocol says"
+
+
+class ServedTools:
+    """Offers the tools of a view; every call goes through the view's pipeline.
+
+    Args:
+        view: Its tools are offered.
+        trace: The conversation that calls belong to, for receipts and for what is remembered for a session; by default
+            one of this object's own.
+    """
+
+    def __init__(self, view: ToolView, *, trace: str = "") -> None:
+        self._view = view
+        self._trace = trace or f"mcp-{os.urandom(6).hex()}"
+        self._sealer = Sealer()
+        self._slots: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(MAX_RUNNING))
+        self.offer = Offer(view)
+
+    def refresh(self) -> bool:
+        """Look again at what is to be offered; return whether it changed."""
+        offer = Offer(self._view)
+        changed, self.offer = offer != self.offer, offer
+        return changed
+
+    def page(self, cursor: object, version: str) -> dict[str, Any]:
+        """Return the tools behind a cursor, and the cursor of the next page where there is one.
+
+        Raises:
+            RpcError: the cursor is none of this server's.
+        """
+        return self.offer.page(cursor, version)
+
+    async def call(self, request: Request, caller: Caller, channel: Channel) -> dict[str, Any]:
+        """Return the result of a call; cancelling ends the tool.
+
+        Raises:
+            RpcError: it is no call of a tool that is offered, or its requestState is none for this call.
+        """
+        name, arguments = request.params.get("name"), request.params.get("arguments", {})
+        if not isinstance(name, str):
+            raise RpcError(INVALID_PARAMS, "tools/call needs the name of a tool")
+        if not isinstance(arguments, dict):
+            raise RpcError(INVALID_PARAMS, "the arguments of a tool are an object")
+        offered = self.offer.find(name)
+        if offered is None:
+            self._refuse(name, arguments, caller, _NOT_OFFERED, Reason.UNKNOWN_TOOL, _EXPLAIN)
+            raise RecordedError(INVALID_PARAMS, f"Unknown tool: {name[:_MAX_NAME_CHARS]}")
+        call = ServedCall(caller=caller)
+        if not caller.modern:
+            call.elicit, call.tell = channel.elicit, channel.tell
+        call.state, call.said = self._given_back(request, offered, arguments, caller)
+        async with self._slots[caller.user]:
+            return await self._called(request, offered, arguments, call, channel)
+
+    async def _called(
+        self, request: Request, offered: Offered, arguments: dict[str, Any], call: ServedCall, channel: Channel
+    ) -> dict[str, Any]:
+        progress = ProgressReport.of(request, channel.send)
+        token = current_call.set(call)
+        try:
+            answer = await self._view.aanswer(
+                {"id": str(request.id), "name": offered.tool, "arguments": arguments},
+                user=call.caller.user, trace=self._trace, on_progress=None if progress is None else progress.report,
+            )  # fmt: skip
+        finally:
+            current_call.reset(token)
+            if progress is not None:
+                progress.end()
+        if call.waiting is None and answer.error is not None and answer.access:
+            return error_result(access_text(answer.access, call.caller.user))
+        if call.waiting is None:
+            result = call_result(offered, answer, call.caller, self._view.clean)
+            if answer.access:
+                more = {"type": "text", "text": f"(in part: {access_text(answer.access, call.caller.user)})"}
+                result["content"] = [*result["content"], more]
+            return result
+        if call.question is None:
+            return error_result(waiting_text(call.waiting))
+        state = state_of(call.waiting, tool=offered.tool, params=params_digest(arguments))
+        return {
+            "resultType": "input_required",
+            "inputRequests": {FORM_KEY: {"method": "elicitation/create", "params": call.question}},
+            "requestState": self._sealer.seal(state),
+        }
+
+    def _given_back(
+        self, request: Request, offered: Offered, arguments: dict[str, Any], caller: Caller
+    ) -> tuple[State | None, Any]:
+        """Return the state that a client gave back with its answer, once the seal and all that it is bound to hold.
+
+        Raises:
+            RpcError: they do not; the call leaves a receipt, and does not run.
+        """
+        given, responses = request.params.get("requestState"), request.params.get("inputResponses")
+        if not caller.modern or given is None:
+            return None, None
+        try:
+            if responses is not None and not isinstance(responses, dict):
+                raise RpcError(INVALID_PARAMS, "inputResponses are an object")
+            digest = params_digest(arguments)
+            state = self._sealer.open(given, tool=offered.tool, params=digest, user=caller.user)
+        except RpcError as error:
+            self._refuse(offered.tool, arguments, caller, error.message, Reason.APPROVAL_DENIED, _ANEW)
+            raise RecordedError(error.code, error.message) from None
+        except InvalidParametersError as error:
+            raise RpcError(INVALID_PARAMS, error.message) from error
+        return state, (responses or {}).get(FORM_KEY, {})
+
+    def refused(self, messages: RefusedMessages) -> None:
+        """Write a receipt of messages that were refused, before any tool was looked for.
+
+        Raises:
+            WasmrtError: it cannot be written.
+        """
+        count, code = messages.number, str(messages.refusal)
+        rule = f"{count:,} message{'s' * (count != 1)} refused: {code}"
+        self._view.record(
+            EMPTY_RECEIPT._replace(
+                started_ms=messages.first_ms, ended_ms=messages.last_ms, trace_id=self._trace,
+                call_id=f"mcp-{os.urandom(8).hex()}", tool=REFUSED, kind="mcp-message", user=messages.user,
+                chain=(REFUSED,), outcome=code, decisions_dropped=count - 1,
+                decisions=(Decision(False, Reason.MESSAGE_REFUSED, rule, _AS_THE_PROTOCOL, "mcp.message", code),),
+            )
+        )  # fmt: skip
+
+    def _refuse(
+        self, name: str, arguments: dict[str, Any], caller: Caller, rule: str, reason: Reason, hint: str
+    ) -> None:
+        decision = Decision(False, reason, rule, hint, "mcp.call", name[:_MAX_NAME_CHARS])
+        self._view.refuse(name, arguments, decision, user=caller.user, trace=self._trace)

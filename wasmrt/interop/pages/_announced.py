@@ -1,0 +1,71 @@
+"""The address of the pages that are served now, for other processes of this user: a file, held by whoever serves them.
+
+It names no session: whoever reads it can open nothing by it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from wasmrt.core.files import UnfitFileError, read_file
+
+_MAX_BYTES = 512
+_FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+_TRIES = 20
+_PAUSE_SECONDS = 0.01
+"""A reader holds the file for the time of one system call."""
+
+
+@contextmanager
+def announced(file: Path, address: str) -> Iterator[bool]:
+    """Announce pages while they are served; yields whether they are, since of several the first alone is."""
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    held = os.open(file, os.O_RDWR | os.O_CREAT | _FLAGS, 0o600)
+    try:
+        own = _locked(held)
+        if own:
+            os.ftruncate(held, 0)
+            os.pwrite(held, address.encode(), 0)
+        yield own
+        if own:
+            os.ftruncate(held, 0)
+    finally:
+        os.close(held)  # with the lock
+
+
+def announced_address(file: Path) -> str | None:
+    """Return the address of the pages that are served now; None where none are.
+
+    SECURITY: what a process left behind that was killed is not believed, since anybody may listen at its port now: the
+    lock ends with the process.
+    """
+    try:
+        looked = os.open(file, os.O_RDONLY | _FLAGS)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(looked, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:  # somebody serves them
+        try:
+            return read_file(file, max_bytes=_MAX_BYTES, follow_link=False, private=True).decode("ascii") or None
+        except (UnfitFileError, OSError, UnicodeDecodeError):
+            return None
+    finally:
+        os.close(looked)
+    return None
+
+
+def _locked(held: int) -> bool:
+    for _ in range(_TRIES):
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            time.sleep(_PAUSE_SECONDS)
+        else:
+            return True
+    return False

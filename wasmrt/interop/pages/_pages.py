@@ -1,0 +1,251 @@
+"""OperatorPages: finds the page of a request, for the person whose session it belongs to."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from wasmrt.agent.access import AccessStore, answer_access
+from wasmrt.agent.approvals import ApprovalScope, ApprovalStore, Choice, State, Widening, choose
+from wasmrt.agent.flows import FlowMap
+from wasmrt.core.errors import ApprovalError, WasmrtError
+from wasmrt.interop.pages._access import access_choice, access_page
+from wasmrt.interop.pages._answer import FIRST_TRY, Tried, answer_in
+from wasmrt.interop.pages._flows import flows_page
+from wasmrt.interop.pages._frame import Frame, alert, file_response, html_response
+from wasmrt.interop.pages._grants import grants_page
+from wasmrt.interop.pages._html import tag
+from wasmrt.interop.pages._receipts import receipt_page, receipts_page, verify_page
+from wasmrt.interop.pages._remembered import remembered_page
+from wasmrt.interop.pages._waiting import request_page, state_of, waiting_page
+from wasmrt.interop.pages._widening import widened_by
+from wasmrt.interop.web import Request, Response, Sessions, plain
+from wasmrt.runtime.audit import Receipt
+
+_ID = re.compile(r"[0-9a-z]{5}-[0-9a-z]{5}")
+_STATUS = {"unknown": 404, "other-user": 403, "not-memorable": 422, "too-many-answers": 422}
+_OVER = ("answered", "withdrawn", "outdated", "expired")
+_LINK = "Every link works once, and a session ends with the program or after twelve hours."
+
+
+class PageSources(NamedTuple):
+    """The sources of all that the pages show."""
+
+    approvals: ApprovalStore
+    receipts: Path
+    """The folder of the chain."""
+    receipts_key: Path
+    data: Path
+    """The folder of the catalog."""
+    access: AccessStore | None = None
+    """The requests for access; None for those beside the approvals."""
+    flows: Callable[[], FlowMap] | None = None
+    """Makes the map of flows; None where nobody can."""
+    receipt: Callable[[Receipt], None] | None = None
+    """Takes the receipts of answers to requests for access."""
+
+
+class OperatorPages:
+    """The pages on which a person answers what waits and looks at receipts and grants. A `wasmrt.interop.web.Handler`.
+
+    SECURITY: nothing is shown and nothing acted on without a session, which only a link of `link` begins. A bearer
+    token is none: whoever holds one may be the agent that asks.
+
+    Args:
+        sources: What is shown.
+        base: The path that all of it is below; begins and ends with `/`.
+        by: The name of the person who answers.
+        command: The command that prints a new link, for who has none.
+    """
+
+    def __init__(self, sources: PageSources, *, by: str, command: str, base: str = "/") -> None:
+        self._sources, self._by, self._command, self._base = sources, by, command, base
+        self._access = sources.access or AccessStore(sources.data / "access.sqlite3")
+        self._sessions = Sessions(base)
+
+    def link(self, url: str) -> str:
+        """Return an address that begins a session, once, within 15 minutes; `url` is the server's origin."""
+        return f"{url}{self._base}?token={self._sessions.new_link(secure=url.startswith('https:'))}"
+
+    async def gate(self, request: Request) -> Response | None:
+        """Refuse the body of whoever has no session. A `wasmrt.interop.web.Gate`."""
+        return self._no_session() if request.method == "POST" and self._sessions.find(request) is None else None
+
+    async def __call__(self, request: Request) -> Response:
+        """Answer a request."""
+        if request.method not in ("GET", "HEAD", "POST"):
+            return plain(405, headers=(("allow", "GET, HEAD, POST"),))
+        if not request.path.startswith(self._base):
+            return plain(404)
+        rest = request.path.removeprefix(self._base)
+        if request.method != "POST" and (file := file_response(rest)) is not None:
+            return file
+        if not rest:
+            return self._begun(request)
+        if rest.startswith("ask/") and request.method != "POST":
+            return self._asked(rest.removeprefix("ask/"))
+        session = self._sessions.find(request)
+        if session is None:
+            return self._no_session()
+        frame, rest = Frame(self._base, session), request.path.removeprefix(session.path)
+        if request.method != "POST":
+            return await asyncio.to_thread(self._get, frame, rest, request)
+        # SECURITY: a form is acted on where a browser says that it came from a page of ours (the server has compared
+        # the origin) and it holds the session's own token, which no other page can read.
+        form = request.form_fields()
+        ours = request.has("origin") or request.header("sec-fetch-site") == "same-origin"
+        if not ours or form is None or not session.allows(form):
+            return self._stale(frame)
+        if rest == "leave":
+            gone = self._page("Signed out", f"For a new link: {self._command}", 200)
+            return replace(gone, headers=(*gone.headers, ("set-cookie", self._sessions.end(session))))
+        return await asyncio.to_thread(self._post, frame, rest, form)
+
+    def _asked(self, name: str) -> Response:
+        """Return the page behind an address that went through a client: it leads to the request in a session.
+
+        SECURITY: it says nothing of the request, not even whether there is one, and begins no session: the client that
+        was given the address may be the agent that asks.
+        """
+        if not _ID.fullmatch(name):
+            return self._missing(Frame(self._base))
+        told = "Its page is opened in the session that this browser has. If nothing happens, it has none: "
+        step = f"open a link of {self._command}, and then this address again; or run wasmrt approvals show {name}."
+        return Frame(self._base, request=name).page(f"Request {name} waits for you", tag("p", told + step))
+
+    def _begun(self, request: Request) -> Response:
+        """Begin a session by the token of a link, once.
+
+        The page goes on by itself: a cookie that is for this site alone is not sent where the address was opened from
+        another site or a file (draft RFC 6265bis, 5.2), and a redirect would still count as that.
+        """
+        fields = request.query_fields() or {}
+        if request.method != "GET" or "token" not in fields or request.has("sec-purpose"):  # not what a browser guesses
+            return self._no_session()
+        begun = self._sessions.begin(fields["token"])
+        if begun is None:
+            return self._page("This link does not work any more", f"{_LINK} For a new one: {self._command}", 403)
+        session, cookie = begun
+        body = tag(
+            "html",
+            tag(
+                "head",
+                tag("meta", charset="utf-8"),
+                tag("meta", http_equiv="refresh", content=f"0;url={session.path}"),
+                tag("title", "Signed in - wasmrt"),
+            ),
+            tag(
+                "body", tag("main", tag("h1", "Signed in"), tag("p", tag("a", "Open the approvals", href=session.path)))
+            ),
+            lang="en",
+        )
+        return html_response(f"<!doctype html>\n{body}\n", headers=(("set-cookie", cookie),))
+
+    def _get(self, frame: Frame, rest: str, request: Request) -> Response:
+        store, query = self._sources.approvals, request.query_fields()
+        if query is None:
+            return self._missing(frame)
+        section, _, name = rest.partition("/")
+        pages: dict[str, Callable[[], Response | None]] = {
+            "": lambda: waiting_page(frame, store, self._access, query.get("done")),
+            "state": lambda: _state(store, self._access),
+            "access/": lambda: self._access_request(frame, name),
+            "flows": lambda: flows_page(frame, self._sources.flows and self._sources.flows()),
+            "requests/": lambda: self._request(frame, name),
+            "remembered": lambda: remembered_page(frame, store, self._access),
+            "receipts": lambda: receipts_page(frame, self._sources.receipts, query),
+            "receipts/": lambda: receipt_page(frame, self._sources.receipts, unquote(name)),
+            "grants": lambda: grants_page(frame, self._sources.data),
+        }
+        make = pages.get(f"{section}/" if "/" in rest else section)
+        try:
+            return (make and make()) or self._missing(frame)
+        except WasmrtError as error:
+            return frame.page("This cannot be shown", alert(error), frame.back(), status=503)
+
+    def _post(self, frame: Frame, rest: str, form: dict[str, str]) -> Response:
+        section, _, name = rest.partition("/")
+        try:
+            if section == "requests" and _ID.fullmatch(name):
+                return self._answered(frame, name, form, self._answer, self._request)
+            if section == "access" and _ID.fullmatch(name):
+                return self._answered(frame, name, form, self._answer_access, self._access_request)
+            if section == "remembered" and _ID.fullmatch(name):
+                return self._forget(frame, name)
+            if rest == "verify":
+                return verify_page(frame, self._sources.receipts, self._sources.receipts_key, form)
+        except WasmrtError as error:
+            return frame.page("This was not done", alert(error), frame.back(), status=503)
+        return self._missing(frame)
+
+    def _request(self, frame: Frame, name: str, tried: Tried = FIRST_TRY) -> Response | None:
+        found = self._sources.approvals.get(name) if _ID.fullmatch(name) else None
+        return None if found is None else request_page(frame, found, tried)
+
+    def _access_request(self, frame: Frame, name: str, tried: Tried = FIRST_TRY) -> Response | None:
+        found = self._access.get(name) if _ID.fullmatch(name) else None
+        return None if found is None else access_page(frame, found, tried)
+
+    def _answered(
+        self, frame: Frame, request_id: str, form: dict[str, str], answer: Callable[[str, dict[str, str]], None],
+        show: Callable[[Frame, str, Tried], Response | None],
+    ) -> Response:  # fmt: skip
+        try:
+            answer(request_id, form)
+        except WasmrtError as error:
+            # Of two answers one counts; who gave the other is told so, and how the request has ended.
+            status = 409 if error.code in _OVER else _STATUS.get(error.code, 422)
+            return show(frame, request_id, Tried(alert(error), form, status)) or self._missing(frame)
+        return Response(status=303, headers=(("location", f"{frame.root}?done={request_id}"),))
+
+    def _answer(self, request_id: str, form: dict[str, str]) -> None:
+        choice = self._choice(request_id, form)
+        choose(self._sources.approvals, request_id, choice, user=form.get("user", ""), by=self._by)
+
+    def _answer_access(self, request_id: str, form: dict[str, str]) -> None:
+        answer_access(
+            self._access, request_id, access_choice(form), user=form.get("user", ""), by=self._by,
+            data=self._sources.data, receipts=self._sources.receipt,
+        )  # fmt: skip
+
+    def _choice(self, request_id: str, form: dict[str, str]) -> Choice:
+        approved, scope = answer_in(form, "allow", ApprovalScope)
+        widened: tuple[tuple[str, Widening], ...] = ()
+        found = self._sources.approvals.get(request_id)
+        if found is not None and found.state is State.PENDING and (approved or scope is ApprovalScope.ALWAYS):
+            widened = tuple(widened_by(found.request.params, form))
+        return Choice(approved=approved, scope=scope, widened=widened, note=form.get("note", ""))
+
+    def _forget(self, frame: Frame, answer_id: str) -> Response:
+        store = self._sources.approvals
+        if not (store.forget(answer_id) or self._access.forget(answer_id)):
+            gone = ApprovalError("this answer was forgotten already", code="unknown")
+            return remembered_page(frame, store, self._access, problem=alert(gone), status=409)
+        return Response(status=303, headers=(("location", f"{frame.root}remembered"),))
+
+    def _no_session(self) -> Response:
+        return self._page("This page is opened by a link", f"{_LINK} For a new one: {self._command}", 403)
+
+    def _stale(self, frame: Frame) -> Response:
+        told = tag(
+            "p", "This form was not sent by a page of your session, so nothing was done.", role="alert", class_="alert"
+        )
+        return frame.page("This was not done", told, frame.back(), status=403)
+
+    def _missing(self, frame: Frame) -> Response:
+        return frame.page("There is no such page", frame.back(), status=404)
+
+    def _page(self, title: str, text: str, status: int) -> Response:
+        return Frame(self._base).page(title, tag("p", text), status=status)
+
+
+def _state(store: ApprovalStore, access: AccessStore) -> Response:
+    waiting, asking = store.pending(), access.pending()
+    body = json.dumps({"waiting": len(waiting) + len(asking), "state": state_of(waiting, asking)}).encode()
+    return Response(headers=(("content-type", "application/json"),), body=body)

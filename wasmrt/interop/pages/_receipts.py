@@ -1,0 +1,146 @@
+"""The pages of receipts: listed and filtered, one whole, and the check of their chain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+from wasmrt.core.errors import ConfigurationError, WasmrtError
+from wasmrt.interop.pages._frame import Frame, alert, table
+from wasmrt.interop.pages._html import Html, Part, foreign, tag, together
+from wasmrt.interop.web import Response
+from wasmrt.runtime.audit import existing_keys
+from wasmrt.runtime.audit.reading import Filter, Record, find_receipt, last_receipts
+from wasmrt.runtime.audit.verify import ChainHead, Verification, chain_head, verify
+from wasmrt.runtime.audit.words import HEADER, described, moment, row
+
+_COUNTS = ("20", "100", "500")
+_FIELDS = (
+    ("tool", "Tool"),
+    ("user", "User"),
+    ("trace", "Session"),
+    ("outcome", "Outcome (ok, failed, or a code)"),
+    ("since", "Ended since (2h, 7d, or 2026-01-31T12:00 UTC)"),
+)
+
+
+def receipts_page(frame: Frame, folder: Path, query: dict[str, str]) -> Response:
+    """Return the newest receipts that a query asks for, the newest first."""
+    problem, records = None, list[Record]()
+    try:
+        records = last_receipts(folder, _count(query), _filter(query))[::-1]
+    except WasmrtError as error:
+        problem = alert(error)
+    return frame.page(
+        "Receipts",
+        problem,
+        _filter_form(frame, query),
+        _listed(frame, records),
+        tag("h2", "Check the chain"),
+        tag("p", "Finds what was changed, removed, put elsewhere or cut off since the calls were made."),
+        _verify_form(frame, {}),
+        section="receipts",
+        status=200 if problem is None else 422,
+    )
+
+
+def receipt_page(frame: Frame, folder: Path, call_id: str) -> Response | None:
+    """Return the page of one receipt, or None where there is none."""
+    record = find_receipt(folder, call_id)
+    if record is None:
+        return None
+    lines = tag("ul", *(tag("li", foreign(line)) for line in described(record)))
+    back = tag("p", tag("a", "Back to the receipts", href=f"{frame.root}receipts"))
+    return frame.page("One receipt", lines, back, section="receipts")
+
+
+def verify_page(frame: Frame, folder: Path, key: Path, form: dict[str, str]) -> Response:
+    """Check the chain, and return the page that says whether it holds."""
+    found, problem, noted = None, None, None
+    try:
+        expected = ChainHead.parse(form["head"].strip()) if form.get("head", "").strip() else None
+        keys = existing_keys(key)
+        found = verify(folder, keys, expected=expected, first=_segment(form.get("from", "").strip() or "1"))
+        noted = chain_head(folder, keys)
+    except WasmrtError as error:
+        problem = alert(error)
+    return frame.page(
+        "Check of the receipts",
+        problem,
+        tag("div", *_result(found), role="status") if found is not None else None,
+        tag("p", "The head, to be noted elsewhere: ", tag("code", foreign(str(noted)))) if noted is not None else None,
+        _verify_form(frame, form),
+        tag("p", tag("a", "Back to the receipts", href=f"{frame.root}receipts")),
+        section="receipts",
+        status=200 if problem is None else 422,
+    )
+
+
+def _result(found: Verification) -> Iterator[Html]:
+    if found.broken is not None:
+        where = found.broken.file + (f", line {found.broken.line}" if found.broken.line else "")
+        told = together(foreign(where), f": {found.broken.kind}: ", foreign(found.broken.message))
+        yield tag("p", tag("strong", "The chain is broken: "), told, class_="alert")
+        yield tag("p", f"{found.records:,} records before it hold.")
+    elif not found.segments:
+        yield tag("p", "There are no receipts.")
+    else:
+        yield tag("p", tag("strong", "The chain holds: "), f"{found.records:,} records in {found.segments} segments.")
+    for note in found.notes:
+        yield tag("p", "Note: ", foreign(note))
+
+
+def _filter(query: dict[str, str]) -> Filter:
+    given = {name: query.get(name, "").strip() or None for name, _ in _FIELDS}
+    since = given.pop("since")
+    return Filter(**given, since_ms=None if since is None else moment(since))
+
+
+def _count(query: dict[str, str]) -> int:
+    chosen = query.get("count", _COUNTS[0])
+    if chosen not in _COUNTS:
+        raise ConfigurationError(f"{chosen!r:.20} is no number of receipts", hint=f"one of {', '.join(_COUNTS)}")
+    return int(chosen)
+
+
+def _segment(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 12 and int(text) >= 1):
+        raise ConfigurationError(f"{text!r:.20} is no number of a segment", hint="1 is the first")
+    return int(text)
+
+
+def _filter_form(frame: Frame, query: dict[str, str]) -> Html:
+    fields = (_field(name, label, query) for name, label in _FIELDS)
+    chosen = query.get("count", _COUNTS[0])
+    options = (tag("option", count, value=count, selected=count == chosen) for count in _COUNTS)
+    count = tag("p", tag("label", "At most", for_="count"), tag("select", *options, id="count", name="count"))
+    button = tag("p", tag("button", "Show", type="submit"))
+    return tag("form", *fields, count, button, method="get", action=f"{frame.root}receipts", class_="filter")
+
+
+def _verify_form(frame: Frame, form: dict[str, str]) -> Html:
+    return frame.form(
+        "verify",
+        _field("head", "A head that was noted before (optional)", form),
+        _field("from", "First segment that is kept (optional)", form),
+        tag("p", tag("button", "Check", type="submit")),
+        class_="filter",
+    )
+
+
+def _field(name: str, label: str, values: dict[str, str]) -> Html:
+    box = tag("input", type="text", id=name, name=name, value=values.get(name), autocomplete="off", spellcheck="false")
+    return tag("p", tag("label", label, for_=name), box)
+
+
+def _listed(frame: Frame, records: list[Record]) -> Html:
+    if not records:
+        return tag("p", "No receipts.", role="status")
+    rows: list[list[Part]] = []
+    for record in records:
+        *cells, call = row(record)
+        link = tag("a", foreign(call), href=f"{frame.root}receipts/{quote(call, safe='')}")
+        rows.append([link, *map(foreign, cells)])
+    *names, call_name = (name.capitalize().replace("(utc)", "(UTC)") for name in HEADER)
+    return table(f"{len(records)} receipts, the newest first", (call_name, *names), rows)

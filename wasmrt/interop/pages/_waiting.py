@@ -1,0 +1,186 @@
+"""The page of what waits for an answer, and the page of one request."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from datetime import datetime
+
+from blake3 import blake3
+
+from wasmrt.agent.access import AccessRequest, AccessStore
+from wasmrt.agent.approvals import (
+    ApprovalRequest,
+    ApprovalStore,
+    QueuedRequest,
+    Shown,
+    State,
+    changes_shown,
+    origins_shown,
+    params_shown,
+)
+from wasmrt.interop.pages._access import access_card, access_outcome
+from wasmrt.interop.pages._answer import FIRST_TRY, Tried, quick_form, whole_form
+from wasmrt.interop.pages._frame import Frame, facts
+from wasmrt.interop.pages._html import Html, foreign, foreign_lines, tag, together
+from wasmrt.interop.pages._widening import widening_fields
+from wasmrt.interop.web import Response
+
+_STATES = {
+    State.PENDING: "waits for an answer",
+    State.WITHDRAWN: "was withdrawn: nobody waits for the answer any more",
+    State.OUTDATED: "is for a tool that was updated meanwhile",
+    State.EXPIRED: "has expired",
+}
+_SCOPES = {"once": "for this call", "session": "for the rest of its session", "always": "from now on"}
+_BUTTONS = {"once": "Allow once", "session": "Allow for the session", "always": "Always allow exactly this"}
+_OFFERED = {
+    "once": "This call only",
+    "session": "This tool for the rest of the session, whatever its parameters",
+    "always": "From now on, in every session, for the same parameters or those that fit below",
+}
+
+
+def waiting_page(frame: Frame, store: ApprovalStore, access: AccessStore, done: str | None) -> Response:
+    """Return the page of the requests that wait; `done` is the id of one that was just answered here."""
+    waiting, asking = store.pending(), access.pending()
+    counts = [f"{len(waiting)} {'call waits' if len(waiting) == 1 else 'calls wait'} for an answer."] * bool(waiting)
+    counts += [f"{len(asking)} {'request' if len(asking) == 1 else 'requests'} for access."] * bool(asking)
+    number = len(waiting) + len(asking)
+    return frame.page(
+        f"Approvals ({number})" if number else "Approvals",
+        _done(store, access, done) if done else None,
+        tag(
+            "p",
+            "This list has changed. ",
+            tag("a", "Show it as it is now", href=frame.root),
+            id="news",
+            class_="done",
+            hidden=True,
+        ),
+        tag("p", "", role="status", id="said", class_="unseen"),
+        tag("p", " ".join(counts) or "Nothing waits for an answer."),
+        *(_card(frame, each) for each in waiting),
+        *(access_card(frame, each) for each in asking),
+        tag("div", id="watch", data_from=f"{frame.root}state", data_state=state_of(waiting, asking), hidden=True),
+        section="",
+    )
+
+
+def state_of(waiting: list[QueuedRequest], asking: list[AccessRequest]) -> str:
+    """Return a text that is another one when other requests wait."""
+    return blake3(" ".join([*(each.id for each in waiting), *(each.id for each in asking)]).encode()).hexdigest()[:32]
+
+
+def _done(store: ApprovalStore, access: AccessStore, done: str) -> Html | None:
+    """Return how a request was just answered."""
+    answered, granted = store.get(done), access.get(done)
+    told = outcome(answered) if answered is not None else None if granted is None else access_outcome(granted)
+    return None if told is None else tag("p", told, role="status", class_="done")
+
+
+def request_page(frame: Frame, found: QueuedRequest, tried: Tried = FIRST_TRY) -> Response:
+    """Return the page of one request, whole; of one that has ended, how it ended."""
+    if found.state is not State.PENDING:
+        told = tag("p", outcome(found))
+        return frame.page(f"Request {found.id}", tried.problem, told, frame.back(), section="", status=tried.status)
+    request = found.request
+    return frame.page(
+        f"Request {found.id}: {request.tool}",
+        tried.problem,
+        tag("h2", "The call"),
+        _facts(request, named=True),
+        _block("Where it comes from", origins_shown(request, whole=True), "origins"),
+        _block("Parameters", params_shown(request, whole=True), "parameters"),
+        _block("Changes", changes_shown(request, whole=True), "changes"),
+        tag("h2", "Your answer"),
+        _whole_form(frame, request, tried.form),
+        frame.back(),
+        section="",
+        status=tried.status,
+    )
+
+
+def outcome(found: QueuedRequest) -> Html:
+    """Return in a sentence how it stands with a request."""
+    if found.approved is None:
+        return together(foreign(found.id), " (", foreign(found.tool), ") ", _STATES[found.state], ".")
+    verb = "was approved" if found.approved else "was denied"
+    by = together(" by ", foreign(found.by)) if found.by else None
+    at = together(", ", _moment(found.decided_ms)) if found.decided_ms else None
+    note = together(" Note: ", foreign(found.note)) if found.note else None
+    reach = _SCOPES.get(str(found.scope), "")
+    return together(foreign(found.id), " (", foreign(found.tool), f") {verb} {reach}", by, at, ".", note)
+
+
+def _card(frame: Frame, found: QueuedRequest) -> Html:
+    request = found.request
+    origins, params, changes = origins_shown(request), params_shown(request), changes_shown(request)
+    title = f"request-{found.id}"
+    return tag(
+        "article",
+        tag("h2", foreign(request.tool), id=title),
+        _facts(request, named=False),
+        _block("Where it comes from", origins, "origins"),
+        _block("Parameters", params, "parameters"),
+        _block("Changes", changes, "changes"),
+        _quick_form(frame, request, title, cut=origins.cut or params.cut or changes.cut),
+        aria_labelledby=title,
+        class_=f"card risk-{request.risk}" if request.risk in ("low", "medium", "high") else "card",
+    )
+
+
+def _facts(request: ApprovalRequest, *, named: bool) -> Html:
+    return facts(
+        ("Tool", foreign(request.tool) if named else None),
+        ("It may", ", ".join(request.effects) or "do nothing outside of itself"),
+        ("Risk", foreign(request.risk)),
+        ("Asked because", foreign(request.why.sentence)),
+        ("For", foreign(request.user)),
+        ("Session", foreign(request.trace) if request.trace else None),
+        ("Time left", together(_left(request), " (until ", _moment(request.expires_ms), ")")),
+        ("Request", foreign(request.id)),
+    )
+
+
+def _block(title: str, shown: Shown, kind: str) -> Html | None:
+    if not shown.lines:
+        return None
+    return together(tag("h3", title), foreign_lines(shown.lines, kind=kind, label=title))
+
+
+def _quick_form(frame: Frame, request: ApprovalRequest, title: str, *, cut: bool) -> Html:
+    allow = ((f"allow-{scope}", _BUTTONS[scope]) for scope in _scopes(request))
+    return quick_form(
+        frame, f"requests/{request.id}", request.user, title, deny="deny-once", allow=allow, verb="allow",
+        more="All of it, and more ways to answer", cut=cut,
+    )  # fmt: skip
+
+
+def _whole_form(frame: Frame, request: ApprovalRequest, form: Mapping[str, str]) -> Html:
+    widening = widening_fields(request.params, form) if request.may_be_remembered else None
+    scopes = ((scope, _OFFERED[scope]) for scope in _scopes(request))
+    return whole_form(
+        frame, f"requests/{request.id}", request.user, scopes, widening, form=form, deny=(("deny", "Deny"),),
+        allow=(("allow", "Allow"),),
+    )  # fmt: skip
+
+
+def _scopes(request: ApprovalRequest) -> tuple[str, ...]:
+    """Return the scopes that an answer can have."""
+    if not request.may_be_remembered:
+        return ("once",)
+    return ("once", "session", "always") if request.trace else ("once", "always")
+
+
+def _left(request: ApprovalRequest) -> str:
+    seconds = max(0, round(request.expires_ms / 1000 - time.time()))
+    return f"{seconds // 60} min {seconds % 60} s" if seconds >= 60 else f"{seconds} s"
+
+
+def _moment(milliseconds: int) -> Html:
+    try:
+        at = datetime.fromtimestamp(milliseconds / 1000).astimezone()
+    except (ValueError, OverflowError, OSError):
+        return together("-")
+    return tag("time", f"{at:%H:%M:%S}", datetime=at.isoformat(timespec="seconds"))

@@ -1,0 +1,27 @@
+"""Our own small web server: HTTP/1.1 on loopback for pages and protocols, bounded, and closed to other origins."""
+
+from __future__ import annotations
+
+from wasmrt.interop.web._bounds import WebBounds
+from wasmrt.interop.web._connection import Gate
+from wasmrt.interop.web._message import Handler, Request, Response, plain
+from wasmrt.interop.web._origins import Origins
+from wasmrt.interop.web._server import WebServer
+from wasmrt.interop.web._sessions import Session, Sessions
+from wasmrt.interop.web._tokens import TokenDigest, bearer_token, new_token
+
+__all__ = [
+    "Gate",
+    "Handler",
+    "Origins",
+    "Request",
+    "Response",
+    "Session",
+    "Sessions",
+    "TokenDigest",
+    "WebBounds",
+    "WebServer",
+    "bearer_token",
+    "new_token",
+    "plain",
+]

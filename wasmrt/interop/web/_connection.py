@@ -1,0 +1,226 @@
+"""One connection: requests read within bounds, each answered before the next, and nothing left when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing, suppress
+from dataclasses import replace
+from typing import NamedTuple
+
+import h11
+
+from wasmrt.interop.web._bounds import WebBounds
+from wasmrt.interop.web._head import END_OF_HEAD, Refused, body_length, check_shape, parse
+from wasmrt.interop.web._headers import response_headers
+from wasmrt.interop.web._message import Handler, Request, Response, plain
+from wasmrt.interop.web._reader import ClientReader, GoneError
+
+_log = logging.getLogger("wasmrt.web")
+_PIECE_BYTES = 64 * 1024
+_READ_BYTES = 16 * 1024
+_LINGER_SECONDS = 1.0
+_LINGER_BYTES = 4 * 1024 * 1024
+"""Read and dropped of a body that was refused: closed at once, the system takes the refusal back from the client."""
+_BODILESS = (204, 304)
+
+Gate = Callable[[Request], Awaitable[Response | None]]
+"""Refuses a request before its body is read, or returns None."""
+OnRefusal = Callable[[int], None]
+"""Gets the status of each request that the server refused by itself, before any gate."""
+
+
+class Service(NamedTuple):
+    """The parts of a server that each of its connections needs."""
+
+    gate: Gate
+    handler: Handler
+    bounds: WebBounds
+    on_refusal: OnRefusal
+
+
+class Connection:
+    """One client's connection, run as one task."""
+
+    def __init__(self, reader: ClientReader, writer: asyncio.StreamWriter, service: Service, client: str) -> None:
+        self.reader, self._writer, self._service, self._client = reader, writer, service, client
+        self._bounds = service.bounds
+        self._ahead = b""
+        self._h11 = h11.Connection(h11.SERVER)
+        self.busy = False
+        """A request has begun, and its response has not ended."""
+        self.last = False
+        """The server is closing: the response that is on its way is the last one."""
+
+    async def run(self) -> None:
+        """Answer requests until the client goes, breaks a rule, or the server closes. Raises nothing of the network."""
+        try:
+            while await self._exchange() and not self.last:
+                self.busy = False
+            await self._close()
+        except (GoneError, TimeoutError, OSError, h11.ProtocolError):
+            pass
+        except Exception as error:  # a response that broke off: its text may hold anything
+            _log.error("a response could not be finished: %s", type(error).__name__)
+        finally:
+            self._writer.transport.abort()
+
+    async def _exchange(self) -> bool:
+        """Answer one request; return whether another may follow."""
+        self._h11 = h11.Connection(h11.SERVER, max_incomplete_event_size=self._bounds.head_bytes)
+        request: Request | None = None
+        try:
+            head = await self._head()
+            if head is None:
+                return False
+            request = self._parsed(head)
+            length = body_length(request, self._bounds)
+            refusal = await self._service.gate(request)
+            if refusal is None:
+                request = replace(request, body=await self._body())
+        except Refused as refused:
+            self._service.on_refusal(refused.status)
+            return await self._refuse(request, plain(refused.status))
+        except h11.RemoteProtocolError as error:
+            self._service.on_refusal(error.error_status_hint)
+            return await self._refuse(request, plain(error.error_status_hint))
+        if refusal is not None and (length or request.has("transfer-encoding")):
+            return await self._refuse(request, refusal)
+        await self._answered(request, refusal)
+        self._ahead = self._h11.trailing_data[0]
+        return self._h11.our_state is h11.DONE and self._h11.their_state is h11.DONE
+
+    async def _head(self) -> bytes | None:
+        """Return the bytes of a head; None where the client went or stayed silent."""
+        data = bytearray(self._ahead)
+        if not data:
+            try:
+                async with asyncio.timeout(self._bounds.idle_seconds):
+                    data += await self.reader.read(_READ_BYTES)
+            except TimeoutError:
+                return None
+        if not data:
+            return None
+        self.busy = True
+        looked = 0
+        try:
+            async with asyncio.timeout(self._bounds.head_seconds):
+                while (end := END_OF_HEAD.search(data, looked)) is None:
+                    if len(data) > self._bounds.head_bytes:
+                        raise Refused(431)
+                    looked = max(0, len(data) - 2)
+                    data += await self._some()
+        except TimeoutError:
+            raise Refused(408) from None
+        self._ahead = bytes(data[end.end() :])
+        return bytes(data[: end.end()])
+
+    def _parsed(self, head: bytes) -> Request:
+        check_shape(head, self._bounds)
+        self._h11.receive_data(head)
+        event = self._h11.next_event()
+        if not isinstance(event, h11.Request):
+            raise Refused(400)
+        if self._ahead:  # no bytes would be the end of the connection to h11
+            self._h11.receive_data(self._ahead)
+        return parse(event, self._client)
+
+    async def _body(self) -> bytes:
+        body = bytearray()
+        try:
+            async with asyncio.timeout(self._bounds.body_seconds):
+                while not isinstance(event := await self._event(), h11.EndOfMessage):
+                    body += event.data
+                    if len(body) > self._bounds.body_bytes:
+                        raise Refused(413)
+        except TimeoutError:
+            raise Refused(408) from None
+        if event.headers:  # trailers: nobody here reads them, and a proxy might
+            raise Refused(400)
+        return bytes(body)
+
+    async def _event(self) -> h11.Data | h11.EndOfMessage:
+        while (event := self._h11.next_event()) is h11.NEED_DATA:
+            if self._h11.they_are_waiting_for_100_continue:
+                await self._write(h11.InformationalResponse(status_code=100, headers=[]))
+            self._h11.receive_data(await self._some())
+        assert isinstance(event, (h11.Data, h11.EndOfMessage))
+        return event
+
+    async def _some(self) -> bytes:
+        if not (data := await self.reader.read(_READ_BYTES)):
+            raise GoneError
+        return data
+
+    async def _answered(self, request: Request, refusal: Response | None) -> None:
+        """Answer a request while its client is there; when it goes, the handler is cancelled."""
+        if refusal is not None:
+            self._h11.next_event()  # the end of a request without a body
+            await self._answer(request, refusal)
+            return
+        with self.reader.watched():
+            await self._answer(request, None)
+
+    async def _answer(self, request: Request, refusal: Response | None) -> None:
+        """SECURITY: the text of a handler's error may hold anything; neither the client nor the log gets it."""
+        try:
+            response = refusal or await self._service.handler(request)
+            head = self._response_head(request, response)
+        except Exception as error:
+            _log.error("a handler failed: %s", type(error).__name__)
+            response = plain(500)
+            head = self._response_head(request, response)
+        await self._send(request, head, response)
+
+    def _response_head(self, request: Request | None, response: Response, *, close: bool = False) -> h11.Response:
+        headers = response_headers(response)
+        if isinstance(response.body, bytes) and response.status not in _BODILESS:
+            headers.append(("content-length", str(len(response.body))))
+        # SECURITY: the end of a body in chunks is where servers disagree most, so nothing follows one.
+        if close or self.last or (request is not None and request.has("transfer-encoding")):
+            headers.append(("connection", "close"))
+        return h11.Response(status_code=response.status, headers=headers)
+
+    async def _send(self, request: Request | None, head: h11.Response, response: Response) -> None:
+        empty = response.status in _BODILESS or (request is not None and request.method == "HEAD")
+        body = response.body
+        if isinstance(body, bytes):
+            before: list[h11.Event] = [head]
+            for start in range(0, 0 if empty else len(body), _PIECE_BYTES):
+                await self._write(*before, h11.Data(body[start : start + _PIECE_BYTES]))
+                before = []
+            await self._write(*before, h11.EndOfMessage())
+        else:
+            async with aclosing(body):
+                await self._write(head)
+                if not empty:
+                    async for piece in body:
+                        await self._write(h11.Data(piece))
+                await self._write(h11.EndOfMessage())
+
+    async def _write(self, *events: h11.Event) -> None:
+        """Send, and wait until the client has taken most of it. A client that does not is cut off."""
+        if data := b"".join(self._h11.send(event) or b"" for event in events):
+            self._writer.write(data)
+        if self._writer.transport.get_write_buffer_size():
+            async with asyncio.timeout(self._bounds.write_seconds):
+                await self._writer.drain()
+        else:
+            await self._writer.drain()  # takes no time, and raises where the client has gone
+
+    async def _refuse(self, request: Request | None, response: Response) -> bool:
+        """Refuse a request whose rest is not worth reading, and let its client see the refusal. Returns False."""
+        await self._send(request, self._response_head(request, response, close=True), response)
+        with suppress(OSError, TimeoutError):
+            self._writer.write_eof()
+            left = _LINGER_BYTES
+            async with asyncio.timeout(_LINGER_SECONDS):
+                while left > 0 and (data := await self.reader.read(_PIECE_BYTES)):
+                    left -= len(data)
+        return False
+
+    async def _close(self) -> None:
+        self._writer.close()
+        async with asyncio.timeout(self._bounds.write_seconds):
+            await self._writer.wait_closed()

@@ -1,0 +1,185 @@
+"""WebServer: listens, counts its clients, and ends with nothing left running."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from collections import Counter
+from collections.abc import Iterable
+from types import TracebackType
+
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.interop.web._bounds import WebBounds
+from wasmrt.interop.web._connection import Connection, Gate, OnRefusal, Service
+from wasmrt.interop.web._message import Handler, Request, Response
+from wasmrt.interop.web._origins import Origins
+from wasmrt.interop.web._reader import ClientReader
+
+_BUSY = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\nRetry-After: 1\r\n\r\n"
+_GRACE_SECONDS = 5.0
+
+
+class WebServer:
+    """An HTTP/1.1 server (RFC 9112) in the event loop of whoever starts it. An asynchronous context manager.
+
+    Every request that reaches `gate` and `handler` came to one of the server's own names, and from no other origin's
+    page. Nothing of a request is logged.
+
+    Args:
+        handler: Answers each request.
+        host: A loopback address, or `localhost`.
+        port: 0 for one that is free.
+        gate: Refuses requests before their body is read; for tokens.
+        origins: Further origins that the server is reached by, such as that of a proxy with TLS before it.
+        bounds: What clients may take up.
+        on_refusal: Called with the status of each request that is refused before `gate`: by its name, its origin, its
+            shape or a bound.
+        unsafe_beyond_loopback: Lets `host` be an address that other machines reach. There is no TLS.
+
+    Raises:
+        ConfigurationError: `host` is no address, or none of loopback; an origin is none.
+    """
+
+    def __init__(
+        self,
+        handler: Handler,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        gate: Gate | None = None,
+        origins: Iterable[str] = (),
+        bounds: WebBounds | None = None,
+        on_refusal: OnRefusal = lambda _: None,
+        unsafe_beyond_loopback: bool = False,
+    ) -> None:
+        self._more = tuple(origins)
+        self._host = _checked_host(host, self._more, anywhere=unsafe_beyond_loopback)
+        self._port = port
+        self._origins = Origins.of(self._host, port, self._more)
+        self._gate = gate
+        self._bounds = bounds or WebBounds()
+        self._on_refusal = on_refusal
+        self._service = Service(self._admit, handler, self._bounds, on_refusal)
+        self._server: asyncio.Server | None = None
+        self._running: dict[asyncio.Task[None], Connection] = {}
+        self._clients: Counter[str] = Counter()
+
+    async def __aenter__(self) -> WebServer:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def origins(self) -> Origins:
+        """The origins that the server answers for; with the real port once it is started."""
+        return self._origins
+
+    @property
+    def url(self) -> str:
+        """The address to show to people, without a path: the first of `origins`."""
+        return self._origins.all[0]
+
+    @property
+    def port(self) -> int:
+        """The port that is listened at, once the server is started; before, the one that was asked for."""
+        return self._port
+
+    async def start(self) -> None:
+        """Listen.
+
+        Raises:
+            ConfigurationError: the port is taken, or the address is none of this machine.
+        """
+        try:
+            self._server = await asyncio.get_running_loop().create_server(
+                self._protocol, self._host, self._port, backlog=self._bounds.connections
+            )
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            raise ConfigurationError(
+                f"cannot listen at {self._host} port {self._port}: {reason}", hint="choose another port, or 0 for any"
+            ) from None
+        self._port = self._server.sockets[0].getsockname()[1]
+        self._origins = Origins.of(self._host, self._port, self._more)
+
+    async def close(self, grace_seconds: float = _GRACE_SECONDS) -> None:
+        """Listen no more, let running responses end for a while, and cancel those that did not."""
+        if self._server is None:
+            return
+        self._server.close()
+        for task, connection in self._running.items():
+            connection.last = True
+            if not connection.busy:
+                task.cancel()
+        if self._running:
+            await asyncio.wait(set(self._running), timeout=grace_seconds)
+        tasks = list(self._running)
+        for task, connection in self._running.items():
+            connection.reader.unwatch()
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._server.wait_closed()
+        self._server = None
+
+    async def _admit(self, request: Request) -> Response | None:
+        refusal = self._origins.refusal(request)
+        if refusal is not None:
+            self._on_refusal(refusal.status)
+            return refusal
+        return None if self._gate is None else await self._gate(request)
+
+    def _protocol(self) -> asyncio.Protocol:
+        reader = ClientReader()
+        return asyncio.StreamReaderProtocol(reader, lambda _, writer: self._connected(reader, writer))
+
+    def _connected(self, reader: ClientReader, writer: asyncio.StreamWriter) -> None:
+        peer = writer.get_extra_info("peername")
+        address = str(peer[0]).partition("%")[0] if peer else ""
+        client = _client(address)
+        if (
+            len(self._running) >= self._bounds.connections
+            or self._clients[client] >= self._bounds.connections_per_client
+        ):
+            self._on_refusal(503)
+            writer.write(_BUSY)
+            writer.close()
+            return
+        connection = Connection(reader, writer, self._service, address)
+        task = asyncio.get_running_loop().create_task(connection.run())
+        self._running[task] = connection
+        self._clients[client] += 1
+        task.add_done_callback(lambda task: self._ended(task, client))
+
+    def _ended(self, task: asyncio.Task[None], client: str) -> None:
+        del self._running[task]
+        self._clients[client] -= 1
+        if not self._clients[client]:
+            del self._clients[client]
+
+
+def _checked_host(host: str, origins: tuple[str, ...], *, anywhere: bool) -> str:
+    """Return the address to listen at. SECURITY: other machines reach it only where the option says so by its name."""
+    try:
+        address = ipaddress.ip_address("127.0.0.1" if host == "localhost" else host)
+    except ValueError:
+        raise ConfigurationError(f"{host!r:.80} is no address to listen at", hint="127.0.0.1, or ::1") from None
+    if not address.is_loopback and not anywhere:
+        raise ConfigurationError(
+            f"{address} can be reached by other machines", hint="listen at 127.0.0.1, behind a proxy with TLS"
+        )
+    if address.is_unspecified and not origins:
+        raise ConfigurationError("a server at every address has to know its own name", hint="name its origin")
+    return str(address)
+
+
+def _client(address: str) -> str:
+    """Return the name under which a client's connections are counted."""
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    return str(ipaddress.ip_network((found, 64), strict=False)) if found.version == 6 else address

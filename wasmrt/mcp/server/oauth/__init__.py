@@ -1,8 +1,0 @@
-"""This server as a protected resource of OAuth 2.1: its metadata, and the access tokens of one authorization server."""
-
-from __future__ import annotations
-
-from wasmrt.mcp.server.oauth._keys import KeySet
-from wasmrt.mcp.server.oauth._tokens import AccessTokens
-
-__all__ = ["AccessTokens", "KeySet"]

@@ -1,8 +1,0 @@
-"""Pages for a person in a browser: what waits for an answer, what is remembered, receipts, and grants."""
-
-from __future__ import annotations
-
-from wasmrt.pages._announced import announced, announced_address
-from wasmrt.pages._pages import OperatorPages, PageSources
-
-__all__ = ["OperatorPages", "PageSources", "announced", "announced_address"]

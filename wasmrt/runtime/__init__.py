@@ -1,0 +1,1 @@
+"""One call, top to bottom: `WasmToolRuntime`, prepared tools, receipts, workspace and configuration."""

@@ -1,0 +1,28 @@
+"""Receipts of calls: a chain that shows what was changed, and the recordings that calls are replayed from."""
+
+from wasmrt.runtime.audit._chain import Keys, existing_keys, keys_of, read_keys
+from wasmrt.runtime.audit._receipt import EMPTY_RECEIPT, OK, Approval, AuditSink, Receipt
+from wasmrt.runtime.audit._recording import RecordedCall, Recorder, Recording, read_recording
+from wasmrt.runtime.audit._replay import Replay, Replayed
+from wasmrt.runtime.audit._tape import Tape
+from wasmrt.runtime.audit._writer import ReceiptWriter
+
+__all__ = [
+    "EMPTY_RECEIPT",
+    "OK",
+    "Approval",
+    "AuditSink",
+    "Keys",
+    "Receipt",
+    "ReceiptWriter",
+    "RecordedCall",
+    "Recorder",
+    "Recording",
+    "Replay",
+    "Replayed",
+    "Tape",
+    "existing_keys",
+    "keys_of",
+    "read_keys",
+    "read_recording",
+]

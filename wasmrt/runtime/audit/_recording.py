@@ -1,0 +1,194 @@
+"""Recordings of calls: a private file each, beside the receipts, from which a call can be run again without network.
+
+A recording holds the params and all that the guest was answered, which receipts never do. It is made only where the
+operator says so, bounded, and the oldest make room for new ones.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from contextlib import suppress
+from hmac import compare_digest
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from wasmrt.core.errors import SourceError
+from wasmrt.core.files import read_file, replace_file
+from wasmrt.core.limits import MAX_RECORDING_BYTES, MAX_RECORDINGS_BYTES
+from wasmrt.runtime.audit._chain import Keys, keyed
+from wasmrt.runtime.audit._tape import Event, RecordingServices, new_clock
+from wasmrt.sandbox.guest.clock import Clock, LogicalClock
+from wasmrt.sandbox.guest.services import HostServices
+
+DROPPED = "dropped"
+RECORDINGS = "recordings"
+"""The folder of the recordings, in that of the receipts."""
+_CALL_ID = re.compile(r"[0-9a-f]{4,32}-t?[0-9a-f]{1,16}(\.[0-9]{1,6})?\Z")
+_FILES_PER_SWEEP = 32
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+
+
+class RecordedCall(NamedTuple):
+    """The call that a recording is of."""
+
+    call_id: str
+    component: str
+    """The name that it was prepared under."""
+    digest: str
+    tool: str
+    user: str
+    params: str
+    """JSON text, as the guest got it."""
+    context: str | None
+
+
+class Recording(NamedTuple):
+    """One call with all that its guest was answered."""
+
+    call: RecordedCall
+    seed: int
+    start_ns: int
+    has_workspace: bool
+    max_request_bytes: int
+    max_write_bytes: int
+    events: tuple[Event, ...]
+    outcome: str
+    text: str | None
+    """The result as the caller got it; None where the call failed."""
+    hash: str
+    """Keyed hash of the file; the call's receipt has the same."""
+
+    def is_of(self, receipt: dict[str, Any]) -> bool:
+        """Tell whether this is the recording that a receipt names, as it was written."""
+        return compare_digest(str(receipt.get("recording")).encode(), self.hash.encode())
+
+
+class Recorder:
+    """Records calls into a folder."""
+
+    def __init__(self, folder: Path, keys: Keys) -> None:
+        self._folder = folder / RECORDINGS
+        self._keys = keys
+        self._written = itertools.count()
+
+    def start(self, call: RecordedCall, clock: Clock) -> RecordingTape:
+        """Return the tape of one call; a logical clock stays, in place of any other comes one."""
+        return RecordingTape(self, call, clock if isinstance(clock, LogicalClock) else new_clock())
+
+    def keep(self, call_id: str, data: bytes) -> str:
+        """Write a recording; return its hash, or that it was dropped: a call never fails for it."""
+        try:
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            if next(self._written) % _FILES_PER_SWEEP == 0:
+                _make_room(self._folder)
+            replace_file(self._folder / f"{call_id}.jsonl", data, durable=False)
+        except OSError:
+            return DROPPED
+        return keyed(self._keys.content, data).hex()
+
+
+class RecordingTape:
+    """Notes what one guest asks and is answered, until that is more than a recording may hold."""
+
+    def __init__(self, recorder: Recorder, call: RecordedCall, clock: LogicalClock) -> None:
+        self._recorder = recorder
+        self._call = call
+        self._clock = clock
+        self._lines: list[str] = []
+        self._bytes = 0
+        self._host: HostServices | None = None
+
+    def services(self, host: HostServices) -> HostServices:
+        """Return the host's services, which are noted."""
+        self._host = host
+        return RecordingServices(host, self._note)
+
+    def clock(self) -> LogicalClock:
+        """Return a clock of the call's own."""
+        return self._clock
+
+    def end(self, outcome: str, text: str | None) -> str:
+        """Write the recording; return its hash, or that it was dropped."""
+        host = self._host
+        assert host is not None  # its guest has got it
+        head = self._call._asdict() | {
+            "version": 1,
+            "seed": self._clock.seed,
+            "start_ns": self._clock.start_ns,
+            "has_workspace": host.has_workspace,
+            "max_request_bytes": host.max_request_bytes,
+            "max_write_bytes": host.max_write_bytes,
+        }
+        lines = [_encode(head), *self._lines, _encode({"outcome": outcome, "text": text})]
+        data = "".join(f"{line}\n" for line in lines).encode()
+        if self._bytes > MAX_RECORDING_BYTES or len(data) > MAX_RECORDING_BYTES:
+            return DROPPED
+        return self._recorder.keep(self._call.call_id, data)
+
+    def _note(self, event: Event) -> None:
+        if self._bytes > MAX_RECORDING_BYTES:
+            return
+        line = _encode(event._asdict())
+        self._bytes += len(line)
+        if self._bytes > MAX_RECORDING_BYTES:
+            self._lines.clear()
+        else:
+            self._lines.append(line)
+
+
+def read_recording(folder: Path, keys: Keys, call_id: str) -> Recording:
+    """Read the recording of a call; `folder` is that of the receipts.
+
+    Raises:
+        SourceError: there is none, or it cannot be read.
+    """
+    if not _CALL_ID.match(call_id):
+        raise SourceError(f"{call_id!r:.80} is not the id of a call", hint="`wasmrt audit tail` lists them")
+    try:
+        path = folder / RECORDINGS / f"{call_id}.jsonl"
+        data = read_file(path, max_bytes=MAX_RECORDING_BYTES, follow_link=False, private=True)
+    except FileNotFoundError:
+        hint = "write record = true below [audit] in config.toml before a call that is to be replayed"
+        raise SourceError(f"there is no recording of the call {call_id}", hint=hint) from None
+    except OSError as error:
+        raise SourceError(f"the recording cannot be read ({error.strerror})") from error
+    return _parsed(data, keyed(keys.content, data).hex())
+
+
+def _parsed(data: bytes, digest: str) -> Recording:
+    try:
+        head, *events, end = (json.loads(line) for line in data.decode().splitlines())
+        return Recording(
+            call=RecordedCall(*(head[name] for name in RecordedCall._fields)),
+            seed=head["seed"],
+            start_ns=head["start_ns"],
+            has_workspace=head["has_workspace"],
+            max_request_bytes=head["max_request_bytes"],
+            max_write_bytes=head.get("max_write_bytes", 0),
+            events=tuple(Event(str(event["do"]), list(event["ask"]), event["answer"]) for event in events),
+            outcome=end["outcome"],
+            text=end["text"],
+            hash=digest,
+        )
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise SourceError("the recording is not as it was written", hint="`wasmrt audit verify` checks the rest") from (
+            error
+        )
+
+
+def _make_room(folder: Path) -> None:
+    """Remove the oldest recordings where all of them together are too large."""
+    found = []
+    for path in folder.iterdir():
+        with suppress(OSError):
+            status = path.stat(follow_symlinks=False)
+            found.append((status.st_mtime, status.st_size, path))
+    total = sum(size for _, size, _ in found)
+    for _, size, path in sorted(found):
+        if total <= MAX_RECORDINGS_BYTES - MAX_RECORDING_BYTES:
+            return
+        with suppress(OSError):
+            path.unlink()
+        total -= size

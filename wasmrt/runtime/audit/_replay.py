@@ -1,0 +1,244 @@
+"""A call run again from its recording: nothing is asked of the network, of files, of tools or of the clock."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from wasmrt.core.errors import ToolError
+from wasmrt.core.model import Decision
+from wasmrt.runtime.audit._recording import Recording
+from wasmrt.runtime.audit._tape import asked_refusal, asked_request, asked_write, decoded, failure_of
+from wasmrt.sandbox.guest.clock import LogicalClock
+from wasmrt.sandbox.guest.services import DirectoryEntry, GuestRequest, GuestResponse, HostFailure, HostServices
+
+DIFFERS = "replay-differs"
+_SHOWN_CHARS = 160
+
+
+class Replayed(NamedTuple):
+    """The outcome of a replay."""
+
+    same: bool
+    difference: str | None
+    """The first difference, in a sentence: a question to the host, or the result."""
+    answers: int
+    """Answers of the host that were taken from the recording."""
+    recorded: int
+    """Answers that the recording has."""
+    component_changed: bool
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the outcome as JSON data."""
+        return self._asdict()
+
+
+class _Entry(NamedTuple):
+    name: str
+    is_directory: bool
+    size_bytes: int
+
+
+class Replay:
+    """A tape that plays: a `wasmrt.runtime.audit.Tape`, and the host's services as well."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._next = 0
+        self._responses = 0
+        self._ended_early = False
+        self._difference: str | None = None
+        self.has_workspace = recording.has_workspace
+        self.max_request_bytes = recording.max_request_bytes
+        self.max_write_bytes = recording.max_write_bytes
+
+    def services(self, host: HostServices) -> HostServices:
+        """Return itself: the host is never asked."""
+        return self
+
+    def clock(self) -> LogicalClock:
+        """Return the clock of the recorded call; a sleep takes no time."""
+        return LogicalClock(seed=self._recording.seed, start_ns=self._recording.start_ns)
+
+    def end(self, outcome: str, text: str | None) -> str:
+        """Compare the end with the recorded one."""
+        known = self._recording
+        left = len(known.events) - self._next
+        if self._difference is not None or self._ended_early:
+            pass
+        elif left:
+            do, ask, _ = known.events[self._next]
+            self._difference = f"{_place(self._next)} is no longer asked for: {_question(do, ask)}"
+        elif outcome != known.outcome:
+            self._difference = f"the call ended with {outcome}; the recorded one with {known.outcome}"
+        elif text != known.text:
+            self._difference = f"the result differs: {_difference_of(known.text, text)}"
+        return ""
+
+    def outcome(self, digest: str) -> Replayed:
+        """Return how the replay of a component with this digest went."""
+        return Replayed(
+            same=self._difference is None,
+            difference=self._difference,
+            answers=self._next,
+            recorded=len(self._recording.events),
+            component_changed=digest != self._recording.call.digest,
+        )
+
+    # -- the host's services ---------------------------------------------------------------------------------------
+
+    def http_refusal(self, method: str, url: str) -> HostFailure | None:
+        """Return the recorded refusal."""
+        answer = self._answer("http_refusal", [method, url])
+        return None if answer is None else failure_of(answer)
+
+    def http_open(self, request: GuestRequest) -> GuestResponse:
+        """Return the recorded response."""
+        self._responses += 1
+        number = self._responses
+        return _Response(self, number, self._answer("http_open", asked_request(request)))
+
+    def workspace_read(self, path: str, *, looking: bool = False) -> bytes:
+        """Return the recorded bytes."""
+        return decoded(self._answer("workspace_read", [path, looking]))
+
+    def workspace_list(self, path: str, *, looking: bool = False) -> Sequence[DirectoryEntry]:
+        """Return the recorded entries."""
+        return [_Entry(*entry) for entry in self._answer("workspace_list", [path, looking])]
+
+    def workspace_stat(self, path: str) -> DirectoryEntry:
+        """Return the recorded entry."""
+        return _Entry(*self._answer("workspace_stat", [path]))
+
+    def workspace_size(self, path: str) -> int | None:
+        """Return the recorded size."""
+        size = self._answer("workspace_size", [path])
+        return None if size is None else int(size)
+
+    def workspace_write(self, path: str, content: bytes, *, new: bool = False) -> None:
+        """Check that the same is written as was; no file is touched."""
+        self._answer("workspace_write", asked_write(path, content, new))
+
+    def workspace_copy(self, path: str, to: str) -> int:
+        """Return the recorded size; no file is touched."""
+        return int(self._answer("workspace_copy", [path, to]))
+
+    def workspace_make_directory(self, path: str) -> None:
+        """Check that a directory is made as it was."""
+        self._answer("workspace_make_directory", [path])
+
+    def workspace_remove(self, path: str, *, directory: bool = False) -> None:
+        """Check that the same is removed as was."""
+        self._answer("workspace_remove", [path, directory])
+
+    def workspace_rename(self, path: str, to: str) -> None:
+        """Check that the same is renamed as was."""
+        self._answer("workspace_rename", [path, to])
+
+    def secret_exists(self, name: str) -> bool:
+        """Return the recorded answer."""
+        return bool(self._answer("secret_exists", [name]))
+
+    def invoke_tool(self, alias: str, params: str) -> str:
+        """Return the recorded result of the other tool."""
+        return str(self._answer("invoke_tool", [alias, params]))
+
+    def report_progress(self, done: int, total: int | None, message: str | None) -> None:
+        """Check that progress is reported as it was."""
+        self._answer("report_progress", [done, total, message])
+
+    def refuse(self, decision: Decision) -> None:
+        """Check that the guest's side refuses what it did."""
+        self._answer("refuse", asked_refusal(decision))
+
+    def _answer(self, do: str, ask: list[Any]) -> Any:
+        """Return the next answer of the recording, where it is one to this question.
+
+        Raises:
+            HostFailure: the recorded refusal.
+            ToolError: it answers another question; the call is over.
+        """
+        events = self._recording.events
+        if self._next >= len(events):
+            raise self._differs(f"more is asked of the host than was recorded: {_question(do, ask)}")
+        event = events[self._next]
+        if (event.do, event.ask) != (do, ask):
+            before = _question(event.do, event.ask)
+            raise self._differs(
+                f"{_place(self._next)} is asked for differently: {_question(do, ask)}; recorded is {before}"
+            )
+        self._next += 1
+        if isinstance(event.answer, dict) and "failure" in event.answer:
+            raise failure_of(event.answer["failure"])
+        if isinstance(event.answer, dict) and "ended" in event.answer:
+            self._ended_early = True
+            raise ToolError("the recorded call ended here", code=DIFFERS)
+        return event.answer
+
+    def _differs(self, sentence: str) -> ToolError:
+        self._difference = self._difference or sentence
+        return ToolError("the call is not the recorded one any more", code=DIFFERS)
+
+
+class _Response:
+    """A recorded response."""
+
+    def __init__(self, replay: Replay, number: int, head: dict[str, Any]) -> None:
+        self._replay = replay
+        self._number = number
+        self.status: int = head["status"]
+        self.headers = tuple((name, value) for name, value in head["headers"])
+        self.is_open = True
+
+    def read(self) -> bytes:
+        """Return the next recorded piece."""
+        return decoded(self._replay._answer("http_read", [self._number]))
+
+    def read_all(self) -> bytes:
+        """Return the recorded body."""
+        return decoded(self._replay._answer("http_read_all", [self._number]))
+
+    def close(self) -> None:
+        """Take note; there is no connection."""
+        self.is_open = False
+
+
+def _place(index: int) -> str:
+    return f"answer {index + 1} of the host"
+
+
+def _question(do: str, ask: list[Any]) -> str:
+    """Return a question in a line."""
+    if do == "http_open" and len(ask) == 5:
+        method, url, headers, body, _ = ask
+        sent = f"{json.dumps(headers)}{'' if body is None else ' and ' + json.dumps(body)}"
+        return _cut(f"{do} {method} {url} with {sent}")
+    return _cut(f"{do} {' '.join(json.dumps(part) for part in ask)}")
+
+
+def _difference_of(before: str | None, now: str | None) -> str:
+    """Return where two results differ first."""
+    if before is None or now is None:
+        return "one of them has none"
+    try:
+        path, old, new = _first_difference("$", json.loads(before), json.loads(now))
+    except (ValueError, RecursionError):
+        return "they are not the same text"
+    return f"{path} was {_cut(json.dumps(old))} and is {_cut(json.dumps(new))}"
+
+
+def _first_difference(path: str, before: Any, now: Any) -> tuple[str, Any, Any]:
+    if isinstance(before, dict) and isinstance(now, dict) and before.keys() == now.keys():
+        for key in before:
+            if before[key] != now[key]:
+                return _first_difference(f"{path}.{key}", before[key], now[key])
+    if isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
+        for index, (old, new) in enumerate(zip(before, now, strict=True)):
+            if old != new:
+                return _first_difference(f"{path}[{index}]", old, new)
+    return path, before, now
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}..."

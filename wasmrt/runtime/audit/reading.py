@@ -1,0 +1,150 @@
+"""Receipts read back, newest segment last: filtered, counted, exported. Nothing here checks the chain."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections import deque
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from wasmrt.core.files import opened_file
+from wasmrt.runtime.audit._chain import reading, segment_path, segments
+from wasmrt.runtime.audit._tail import MAX_LINE_BYTES
+
+Record = dict[str, Any]
+"""A receipt as it stands in the file."""
+_COLUMNS = (
+    *("n", "started_ms", "ended_ms", "trace_id", "call_id", "parent_id", "tool", "kind", "source", "digest", "user"),
+    *("chain", "args_hash", "output_hash", "effects", "policy", "approval_how", "approval_by", "approval_scope"),
+    *("outcome", "fuel", "wall_seconds", "http_requests", "denied", "decisions_dropped", "recording"),
+)
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+class Filter(NamedTuple):
+    """The receipts that are meant; what is None does not matter."""
+
+    tool: str | None = None
+    """A tool, or the component that holds it."""
+    user: str | None = None
+    trace: str | None = None
+    outcome: str | None = None
+    """A code; `failed` is every one but `ok`."""
+    since_ms: int | None = None
+    """Unix milliseconds: the earliest end of a call."""
+
+    def takes(self, record: Record) -> bool:
+        """Tell whether a receipt is meant."""
+        tool, outcome = str(record.get("tool")), record.get("outcome")
+        return (
+            (self.tool is None or self.tool in (tool, tool.partition(".")[0]))
+            and (self.user is None or self.user == record.get("user"))
+            and (self.trace is None or self.trace == record.get("trace_id"))
+            and (self.outcome in (None, outcome) or (self.outcome == "failed" and outcome != "ok"))
+            and (self.since_ms is None or record["ended_ms"] >= self.since_ms)
+        )
+
+
+EVERY = Filter()
+
+
+def read_receipts(folder: Path, wanted: Filter = EVERY) -> Iterator[Record]:
+    """Yield receipts, oldest first. A line that holds none is left out: `verify` names it.
+
+    Raises:
+        ConfigurationError: a segment cannot be read.
+    """
+    with reading():
+        known = segments(folder)
+    for segment in known:
+        yield from _of_segment(folder, segment, wanted)
+
+
+def last_receipts(folder: Path, count: int, wanted: Filter = EVERY) -> list[Record]:
+    """Return the newest receipts, oldest of them first; of older segments no more is read than they are in.
+
+    Raises:
+        ConfigurationError: a segment cannot be read.
+    """
+    with reading():
+        known = segments(folder)
+    found: list[Record] = []
+    for segment in reversed(known):
+        found[:0] = deque(_of_segment(folder, segment, wanted), maxlen=count - len(found))
+        if len(found) == count:
+            break
+    return found
+
+
+def _of_segment(folder: Path, segment: int, wanted: Filter) -> Iterator[Record]:
+    with reading(), opened_file(segment_path(folder, segment), follow_link=False) as (file, _):
+        while line := file.readline(MAX_LINE_BYTES):
+            record = _record(line)
+            if record is not None and wanted.takes(record):
+                yield record
+
+
+def find_receipt(folder: Path, call_id: str) -> Record | None:
+    """Return the receipt of a call, or None.
+
+    Raises:
+        ConfigurationError: a segment cannot be read.
+    """
+    return next((record for record in read_receipts(folder) if record.get("call_id") == call_id), None)
+
+
+def as_csv(records: Iterable[Record]) -> Iterator[str]:
+    """Yield receipts as lines of CSV (RFC 4180), the names of the columns first.
+
+    SECURITY: a cell that a spreadsheet would compute begins with an apostrophe; names of users and tools stand in them.
+    """
+    yield _row(_COLUMNS)
+    for record in records:
+        approval = record.get("approval") or {}
+        usage = record.get("usage") or {}
+        flat = record | {f"approval_{part}": approval.get(part, "") for part in ("how", "by", "scope")}
+        flat |= {name: usage.get(name, "") for name in ("fuel", "wall_seconds", "http_requests")}
+        flat["denied"] = " ".join(str(decision.get("reason")) for decision in denials(record))
+        flat |= {name: " > ".join(record.get(name) or ()) for name in ("chain", "effects")}
+        yield _row(flat.get(name, "") for name in _COLUMNS)
+
+
+def denials(record: Record) -> list[dict[str, Any]]:
+    """Return the decisions of a receipt that refused something."""
+    return [decision for decision in record.get("decisions") or () if not decision.get("allowed")]
+
+
+def _row(cells: Iterable[object]) -> str:
+    line = io.StringIO()
+    csv.writer(line).writerow(
+        f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell for cell in cells
+    )
+    return line.getvalue().removesuffix("\r\n")
+
+
+def _record(line: bytes) -> Record | None:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) and record.get("type") == "receipt" and _is_sound(record) else None
+
+
+def _is_sound(record: Record) -> bool:
+    """Tell whether the members have the types that they are read as: nobody has checked the line."""
+    usage, approval, decisions = (record.get(name) for name in ("usage", "approval", "decisions"))
+    return (
+        all(isinstance(record.get(name), int) for name in ("n", "started_ms", "ended_ms"))
+        and isinstance(usage, dict)
+        and all(isinstance(count, int | float) for count in usage.values())
+        and (approval is None or isinstance(approval, dict))
+        and isinstance(decisions, list)
+        and all(isinstance(decision, dict) for decision in decisions)
+        and all(
+            isinstance(names := record.get(member), list) and all(isinstance(name, str) for name in names)
+            for member in ("chain", "effects")
+        )
+    )

@@ -1,0 +1,126 @@
+"""Many calls at once: a bounded number in flight, results in the order asked or as they come."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from functools import partial
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from wasmrt.core.errors import ToolError
+from wasmrt.core.model import ToolOutput
+from wasmrt.runtime.call._state import Call
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+
+class BatchResult(NamedTuple):
+    """The end of one call of a batch: its output, or the error that it alone ended with."""
+
+    place: int
+    """Its place among the params, from 0."""
+    output: ToolOutput | None
+    error: ToolError | None
+
+
+class OpenedCall:
+    """A call on another thread, so that it can be cancelled before or after it opens."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._call: Call | None = None
+        self._cancelled = False
+
+    def __call__(self, call: Call) -> None:
+        """Take the call when it opens."""
+        with self._lock:
+            self._call = call
+            cancelled = self._cancelled
+        if cancelled:
+            call.lifetime.cancel()
+
+    def cancel(self) -> None:
+        """Cancel the call, or see to it that it is cancelled as soon as it opens."""
+        with self._lock:
+            self._cancelled = True
+            call = self._call
+        if call is not None:
+            call.lifetime.cancel()
+
+
+Start = Callable[[Any, OpenedCall], "Future[ToolOutput]"]
+"""Starts the call for some params on another thread."""
+
+
+class Batch:
+    """The calls of a batch. At most `parallel` are in flight, and no more params are taken than that.
+
+    Leaving the iteration early cancels what is in flight. One call that fails stops no other.
+    """
+
+    def __init__(self, start: Start, params: Iterable[Any], *, parallel: int, ordered: bool) -> None:
+        self._start = start
+        self._params = enumerate(params)
+        self._parallel = parallel
+        self._ordered = ordered
+        self._flying: dict[int, OpenedCall] = {}
+        self._held: dict[int, BatchResult] = {}
+        self._ended: SimpleQueue[tuple[int, Future[ToolOutput]]] = SimpleQueue()
+        self._next = 0
+
+    def results(self) -> Iterator[BatchResult]:
+        """Yield the result of each call."""
+        try:
+            self._fill()
+            while self._flying:
+                yield from self._take(*self._ended.get())
+        finally:
+            self._cancel()
+
+    async def aresults(self) -> AsyncIterator[BatchResult]:
+        """Yield the result of each call, without holding the event loop."""
+        import asyncio  # a program that awaits has it loaded
+
+        try:
+            self._fill()
+            while self._flying:
+                for result in self._take(*await asyncio.to_thread(self._ended.get)):
+                    yield result
+        finally:
+            self._cancel()
+
+    def _fill(self) -> None:
+        # What waits for its turn to be yielded counts too: an early one that is slow does not let the rest pile up.
+        while len(self._flying) + len(self._held) < self._parallel:
+            item = next(self._params, None)
+            if item is None:
+                return
+            place, params = item
+            opened = self._flying[place] = OpenedCall()
+            self._start(params, opened).add_done_callback(partial(self._note, place))
+
+    def _note(self, place: int, future: Future[ToolOutput]) -> None:
+        self._ended.put((place, future))
+
+    def _take(self, place: int, future: Future[ToolOutput]) -> Iterator[BatchResult]:
+        del self._flying[place]
+        error = future.exception()
+        if error is not None and not isinstance(error, ToolError):
+            raise error
+        result = BatchResult(place, None if error else future.result(), error)
+        if not self._ordered:
+            self._fill()
+            yield result
+            return
+        self._held[place] = result
+        while self._next in self._held:
+            ready = self._held.pop(self._next)
+            self._next += 1
+            self._fill()
+            yield ready
+
+    def _cancel(self) -> None:
+        for opened in self._flying.values():
+            opened.cancel()

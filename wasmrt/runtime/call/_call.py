@@ -1,0 +1,320 @@
+"""One call, top to bottom."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from wasmrt.capabilities import RateLimitConfig
+from wasmrt.core.errors import (
+    GUEST_CODE_PREFIX,
+    GuestError,
+    GuestExitError,
+    InvalidParametersError,
+    ToolError,
+    TrapError,
+    UnknownToolError,
+    WasmrtError,
+)
+from wasmrt.core.lifetime import Lifetime
+from wasmrt.core.limits import MAX_USER_BYTES
+from wasmrt.core.model import ToolOutput, Usage
+from wasmrt.egress.rates import RateLimiter
+from wasmrt.runtime.audit import EMPTY_RECEIPT, OK, Receipt, RecordedCall, Recorder, Tape
+from wasmrt.runtime.call._admission import Admission
+from wasmrt.runtime.call._answer import Answer, clean_line, clean_logs, last_words, read_answer, scan_answer
+from wasmrt.runtime.call._outcome import tool_error
+from wasmrt.runtime.call._params import read_params, write_params
+from wasmrt.runtime.call._services import CallServices
+from wasmrt.runtime.call._state import Call, held_to, held_to_paths, lifetime_of
+from wasmrt.runtime.call._target import CallTarget
+from wasmrt.runtime.context import Progress, ToolContext
+from wasmrt.sandbox.component.worlds import FailureKind
+from wasmrt.sandbox.guest.call import GuestCall
+from wasmrt.sandbox.guest.clock import Clock
+
+_GUEST_CODES = frozenset((GuestError.code, "guest-exit", *FailureKind))
+_CODE = re.compile(r"[a-z][a-z0-9_.:-]{0,63}\Z")
+_PROCESS = os.urandom(6).hex()
+_numbers = itertools.count(1)
+
+
+class CallPipeline(NamedTuple):
+    """The parts that every call of a runtime goes through."""
+
+    admission: Admission
+    rates: RateLimiter
+    clock: Callable[[], Clock]
+    """Makes the clock of one guest."""
+    audit: Callable[[Receipt], None] | None = None
+    rate: RateLimitConfig | None = None
+    hashed: Callable[[str], str] | None = None
+    """Makes the keyed hash of params and results for receipts; None where nobody keeps a key."""
+    recorder: Recorder | None = None
+
+
+class CallRequest(NamedTuple):
+    """One request to run a tool."""
+
+    tool: str
+    params: Any
+    context: Any = None
+    user: str = "local"
+    on_progress: Progress | None = None
+    parent: Call | None = None
+    on_open: Callable[[Call], None] | None = None
+    terms: ToolContext | None = None
+    """Set by whoever lets the call through: the effects that it is held to, and the tools it may invoke."""
+    receipt: Receipt = EMPTY_RECEIPT
+    """The caller's part: id, trace, source, effects, policy, approval, decisions. The call fills in the rest."""
+    workspace: Path | None = None
+    """The folder of its files, in place of the runtime's."""
+    tape: Tape | None = None
+    """Plays a recorded call in place of the host."""
+
+
+class _End(NamedTuple):
+    """The end of a call, for its receipt."""
+
+    usage: Usage
+    failure: BaseException | None = None
+    text: str | None = None
+
+
+def run_call(pipeline: CallPipeline, target: CallTarget, request: CallRequest) -> ToolOutput:
+    """Run one tool once.
+
+    Raises:
+        ToolError: with what was used, logged and decided until then.
+    """
+    begin = None if request.terms is None else request.terms.on_begin
+    lifetime = lifetime_of(target.limits, request.terms, request.parent)
+    try:
+        params, context = _check(target, request, lifetime.check)
+    except ToolError as error:
+        if begin is not None:
+            begin()
+        _record_refusal(pipeline, target, request, error)
+        raise
+    call, services = _open(pipeline, target, request, lifetime, params, context)
+    if begin is not None:  # from here on there is a receipt, however it ends
+        begin()
+    call.params_bytes = len(params)
+    if request.on_open is not None:
+        request.on_open(call)
+    try:
+        try:
+            _admit(pipeline, request, call)
+            call.open_files()
+            text = _run_guest(target, call, request.tool, params, context)
+            call.lifetime.check()
+            answer = scan_answer(call, read_answer(call, text))
+            call.lifetime.check()  # reading an answer takes time too, and an answer that is late is none
+        finally:
+            _close(pipeline, call, services)
+        output = _output(call, answer)
+    except BaseException as error:
+        _close(pipeline, call, services)  # again, where a signal's handler raised in the middle of it
+        failure = _failure(call, error)
+        end = _End(getattr(failure, "usage", None) or call.usage(), failure)
+        _record(pipeline, target, request, call, params, end)
+        if failure is error:
+            raise
+        raise failure from error
+    _record(pipeline, target, request, call, params, _End(output.usage, text=answer.text))
+    return output
+
+
+def _check(target: CallTarget, request: CallRequest, check: Callable[[], None]) -> tuple[str, str | None]:
+    if not _is_user(request.user):
+        raise InvalidParametersError(f"a user is 1 to {MAX_USER_BYTES} printable characters", hint="alice is one")
+    if request.tool not in target.specs:
+        raise UnknownToolError(f"{target.name} holds several tools", hint=target.choice)
+    params = read_params(request.params, check)
+    text = write_params(params, check)
+    accepted = target.accept(request.tool, params)
+    if accepted is not params:
+        text = write_params(accepted, check)  # a model's "5" for 5, where only one reading exists
+    context = target.context(request.tool, None if request.context is None else read_params(request.context, check))
+    return text, None if context is None else write_params(context, check)
+
+
+def _is_user(user: object) -> bool:
+    return isinstance(user, str) and 0 < len(user) <= MAX_USER_BYTES and user.isprintable()
+
+
+def _open(
+    pipeline: CallPipeline,
+    target: CallTarget,
+    request: CallRequest,
+    lifetime: Lifetime,
+    params: str,
+    context: str | None,
+) -> tuple[Call, CallServices]:
+    effects = held_to(request.terms, request.parent)
+    write_paths = held_to_paths(request.terms, request.parent)
+    grant, backends = target.power(request.tool, effects, write_paths)
+    call = Call(
+        call_id=request.receipt.call_id or _new_id(),
+        tool=target.name,
+        user=request.user,
+        limits=target.limits,
+        lifetime=lifetime,
+        grant=grant,
+        backends=backends,
+        to_ask=partial(target.to_ask, request.tool),
+        full_grant=target.power(request.tool).grant if effects is not None or write_paths else grant,
+        terms=request.terms,
+        action=target.action(request.tool),
+        parent=request.parent,
+        on_progress=request.on_progress,
+        trace_id=request.receipt.trace_id,
+        within=request.receipt.parent_id,
+        workspace=request.workspace,
+    )
+    services = CallServices(call)
+    call.tape = request.tape
+    if call.tape is None and pipeline.recorder is not None:
+        recorded = (call.call_id, target.name, target.digest, request.tool, call.user, params, context)
+        call.tape = pipeline.recorder.start(RecordedCall(*recorded), pipeline.clock())
+    if call.tape is None:
+        call.guest = GuestCall(call.lifetime, call.limits, services, pipeline.clock())
+    else:
+        call.guest = GuestCall(call.lifetime, call.limits, call.tape.services(services), call.tape.clock())
+    return call, services
+
+
+def _new_id() -> str:
+    return f"{_PROCESS}-{next(_numbers):x}"
+
+
+def _admit(pipeline: CallPipeline, request: CallRequest, call: Call) -> None:
+    if pipeline.rate is not None:
+        pipeline.rates.check_and_record(call.user, call.tool, pipeline.rate, what="call")
+    # A tool called by a tool, or by a program that waits for it, runs under its caller's permit.
+    if call.parent is None and not (request.terms is not None and request.terms.under_permit):
+        pipeline.admission.enter(call)
+
+
+def _run_guest(target: CallTarget, call: Call, tool: str, params: str, context: str | None) -> str:
+    assert call.guest is not None
+    return target.component.run(call.guest, target.guest_tool(tool), params, context, user=call.user)
+
+
+def _close(pipeline: CallPipeline, call: Call, services: CallServices) -> None:
+    try:
+        services.close()
+    finally:
+        pipeline.admission.leave(call)
+
+
+def _output(call: Call, answer: Answer) -> ToolOutput:
+    usage = call.usage(output_bytes=len(answer.text))
+    return ToolOutput(
+        result=answer.value,
+        raw=answer.text,
+        duration=usage.wall_seconds,
+        usage=usage,
+        logs=clean_logs(call),
+        decisions=tuple(call.decisions),
+        call_id=call.call_id,
+    )
+
+
+def _failure(call: Call, error: BaseException) -> BaseException:
+    assert call.guest is not None
+    failure = tool_error(call.guest.failure or error)
+    if isinstance(failure, ToolError):
+        call.closing()
+        failure.message = clean_line(call, failure.message)
+        failure.args = (failure.message,)
+        failure.hint = failure.hint and clean_line(call, failure.hint)
+        failure.code = _code_of(call, failure)
+        failure.call_id = call.call_id
+        failure.usage = call.usage()
+        failure.logs = clean_logs(call)
+        is_bare = isinstance(failure, TrapError) or (isinstance(failure, GuestExitError) and failure.is_bare)
+        if is_bare and (words := last_words(call, failure.logs)):
+            failure.message = f"{failure.message}; it last said: {words}"
+            failure.args = (failure.message,)
+        failure.decisions = tuple(call.decisions)
+    return failure
+
+
+def _code_of(call: Call, failure: ToolError) -> str:
+    """Return the code of an error; the one of its type where a guest, or a worker that it took over, chose another.
+
+    SECURITY: a code is the outcome in the audit, where `ok` is said of a call that went well.
+    """
+    code = failure.code
+    own = code.startswith(GUEST_CODE_PREFIX)
+    if code == OK or not _CODE.match(code) or (own and clean_line(call, code) != code):
+        return type(failure).code
+    if isinstance(failure, GuestError) and not own and code not in _GUEST_CODES:
+        return type(failure).code
+    return code
+
+
+def _record_refusal(pipeline: CallPipeline, target: CallTarget, request: CallRequest, error: ToolError) -> None:
+    """Write the receipt of a call that was refused before it began."""
+    if pipeline.audit is None:
+        return
+    error.call_id = _new_id()
+    known, parent, tool = request.receipt, request.parent, target.action(request.tool)
+    now = time.time_ns() // 1_000_000
+    pipeline.audit(
+        known._replace(
+            started_ms=now,
+            ended_ms=now,
+            trace_id=known.trace_id or (error.call_id if parent is None else parent.trace_id),
+            call_id=error.call_id,
+            parent_id=known.parent_id if parent is None else parent.call_id,
+            tool=tool,
+            kind=known.kind or "component",
+            digest=target.digest,
+            user=request.user if _is_user(request.user) else "",
+            chain=(*known.chain, *(() if parent is None else parent.tool_chain), tool),
+            outcome=error.code,
+        )
+    )
+
+
+def _record(
+    pipeline: CallPipeline, target: CallTarget, request: CallRequest, call: Call, params: str, end: _End
+) -> None:
+    failure, known = end.failure, request.receipt
+    outcome = OK
+    if failure is not None:
+        outcome = failure.code if isinstance(failure, WasmrtError) else type(failure).__name__
+    recording = "" if call.tape is None else call.tape.end(outcome, end.text)
+    if pipeline.audit is None:
+        return
+    now = time.time_ns() // 1_000_000
+    hashed = pipeline.hashed
+    pipeline.audit(
+        known._replace(
+            started_ms=now - int(end.usage.wall_seconds * 1000),
+            ended_ms=now,
+            trace_id=call.trace_id,
+            call_id=call.call_id,
+            parent_id=known.parent_id if call.parent is None else call.parent.call_id,
+            tool=call.tool_chain[-1],
+            kind=known.kind or "component",
+            digest=target.digest,
+            user=call.user,
+            chain=(*known.chain, *call.tool_chain),
+            args_hash="" if hashed is None else hashed(params),
+            output_hash="" if hashed is None or end.text is None else hashed(end.text),
+            outcome=outcome,
+            usage=end.usage,
+            decisions=(*known.decisions, *call.decisions),
+            decisions_dropped=known.decisions_dropped + call.decisions_dropped,
+            recording=recording,
+        )
+    )

@@ -1,0 +1,400 @@
+"""PreparedTool: a component that is ready to be called, and nothing of how it became so."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from blake3 import blake3
+
+from wasmrt.capabilities import Capabilities, effects_of, reached
+from wasmrt.core.effects import EVERY_EFFECT, READING, Effect
+from wasmrt.core.errors import InvalidParametersError, NotInstalledError, ToolError
+from wasmrt.core.limits import ResourceLimits
+from wasmrt.core.model import Addition, ToolOutput
+from wasmrt.core.names import did_you_mean, offered_name
+from wasmrt.core.traits import NO_TERMS, OwnTerms, ToolDefaults, Traits
+from wasmrt.runtime.audit import EMPTY_RECEIPT, Receipt, Recording, Replay, Replayed
+from wasmrt.runtime.call import Batch, BatchResult, Call, CallPipeline, CallRequest, CallTarget, OpenedCall, run_call
+from wasmrt.runtime.context import Progress, ToolContext
+from wasmrt.sandbox.component import ComponentType, ToolSpec
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from wasmrt.sandbox.schema.providers import Provider
+
+
+class CallRunner(Protocol):
+    """A runtime, as its tools see it."""
+
+    @property
+    def pipeline(self) -> CallPipeline:
+        """The parts that every call goes through."""
+
+    def prepared(self, name: str) -> PreparedTool | None:
+        """Return the tool that another one's grant means by `name`; None where none is prepared."""
+
+    def check_open(self) -> None:
+        """Raise `RuntimeClosedError` where the runtime takes no more calls."""
+
+    def submit(self, work: Callable[[], ToolOutput]) -> Future[ToolOutput]:
+        """Have `work` run on a thread of the runtime's."""
+
+
+class PreparedTool(ToolDefaults):
+    """A component that is ready to be called, from any thread, by many at once.
+
+    Most components hold one tool. Of one that holds several, `tools` lists them and `tool(name)` gives each.
+    """
+
+    def __init__(self, runner: CallRunner, target: CallTarget, size_bytes: int, spec: ToolSpec | None = None) -> None:
+        self._runner = runner
+        self._target = target
+        self.size_bytes = size_bytes
+        self.installed = False
+        """True for one that comes from the catalog, and not from the program."""
+        self._parts: dict[str, PreparedTool] = {}
+        self._kept: tuple[frozenset[Effect], Traits] | None = None
+        specs = target.specs
+        self._spec = spec or (next(iter(specs.values())) if len(specs) == 1 else None)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Its grant: of one tool of several, that tool's part."""
+        return self._target.grant if self._spec is None else self._target.power(self._spec.name).grant
+
+    @property
+    def component(self) -> tuple[str, Capabilities, str]:
+        """Its component's name and whole grant, and the component's own name for this tool."""
+        return self._target.name, self._target.grant, self._tool
+
+    def grown(self, additions: Sequence[Addition]) -> PreparedTool:
+        """Return this tool with more entries in its grant; this object, and every other tool, stays as it is.
+
+        Raises:
+            ConfigurationError: an entry cannot be added.
+        """
+        own = PreparedTool(self._runner, self._target.grown(self._tool, additions), self.size_bytes, self._spec)
+        own.installed = self.installed
+        return own
+
+    @property
+    def name(self) -> str:
+        """The name it was prepared under, and the tool's own where the component has several."""
+        return self._target.name if self._spec is None else self._target.action(self._spec.name)
+
+    def __repr__(self) -> str:
+        return f"<PreparedTool {self.name!r} of {self.world}, {self.digest[:12]}>"
+
+    @property
+    def tools(self) -> tuple[ToolSpec, ...]:
+        """Every tool of the component."""
+        return tuple(self._target.specs.values())
+
+    @property
+    def has_several(self) -> bool:
+        """True for a component with several tools of which none was chosen."""
+        return self._spec is None and len(self._target.specs) != 1
+
+    @property
+    def description(self) -> str:
+        """The tool's description of itself, for a model; empty for a component with several tools."""
+        return self._spec.description if self._spec else ""
+
+    @property
+    def prompt(self) -> str:
+        """A document for models from its package, in Markdown."""
+        return self._spec.prompt if self._spec else ""
+
+    @property
+    def default_permission(self) -> str:  # type: ignore[override]  # its package's, and not to be set
+        """The permission that its package wants it to have, `allow`, `ask` or `deny`; empty where it says nothing."""
+        return self._spec.permission if self._spec else ""
+
+    @property
+    def own(self) -> OwnTerms:  # type: ignore[override]  # not to be set
+        """The program's terms, of a tool that comes with it."""
+        return NO_TERMS if self._spec is None else self._spec.own
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """JSON Schema of the params."""
+        return self._spec.schema if self._spec else {"type": "object"}
+
+    @property
+    def output_schema(self) -> dict[str, Any] | None:
+        """JSON Schema of the result, as its package says; None where it does not."""
+        return self._spec.output_schema if self._spec else None
+
+    def definition(self, provider: Provider) -> dict[str, Any]:
+        """The tool as a provider wants it declared: `"openai"`, `"anthropic"`, `"gemini"` or `"mcp"`.
+
+        Raises:
+            ConfigurationError: the provider is not known.
+            NotInstalledError: the component has several tools: choose one with `tool`, or take `definitions`.
+        """
+        if self._spec is None:
+            raise NotInstalledError(f"{self._target.name} holds several tools", hint=self._target.choice)
+        from wasmrt.sandbox.schema.providers import render  # for agents; a command that runs a tool does without
+
+        rendered = render(offered_name(self.name), self.description, self.schema, provider, prompt=self.prompt)
+        return rendered | ({"annotations": self.traits.annotations()} if provider == "mcp" else {})
+
+    def definitions(self, provider: Provider) -> list[dict[str, Any]]:
+        """Every tool of the component that a model is offered, each as `definition` has it.
+
+        Raises:
+            ConfigurationError: the provider is not known.
+        """
+        return [part.definition(provider) for part in self.offered]
+
+    @property
+    def offered(self) -> tuple[PreparedTool, ...]:
+        """Each of its tools by itself, without those that its package hides from models."""
+        specs = self.tools if self._spec is None else (self._spec,)
+        return tuple(self if spec is self._spec else self.tool(spec.name) for spec in specs if not spec.hidden)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Mistakes in the component's own description or schema, in sentences."""
+        return tuple(problem for spec in self.tools for problem in spec.problems)
+
+    @property
+    def schema_problems(self) -> tuple[str, ...]:
+        """Reasons, in sentences, for which the schema of a tool was not taken: a model would be told of no params."""
+        one = len(self.tools) == 1
+        return tuple(
+            spec.schema_problem if one else f"of {spec.name}, {spec.schema_problem}"
+            for spec in self.tools
+            if spec.schema_problem
+        )
+
+    @property
+    def describe_fuel(self) -> int:
+        """Fuel that starting it and asking for its description took; 0 where fuel is not metered."""
+        return self._target.component.description.fuel
+
+    @property
+    def digest(self) -> str:
+        """BLAKE3 of the component's bytes, in hex."""
+        return self._target.digest
+
+    @property
+    def world(self) -> str:
+        """The interface it is called through, such as `near:agent/tool@0.3.0`."""
+        return self._target.component.world
+
+    @property
+    def limits(self) -> ResourceLimits:
+        """The limits of one call."""
+        return self._target.limits
+
+    @property
+    def timeout_seconds(self) -> float:  # type: ignore[override]  # the grant's, and not to be set
+        """Seconds that one call may take."""
+        return self.limits.timeout_seconds
+
+    @property
+    def checks_params(self) -> bool:
+        """True where params that do not fit the schema are refused before the guest is asked."""
+        return self._target.checked
+
+    @property
+    def grant_digest(self) -> str:
+        """BLAKE3 of the grant, and of every tool that it can invoke: another one is another tool to who approved it."""
+        parts = [self.digest, repr(self.capabilities)]
+        for name, tool in reached(self.capabilities, self._runner.prepared):
+            parts += [name, tool.digest, repr(tool.capabilities)]
+        return blake3("\n".join(parts).encode()).hexdigest()
+
+    @property
+    def granted_effects(self) -> frozenset[Effect]:
+        """Every effect that a call can have under the grant, those of tools that it may invoke included."""
+        return self._bound[0]
+
+    @property
+    def traits(self) -> Traits:
+        """Effects of a call through a registry: what the grant gives, and of that what the author declares.
+
+        The sandbox holds such a call to them, so that a declaration is not a claim.
+        """
+        return self._bound[1]
+
+    @property
+    def _bound(self) -> tuple[frozenset[Effect], Traits]:
+        """The effects under the grant, and the traits; kept, but for a tool that invokes others, which come and go."""
+        if self._kept is not None:
+            return self._kept
+        reach = (self, *(tool for _, tool in reached(self.capabilities, self._runner.prepared)))
+        granted = frozenset[Effect]().union(*(effects_of(tool.capabilities) for tool in reach))
+        bound = (granted, self.own.traits(granted & self._declared_effects()))
+        if Effect.INVOKE_TOOL not in granted:
+            self._kept = bound
+        return bound
+
+    def _declared_effects(self) -> frozenset[Effect]:
+        if self._spec is None:
+            return EVERY_EFFECT
+        sections = self._target.grant.tools or ()
+        effects = next((tool.effects for tool in sections if tool.name == self._spec.name), None)
+        declared = EVERY_EFFECT if effects is None else frozenset(effects)
+        return declared & READING if self._spec.read_only else declared
+
+    @property
+    def type(self) -> ComponentType:
+        """Imports and exports in the engine's own words."""
+        return self._target.component.type
+
+    def tool(self, name: str) -> PreparedTool:
+        """One tool of a component that holds several.
+
+        Raises:
+            NotInstalledError: the component has no such tool.
+        """
+        spec = self._target.specs.get(name)
+        if spec is None:
+            near = did_you_mean(name, self._target.specs)
+            hint = f"did you mean {near}?" if near else f"it has: {', '.join(self._target.specs) or 'none'}"
+            raise NotInstalledError(f"{self._target.name} has no tool {name!r}", hint=hint)
+        # The same object each time: whoever registered it finds it again when another tool invokes it.
+        part = self._parts.setdefault(name, PreparedTool(self._runner, self._target, self.size_bytes, spec))
+        part.installed = self.installed
+        return part
+
+    def execute(
+        self,
+        params: Any,
+        context: Any = None,
+        user: str = "local",
+        *,
+        on_progress: Progress | None = None,
+        receipt: Receipt = EMPTY_RECEIPT,
+        workspace: Path | None = None,
+    ) -> ToolOutput:
+        """Run the tool in a fresh store and return what it answered.
+
+        `params` is a mapping or a JSON text; `context` is passed to the guest as JSON and must hold nothing that
+        it may not know, or is a `ToolContext`, which has that, the user and the receipt as well; `on_progress` gets
+        `(done, total, message)` while the call waits, on this thread or another one that has its context variables.
+        `receipt` is what the caller knows of the call's receipt: trace, source, effects, policy, approval, decisions.
+        `workspace` is the folder of this call's files, in place of the runtime's.
+
+        Raises:
+            ToolError: with kind, code, hint, usage, logs and decisions.
+        """
+        return self._run(self._request(params, context, user, on_progress, receipt, workspace))
+
+    async def aexecute(
+        self,
+        params: Any,
+        context: Any = None,
+        user: str = "local",
+        *,
+        on_progress: Progress | None = None,
+        receipt: Receipt = EMPTY_RECEIPT,
+        workspace: Path | None = None,
+    ) -> ToolOutput:
+        """Run the tool on the runtime's executor. Cancelling stops the guest at its next import or epoch tick.
+
+        Raises:
+            ToolError: as `execute`.
+        """
+        import asyncio  # a program that awaits has it loaded; for another it is a third of the start
+
+        opened = OpenedCall()
+        request = self._request(params, context, user, on_progress, receipt, workspace)._replace(on_open=opened)
+        try:
+            return await asyncio.wrap_future(self._runner.submit(partial(self._run, request)))
+        except asyncio.CancelledError:
+            opened.cancel()
+            raise
+
+    def replay(self, recording: Recording) -> Replayed:
+        """Run a recorded call again, from its recording alone, and compare: the grant of this tool is not used.
+
+        Raises:
+            NotInstalledError: the component has no tool of the recorded name any more.
+        """
+        if recording.call.tool not in self._target.specs:
+            raise NotInstalledError(
+                f"{self._target.name} has no tool {recording.call.tool!r} any more",
+                hint="replay with the component of then",
+            )
+        known, tape = recording.call, Replay(recording)
+        try:
+            self._run(CallRequest(known.tool, known.params, known.context, known.user, tape=tape))
+        except InvalidParametersError as error:
+            tape.end(error.code, None)  # again, where it was refused before it began
+        except ToolError:
+            pass
+        return tape.outcome(self.digest)
+
+    def execute_many(
+        self,
+        batch: Iterable[Any],
+        context: Any = None,
+        user: str = "local",
+        *,
+        parallel: int = 0,
+        ordered: bool = True,
+    ) -> Iterator[BatchResult]:
+        """Run the tool once for each params of `batch`, several at a time, and yield how each call ended.
+
+        `parallel` calls are in flight at most, by default twice as many as there are processors: raise it for tools
+        that wait for the network. `ordered` yields in the order of the batch, else as they end. A call that fails is a
+        result with its error and stops no other; leaving the iteration early cancels those in flight.
+        """
+        return self._batch(batch, context, user, parallel, ordered).results()
+
+    def aexecute_many(
+        self,
+        batch: Iterable[Any],
+        context: Any = None,
+        user: str = "local",
+        *,
+        parallel: int = 0,
+        ordered: bool = True,
+    ) -> AsyncIterator[BatchResult]:
+        """Run the tool once for each params of `batch`, as `execute_many` does, for `async for`."""
+        return self._batch(batch, context, user, parallel, ordered).aresults()
+
+    def _batch(self, batch: Iterable[Any], context: Any, user: str, parallel: int, ordered: bool) -> Batch:
+        tool = self._tool
+
+        def start(params: Any, opened: OpenedCall) -> Future[ToolOutput]:
+            request = CallRequest(tool, params, context, user, on_open=opened)
+            return self._runner.submit(partial(self._run, request))
+
+        return Batch(start, batch, parallel=parallel or 2 * (os.cpu_count() or 1), ordered=ordered)
+
+    def invoke(self, params: str, caller: Call) -> ToolOutput:
+        """Run the tool for another tool's call: under its own grant, within the caller's deadline and budgets.
+
+        Raises:
+            ToolError: as `execute`.
+        """
+        return self._run(CallRequest(self._tool, params, user=caller.user, parent=caller))
+
+    def _request(
+        self, params: Any, context: Any, user: str, on_progress: Progress | None, receipt: Receipt, folder: Path | None
+    ) -> CallRequest:
+        if not isinstance(context, ToolContext):
+            return CallRequest(self._tool, params, context, user, on_progress, receipt=receipt, workspace=folder)
+        on_progress = on_progress or context.on_progress
+        receipt = context.receipt
+        if not receipt.trace_id:
+            receipt = receipt._replace(trace_id=context.trace_id)
+        own = CallRequest(self._tool, params, context.data, context.user, on_progress, terms=context)
+        return own._replace(receipt=receipt, workspace=folder or context.workspace)
+
+    def _run(self, request: CallRequest) -> ToolOutput:
+        self._runner.check_open()
+        return run_call(self._runner.pipeline, self._target, request)
+
+    @property
+    def _tool(self) -> str:
+        return "" if self._spec is None else self._spec.name  # a call of none of several is refused with a receipt

@@ -1,0 +1,361 @@
+"""WasmToolRuntime: puts the packages together, decides nothing."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from wasmrt.capabilities import Capabilities
+from wasmrt.catalog import Catalog
+from wasmrt.catalog.bundled import WEB_SEARCH, bundled_names
+from wasmrt.catalog.find import find_tool
+from wasmrt.core.component_bytes import ComponentBytes
+from wasmrt.core.errors import (
+    ComponentError,
+    ConfigurationError,
+    InstallError,
+    LimitError,
+    NotInstalledError,
+    RuntimeClosedError,
+    SourceError,
+    WasmrtError,
+)
+from wasmrt.core.files import opened_file
+from wasmrt.core.limits import COMPONENT_MAX_BYTES, ResourceLimits
+from wasmrt.core.model import ToolOutput
+from wasmrt.core.names import check_prepared_name, did_you_mean, offered_name
+from wasmrt.core.places import find_places
+from wasmrt.egress.leaks import LeakDetector, check_rule, read_rule_file
+from wasmrt.egress.rates import RateLimiter
+from wasmrt.runtime.audit import Receipt, ReceiptWriter
+from wasmrt.runtime.call import (
+    Admission,
+    Backends,
+    Call,
+    CallPipeline,
+    CallTarget,
+    Invoker,
+)
+from wasmrt.runtime.config import WasmRuntimeConfig
+from wasmrt.runtime.prepared import PreparedTool
+from wasmrt.sandbox.component import ToolSpec, check_header
+from wasmrt.sandbox.guest.artifacts import DiskCache
+from wasmrt.sandbox.guest.clock import LogicalClock, SystemClock
+from wasmrt.sandbox.guest.runner import GuestHome
+from wasmrt.sandbox.guest.settings import EngineConfig, Isolation
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+    from wasmrt.egress.gateway import EgressGateway
+    from wasmrt.runtime.backends import BackendFactory
+    from wasmrt.sandbox.schema.providers import Provider
+
+CLOSE_SECONDS = 5.0
+"""Seconds that `close` waits for calls it has ended; guests stop within a tick, a name lookup may take longer."""
+
+
+class WasmToolRuntime:
+    """Runs untrusted tools: compiled once, a fresh store for every call.
+
+    Use it as a context manager, or `close` it: closing ends every call in flight with a `RuntimeClosedError`.
+
+    Raises:
+        ConfigurationError: a leak rule is wrong, or an override names an unknown one.
+    """
+
+    def __init__(self, config: WasmRuntimeConfig | None = None) -> None:
+        self.config = config or WasmRuntimeConfig()
+        self.detector = _leak_detector(self.config)
+        self._receipts = _receipt_writer(self.config)
+        self._rates = rates = RateLimiter(
+            redis_url=self.config.rate_limit_storage,
+            unsafe_without_redis=self.config.unsafe_rate_limits_without_redis,
+        )
+        self._factory: BackendFactory | None = None
+        self.pipeline = CallPipeline(
+            admission=Admission(self.config.max_concurrent_calls),
+            rates=rates,
+            clock=LogicalClock if self.config.deterministic else SystemClock,
+            audit=self._audit(),
+            rate=self.config.call_rate_limit,
+            hashed=None if self._receipts is None else self._receipts.hashed,
+            recorder=self._receipts.recorder() if self._receipts is not None and self.config.audit_record else None,
+        )
+        self._invoker = Invoker(self._run_by_name, rates)
+        self._guests = _guest_home(self.config)  # last: it starts a process
+        self._prepared: dict[str, PreparedTool] = {}
+        self._executor: ThreadPoolExecutor | None = None
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+        self.closed = False
+        self.problems: dict[str, WasmrtError] = {}
+        """Tools that `installed` left out, with the reason."""
+
+    def prepare(
+        self,
+        name: str,
+        component: ComponentBytes | bytes | bytearray | memoryview | str | Path,
+        capabilities: Capabilities | None = None,
+        limits: ResourceLimits | None = None,
+        *,
+        tools: Sequence[ToolSpec] | None = None,
+        request: Callable[[], Capabilities] | None = None,
+    ) -> PreparedTool:
+        """Compile a component, or find it compiled, and make its tools ready to be called.
+
+        `component` is the bytes, with their digest or without, or a path; `capabilities` is the grant, and nothing is
+        granted without one; `limits` defaults to the grant's over the runtime's. The tool can from now on be invoked
+        by other tools of this runtime whose grant has an alias for `name`, or for `name.TOOL` of several. `tools` are
+        those that the component's package says it has, in place of those that it says itself. `request` reads what it
+        asks for, of which the grant is a part: a refusal of what is asked for says that it was not granted.
+
+        Raises:
+            ComponentError: the bytes are not a component that can run here; its subclass says why.
+            MemoryLimitError: it needs more memory to start than its limits give.
+            InvalidNameError, SourceError, RuntimeClosedError: as their names say.
+        """
+        self.check_open()
+        check_prepared_name(name)
+        data, digest = _load(component)
+        grant = capabilities or Capabilities.none()
+        chosen = limits or grant.limits.over(self._default_limits())
+        guest = self._guests.load(name, data, digest, chosen)
+        named = None if tools is None else {spec.name: spec for spec in tools}
+        tool = PreparedTool(self, CallTarget(name, digest, guest, grant, self._backends, named, request), len(data))
+        with self._lock:
+            self._prepared[name] = tool
+        return tool
+
+    def prepare_installed(self, name: str) -> PreparedTool:
+        """Prepare an installed tool under its stored grant, or one that comes with wasmrt under none.
+
+        Raises:
+            NotInstalledError: there is no tool of this name, or it is `web_search` and no provider is configured.
+            IntegrityError: the stored bytes are not what was installed.
+            ComponentError, RuntimeClosedError: as `prepare`.
+        """
+        found = find_tool(name, find_places().data, search=self.config.web_search)
+        tool = self.prepare(name, found.component, found.grant, tools=found.tools, request=found.request)
+        tool.installed = found.origin == "installed"
+        return tool
+
+    def installed(self) -> tuple[PreparedTool, ...]:
+        """Prepare every installed tool, and those that come with wasmrt; each tool of several stands by itself.
+
+        One that cannot be had is left out, and `problems` has the reason under its name.
+
+        Raises:
+            InstallError, RuntimeClosedError: the catalog cannot be read, or the runtime is closed.
+        """
+        self.check_open()
+        found: list[PreparedTool] = []
+        self.problems = {}
+        usable = (name for name in bundled_names() if name != WEB_SEARCH or self.config.web_search is not None)
+        for name in sorted({*(tool.name for tool in Catalog(find_places().data).tools()), *usable}):
+            try:
+                found += self.prepare_installed(name).offered
+            except (ComponentError, InstallError, LimitError) as error:
+                self.problems[name] = error
+        return tuple(found)
+
+    def definitions(self, provider: Provider) -> list[dict[str, Any]]:
+        """Declare every tool of `installed` as a provider wants it; `tool` finds each by its name there.
+
+        Raises:
+            ConfigurationError: the provider is not known, or two tools would be declared by one name.
+            InstallError, RuntimeClosedError: as `installed`.
+        """
+        declared: dict[str, PreparedTool] = {}
+        for tool in self.installed():
+            name = offered_name(tool.name)
+            if (other := declared.setdefault(name, tool)) is not tool:
+                raise ConfigurationError(
+                    f"a model would call both {other.name} and {tool.name} by the name {name}",
+                    hint="install one of them under another name: wasmrt install SOURCE --name NAME",
+                )
+        return [tool.definition(provider) for tool in declared.values()]
+
+    def tool(self, name: str) -> PreparedTool:
+        """Return a prepared tool by its own name, or by the name that a model calls it.
+
+        Raises:
+            NotInstalledError: none is prepared under that name, or several would be called by it.
+        """
+        if (own := self.prepared(name)) is not None:
+            return own
+        with self._lock:
+            known = {tool.name: tool for prepared in self._prepared.values() for tool in prepared.offered}
+        meant = [tool for tool in known.values() if offered_name(tool.name) == name]
+        if len(meant) == 1:
+            return meant[0]
+        if meant:
+            hint = f"say which: {' or '.join(tool.name for tool in meant)}"
+            raise NotInstalledError(f"several prepared tools are called {name!r:.80} by a model", hint=hint)
+        near = did_you_mean(name, known)
+        hint = f"did you mean {near}?" if near else "prepare it first: prepare, prepare_installed or installed"
+        raise NotInstalledError(f"no tool named {name!r:.80} is prepared", hint=hint)
+
+    def open_gateway(self) -> EgressGateway:
+        """Return a way out with this runtime's network, whose requests count among those of its users; close it.
+
+        Raises:
+            ConfigurationError: the CA file of the operator cannot be used.
+        """
+        from wasmrt.egress.gateway import EgressGateway
+
+        return EgressGateway(self.config.network, rates=self._rates)
+
+    def check_open(self) -> None:
+        """Refuse work on a runtime that is closed, or that stayed behind in the process this one was forked from.
+
+        Raises:
+            RuntimeClosedError: it is.
+        """
+        if self.closed:
+            raise RuntimeClosedError("the runtime is closed", hint="make a new WasmToolRuntime")
+        if self._process != os.getpid():
+            raise RuntimeClosedError(
+                "the runtime was made before this process was forked, and its threads stayed in the parent",
+                hint="make the first WasmToolRuntime after forking, or start processes with spawn",
+            )
+
+    def forget(self, name: str) -> None:
+        """Let other tools no longer invoke `name`; whoever holds the PreparedTool can still call it."""
+        with self._lock:
+            self._prepared.pop(name, None)
+
+    def close(self) -> None:
+        """End every call with a typed error and let go of threads, connections and compiled code.
+
+        In a child that was forked meanwhile it does nothing: threads and locks are the parent's.
+        """
+        if self._process != os.getpid():
+            return
+        with self._lock:
+            if self.closed:
+                return
+            self.closed = True
+            executor, self._executor = self._executor, None
+        self.pipeline.admission.close()
+        self.pipeline.admission.drained(CLOSE_SECONDS)
+        if executor is not None:
+            executor.shutdown(wait=True, cancel_futures=True)
+        if self._factory is not None:
+            self._factory.close()
+        try:
+            if self._receipts is not None:
+                self._receipts.close()
+        finally:
+            self._guests.close()
+
+    def __enter__(self) -> WasmToolRuntime:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _audit(self) -> Callable[[Receipt], None] | None:
+        sink = self.config.audit
+        if sink is None or isinstance(sink, Path):
+            return self._receipts
+        return lambda receipt: sink(receipt.as_dict())  # type: ignore[operator]  # a text was made a path
+
+    def _default_limits(self) -> ResourceLimits:
+        fuel = self.config.fuel_config.limit
+        return self.config.default_limits if fuel is None else replace(self.config.default_limits, fuel=fuel)
+
+    def _backends(self, grant: Capabilities) -> Backends:
+        if grant == Capabilities.none():
+            network = self.config.network
+            return Backends(self.detector, networks=() if network is None else network.networks)
+        from wasmrt.runtime.backends import BackendFactory  # see there
+
+        with self._lock:
+            if self._factory is None:
+                self._factory = BackendFactory(self.config, self._rates)
+        return self._factory.make(grant, self.detector, self._invoker)
+
+    def prepared(self, name: str) -> PreparedTool | None:
+        """Return the tool that another one's grant means by `name`: a prepared one, or `NAME.TOOL` of several."""
+        with self._lock:
+            tool, (component, _, part) = self._prepared.get(name), name.partition(".")
+            several = self._prepared.get(component) if part else None
+        if tool is None and several is not None and any(spec.name == part for spec in several.tools):
+            tool = several.tool(part)
+        return tool
+
+    def _run_by_name(self, name: str, params: str, caller: Call) -> ToolOutput | None:
+        tool = self.prepared(name)
+        return None if tool is None else tool.invoke(params, caller)
+
+    def submit(self, work: Callable[[], ToolOutput]) -> Future[ToolOutput]:
+        """Have `work` run on a thread of the runtime's, as `aexecute` and `execute_many` do."""
+        from concurrent.futures import ThreadPoolExecutor  # a command that runs one tool does without
+
+        with self._lock:
+            self.check_open()
+            if self._executor is None:
+                self._executor = ThreadPoolExecutor(
+                    self.config.max_concurrent_calls * 4, thread_name_prefix="wasmrt-call"
+                )
+            return self._executor.submit(work)
+
+
+def _receipt_writer(config: WasmRuntimeConfig) -> ReceiptWriter | None:
+    if not isinstance(config.audit, Path):
+        return None
+    return ReceiptWriter(config.audit, find_places().receipts_key, max_segment_bytes=config.audit_segment_bytes)
+
+
+def _guest_home(config: WasmRuntimeConfig) -> GuestHome:
+    engine = EngineConfig(optimization_level=config.optimization_level, consume_fuel=config.fuel_config.enabled)
+    disk = None
+    if config.cache_compiled:
+        places = find_places()
+        disk = DiskCache(config.cache_dir or places.cache / "compiled", places.data / "cache.key")
+    compiles = config.max_concurrent_compiles
+    # Each brings what the other does without; the engine alone is half of a short program's start.
+    if config.isolation is Isolation.IN_PROCESS:
+        from wasmrt.sandbox.guest.in_process import InProcessHome
+
+        return InProcessHome(engine, keep=config.cache_compiled, disk=disk, max_compiles=compiles)
+    from wasmrt.sandbox.isolation.pool.home import WorkerHome
+
+    required = config.isolation is Isolation.REQUIRED
+    return WorkerHome(engine, disk=disk, max_compiles=compiles, required=required)
+
+
+def _leak_detector(config: WasmRuntimeConfig) -> LeakDetector:
+    rules = config.leak_rules if isinstance(config.leak_rules, tuple) else read_rule_file(Path(config.leak_rules))
+    for rule in rules:
+        check_rule(rule)
+    return LeakDetector(rules=rules, overrides=config.leak_overrides)
+
+
+def _load(component: ComponentBytes | bytes | bytearray | memoryview | str | Path) -> tuple[bytes, str]:
+    """Return the bytes of a component, whose header is sound, and their digest."""
+    if not isinstance(component, ComponentBytes):
+        # A copy of what may change: what was checked is what runs.
+        data = _read(Path(component)) if isinstance(component, (str, os.PathLike)) else bytes(component)
+        check_header(data)  # before they are hashed: it bounds their size
+        component = ComponentBytes(data)
+    check_header(component.data)
+    return component.data, component.digest
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with opened_file(path, follow_link=True) as (file, _):
+            return file.read(COMPONENT_MAX_BYTES + 1)
+    except OSError as error:
+        raise SourceError(
+            f"the component {path.name} cannot be read ({error.strerror})", hint="check the path"
+        ) from error

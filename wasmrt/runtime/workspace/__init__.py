@@ -1,0 +1,34 @@
+"""Reads and writes workspace files for a guest: under granted prefixes, never outside the root, nothing else."""
+
+from wasmrt.runtime.workspace._budget import WriteBudget
+from wasmrt.runtime.workspace._journal import CallJournal, UndoJournal
+from wasmrt.runtime.workspace._journal_file import JournalHead
+from wasmrt.runtime.workspace._reader import WorkspaceEntry, WorkspaceReader
+from wasmrt.runtime.workspace._restore import Act, UndoStep
+from wasmrt.runtime.workspace._undo import UndoConflict, UndoPlan, check_conflicts, plan_undo, plan_undo_all, undo
+from wasmrt.runtime.workspace._users import UserFolders, folder_name
+from wasmrt.runtime.workspace._walk import LinkError, Walk, walking
+from wasmrt.runtime.workspace._writer import WorkspaceWriter
+
+__all__ = [
+    "Act",
+    "CallJournal",
+    "JournalHead",
+    "LinkError",
+    "UndoConflict",
+    "UndoJournal",
+    "UndoPlan",
+    "UndoStep",
+    "UserFolders",
+    "Walk",
+    "WorkspaceEntry",
+    "WorkspaceReader",
+    "WorkspaceWriter",
+    "WriteBudget",
+    "check_conflicts",
+    "folder_name",
+    "plan_undo",
+    "plan_undo_all",
+    "undo",
+    "walking",
+]

@@ -1,0 +1,210 @@
+"""The file of one call's journal: a line of JSON that says whose it is, then an entry for each change.
+
+An entry is a line of JSON, the bytes of the content that it keeps, and a line feed. It is appended before the change is
+made: one that a kill cut off belongs to a change that never began, and is not read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+from wasmrt.capabilities import path_problem, plain_path
+from wasmrt.core.errors import UndoError
+from wasmrt.core.files import opened_file, write_whole
+from wasmrt.core.strict_json import JsonError, parse_json, write_json
+from wasmrt.runtime.workspace._states import State, read_state
+
+_VERSION = 2
+_MAX_LINE_BYTES = 64 << 20
+_TEXTS = ("call_id", "tool", "user", "root", "program")
+
+
+class JournalHead(NamedTuple):
+    """The call that a journal is of."""
+
+    call_id: str
+    tool: str
+    user: str
+    root: str
+    """The workspace, an absolute path."""
+    started_ms: int
+    """Unix milliseconds."""
+    program: str = ""
+    """The id of the program of code mode that made the call."""
+
+
+class Change(NamedTuple):
+    """The change of one name: its state before, where the journal has not had it yet, and after.
+
+    A state before that follows another of the same name says that the changes up to then failed.
+    """
+
+    path: str
+    before: State | None
+    after: State
+
+    def as_list(self) -> list[Any]:
+        """Return the change as JSON data."""
+        return [self.path, None if self.before is None else self.before.as_list(), self.after.as_list()]
+
+
+class Kept(NamedTuple):
+    """The place of a content in a journal's file."""
+
+    offset: int
+    size_bytes: int
+
+
+class JournalRecord(NamedTuple):
+    """A journal, read: every change in order, and the place of each content by its BLAKE3."""
+
+    head: JournalHead
+    changes: tuple[Change, ...]
+    kept: dict[str, Kept]
+    size_bytes: int
+    """Without an entry that was cut off."""
+
+
+def append_head(handle: int, head: JournalHead) -> None:
+    """Write the first line.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    _append(handle, (write_json([_VERSION, *head]).encode(), b"\n"))
+
+
+def append_entry(handle: int, changes: Iterable[Change], contents: Iterable[tuple[str, bytes]]) -> int:
+    """Append an entry, whole or not at all, and return its size in bytes.
+
+    `contents` are pairs of a BLAKE3 in hex and the bytes.
+
+    Raises:
+        OSError: it cannot be written; the journal is as before.
+    """
+    stored = tuple(contents)
+    line = write_json([[each.as_list() for each in changes], [[digest, len(content)] for digest, content in stored]])
+    parts = (line.encode(), b"\n", *(content for _, content in stored), b"\n")
+    _append(handle, parts)
+    return sum(map(len, parts))
+
+
+def keep_contents(path: Path, contents: Iterable[tuple[str, bytes]]) -> None:
+    """Add contents to a journal, in place of an entry that was cut off.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    end = read_journal(path).size_bytes
+    handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        os.ftruncate(handle, end)
+        append_entry(handle, (), contents)
+    finally:
+        os.close(handle)
+
+
+def read_journal(path: Path) -> JournalRecord:
+    """Read a journal, up to an entry that was cut off.
+
+    Raises:
+        UndoError: it is no journal, or it was damaged.
+        OSError: it cannot be read.
+    """
+    with _opened(path) as (file, status):
+        head = _read_head(file)
+        changes: list[Change] = []
+        kept: dict[str, Kept] = {}
+        end = file.tell()
+        while (entry := _read_entry(file, status.st_size)) is not None:
+            changes += entry[0]
+            kept |= entry[1]
+            end = file.tell()
+    return JournalRecord(head, tuple(changes), kept, end)
+
+
+def read_head(path: Path) -> JournalHead:
+    """Read the call that a journal is of.
+
+    Raises:
+        UndoError: it is no journal, or it was damaged.
+        OSError: it cannot be read.
+    """
+    with _opened(path) as (file, _):
+        return _read_head(file)
+
+
+def read_kept(path: Path, kept: Kept) -> bytes:
+    """Read a content that a journal keeps.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with opened_file(path, follow_link=False, private=True) as (file, _):
+        file.seek(kept.offset)
+        return file.read(kept.size_bytes)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[BinaryIO, os.stat_result]]:
+    """Open a journal to be read; what cannot be understood of it is damage."""
+    with opened_file(path, follow_link=False, private=True) as opened:
+        try:
+            yield opened
+        except (JsonError, ValueError, TypeError) as error:
+            hint = "restore the files from a backup"
+            raise UndoError("the journal of the call is damaged", code="undo-damaged", hint=hint) from error
+
+
+def _append(handle: int, parts: Iterable[bytes]) -> None:
+    start = os.lseek(handle, 0, os.SEEK_END)
+    try:
+        for part in parts:
+            write_whole(handle, part)
+    except BaseException:
+        os.ftruncate(handle, start)
+        raise
+
+
+def _read_head(file: BinaryIO) -> JournalHead:
+    version, *values = _line(file.readline(_MAX_LINE_BYTES))
+    if (version, len(values)) not in ((_VERSION, len(JournalHead._fields)), (1, len(JournalHead._fields) - 1)):
+        raise ValueError("of another version")
+    head = JournalHead(*values)
+    if not all(isinstance(getattr(head, name), str) for name in _TEXTS) or type(head.started_ms) is not int:
+        raise ValueError("no head")
+    return head
+
+
+def _read_entry(file: BinaryIO, size: int) -> tuple[list[Change], dict[str, Kept]] | None:
+    text = file.readline(_MAX_LINE_BYTES)
+    if not text.endswith(b"\n"):
+        return None
+    changes, contents = _line(text)
+    offset, kept = file.tell(), {}
+    for digest, length in contents:
+        if not isinstance(digest, str) or type(length) is not int or length < 0:
+            raise ValueError("no content")
+        kept[digest] = Kept(offset, length)
+        offset += length
+    if offset >= size:  # the line feed behind them is missing
+        return None
+    file.seek(offset)
+    if file.read(1) != b"\n":
+        raise ValueError("no end")
+    return [_change(*each) for each in changes], kept
+
+
+def _line(text: bytes) -> Any:
+    return parse_json(text.decode())
+
+
+def _change(path: Any, before: Any, after: Any) -> Change:
+    # SECURITY: what is put back is put below the workspace, whatever a journal says.
+    if path_problem(path) is not None or plain_path(path) != path:
+        raise ValueError("no path")
+    return Change(path, None if before is None else read_state(before), read_state(after))

@@ -1,0 +1,169 @@
+"""The workspace as a guest sees it: bytes and names under the granted prefixes, or a refusal that says why."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from wasmrt.capabilities import Capabilities, path_problem, plain_path
+from wasmrt.core.errors import CapabilityDeniedError, ConfigurationError
+from wasmrt.core.files import UnfitFileError, opened_file
+from wasmrt.core.limits import MAX_WORKSPACE_ENTRIES, MAX_WORKSPACE_FILE_BYTES
+from wasmrt.core.model import Reason
+from wasmrt.runtime.workspace._refusals import refusal, refused
+from wasmrt.runtime.workspace._walk import OutsideError, Walk, walking
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceEntry:
+    """A file or directory inside a directory."""
+
+    name: str
+    is_directory: bool
+    size_bytes: int
+    """0 for a directory."""
+
+
+class WorkspaceReader:
+    """Reads files under `allowed_prefixes` of one root. Holds nothing open between calls; may be shared by threads.
+
+    Links inside the root are followed, and where they lead must be granted as well. Links out of it, special files and
+    files with several names (hard links: one of them may be outside) are refused.
+
+    Raises:
+        ConfigurationError: the root is not a directory, or a prefix is not a relative path.
+    """
+
+    def __init__(self, root: Path | str, allowed_prefixes: Iterable[str]) -> None:
+        self._root = Path(root).absolute()
+        if not self._root.is_dir():
+            raise ConfigurationError("the workspace root is not a directory", hint="create it, or name another one")
+        self._capabilities = Capabilities.none().with_workspace_read(allowed_prefixes)
+
+    def read(self, path: str) -> bytes:
+        """Return a file's bytes.
+
+        Raises:
+            CapabilityDeniedError: the path is unsound or not granted, there is no such file, or it is too large.
+        """
+        decision = self._capabilities.explain_workspace(path)
+        if not decision.allowed:
+            raise refused(decision)
+        if path.endswith(("/", "/.")):
+            raise refusal(Reason.INVALID_PATH, "a file's path does not end in a slash", path, "leave it out")
+        try:
+            with walking(self._root) as walk:
+                name = walk.to(path)
+                if name is None:
+                    raise refusal(Reason.NOT_A_FILE, "the path is a directory", path, "list it instead")
+                self._check_real(walk.path_of(name), path)
+                return _read_file(walk.here, name, path)
+        except OSError as error:
+            raise _from_os(error, path) from None
+
+    def list(self, path: str = "") -> tuple[WorkspaceEntry, ...]:
+        """Return a directory's files and directories, sorted by name; links and special files are left out.
+
+        `""` is the root, which is listed only where the whole workspace is granted.
+
+        Raises:
+            CapabilityDeniedError: the path is unsound or not granted, no directory, or holds too much.
+        """
+        if path:
+            decision = self._capabilities.explain_workspace(path)
+            if not decision.allowed:
+                raise refused(decision)
+        try:
+            with walking(self._root) as walk:
+                if walk.to(path) is not None:
+                    raise refusal(Reason.NOT_A_FILE, "the path is not a directory", path, "read it instead")
+                self._check_real(walk.path_of(), path)
+                return _list_directory(walk, path)
+        except OSError as error:
+            raise _from_os(error, path) from None
+
+    def stat(self, path: str) -> WorkspaceEntry:
+        """Return the name, kind and size of a file or a directory.
+
+        Raises:
+            CapabilityDeniedError: the path is unsound or not granted, or there is no file or directory.
+        """
+        decision = self._capabilities.explain_workspace(path)
+        if not decision.allowed:
+            raise refused(decision)
+        own = plain_path(path).rpartition("/")[2]
+        try:
+            with walking(self._root) as walk:
+                name = walk.to(path)
+                self._check_real(walk.path_of(name), path)
+                if name is None:
+                    return WorkspaceEntry(own, True, 0)
+                status = os.stat(name, dir_fd=walk.here, follow_symlinks=False)
+        except OSError as error:
+            raise _from_os(error, path) from None
+        if not stat.S_ISREG(status.st_mode):
+            rule, hint = "the path is neither a file nor a directory", "choose a plain file"
+            raise refusal(Reason.NOT_A_FILE, rule, path, hint)
+        return WorkspaceEntry(own, False, status.st_size)
+
+    def _check_real(self, real: str, path: str) -> None:
+        # SECURITY: a link in a granted folder must not lend its grant to the place it leads to.
+        granted = self._capabilities.workspace_read
+        if granted is None or not granted.allows(real):
+            rule = "the path leads to a place that no entry of workspace.allowed_prefixes covers"
+            raise refusal(Reason.PREFIX_NOT_ALLOWED, rule, path, "grant the place it leads to as well")
+
+
+def _read_file(directory: int, name: str, path: str) -> bytes:
+    # Looked at before it is opened, since to open a device can already do something; what counts is what is open.
+    if not stat.S_ISREG(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
+        raise refusal(Reason.NOT_A_FILE, "the path is not a regular file", path, "read a plain file")
+    try:
+        with opened_file(name, folder=directory, follow_link=False) as (file, status):
+            if status.st_nlink > 1:
+                raise refusal(Reason.NOT_A_FILE, "the file has several names (hard links)", path, "copy the file")
+            if status.st_size <= MAX_WORKSPACE_FILE_BYTES:
+                content = file.read(MAX_WORKSPACE_FILE_BYTES + 1)
+                if len(content) <= MAX_WORKSPACE_FILE_BYTES:
+                    return content
+    except UnfitFileError:
+        raise refusal(Reason.NOT_A_FILE, "the path is not a regular file", path, "read a plain file") from None
+    rule = f"the file is larger than {MAX_WORKSPACE_FILE_BYTES} bytes"
+    raise refusal(Reason.FILE_TOO_LARGE, rule, path, "split the file")
+
+
+def _list_directory(walk: Walk, path: str) -> tuple[WorkspaceEntry, ...]:
+    entries: list[WorkspaceEntry] = []
+    seen = 0
+    with os.scandir(walk.here) as names:
+        for entry in names:
+            seen += 1
+            if seen > MAX_WORKSPACE_ENTRIES:
+                rule = f"the directory holds more than {MAX_WORKSPACE_ENTRIES} entries"
+                raise refusal(Reason.FILE_TOO_LARGE, rule, path, "read its files by name")
+            if path_problem(entry.name) is None and not entry.is_symlink():
+                entries += _describe(entry)
+    return tuple(sorted(entries, key=lambda entry: entry.name))
+
+
+def _describe(entry: os.DirEntry[str]) -> list[WorkspaceEntry]:
+    try:
+        status = entry.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        return []
+    if stat.S_ISDIR(status.st_mode):
+        return [WorkspaceEntry(entry.name, True, 0)]
+    if stat.S_ISREG(status.st_mode):
+        return [WorkspaceEntry(entry.name, False, status.st_size)]
+    return []
+
+
+def _from_os(error: OSError, path: str) -> CapabilityDeniedError:
+    if isinstance(error, OutsideError):
+        return refusal(
+            Reason.INVALID_PATH, "the path leads out of the workspace", path, "name the file by its own path"
+        )
+    return refusal(Reason.NOT_FOUND, "there is no such file that can be read", path, "list the folder above it")

@@ -1,0 +1,205 @@
+"""Taking a call's changes back: every name that it changed becomes again what it was, byte for byte.
+
+A name that somebody has changed since is a conflict, and nothing is taken back while there is one. A process that is
+killed in the middle of it leaves each name as it was before or after; asked again, it goes on.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from wasmrt.core.errors import UndoError
+from wasmrt.runtime.workspace._journal import UndoJournal
+from wasmrt.runtime.workspace._journal_file import JournalHead, JournalRecord
+from wasmrt.runtime.workspace._restore import Act, Restorer, UndoStep, current_state
+from wasmrt.runtime.workspace._states import ABSENT, Kind, State
+from wasmrt.runtime.workspace._walk import walking
+
+
+class UndoConflict(NamedTuple):
+    """A name that cannot simply become what it was."""
+
+    path: str
+    problem: str
+    step: UndoStep | None
+    """The step that is taken where somebody insists; None where none can be."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the conflict as JSON data."""
+        return {"path": self.path, "problem": self.problem, "can_be_forced": self.step is not None}
+
+
+class UndoPlan(NamedTuple):
+    """The changes of one call, and what taking them back would do."""
+
+    head: JournalHead
+    steps: tuple[UndoStep, ...]
+    conflicts: tuple[UndoConflict, ...]
+
+    @property
+    def forced(self) -> tuple[UndoStep, ...]:
+        """The steps that are taken besides where somebody insists."""
+        return tuple(conflict.step for conflict in self.conflicts if conflict.step is not None)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the plan as JSON data."""
+        return {
+            "call_id": self.head.call_id,
+            "tool": self.head.tool,
+            "user": self.head.user,
+            "workspace": self.head.root,
+            "at_ms": self.head.started_ms,
+            "program": self.head.program or None,
+            "steps": [step.as_dict() for step in self.steps],
+            "conflicts": [conflict.as_dict() for conflict in self.conflicts],
+        }
+
+
+def plan_undo(journal: UndoJournal, call_id: str) -> UndoPlan:
+    """Return what taking back a call would do now. Nothing is changed.
+
+    Raises:
+        UndoError: no change of the call is known, the journal is damaged, or its workspace is gone.
+    """
+    return _plan(journal.read(call_id)[1], {})[0]
+
+
+def plan_undo_all(journal: UndoJournal, call_ids: Iterable[str]) -> list[UndoPlan]:
+    """Return what taking back several calls one after the other would do; each plan counts on those before it.
+
+    Raises:
+        UndoError: as `plan_undo`, of any of them.
+    """
+    plans = []
+    by_then: dict[str, dict[str, State]] = {}
+    for call_id in call_ids:
+        record = journal.read(call_id)[1]
+        expected = by_then.setdefault(record.head.root, {})
+        plan, _ = _plan(record, expected)
+        expected |= {step.path: step.to for step in (*plan.steps, *plan.forced)}
+        plans.append(plan)
+    return plans
+
+
+def undo(journal: UndoJournal, call_id: str, *, force: bool = False) -> UndoPlan:
+    """Take the changes of a call back and forget them; return what was done.
+
+    With `force`, what was changed since is lost where it stands in the way; what nobody can put back is left.
+
+    Raises:
+        UndoError: as `plan_undo`; there is a conflict, or a step failed. What was not done yet can be tried again.
+    """
+    path, record = journal.read(call_id)
+    plan, current = _plan(record, {})
+    if not force:
+        check_conflicts(plan)
+    plan = plan._replace(steps=_ordered((*plan.steps, *plan.forced)))
+    try:
+        Restorer(Path(plan.head.root), path, record, current).run(plan.steps)
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise UndoError(
+            f"not everything could be put back ({error.strerror})", hint="mend that, and run the command again"
+        ) from error
+    return plan
+
+
+def check_conflicts(plan: UndoPlan) -> None:
+    """Refuse a plan that cannot simply be carried out.
+
+    Raises:
+        UndoError: there is a conflict.
+    """
+    if plan.conflicts:
+        first, more = plan.conflicts[0], len(plan.conflicts) - 1
+        raise UndoError(
+            f"{first.path} {first.problem}" + (f", and {more} more" if more else ""),
+            code="undo-conflict",
+            hint="look at it, then say --force to take the call back all the same",
+        )
+
+
+def _plan(record: JournalRecord, expected: Mapping[str, State]) -> tuple[UndoPlan, dict[str, State]]:
+    """Plan from the states that names have now, but for those that are expected to have others by then."""
+    root = Path(record.head.root)
+    if not root.is_dir():
+        raise UndoError("the workspace of the call is gone", code="undo-unknown", hint="put the folder back first")
+    before: dict[str, State] = {}
+    after: dict[str, list[State]] = {}
+    for change in record.changes:
+        if change.before is not None or change.path not in before:
+            before[change.path] = change.before or ABSENT
+        after.setdefault(change.path, []).append(change.after)
+    current = {path: expected[path] if path in expected else current_state(root, path) for path in before}
+    at_hand = {*record.kept, *(state.digest for state in current.values())}
+    steps: list[UndoStep] = []
+    conflicts: list[UndoConflict] = []
+    for path, then in before.items():
+        now = current[path]
+        if now.same_as(then):
+            continue
+        step = UndoStep(_act(then, now), path, then)
+        problem, can_force = _problem(root, step, now, after[path], {**expected, **before}, at_hand)
+        if problem is None:
+            steps.append(step)
+        else:
+            conflicts.append(UndoConflict(path, problem, step if can_force else None))
+    return UndoPlan(record.head, _ordered(steps), tuple(conflicts)), current
+
+
+def _act(then: State, now: State) -> Act:
+    if then.kind is Kind.FILE:
+        return Act.RESTORE
+    if then.kind is Kind.DIRECTORY:
+        return Act.MAKE_FOLDER
+    return Act.REMOVE_FOLDER if now.kind is Kind.DIRECTORY else Act.REMOVE
+
+
+def _problem(
+    root: Path, step: UndoStep, now: State, after: list[State], before: dict[str, State], at_hand: set[str]
+) -> tuple[str | None, bool]:
+    """Return why a step cannot simply be taken, or None, and whether it could be taken nevertheless."""
+    expected = any(now.same_as(each) for each in after)
+    if now.kind is Kind.OTHER or (not expected and {now.kind, step.to.kind} == {Kind.FILE, Kind.DIRECTORY}):
+        return "is something else now", False
+    if step.do is Act.RESTORE and step.to.digest not in at_hand:
+        return "was moved, and the file it became was changed since", False
+    if not expected:
+        return "was changed since", True
+    if now.kind is Kind.DIRECTORY and not _holds_only(root, step.path, before):
+        return "holds files that the call did not make", False
+    if step.do in (Act.RESTORE, Act.MAKE_FOLDER) and not _has_folder(root, step.path, before):
+        return "has no folder any more", True
+    return None, True
+
+
+def _holds_only(root: Path, path: str, before: dict[str, State]) -> bool:
+    """Tell whether all that is in a folder goes away too."""
+    paths = {each for each in before if each.rpartition("/")[0] == path}
+    with suppress(FileNotFoundError), walking(root) as walk:  # a call that is taken back first may make it
+        walk.down(path)
+        with os.scandir(walk.here) as entries:
+            paths |= {f"{path}/{entry.name}" for entry in entries}
+    return all(each in before and before[each].kind is Kind.ABSENT for each in paths)
+
+
+def _has_folder(root: Path, path: str, before: dict[str, State]) -> bool:
+    folder = path.rpartition("/")[0]
+    if not folder or before.get(folder, ABSENT).kind is Kind.DIRECTORY:
+        return True
+    return current_state(root, folder).kind is Kind.DIRECTORY
+
+
+def _ordered(steps: tuple[UndoStep, ...] | list[UndoStep]) -> tuple[UndoStep, ...]:
+    """Sort steps: folders from the root down, files, and folders that go from the deepest up."""
+    order = list(Act)
+
+    def place(step: UndoStep) -> tuple[int, int, str]:
+        depth = step.path.count("/")
+        return order.index(step.do), -depth if step.do is Act.REMOVE_FOLDER else depth, step.path
+
+    return tuple(sorted(steps, key=place))

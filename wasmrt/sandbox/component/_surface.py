@@ -1,0 +1,83 @@
+"""Top-level imports and exports of a component, read from its bytes before the compiler sees them.
+
+Only the two kinds of section that hold names are looked into; the others are stepped over by their size. Every count
+and length is held against what is left of the section, so that hostile bytes cost no more than their own length.
+
+Source: component-model, design/mvp/Binary.md: sections, `import`, `export`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from wasmrt.core.errors import InvalidComponentError
+from wasmrt.core.limits import MAX_COMPONENT_NAMES, MAX_COMPONENT_NAMES_BYTES
+from wasmrt.sandbox.component._binary import EXPORT, IMPORT, Reader, read_sections
+from wasmrt.sandbox.component._externs import read_extern_type, read_flag, read_name, read_sort
+from wasmrt.sandbox.component._text import printable_line
+
+_LAST_SECTION = 12
+_NAME_BYTES = 256
+
+
+class SurfaceItem(NamedTuple):
+    """One import or export: `kind` is `instance`, `func`, `type` or another sort of the binary format."""
+
+    name: str
+    kind: str
+
+
+class Surface(NamedTuple):
+    """Everything a component shows at its top level, in the order of its bytes."""
+
+    imports: tuple[SurfaceItem, ...]
+    exports: tuple[SurfaceItem, ...]
+
+
+def read_surface(data: bytes) -> Surface:
+    """Read the top-level imports and exports of a component whose header has been checked.
+
+    Raises:
+        InvalidComponentError: it is cut off, malformed, or has more sections or names than any honest tool.
+    """
+    found: dict[int, list[SurfaceItem]] = {IMPORT: [], EXPORT: []}
+    bytes_read = 0
+    for kind, content in read_sections(Reader(data)):
+        if kind > _LAST_SECTION:
+            raise content.malformed(f"a section of unknown kind {kind}")
+        if kind not in found:
+            continue
+        bytes_read += content.left
+        if bytes_read > MAX_COMPONENT_NAMES_BYTES:
+            raise InvalidComponentError(
+                f"the component's imports and exports take over {MAX_COMPONENT_NAMES_BYTES} bytes"
+            )
+        for item in _items(kind, content):
+            found[kind].append(item)
+            if len(found[IMPORT]) + len(found[EXPORT]) > MAX_COMPONENT_NAMES:
+                raise InvalidComponentError(f"the component has over {MAX_COMPONENT_NAMES} imports and exports")
+    return Surface(tuple(found[IMPORT]), tuple(found[EXPORT]))
+
+
+def _items(kind: int, content: Reader) -> Iterator[SurfaceItem]:
+    for _ in range(content.u32()):  # each takes bytes, so an absurd count ends where the section does
+        yield _import(content) if kind == IMPORT else _export(content)
+    if content.left:
+        raise content.malformed("bytes that belong to no import or export")
+
+
+def _import(content: Reader) -> SurfaceItem:
+    return SurfaceItem(_name(content), read_extern_type(content))
+
+
+def _export(content: Reader) -> SurfaceItem:
+    name, kind = _name(content), read_sort(content)
+    content.u32()  # the index of what is exported
+    if read_flag(content):  # a type ascribed to it
+        read_extern_type(content)
+    return SurfaceItem(name, kind)
+
+
+def _name(content: Reader) -> str:
+    return printable_line(read_name(content), _NAME_BYTES)

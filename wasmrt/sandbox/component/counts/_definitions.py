@@ -1,0 +1,234 @@
+"""The definitions of a component that decide how often what is inside of it is instantiated, read from its bytes.
+
+Components and instances alone are followed; of every other sort only the number counts.
+
+Source: component-model, design/mvp/Binary.md: `core:instance`, `instance`, `alias`, `canon`, `import`, `export`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from wasmrt.core.errors import InvalidComponentError
+from wasmrt.core.limits import (
+    MAX_COMPONENT_DEFINITIONS,
+    MAX_COMPONENT_DEPTH,
+    MAX_COMPONENT_SECTIONS,
+    MAX_COMPONENT_TYPE_BYTES,
+)
+from wasmrt.sandbox.component._binary import COMPONENT, CORE_MODULE, CUSTOM, EXPORT, IMPORT, Reader
+from wasmrt.sandbox.component._externs import SORTS, read_extern_type, read_flag, read_name, read_sort
+from wasmrt.sandbox.component._header import HEADER
+from wasmrt.sandbox.component.counts._bound import hold
+from wasmrt.sandbox.component.counts._module import ModuleCounts
+
+_CORE_INSTANCE, _CORE_TYPE, _INSTANCE, _ALIAS, _TYPE, _CANON, _START = 2, 3, 5, 6, 7, 8, 9
+_CORE_SORT, _COMPONENT_SORT, _INSTANCE_SORT = 0x00, 0x04, 0x05
+_FOLLOWED = {_COMPONENT_SORT: SORTS[_COMPONENT_SORT], _INSTANCE_SORT: SORTS[_INSTANCE_SORT]}
+_OF_EXPORT, _OF_CORE_EXPORT, _OUTER = range(3)
+_WORK = "put fewer instances, functions and aliases into it, or leave out tools that other components can be"
+
+
+class Item(NamedTuple):
+    """A name that stands for the component or the instance of a number."""
+
+    name: str
+    is_component: bool
+    number: int
+
+
+class Nested(NamedTuple):
+    """A component that is defined here."""
+
+    definition: Definition
+
+
+class Instantiate(NamedTuple):
+    """An instance of a component of this index; `given` are the components and instances among its arguments."""
+
+    component: int
+    given: tuple[Item, ...]
+
+
+class Bundle(NamedTuple):
+    """An instance made of what is here already."""
+
+    items: tuple[Item, ...]
+
+
+class Imported(NamedTuple):
+    """A component or an instance that whoever instantiates this component gives."""
+
+    name: str
+    is_component: bool
+
+
+class TakenOut(NamedTuple):
+    """A component or an instance that an instance exports."""
+
+    instance: int
+    name: str
+    is_component: bool
+
+
+class Outer(NamedTuple):
+    """A component of one of the components around this one."""
+
+    levels: int
+    number: int
+
+
+class Exported(NamedTuple):
+    """A component or an instance that this component exports, which gives it one index more."""
+
+    item: Item
+
+
+Step = Nested | Instantiate | Bundle | Imported | TakenOut | Outer | Exported
+
+
+class Definition:
+    """A component as it is defined: its steps in order, and how much there is of everything else."""
+
+    __slots__ = ("canons", "core_instances", "definitions", "steps")
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+        self.definitions = 0
+        """Entries of all its sections, and the names in those of instances; what is nested is not among them."""
+        self.core_instances = 0
+        self.canons = 0
+        """Functions that are lifted or lowered, and built-ins."""
+
+
+class DefinitionReader:
+    """Reads a component with all that is nested in it; each thing that is read is counted.
+
+    Raises:
+        InvalidComponentError: it is malformed, or in a form that the engine has off.
+        ComponentTooLargeError: there is more of something than its bound allows.
+    """
+
+    def __init__(self) -> None:
+        self._modules = ModuleCounts()
+        self._sections = self._definitions = self._type_bytes = 0
+
+    def read(self, component: Reader, depth: int = 0) -> Definition:
+        """Read a component from its header on."""
+        hold(depth, MAX_COMPONENT_DEPTH, "levels of nested components", hint="nest them less deeply")
+        if component.take(len(HEADER)) != HEADER:
+            raise component.malformed("a nested component of an unknown version")
+        found = Definition()
+        while component.left:
+            kind, content = component.section()
+            self._count_sections(1)
+            self._section(kind, content, found, depth)
+        return found
+
+    def _count_sections(self, more: int) -> None:
+        self._sections += more
+        hold(self._sections, MAX_COMPONENT_SECTIONS, "sections", hint="build it with a current toolchain")
+
+    def _section(self, kind: int, content: Reader, found: Definition, depth: int) -> None:
+        if kind in (CUSTOM, _START):
+            return  # with a start, a component is of a feature that the engine has off
+        if kind == CORE_MODULE:
+            self._count_sections(self._modules.add(content))
+            self._add(found, 1)
+        elif kind == COMPONENT:
+            self._add(found, 1)
+            found.steps.append(Nested(self.read(content, depth + 1)))
+        elif kind in (_CORE_TYPE, _TYPE):
+            self._type_bytes += content.left
+            hold(self._type_bytes, MAX_COMPONENT_TYPE_BYTES, "bytes of types", hint="use fewer or smaller types")
+            self._add(found, content.u32())
+        elif kind in (_CORE_INSTANCE, _CANON):
+            count = content.u32()
+            self._add(found, count)
+            found.core_instances += count * (kind == _CORE_INSTANCE)
+            found.canons += count * (kind == _CANON)
+        else:
+            self._entries(kind, content, found)
+
+    def _add(self, found: Definition, count: int) -> None:
+        found.definitions += count
+        self._definitions += count
+        hold(self._definitions, MAX_COMPONENT_DEFINITIONS, "definitions", hint=_WORK)
+
+    def _entries(self, kind: int, content: Reader, found: Definition) -> None:
+        read = {_INSTANCE: self._instance, _ALIAS: _alias, IMPORT: _import, EXPORT: _export}.get(kind)
+        if read is None:
+            raise content.malformed(f"a section of unknown kind {kind}")
+        count = content.u32()
+        self._add(found, count)
+        for _ in range(count):
+            step = read(content, found)
+            if step is not None:
+                found.steps.append(step)
+        if content.left:
+            raise content.malformed("bytes that belong to no definition")
+
+    def _instance(self, content: Reader, found: Definition) -> Step:
+        form = content.byte()
+        if form > 1:
+            raise content.malformed("an instance of an unknown form")
+        component = content.u32() if form == 0 else 0
+        count = content.u32()
+        self._add(found, count)
+        items = []
+        for _ in range(count):
+            name = read_name(content) if form else content.name()
+            item = _item(name, content)
+            if item is not None:
+                items.append(item)
+        return Bundle(tuple(items)) if form else Instantiate(component, tuple(items))
+
+
+def _item(name: str, content: Reader) -> Item | None:
+    sort = _sort(content)
+    index = content.u32()
+    return Item(name, sort == _COMPONENT_SORT, index) if sort in _FOLLOWED else None
+
+
+def _sort(content: Reader) -> int:
+    sort = content.byte()
+    if sort > _INSTANCE_SORT:
+        raise content.malformed("a definition of an unknown sort")
+    if sort == _CORE_SORT:
+        content.byte()
+    return sort
+
+
+def _alias(content: Reader, _found: Definition) -> Step | None:
+    sort = _sort(content)
+    match content.byte():
+        case 0:
+            step = TakenOut(content.u32(), content.name(), sort == _COMPONENT_SORT)
+            return step if sort in _FOLLOWED else None
+        case 1:
+            content.u32()
+            content.name()
+            return None
+        case 2:
+            outer = Outer(content.u32(), content.u32())
+            if sort == _INSTANCE_SORT:
+                raise content.malformed("an alias of an outer instance")
+            return outer if sort == _COMPONENT_SORT else None
+    raise content.malformed("an alias of an unknown form")
+
+
+def _import(content: Reader, _found: Definition) -> Step | None:
+    name, sort = read_name(content), read_extern_type(content)
+    return Imported(name, sort == "component") if sort in _FOLLOWED.values() else None
+
+
+def _export(content: Reader, _found: Definition) -> Step | None:
+    name, sort, index = read_name(content), read_sort(content), content.u32()
+    if read_flag(content):  # a type ascribed to it
+        read_extern_type(content)
+    return Exported(Item(name, sort == "component", index)) if sort in _FOLLOWED.values() else None
+
+
+def unknown(what: str) -> InvalidComponentError:
+    """Return the error of a step that refers to nothing known."""
+    return InvalidComponentError(f"the component {what}", hint="build it again with a current toolchain")

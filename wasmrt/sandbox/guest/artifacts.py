@@ -1,0 +1,159 @@
+"""Compiled code on disk: keyed by content, authenticated, atomic, size-capped, safe between processes.
+
+SECURITY: loading an artifact runs it. Every file carries a keyed BLAKE3 over its cache key and its bytes, made with a
+secret of this installation that lives outside the cache folder; the bytes that were checked are the bytes that
+are loaded. A file that does not verify is reported once, removed and never loaded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+from functools import partial
+from hmac import compare_digest
+from pathlib import Path
+
+from blake3 import blake3
+
+from wasmrt.core.files import Unfit, UnfitFileError, opened_file, private_key, replace_file, write_whole
+from wasmrt.core.limits import KIB, MIB
+from wasmrt.sandbox.guest.settings import EngineConfig
+
+DEFAULT_CACHE_BYTES = 1024 * MIB
+_MAC_BYTES = 32
+_PIECE_BYTES = 256 * KIB
+_SUFFIX = ".cwasm"
+
+
+class NotCachedError(LookupError):
+    """No authentic artifact is stored under a key."""
+
+
+class DiskCache:
+    """One folder of artifacts. A folder that cannot be used is logged once; calls then go on uncached."""
+
+    def __init__(self, folder: Path, key_file: Path, *, max_bytes: int = DEFAULT_CACHE_BYTES) -> None:
+        self.folder = folder
+        self._max_bytes = max_bytes
+        self._warned: set[str] = set()
+        self.problem: str | None = None
+        """The reason why nothing can be kept, in a sentence."""
+        self._key = self._prepare(key_file)
+
+    @property
+    def usable(self) -> bool:
+        """True where artifacts can be kept."""
+        return self._key is not None
+
+    def load(self, key: str) -> bytes | None:
+        """Return the authenticated artifact stored under `key`, or None."""
+        artifact = bytearray()
+        return bytes(artifact) if self._take(key, artifact.extend) else None
+
+    def copy(self, key: str, target: int) -> None:
+        """Write the authenticated artifact stored under `key` to an open file, a piece at a time.
+
+        Raises:
+            NotCachedError: there is none; what was written is to be dropped.
+        """
+        if not self._take(key, partial(write_whole, target)):
+            raise NotCachedError
+
+    def store(self, key: str, artifact: bytes | memoryview) -> None:
+        """Write an artifact. Failures are logged once and ignored."""
+        if self._key is None:
+            return
+        try:
+            # Not durable: what a power cut spoils does not verify, and is compiled again.
+            replace_file(self._path(key), self._mac(key).update(artifact).digest(_MAC_BYTES), artifact, durable=False)
+            self._evict()
+        except OSError as error:
+            self._warn(f"the compile cache cannot be written ({error.strerror}); this tool stays uncached")
+
+    def _take(self, key: str, take: Callable[[bytes], object]) -> bool:
+        """Pass an artifact on in pieces; return False where there is none, or it is not what was written."""
+        if self._key is None:
+            return False
+        path, mac = self._path(key), self._mac(key)
+        try:
+            with opened_file(path, follow_link=False) as (file, status):
+                if status.st_size > self._max_bytes + _MAC_BYTES:
+                    raise UnfitFileError(path.name, Unfit.TOO_LARGE)
+                written, rest = file.read(_MAC_BYTES), status.st_size - _MAC_BYTES
+                while piece := file.read(max(0, min(rest, _PIECE_BYTES))):
+                    rest -= len(piece)
+                    mac.update(piece)
+                    take(piece)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            self._warn(f"the compile cache cannot be read ({error.strerror}); compiling without it")
+            return False
+        if not compare_digest(written, mac.digest(_MAC_BYTES)):
+            self._warn(f"the cached code {path.name} is not what was written; it was removed and is compiled again")
+            with contextlib.suppress(OSError):
+                path.unlink()
+            return False
+        with contextlib.suppress(OSError):
+            os.utime(path)
+        return True
+
+    def _path(self, key: str) -> Path:
+        return self.folder / (blake3(key.encode()).hexdigest() + _SUFFIX)
+
+    def _mac(self, key: str) -> blake3:
+        assert self._key is not None
+        return blake3(key.encode() + b"\0", key=self._key)
+
+    def _evict(self) -> None:
+        entries = []
+        for entry in os.scandir(self.folder):
+            if entry.name.endswith(_SUFFIX):
+                with contextlib.suppress(OSError):
+                    found = entry.stat(follow_symlinks=False)
+                    entries.append((found.st_mtime, found.st_size, entry.path))
+        total = sum(size for _, size, _ in entries)
+        for _, size, path in sorted(entries):
+            if total <= self._max_bytes:
+                return
+            with contextlib.suppress(OSError):
+                Path(path).unlink()
+            total -= size
+
+    def _prepare(self, key_file: Path) -> bytes | None:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            return private_key(key_file)  # SECURITY: whoever has it can have code of their own loaded
+        except OSError as error:
+            self.problem = f"the compile cache cannot be used ({error.strerror}); every start compiles again"
+            self._warn(self.problem)
+            return None
+
+    def _warn(self, sentence: str) -> None:
+        if sentence not in self._warned:
+            self._warned.add(sentence)
+            import logging  # slow to import, and a healthy cache says nothing
+
+            logging.getLogger("wasmrt.guest").warning(sentence)
+
+
+def cache_key(digest: str, version: str, config: EngineConfig) -> str:
+    """The key of an artifact: these bytes, this version of the engine, this configuration, this processor."""
+    return "|".join((digest, version, config.key, _processor()))
+
+
+def _processor() -> str:
+    try:
+        with Path("/proc/cpuinfo").open("rb") as file:  # the first processor's block names every feature
+            return blake3(_stable(file.read(8192))).hexdigest()
+    except OSError:
+        import platform
+
+        return platform.processor() or platform.machine()
+
+
+def _stable(text: bytes) -> bytes:
+    block = text.partition(b"\n\n")[0]
+    moving = (b"cpu MHz", b"bogomips", b"BogoMIPS", b"apicid", b"initial apicid", b"core id", b"processor\t")
+    return b"\n".join(line for line in block.splitlines() if not line.startswith(moving))

@@ -1,0 +1,130 @@
+"""Compiles once: memory in front of disk, one compile for a digest however many threads ask."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+
+from wasmrt.core.errors import InvalidComponentError
+from wasmrt.sandbox.guest.artifacts import DiskCache, cache_key
+from wasmrt.sandbox.guest.engine import VERSION, Component, Engine, shared_engine
+from wasmrt.sandbox.guest.settings import Allocator, EngineConfig
+
+MEMORY_ENTRIES = 256
+MAX_COMPILES = 2
+
+
+class Compiler:
+    """Turns bytes into compiled components, through the caches.
+
+    A component that the pool cannot hold, or whose memory limit is over the pool's, is compiled for a second
+    engine that allocates on demand. At most `max_compiles` are under way; what a cache has waits for none of them.
+    """
+
+    def __init__(
+        self, config: EngineConfig, *, keep: bool, disk: DiskCache | None, max_compiles: int = MAX_COMPILES
+    ) -> None:
+        self._config = config
+        self._compiling = threading.BoundedSemaphore(max_compiles)
+        self._keep = keep
+        self._disk = disk
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[tuple[str, str], Component] = OrderedDict()
+        self._flights: dict[tuple[str, str], _Flight] = {}
+        self._engines: dict[Allocator, Engine] = {}
+        self.closed = False
+
+    def compile(self, data: bytes, digest: str, *, pooled: bool = True) -> Component:
+        """The component for `data`, whose BLAKE3 is `digest`.
+
+        Raises:
+            ComponentTooLargeError: a count is over its bound.
+            InvalidComponentError: the engine refuses the bytes.
+        """
+        if not pooled or self._config.allocator == Allocator.ON_DEMAND:
+            return self._once(data, digest, Allocator.ON_DEMAND)
+        try:
+            return self._once(data, digest, Allocator.POOLING)
+        except InvalidComponentError:
+            # Over the pool's limits, or simply invalid: the other engine knows.
+            return self._once(data, digest, Allocator.ON_DEMAND)
+
+    def close(self) -> None:
+        """Forget every component and let go of the engines; their ticker threads end with the last user."""
+        with self._lock:
+            self.closed = True
+            self._kept.clear()
+            engines, self._engines = self._engines, {}
+        for engine in engines.values():
+            engine.release()
+
+    def _once(self, data: bytes, digest: str, allocator: Allocator) -> Component:
+        key = (digest, str(allocator))
+        with self._lock:
+            kept = self._kept.get(key)
+            if kept is not None:
+                self._kept.move_to_end(key)
+                return kept
+            flight = self._flights.get(key)
+            mine = flight is None
+            if flight is None:
+                flight = self._flights[key] = _Flight()
+        if not mine:
+            flight.done.wait()
+            return flight.result()
+        try:
+            flight.component = self._compile(data, digest, allocator)
+        except BaseException as error:
+            flight.error = error
+        finally:
+            with self._lock:
+                del self._flights[key]
+                if flight.component is not None and self._keep and not self.closed:
+                    self._kept[key] = flight.component
+                    while len(self._kept) > MEMORY_ENTRIES:
+                        self._kept.popitem(last=False)
+            flight.done.set()
+        return flight.result()
+
+    def _compile(self, data: bytes, digest: str, allocator: Allocator) -> Component:
+        engine = self._engine(allocator)
+        if self._disk is None:
+            return self._compiled(engine, data)
+        key = cache_key(digest, VERSION, engine.config)
+        artifact = self._disk.load(key)
+        if artifact is not None:
+            try:
+                return engine.deserialize(artifact)
+            except InvalidComponentError:
+                pass  # ours, whole, but of another build of the engine: compile over it
+        component = self._compiled(engine, data)
+        self._disk.store(key, component.serialize())
+        return component
+
+    def _compiled(self, engine: Engine, data: bytes) -> Component:
+        with self._compiling:
+            return engine.compile(data)
+
+    def _engine(self, allocator: Allocator) -> Engine:
+        with self._lock:
+            engine = self._engines.get(allocator)
+            if engine is None:
+                engine = shared_engine(self._config._replace(allocator=allocator))
+                engine.retain()
+                self._engines[allocator] = engine
+            return engine
+
+
+class _Flight:
+    __slots__ = ("component", "done", "error")
+
+    def __init__(self) -> None:
+        self.done = threading.Event()
+        self.component: Component | None = None
+        self.error: BaseException | None = None
+
+    def result(self) -> Component:
+        if self.component is None:
+            assert self.error is not None
+            raise self.error
+        return self.component

@@ -1,0 +1,51 @@
+"""The only package that imports wasmtime: configuration, cache, linker, value codec, traps, one store a call."""
+
+from __future__ import annotations
+
+from wasmrt.sandbox.guest.engine._engine import (
+    Component,
+    Engine,
+    shared_engine,
+)
+from wasmrt.sandbox.guest.engine._ffi import (
+    VERSION,
+)
+from wasmrt.sandbox.guest.engine._linker import (
+    HostInterface,
+    Linker,
+    resolve,
+    track,
+)
+from wasmrt.sandbox.guest.engine._lower import (
+    LowerError,
+)
+from wasmrt.sandbox.guest.engine._sandbox import (
+    Export,
+    Sandbox,
+    StoreLimits,
+)
+from wasmrt.sandbox.guest.engine._traps import (
+    EngineFault,
+    TrapCode,
+)
+from wasmrt.sandbox.guest.engine._wat import (
+    wat2wasm,
+)
+
+__all__ = [
+    "VERSION",
+    "Component",
+    "Engine",
+    "EngineFault",
+    "Export",
+    "HostInterface",
+    "Linker",
+    "LowerError",
+    "Sandbox",
+    "StoreLimits",
+    "TrapCode",
+    "resolve",
+    "shared_engine",
+    "track",
+    "wat2wasm",
+]

@@ -1,0 +1,154 @@
+"""The engine: compiles components and holds what every call shares. One per configuration, shared."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+import weakref
+from collections.abc import Mapping
+
+from wasmrt.core.errors import ConfigurationError, InternalError, InvalidComponentError
+from wasmrt.sandbox.component import ComponentType, printable_line
+from wasmrt.sandbox.component.counts import check_counts
+from wasmrt.sandbox.guest.engine import _ffi
+from wasmrt.sandbox.guest.engine._config import native_config
+from wasmrt.sandbox.guest.engine._reflect import reflect
+from wasmrt.sandbox.guest.engine._ticker import Ticker
+from wasmrt.sandbox.guest.engine._traps import fault
+from wasmrt.sandbox.guest.settings import POOL, EngineConfig
+
+
+class Engine:
+    """A wasmtime engine with its epoch ticker."""
+
+    def __init__(self, config: EngineConfig, pool: Mapping[str, int] = POOL) -> None:
+        self.config = config
+        self.pointer: int = _ffi.engine_new_with_config(native_config(config, pool))
+        if not self.pointer:
+            raise InternalError("the engine could not be created")
+        self._finalizer = weakref.finalize(self, _ffi.engine_delete, self.pointer)
+        self._finalizer.atexit = False
+        self._ticker: Ticker | None = None
+        self._users = 0
+        self._users_lock = threading.Lock()
+
+    @property
+    def ticker(self) -> Ticker:
+        ticker = self._ticker
+        if ticker is None:
+            with self._users_lock:
+                ticker = self._ticker = self._ticker or Ticker(self)
+        return ticker
+
+    def retain(self) -> None:
+        """Count one more runtime on this engine."""
+        with self._users_lock:
+            self._users += 1
+
+    def release(self) -> None:
+        """Count one less; the last one stops the ticker."""
+        with self._users_lock:
+            self._users -= 1
+            ticker = self._ticker if self._users == 0 else None
+            if ticker is not None:
+                self._ticker = None
+        if ticker is not None:
+            ticker.stop()
+
+    def increment_epoch(self) -> None:
+        _ffi.engine_increment_epoch(self.pointer)
+
+    def compile(self, data: bytes) -> Component:
+        """Compile a component.
+
+        Raises:
+            ComponentTooLargeError: a count is over its bound.
+            InvalidComponentError: the engine refuses the bytes.
+        """
+        check_counts(data)
+        return self._component(_ffi.component_new, data)
+
+    def deserialize(self, artifact: bytes) -> Component:
+        """Load machine code.
+
+        SECURITY: only for bytes that this installation wrote and has just authenticated.
+        """
+        return self._component(_ffi.component_deserialize, artifact)
+
+    def deserialize_file(self, path: str) -> Component:
+        """Map machine code from a file, which stays open: processes that map the same one share its pages.
+
+        SECURITY: only where nothing is within reach of what the code may do.
+        """
+        pointer = ctypes.c_void_p()
+        error = _ffi.component_deserialize_file(self.pointer, path.encode(), ctypes.addressof(pointer))
+        return self._checked(error, pointer)
+
+    def _component(self, make: ctypes._FuncPointer, data: bytes) -> Component:
+        pointer = ctypes.c_void_p()
+        error = make(self.pointer, data, len(data), ctypes.addressof(pointer))
+        return self._checked(error, pointer)
+
+    def _checked(self, error: int | None, pointer: ctypes.c_void_p) -> Component:
+        if error:
+            problem = fault(error)
+            raise InvalidComponentError(
+                f"the engine refuses the component: {printable_line(problem.message)}",
+                hint="build it again with a current toolchain, or check that the file is whole",
+            ) from problem
+        return Component(self, pointer.value or 0)
+
+
+class Component:
+    """A compiled component and its type; freed when forgotten."""
+
+    def __init__(self, engine: Engine, pointer: int) -> None:
+        self.engine = engine
+        self.pointer = pointer
+        weakref.finalize(self, _ffi.component_delete, pointer).atexit = False
+        self._type: ComponentType | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def type(self) -> ComponentType:
+        with self._lock:
+            if self._type is None:
+                self._type = reflect(self.engine.pointer, self.pointer)
+            return self._type
+
+    def serialize(self) -> bytes:
+        vector = _ffi.Vector()
+        error = _ffi.component_serialize(self.pointer, ctypes.addressof(vector))
+        if error:
+            raise InternalError("the compiled component could not be serialized") from fault(error)
+        try:
+            return ctypes.string_at(vector.data, vector.size)
+        finally:
+            _ffi.byte_vec_delete(ctypes.addressof(vector))
+
+
+_engines: weakref.WeakValueDictionary[str, Engine] = weakref.WeakValueDictionary()
+_engines_lock = threading.Lock()
+_process: int | None = None
+"""The process that the engines belong to."""
+
+
+def shared_engine(config: EngineConfig) -> Engine:
+    """The process's engine for `config`.
+
+    Each pooling engine reserves terabytes of address space, so runtimes of one configuration share one.
+    """
+    global _process
+    with _engines_lock:
+        if _process not in (None, os.getpid()):
+            # The compiler's and the ticker's threads stayed in the parent: nothing here could be interrupted.
+            raise ConfigurationError(
+                "this process was forked from one that had used the engine",
+                hint="make the first WasmToolRuntime after forking, or start processes with spawn",
+            )
+        _process = os.getpid()
+        engine = _engines.get(config.key)
+        if engine is None:
+            engine = _engines[config.key] = Engine(config)
+        return engine

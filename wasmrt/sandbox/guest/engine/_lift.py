@@ -1,0 +1,232 @@
+"""Guest to host: compiles a WIT type, once, into a function that reads one wasmtime_component_val_t.
+
+A lifter takes `(address, context)`: where the value lies, and the store's context for resource handles.
+Bytes and numbers in lists are read as strided slices of memory, not one Python object at a time.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from struct import Struct
+from typing import Any
+
+from wasmrt.core.errors import BudgetExceededError
+from wasmrt.sandbox.component import (
+    Case,
+    EnumType,
+    Err,
+    FlagsType,
+    ListType,
+    Ok,
+    OptionType,
+    Primitive,
+    RecordType,
+    ResourceRef,
+    ResultType,
+    Some,
+    TupleType,
+    VariantType,
+    WitType,
+    is_nested_option,
+)
+from wasmrt.sandbox.guest.engine import _ffi
+from wasmrt.sandbox.guest.engine._inflight import charge_text, charge_values
+from wasmrt.sandbox.guest.engine._layout import FORMAT, PAYLOAD
+from wasmrt.sandbox.guest.engine._traps import fault
+
+Lifter = Callable[[int, int], Any]
+
+_string_at = ctypes.string_at
+_vector_at = _ffi.Vector.from_address  # faster than reading bytes and unpacking them
+_pointer_at = ctypes.c_uint64.from_address
+_CHUNK = 2048
+_LONG_TEXT_BYTES = 1024 * 1024
+"""Texts over this are looked at before they are copied: a copy takes time that nothing interrupts."""
+_SIZE, _ENTRY = _ffi.VALUE_SIZE, _ffi.ENTRY_SIZE
+_NAME_SIZE = _ENTRY - _SIZE
+
+
+def lifter(kind: WitType, *, max_text_bytes: int | None = None) -> Lifter:  # noqa: C901 - one case a kind of type
+    """The function that lifts values of `kind`; a string over `max_text_bytes` raises `BudgetExceededError`."""
+
+    def inner(part: WitType) -> Lifter:
+        return lifter(part, max_text_bytes=max_text_bytes)
+
+    match kind:
+        case Primitive("string"):
+            return _string if max_text_bytes is None else _bounded_string(max_text_bytes)
+        case Primitive("char"):
+            return lambda address, _: chr(_number("I", 4)(address, _))
+        case Primitive(name):
+            return _number(*FORMAT[name])
+        case ListType(Primitive("u8")):
+            return _bytes
+        case ListType(Primitive(name)) if name in FORMAT:
+            return _numbers(*FORMAT[name])
+        case ListType(element):
+            return _list(inner(element))
+        case RecordType(fields):
+            return _record([(name, inner(part)) for name, part in fields])
+        case TupleType(elements):
+            return _tuple([inner(part) for part in elements])
+        case VariantType(cases):
+            return _variant({name: None if part is None else inner(part) for name, part in cases})
+        case EnumType():
+            return _string
+        case FlagsType():
+            return _flags
+        case OptionType(part):
+            return _option(inner(part), is_nested_option(kind))
+        case ResultType(ok, err):
+            return _result(None if ok is None else inner(ok), None if err is None else inner(err))
+        case ResourceRef():
+            return _resource
+
+
+def _vector(address: int) -> tuple[int, int]:
+    vector = _vector_at(address)
+    return vector.size, vector.data or 0
+
+
+def _text(size: int, data: int) -> str:
+    # The engine has validated UTF-8 before it hands a string over.
+    return _string_at(data, size).decode("utf-8") if size else ""
+
+
+def _string(address: int, context: int) -> str:
+    vector = _vector_at(address + PAYLOAD)
+    size = vector.size
+    if size > _LONG_TEXT_BYTES:
+        charge_text(context, size)
+    return _string_at(vector.data, size).decode("utf-8") if size else ""
+
+
+def _bounded_string(max_bytes: int) -> Lifter:
+    def lift(address: int, context: int) -> str:
+        size = _vector_at(address + PAYLOAD).size
+        if size > max_bytes:
+            raise BudgetExceededError(
+                f"the guest passed the host a text of {size:,} bytes",
+                limit=max_bytes,
+                used=size,
+                setting="limits.MAX_HOST_TEXT_BYTES",
+                hint="have the tool pass large data in parts",
+            )
+        return _string(address, context)
+
+    return lift
+
+
+def _number(code: str, width: int) -> Lifter:
+    unpack = Struct("=" + code).unpack
+    return lambda address, _: unpack(_string_at(address + PAYLOAD, width))[0]
+
+
+def _window(data: int, size: int) -> memoryview:
+    return memoryview((ctypes.c_ubyte * (size * _SIZE)).from_address(data)).cast("B")
+
+
+def _bytes(address: int, _context: int) -> bytes:
+    size, data = _vector(address + PAYLOAD)
+    return bytes(_window(data, size)[PAYLOAD::_SIZE]) if size else b""
+
+
+def _numbers(code: str, width: int) -> Lifter:
+    start, step = PAYLOAD // width, _SIZE // width
+    form: Any = code  # the stubs want a literal
+
+    def lift(address: int, _context: int) -> list[Any]:
+        size, data = _vector(address + PAYLOAD)
+        return _window(data, size).cast(form)[start::step].tolist() if size else []
+
+    return lift
+
+
+def _list(element: Lifter) -> Lifter:
+    def lift(address: int, context: int) -> list[Any]:
+        size, data = _vector(address + PAYLOAD)
+        if not size:
+            return []
+        # SECURITY: neither fuel nor epochs see the time and memory that this takes: the whole list is charged before
+        # any of it is lifted, and the deadline looked at between the parts.
+        charge_values(context, size)
+        values: list[Any] = []
+        for start in range(0, size, _CHUNK):
+            count = min(_CHUNK, size - start)
+            if start:
+                charge_values(context, 0)
+            at = data + start * _SIZE
+            values += [element(place, context) for place in range(at, at + count * _SIZE, _SIZE)]
+        return values
+
+    return lift
+
+
+def _record(fields: list[tuple[str, Lifter]]) -> Lifter:
+    steps = [(name, index * _ENTRY + _NAME_SIZE, lift) for index, (name, lift) in enumerate(fields)]
+
+    def lift(address: int, context: int) -> dict[str, Any]:
+        data = _vector_at(address + PAYLOAD).data
+        return {name: inner(data + offset, context) for name, offset, inner in steps}
+
+    return lift
+
+
+def _tuple(elements: list[Lifter]) -> Lifter:
+    steps = [(index * _SIZE, lift) for index, lift in enumerate(elements)]
+
+    def lift(address: int, context: int) -> tuple[Any, ...]:
+        data = _vector_at(address + PAYLOAD).data
+        return tuple(inner(data + offset, context) for offset, inner in steps)
+
+    return lift
+
+
+def _variant(cases: dict[str, Lifter | None]) -> Lifter:
+    def lift(address: int, context: int) -> Case:
+        name = _text(*_vector(address + PAYLOAD))
+        payload = _pointer_at(address + PAYLOAD + 16).value
+        inner = cases[name]
+        return Case(name) if inner is None else Case(name, inner(payload, context))
+
+    return lift
+
+
+def _flags(address: int, _context: int) -> frozenset[str]:
+    size, data = _vector(address + PAYLOAD)
+    return frozenset(_text(*_vector(data + index * 16)) for index in range(size))
+
+
+def _option(inner: Lifter, nested: bool) -> Lifter:
+    def lift(address: int, context: int) -> Any:
+        payload = _pointer_at(address + PAYLOAD).value
+        if not payload:
+            return None
+        return Some(inner(payload, context)) if nested else inner(payload, context)
+
+    return lift
+
+
+def _result(ok: Lifter | None, err: Lifter | None) -> Lifter:
+    def lift(address: int, context: int) -> Ok | Err:
+        place = _vector_at(address + PAYLOAD)
+        payload = place.data
+        # Only the lowest byte of the first word is the bool; the rest is padding.
+        if place.size & 0xFF:
+            return Ok() if ok is None else Ok(ok(payload, context))
+        return Err() if err is None else Err(err(payload, context))
+
+    return lift
+
+
+def _resource(address: int, context: int) -> int:
+    any_resource = _pointer_at(address + PAYLOAD).value
+    host = ctypes.c_void_p()
+    error = _ffi.resource_any_to_host(context, any_resource, ctypes.addressof(host))
+    if error:
+        raise fault(error)
+    try:
+        return int(_ffi.resource_host_rep(host))
+    finally:
+        _ffi.resource_host_delete(host)

@@ -1,0 +1,231 @@
+"""Links a component's imports to host functions, and is the one place where host Python meets guest calls.
+
+SECURITY: the trampoline is total. Whatever a host function raises, `BaseException` included, goes into the
+call's own slot and stops that guest; nothing crosses to another call, to the engine, or as a traceback to the
+guest. The call's deadline is checked before and after every import, because neither fuel nor epochs see the time
+that passes in host code.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from wasmrt.core.errors import InternalError, UnknownImportError
+from wasmrt.core.limits import MAX_HOST_TEXT_BYTES
+from wasmrt.sandbox.component import FuncType, InterfaceType
+from wasmrt.sandbox.guest.engine import _ffi
+from wasmrt.sandbox.guest.engine._arena import OwnedArena
+from wasmrt.sandbox.guest.engine._engine import Component
+from wasmrt.sandbox.guest.engine._inflight import calls
+from wasmrt.sandbox.guest.engine._lift import Lifter, lifter
+from wasmrt.sandbox.guest.engine._lower import Lowerer, lowerer
+from wasmrt.sandbox.guest.engine._reflect import resource_key
+from wasmrt.sandbox.guest.engine._resources import number_of
+from wasmrt.sandbox.guest.engine._signals import resume, resume_quietly, suspend
+from wasmrt.sandbox.guest.engine._traps import fault
+
+HostFunction = Callable[..., Any]
+
+
+class HostInterface(NamedTuple):
+    """One interface that the host offers: functions take `(ctx, *values)` and return the WIT result's value.
+
+    Resources map a name to a destructor `(ctx, rep)`. Methods and constructors are functions under their WIT
+    names: `[method]output-stream.write`, `[constructor]fields`, `[static]fields.from-list`. Where `signatures` has
+    a function's WIT type, an import of another type is refused before anything runs.
+    """
+
+    name: str
+    functions: Mapping[str, HostFunction]
+    resources: Mapping[str, Callable[[Any, int], None]] = MappingProxyType({})
+    signatures: Mapping[str, str] = MappingProxyType({})
+
+
+class _Import(NamedTuple):
+    function: HostFunction
+    lifters: tuple[Lifter, ...]
+    lower: Lowerer | None
+
+
+_SIZE = _ffi.VALUE_SIZE
+# Entries live as long as their linker; ids are never reused, so a late callback finds nothing rather than
+# another component's function.
+_imports: dict[int, _Import] = {}
+_destructors: dict[int, Callable[[Any, int], None]] = {}
+_ids = itertools.count(1)
+
+
+def _trampoline(
+    import_id: int, context: int, _type: int, args: int, count: int, results: int, _results: int
+) -> int | None:
+    call = calls.get(_ffi.context_get_data(context) or 0)
+    if call is None:
+        return _stop()
+    try:
+        call.enter_host()
+        entry = _imports[import_id]
+        values = [lift(args + index * _SIZE, context) for index, lift in enumerate(entry.lifters[:count])]
+        suspended = suspend()
+        try:
+            answer = entry.function(call, *values)
+        finally:
+            if suspended:
+                resume()
+        call.leave_host()
+        if entry.lower is not None:
+            entry.lower(answer, results, OwnedArena(context))
+        return None
+    except BaseException as error:
+        resume_quietly()
+        call.fail(error)
+        return _stop()
+
+
+def _destroy(destructor_id: int, context: int, rep: int) -> int | None:
+    call = calls.get(_ffi.context_get_data(context) or 0)
+    if call is None:
+        return _stop()
+    try:
+        _destructors[destructor_id](call, rep)
+        return None
+    except BaseException as error:
+        call.fail(error)
+        return _stop()
+
+
+def _stop() -> int:
+    return int(_ffi.error_new(b"stopped by the host"))
+
+
+_TRAMPOLINE = _ffi.FUNC_CALLBACK(_trampoline)
+_DESTROY = _ffi.RESOURCE_CALLBACK(_destroy)
+
+
+class Linker:
+    """A component's imports, each bound to a host function that was granted.
+
+    Raises:
+        UnknownImportError: the component imports something that `interfaces` does not hold.
+    """
+
+    def __init__(self, component: Component, interfaces: Sequence[HostInterface]) -> None:
+        self.component = component
+        pairs = resolve(component.type.imports, interfaces)
+        _refuse_loose_imports(component)
+        self._ids: list[int] = []
+        self.pointer: int = _ffi.linker_new(component.engine.pointer)
+        weakref.finalize(self, _unlink, self.pointer, self._ids).atexit = False
+        root = _ffi.linker_root(self.pointer)
+        try:
+            for wanted, offered in pairs:
+                self._interface(root, wanted, offered)
+        finally:
+            _ffi.linker_instance_delete(root)
+
+    def _interface(self, root: int, wanted: InterfaceType, offered: HostInterface) -> None:
+        instance = ctypes.c_void_p()
+        name = wanted.name.encode()
+        _check(_ffi.linker_add_instance(root, name, len(name), ctypes.addressof(instance)))
+        try:
+            for resource in wanted.resources:
+                self._resource(instance, wanted.name, resource, offered.resources[resource])
+            for function, kind in wanted.functions:
+                self._function(instance, function, kind, offered.functions[function])
+        finally:
+            _ffi.linker_instance_delete(instance)
+
+    def _function(self, instance: ctypes.c_void_p, name: str, kind: FuncType, function: HostFunction) -> None:
+        key = next(_ids)
+        _imports[key] = _Import(
+            function,
+            tuple(lifter(param, max_text_bytes=MAX_HOST_TEXT_BYTES) for _, param in kind.params),
+            None if kind.result is None else lowerer(kind.result),
+        )
+        self._ids.append(key)
+        encoded = name.encode()
+        _check(_ffi.linker_add_func(instance, encoded, len(encoded), _TRAMPOLINE, key, None))
+
+    def _resource(self, instance: ctypes.c_void_p, interface: str, name: str, drop: Callable[[Any, int], None]) -> None:
+        key = next(_ids)
+        _destructors[key] = drop
+        self._ids.append(key)
+        encoded = name.encode()
+        kind = _ffi.resource_type_new_host(number_of(resource_key(interface, name)))
+        try:
+            _check(_ffi.linker_add_resource(instance, encoded, len(encoded), kind, _DESTROY, key, None))
+        finally:
+            _ffi.resource_type_delete(kind)
+
+
+def resolve(
+    imports: Sequence[InterfaceType], interfaces: Sequence[HostInterface]
+) -> list[tuple[InterfaceType, HostInterface]]:
+    """Pair every imported interface with the host's, by semver track.
+
+    Raises:
+        UnknownImportError: naming every interface or function that the host does not have.
+    """
+    offered = {track(interface.name): interface for interface in interfaces}
+    pairs, missing = [], []
+    for wanted in imports:
+        host = offered.get(track(wanted.name))
+        if host is None:
+            if wanted.functions or wanted.resources:
+                missing.append(wanted.name)
+            continue
+        missing += [f"{wanted.name}#{name}" for name, _ in wanted.functions if name not in host.functions]
+        missing += [f"{wanted.name}#{name}" for name in wanted.resources if name not in host.resources]
+        for name, kind in wanted.functions:
+            expected = host.signatures.get(name)
+            if expected is not None and expected != str(kind):
+                raise UnknownImportError(
+                    f"the component imports {wanted.name}#{name} with another type than the host's",
+                    hint=f"it should be {name}: {expected}",
+                )
+        pairs.append((wanted, host))
+    if missing:
+        shown = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
+        raise UnknownImportError(
+            f"the component imports {shown}, which this host does not have",
+            hint="build it against wasmrt:tool, near:agent or wasi 0.2",
+        )
+    return pairs
+
+
+def track(name: str) -> str:
+    """The part of `package/interface@version` that has to match: major, or 0.minor, as wasmtime resolves it."""
+    base, at, version = name.partition("@")
+    if not at:
+        return base
+    major, _, rest = version.partition(".")
+    minor, _, patch = rest.partition(".")
+    if major != "0":
+        return f"{base}@{major}"
+    return f"{base}@0.{minor}" if minor != "0" else f"{base}@0.0.{patch}"
+
+
+def _refuse_loose_imports(component: Component) -> None:
+    loose = [name for name, _ in component.type.import_functions] + list(component.type.import_other)
+    if loose:
+        raise UnknownImportError(
+            f"the component imports {loose[0]} at its top level, and only interfaces can be granted",
+            hint="put the imported functions into a WIT interface that the host has",
+        )
+
+
+def _check(error: int | None) -> None:
+    if error:
+        raise InternalError("the host's functions could not be linked") from fault(error)
+
+
+def _unlink(pointer: int, ids: list[int]) -> None:
+    # Runs wherever the garbage collector does, so it takes no lock; dict operations are atomic.
+    _ffi.linker_delete(pointer)
+    for key in ids:
+        _imports.pop(key, None)
+        _destructors.pop(key, None)

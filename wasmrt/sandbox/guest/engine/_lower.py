@@ -1,0 +1,302 @@
+"""Host to guest: compiles a WIT type, once, into a function that writes one wasmtime_component_val_t.
+
+A lowerer takes `(value, address, arena)`. The arena decides who owns the memory: parameters of an export stay
+Python's for the length of the call (`CallArena`), results of an import are handed to the engine, which frees
+them (`OwnedArena`). A value that does not fit its type raises `LowerError` and never reaches the engine.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from array import array
+from collections.abc import Callable
+from struct import Struct
+from typing import Any
+
+from wasmrt.sandbox.component import (
+    Case,
+    EnumType,
+    Err,
+    FlagsType,
+    ListType,
+    Ok,
+    OptionType,
+    Primitive,
+    RecordType,
+    ResourceRef,
+    ResultType,
+    Some,
+    TupleType,
+    VariantType,
+    WitType,
+    is_nested_option,
+)
+from wasmrt.sandbox.guest.engine import _ffi
+from wasmrt.sandbox.guest.engine._arena import Arena, CallArena
+from wasmrt.sandbox.guest.engine._layout import (
+    ENUM,
+    FLAGS,
+    FORMAT,
+    KIND,
+    LIST,
+    OPTION,
+    PAYLOAD,
+    RECORD,
+    RESOURCE,
+    RESULT,
+    TUPLE,
+    VARIANT,
+)
+from wasmrt.sandbox.guest.engine._resources import number_of
+from wasmrt.sandbox.guest.engine._traps import fault
+
+_SIZE, _ENTRY = _ffi.VALUE_SIZE, _ffi.ENTRY_SIZE
+_NAME_SIZE = _ENTRY - _SIZE
+_STRING = KIND["string"]
+_head = Struct("=QQQ").pack
+_pair = Struct("=QQ").pack
+_triple = Struct("=QQQQ").pack
+
+
+class LowerError(Exception):
+    """A Python value does not fit the WIT type it should become."""
+
+
+Lowerer = Callable[[Any, int, Arena], None]
+
+
+def lowerer(kind: WitType) -> Lowerer:  # noqa: C901 - one case a kind of type reads best in one place
+    """The function that lowers values to `kind`."""
+    match kind:
+        case Primitive("string"):
+            return _string
+        case Primitive("char"):
+            return _char
+        case Primitive(name):
+            return _number(name)
+        case ListType(Primitive("u8")):
+            return _bytes
+        case ListType(Primitive(name)) if name in FORMAT and name != "bool":
+            return _numbers(name)
+        case ListType(element):
+            return _list(lowerer(element))
+        case RecordType(fields):
+            return _record([(name, lowerer(inner)) for name, inner in fields])
+        case TupleType(elements):
+            return _tuple([lowerer(inner) for inner in elements])
+        case VariantType(cases):
+            return _variant({name: None if inner is None else lowerer(inner) for name, inner in cases})
+        case EnumType(names):
+            return _enum(frozenset(names))
+        case FlagsType(names):
+            return _flags(frozenset(names))
+        case OptionType(inner):
+            return _option(lowerer(inner), is_nested_option(kind))
+        case ResultType(ok, err):
+            return _result(None if ok is None else lowerer(ok), None if err is None else lowerer(err))
+        case ResourceRef(resource, owned):
+            return _resource(resource, owned)
+
+
+def _expect(ok: bool, what: str, value: Any) -> None:
+    if not ok:
+        raise LowerError(f"expected {what}, not {type(value).__name__}")
+
+
+def _string(value: Any, address: int, arena: Arena) -> None:
+    if not isinstance(value, str):
+        _expect(False, "a string", value)
+    try:
+        data = value.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise LowerError("the string holds a lone surrogate, which UTF-8 cannot carry") from error
+    arena.put(address, _head(_STRING, len(data), arena.text(data) if data else 0))
+
+
+def _char(value: Any, address: int, arena: Arena) -> None:
+    _expect(isinstance(value, str) and len(value) == 1, "one character", value)
+    _expect(not 0xD800 <= ord(value) <= 0xDFFF, "a Unicode scalar value", value)
+    arena.put(address, _pair(KIND["char"], ord(value)))
+
+
+def _number(name: str) -> Lowerer:
+    code, _ = FORMAT[name]
+    pack = Struct(f"=Q{code}").pack
+    kind = KIND[name]
+    wanted: tuple[type, ...] = (bool,) if name == "bool" else (float, int) if name[0] == "f" else (int,)
+
+    def lower(value: Any, address: int, arena: Arena) -> None:
+        _expect(isinstance(value, wanted) and (name == "bool" or not isinstance(value, bool)), name, value)
+        try:
+            packed = pack(kind, value)
+        except (struct.error, OverflowError) as error:
+            raise LowerError(f"{value!r} does not fit {name}") from error
+        arena.put(address, packed)
+
+    return lower
+
+
+def _bytes(value: Any, address: int, arena: Arena) -> None:
+    _expect(isinstance(value, (bytes, bytearray, memoryview)), "bytes", value)
+    count = len(value)
+    block = arena.values(count, zeroed=False) if count else 0
+    if count:
+        window = memoryview((ctypes.c_ubyte * (count * _SIZE)).from_address(block)).cast("B")
+        window[0::_SIZE] = bytes((KIND["u8"],)) * count
+        window[PAYLOAD::_SIZE] = value
+    arena.put(address, _head(LIST, count, block))
+
+
+def _numbers(name: str) -> Lowerer:
+    code, width = FORMAT[name]
+    start, step, kind = PAYLOAD // width, _SIZE // width, KIND[name]
+    form: Any = code  # the stubs want a literal
+
+    def lower(value: Any, address: int, arena: Arena) -> None:
+        _expect(isinstance(value, (list, tuple)), f"a list of {name}", value)
+        try:
+            packed = array(code, value)
+        except (TypeError, OverflowError) as error:
+            raise LowerError(f"the list holds something that is not a {name}") from error
+        count = len(packed)
+        block = arena.values(count, zeroed=False) if count else 0
+        if count:
+            window = memoryview((ctypes.c_ubyte * (count * _SIZE)).from_address(block)).cast("B")
+            window[0::_SIZE] = bytes((kind,)) * count
+            window.cast(form)[start::step] = memoryview(packed)
+        arena.put(address, _head(LIST, count, block))
+
+    return lower
+
+
+def _list(element: Lowerer) -> Lowerer:
+    def lower(value: Any, address: int, arena: Arena) -> None:
+        _expect(isinstance(value, (list, tuple)), "a list", value)
+        block = arena.values(len(value)) if value else 0
+        for index, inner in enumerate(value):
+            element(inner, block + index * _SIZE, arena)
+        arena.put(address, _head(LIST, len(value), block))
+
+    return lower
+
+
+def _record(fields: list[tuple[str, Lowerer]]) -> Lowerer:
+    steps = [(name, name.encode(), index * _ENTRY, lower) for index, (name, lower) in enumerate(fields)]
+    count = len(steps)
+
+    def lower(value: Any, address: int, arena: Arena) -> None:
+        _expect(isinstance(value, dict), "a record as a dict", value)
+        if len(value) != count:
+            raise LowerError(f"a record wants exactly the fields {', '.join(name for name, *_ in steps)}")
+        block = arena.entries(count)
+        for name, encoded, offset, inner in steps:
+            if name not in value:
+                raise LowerError(f"the record's field {name} is missing")
+            arena.put(block + offset, _pair(len(encoded), arena.name(encoded)))
+            inner(value[name], block + offset + _NAME_SIZE, arena)
+        arena.put(address, _head(RECORD, count, block))
+
+    return lower
+
+
+def _tuple(elements: list[Lowerer]) -> Lowerer:
+    def lower(value: Any, address: int, arena: Arena) -> None:
+        _expect(isinstance(value, (tuple, list)) and len(value) == len(elements), f"{len(elements)} values", value)
+        block = arena.values(len(elements))
+        for index, (inner, item) in enumerate(zip(elements, value, strict=True)):
+            inner(item, block + index * _SIZE, arena)
+        arena.put(address, _head(TUPLE, len(elements), block))
+
+    return lower
+
+
+def _boxed(value: Any, lower: Lowerer | None, arena: Arena) -> int:
+    if lower is None:
+        _expect(value is None, "no payload", value)
+        return 0
+    if isinstance(arena, CallArena):
+        block = arena.values(1)
+        lower(value, block, arena)
+        return block
+    scratch = ctypes.create_string_buffer(_SIZE)
+    lower(value, ctypes.addressof(scratch), arena)
+    return int(_ffi.val_new(ctypes.addressof(scratch)))
+
+
+def _variant(cases: dict[str, Lowerer | None]) -> Lowerer:
+    def lower(value: Any, address: int, arena: Arena) -> None:
+        _expect(isinstance(value, Case) and value.name in cases, f"a case of {', '.join(cases)}", value)
+        encoded = value.name.encode()
+        payload = _boxed(value.value, cases[value.name], arena)
+        arena.put(address, _triple(VARIANT, len(encoded), arena.name(encoded), payload))
+
+    return lower
+
+
+def _enum(names: frozenset[str]) -> Lowerer:
+    def lower(value: Any, address: int, arena: Arena) -> None:
+        if value not in names:
+            raise LowerError(f"{value!r} is none of {', '.join(sorted(names))}")
+        encoded = value.encode()
+        arena.put(address, _head(ENUM, len(encoded), arena.name(encoded)))
+
+    return lower
+
+
+def _flags(names: frozenset[str]) -> Lowerer:
+    def lower(value: Any, address: int, arena: Arena) -> None:
+        _expect(isinstance(value, (set, frozenset, list, tuple)), "a set of flags", value)
+        chosen = sorted(set(value))
+        if not names.issuperset(chosen):
+            raise LowerError(f"the flags are {', '.join(sorted(names))}")
+        block = arena.names(len(chosen)) if chosen else 0
+        for index, name in enumerate(chosen):
+            encoded = name.encode()
+            arena.put(block + index * 16, _pair(len(encoded), arena.name(encoded)))
+        arena.put(address, _head(FLAGS, len(chosen), block))
+
+    return lower
+
+
+def _option(inner: Lowerer, nested: bool) -> Lowerer:
+    def lower(value: Any, address: int, arena: Arena) -> None:
+        if value is None:
+            payload = 0
+        elif nested:
+            _expect(isinstance(value, Some), "Some(value) or None", value)
+            payload = _boxed(value.value, inner, arena)
+        else:
+            payload = _boxed(value, inner, arena)
+        arena.put(address, _pair(OPTION, payload))
+
+    return lower
+
+
+def _result(ok: Lowerer | None, err: Lowerer | None) -> Lowerer:
+    def lower(value: Any, address: int, arena: Arena) -> None:
+        _expect(isinstance(value, (Ok, Err)), "Ok or Err", value)
+        is_ok = isinstance(value, Ok)
+        payload = _boxed(value.value, ok if is_ok else err, arena)
+        arena.put(address, _head(RESULT, int(is_ok), payload))
+
+    return lower
+
+
+def _resource(resource: str, owned: bool) -> Lowerer:
+
+    number = number_of(resource) if resource else 0
+
+    def lower(value: Any, address: int, arena: Arena) -> None:
+        _expect(isinstance(value, int) and bool(number), "a handle of a host resource", value)
+        host = _ffi.resource_host_new(owned, value, number)
+        handle = ctypes.c_void_p()
+        try:
+            error = _ffi.resource_host_to_any(arena.context, host, ctypes.addressof(handle))
+        finally:
+            _ffi.resource_host_delete(host)
+        if error:
+            raise fault(error)
+        arena.put(address, _pair(RESOURCE, handle.value or 0))
+
+    return lower

@@ -1,0 +1,255 @@
+"""One store for one call: limits, fuel and epoch armed before the first guest instruction, dropped at the end."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import time
+from types import TracebackType
+from typing import Any
+
+from wasmrt.core.errors import InternalError
+from wasmrt.sandbox.component import FuncType, has_unbounded_lift
+from wasmrt.sandbox.guest.budgets import GuestBudgets
+from wasmrt.sandbox.guest.engine import _ffi
+from wasmrt.sandbox.guest.engine._arena import CallArena
+from wasmrt.sandbox.guest.engine._inflight import calls
+from wasmrt.sandbox.guest.engine._lift import Lifter, lifter
+from wasmrt.sandbox.guest.engine._linker import Linker
+from wasmrt.sandbox.guest.engine._lower import Lowerer, LowerError, lowerer
+from wasmrt.sandbox.guest.engine._signals import defer, deliver, restore
+from wasmrt.sandbox.guest.engine._traps import EngineFault, fault
+
+_SIZE = _ffi.VALUE_SIZE
+_FUEL_OFF = 2**63
+_EMPTY = bytes(_SIZE)
+_QUICK_SECONDS = 0.002
+_now = time.monotonic
+_pointer = ctypes.c_void_p
+_handles = itertools.count(1)
+_arenas: list[CallArena] = []  # used by one call at a time; taking and giving back are atomic
+
+
+class StoreLimits:
+    """The store's own limits; memory is per linear memory, because that is what the engine counts."""
+
+    __slots__ = ("fuel", "native")
+
+    def __init__(
+        self,
+        *,
+        memory_bytes: int,
+        memories: int,
+        table_elements: int,
+        tables: int,
+        instances: int,
+        fuel: int | None,
+    ) -> None:
+        self.fuel = fuel
+        self.native = tuple(map(ctypes.c_int64, (memory_bytes, table_elements, instances, tables, memories)))
+
+
+class Export:
+    """An exported function of one component, resolved once: where it is and how its values are made."""
+
+    def __init__(self, linker: Linker, path: tuple[str, ...], kind: FuncType) -> None:
+        self.path = path
+        self.type = kind
+        self._component = linker.component  # export indexes point into it
+        self.index = _export_index(linker.component.pointer, path)
+        self.lowerers: tuple[Lowerer, ...] = tuple(lowerer(param) for _, param in kind.params)
+        self.lift: Lifter | None = None if kind.result is None else lifter(kind.result)
+        self.large = kind.result is not None and has_unbounded_lift(kind.result)
+        """True where a result may take the engine long to drop."""
+
+
+def _export_index(component: int, path: tuple[str, ...]) -> int:
+    parent: int | None = None
+    for name in path:
+        encoded = name.encode()
+        parent = _ffi.component_get_export_index(component, parent, encoded, len(encoded))
+        if not parent:
+            raise InternalError(f"the component has no export {'/'.join(path)}")
+    return parent or 0
+
+
+def _on_epoch(_context: int, handle: int, delta: Any, kind: Any) -> int | None:
+    call = calls.get(handle or 0)
+    if call is None:
+        return int(_ffi.error_new(b"interrupted by the host"))
+    try:
+        deliver()
+        error = call.interruption()
+    except BaseException as raised:
+        error = raised
+    if error is None:
+        delta[0] = 1
+        kind[0] = 0  # continue, look again at the next tick
+        return None
+    call.fail(error)
+    return int(_ffi.error_new(b"interrupted by the host"))
+
+
+_ON_EPOCH = _ffi.EPOCH_CALLBACK(_on_epoch)
+_ON_EPOCH_AT = ctypes.cast(_ON_EPOCH, ctypes.c_void_p).value
+
+
+class Sandbox:
+    """A fresh store for one instance of a component. Used by one thread at a time."""
+
+    __slots__ = (
+        "_arena",
+        "_context",
+        "_deferring",
+        "_fuel",
+        "_handle",
+        "_linker",
+        "_made",
+        "_spent",
+        "_store",
+        "_ticker",
+        "closed",
+        "started",
+    )
+
+    def __init__(self, linker: Linker, limits: StoreLimits, call: GuestBudgets) -> None:
+        self._deferring = defer()  # the first thing: nothing may come between a store and what puts it away
+        engine = linker.component.engine
+        self._linker = linker
+        self._handle = handle = next(_handles)
+        self._fuel = limits.fuel
+        self._spent = 0
+        self.started = False
+        self.closed = False
+        self._made = _now()
+        calls[handle] = call
+        self._ticker = engine.ticker
+        self._ticker.enter()
+        self._arena = _arenas.pop() if _arenas else CallArena()
+        self._store: int = _ffi.store_new(engine.pointer, handle, None)
+        self._context: int = _ffi.store_context(self._store)
+        _ffi.store_limiter(_pointer(self._store), *limits.native)
+        # Start functions and realloc run guest code: everything is armed before instantiation.
+        if engine.config.consume_fuel:
+            _ffi.context_set_fuel(self._context, _FUEL_OFF if limits.fuel is None else limits.fuel)
+        _ffi.store_epoch_callback(self._store, _ON_EPOCH_AT, handle, None)
+        _ffi.context_set_epoch_deadline(self._context, 1)
+
+    def instantiate(self) -> None:
+        """Instantiate the component; start functions run here.
+
+        Raises:
+            EngineFault: instantiation trapped, was stopped, or is over the store's limits.
+        """
+        linker = self._linker
+        error = _ffi.linker_instantiate(linker.pointer, self._context, linker.component.pointer, self._arena.instance)
+        if error:
+            raise fault(error)
+        self.started = True
+
+    def call(self, export: Export, *values: Any) -> Any:
+        """Lower `values`, run the export, lift its result.
+
+        Its post-return is not run: it could only free memory of a store that is about to be dropped whole.
+
+        Raises:
+            EngineFault: the guest trapped or was stopped.
+            LowerError: a value does not fit the parameter's type.
+        """
+        if not self.started or self.closed:
+            # The library would abort the process over an instance that is not there.
+            raise InternalError("the sandbox has no instance to call")
+        lowerers = export.lowerers
+        count = len(values)
+        if count != len(lowerers):
+            raise LowerError(f"the export takes {len(lowerers)} values, not {count}")
+        context, arena = self._context, self._arena
+        arena.reset(context)
+        func = arena.func
+        if not _ffi.instance_get_func(arena.instance, context, export.index, func):
+            raise InternalError(f"the instance has no export {'/'.join(export.path)}")
+        at = args = arena.take((count + 1) * _SIZE)
+        for lower, value in zip(lowerers, values, strict=True):
+            lower(value, at, arena)
+            at += _SIZE
+        if export.lift is None:
+            error = _ffi.func_call(func, context, args, count, None, 0)
+            if error:
+                raise fault(error)
+            return None
+        arena.put(at, _EMPTY)  # the result's place, right behind; the engine drops what was there before
+        error = _ffi.func_call(func, context, args, count, at, 1)
+        if error:
+            raise fault(error)
+        try:
+            return export.lift(at, context)
+        finally:
+            (_ffi.val_delete_slow if export.large else _ffi.val_delete)(at)
+
+    @property
+    def fuel_used(self) -> int:
+        """Fuel burnt since instantiation began; 0 where fuel is not metered."""
+        if self._fuel is None or self.closed:
+            return self._spent
+        left = self._arena.number
+        error = _ffi.context_get_fuel(self._context, left)
+        if error:
+            raise InternalError("the engine does not tell the fuel left") from fault(error)
+        return self._fuel - int(left.value)
+
+    def finish(self) -> None:
+        """End the guest: nothing of it runs from here on. Safe to call twice.
+
+        The store is still to be dropped, and signals are held back until `release_signals`.
+        """
+        if self.closed:
+            return
+        self._spent = self.fuel_used
+        self.closed = True
+        calls.pop(self._handle, None)
+        self._ticker.leave()
+
+    def release_signals(self) -> None:
+        """Let signals through again, on the thread that made it, after its end. Safe to call twice.
+
+        Raises:
+            BaseException: what the handler of a signal raises that came in the meantime.
+        """
+        if self._deferring:
+            self._deferring = False
+            restore()
+
+    def drop(self) -> None:
+        """Drop the store and everything in it, after `finish`; on any thread. Safe to call twice."""
+        store, self._store = self._store, 0
+        if not store:
+            return
+        self.closed = True
+        # A guest that had no time to touch much memory is dropped in microseconds: less than another thread takes to
+        # get hold of the interpreter and give it back.
+        quick = _now() - self._made < _QUICK_SECONDS
+        (_ffi.store_delete_quick if quick else _ffi.store_delete)(store)
+        _arenas.append(self._arena)
+
+    def close(self) -> None:
+        """`finish`, `drop` and `release_signals`.
+
+        Raises:
+            BaseException: as `release_signals`.
+        """
+        try:
+            self.finish()
+        finally:
+            self.drop()
+            self.release_signals()
+
+    def __enter__(self) -> Sandbox:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+__all__ = ["EngineFault", "Export", "Sandbox", "StoreLimits"]

@@ -1,0 +1,66 @@
+"""`wasi:clocks@0.2` over the call's clock, real or logical: monotonic, wall, and a timezone that is always UTC."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wasmrt.core.limits import CLOCK_RESOLUTION_NS
+from wasmrt.sandbox.guest.call import GuestCall
+from wasmrt.sandbox.guest.engine import HostInterface
+from wasmrt.sandbox.guest.wasi._streams import Pollable, subscribe
+
+_SECOND = 1_000_000_000
+
+
+def _monotonic(ctx: GuestCall) -> int:
+    # SECURITY: coarse on purpose; a fine timer is what cache-timing attacks need.
+    return ctx.clock.monotonic_ns() // CLOCK_RESOLUTION_NS * CLOCK_RESOLUTION_NS
+
+
+def _resolution(_ctx: GuestCall) -> int:
+    return CLOCK_RESOLUTION_NS
+
+
+def _subscribe_instant(ctx: GuestCall, when: int) -> int:
+    # Rounded up, so that a guest that slept until `when` never reads an earlier time.
+    return subscribe(ctx, Pollable(-(-when // CLOCK_RESOLUTION_NS) * CLOCK_RESOLUTION_NS))
+
+
+def _subscribe_duration(ctx: GuestCall, nanoseconds: int) -> int:
+    return _subscribe_instant(ctx, ctx.clock.monotonic_ns() + nanoseconds)
+
+
+def datetime(nanoseconds: int) -> dict[str, int]:
+    """The record `datetime` of Unix nanoseconds."""
+    return {"seconds": nanoseconds // _SECOND, "nanoseconds": nanoseconds % _SECOND}
+
+
+def _wall(ctx: GuestCall) -> dict[str, int]:
+    return datetime(ctx.clock.now_ns() // CLOCK_RESOLUTION_NS * CLOCK_RESOLUTION_NS)
+
+
+def _wall_resolution(_ctx: GuestCall) -> dict[str, int]:
+    return datetime(CLOCK_RESOLUTION_NS)
+
+
+def _utc(_ctx: GuestCall, _when: dict[str, int]) -> dict[str, Any]:
+    return {"utc-offset": 0, "name": "UTC", "in-daylight-saving-time": False}
+
+
+def _utc_offset(_ctx: GuestCall, _when: dict[str, int]) -> int:
+    return 0
+
+
+INTERFACES = (
+    HostInterface(
+        "wasi:clocks/monotonic-clock@0.2.0",
+        {
+            "now": _monotonic,
+            "resolution": _resolution,
+            "subscribe-instant": _subscribe_instant,
+            "subscribe-duration": _subscribe_duration,
+        },
+    ),
+    HostInterface("wasi:clocks/wall-clock@0.2.0", {"now": _wall, "resolution": _wall_resolution}),
+    HostInterface("wasi:clocks/timezone@0.2.0", {"display": _utc, "utc-offset": _utc_offset}),
+)

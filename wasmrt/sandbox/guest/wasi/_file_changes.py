@@ -1,0 +1,137 @@
+"""The methods of a descriptor that change files: what is granted is done, the rest is refused and on record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from wasmrt.sandbox.component import Err, Ok
+from wasmrt.sandbox.guest.call import GuestCall
+from wasmrt.sandbox.guest.services import HostFailure
+from wasmrt.sandbox.guest.wasi._file_writing import (
+    FileOutput,
+    Written,
+    WrittenFiles,
+    forget,
+    keep,
+    moved,
+    set_size,
+    write_at,
+    write_code,
+)
+from wasmrt.sandbox.guest.wasi._files import File, Folder, Node, joined, refuse_write
+from wasmrt.sandbox.guest.wasi._handles import Handles
+
+
+def _node(ctx: GuestCall, rep: int) -> Node:
+    return ctx.part(Handles).get(rep, Node)
+
+
+def _written(ctx: GuestCall, rep: int) -> Written | Err:
+    """The file behind a descriptor that it can be written by."""
+    node = _node(ctx, rep)
+    if isinstance(node, File):
+        return Err("bad-descriptor") if node.written is None else node.written
+    return Err("is-directory") if ctx.services.max_write_bytes else refuse_write(ctx, node.path)
+
+
+def _path(ctx: GuestCall, rep: int, path: str) -> str | Err:
+    """The path below a folder that may be changed."""
+    base = _node(ctx, rep)
+    if not isinstance(base, Folder):
+        return Err("not-directory")
+    whole = joined(base.path, path)
+    if not whole:
+        return Err("not-permitted")
+    return refuse_write(ctx, whole) if base.read_only or not ctx.services.max_write_bytes else whole
+
+
+def _write(ctx: GuestCall, rep: int, data: bytes, offset: int) -> Ok | Err:
+    file = _written(ctx, rep)
+    if isinstance(file, Err):
+        return file
+    code = write_at(ctx, file, data, offset)
+    return Ok(len(data)) if code is None else Err(code)
+
+
+def _write_via_stream(ctx: GuestCall, rep: int, offset: int | None = None) -> Ok | Err:
+    file = _written(ctx, rep)
+    return file if isinstance(file, Err) else Ok(ctx.part(Handles).add(FileOutput(file, offset)))
+
+
+def _set_size(ctx: GuestCall, rep: int, size: int) -> Ok | Err:
+    file = _written(ctx, rep)
+    if isinstance(file, Err):
+        return file
+    code = set_size(ctx, file, size)
+    return Ok() if code is None else Err(code)
+
+
+def _sync(ctx: GuestCall, rep: int) -> Ok | Err:
+    node = _node(ctx, rep)
+    refused = keep(ctx, node.written) if isinstance(node, File) and node.written is not None else None
+    return Ok() if refused is None else refused
+
+
+def _make_directory(ctx: GuestCall, rep: int, path: str) -> Ok | Err:
+    whole = _path(ctx, rep, path)
+    return whole if isinstance(whole, Err) else _changed(ctx.services.workspace_make_directory, whole)
+
+
+def _unlink(ctx: GuestCall, rep: int, path: str) -> Ok | Err:
+    whole = _path(ctx, rep, path)
+    if isinstance(whole, Err):
+        return whole
+    answer = _changed(ctx.services.workspace_remove, whole)
+    if isinstance(answer, Ok):
+        forget(ctx, whole)
+    return answer
+
+
+def _remove_directory(ctx: GuestCall, rep: int, path: str) -> Ok | Err:
+    whole = _path(ctx, rep, path)
+    if isinstance(whole, Err):
+        return whole
+    answer = _changed(ctx.services.workspace_remove, whole, directory=True)
+    return Err("not-directory") if answer == Err("is-directory") else answer
+
+
+def _rename(ctx: GuestCall, rep: int, path: str, target: int, to: str) -> Ok | Err:
+    whole, new = _path(ctx, rep, path), _path(ctx, target, to)
+    if isinstance(whole, Err):
+        return whole
+    if isinstance(new, Err):
+        return new
+    if whole == new:
+        return _changed(ctx.services.workspace_rename, whole, new)
+    files = ctx.part(WrittenFiles).open
+    for known in [file for name, file in files.items() if name == whole or name.startswith(f"{whole}/")]:
+        if (refused := keep(ctx, known)) is not None:
+            return refused
+    answer = _changed(ctx.services.workspace_rename, whole, new)
+    if isinstance(answer, Ok):
+        forget(ctx, new)
+        moved(ctx, whole, new)
+    return answer
+
+
+def _changed(change: Callable[..., None], *values: Any, **named: Any) -> Ok | Err:
+    try:
+        change(*values, **named)
+    except HostFailure as failure:
+        return Err(write_code(failure))
+    return Ok()
+
+
+METHODS: dict[str, Callable[..., Any]] = {
+    "write": _write,
+    "write-via-stream": _write_via_stream,
+    "append-via-stream": _write_via_stream,
+    "set-size": _set_size,
+    "sync": _sync,
+    "sync-data": _sync,
+    "create-directory-at": _make_directory,
+    "unlink-file-at": _unlink,
+    "remove-directory-at": _remove_directory,
+    "rename-at": _rename,
+}

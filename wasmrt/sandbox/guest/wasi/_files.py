@@ -1,0 +1,169 @@
+"""Descriptors: folders and files of the granted workspace.
+
+No host descriptor is ever open behind one; a file's bytes are read once, whole, when it is opened.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from wasmrt.core.errors import BudgetExceededError
+from wasmrt.core.limits import MAX_PATH_BYTES, MAX_WORKSPACE_BYTES_PER_CALL
+from wasmrt.core.model import Decision, Reason
+from wasmrt.sandbox.component import Err
+from wasmrt.sandbox.guest.call import GuestCall
+from wasmrt.sandbox.guest.services import HostFailure
+from wasmrt.sandbox.guest.wasi._file_writing import Written, WrittenFiles, open_written, write_code
+
+_CODES: dict[str, str] = {
+    Reason.NOT_FOUND: "no-entry",
+    Reason.INVALID_PATH: "not-permitted",
+    Reason.FILE_TOO_LARGE: "file-too-large",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    path: str
+    """Relative to the workspace; empty for its root."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folder(Node):
+    read_only: bool = False
+    """True where nothing below it is written by way of it, whatever the grant allows."""
+
+
+@dataclass(frozen=True, slots=True)
+class File(Node):
+    content: bytes | bytearray
+    written: Written | None = None
+    """None for a file that is only read."""
+
+
+class Listing:
+    """The entries of a folder that are still to be told."""
+
+    def __init__(self, entries: list[dict[str, Any]]) -> None:
+        self.entries = iter(entries)
+
+
+class _Read:
+    def __init__(self) -> None:
+        self.count = 0
+
+
+def open_path(ctx: GuestCall, folder: Folder, path: str) -> Node | Err:
+    """The file or folder at `path` below `folder`; an error code where there is none to be read."""
+    whole = joined(folder.path, path)
+    if whole is None:
+        return Err("not-permitted")
+    if not whole:
+        return Folder("", folder.read_only)
+    file = ctx.part(WrittenFiles).open.get(whole)
+    if file is not None:
+        return File(whole, file.content)
+    try:
+        return File(whole, _read(ctx, whole, looking=True))
+    except HostFailure as failure:
+        return _folder(ctx, whole, folder.read_only) if failure.code == Reason.NOT_A_FILE else _error(failure)
+
+
+def open_to_write(ctx: GuestCall, folder: Folder, path: str, how: frozenset[str]) -> Node | Err:
+    """The file at `path` below `folder`, made where it is asked for and there is none; an error code otherwise."""
+    whole = joined(folder.path, path)
+    if whole is None:
+        return Err("not-permitted")
+    if folder.read_only or not ctx.services.max_write_bytes:
+        return refuse_write(ctx, whole)
+    file = ctx.part(WrittenFiles).open.get(whole)
+    content = b""
+    try:
+        size = len(file.content) if file is not None else ctx.services.workspace_size(whole)
+        if size is None:
+            if "create" not in how:
+                return Err("no-entry")
+            ctx.services.workspace_write(whole, b"", new=True)
+        elif "exclusive" in how:
+            return Err("exist")
+    except HostFailure as failure:
+        return Err(write_code(failure))
+    if file is None and size and "truncate" not in how:
+        try:
+            # SECURITY: what is in a file is for those who may read it. To write to the middle of it takes both.
+            content = _read(ctx, whole, looking=False)
+        except HostFailure as failure:
+            return _error(failure)
+    written = open_written(ctx, whole, how, file, content)
+    return File(whole, written.content, written)
+
+
+def list_folder(ctx: GuestCall, folder: Folder) -> Listing | Err:
+    try:
+        entries = ctx.services.workspace_list(folder.path, looking=True)
+    except HostFailure as failure:
+        return _error(failure)
+    return Listing([{"type": _kind(entry.is_directory), "name": entry.name} for entry in entries])
+
+
+def refuse_write(ctx: GuestCall, path: str) -> Err:
+    """Refuse to write where nothing may be written; the attempt is on record, with the entry that would allow it."""
+    if path and not ctx.services.max_write_bytes:
+        try:
+            ctx.services.workspace_size(path)
+        except HostFailure as failure:
+            return Err(write_code(failure))
+    return refuse_change(ctx, path)
+
+
+def refuse_change(ctx: GuestCall, subject: str) -> Err:
+    """Refuse a change that no grant allows; the attempt is on record."""
+    ctx.services.refuse(
+        Decision(
+            allowed=False,
+            reason=Reason.FILESYSTEM_DENIED,
+            rule="links and times are not written, nor anything below a read-only folder",
+            hint="have the tool return what it wants to keep",
+            capability="workspace",
+            subject=subject[:MAX_PATH_BYTES].encode("unicode_escape").decode("ascii"),
+        ),
+    )
+    return Err("read-only")
+
+
+def joined(folder: str, path: str) -> str | None:
+    """`path` below `folder` without `.` and doubled slashes; None where it would leave the folder."""
+    if path.startswith("/"):
+        return None
+    segments = [segment for segment in f"{folder}/{path}".split("/") if segment not in ("", ".")]
+    return None if ".." in segments else "/".join(segments)
+
+
+def _read(ctx: GuestCall, path: str, *, looking: bool) -> bytes:
+    content = ctx.services.workspace_read(path, looking=looking)
+    read = ctx.part(_Read)
+    read.count += len(content)
+    if read.count > MAX_WORKSPACE_BYTES_PER_CALL:
+        raise BudgetExceededError(
+            f"the guest read more than {MAX_WORKSPACE_BYTES_PER_CALL:,} bytes of files",
+            limit=MAX_WORKSPACE_BYTES_PER_CALL, used=read.count, setting="limits.MAX_WORKSPACE_BYTES_PER_CALL",
+            hint="have the tool open each file once",
+        )  # fmt: skip
+    return content
+
+
+def _kind(is_directory: bool) -> str:
+    return "directory" if is_directory else "regular-file"
+
+
+def _folder(ctx: GuestCall, path: str, read_only: bool) -> Folder | Err:
+    try:
+        ctx.services.workspace_list(path, looking=True)
+    except HostFailure as failure:
+        return _error(failure)
+    return Folder(path, read_only)
+
+
+def _error(failure: HostFailure) -> Err:
+    return Err(_CODES.get(failure.code, "access"))

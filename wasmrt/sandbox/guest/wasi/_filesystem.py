@@ -1,0 +1,201 @@
+"""`wasi:filesystem@0.2`: the granted workspace as `/` or under names that a program is given, written where granted.
+
+Without a grant no path leads anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from blake3 import blake3
+
+from wasmrt.core.limits import MAX_STREAM_CHUNK_BYTES
+from wasmrt.sandbox.component import Err, Ok
+from wasmrt.sandbox.guest.call import GuestCall
+from wasmrt.sandbox.guest.engine import HostInterface
+from wasmrt.sandbox.guest.wasi import _file_changes
+from wasmrt.sandbox.guest.wasi._file_writing import close_written
+from wasmrt.sandbox.guest.wasi._files import (
+    File,
+    Folder,
+    Listing,
+    Node,
+    list_folder,
+    open_path,
+    open_to_write,
+    refuse_change,
+    refuse_write,
+)
+from wasmrt.sandbox.guest.wasi._handles import Handles, drop_handle
+from wasmrt.sandbox.guest.wasi._program import Program
+from wasmrt.sandbox.guest.wasi._streams import BytesStream, IoError
+
+_NEVER = ("set-times", "set-times-at", "link-at", "symlink-at")
+
+
+def _error_code(ctx: GuestCall, rep: int) -> str | None:
+    return ctx.part(Handles).get(rep, IoError).file_code
+
+
+def _directories(ctx: GuestCall) -> list[tuple[int, str]]:
+    if not ctx.services.has_workspace:
+        return []
+    handles, program = ctx.part(Handles), ctx.part(Program)
+    return [(handles.add(Folder(path, read_only)), name) for name, path, read_only in program.folders]
+
+
+def _descriptor(ctx: GuestCall, rep: int) -> Node:
+    return ctx.part(Handles).get(rep, Node)
+
+
+def _find(ctx: GuestCall, rep: int, path: str) -> Node | Err:
+    base = _descriptor(ctx, rep)
+    return open_path(ctx, base, path) if isinstance(base, Folder) else Err("not-directory")
+
+
+def _open_at(
+    ctx: GuestCall, rep: int, _follow: frozenset[str], path: str, how: frozenset[str], flags: frozenset[str]
+) -> Ok | Err:
+    base = _descriptor(ctx, rep)
+    if not isinstance(base, Folder):
+        return Err("not-directory")
+    if "directory" not in how and (how or "write" in flags):
+        found = open_to_write(ctx, base, path, how)
+    elif how & {"create", "exclusive", "truncate"}:
+        return Err("invalid")
+    else:
+        found = open_path(ctx, base, path)
+        writable = ctx.services.max_write_bytes and not base.read_only
+        if flags & {"write", "mutate-directory"} and not writable and not isinstance(found, Err):
+            return refuse_write(ctx, found.path)
+    if isinstance(found, Err):
+        return found
+    if "directory" in how and isinstance(found, File):
+        return Err("not-directory")
+    return Ok(ctx.part(Handles).add(found))
+
+
+def _read_via_stream(ctx: GuestCall, rep: int, offset: int) -> Ok | Err:
+    file = _descriptor(ctx, rep)
+    if not isinstance(file, File):
+        return Err("is-directory")
+    return Ok(ctx.part(Handles).add(BytesStream(file.content, offset)))
+
+
+def _read(ctx: GuestCall, rep: int, length: int, offset: int) -> Ok | Err:
+    file = _descriptor(ctx, rep)
+    if not isinstance(file, File):
+        return Err("is-directory")
+    chunk = bytes(file.content[offset : offset + min(length, MAX_STREAM_CHUNK_BYTES)])
+    return Ok((chunk, offset + len(chunk) >= len(file.content)))
+
+
+def _kind(thing: Node) -> str:
+    return "directory" if isinstance(thing, Folder) else "regular-file"
+
+
+def _status(thing: Node) -> Ok:
+    return Ok(
+        {
+            "type": _kind(thing),
+            "link-count": 1,
+            "size": len(thing.content) if isinstance(thing, File) else 0,
+            "data-access-timestamp": None,
+            "data-modification-timestamp": None,
+            "status-change-timestamp": None,
+        }
+    )
+
+
+def _hash(thing: Node) -> Ok:
+    digest = blake3(thing.path.encode("utf-8", "replace")).digest(length=16)
+    return Ok({"lower": int.from_bytes(digest[:8], "little"), "upper": int.from_bytes(digest[8:], "little")})
+
+
+def _at(of: Callable[[Node], Ok]) -> Callable[..., Ok | Err]:
+    def answer(ctx: GuestCall, rep: int, _follow: frozenset[str], path: str) -> Ok | Err:
+        found = _find(ctx, rep, path)
+        return found if isinstance(found, Err) else of(found)
+
+    return answer
+
+
+def _read_directory(ctx: GuestCall, rep: int) -> Ok | Err:
+    folder = _descriptor(ctx, rep)
+    if not isinstance(folder, Folder):
+        return Err("not-directory")
+    listing = list_folder(ctx, folder)
+    return listing if isinstance(listing, Err) else Ok(ctx.part(Handles).add(listing))
+
+
+def _next_entry(ctx: GuestCall, rep: int) -> Ok:
+    return Ok(next(ctx.part(Handles).get(rep, Listing).entries, None))
+
+
+def _same(ctx: GuestCall, rep: int, other: int) -> bool:
+    return _descriptor(ctx, rep).path == _descriptor(ctx, other).path
+
+
+def _refused(method: str) -> Callable[..., Err]:
+    def refuse(ctx: GuestCall, rep: int, *_: Any) -> Err:
+        return refuse_change(ctx, f"{method} in {_descriptor(ctx, rep).path or '/'}")
+
+    return refuse
+
+
+def _flags(ctx: GuestCall, rep: int) -> Ok:
+    node = _descriptor(ctx, rep)
+    if isinstance(node, File):
+        return Ok(frozenset(("read", "write") if node.written is not None else ("read",)))
+    writable = ctx.services.max_write_bytes and isinstance(node, Folder) and not node.read_only
+    return Ok(frozenset(("read", "mutate-directory") if writable else ("read",)))
+
+
+def _drop_descriptor(ctx: GuestCall, rep: int) -> None:
+    node = _descriptor(ctx, rep)
+    drop_handle(ctx, rep)
+    if isinstance(node, File) and node.written is not None:
+        close_written(ctx, node.written)
+
+
+def _no_link(ctx: GuestCall, rep: int, _path: str) -> Err:
+    _descriptor(ctx, rep)
+    return Err("invalid")
+
+
+def _harmless(ctx: GuestCall, rep: int, *_: Any) -> Ok:
+    _descriptor(ctx, rep)
+    return Ok()
+
+
+_METHODS: dict[str, Callable[..., Any]] = {
+    "open-at": _open_at,
+    "read-via-stream": _read_via_stream,
+    "read": _read,
+    "get-flags": _flags,
+    "get-type": lambda ctx, rep: Ok(_kind(_descriptor(ctx, rep))),
+    "stat": lambda ctx, rep: _status(_descriptor(ctx, rep)),
+    "stat-at": _at(_status),
+    "metadata-hash": lambda ctx, rep: _hash(_descriptor(ctx, rep)),
+    "metadata-hash-at": _at(_hash),
+    "is-same-object": _same,
+    "read-directory": _read_directory,
+    "readlink-at": _no_link,
+    "advise": _harmless,
+    **_file_changes.METHODS,
+    **{method: _refused(method) for method in _NEVER},
+}
+
+INTERFACES = (
+    HostInterface(
+        "wasi:filesystem/types@0.2.0",
+        {
+            "filesystem-error-code": _error_code,
+            **{f"[method]descriptor.{name}": function for name, function in _METHODS.items()},
+            "[method]directory-entry-stream.read-directory-entry": _next_entry,
+        },
+        {"descriptor": _drop_descriptor, "directory-entry-stream": drop_handle},
+    ),
+    HostInterface("wasi:filesystem/preopens@0.2.0", {"get-directories": _directories}),
+)

@@ -1,0 +1,135 @@
+"""`wasi:http@0.2`, outgoing: requests through the same gateway as the tool worlds' own HTTP imports.
+
+The whole of `types` is here, because engines of languages import all of it; incoming requests do not exist, since no
+tool is a server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from wasmrt.core.errors import TrapError
+from wasmrt.sandbox.component import Err, Ok
+from wasmrt.sandbox.guest.call import GuestCall
+from wasmrt.sandbox.guest.engine import HostInterface
+from wasmrt.sandbox.guest.wasi import _http_fields
+from wasmrt.sandbox.guest.wasi._handles import Handles, drop_handle
+from wasmrt.sandbox.guest.wasi._http_bodies import (
+    IncomingBody,
+    Trailers,
+    body_stream,
+    drop_body,
+    drop_incoming,
+    finish_body,
+    finish_incoming,
+    incoming_stream,
+    trailers,
+)
+from wasmrt.sandbox.guest.wasi._http_request import (
+    Request,
+    getter,
+    is_authority,
+    is_method,
+    is_path,
+    is_scheme,
+    new_options,
+    new_request,
+    request_body,
+    setter,
+    timeout,
+)
+from wasmrt.sandbox.guest.wasi._http_sending import Future, Response, get_response, handle
+from wasmrt.sandbox.guest.wasi._streams import IoError, Pollable, subscribe
+from wasmrt.sandbox.guest.wasi._unreachable import unreachable
+
+
+def _shown(kind: type) -> Callable[..., int]:
+    return lambda ctx, rep: _http_fields.shown(ctx, ctx.part(Handles).get(rep, kind).fields)
+
+
+def _status(ctx: GuestCall, rep: int) -> int:
+    return ctx.part(Handles).get(rep, Response).status
+
+
+def _consume(ctx: GuestCall, rep: int) -> Ok | Err:
+    response = ctx.part(Handles).get(rep, Response)
+    if response.body is None:
+        return Err()
+    receiving, response.body = response.body, None
+    return Ok(ctx.part(Handles).add(IncomingBody(receiving)))
+
+
+def _drop_response(ctx: GuestCall, rep: int) -> None:
+    unread = ctx.part(Handles).get(rep, Response).body
+    if unread is not None:
+        unread.close()
+    ctx.part(Handles).drop(rep)
+
+
+def _subscribe(kind: type[Pollable]) -> Callable[..., int]:
+    return lambda ctx, rep: subscribe(ctx, ctx.part(Handles).get(rep, kind))
+
+
+def _no_server(_ctx: GuestCall, _fields: int) -> int:
+    raise TrapError("the guest made a response, and no tool answers HTTP requests")
+
+
+_RESOURCES = (
+    *("fields", "incoming-request", "incoming-body", "outgoing-request", "outgoing-body", "request-options"),
+    *("response-outparam", "outgoing-response", "incoming-response", "future-trailers", "future-incoming-response"),
+)
+
+_TYPES: dict[str, Callable[..., Any]] = {
+    "http-error-code": lambda ctx, rep: ctx.part(Handles).get(rep, IoError).http_code,
+    "[constructor]fields": _http_fields.new,
+    "[static]fields.from-list": _http_fields.from_list,
+    "[method]fields.get": _http_fields.get,
+    "[method]fields.has": _http_fields.has,
+    "[method]fields.set": _http_fields.put,
+    "[method]fields.delete": _http_fields.delete,
+    "[method]fields.append": _http_fields.append,
+    "[method]fields.entries": _http_fields.entries,
+    "[method]fields.clone": _http_fields.clone,
+    "[constructor]outgoing-request": new_request,
+    "[method]outgoing-request.body": request_body,
+    "[method]outgoing-request.method": getter("method"),
+    "[method]outgoing-request.set-method": setter("method", is_method),
+    "[method]outgoing-request.path-with-query": getter("path"),
+    "[method]outgoing-request.set-path-with-query": setter("path", is_path),
+    "[method]outgoing-request.scheme": getter("scheme"),
+    "[method]outgoing-request.set-scheme": setter("scheme", is_scheme),
+    "[method]outgoing-request.authority": getter("authority"),
+    "[method]outgoing-request.set-authority": setter("authority", is_authority),
+    "[method]outgoing-request.headers": _shown(Request),
+    "[constructor]request-options": new_options,
+    **timeout("connect-timeout"),
+    **timeout("first-byte-timeout"),
+    **timeout("between-bytes-timeout"),
+    "[method]outgoing-body.write": body_stream,
+    "[static]outgoing-body.finish": finish_body,
+    "[method]future-incoming-response.subscribe": _subscribe(Future),
+    "[method]future-incoming-response.get": get_response,
+    "[method]incoming-response.status": _status,
+    "[method]incoming-response.headers": _shown(Response),
+    "[method]incoming-response.consume": _consume,
+    "[method]incoming-body.stream": incoming_stream,
+    "[static]incoming-body.finish": finish_incoming,
+    "[method]future-trailers.subscribe": _subscribe(Trailers),
+    "[method]future-trailers.get": trailers,
+    "[constructor]outgoing-response": _no_server,
+    **unreachable("outgoing-response", "status-code set-status-code headers body"),
+    **unreachable("incoming-request", "method path-with-query scheme authority headers consume"),
+    "[static]response-outparam.set": unreachable("response-outparam", "set")["[method]response-outparam.set"],
+}
+
+_DROPS = {"outgoing-body": drop_body, "incoming-body": drop_incoming, "incoming-response": _drop_response}
+
+INTERFACES = (
+    HostInterface(
+        "wasi:http/types@0.2.0",
+        _TYPES,
+        {name: _DROPS.get(name, drop_handle) for name in _RESOURCES},
+    ),
+    HostInterface("wasi:http/outgoing-handler@0.2.0", {"handle": handle}),
+)

@@ -1,0 +1,207 @@
+"""Bodies of `wasi:http@0.2`, both ways: what a guest writes is capped as it comes, what it gets comes as it reads."""
+
+from __future__ import annotations
+
+from wasmrt.core.errors import BudgetExceededError
+from wasmrt.core.limits import MAX_HELD_HTTP_BYTES, MAX_OPEN_ANSWERS
+from wasmrt.core.model import Decision, Reason
+from wasmrt.sandbox.component import Case, Err, Ok
+from wasmrt.sandbox.guest.call import GuestCall
+from wasmrt.sandbox.guest.services import GuestResponse, HostFailure
+from wasmrt.sandbox.guest.wasi._handles import Handles
+from wasmrt.sandbox.guest.wasi._http_errors import error_code
+from wasmrt.sandbox.guest.wasi._streams import CLOSED, InputStream, IoError, OutputStream, Pollable, failed
+
+
+class _Held:
+    def __init__(self) -> None:
+        self.size = 0
+
+
+def hold(ctx: GuestCall, size: int) -> None:
+    """Count bytes of headers and bodies that went through the host for the call.
+
+    Raises:
+        BudgetExceededError: they are more than a call may keep.
+    """
+    held = ctx.part(_Held)
+    held.size += size
+    if held.size > MAX_HELD_HTTP_BYTES:
+        raise BudgetExceededError(
+            f"the guest sent and received more than {MAX_HELD_HTTP_BYTES:,} bytes of headers and bodies",
+            limit=MAX_HELD_HTTP_BYTES, used=held.size, setting="limits.MAX_HELD_HTTP_BYTES",
+            hint="have the tool ask for less",
+        )  # fmt: skip
+
+
+class Body:
+    """A request's body while the guest writes it: at most `limit` bytes, and as many as it `declared`."""
+
+    def __init__(self, limit: int, declared: int | None = None) -> None:
+        self.content = bytearray()
+        self.limit = limit if declared is None else min(limit, declared)
+        self.declared = declared
+        self.finished = False
+        self.closed = False
+        self.has_stream = False
+
+
+class BodyStream(OutputStream):
+    def __init__(self, body: Body) -> None:
+        self._body = body
+
+    def write(self, ctx: GuestCall, data: bytes) -> Ok | Err:
+        body = self._body
+        if body.closed:
+            return CLOSED
+        if len(body.content) + len(data) > body.limit:
+            return _refuse(ctx, body)
+        hold(ctx, len(data))
+        body.content += data
+        return Ok()
+
+
+def _refuse(ctx: GuestCall, body: Body) -> Err:
+    if body.limit != body.declared:
+        # On record too: engines of languages trap on a stream's error, and then it is all that tells why.
+        rule = "the request has more bytes than http.max_request_bytes"
+        hint = f"send less, or raise http.max_request_bytes, now {body.limit}"
+        ctx.services.refuse(Decision(False, Reason.REQUEST_TOO_LARGE, rule, hint, "http", "a body"))
+    size = Case("HTTP-request-body-size", body.limit)
+    return failed(ctx, IoError(f"the body may have {body.limit} bytes", http_code=size))
+
+
+class Receiving(InputStream):
+    """A response's body, taken off the wire as the guest reads it; a read waits for what can be shown next.
+
+    Its pollable is always ready, because nothing comes in while nobody reads.
+    """
+
+    def __init__(self, response: GuestResponse) -> None:
+        self._response: GuestResponse | None = response
+        self._ready = b""
+
+    def read(self, ctx: GuestCall, count: int) -> bytes | Err:
+        if count and not self._ready and self._response is not None:
+            try:
+                self._take(ctx, self._response)
+            except HostFailure as failure:
+                self.close()
+                return failed(ctx, IoError(failure.message, http_code=error_code(failure)))
+        if not self._ready and self._response is None:
+            return CLOSED
+        piece, self._ready = self._ready[:count], self._ready[count:]
+        return piece
+
+    def fill(self, ctx: GuestCall) -> None:
+        """Take all of it now. Raises `HostFailure` where that cannot be."""
+        pieces = []
+        while self._response is not None:
+            self._take(ctx, self._response)
+            pieces.append(self._ready)
+        self._ready = b"".join(pieces)
+
+    def close(self) -> None:
+        if self._response is not None:
+            self._response.close()
+            self._response = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._response is not None
+
+    def _take(self, ctx: GuestCall, response: GuestResponse) -> None:
+        self._ready = response.read()
+        hold(ctx, len(self._ready))
+        if not self._ready:
+            self.close()
+
+
+class OpenResponses:
+    """The responses that one guest reads piece by piece: a few. The host closes them with the call."""
+
+    def __init__(self) -> None:
+        self._open: list[Receiving] = []
+
+    def add(self, ctx: GuestCall, response: Receiving) -> None:
+        """Keep a response, or read all of it where the guest has begun many and finished none.
+
+        Raises:
+            HostFailure: it could not be read.
+        """
+        self._open = [known for known in self._open if known.is_open]
+        self._open.append(response)
+        if len(self._open) > MAX_OPEN_ANSWERS:
+            # Each holds one of the connections to its host, which other calls may be waiting for.
+            response.fill(ctx)
+
+
+class IncomingBody:
+    def __init__(self, receiving: Receiving) -> None:
+        self.receiving = receiving
+        self.has_stream = False
+
+
+class Trailers(Pollable):
+    """There are none, and that is known at once."""
+
+    __slots__ = ("taken",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.taken = False
+
+
+def body_stream(ctx: GuestCall, rep: int) -> Ok | Err:
+    body = ctx.part(Handles).get(rep, Body)
+    if body.has_stream:
+        return Err()
+    body.has_stream = True
+    return Ok(ctx.part(Handles).add(BodyStream(body)))
+
+
+def finish_body(ctx: GuestCall, rep: int, trailers: int | None) -> Ok | Err:
+    handles = ctx.part(Handles)
+    body = handles.get(rep, Body)
+    handles.drop(rep)
+    body.closed = True
+    if trailers is not None:
+        handles.drop(trailers)
+        return Err(Case("internal-error", "trailers are not sent"))
+    if body.declared is not None and len(body.content) != body.declared:
+        return Err(Case("HTTP-request-body-size", len(body.content)))
+    body.finished = True
+    return Ok()
+
+
+def drop_body(ctx: GuestCall, rep: int) -> None:
+    """A body that was dropped unfinished is never sent."""
+    ctx.part(Handles).get(rep, Body).closed = True
+    ctx.part(Handles).drop(rep)
+
+
+def incoming_stream(ctx: GuestCall, rep: int) -> Ok | Err:
+    body = ctx.part(Handles).get(rep, IncomingBody)
+    if body.has_stream:
+        return Err()
+    body.has_stream = True
+    return Ok(ctx.part(Handles).add(body.receiving))
+
+
+def finish_incoming(ctx: GuestCall, rep: int) -> int:
+    drop_incoming(ctx, rep)
+    return ctx.part(Handles).add(Trailers())
+
+
+def drop_incoming(ctx: GuestCall, rep: int) -> None:
+    """Drop a response body with all that the guest has not read."""
+    ctx.part(Handles).get(rep, IncomingBody).receiving.close()
+    ctx.part(Handles).drop(rep)
+
+
+def trailers(ctx: GuestCall, rep: int) -> Ok | Err:
+    known = ctx.part(Handles).get(rep, Trailers)
+    if known.taken:
+        return Err()
+    known.taken = True
+    return Ok(Ok(None))

@@ -1,0 +1,149 @@
+"""Header fields of `wasi:http@0.2`: checked when they are set, bounded in number and size."""
+
+from __future__ import annotations
+
+import re
+
+from wasmrt.core.errors import BudgetExceededError
+from wasmrt.core.limits import MAX_HEADER_BYTES, MAX_HEADERS
+from wasmrt.sandbox.component import Case, Err, Ok
+from wasmrt.sandbox.guest.call import GuestCall
+from wasmrt.sandbox.guest.wasi._handles import Handles
+from wasmrt.sandbox.guest.wasi._http_bodies import hold
+
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}\Z")  # a token, RFC 9110 5.6.2
+_VALUE = re.compile(rb"[\t\x20-\x7e\x80-\xff]*\Z")
+# They frame the message or say where it goes, so the host alone writes them. Others are refused by the gateway, on
+# record; these are what guests of every host expect to be told about at once.
+_FORBIDDEN = frozenset(
+    (
+        *("connection", "host", "http2-settings", "keep-alive", "proxy-authenticate", "proxy-authorization"),
+        *("proxy-connection", "te", "transfer-encoding", "upgrade"),
+    )
+)
+_INVALID = Err(Case("invalid-syntax"))
+_NOT_YOURS = Err(Case("forbidden"))
+_IMMUTABLE = Err(Case("immutable"))
+
+_ENTRY_BYTES = 256
+"""Bytes that a field takes here apart from its text, about."""
+
+Entry = tuple[str, bytes]
+
+
+class Fields:
+    """Names with values, in order; a copy that a guest may only read is immutable."""
+
+    def __init__(self, entries: list[Entry], *, immutable: bool = False) -> None:
+        self.entries = entries
+        self.immutable = immutable
+
+    def named(self, name: str) -> list[bytes]:
+        return [value for known, value in self.entries if known.lower() == name.lower()]
+
+    def as_text(self) -> tuple[tuple[str, str], ...]:
+        """As the gateway takes them: what is UTF-8 arrives byte for byte."""
+        return tuple((name, _decoded(value)) for name, value in self.entries)
+
+
+def _decoded(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.decode("latin-1")
+
+
+def is_token(text: str) -> bool:
+    return _NAME.match(text) is not None
+
+
+def new(ctx: GuestCall) -> int:
+    return ctx.part(Handles).add(Fields([]))
+
+
+def from_list(ctx: GuestCall, entries: list[Entry]) -> Ok | Err:
+    _check_size(ctx, entries, entries)
+    problem = _problem(entries)
+    if problem is not None:
+        return problem
+    return Ok(ctx.part(Handles).add(Fields(list(entries))))
+
+
+def get(ctx: GuestCall, rep: int, name: str) -> list[bytes]:
+    return ctx.part(Handles).get(rep, Fields).named(name)
+
+
+def has(ctx: GuestCall, rep: int, name: str) -> bool:
+    return bool(get(ctx, rep, name))
+
+
+def put(ctx: GuestCall, rep: int, name: str, values: list[bytes]) -> Ok | Err:
+    fields = ctx.part(Handles).get(rep, Fields)
+    others = [entry for entry in fields.entries if entry[0].lower() != name.lower()]
+    return _change(ctx, fields, others, [(name, value) for value in values], name)
+
+
+def delete(ctx: GuestCall, rep: int, name: str) -> Ok | Err:
+    return put(ctx, rep, name, [])
+
+
+def append(ctx: GuestCall, rep: int, name: str, value: bytes) -> Ok | Err:
+    fields = ctx.part(Handles).get(rep, Fields)
+    return _change(ctx, fields, fields.entries, [(name, value)], name)
+
+
+def entries(ctx: GuestCall, rep: int) -> list[Entry]:
+    return ctx.part(Handles).get(rep, Fields).entries
+
+
+def clone(ctx: GuestCall, rep: int) -> int:
+    return ctx.part(Handles).add(Fields(list(entries(ctx, rep))))
+
+
+def take(ctx: GuestCall, rep: int) -> Fields:
+    """The fields that a guest gives away with their handle."""
+    fields = ctx.part(Handles).get(rep, Fields)
+    ctx.part(Handles).drop(rep)
+    return fields
+
+
+def shown(ctx: GuestCall, fields: Fields) -> int:
+    """A handle through which `fields` can be read and not changed."""
+    return ctx.part(Handles).add(Fields(fields.entries, immutable=True))
+
+
+def _change(ctx: GuestCall, fields: Fields, kept: list[Entry], added: list[Entry], name: str) -> Ok | Err:
+    if fields.immutable:
+        return _IMMUTABLE
+    if not is_token(name):
+        return _INVALID
+    entries = kept + added
+    _check_size(ctx, entries, added)
+    problem = _problem(added)
+    if problem is not None:
+        return problem
+    fields.entries = entries
+    return Ok()
+
+
+def _problem(entries: list[Entry]) -> Err | None:
+    # SECURITY: no CR, LF or NUL ever becomes part of a field.
+    if not all(is_token(name) and _VALUE.match(value) for name, value in entries):
+        return _INVALID
+    return _NOT_YOURS if any(name.lower() in _FORBIDDEN for name, _ in entries) else None
+
+
+def _check_size(ctx: GuestCall, entries: list[Entry], added: list[Entry]) -> None:
+    """Bound one set of fields, and all that a call makes together."""
+    size = _size(entries)
+    if len(entries) > MAX_HEADERS or size > MAX_HEADER_BYTES:
+        raise BudgetExceededError(
+            f"the guest made {len(entries):,} headers of {size:,} bytes",
+            limit=MAX_HEADERS, used=len(entries), setting="limits.MAX_HEADERS",
+            hint=f"a request may have {MAX_HEADERS} headers of {MAX_HEADER_BYTES:,} bytes together",
+        )  # fmt: skip
+    hold(ctx, _size(added) + _ENTRY_BYTES * len(added))
+
+
+def _size(entries: list[Entry]) -> int:
+    return sum(len(name) + len(value) for name, value in entries)

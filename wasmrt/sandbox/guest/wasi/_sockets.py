@@ -1,0 +1,96 @@
+"""`wasi:sockets@0.2`: every attempt is refused in its own words and recorded. The network is reached over HTTP.
+
+No socket and no lookup ever comes to be, so what would work on one cannot be called.
+"""
+
+from __future__ import annotations
+
+from wasmrt.core.model import Decision, Reason
+from wasmrt.sandbox.component import Err
+from wasmrt.sandbox.guest.call import GuestCall
+from wasmrt.sandbox.guest.engine import HostInterface
+from wasmrt.sandbox.guest.wasi._handles import Handles, drop_handle
+from wasmrt.sandbox.guest.wasi._streams import IoError
+from wasmrt.sandbox.guest.wasi._unreachable import unreachable
+
+_SHOWN_CHARACTERS = 80
+_OPTIONS = (
+    "local-address remote-address address-family "
+    "receive-buffer-size set-receive-buffer-size send-buffer-size set-send-buffer-size subscribe"
+)
+_TCP = (
+    "start-bind finish-bind start-connect finish-connect start-listen finish-listen accept is-listening "
+    "set-listen-backlog-size keep-alive-enabled set-keep-alive-enabled keep-alive-idle-time "
+    "set-keep-alive-idle-time keep-alive-interval set-keep-alive-interval keep-alive-count set-keep-alive-count "
+    "hop-limit set-hop-limit shutdown "
+)
+_UDP = "start-bind finish-bind stream unicast-hop-limit set-unicast-hop-limit "
+
+
+class Network:
+    """The handle that every socket function wants to see; it opens nothing."""
+
+
+def _refuse(ctx: GuestCall, subject: str) -> Err:
+    ctx.services.refuse(
+        Decision(
+            allowed=False,
+            reason=Reason.SOCKETS_DENIED,
+            rule="no tool gets sockets",
+            hint="use HTTP: add the host to http.allowlist and ask for it through the http import",
+            capability="sockets",
+            subject=subject,
+        ),
+    )
+    return Err("access-denied")
+
+
+def _network(ctx: GuestCall) -> int:
+    return ctx.part(Handles).add(Network())
+
+
+def _error_code(ctx: GuestCall, rep: int) -> None:
+    ctx.part(Handles).get(rep, IoError)
+
+
+def _lookup(ctx: GuestCall, _network: int, name: str) -> Err:
+    shown = name[:_SHOWN_CHARACTERS].encode("ascii", "backslashreplace").decode()
+    return _refuse(ctx, f"look up {shown}" if shown.isprintable() else "look up a name")
+
+
+def _tcp(ctx: GuestCall, family: str) -> Err:
+    return _refuse(ctx, f"open a TCP socket ({family})")
+
+
+def _udp(ctx: GuestCall, family: str) -> Err:
+    return _refuse(ctx, f"open a UDP socket ({family})")
+
+
+INTERFACES = (
+    HostInterface("wasi:sockets/network@0.2.0", {"network-error-code": _error_code}, {"network": drop_handle}),
+    HostInterface("wasi:sockets/instance-network@0.2.0", {"instance-network": _network}),
+    HostInterface(
+        "wasi:sockets/ip-name-lookup@0.2.0",
+        {
+            "resolve-addresses": _lookup,
+            **unreachable("resolve-address-stream", "resolve-next-address subscribe"),
+        },
+        {"resolve-address-stream": drop_handle},
+    ),
+    HostInterface("wasi:sockets/tcp@0.2.0", unreachable("tcp-socket", _TCP + _OPTIONS), {"tcp-socket": drop_handle}),
+    HostInterface("wasi:sockets/tcp-create-socket@0.2.0", {"create-tcp-socket": _tcp}),
+    HostInterface(
+        "wasi:sockets/udp@0.2.0",
+        {
+            **unreachable("udp-socket", _UDP + _OPTIONS),
+            **unreachable("incoming-datagram-stream", "receive subscribe"),
+            **unreachable("outgoing-datagram-stream", "check-send send subscribe"),
+        },
+        {
+            "udp-socket": drop_handle,
+            "incoming-datagram-stream": drop_handle,
+            "outgoing-datagram-stream": drop_handle,
+        },
+    ),
+    HostInterface("wasi:sockets/udp-create-socket@0.2.0", {"create-udp-socket": _udp}),
+)

@@ -1,0 +1,57 @@
+"""Any other world: every exported function with plain types is a tool, its schema made from its WIT types."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from wasmrt.core.errors import GuestError
+from wasmrt.core.limits import MAX_TOOLS_PER_COMPONENT
+from wasmrt.sandbox.component import ComponentType, ToolSpec, doc_comments, printable_line, worlds
+from wasmrt.sandbox.guest.call import GuestCall
+from wasmrt.sandbox.guest.engine import Export, Linker, Sandbox
+from wasmrt.sandbox.guest.outcome import is_typed_failure, typed_failure
+from wasmrt.sandbox.schema.wit import exported_functions, failure_text, function_schema, split_result, to_values
+
+
+@dataclass(frozen=True, slots=True)
+class GenericWorld:
+    """A component that was never written for wasmrt. It is not run to be described: its types say everything."""
+
+    exports: dict[str, Export]
+    specs: tuple[ToolSpec, ...]
+    name: str = worlds.GENERIC_WORLD
+
+    def describe(self, _sandbox: Sandbox, _name: str) -> list[ToolSpec]:
+        return list(self.specs)
+
+    def run(self, sandbox: Sandbox, call: GuestCall, tool: ToolSpec, params: str, _context: str | None) -> str:
+        export = self.exports[tool.name]
+        answer = sandbox.call(export, *to_values(export.type, json.loads(params)))
+        succeeded, value = split_result(export.type, answer)
+        if not succeeded:
+            raise typed_failure(value, call) if is_typed_failure(value) else GuestError(failure_text(value))
+        return json.dumps(value, ensure_ascii=False)
+
+
+def generic_world(linker: Linker, data: bytes) -> GenericWorld | None:
+    """The plain world of a component, with the doc comments in its bytes; None where JSON can call no function."""
+    exports: dict[str, Export] = {}
+    specs: list[ToolSpec] = []
+    for function in exported_functions(linker.component.type, docs=doc_comments(data)):
+        if function.problem is not None or len(specs) >= MAX_TOOLS_PER_COMPONENT:
+            continue
+        path = (function.interface, function.function) if function.interface else (function.function,)
+        exports[function.tool] = Export(linker, path, function.type)
+        specs.append(ToolSpec(function.tool, function.description, function_schema(function.type)))
+    return GenericWorld(exports, tuple(specs)) if specs else None
+
+
+def nothing_to_run(kind: ComponentType) -> str:
+    """Say of a component that none of its exports can be run, and why not its first function."""
+    known = [interface.name for interface in kind.exports] + [name for name, _ in kind.functions]
+    shown = ", ".join(known[:5]) if known else "nothing"
+    message = f"the component is of no world that can be run here; it exports {printable_line(shown, 300)}"
+    for function in exported_functions(kind)[:1]:
+        return f"{message}; of {printable_line(function.function, 100)}: {function.problem}"
+    return message

@@ -1,0 +1,52 @@
+"""Confinement of processes: what one may call, read, write, execute, connect to and use up, from inside itself."""
+
+from wasmrt.core.errors import ConfineError
+from wasmrt.sandbox.isolation.confine._command import Command, confined_command
+from wasmrt.sandbox.isolation.confine._confinement import OUTLET_LAYER, OUTLET_PORT, Confinement, Kind, ProcessLimits
+from wasmrt.sandbox.isolation.confine._libc import NUMBERS as SYSTEM_CALLS
+from wasmrt.sandbox.isolation.confine._prepare import Mode, Specifics, confine, prepare
+from wasmrt.sandbox.isolation.confine._process import enter_namespaces
+from wasmrt.sandbox.isolation.confine._sealing import CORE, Prepared
+from wasmrt.sandbox.isolation.confine.kinds import (
+    BUILD_TOOL,
+    COMPILE_WORKER,
+    CONFINEMENTS,
+    MCP_SERVER,
+    NATIVE_PLUGIN,
+    RUN_WORKER,
+    SHELL,
+    TEMPLATE,
+)
+from wasmrt.sandbox.isolation.confine.probe import Layer, layers
+from wasmrt.sandbox.isolation.confine.stub import NOT_CONFINED, NOT_EXECUTED
+
+__all__ = [
+    "BUILD_TOOL",
+    "COMPILE_WORKER",
+    "CONFINEMENTS",
+    "CORE",
+    "MCP_SERVER",
+    "NATIVE_PLUGIN",
+    "NOT_CONFINED",
+    "NOT_EXECUTED",
+    "OUTLET_LAYER",
+    "OUTLET_PORT",
+    "RUN_WORKER",
+    "SHELL",
+    "SYSTEM_CALLS",
+    "TEMPLATE",
+    "Command",
+    "ConfineError",
+    "Confinement",
+    "Kind",
+    "Layer",
+    "Mode",
+    "Prepared",
+    "ProcessLimits",
+    "Specifics",
+    "confine",
+    "confined_command",
+    "enter_namespaces",
+    "layers",
+    "prepare",
+]

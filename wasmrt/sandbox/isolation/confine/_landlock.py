@@ -1,0 +1,109 @@
+"""Landlock: which files a process may read, write and execute, which TCP ports it may connect to.
+
+Source: linux/landlock.h, landlock(7). Unprivileged; what is not granted is refused for this process and all that it
+starts. It does not cover changing modes, owners, times and attributes, `stat`, UDP, or sockets with a path.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from struct import pack
+
+from wasmrt.core.errors import ConfineError
+from wasmrt.sandbox.isolation.confine import _libc, _process
+
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+_MAKE_CHAR, _MAKE_SOCK, _MAKE_BLOCK = 1 << 6, 1 << 9, 1 << 11
+_REFER, _TRUNCATE, _IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
+_FILE_SYSTEM_BITS = (0, 13, 14, 15, 15, 16)  # how many rights each ABI knows
+_OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
+_BIND_TCP, _CONNECT_TCP = 1, 2
+NETWORK_ABI, _SCOPE_ABI = 4, 6
+_SCOPE_ABSTRACT_SOCKETS, _SCOPE_SIGNALS = 1, 2
+_RULE_PATH, _RULE_PORT = 1, 2
+_GET_VERSION = 1
+
+
+def abi() -> int:
+    """Return the version of Landlock that the kernel offers; 0 for none."""
+    try:
+        return _libc.syscall("landlock_create_ruleset", 0, 0, _GET_VERSION)
+    except OSError:
+        return 0
+
+
+class Ruleset:
+    """The paths and ports that may be reached, as a descriptor of the kernel's; everything else will be refused.
+
+    Args:
+        read: Paths that may be read, with all below them.
+        write: Paths that may be read and written, with all below them. No device or socket is made there.
+        execute: Paths that may be read and executed, with all below them.
+        connect: TCP ports that may be connected to; None for every port. None may be bound unless it is None.
+        optional: Paths among these that may be missing.
+
+    Raises:
+        ConfineError: a path that is not optional does not exist, or the kernel refuses the rules.
+    """
+
+    def __init__(
+        self,
+        read: Iterable[str],
+        write: Iterable[str],
+        execute: Iterable[str],
+        connect: Sequence[int] | None,
+        optional: frozenset[str] = frozenset(),
+    ) -> None:
+        version = abi()
+        if connect and version < NETWORK_ABI:
+            # SECURITY: never more ports than were named.
+            raise ConfineError("this kernel cannot tell TCP ports apart", hint="Linux 6.7 or newer, or every port")
+        self._rights = (1 << _FILE_SYSTEM_BITS[min(version, len(_FILE_SYSTEM_BITS) - 1)]) - 1
+        network = (_BIND_TCP | _CONNECT_TCP) if version >= NETWORK_ABI and connect is not None else 0
+        scoped = (_SCOPE_ABSTRACT_SOCKETS | _SCOPE_SIGNALS) if version >= _SCOPE_ABI else 0
+        size = 24 if version >= _SCOPE_ABI else 16 if version >= NETWORK_ABI else 8
+        attributes = pack("=QQQ", self._rights, network, scoped)[:size]
+        self.descriptor = _process.high(_libc.syscall("landlock_create_ruleset", _libc.address(attributes), size, 0))
+        reading = _READ_FILE | _READ_DIR
+        writing = self._rights & ~(_EXECUTE | _MAKE_CHAR | _MAKE_BLOCK | _MAKE_SOCK | _IOCTL_DEV)
+        try:
+            for paths, rights in ((read, reading), (execute, reading | _EXECUTE), (write, writing)):
+                for path in paths:
+                    self._allow(path, rights, path in optional)
+            if network:
+                for port in connect or ():
+                    self._add(_RULE_PORT, pack("=QQ", _CONNECT_TCP, port))
+        except BaseException:
+            os.close(self.descriptor)
+            raise
+
+    def enter(self) -> None:
+        """Confine this thread, and close the descriptor; needs no_new_privs.
+
+        Raises:
+            OSError: the kernel refuses.
+        """
+        _libc.syscall("landlock_restrict_self", self.descriptor, 0)
+        os.close(self.descriptor)
+
+    def _allow(self, path: str, rights: int, may_be_missing: bool) -> None:
+        try:
+            descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        except OSError as error:
+            if may_be_missing:
+                return
+            raise ConfineError(f"{path} cannot be granted: {error.strerror}", hint="name paths that exist") from error
+        try:
+            if not _is_directory(descriptor):
+                rights &= _OF_FILES
+            self._add(_RULE_PATH, pack("=Qi", rights & self._rights, descriptor))
+        finally:
+            os.close(descriptor)
+
+    def _add(self, kind: int, rule: bytes) -> None:
+        _libc.syscall("landlock_add_rule", self.descriptor, kind, _libc.address(rule), 0)
+
+
+def _is_directory(descriptor: int) -> bool:
+    return os.fstat(descriptor).st_mode & 0o170000 == 0o040000

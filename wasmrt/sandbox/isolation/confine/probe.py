@@ -1,0 +1,141 @@
+"""The layers that stand on this machine: each is tried in a process of its own, and described in a sentence."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import NamedTuple
+
+from wasmrt.sandbox.isolation.confine import _landlock, _outlet, _process, _seccomp
+from wasmrt.sandbox.isolation.confine._bpf import ALLOW, assemble
+from wasmrt.sandbox.isolation.confine._command import stub_command
+from wasmrt.sandbox.isolation.confine._confinement import OUTLET_LAYER
+from wasmrt.sandbox.isolation.confine._macos import ON_MACOS
+from wasmrt.sandbox.isolation.confine._syscalls import MACHINE, SUPPORTED, audit_architecture
+
+_SECONDS = 30.0
+_OPTIONAL = {"namespaces", OUTLET_LAYER}
+
+
+class Layer(NamedTuple):
+    """One layer of confinement. `name` is what `required` takes."""
+
+    name: str
+    standing: bool
+    sentence: str
+    optional: bool = False
+    """True where nothing relies on it."""
+
+
+def layers() -> tuple[Layer, ...]:
+    """Return every layer, standing or missing, as tried by a short-lived process; takes some 50 ms."""
+    if not SUPPORTED:
+        return (_elsewhere(),)
+    try:
+        answer = subprocess.run(  # noqa: S603
+            stub_command("probe"), stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=True, env={}
+        )
+        rows = json.loads(answer.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        return (Layer("seccomp", False, f"the trial of the layers broke: {type(error).__name__}"),)
+    return tuple(Layer(name, standing, sentence, name in _OPTIONAL) for name, standing, sentence in rows)
+
+
+def main() -> None:
+    """Try each layer in a forked child of this bare process, and print the rows as JSON."""
+    rows = []
+    for name, (attempt, works) in _TRIALS.items():
+        problem = _problem(attempt)
+        rows.append((name, not problem, problem or works()))
+    sys.stdout.write(json.dumps(rows))
+
+
+def _problem(attempt: Callable[[], object]) -> str:
+    """Return what is wrong with an attempt, made in a child; "" where it works."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        text = ""
+        try:
+            attempt()
+        except Exception as error:
+            text = str(error) or type(error).__name__
+        os.write(writing, text.encode()[:1000])
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        text = pipe.read().decode(errors="replace")
+    _, status = os.waitpid(child, 0)
+    return text or (f"the trial ended with status {status}" if status else "")
+
+
+def _try_seccomp() -> None:
+    _process.forbid_privileges()
+    architecture = audit_architecture(MACHINE)
+    program = assemble({}, default=ALLOW, unknown=ALLOW, first_unknown=0, architecture=architecture)
+    _seccomp.Filter(program).install()
+
+
+def _try_landlock() -> None:
+    ruleset = _landlock.Ruleset((), (), (), ())
+    _process.forbid_privileges()
+    ruleset.enter()
+    try:
+        os.open("/", os.O_RDONLY)
+    except PermissionError:
+        return
+    raise RuntimeError("it does not refuse what was not granted")
+
+
+def _try_limits() -> None:
+    status = _process.open_own_status()
+    _process.limit("DATA", _process.own_status(status).data_bytes)
+    try:
+        bytearray(64 << 20)
+    except MemoryError:
+        return
+    raise RuntimeError("memory is not bounded by RLIMIT_DATA")
+
+
+def _try_namespaces() -> None:
+    if not _process.enter_namespaces(("user", "ipc", "uts", "net")):
+        raise RuntimeError("refused here, as in most containers; nothing needs them")
+
+
+def _try_outlet() -> None:
+    from socket import AF_UNIX, recv_fds, socketpair
+
+    ours, theirs = socketpair(AF_UNIX)
+    standing = [f"namespace-{name}" for name in _process.enter_namespaces(("user", "net"))]
+    _outlet.send(theirs.fileno(), standing)
+    if not recv_fds(ours, 1, 1)[1]:
+        raise RuntimeError("the listening socket of another network does not arrive")
+
+
+def _landlock_sentence() -> str:
+    version = _landlock.abi()
+    parts = ["files"]
+    parts += ["TCP ports"] if version >= 4 else []
+    parts += ["abstract sockets", "signals"] if version >= 6 else []
+    return f"ABI {version}: {', '.join(parts)}"
+
+
+def _elsewhere() -> Layer:
+    if ON_MACOS:
+        return Layer("sandbox", True, "macOS's sandbox with a profile that denies by default; not proved by our tests")
+    return Layer("seccomp", False, "this platform has no confinement that wasmrt knows; processes are only separate")
+
+
+_TRIALS: dict[str, tuple[Callable[[], object], Callable[[], str]]] = {
+    "seccomp": (_try_seccomp, lambda: f"system calls by allowlist, {MACHINE}"),
+    "landlock": (_try_landlock, _landlock_sentence),
+    "no-new-privileges": (_process.forbid_privileges, lambda: "nothing is gained by executing a file"),
+    "capabilities": (_process.drop_capabilities, lambda: "all can be dropped"),
+    "descriptors": (lambda: _process.close_descriptors(range(1024)), lambda: "close_range closes what was inherited"),
+    "limits": (_try_limits, lambda: "RLIMIT_DATA bounds memory over what is in use"),
+    "namespaces": (_try_namespaces, lambda: "user, ipc, uts and net, without privileges; taken where they help"),
+    OUTLET_LAYER: (_try_outlet, lambda: "programs can be given single hosts, through a proxy of wasmrt's"),
+}

@@ -1,0 +1,273 @@
+"""One run worker from the host's side: a call goes out, imports come in and are decided here, a result comes back.
+
+SECURITY: a worker is hostile from its first guest on. What it sends is bounded, read field by field, and never decides
+anything; where it breaks a rule it is ended, and the call with it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import struct
+import time
+from contextlib import suppress
+from typing import Any
+
+from wasmrt.core.errors import InvalidParametersError, WasmrtError, WorkerCrashedError
+from wasmrt.core.lifetime import Lifetime
+from wasmrt.core.limits import (
+    MAX_DESCRIPTION_BYTES,
+    MAX_LOG_ENTRIES,
+    MAX_TOOLS_PER_COMPONENT,
+    MIB,
+)
+from wasmrt.sandbox.component import ANY_OBJECT, ToolSpec
+from wasmrt.sandbox.guest.call import GuestCall
+from wasmrt.sandbox.guest.runner import Description
+from wasmrt.sandbox.isolation.pool.control import TICK_SECONDS
+from wasmrt.sandbox.isolation.pool.serving import Server, read_log
+from wasmrt.sandbox.isolation.wire import (
+    MAX_DESCRIPTION_DEPTH,
+    MAX_DESCRIPTION_HEAD,
+    Channel,
+    ClosedError,
+    Frame,
+    Head,
+    Kind,
+    ProtocolError,
+    faults,
+)
+from wasmrt.sandbox.isolation.wire.counts import CallHead, clock_fields, take_counts
+
+GRACE_SECONDS = 0.05
+"""A worker that ends its guest by itself, as nearly all do, gets this long to say how."""
+_FRAME_ROOM = 2 * MIB
+_CREDENTIALS = struct.Struct("3i")
+_MAX_MEMORIES = 64
+_READY_BYTES = 11
+"""A frame without fields."""
+
+
+class WorkerGoneError(WasmrtError):
+    """A worker had ended, after a long time without calls, before it saw this one."""
+
+    code = "worker-gone"
+
+
+class Worker:
+    """A run worker and the host's end of its socket. Used by one thread at a time."""
+
+    def __init__(self, end: socket.socket, pid: int) -> None:
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        self._channel = Channel(end).patient(TICK_SECONDS)
+        self.pid = pid
+        self.calls = 0
+        self._process = 0
+        self._handle = -1
+
+    def greet(self, lifetime: Lifetime) -> None:
+        """Wait until the worker has sealed itself, and learn from the kernel which process it is.
+
+        Raises:
+            WorkerCrashedError, DeadlineExceededError: it did not come to that.
+        """
+        # SECURITY: the number that is signalled later is the kernel's word, not that of a process fed by strangers.
+        end = self._channel.socket
+        while True:
+            try:
+                data, ancillary, _, _ = end.recvmsg(_READY_BYTES, socket.CMSG_SPACE(_CREDENTIALS.size))
+                break
+            except BlockingIOError:
+                lifetime.check()
+            except OSError as error:
+                raise ClosedError("the worker is gone") from error
+        if len(data) != _READY_BYTES or data[4] != Kind.READY:
+            raise ClosedError("the worker did not start")
+        for level, kind, value in ancillary:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS:
+                self._process = _CREDENTIALS.unpack(value[: _CREDENTIALS.size])[0]
+                with suppress(OSError):  # some containers refuse it; the number is the worker's until it is waited for
+                    self._handle = os.pidfd_open(self._process)
+
+    def describe(self, lifetime: Lifetime) -> Description:
+        """Have the component started once and asked what it is.
+
+        Raises:
+            WasmrtError: it cannot be started; or the worker did not survive it.
+        """
+        self._channel.waiting = self._channel.between = lifetime.check
+        self._channel.send(Kind.DESCRIBE)
+        frame = self._channel.receive(MAX_DESCRIPTION_HEAD)
+        if frame.kind == Kind.FAULT:
+            raise faults.from_fields(frame.fields())
+        if frame.kind != Kind.DESCRIBED:
+            raise ProtocolError("a worker answered something else than a description")
+        return _description(frame.fields(MAX_DESCRIPTION_HEAD, MAX_DESCRIPTION_DEPTH))
+
+    def adopt(self, description: Description, lifetime: Lifetime) -> None:
+        """Tell a new worker what its component has said before.
+
+        Raises:
+            ClosedError: the worker is gone.
+            DeadlineExceededError, CancelledError, RuntimeClosedError: the call ended before the worker listened.
+        """
+        self._channel.waiting = self._channel.between = lifetime.check
+        self._channel.send(Kind.ADOPT, {
+            "specs": [{"name": spec.name, "schema": spec.schema} for spec in description.specs.values()],
+            "memories": description.memories,
+        })  # fmt: skip
+
+    def run(self, call: GuestCall, tool: str, params: str, context: str | None) -> str:
+        """Run one call.
+
+        Raises:
+            ToolError: as the guest ended.
+            WorkerGoneError: the worker had ended before; nothing of the call was seen.
+            ClosedError, ProtocolError: the worker crashed, or broke the rules.
+        """
+        self.calls += 1
+        channel, lifetime = self._channel, call.lifetime
+        channel.waiting = channel.between = _Watch(channel, lifetime)
+        services = call.services
+        encoded, more = _utf8(params), b"" if context is None else _utf8(context)
+        request_bytes = services.max_request_bytes
+        head = CallHead(
+            lifetime.remaining(), request_bytes, services.max_write_bytes, len(encoded), context is not None,
+            services.has_workspace, *clock_fields(call.clock), tool,
+        )  # fmt: skip
+        most = max(request_bytes, services.max_write_bytes, call.limits.output_bytes, 4 * MIB) + _FRAME_ROOM
+        server: Server | None = None
+        try:
+            channel.send(Kind.CALL, head.pack(), encoded, more)
+        except ClosedError as error:  # what it has not read whole, it has not begun
+            raise WorkerGoneError("the worker had ended") from error
+        frame = channel.receive(most)
+        if frame.kind == Kind.BYE:
+            raise WorkerGoneError("the worker had ended")
+        while True:
+            if frame.kind == Kind.IMPORT:
+                if server is None:
+                    server = Server(call, channel)
+                server.answer(frame)
+            elif frame.kind == Kind.LOG:
+                _keep_log(call, frame)
+            elif frame.kind == Kind.RESULT:
+                take_counts(call, frame.head)
+                return frame.text()
+            elif frame.kind == Kind.FAULT:
+                raise _fault(call, frame)
+            else:
+                raise ProtocolError("a worker sent a frame of a kind that it may not send")
+            frame = channel.receive(most)
+
+    def kill(self) -> None:
+        """End the process at once, and let go of it. Safe to call twice."""
+        handle, self._handle = self._handle, -1
+        process, self._process = self._process, 0
+        with suppress(ProcessLookupError):
+            if handle >= 0:
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+            elif process:
+                os.kill(process, signal.SIGKILL)
+        if handle >= 0:
+            os.close(handle)
+        self._channel.close()
+
+    def __del__(self) -> None:
+        # Of one that a signal's handler came between: whoever held it could not put it back.
+        if hasattr(self, "_handle"):
+            self.kill()
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidParametersError(
+            "params are no text: they hold half a surrogate pair", hint="pass text that UTF-8 can spell"
+        ) from error
+
+
+class _Watch:
+    """Looks, while the host waits, whether the call is over: then the worker has a moment to say how."""
+
+    __slots__ = ("_channel", "_lifetime", "_over")
+
+    def __init__(self, channel: Channel, lifetime: Lifetime) -> None:
+        self._channel = channel
+        self._lifetime = lifetime
+        self._over = 0.0
+
+    def __call__(self) -> None:
+        error = self._lifetime.interruption()
+        if error is None:
+            return
+        now = time.monotonic()
+        if not self._over:
+            self._over = now
+            self._channel.cancel()  # for a deadline it is not needed, and does not harm
+        elif now - self._over >= GRACE_SECONDS:
+            raise error
+
+
+def _keep_log(call: GuestCall, frame: Frame) -> None:
+    call.enter_host()  # a worker that logs without end stops at the deadline, and at the number of host calls
+    place, entry = read_log(frame)
+    if place == len(call.logs) < MAX_LOG_ENTRIES:
+        call.logs.append(entry)
+    elif place == len(call.logs) - 1:
+        call.logs[place] = entry
+    else:
+        raise ProtocolError("a worker passed on a log line out of its turn")
+
+
+def _fault(call: GuestCall, frame: Frame) -> BaseException:
+    head = frame.fields()
+    take_counts(call, bytes(frame.tail))
+    if call.failure is not None:
+        return call.failure  # the host ended it, and knows why
+    if head.text_or_none("ended", 32) is not None:
+        raise ProtocolError("a worker says that the host ended the call, which it did not")
+    # A worker that was told to end does not know whether by a caller or by a runtime that closes.
+    return call.lifetime.interruption() or faults.from_fields(head)
+
+
+def _description(head: Head) -> Description:
+    specs: dict[str, ToolSpec] = {}
+    for item in head.items("specs", MAX_TOOLS_PER_COMPONENT):
+        if not isinstance(item, dict):
+            raise ProtocolError("a worker described a tool that is none")
+        spec = _spec(Head(item))
+        specs[spec.name] = spec
+    return Description(specs, max(1, head.whole("memories", _MAX_MEMORIES)), head.whole("fuel"))
+
+
+def _spec(head: Head) -> ToolSpec:
+    notes = Head(head.mapping("annotations"))
+    problems = head.items("problems", 16)
+    if not all(isinstance(problem, str) for problem in problems):
+        raise ProtocolError("a worker told of problems that are none")
+    schema: dict[str, Any] = head.mapping("schema")
+    return ToolSpec(
+        head.text("name", 256),
+        head.text("description", 4 * MAX_DESCRIPTION_BYTES),
+        schema or dict(ANY_OBJECT),
+        read_only=notes.flag("read_only"),
+        destructive=notes.flag("destructive"),
+        network=notes.flag("network"),
+        problems=tuple(problem[:1000] for problem in problems),
+        schema_problem=head.text("schema_problem", MAX_DESCRIPTION_BYTES)[:1000],
+    )
+
+
+def crashed(status: int) -> WorkerCrashedError:
+    """Make the error of a call whose worker ended in the middle of it."""
+    number = status & 0x7F
+    if number:
+        try:
+            words = signal.strsignal(number) or f"signal {number}"
+        except ValueError:
+            words = f"signal {number}"
+        return WorkerCrashedError(f"the tool's worker was ended by the system: {words.lower()}", signal=number)
+    return WorkerCrashedError("the tool's worker ended in the middle of the call", signal=None)

@@ -1,0 +1,152 @@
+"""The home of guests that live in workers: compiled by a worker, kept authenticated by the host, run in workers."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+
+from wasmrt.core.errors import (
+    ComponentTooLargeError,
+    DeadlineExceededError,
+    InternalError,
+    InvalidComponentError,
+    RuntimeClosedError,
+)
+from wasmrt.core.lifetime import Lifetime
+from wasmrt.core.limits import MIB, ResourceLimits
+from wasmrt.sandbox.guest.artifacts import DiskCache, NotCachedError, cache_key
+from wasmrt.sandbox.guest.settings import Allocator, EngineConfig, best_allocator, fits_the_pool
+from wasmrt.sandbox.isolation.pool import launcher
+from wasmrt.sandbox.isolation.pool.control import TICK_SECONDS, unhurried
+from wasmrt.sandbox.isolation.pool.exchange import unwatched
+from wasmrt.sandbox.isolation.pool.memory import memory_file, sealed_after, sealed_memory
+from wasmrt.sandbox.isolation.pool.program import Program, Shelf
+from wasmrt.sandbox.isolation.pool.refusals import socket_pair
+from wasmrt.sandbox.isolation.pool.template import ProgramKey
+from wasmrt.sandbox.isolation.wire import Channel, ClosedError, Kind, ProtocolError, faults
+
+MAX_IDLE_WORKERS = 32
+MAX_PROGRAMS = 64
+"""Components with a template process; the others start theirs anew when they are called."""
+KEPT_PROGRAMS = 256
+COMPILE_SECONDS = 120.0
+MAX_ARTIFACT_BYTES = 1024 * MIB
+
+
+class WorkerHome:
+    """Compiles and runs guests in processes that hold nothing and may do nothing."""
+
+    def __init__(self, engine: EngineConfig, *, disk: DiskCache | None, max_compiles: int, required: bool) -> None:
+        self._engine = engine
+        self._disk = disk
+        self._required = required
+        self._zygote = launcher.retain()
+        self._compiling = threading.BoundedSemaphore(max_compiles)
+        self._shelf = Shelf(MAX_IDLE_WORKERS, MAX_PROGRAMS)
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[ProgramKey, Program] = OrderedDict()
+        self._closed = False
+
+    def load(self, name: str, data: bytes, digest: str, limits: ResourceLimits) -> Program:
+        """Compile a component in a worker, or find it compiled, and ask another worker what it is.
+
+        Raises:
+            ComponentError, MemoryLimitError: as `GuestHome.load`.
+            WorkerCrashedError: a process did not survive it.
+            InternalError: no process can be started.
+        """
+        key = ProgramKey(name, digest, limits, self._engine._replace(allocator=Allocator.POOLING), self._required)
+        if fits_the_pool(limits) and best_allocator() == Allocator.POOLING:
+            try:
+                return self._load(key, data)
+            except InvalidComponentError:
+                pass  # over the pool's limits, or simply invalid: the other engine knows
+        return self._load(key._replace(engine=self._engine._replace(allocator=Allocator.ON_DEMAND)), data)
+
+    def close(self) -> None:
+        """End every worker and template; the zygote too, where no other runtime needs it."""
+        with self._lock:
+            self._closed = True
+            self._kept.clear()
+        for program in self._shelf.close():
+            program.close()
+        launcher.release(self._zygote)
+
+    def _load(self, key: ProgramKey, data: bytes) -> Program:
+        with self._lock:
+            if self._closed:
+                raise RuntimeClosedError("the runtime is closed", hint="make a new WasmToolRuntime")
+            known = self._kept.get(key)
+            if known is not None:
+                self._kept.move_to_end(key)
+                return known
+        # A handler that raised in the middle would leave a permit, a lock or a process behind.
+        return unwatched(lambda: self._made(key, data))
+
+    def _made(self, key: ProgramKey, data: bytes) -> Program:
+        artifact = self._artifact(key, data)
+        program = Program(self._zygote, key, artifact, data, self._shelf)  # which now owns the artifact
+        with self._lock:
+            is_late = self._closed
+            if not is_late:
+                self._kept[key] = program
+            while len(self._kept) > KEPT_PROGRAMS:
+                self._kept.popitem(last=False)
+        if is_late:  # nobody waits for it any more
+            program.close()
+        return program
+
+    def _artifact(self, key: ProgramKey, data: bytes) -> int:
+        """Return a sealed memory file with the compiled code."""
+        if self._disk is None:
+            return sealed_memory(self._compile(key, data))
+        entry = cache_key(key.digest, self._zygote.version(unhurried()), key.engine)
+        with suppress(NotCachedError):
+            return sealed_after(partial(self._disk.copy, entry))
+        artifact = self._compile(key, data)
+        self._disk.store(entry, artifact)
+        return sealed_memory(artifact)
+
+    def _compile(self, key: ProgramKey, data: bytes) -> memoryview:
+        """Have a process of its own compile it; what it sent is kept, and never looked at here."""
+        with self._compiling, _compiler(self._zygote, key, data) as answer:
+            frame = answer.receive(MAX_ARTIFACT_BYTES)
+            if frame.kind == Kind.REFUSED:
+                raise faults.from_fields(frame.fields())
+            if frame.kind != Kind.READY or not frame.tail:
+                raise ProtocolError("a compile worker answered something else than code")
+            return frame.tail
+
+
+def _bounds() -> str:
+    from wasmrt.sandbox.isolation.confine import COMPILE_WORKER  # 10 ms that only a failure needs
+
+    limits = COMPILE_WORKER.limits
+    return f"{(limits.data_bytes or 0) // MIB:,} MiB, {limits.cpu_seconds} s of the processor"
+
+
+@contextmanager
+def _compiler(zygote: launcher.Zygote, key: ProgramKey, data: bytes) -> Iterator[Channel]:
+    """Run a compile worker; it is gone at the end, however that comes."""
+    ours, theirs = socket_pair()
+    with ours:
+        lifetime = Lifetime(COMPILE_SECONDS)
+        head: dict[str, object] = {**key.engine_fields(), "required": key.required}
+        with theirs, memory_file(data) as source:
+            pid = zygote.fork(Kind.COMPILE, head, [theirs.fileno(), source], unhurried())
+        channel = Channel(ours).patient(TICK_SECONDS)
+        channel.waiting = channel.between = lifetime.check
+        try:
+            yield channel
+        except (ClosedError, DeadlineExceededError) as error:
+            raise ComponentTooLargeError(
+                f"compiling the component took more memory or time than it may ({_bounds()}), or broke the compiler",
+                hint="build it smaller, with fewer nested instances, fewer locals or smaller functions",
+            ) from error
+        except ProtocolError as error:
+            raise InternalError("a compile worker broke the rules") from error
+        finally:
+            zygote.end(pid, unhurried())

@@ -1,0 +1,64 @@
+"""Memory files that nobody can change any more, by which bytes reach another process."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from wasmrt.core.files import write_whole
+from wasmrt.sandbox.isolation.pool.refusals import refusals
+
+_SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+_TRIES = 10
+"""The kernel may hold a page itself, as when it moves it, and gives up a seal after 0.15 s; another file has others."""
+
+
+def sealed_memory(data: bytes | memoryview) -> int:
+    """Put bytes into a memory file, seal it and return its descriptor.
+
+    Raises:
+        InternalError: the process may open no more files, or the machine has no memory left.
+    """
+    return sealed_after(lambda descriptor: write_whole(descriptor, data))
+
+
+@refusals()
+def sealed_after(fill: Callable[[int], None]) -> int:
+    """Have a memory file filled, seal it and return its descriptor; what `fill` raises leaves none.
+
+    A file that cannot be sealed just now (fcntl(2), EBUSY) is dropped, and another one filled.
+
+    Raises:
+        InternalError: as `sealed_memory`.
+    """
+    for _ in range(_TRIES - 1):
+        try:
+            return _sealed(fill)
+        except OSError as error:
+            if error.errno != errno.EBUSY:
+                raise
+    return _sealed(fill)
+
+
+def _sealed(fill: Callable[[int], None]) -> int:
+    descriptor = os.memfd_create("component", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        fill(descriptor)
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+@contextmanager
+def memory_file(data: bytes) -> Iterator[int]:
+    """Hold bytes in a sealed memory file while another process is given it."""
+    descriptor = sealed_memory(data)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

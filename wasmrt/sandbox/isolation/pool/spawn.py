@@ -1,0 +1,96 @@
+"""Starts zygotes; also one ahead of everything else that a command imports, so that both go on at once."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import signal
+import socket
+import sys
+from contextlib import ExitStack, suppress
+
+from wasmrt.sandbox.isolation.pool.refusals import refusals
+
+_BOOT = """
+import gc, sys
+gc.disable()
+sys.path[:] = __import__("json").loads(sys.argv.pop(1))
+from wasmrt.sandbox.isolation.worker.zygote import main
+main()
+"""
+_ahead: list[tuple[int, socket.socket]] = []
+"""The one that was started ahead, until somebody takes it."""
+
+
+def start_ahead() -> None:
+    """Start a zygote that the next `start` returns. It ends with this process, used or not.
+
+    Raises:
+        InternalError: it cannot be started.
+    """
+    if not _ahead:
+        _ahead.append(_started())
+
+
+def start() -> tuple[int, socket.socket]:
+    """Start a zygote, or take the one that was started ahead; return its number and this end of its socket.
+
+    Raises:
+        InternalError: it cannot be started.
+    """
+    return _ahead.pop() if _ahead else _started()
+
+
+def kill(pid: int) -> None:
+    """End a zygote and wait for it; one that somebody has waited for already has no number any more."""
+    with suppress(ChildProcessError):
+        if os.waitpid(pid, os.WNOHANG) == (0, 0):
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+
+def _started() -> tuple[int, socket.socket]:
+    with refusals(), ExitStack() as stack:
+        ours, theirs = map(stack.enter_context, socket.socketpair())
+        pid = _spawned(theirs.fileno())
+        theirs.close()
+        stack.pop_all()
+    return pid, ours
+
+
+def _spawned(end: int) -> int:
+    paths = json.dumps([path or os.getcwd() for path in sys.path])  # noqa: PTH109 - a text, and pathlib takes time
+    argv = [sys.executable, "-I", "-S", *_bytecode(), "-c", _BOOT, paths]
+    actions = [
+        (os.POSIX_SPAWN_DUP2, end, 3),
+        *((os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2)),
+    ]
+    # SECURITY: an empty environment; and exec, not fork, so that nothing of the host's memory is in it.
+    return os.posix_spawn(sys.executable, argv, {}, file_actions=actions, setpgroup=0)
+
+
+def _bytecode() -> list[str]:
+    """Return the options by which another interpreter finds and keeps bytecode where this one does.
+
+    What only workers import would otherwise be compiled anew for each runtime.
+    """
+    options = ["-B"] if sys.dont_write_bytecode else []
+    return options if sys.pycache_prefix is None else [*options, "-X", f"pycache_prefix={sys.pycache_prefix}"]
+
+
+def _end_unused() -> None:
+    for pid, end in _ahead:
+        end.close()
+        kill(pid)
+    _ahead.clear()
+
+
+def _forget_in_child() -> None:
+    for _, end in _ahead:
+        end.close()
+    _ahead.clear()
+
+
+os.register_at_fork(after_in_child=_forget_in_child)
+atexit.register(_end_unused)

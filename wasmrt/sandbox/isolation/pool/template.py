@@ -1,0 +1,150 @@
+"""The process that a component's workers are forked from, from the host's side."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import asdict
+from typing import NamedTuple
+
+from wasmrt.core.errors import ToolError
+from wasmrt.core.lifetime import Lifetime
+from wasmrt.core.limits import ResourceLimits
+from wasmrt.sandbox.component import ComponentType
+from wasmrt.sandbox.guest.settings import EngineConfig
+from wasmrt.sandbox.isolation.pool.control import Control, GoneError, held
+from wasmrt.sandbox.isolation.pool.exchange import unbroken
+from wasmrt.sandbox.isolation.pool.handle import Worker, crashed
+from wasmrt.sandbox.isolation.pool.launcher import Zygote
+from wasmrt.sandbox.isolation.pool.memory import memory_file
+from wasmrt.sandbox.isolation.pool.refusals import socket_pair
+from wasmrt.sandbox.isolation.wire import MAX_DESCRIPTION_HEAD, Frame, Kind, ProtocolError, faults
+from wasmrt.sandbox.isolation.wire.types import read_type
+
+LOAD_SECONDS = 60.0
+"""For a template to map and link its code, or to answer; the largest guest that was seen takes a tenth of a second."""
+
+
+class ProgramKey(NamedTuple):
+    """The settings that a template is made for."""
+
+    name: str
+    digest: str
+    limits: ResourceLimits
+    engine: EngineConfig
+    required: bool
+    """True where every layer has to stand."""
+
+    def engine_fields(self) -> dict[str, object]:
+        """Return the engine's settings as fields of a frame's head."""
+        level, allocator, metered = self.engine
+        return {"level": str(level), "allocator": str(allocator), "metered": metered}
+
+
+class Template:
+    """One template process, which starts at once. Threads may share it; each waits as long as its call lasts.
+
+    Raises:
+        InternalError: it cannot be started.
+        DeadlineExceededError, CancelledError, RuntimeClosedError: the lifetime ended before it was.
+    """
+
+    world: str
+    """The interface its component is called through, once it was loaded."""
+
+    def __init__(self, zygote: Zygote, key: ProgramKey, artifact: int, data: bytes, lifetime: Lifetime) -> None:
+        self._zygote = zygote
+        self._lock = threading.RLock()
+        ours, theirs = socket_pair()
+        self._control = Control(ours, Kind.READY, LOAD_SECONDS)
+        head = {
+            **key.engine_fields(),
+            "limits": asdict(key.limits),
+            "name": key.name,
+            "required": key.required,
+        }
+        try:
+            with theirs, memory_file(data) as source:
+                self._pid = zygote.fork(Kind.LOAD, head, [theirs.fileno(), artifact, source], lifetime)
+        except BaseException:
+            self._control.close()
+            raise
+
+    def load(self, lifetime: Lifetime) -> None:
+        """Wait until the component is loaded. Who gives up leaves it to the next who waits; it goes on by itself.
+
+        Raises:
+            ComponentError, MemoryLimitError: it cannot run here.
+            WorkerCrashedError: the process did not survive it, or took too long.
+            DeadlineExceededError, CancelledError, RuntimeClosedError: the lifetime ended.
+        """
+        with held(self._lock, lifetime):
+            try:
+                frame = self._control.greeting(lifetime)
+                if frame.kind == Kind.REFUSED:
+                    raise faults.from_fields(frame.fields())
+                self.world = frame.fields().text("world", 1000)
+            except (GoneError, ProtocolError) as error:
+                raise crashed(self.close(lifetime)) from error
+
+    def fork(self, lifetime: Lifetime) -> Worker:
+        """Have a worker forked.
+
+        Raises:
+            GoneError: the template is gone.
+            InternalError: no process can be started.
+            DeadlineExceededError, CancelledError, RuntimeClosedError: the lifetime ended.
+        """
+        ours, theirs = socket_pair()
+        with theirs:
+            worker = Worker(ours, 0)  # first: it has to ask the kernel for the sender's number before anything is sent
+            try:
+                worker.pid = unbroken(lambda: self._number_of_new(theirs.fileno(), lifetime))
+            except BaseException:
+                worker.kill()
+                raise
+        return worker
+
+    def _number_of_new(self, end: int, lifetime: Lifetime) -> int:
+        with held(self._lock, lifetime):
+            return self._control.number(Kind.FORK, {}, [end], Kind.SPAWNED, "pid", lifetime)
+
+    def status(self, pid: int, lifetime: Lifetime) -> int:
+        """Wait for a worker that was ended; return its status as `waitpid` does, 0 where it is not known in time."""
+        return unbroken(lambda: self._status(pid, lifetime)) if pid else 0
+
+    def _status(self, pid: int, lifetime: Lifetime) -> int:
+        asked = False
+        try:
+            with held(self._lock, lifetime):
+                asked = True
+                return self._control.status(pid, lifetime)
+        except (GoneError, ToolError):
+            if not asked:
+                self.leave(pid)
+            return 0
+
+    def leave(self, pid: int) -> None:
+        """Leave a worker that was ended to whoever asks for something next: it may take a while to be gone."""
+        self._control.leave(pid)
+
+    def type(self, lifetime: Lifetime) -> ComponentType:
+        """Return the component's imports and exports.
+
+        Raises:
+            InternalError: the template does not tell them.
+        """
+
+        def ask() -> Frame:
+            with held(self._lock, lifetime):
+                return self._control.ask(Kind.DESCRIBE, {}, (), Kind.DESCRIBED, lifetime)
+
+        frame = unbroken(ask)
+        try:
+            return read_type(frame.fields(MAX_DESCRIPTION_HEAD))
+        except ProtocolError as error:
+            raise GoneError("a template does not tell the types of its component") from error
+
+    def close(self, lifetime: Lifetime) -> int:
+        """End it with all its workers; return its status."""
+        self._control.close()
+        return self._zygote.end(self._pid, lifetime)

@@ -1,0 +1,31 @@
+"""Frames between the host and its workers, and what they carry, read as hostile input."""
+
+from wasmrt.sandbox.isolation.wire._frames import (
+    MAX_CONTROL_BYTES,
+    MAX_DESCRIPTION_DEPTH,
+    MAX_DESCRIPTION_HEAD,
+    MAX_TEXT,
+    Channel,
+    ClosedError,
+    Frame,
+    Head,
+    Kind,
+    ProtocolError,
+    receive_with_descriptors,
+    send_with_descriptors,
+)
+
+__all__ = [
+    "MAX_CONTROL_BYTES",
+    "MAX_DESCRIPTION_DEPTH",
+    "MAX_DESCRIPTION_HEAD",
+    "MAX_TEXT",
+    "Channel",
+    "ClosedError",
+    "Frame",
+    "Head",
+    "Kind",
+    "ProtocolError",
+    "receive_with_descriptors",
+    "send_with_descriptors",
+]

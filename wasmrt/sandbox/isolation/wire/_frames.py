@@ -1,0 +1,359 @@
+"""Frames between the host and its workers: a kind, a JSON head and a tail of bytes, over a stream socket.
+
+A frame is `u32` length of what follows the first five bytes, `u8` kind, `u32` length of the head, head, tail; integers
+are little-endian. SECURITY: every frame of a worker is hostile input. Its length is held against a cap before a byte
+of it is read, its head is a bounded JSON object, and each field is looked at by name and type (`Head`).
+"""
+
+from __future__ import annotations
+
+import array
+import json
+import socket
+import struct
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from wasmrt.core.errors import WasmrtError
+from wasmrt.core.limits import KIB, MIB
+from wasmrt.core.strict_json import JsonError, read_json
+
+MAX_HEAD_BYTES = 1 * MIB
+MAX_DESCRIPTION_HEAD = 16 * MIB
+MAX_DESCRIPTION_DEPTH = 64
+"""Of a head that carries the schemas of all tools of a component."""
+MAX_TEXT = 32 * KIB
+"""Characters of a text in a head, unless a field has a bound of its own: over everything that a host accepts."""
+MAX_HEAD_DEPTH = 8
+MAX_CONTROL_BYTES = 64 * KIB
+MAX_DESCRIPTORS = 4
+_START = struct.Struct("<IB")
+_HEAD = struct.Struct("<I")
+_FRAME = struct.Struct("<IBI")
+"""Both: no frame is shorter."""
+_BUFFER_BYTES = 64 * KIB
+_JOIN_BYTES = 256 * KIB
+_TIMEVAL = struct.Struct("@ll")
+
+
+class Kind(IntEnum):
+    """The kinds of frames; a closed set on both sides."""
+
+    # host to zygote, template and compile worker
+    LOAD = 1
+    FORK = 2
+    COMPILE = 3
+    REAP = 4
+    # their answers
+    HELLO = 16
+    SPAWNED = 17
+    READY = 18
+    ENDED = 19
+    REFUSED = 20
+    # host to run worker
+    DESCRIBE = 32
+    ADOPT = 33
+    CALL = 34
+    ANSWER = 35
+    CANCEL = 36
+    # run worker to host
+    DESCRIBED = 48
+    IMPORT = 49
+    LOG = 50
+    RESULT = 51
+    FAULT = 52
+    BYE = 53
+
+
+class ProtocolError(WasmrtError):
+    """A frame breaks the rules of the protocol; its sender is ended."""
+
+    code = "protocol"
+
+
+class ClosedError(WasmrtError):
+    """The other end is gone."""
+
+    code = "closed"
+
+
+class Frame(NamedTuple):
+    """One frame, its head still text."""
+
+    kind: int
+    head: bytes
+    tail: memoryview
+
+    def text(self) -> str:
+        """Return the tail as text.
+
+        Raises:
+            ProtocolError: it is not UTF-8.
+        """
+        try:
+            return str(self.tail, "utf-8", "surrogatepass")
+        except UnicodeDecodeError as error:
+            raise ProtocolError("the tail of a frame is no text") from error
+
+    def fields(self, most: int = MAX_HEAD_BYTES, depth: int = MAX_HEAD_DEPTH) -> Head:
+        """Read the head, of at most `most` bytes that nest at most `depth` deep.
+
+        Raises:
+            ProtocolError: it is no JSON object within bounds.
+        """
+        if len(self.head) > most:
+            raise ProtocolError("the head of a frame is too long")
+        try:
+            value = read_json(self.head, max_bytes=most, max_depth=depth)
+        except JsonError as error:
+            raise ProtocolError("the head of a frame is no JSON") from error
+        if not isinstance(value, dict):
+            raise ProtocolError("the head of a frame is no object")
+        return Head(value)
+
+
+class Head:
+    """The fields of a frame's head, each taken by name and type; what is missing or of another type is an error."""
+
+    __slots__ = ("_fields",)
+
+    def __init__(self, fields: dict[str, Any]) -> None:
+        self._fields = fields
+
+    def text(self, name: str, most: int = MAX_TEXT) -> str:
+        """Return a text of at most `most` characters."""
+        value = self._fields.get(name)
+        if not isinstance(value, str) or len(value) > most:
+            raise ProtocolError(f"field {name} is no text of at most {most} characters")
+        return value
+
+    def text_or_none(self, name: str, most: int = MAX_TEXT) -> str | None:
+        """Return a text, or None where the field is absent or null."""
+        return None if self._fields.get(name) is None else self.text(name, most)
+
+    def whole(self, name: str, most: int = 2**63) -> int:
+        """Return a whole number from 0 to `most`."""
+        value = self._fields.get(name)
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
+            raise ProtocolError(f"field {name} is no whole number from 0 to {most}")
+        return value
+
+    def number_or_none(self, name: str) -> float | None:
+        """Return a number that is not negative, or None where the field is absent or null."""
+        value = self._fields.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < 1e300:
+            raise ProtocolError(f"field {name} is no number")
+        return float(value)
+
+    def flag(self, name: str) -> bool:
+        """Return a truth value."""
+        value = self._fields.get(name)
+        if not isinstance(value, bool):
+            raise ProtocolError(f"field {name} is neither true nor false")
+        return value
+
+    def items(self, name: str, most: int) -> list[Any]:
+        """Return a list of at most `most` items, which the caller looks at."""
+        value = self._fields.get(name)
+        if not isinstance(value, list) or len(value) > most:
+            raise ProtocolError(f"field {name} is no list of at most {most} items")
+        return value
+
+    def mapping(self, name: str) -> dict[str, Any]:
+        """Return an object, whose values the caller looks at."""
+        value = self._fields.get(name)
+        if not isinstance(value, dict):
+            raise ProtocolError(f"field {name} is no object")
+        return value
+
+
+def _never() -> None:
+    return None
+
+
+class Channel:
+    """One end of a stream socket. Used by one thread at a time.
+
+    Once it is `patient`, `waiting` is called at intervals while a frame is waited for or cannot be sent, and `between`
+    between the pieces of one, however fast they come; what they raise ends the wait. A frame that fits the buffer can
+    be waited for again then.
+    """
+
+    __slots__ = ("_buffer", "_end", "_start", "_view", "between", "socket", "waiting")
+
+    def __init__(self, end: socket.socket) -> None:
+        self.socket = end
+        self.waiting: Callable[[], None] = _never
+        self.between: Callable[[], None] = _never
+        self._buffer = bytearray(_BUFFER_BYTES)
+        self._view = memoryview(self._buffer)
+        self._start = self._end = 0
+
+    def patient(self, seconds: float) -> Channel:
+        """Have `waiting` called every so many seconds."""
+        value = _TIMEVAL.pack(int(seconds), int(seconds % 1 * 1e6))
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, value)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, value)
+        return self
+
+    def send(self, kind: Kind, head: dict[str, Any] | bytes = b"{}", *tail: bytes | memoryview) -> None:
+        """Send a frame.
+
+        Raises:
+            ClosedError: the other end is gone.
+        """
+        text = head if isinstance(head, bytes) else json.dumps(head).encode()
+        size = _HEAD.size + len(text) + sum(map(len, tail))
+        start = _FRAME.pack(size, kind, len(text))
+        if size <= _JOIN_BYTES:
+            self._send(b"".join((start, text, *tail)))
+            return
+        for part in (start + text, *tail):
+            self._send(part)
+
+    def receive(self, most: int) -> Frame:
+        """Wait for a frame of at most `most` bytes.
+
+        Raises:
+            ClosedError: the other end is gone.
+            ProtocolError: the frame is longer, or its lengths contradict each other.
+        """
+        if self._start == self._end:
+            self._start = self._end = 0
+        self._reach(_FRAME.size)
+        size, kind, head = _FRAME.unpack_from(self._buffer, self._start)
+        if not _HEAD.size <= size <= most:
+            raise ProtocolError(f"a frame of {size} bytes, where {most} are the most")
+        if head > size - _HEAD.size:
+            raise ProtocolError("the head of a frame is longer than the frame")
+        body = self._take(size - _HEAD.size)
+        return Frame(kind, bytes(body[:head]), memoryview(body)[head:])
+
+    def cancel(self) -> None:
+        """Tell the other end that the call is over; where it does not listen, nothing is said."""
+        with suppress(OSError):
+            self.socket.send(_FRAME.pack(_HEAD.size + 2, Kind.CANCEL, 2) + b"{}", socket.MSG_DONTWAIT)
+
+    def close(self) -> None:
+        """Close this end."""
+        self.socket.close()
+
+    def _take(self, size: int) -> bytes | bytearray:
+        if size <= _BUFFER_BYTES - _FRAME.size:
+            self._reach(_FRAME.size + size)
+            start = self._start + _FRAME.size
+            self._start = start + size
+            return bytes(self._view[start : start + size])
+        # Not the whole at once: a length is cheap to announce, and its bytes may never come.
+        whole = bytearray(self._view[self._start + _FRAME.size : self._end])
+        self._start = self._end = 0
+        while len(whole) < size:
+            self.between()
+            whole += self._receive(min(size - len(whole), MIB))
+        return whole
+
+    def _reach(self, size: int) -> None:
+        """Wait until the buffer holds `size` bytes. SECURITY: who sends them one by one is asked for the time too."""
+        if self._end - self._start >= size:
+            return
+        self._fill()
+        while self._end - self._start < size:
+            self.between()
+            self._fill()
+
+    def _fill(self) -> None:
+        if self._start and self._end == _BUFFER_BYTES:
+            left = self._end - self._start
+            self._view[:left] = bytes(self._view[self._start : self._end])
+            self._start, self._end = 0, left
+        while True:
+            try:
+                count = self.socket.recv_into(self._view[self._end :])
+            except BlockingIOError:
+                self.waiting()
+                continue
+            except OSError as error:
+                raise ClosedError("the other end of the socket is gone") from error
+            if not count:
+                raise ClosedError("the other end of the socket is gone")
+            self._end += count
+            return
+
+    def _receive(self, most: int) -> bytes:
+        while True:
+            try:
+                piece = self.socket.recv(most)
+            except BlockingIOError:
+                self.waiting()
+                continue
+            except OSError as error:
+                raise ClosedError("the other end of the socket is gone") from error
+            if not piece:
+                raise ClosedError("the other end of the socket is gone")
+            return piece
+
+    def _send(self, data: bytes | memoryview) -> None:
+        rest = data
+        while len(rest):
+            try:
+                sent = self.socket.send(rest)
+            except BlockingIOError:
+                self.waiting()
+                continue
+            except OSError as error:
+                raise ClosedError("the other end of the socket is gone") from error
+            if sent == len(rest):
+                return
+            self.between()
+            rest = memoryview(rest)[sent:]
+
+
+def send_with_descriptors(end: socket.socket, kind: Kind, head: dict[str, Any], descriptors: Sequence[int]) -> None:
+    """Send a control frame with descriptors, in one message.
+
+    Raises:
+        ClosedError: the other end is gone.
+    """
+    text = json.dumps(head).encode()
+    data = _START.pack(_HEAD.size + len(text), kind) + _HEAD.pack(len(text)) + text
+    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
+    try:
+        sent = end.sendmsg([data], rights)
+        if sent < len(data):
+            end.sendall(data[sent:])
+    except OSError as error:
+        raise ClosedError("the other end of the socket is gone") from error
+
+
+def receive_with_descriptors(end: socket.socket) -> tuple[Frame, list[int]]:
+    """Wait for a control frame, of at most `MAX_CONTROL_BYTES`, and the descriptors that came with it.
+
+    Raises:
+        ClosedError: the other end is gone.
+        ProtocolError: the frame is no control frame.
+    """
+    data = bytearray()
+    descriptors: list[int] = []
+    size = _START.size
+    while len(data) < size:
+        try:
+            piece, ancillary, _, _ = end.recvmsg(size - len(data), socket.CMSG_SPACE(4 * MAX_DESCRIPTORS))
+        except OSError as error:
+            raise ClosedError("the other end of the socket is gone") from error
+        for level, kind_of, rights in ancillary:
+            if level == socket.SOL_SOCKET and kind_of == socket.SCM_RIGHTS:
+                descriptors += array.array("i", rights[: len(rights) // 4 * 4])
+        if not piece:
+            raise ClosedError("the other end of the socket is gone")
+        data += piece
+        if len(data) == _START.size:
+            size += _START.unpack_from(data)[0]
+            if not _START.size + _HEAD.size <= size <= MAX_CONTROL_BYTES:
+                raise ProtocolError("a control frame is too long")
+    head = _HEAD.unpack_from(data, _START.size)[0]
+    first = _START.size + _HEAD.size
+    return Frame(data[4], bytes(data[first : first + head]), memoryview(data)[first + head :]), descriptors

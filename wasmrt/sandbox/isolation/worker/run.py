@@ -1,0 +1,156 @@
+"""The run worker: one component, one user, one guest at a time; it can do nothing but compute, and ask the host."""
+
+from __future__ import annotations
+
+import select
+import socket
+from typing import Any, NoReturn
+
+from wasmrt.core.errors import InvalidParametersError, MemoryLimitError, WasmrtError
+from wasmrt.core.limits import ResourceLimits
+from wasmrt.core.model import LogEntry, LogLevel
+from wasmrt.core.strict_json import JsonError, parse_json, write_json
+from wasmrt.sandbox.component import ToolSpec, worlds
+from wasmrt.sandbox.guest.call import GuestCall
+from wasmrt.sandbox.guest.component import LinkedComponent
+from wasmrt.sandbox.guest.runner import Description
+from wasmrt.sandbox.isolation.wire import (
+    MAX_DESCRIPTION_DEPTH,
+    MAX_DESCRIPTION_HEAD,
+    Channel,
+    ClosedError,
+    Frame,
+    Head,
+    Kind,
+    ProtocolError,
+    faults,
+)
+from wasmrt.sandbox.isolation.wire.counts import CallHead, pack_counts
+from wasmrt.sandbox.isolation.worker.services import HostEndedError, RemoteServices, WorkerLifetime
+from wasmrt.sandbox.schema import Validator
+
+IDLE_SECONDS = 60
+"""A worker that nobody calls for this long ends; it says so first, so that no call is lost in it."""
+_MOST = 64 * 1024 * 1024
+"""Of a frame of the host's, whose params have bounds of their own."""
+
+
+class _StreamingCall(GuestCall):
+    """A call whose log lines reach the host as they come: those of a worker that crashes are not lost."""
+
+    __slots__ = ("channel",)
+
+    channel: Channel
+
+    def log(self, level: LogLevel, message: str) -> None:
+        """Keep a log line within the caps, and pass it on with its place: what is printed grows a line in place."""
+        before = len(self.logs)
+        super().log(level, message)
+        if len(self.logs) > before:
+            entry: LogEntry = self.logs[-1]
+            head = {"place": before, "level": str(entry.level), "message": entry.message, "at": entry.timestamp_ms}
+            self.channel.send(Kind.LOG, head)
+
+
+class RunWorker:
+    """Answers the host's frames until it is told to end, or its socket closes."""
+
+    def __init__(self, component: LinkedComponent, end: socket.socket, name: str) -> None:
+        self._component = component
+        self._channel = Channel(end).patient(IDLE_SECONDS)
+        self._name = name
+        self._poll = select.poll()
+        self._poll.register(end.fileno(), select.POLLIN)
+        self._validators: dict[str, Validator] = {}
+
+    def serve(self) -> None:
+        """Serve frames, one after the other."""
+        channel = self._channel
+        channel.waiting = self._idle
+        channel.send(Kind.READY)
+        while True:
+            frame = channel.receive(_MOST)
+            if frame.kind == Kind.CALL:
+                self._call(frame)
+            elif frame.kind == Kind.DESCRIBE:
+                self._describe()
+            elif frame.kind == Kind.ADOPT:
+                self._adopt(frame.fields(MAX_DESCRIPTION_HEAD, MAX_DESCRIPTION_DEPTH))
+            elif frame.kind != Kind.CANCEL:  # one that came too late
+                raise ProtocolError("the host sent a frame of an unknown kind")
+
+    def _idle(self) -> NoReturn:
+        self._channel.send(Kind.BYE)
+        raise ClosedError("nobody has called for a while")
+
+    def _describe(self) -> None:
+        try:
+            description = self._component.describe(self._name)
+        except WasmrtError as error:
+            self._channel.send(Kind.FAULT, faults.as_fields(error))
+            return
+        self._channel.send(Kind.DESCRIBED, describe_fields(description))
+
+    def _adopt(self, head: Head) -> None:
+        specs = {spec["name"]: ToolSpec(spec["name"], schema=spec["schema"]) for spec in head.items("specs", 1000)}
+        self._component.adopt(Description(specs, head.whole("memories"), 0))
+
+    def _call(self, frame: Frame) -> None:
+        head = CallHead.unpack(frame.head)
+        channel, tail, split = self._channel, frame.tail, head.params_bytes
+        params, context = str(tail[:split], "utf-8"), str(tail[split:], "utf-8") if head.has_context else None
+        lifetime = WorkerLifetime(head.seconds, self._poll)
+        services = RemoteServices(channel, head.has_workspace, head.max_request_bytes, head.max_write_bytes)
+        call = _StreamingCall(lifetime, self._component.limits, services, head.clock())
+        call.channel = channel
+        channel.waiting = _waiting
+        try:
+            accepted = self._accepted(head.tool, params)
+            text = self._component.run(call, head.tool, accepted, context, user="")
+            size = len(text)
+            call.charge_text(size if text.isascii() else len(text.encode("utf-8", "surrogatepass")))
+        except HostEndedError:
+            channel.send(Kind.FAULT, {"ended": "by the host"}, pack_counts(call))
+        except WasmrtError as error:
+            channel.send(Kind.FAULT, faults.as_fields(error), pack_counts(call))
+        except MemoryError:
+            channel.send(Kind.FAULT, faults.as_fields(_out_of_memory(self._component.limits)), pack_counts(call))
+        else:
+            channel.send(Kind.RESULT, pack_counts(call), text.encode("utf-8", "surrogatepass"))
+        channel.waiting = self._idle
+
+    def _accepted(self, tool: str, text: str) -> str:
+        validator = self._validators.get(tool)
+        if validator is None:
+            validator = self._validators[tool] = Validator(self._component.description.specs[tool].schema)
+        try:
+            params = parse_json(text)  # the host has counted what it holds
+        except JsonError as error:
+            raise InvalidParametersError(f"params are {error}", hint="pass a JSON object") from error
+        try:
+            accepted = validator.accept(params)
+        except InvalidParametersError:
+            if worlds.schema_decides(self._component.world) or not isinstance(params, dict):
+                raise
+            return text  # it only describes them: the guest decides, or a package's schema has
+        return text if accepted is params else write_json(accepted)
+
+
+def describe_fields(description: Description) -> dict[str, Any]:
+    """Return a description as the head of a frame."""
+    return {
+        "specs": [spec.as_dict() for spec in description.specs.values()],
+        "memories": description.memories,
+        "fuel": description.fuel,
+    }
+
+
+def _out_of_memory(limits: ResourceLimits) -> MemoryLimitError:
+    return MemoryLimitError(
+        "the guest's worker ran out of memory",
+        limit=limits.memory_bytes, used=None, setting="limits.memory_bytes",
+    )  # fmt: skip
+
+
+def _waiting() -> None:
+    return None  # for the host, which has the call's deadline

@@ -1,0 +1,99 @@
+"""The zygote: executed with nothing, it imports all that a worker needs and forks the processes that the host asks for.
+
+It has one thread, no secret, no file of the host's and no socket but its own, and it never looks at hostile bytes: it
+passes descriptors on. Each child seals itself before it reads what it was given.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gc
+import os
+import signal
+import socket
+from contextlib import suppress
+from functools import cache
+from typing import NoReturn
+
+from wasmrt.core.errors import InvalidParametersError
+from wasmrt.sandbox.guest import wasi as _wasi  # noqa: F401 - a sealed worker can import nothing
+from wasmrt.sandbox.guest.engine import VERSION, Engine
+from wasmrt.sandbox.guest.settings import WORKER_POOL, Allocator, EngineConfig, OptLevel, best_allocator
+from wasmrt.sandbox.guest.worlds import _generic, _program  # noqa: F401 - as above
+from wasmrt.sandbox.isolation.wire import (
+    ClosedError,
+    Head,
+    Kind,
+    ProtocolError,
+    receive_with_descriptors,
+    send_with_descriptors,
+)
+from wasmrt.sandbox.isolation.worker import children
+from wasmrt.sandbox.isolation.worker.forking import OWN, end_group, spawn
+from wasmrt.sandbox.schema import Validator
+
+
+def main() -> NoReturn:
+    """Run the zygote, with its control socket as descriptor 3."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.closerange(OWN + 1, os.sysconf("SC_OPEN_MAX"))  # what the host left open to its children
+    control = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, OWN)
+    _validate_once()
+    codecs.lookup("unicode_escape")  # a codec is a module too; refused paths are told in it
+    gc.freeze()  # the collector would touch, and so copy, every page that the children share
+    gc.enable()
+    send_with_descriptors(control, Kind.HELLO, {"version": VERSION}, ())
+    forked: set[int] = set()
+    try:
+        while True:
+            _serve(control, forked)
+    except (ClosedError, ProtocolError):
+        os._exit(0)
+
+
+def _validate_once() -> None:
+    """Use the schema validator once: its first pattern reads the number of processors from files."""
+    texts: dict[str, object] = {"type": "string", "pattern": "^[a-z]+$"}
+    texts |= {"format": "date-time", "contentEncoding": "base64", "contentMediaType": "application/json"}
+    numbers = {"type": "number", "multipleOf": 0.01, "exclusiveMinimum": 0}
+    lists = {"type": "array", "uniqueItems": True, "contains": {"const": 1}, "prefixItems": [numbers]}
+    schema = {"type": "object", "properties": {"a": texts, "b": numbers, "c": lists}, "patternProperties": {"^x": {}}}
+    with suppress(InvalidParametersError):
+        Validator(schema).accept({"a": "abc", "b": 1.5, "c": [1, 2], "x": 10**20})
+
+
+@cache
+def _engine(config: EngineConfig) -> Engine:
+    """Return the engine for these settings, which every child that needs it shares."""
+    return Engine(config, WORKER_POOL)
+
+
+def _serve(control: socket.socket, forked: set[int]) -> None:
+    frame, descriptors = receive_with_descriptors(control)
+    head = frame.fields()
+    if frame.kind == Kind.REAP:
+        pid = head.whole("pid")
+        # One of a zygote before this one, which ended with it, may be anybody's number by now.
+        status = end_group(pid) if pid in forked else 0
+        forked.discard(pid)
+        send_with_descriptors(control, Kind.ENDED, {"status": status}, ())
+        return
+    engine = _engine(_settings(head))
+    body = children.template if frame.kind == Kind.LOAD else children.compile_worker
+    pid = spawn(lambda: body(engine, head, descriptors))
+    forked.add(pid)
+    for descriptor in descriptors:
+        os.close(descriptor)
+    send_with_descriptors(control, Kind.SPAWNED, {"pid": pid}, ())
+
+
+def _settings(head: Head) -> EngineConfig:
+    """Return the engine's settings; where this process may not reserve the room of a pool, without one."""
+    allocator = Allocator(head.text("allocator"))
+    if best_allocator() == Allocator.ON_DEMAND:
+        allocator = Allocator.ON_DEMAND
+    return EngineConfig(OptLevel(head.text("level")), allocator, head.flag("metered"))
+
+
+if __name__ == "__main__":
+    main()

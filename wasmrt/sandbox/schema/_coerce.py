@@ -1,0 +1,198 @@
+"""Text read as the type the schema wants, where only one reading exists.
+
+Models write `"5"` for 5 and `"[1, 2]"` for an array. A string where no string is allowed, and which is the JSON text
+of a value of an allowed type, can only mean that value: JSON text has one type. So can the name of a variant's case
+where the case has no payload. Nothing else is changed, and nothing is lost: a number whose digits a double does not
+hold stays as it was, as does JSON with a name twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from wasmrt.core.limits import MAX_JSON_DEPTH, MAX_PARAMS_BYTES
+from wasmrt.core.strict_json import JsonError, read_json
+
+_ALL = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
+_UNCHANGED: Any = object()
+
+Schemas = list[Mapping[str, Any]]
+
+
+def coerced(schema: Mapping[str, Any], value: Any) -> Any:
+    """Return `value` with its text read as `schema` (reference-free) wants it."""
+    return _coerce([schema], value)
+
+
+def _coerce(schemas: Schemas, value: Any) -> Any:
+    applying = list(_applying(schemas, value))
+    if isinstance(value, str):
+        read = _reading(applying, value)
+        if read is _UNCHANGED:
+            return value
+        value = read
+        applying = list(_applying(schemas, value))
+    if isinstance(value, dict):
+        return _object(applying, value)
+    if isinstance(value, list):
+        return _array(applying, value)
+    return value
+
+
+def _reading(schemas: Schemas, text: str) -> Any:
+    """Return the one value that a text can mean where no text is allowed."""
+    types = _types(schemas, text)
+    if "string" in types:
+        return _UNCHANGED
+    value = _read(text, types)
+    if value is _UNCHANGED:
+        value = _case(schemas, text)
+    allowed = [options for options in map(_options, schemas) if options is not None]
+    return value if all(value in options for options in allowed) else _UNCHANGED
+
+
+def _case(schemas: Schemas, text: str) -> Any:
+    """Return `{"tag": "none"}` for `"none"`: a case without a payload, sent as its name alone."""
+    named = {"type": "object", "properties": {"tag": {"type": "string", "const": text}}, "required": ["tag"]}
+    branches = [branch for schema in schemas for choice in ("anyOf", "oneOf") for branch in schema.get(choice, ())]
+    cases = [branch for branch in branches if isinstance(branch, dict) and branch | named == branch]
+    return {"tag": text} if len(cases) == 1 else _UNCHANGED
+
+
+def _applying(schemas: Iterable[Any], value: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield each schema that certainly applies to `value`: allOf throughout, of a choice the one branch it can be."""
+    for schema in schemas:
+        if not isinstance(schema, dict):
+            continue
+        yield schema
+        yield from _applying(schema.get("allOf", ()), value)
+        for choice in ("anyOf", "oneOf"):
+            branches = [branch for branch in schema.get(choice, ()) if _may_be(branch, value)]
+            if len(branches) == 1:
+                yield from _applying(branches, value)
+
+
+def _may_be(branch: Any, value: Any) -> bool:
+    """Return whether `value` can be meant as this branch, by its type and by its discriminators."""
+    if not isinstance(branch, dict):
+        return branch is True
+    if isinstance(value, str):
+        return True
+    if _type_of(value) not in _own_types(branch, value):
+        return False
+    if not isinstance(value, dict):
+        return True
+    required = branch.get("required", ())
+    for name, schema in branch.get("properties", {}).items():
+        options = _options(schema)
+        if options is not None and (value[name] not in options if name in value else name in required):
+            return False
+    return all(name in value for name in required) or _discriminated(branch)
+
+
+def _discriminated(branch: Mapping[str, Any]) -> bool:
+    """Return whether the branch has a tag; then a missing field is a mistake and not another branch."""
+    return any(_options(schema) is not None for schema in branch.get("properties", {}).values())
+
+
+def _options(schema: Any) -> list[Any] | None:
+    if isinstance(schema, dict):
+        if "const" in schema:
+            return [schema["const"]]
+        if isinstance(schema.get("enum"), list):
+            return list(schema["enum"])
+    return None
+
+
+def _types(schemas: Iterable[Any], value: Any) -> frozenset[str]:
+    """Return the JSON types that every one of `schemas` takes; `integer` is listed wherever `number` is."""
+    types = _ALL
+    for schema in schemas:
+        types &= _own_types(schema, value)
+    return types
+
+
+def _own_types(schema: Any, value: Any) -> frozenset[str]:
+    if not isinstance(schema, dict):
+        return _ALL if schema is True else frozenset()
+    types = _ALL
+    if "type" in schema:
+        named = schema["type"]
+        types &= frozenset([named] if isinstance(named, str) else named)
+        if "number" in types:
+            types |= {"integer"}
+    options = _options(schema)
+    if options is not None:
+        # Where only certain strings are taken, another string is no string to this schema.
+        types &= frozenset(_type_of(o) for o in options if not isinstance(o, str) or o == value)
+    for choice in ("anyOf", "oneOf"):
+        if choice in schema:
+            types &= frozenset().union(*(_own_types(branch, value) for branch in schema[choice]))
+    for inner in schema.get("allOf", ()):
+        types &= _own_types(inner, value)
+    return types
+
+
+def _type_of(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, (int, float)):
+        return "integer" if isinstance(value, int) or value.is_integer() else "number"
+    if isinstance(value, str):
+        return "string"
+    return "array" if isinstance(value, list) else "object"
+
+
+def _read(text: str, types: frozenset[str]) -> Any:
+    if "boolean" in types and text in ("True", "False"):
+        return text == "True"  # as Python writes them
+    try:
+        value = read_json(text, max_bytes=MAX_PARAMS_BYTES, max_depth=MAX_JSON_DEPTH, exact=True)
+    except JsonError:
+        return _UNCHANGED
+    if _type_of(value) not in types:
+        return _UNCHANGED
+    if isinstance(value, float) and value.is_integer() and "number" not in types:
+        return int(value)
+    return value
+
+
+def _object(schemas: Schemas, value: dict[str, Any]) -> dict[str, Any]:
+    required = {name for schema in schemas for name in schema.get("required", ())}
+    changed: dict[str, Any] = {}
+    for name, item in value.items():
+        inner = [schema for each in schemas for schema in _property(each, name)]
+        if item is None and name not in required and inner and "null" not in _types(inner, None):
+            continue
+        changed[name] = _coerce(inner, item) if inner else item
+    return changed
+
+
+def _property(schema: Mapping[str, Any], name: str) -> list[Any]:
+    if name in schema.get("properties", {}):
+        return [schema["properties"][name]]
+    # A pattern would have to be matched to know whether it applies, so beside patterns nothing is certain.
+    return (
+        [schema["additionalProperties"]]
+        if "additionalProperties" in schema and "patternProperties" not in schema
+        else []
+    )
+
+
+def _array(schemas: Schemas, value: list[Any]) -> list[Any]:
+    return [
+        _coerce(inner, item) if (inner := [schema for each in schemas for schema in _item(each, index)]) else item
+        for index, item in enumerate(value)
+    ]
+
+
+def _item(schema: Mapping[str, Any], index: int) -> list[Any]:
+    items = schema.get("items")
+    first = schema.get("prefixItems", items if isinstance(items, list) else [])
+    if index < len(first):
+        return [first[index]]
+    rest = schema.get("additionalItems") if isinstance(items, list) else items
+    return [] if rest is None else [rest]

@@ -1,0 +1,166 @@
+"""A flattened schema in the keywords and forms that a provider takes, part by part.
+
+No `type` is a list; no schema is a bare true or false; every array says its items; property names are
+`[a-zA-Z0-9_.-]{1,64}`, others are described in words instead.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from wasmrt.sandbox.component import printable_line
+from wasmrt.sandbox.schema._document import ANNOTATIONS, rebuilt
+from wasmrt.sandbox.schema.wit import NON_FINITE
+
+_PROPERTY_NAME = r"[a-zA-Z0-9_.-]{1,64}"
+_MAX_ORDER_BYTES, _MAX_ODD_BYTES = 500, 1000
+_TYPED = {
+    "array": {"contains", "items", "maxContains", "maxItems", "minContains", "minItems", "prefixItems", "uniqueItems"},
+    "number": {"exclusiveMaximum", "exclusiveMinimum", "maximum", "minimum", "multipleOf"},
+    "object": {
+        "additionalProperties", "dependentRequired", "dependentSchemas", "maxProperties", "minProperties",
+        "patternProperties", "properties", "propertyNames", "required", "unevaluatedProperties",
+    },
+    "string": {"contentEncoding", "contentMediaType", "format", "maxLength", "minLength", "pattern"},
+}  # fmt: skip
+_TYPED["integer"] = _TYPED["number"]
+"""Keywords that mean something for values of one type only."""
+_ALL_TYPED = frozenset().union(*_TYPED.values())
+_PYTHON_TYPES: dict[str, type | tuple[type, ...]] = {
+    "string": str, "array": list, "object": dict, "integer": int, "number": (int, float), "boolean": bool,
+    "null": type(None),
+}  # fmt: skip
+
+
+def clean(schema: Any, *, openai: bool) -> Any:
+    """Return a schema without references as every provider takes it; with `openai`, as OpenAI alone does."""
+    if schema is True:
+        return {}
+    if not isinstance(schema, dict):
+        return {"not": {}}
+    closed = {key: schema[key] for key in ("additionalProperties",) if isinstance(schema.get(key), bool)}
+    dropped = {*closed, "$comment", "unevaluatedProperties"}
+    part = rebuilt(
+        {key: value for key, value in schema.items() if key not in dropped}, lambda inner: clean(inner, openai=openai)
+    )
+    part = _split_types(_finite_number(_numeric_bounds(_array(part, openai=openai)))) | closed
+    if openai and "oneOf" in part:
+        # Known to be exclusive by the tool's own check; OpenAI reads anyOf only.
+        choice = {"anyOf": part.pop("oneOf")}
+        part = _and(part, choice) if "anyOf" in part else part | choice
+    return _nameable(part, schema)
+
+
+def _and(schema: dict[str, Any], condition: dict[str, Any]) -> dict[str, Any]:
+    return schema | {"allOf": [*schema.get("allOf", ()), condition]}
+
+
+def _numeric_bounds(schema: dict[str, Any]) -> dict[str, Any]:
+    """Write draft 4's exclusive bounds, which were flags beside the bound, as bounds."""
+    for flag, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+        if isinstance(schema.get(flag), bool):
+            rest = {key: value for key, value in schema.items() if key not in (flag, bound)}
+            schema = rest | ({flag if schema[flag] else bound: schema[bound]} if bound in schema else {})
+    return schema
+
+
+def _array(schema: dict[str, Any], *, openai: bool) -> dict[str, Any]:
+    """Give an array one schema for its items; a tuple's are described in words for a provider without `prefixItems`."""
+    kind = schema.get("type")
+    if "array" not in (kind if isinstance(kind, list) else [kind]) and "prefixItems" not in schema:
+        return schema
+    items = schema.get("items")
+    first = items if isinstance(items, list) else schema.get("prefixItems")
+    if first is None:
+        return schema | {"items": {} if items is None else items}
+    others = {key: value for key, value in schema.items() if key not in ("items", "prefixItems", "additionalItems")}
+    rest = schema.get("additionalItems") if isinstance(items, list) else items
+    if rest == {"not": {}}:
+        others.setdefault("maxItems", len(first))
+        kinds = first
+    elif rest is None and others.get("maxItems", len(first) + 1) <= len(first):
+        kinds = first
+    else:
+        kinds = [*first, {} if rest is None else rest]
+    if not openai:
+        return others | {"prefixItems": first, "items": _either(kinds)}
+    order = f"in this order: {printable_line(json.dumps(first, ensure_ascii=False), _MAX_ORDER_BYTES)}"
+    others["description"] = f"{others['description']} ({order})" if "description" in others else order
+    return others | {"items": _either(kinds)}
+
+
+def _either(kinds: list[Any]) -> dict[str, Any]:
+    distinct = [kind for index, kind in enumerate(kinds) if kind not in kinds[:index]]
+    if {} in distinct or not distinct:
+        return {}
+    return dict(distinct[0]) if len(distinct) == 1 else {"anyOf": distinct}
+
+
+def _finite_number(schema: dict[str, Any]) -> dict[str, Any]:
+    """Describe a number that may also be "NaN" as a number: no ordinary call means the other."""
+    choices = schema.get("anyOf")
+    if not isinstance(choices, list):
+        return schema
+    kept = [c for c in choices if not (isinstance(c, dict) and c.get("enum") == list(NON_FINITE))]
+    if len(kept) == len(choices) or not kept:
+        return schema
+    if len(kept) > 1:
+        return schema | {"anyOf": kept}
+    merged: dict[str, Any] = {key: value for key, value in schema.items() if key != "anyOf"} | kept[0]
+    return merged
+
+
+def _split_types(schema: dict[str, Any]) -> dict[str, Any]:
+    """Write a list of types as a choice of schemas, each with the keywords of its own type."""
+    kinds = schema.get("type")
+    if not isinstance(kinds, list):
+        return schema
+    if len(kinds) == 1:
+        return schema | {"type": kinds[0]}
+    choices = [choice for kind in kinds if (choice := _of_type(kind, schema)) is not None]
+    annotations = {key: value for key, value in schema.items() if key in ANNOTATIONS}
+    if not choices:
+        return {**annotations, "not": {}}
+    moved = {"anyOf", "enum", "type", *annotations, *_ALL_TYPED}
+    rest = annotations | {key: value for key, value in schema.items() if key not in moved}
+    if "anyOf" in schema:
+        rest = _and(rest, {"anyOf": schema["anyOf"]})
+    return rest | {"anyOf": choices}
+
+
+def _of_type(kind: str, schema: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what a schema says of values of one type; None where its enum has none of that type."""
+    own = {key: value for key, value in schema.items() if key in _TYPED.get(kind, ())}
+    if "enum" in schema:
+        own["enum"] = [option for option in schema["enum"] if _is(kind, option)]
+        if not own["enum"]:
+            return None
+    return {"type": kind, **own}
+
+
+def _is(kind: str, value: Any) -> bool:
+    if isinstance(value, bool):
+        return kind == "boolean"
+    return isinstance(value, _PYTHON_TYPES.get(kind, ()))
+
+
+def _nameable(part: dict[str, Any], source: Mapping[str, Any]) -> dict[str, Any]:
+    """Keep the properties that the provider can name; the others are described, and may be sent all the same."""
+    properties = part.get("properties")
+    if not isinstance(properties, dict):
+        return part
+    written = source.get("properties", {})  # without those of a branch that was merged
+    allowed = {name: kind for name, kind in properties.items() if written.get(name) is not False}
+    odd = {name: kind for name, kind in allowed.items() if re.fullmatch(_PROPERTY_NAME, name) is None}
+    result = part | {"properties": {name: kind for name, kind in allowed.items() if name not in odd}}
+    if "required" in result:
+        result["required"] = [name for name in result["required"] if name not in odd]
+    if odd:
+        words = f"Also takes {printable_line(json.dumps(odd, ensure_ascii=False), _MAX_ODD_BYTES)}"
+        result["description"] = f"{result['description']} {words}" if "description" in result else words
+        if result.get("additionalProperties") is False:
+            del result["additionalProperties"]
+    return result

@@ -1,0 +1,137 @@
+"""A schema's top level without choices, for providers that take none there; what is lost is described in words.
+
+`{"oneOf": [{"properties": {"action": {"const": "create"}, ...}, "required": [...]}, ...]}` becomes one object with the
+properties of all forms, those required that every form requires, and a description that lists the forms.
+The tool's own schema has the last word on a call.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from wasmrt.sandbox.component import printable_line
+from wasmrt.sandbox.schema._document import ANNOTATIONS
+
+MAX_FORMS = 50
+_MAX_RULE_BYTES = 400
+_MAX_DESCRIPTION_BYTES = 4096
+_CHOICES = {"oneOf": "Exactly one of these forms", "anyOf": "At least one of these forms"}
+# What OpenAI or Anthropic refuse beside `type: object`, or would not read there.
+_RULES = (
+    "const", "dependencies", "dependentRequired", "dependentSchemas", "else", "enum", "if", "not", "then",
+)  # fmt: skip
+_DROPPED = ("$comment", "$schema", *_RULES, "allOf", *_CHOICES)
+
+
+def flattened(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `schema` (reference-free, of an object) as a plain object at its top."""
+    notes: list[str] = []
+    flat = _flat(schema, notes)
+    if flat.pop("unevaluatedProperties", None) is False:
+        flat["additionalProperties"] = False
+    described = flat.pop("description", None)
+    text = " ".join([*([described] if isinstance(described, str) and described else []), *notes])
+    order = {"type": "object", **({"description": printable_line(text, _MAX_DESCRIPTION_BYTES)} if text else {})}
+    return order | {key: value for key, value in flat.items() if key != "type"}
+
+
+def _flat(schema: Any, notes: list[str]) -> dict[str, Any]:
+    if not isinstance(schema, dict):
+        return {"properties": {}, "required": []}
+    flat = {key: value for key, value in schema.items() if key not in _DROPPED}
+    flat["properties"] = dict(schema.get("properties", {}))
+    flat["required"] = list(schema.get("required", ()))
+    for member in schema.get("allOf", ()):
+        _join(flat, _flat(member, notes))
+    for choice, words in _CHOICES.items():
+        if schema.get(choice):
+            forms = [_flat(form, notes) for form in schema[choice]]
+            notes.append(f"{words}: {_listed(forms)}.")
+            _join(flat, _either(forms))
+    rules = {key: schema[key] for key in _RULES if key in schema}
+    if rules:
+        notes.append(f"Besides (JSON Schema): {printable_line(json.dumps(rules, ensure_ascii=False), _MAX_RULE_BYTES)}")
+    return flat
+
+
+def _join(flat: dict[str, Any], other: dict[str, Any]) -> None:
+    """Both at once: what applies to the same value as `flat` besides."""
+    for name, schema in other["properties"].items():
+        known = flat["properties"].get(name)
+        flat["properties"][name] = schema if known is None or known is True else _both(known, schema)
+    flat["required"] += [name for name in other["required"] if name not in flat["required"]]
+    if "additionalProperties" in other:
+        flat.setdefault("additionalProperties", other["additionalProperties"])
+    if "description" in other:
+        flat.setdefault("description", other["description"])
+
+
+def _both(left: Any, right: Any) -> Any:
+    if right is True or left == right:
+        return left
+    if isinstance(left, dict) and isinstance(right, dict):
+        shared = (left.keys() & right.keys()) - ANNOTATIONS
+        if all(left[key] == right[key] for key in shared):
+            return right | left
+    return {"allOf": [left, right]}
+
+
+def _either(forms: list[dict[str, Any]]) -> dict[str, Any]:
+    """The properties of all forms, each as any form that mentions it has it."""
+    properties: dict[str, list[Any]] = {}
+    for form in forms:
+        for name, schema in form["properties"].items():
+            if schema not in properties.setdefault(name, []):
+                properties[name].append(schema)
+    merged: dict[str, Any] = {
+        "properties": {name: _any_of(kinds) for name, kinds in properties.items()},
+        "required": [name for name in forms[0]["required"] if all(name in form["required"] for form in forms)],
+    }
+    if all(map(_closed, forms)):
+        merged["additionalProperties"] = False
+    return merged
+
+
+def _closed(form: Mapping[str, Any]) -> bool:
+    return form.get("additionalProperties") is False
+
+
+def _any_of(kinds: list[Any]) -> Any:
+    if len(kinds) == 1:
+        return kinds[0]
+    options: list[Any] = []
+    for kind in kinds:
+        listed = _options(kind)
+        if listed is None:
+            return {"anyOf": kinds}
+        options += [option for option in listed if option not in options]
+    typed = {"type": "string"} if all(isinstance(option, str) for option in options) else {}
+    return {**typed, "enum": options}
+
+
+def _options(kind: Any) -> list[Any] | None:
+    if isinstance(kind, dict) and "const" in kind:
+        return [kind["const"]]
+    return list(kind["enum"]) if isinstance(kind, dict) and isinstance(kind.get("enum"), list) else None
+
+
+def _listed(forms: list[dict[str, Any]]) -> str:
+    words = [f"({number}) {_form(form)}" for number, form in enumerate(forms[:MAX_FORMS], 1)]
+    more = f" and {len(forms) - MAX_FORMS} more" if len(forms) > MAX_FORMS else ""
+    return "; ".join(words) + more
+
+
+def _form(form: dict[str, Any]) -> str:
+    fixed = {
+        n: options[0] for n, kind in form["properties"].items() if (options := _options(kind)) and len(options) == 1
+    }
+    parts = [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in fixed.items()]
+    required = [name for name in form["required"] if name not in fixed]
+    optional = [name for name in form["properties"] if name not in fixed and name not in required]
+    if required:
+        parts.append(f"requires {', '.join(required)}")
+    if optional:
+        parts.append(f"optional {', '.join(optional)}")
+    return ", ".join(parts) or "anything"

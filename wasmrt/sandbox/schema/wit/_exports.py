@@ -1,0 +1,101 @@
+"""Exported functions as tools, each under a name of its own that every provider takes: `interface-function`."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+
+from wasmrt.core.limits import MAX_DESCRIPTION_BYTES
+from wasmrt.core.names import MAX_NAME_LENGTH, folded, shortened
+from wasmrt.sandbox.component import ComponentType, Docs, FuncType, doc_of, printable_line
+from wasmrt.sandbox.schema.wit._forms import unsupported
+
+_REFUSED = re.compile(r"[^a-zA-Z0-9_-]+")
+_FULL = 3
+_SET_UP = {
+    ("", "init", ("shim", "script", "entry-path", "disable-gc")): "componentize-qjs",
+    ("exports", "init", ("app-name", "symbols", "stub-wasi")): "componentize-py",
+}
+"""Functions that a toolchain calls while it builds and leaves in the component: interface, function and params."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedFunction:
+    """A function that a component of any world exports, as a tool.
+
+    `interface` is empty for a function at the top level; `problem` says why it cannot be called with JSON.
+    """
+
+    tool: str
+    interface: str
+    function: str
+    type: FuncType
+    problem: str | None
+    docs: str | None = None
+    """Its doc comment, on one line, where the component carries it."""
+
+    @property
+    def signature(self) -> str:
+        """The function in WIT."""
+        return f"{self.interface + '#' if self.interface else ''}{self.function}: {self.type}"
+
+    @property
+    def description(self) -> str:
+        """The doc comment, for an agent to read; the signature where there is none."""
+        return self.docs or printable_line(self.signature, MAX_DESCRIPTION_BYTES)
+
+
+def exported_functions(component: ComponentType, *, docs: Docs | None = None) -> tuple[ExportedFunction, ...]:
+    """Return each exported function with its name as a tool, in the component's order; `docs` come from `doc_comments`.
+
+    A name is as short as can be: where two functions would share one (letter case and `_` for `-` make no
+    difference, since some clients fold them), each gets its package, then its namespace, then its version, then a
+    digest of its full name, whatever the order of the exports.
+    """
+    found = [("", name, kind) for name, kind in component.functions]
+    found += [(interface.name, name, kind) for interface in component.exports for name, kind in interface.functions]
+    tools = _tool_names([(interface, name) for interface, name, _ in found])
+    return tuple(
+        ExportedFunction(
+            tools[interface, name],
+            interface,
+            name,
+            kind,
+            _left_behind(interface, name, kind) or unsupported(kind),
+            doc_of(docs or {}, interface, name),
+        )
+        for interface, name, kind in found
+    )
+
+
+def _left_behind(interface: str, name: str, kind: FuncType) -> str | None:
+    toolchain = _SET_UP.get((interface, name, tuple(param for param, _ in kind.params)))
+    return toolchain and f"{toolchain} called it while it built the component"
+
+
+def _tool_names(exports: list[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    levels = dict.fromkeys(exports, 0)
+    while True:
+        chosen = {export: _name(*export, level) for export, level in levels.items()}
+        groups: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
+        for export, name in chosen.items():
+            groups[folded(name)].append(export)
+        clashing = [export for group in groups.values() if len(group) > 1 for export in group]
+        if not clashing:
+            return chosen
+        for export in clashing:
+            levels[export] += 1
+
+
+def _name(interface: str, function: str, level: int) -> str:
+    path, _, version = interface.partition("@")
+    parts = re.split(r"[:/]", path) if path else []
+    kept = [*parts[-1 - min(level, _FULL - 1) :], function]
+    if level >= _FULL and version:
+        kept.insert(len(kept) - 1, version)
+    name = "-".join(_REFUSED.sub("-", part).strip("-") for part in kept)
+    if len(name) <= MAX_NAME_LENGTH and level <= _FULL:
+        return name
+    # Each further level, should digests clash, takes another one.
+    return shortened(name, f"{level}\n{interface}\n{function}")

@@ -1,0 +1,237 @@
+"""JSON to WIT values: compiles a type into a function that checks and converts, naming the field that does not fit.
+
+Values come out as the engine's codec wants them. Nothing is guessed: what is not the type's JSON form is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+from wasmrt.core.errors import InvalidParametersError
+from wasmrt.sandbox.component import (
+    Case,
+    EnumType,
+    Err,
+    FlagsType,
+    FuncType,
+    ListType,
+    Ok,
+    OptionType,
+    Primitive,
+    RecordType,
+    ResourceRef,
+    ResultType,
+    Some,
+    TupleType,
+    VariantType,
+    WitType,
+)
+from wasmrt.sandbox.schema._wording import field_path, names, nearest, shown
+from wasmrt.sandbox.schema.wit._scalars import MisfitError, Reader, misfit, primitive_reader, read_bytes
+
+
+def to_values(func: FuncType, params: Mapping[str, Any]) -> list[Any]:
+    """Return the params of a function as WIT values, in the order the function takes them.
+
+    Raises:
+        InvalidParametersError: a param is missing, unknown, or not of its type's JSON form.
+    """
+    try:
+        return list(_params(func)(params).values())
+    except MisfitError as error:
+        path = field_path(error.path)
+        raise InvalidParametersError(
+            f"{path}: {error}" if path else str(error),
+            hint="send the params that the tool's schema asks for; wasmrt inspect shows them",
+        ) from None
+
+
+@lru_cache(maxsize=512)
+def _params(func: FuncType) -> Reader:
+    return _fields(func.params)
+
+
+def _reader(kind: WitType) -> Reader:
+    match kind:
+        case Primitive(name):
+            return primitive_reader(name)
+        case ListType(Primitive("u8")):
+            return read_bytes
+        case ListType(element):
+            return _list(_reader(element))
+        case RecordType(fields):
+            return _fields(fields)
+        case TupleType(elements):
+            return _tuple([_reader(element) for element in elements])
+        case VariantType(cases):
+            return _tagged({name: _payload(name, inner, Case) for name, inner in cases})
+        case ResultType(ok, err):
+            return _tagged({"ok": _payload("ok", ok, _ok), "err": _payload("err", err, _err)})
+        case EnumType(choices):
+            return _enum(choices)
+        case FlagsType(choices):
+            return _flags(choices)
+        case OptionType(inner):
+            return _option(inner)
+        case ResourceRef():
+            return _resource
+
+
+def _ok(_name: str, value: Any = None) -> Ok:
+    return Ok(value)
+
+
+def _err(_name: str, value: Any = None) -> Err:
+    return Err(value)
+
+
+def _list(element: Reader) -> Reader:
+    def read(value: Any) -> list[Any]:
+        if not isinstance(value, (list, tuple)):
+            raise misfit("an array", value)
+        items: list[Any] = []
+        try:
+            for item in value:
+                items.append(element(item))
+        except MisfitError as error:
+            error.path.insert(0, len(items))
+            raise
+        return items
+
+    return read
+
+
+def _tuple(elements: list[Reader]) -> Reader:
+    count = len(elements)
+
+    def read(value: Any) -> tuple[Any, ...]:
+        if not isinstance(value, (list, tuple)) or len(value) != count:
+            raise misfit(f"an array of exactly {count} items", value)
+        items: list[Any] = []
+        try:
+            for element, item in zip(elements, value, strict=True):
+                items.append(element(item))
+        except MisfitError as error:
+            error.path.insert(0, len(items))
+            raise
+        return tuple(items)
+
+    return read
+
+
+def _fields(fields: tuple[tuple[str, WitType], ...]) -> Reader:
+    steps = [(name, _reader(kind), isinstance(kind, OptionType)) for name, kind in fields]
+    known = frozenset(name for name, *_ in steps)
+    required = [name for name, _, optional in steps if not optional]
+
+    def read(value: Any) -> dict[str, Any]:
+        if not isinstance(value, Mapping):
+            raise misfit("an object", value)
+        if not value.keys() <= known:
+            stranger = next(name for name in value if name not in known)
+            allowed = f"; the fields are {names(name for name, *_ in steps)}" if steps else "; there are no fields"
+            raise MisfitError(
+                f"unknown field {names([str(stranger)])}{nearest(stranger, (name for name, *_ in steps))}{allowed}"
+            )
+        missing = [name for name in required if name not in value]
+        if missing:
+            plural = "" if len(missing) == 1 else "s"
+            raise MisfitError(f"missing required field{plural} {names(missing)} (required: {names(required)})")
+        read_fields = {}
+        for name, read_field, _ in steps:
+            try:
+                read_fields[name] = read_field(value.get(name))
+            except MisfitError as error:
+                error.path.insert(0, name)
+                raise
+        return read_fields
+
+    return read
+
+
+def _payload(name: str, kind: WitType | None, make: Callable[..., Any]) -> Reader:
+    """Return the reader of a whole tagged object, for one of its cases."""
+    read_payload = None if kind is None else _reader(kind)
+    optional = isinstance(kind, OptionType)
+
+    def read(value: Any) -> Any:
+        if read_payload is None:
+            if "value" in value:
+                raise MisfitError(f"the case {name} has no value; send only its tag", "value")
+            return make(name)
+        if "value" not in value and not optional:
+            raise MisfitError(f"the case {name} needs a value")
+        try:
+            return make(name, read_payload(value.get("value")))
+        except MisfitError as error:
+            error.path.insert(0, "value")
+            raise
+
+    return read
+
+
+def _tagged(cases: dict[str, Reader]) -> Reader:
+    expected = f'an object with a "tag" of {names(cases)}'
+
+    def read(value: Any) -> Any:
+        if not isinstance(value, Mapping) or "tag" not in value:
+            raise misfit(expected, value)
+        tag = value["tag"]
+        case = cases.get(tag) if isinstance(tag, str) else None
+        if case is None:
+            raise MisfitError(f"expected one of {names(cases)}, got {shown(tag)}{nearest(tag, cases)}", "tag")
+        stranger = next((name for name in value if name not in ("tag", "value")), None)
+        if stranger is not None:
+            raise MisfitError(f"unknown field {names([str(stranger)])}; the fields are tag and value")
+        return case(value)
+
+    return read
+
+
+def _enum(choices: tuple[str, ...]) -> Reader:
+    known = frozenset(choices)
+
+    def read(value: Any) -> str:
+        if not isinstance(value, str) or value not in known:
+            raise MisfitError(f"expected one of {names(choices)}, got {shown(value)}{nearest(value, choices)}")
+        return value
+
+    return read
+
+
+def _flags(choices: tuple[str, ...]) -> Reader:
+    flag = _enum(choices)
+    read_all = _list(flag)
+
+    def read(value: Any) -> frozenset[str]:
+        chosen = read_all(value)
+        if len(set(chosen)) != len(chosen):
+            raise MisfitError("a flag is named twice")
+        return frozenset(chosen)
+
+    return read
+
+
+def _option(inner: WitType) -> Reader:
+    read_inner = _reader(inner)
+    if not isinstance(inner, OptionType):
+        return lambda value: None if value is None else read_inner(value)
+
+    def read(value: Any) -> Some | None:
+        if value is None:
+            return None
+        if not isinstance(value, Mapping) or list(value) != ["some"]:
+            raise misfit('null or {"some": value}', value)
+        try:
+            return Some(read_inner(value["some"]))
+        except MisfitError as error:
+            error.path.insert(0, "some")
+            raise
+
+    return read
+
+
+def _resource(_value: Any) -> Any:
+    raise MisfitError("a resource handle cannot be sent as JSON")

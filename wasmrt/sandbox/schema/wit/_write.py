@@ -1,0 +1,156 @@
+"""WIT values to JSON, without loss: what `to_values` reads back is the same value."""
+
+from __future__ import annotations
+
+import binascii
+import json
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from wasmrt.core.errors import GuestOutputError
+from wasmrt.sandbox.component import (
+    EnumType,
+    Err,
+    FlagsType,
+    FuncType,
+    ListType,
+    OptionType,
+    Primitive,
+    RecordType,
+    ResourceRef,
+    ResultType,
+    TupleType,
+    VariantType,
+    WitType,
+    is_nested_option,
+)
+from wasmrt.sandbox.schema.wit._forms import SAFE_INTEGER, WIDE
+
+Writer = Callable[[Any], Any]
+
+
+def to_json(kind: WitType | None, value: Any) -> Any:
+    """Return a lifted value as JSON data; without a type it is null.
+
+    Raises:
+        GuestOutputError: the value holds a resource handle.
+    """
+    return None if kind is None else _writer(kind)(value)
+
+
+def split_result(func: FuncType, value: Any) -> tuple[bool, Any]:
+    """Return whether a function succeeded, and its answer as JSON: of a `result`, the ok or the err side alone.
+
+    Raises:
+        GuestOutputError: the value holds a resource handle.
+    """
+    kind = func.result
+    if not isinstance(kind, ResultType):
+        return True, to_json(kind, value)
+    if isinstance(value, Err):
+        return False, to_json(kind.err, value.value)
+    return True, to_json(kind.ok, value.value)
+
+
+def failure_text(error: Any) -> str:
+    """Return the err side of a result (as JSON) as the text of a `GuestError`, neither scanned nor cut yet."""
+    if error is None:
+        return "the tool failed and said nothing"
+    if isinstance(error, dict) and isinstance(error.get("tag"), str):
+        error = error["tag"] if "value" not in error else f"{error['tag']}: {failure_text(error['value'])}"
+    text = error if isinstance(error, str) else json.dumps(error, ensure_ascii=False)
+    return text.strip() or "the tool failed and said nothing"
+
+
+@lru_cache(maxsize=512)
+def _writer(kind: WitType) -> Writer:
+    match kind:
+        case Primitive(name):
+            return _SCALARS.get(name, _same)
+        case ListType(Primitive("u8")):
+            return _bytes
+        case ListType(element):
+            return _list(_writer(element))
+        case RecordType(fields):
+            return _record([(name, _writer(inner)) for name, inner in fields])
+        case TupleType(elements):
+            return _tuple([_writer(element) for element in elements])
+        case VariantType(cases):
+            return _variant({name: _payload(inner) for name, inner in cases})
+        case ResultType(ok, err):
+            return _result(_payload(ok), _payload(err))
+        case FlagsType(names):
+            return _flags(names)
+        case OptionType(inner):
+            return _option(_writer(inner), is_nested_option(kind))
+        case ResourceRef():
+            return _resource
+        case EnumType():
+            return _same
+
+
+def _payload(kind: WitType | None) -> Writer | None:
+    return None if kind is None else _writer(kind)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _wide(value: int) -> int | str:
+    return value if -SAFE_INTEGER <= value <= SAFE_INTEGER else str(value)
+
+
+def _float(value: float) -> float | str:
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _bytes(value: bytes) -> str:
+    return binascii.b2a_base64(value, newline=False).decode("ascii")
+
+
+def _list(element: Writer) -> Writer:
+    if element is _same:
+        return list
+    return lambda value: [element(item) for item in value]
+
+
+def _record(fields: list[tuple[str, Writer]]) -> Writer:
+    return lambda value: {name: write(value[name]) for name, write in fields}
+
+
+def _tuple(elements: list[Writer]) -> Writer:
+    return lambda value: [write(item) for write, item in zip(elements, value, strict=True)]
+
+
+def _tagged(tag: str, payload: Any, write: Writer | None) -> dict[str, Any]:
+    return {"tag": tag} if write is None else {"tag": tag, "value": write(payload)}
+
+
+def _variant(cases: dict[str, Writer | None]) -> Writer:
+    return lambda case: _tagged(case.name, case.value, cases[case.name])
+
+
+def _result(ok: Writer | None, err: Writer | None) -> Writer:
+    return lambda side: _tagged("err", side.value, err) if isinstance(side, Err) else _tagged("ok", side.value, ok)
+
+
+def _flags(names: tuple[str, ...]) -> Writer:
+    return lambda value: [name for name in names if name in value]
+
+
+def _option(inner: Writer, nested: bool) -> Writer:
+    if nested:
+        return lambda value: None if value is None else {"some": inner(value.value)}
+    return lambda value: None if value is None else inner(value)
+
+
+def _resource(_value: Any) -> Any:
+    raise GuestOutputError("the tool answered with a resource handle, which JSON cannot carry")
+
+
+_SCALARS: dict[str, Writer] = {**dict.fromkeys(WIDE, _wide), "f32": _float, "f64": _float}

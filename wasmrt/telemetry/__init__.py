@@ -1,9 +1,0 @@
-"""Spans and metrics of calls in OpenTelemetry's terms: names and times of what happened, never what was said."""
-
-from __future__ import annotations
-
-from wasmrt.telemetry._operation import TOOL_ERROR, Operation, current_operation
-from wasmrt.telemetry._telemetry import Telemetry
-from wasmrt.telemetry.names import NAMES, STATUS_CODE, Name
-
-__all__ = ["NAMES", "STATUS_CODE", "TOOL_ERROR", "Name", "Operation", "Telemetry", "current_operation"]
