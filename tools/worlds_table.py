@@ -28,7 +28,7 @@ from wasmrt.sandbox.component import (
 )
 
 ROOT = Path(__file__).resolve().parents[1]
-TABLE = ROOT / "wasmrt" / "component" / "_worlds_table.py"
+TABLE = ROOT / "wasmrt/sandbox/component/_worlds_table.py"
 # A component that exports several of these is of the first one.
 PACKAGES = (
     "wasmrt-tool", "near-agent/unversioned", "near-agent/0.2.0", "near-agent/0.3.0", "near-agent/0.4.1",

@@ -1,31 +1,27 @@
-"""The drawing of the packages, from the import-linter contracts in pyproject.toml and the modules' docstrings."""
+"""Generate the table of areas from the import-linter contracts in pyproject.toml and the modules' docstrings."""
 
 from __future__ import annotations
 
 import ast
 import re
-import textwrap
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 _ROOT = Path(__file__).resolve().parents[2]
 _PACKAGE = _ROOT / "wasmrt"
-_WIDTH = 88
 
 
 def drawing() -> str:
-    """Draw the layers, the top one first: number, package or module, and its first sentence."""
+    """Return a table of the areas, the lowest first: name, first sentence of its docstring, packages in it."""
     layers = next(contract["layers"] for contract in _contracts() if contract["type"] == "layers")
-    lines = []
-    for number, layer in zip(range(len(layers), 0, -1), layers, strict=True):
-        names = [name.strip("() ") for name in re.split("[|:]", layer)]
-        for name in names:
-            shown = str(number) if name == names[0] else ""
-            lines += _row(shown, name, _PACKAGE / name)
-            lines += (row for part in _parts(name) for row in _row("", f"  {part.name}", part))
-    return "```text\n" + "\n".join(lines) + "\n```"
+    rows = ["| | area | what it is | packages |", "|---|---|---|---|"]
+    for number, layer in enumerate(reversed(layers), 1):
+        for name in re.split("[|:]", layer):
+            area = _PACKAGE / name.strip("() ")
+            packages = ", ".join(f"`{part.name}`" for part in _packages(area))
+            rows.append(f"| {number} | `{area.name}` | {_sentence(area)} | {packages} |")
+    return "\n".join(rows)
 
 
 def external_rules() -> str:
@@ -53,19 +49,13 @@ def border() -> str:
     return f"`guest/` may import none of {_spans([_folder(name) for name in forbidden])}."
 
 
-def _parts(name: str) -> Iterator[Path]:
-    folders = (path.parent for path in (_PACKAGE / name).glob("*/__init__.py"))
-    return iter(sorted(folders))
+def _packages(area: Path) -> list[Path]:
+    return sorted(path.parent for path in area.glob("*/__init__.py"))
 
 
-def _row(number: str, name: str, module: Path) -> list[str]:
-    first, *more = textwrap.wrap(_sentence(module), _WIDTH)
-    return [f"{number:>2}  {name:<15} {first}", *(" " * 20 + line for line in more)]
-
-
-def _sentence(module: Path) -> str:
-    """Return the first sentence of a module's docstring."""
-    file = module / "__init__.py" if module.is_dir() else module.with_suffix(".py")
+def _sentence(package: Path) -> str:
+    """Return the first sentence of a package's docstring."""
+    file = package / "__init__.py"
     docstring = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8")))
     assert docstring, f"{file} has no docstring"
     return re.split(r"(?<=\.)\s", " ".join(docstring.split()), maxsplit=1)[0]

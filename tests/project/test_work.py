@@ -16,6 +16,7 @@ _LOOKED_AT = (
     "sandbox/component",
     "egress/leaks",
     "egress/gateway",
+    "egress/proxy",
     "agent/safety",
     "egress/oauth",
     "egress/rates",

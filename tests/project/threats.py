@@ -689,7 +689,7 @@ THREATS = (
         threat="a command line of a model's that destroys, becomes another user, or hides what it runs",
         source="seed 001, section 4.6",
         tests=tuple(
-            f"shell/{name}"
+            f"agent/shell/{name}"
             for name in (
                 "test_lists.py::test_each_rule_decides_its_examples_and_is_named",
                 "test_lines.py::test_harmful_lines_are_refused_or_ask",
@@ -705,7 +705,7 @@ THREATS = (
         threat="a command that reads, writes, connects, prints or lives beyond what the shell was given",
         source=OURS,
         tests=tuple(
-            f"shell/{name}"
+            f"agent/shell/{name}"
             for name in (
                 "test_escapes.py::test_no_attempt_gets_out_and_more_than_forty_are_proven",
                 "test_confined.py::test_of_the_environment_a_command_sees_the_allowlist",

@@ -1,1 +1,1 @@
-"""What an agent holds: registry and pipeline, policy, approvals, access requests, flows, safety, built-in tools."""
+"""The tool system of an agent: registry and pipeline, policy, approvals, access requests, flows, safety, built-in tools."""

@@ -77,11 +77,11 @@ def test_the_recipes_on_a_page_are_in_the_justfile(page: Path) -> None:
 
 
 def test_a_file_or_name_that_does_not_exist_is_found() -> None:
-    assert _problem("call/_call.py:run_call") is None
-    assert _problem("call/_call.py:walk_call") is not None
-    assert _problem("call/_calls.py") is not None
+    assert _problem("runtime/call/_call.py:run_call") is None
+    assert _problem("runtime/call/_call.py:walk_call") is not None
+    assert _problem("runtime/call/_calls.py") is not None
     assert _problem("no_such_module.py") is not None
-    assert _problem("guest/engines/") is not None
+    assert _problem("sandbox/guest/engines/") is not None
 
 
 def _replaced_words() -> dict[str, str]:
