@@ -1,4 +1,4 @@
-"""wasmrt runs tools that nobody has to trust: WebAssembly components, a fresh store for every call.
+"""Run untrusted tools safely: each is a WebAssembly component, and every call runs in a fresh store.
 
     from wasmrt import Capabilities, EndpointPattern, WasmToolRuntime
 
@@ -8,7 +8,7 @@
         ]))
         print(tool.execute({"query": "otters"}).result)
 
-Names are loaded when first used, so that importing the package costs nothing that is not needed.
+Each name is imported on first use, so `import wasmrt` loads no other module. `help(wasmrt.NAME)` shows an example.
 """
 
 import sys
@@ -17,9 +17,86 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+# The public names, by the module that defines them. A test compares the imports for type checkers below with them.
+_PUBLIC = {
+    "agent.access": "AccessChoice AccessScope AccessStore answer_access",
+    "agent.approvals": (
+        "ApprovalAnswer ApprovalRequest ApprovalScope ApprovalStore Approvals CallbackApprover "
+        "ConfirmationTokens TerminalApprover"
+    ),
+    "agent.builtin.memory": "MemorySettings",
+    "agent.builtin.plugins": "load_plugins",
+    "agent.builtin.shell": "ShellTool",
+    "agent.policy": "Permission Preset ToolPolicy ToolRule",
+    "agent.registry": (
+        "ReadOnlyToolWrapper Tool ToolAnswer ToolCall ToolCallAccumulator ToolRegistry ToolSource load_registry tool"
+    ),
+    "capabilities": (
+        "Capabilities CredentialLocation CredentialMapping EndpointPattern HttpCapability RateLimitConfig "
+        "SecretsCapability ToolInvokeCapability WorkspaceCapability merge"
+    ),
+    "capabilities.sentences": "explain",
+    "core.effects": "Effect",
+    "core.errors": "ConfigurationError LimitError ToolError WasmrtError",
+    "core.limits": "FuelConfig ResourceLimits",
+    "core.model": "Decision Reason ToolOutput",
+    "core.telemetry": "Telemetry",
+    "core.traits": "SafetyTier",
+    "egress.gateway": "NetworkConfig",
+    "egress.gateway.transports": "GuardedTransport",
+    "egress.leaks": "LeakDetector",
+    "egress.secrets": "open_store",
+    "interop.mcp.client": "McpServerConfig add_configured_servers",
+    "runtime.audit": "Receipt",
+    "runtime.config": "WasmRuntimeConfig",
+    "runtime.context": "ToolContext",
+    "runtime.prepared": "PreparedTool",
+    "runtime.runtime": "WasmToolRuntime",
+}
+# Importable as well: types of attributes and results, errors, and names with few uses.
+_MORE = {
+    "agent.approvals": "Approver DenyApprover QueueApprover new_request_id params_digest",
+    "agent.builtin.memory": "Embedder MemoryStore",
+    "agent.builtin.plugins": "PluginTool Plugins",
+    "agent.builtin.shell": "ShellSettings",
+    "agent.registry": "FunctionTool SchemaTool ToolView",
+    "agent.safety": "wrap_tool_output",
+    "capabilities": "AllowlistValidator LoginCapability OAuthConfig ToolLimits WorkspaceWriteCapability",
+    "catalog.search": "WebSearch",
+    "core.errors": (
+        "ApprovalError CapabilityDeniedError CapabilityFileError ComponentError GuestExitError InstallError "
+        "InternalError LeakError SecretError ToolErrorKind UnknownToolError"
+    ),
+    "core.model": "LogEntry LogLevel Usage",
+    "core.places": "find_places",
+    "core.traits": "ActionDescriptor Confirmation Risk SubagentAccess ToolCapabilities ToolDefaults ToolDomain Traits",
+    "egress.gateway": "CredentialInjector SystemResolver",
+    "egress.gateway.transports": "AsyncGuardedTransport",
+    "egress.leaks": "Action",
+    "egress.rates": "RateLimiter",
+    "egress.secrets": "Secret UserSecrets",
+    "interop.mcp.client": "McpClient",
+    "interop.pages": "OperatorPages PageSources",
+    "interop.web": "WebServer",
+    "runtime.audit": "Approval read_keys read_recording",
+    "runtime.config_file": "HostsResolver",
+    "runtime.workspace": "UserFolders",
+    "sandbox.component": "ToolSpec",
+    "sandbox.guest.settings": "Isolation OptLevel",
+    "sandbox.isolation.confine": "SHELL confined_command",
+}
+_HOMES = {name: home for names in (_PUBLIC, _MORE) for home in names for name in names[home].split()}
+
+# Names that need an extra are left out, so that `from wasmrt import *` works without extras.
+__all__ = sorted(
+    name
+    for home, names in _PUBLIC.items()
+    if home not in ("egress.gateway.transports", "interop.mcp.client")
+    for name in names.split()
+)
+
 if TYPE_CHECKING:
     from wasmrt.agent.access import AccessChoice as AccessChoice
-    from wasmrt.agent.access import AccessRequest as AccessRequest
     from wasmrt.agent.access import AccessScope as AccessScope
     from wasmrt.agent.access import AccessStore as AccessStore
     from wasmrt.agent.access import answer_access as answer_access
@@ -48,7 +125,6 @@ if TYPE_CHECKING:
     from wasmrt.agent.policy import Preset as Preset
     from wasmrt.agent.policy import ToolPolicy as ToolPolicy
     from wasmrt.agent.policy import ToolRule as ToolRule
-    from wasmrt.agent.registry import Explanation as Explanation
     from wasmrt.agent.registry import FunctionTool as FunctionTool
     from wasmrt.agent.registry import ReadOnlyToolWrapper as ReadOnlyToolWrapper
     from wasmrt.agent.registry import SchemaTool as SchemaTool
@@ -97,12 +173,10 @@ if TYPE_CHECKING:
     from wasmrt.core.errors import WasmrtError as WasmrtError
     from wasmrt.core.limits import FuelConfig as FuelConfig
     from wasmrt.core.limits import ResourceLimits as ResourceLimits
-    from wasmrt.core.model import Addition as Addition
     from wasmrt.core.model import Decision as Decision
     from wasmrt.core.model import LogEntry as LogEntry
     from wasmrt.core.model import LogLevel as LogLevel
     from wasmrt.core.model import Reason as Reason
-    from wasmrt.core.model import Step as Step
     from wasmrt.core.model import ToolOutput as ToolOutput
     from wasmrt.core.model import Usage as Usage
     from wasmrt.core.places import find_places as find_places
@@ -123,8 +197,6 @@ if TYPE_CHECKING:
     from wasmrt.egress.gateway.transports import GuardedTransport as GuardedTransport
     from wasmrt.egress.leaks import Action as Action
     from wasmrt.egress.leaks import LeakDetector as LeakDetector
-    from wasmrt.egress.leaks import LeakMatch as LeakMatch
-    from wasmrt.egress.leaks import LeakReport as LeakReport
     from wasmrt.egress.rates import RateLimiter as RateLimiter
     from wasmrt.egress.secrets import Secret as Secret
     from wasmrt.egress.secrets import UserSecrets as UserSecrets
@@ -150,188 +222,7 @@ if TYPE_CHECKING:
     from wasmrt.sandbox.guest.settings import OptLevel as OptLevel
     from wasmrt.sandbox.isolation.confine import SHELL as SHELL
     from wasmrt.sandbox.isolation.confine import confined_command as confined_command
-
-_NAMES = {
-    "agent.access": (
-        "AccessChoice",
-        "AccessRequest",
-        "AccessScope",
-        "AccessStore",
-        "answer_access",
-    ),
-    "agent.approvals": (
-        "ApprovalAnswer",
-        "ApprovalRequest",
-        "ApprovalScope",
-        "ApprovalStore",
-        "Approvals",
-        "Approver",
-        "CallbackApprover",
-        "ConfirmationTokens",
-        "DenyApprover",
-        "QueueApprover",
-        "TerminalApprover",
-        "new_request_id",
-        "params_digest",
-    ),
-    "runtime.audit": (
-        "Approval",
-        "Receipt",
-        "read_keys",
-        "read_recording",
-    ),
-    "capabilities": (
-        "AllowlistValidator",
-        "Capabilities",
-        "CredentialLocation",
-        "CredentialMapping",
-        "EndpointPattern",
-        "HttpCapability",
-        "LoginCapability",
-        "OAuthConfig",
-        "RateLimitConfig",
-        "SecretsCapability",
-        "ToolInvokeCapability",
-        "ToolLimits",
-        "WorkspaceCapability",
-        "WorkspaceWriteCapability",
-        "merge",
-    ),
-    "capabilities.sentences": ("explain",),
-    "sandbox.component": ("ToolSpec",),
-    "runtime.config": ("WasmRuntimeConfig",),
-    "runtime.config_file": ("HostsResolver",),
-    "runtime.context": ("ToolContext",),
-    "core.effects": ("Effect",),
-    "egress.gateway": (
-        "CredentialInjector",
-        "NetworkConfig",
-        "SystemResolver",
-    ),
-    "egress.gateway.transports": (
-        "AsyncGuardedTransport",
-        "GuardedTransport",
-    ),
-    "core.errors": (
-        "ApprovalError",
-        "CapabilityDeniedError",
-        "CapabilityFileError",
-        "ComponentError",
-        "ConfigurationError",
-        "GuestExitError",
-        "InstallError",
-        "InternalError",
-        "LeakError",
-        "LimitError",
-        "SecretError",
-        "ToolError",
-        "ToolErrorKind",
-        "UnknownToolError",
-        "WasmrtError",
-    ),
-    "sandbox.guest.settings": (
-        "Isolation",
-        "OptLevel",
-    ),
-    "catalog.search": ("WebSearch",),
-    "sandbox.isolation.confine": (
-        "SHELL",
-        "confined_command",
-    ),
-    "egress.leaks": (
-        "Action",
-        "LeakDetector",
-        "LeakMatch",
-        "LeakReport",
-    ),
-    "core.limits": (
-        "FuelConfig",
-        "ResourceLimits",
-    ),
-    "interop.mcp.client": (
-        "McpClient",
-        "McpServerConfig",
-        "add_configured_servers",
-    ),
-    "agent.builtin.memory": ("Embedder", "MemorySettings", "MemoryStore"),
-    "core.model": (
-        "Addition",
-        "Decision",
-        "LogEntry",
-        "LogLevel",
-        "Reason",
-        "Step",
-        "ToolOutput",
-        "Usage",
-    ),
-    "core.places": ("find_places",),
-    "agent.builtin.plugins": (
-        "PluginTool",
-        "Plugins",
-        "load_plugins",
-    ),
-    "interop.pages": (
-        "OperatorPages",
-        "PageSources",
-    ),
-    "agent.policy": (
-        "Permission",
-        "Preset",
-        "ToolPolicy",
-        "ToolRule",
-    ),
-    "runtime.prepared": ("PreparedTool",),
-    "egress.rates": ("RateLimiter",),
-    "runtime.runtime": ("WasmToolRuntime",),
-    "agent.safety": ("wrap_tool_output",),
-    "egress.secrets": (
-        "Secret",
-        "UserSecrets",
-        "open_store",
-    ),
-    "core.telemetry": ("Telemetry",),
-    "agent.builtin.shell": (
-        "ShellSettings",
-        "ShellTool",
-    ),
-    "agent.registry": (
-        "Explanation",
-        "FunctionTool",
-        "ReadOnlyToolWrapper",
-        "SchemaTool",
-        "Tool",
-        "ToolAnswer",
-        "ToolCall",
-        "ToolCallAccumulator",
-        "ToolRegistry",
-        "ToolSource",
-        "ToolView",
-        "load_registry",
-        "tool",
-    ),
-    "core.traits": (
-        "ActionDescriptor",
-        "Confirmation",
-        "Risk",
-        "SafetyTier",
-        "SubagentAccess",
-        "ToolCapabilities",
-        "ToolDefaults",
-        "ToolDomain",
-        "Traits",
-    ),
-    "interop.web": ("WebServer",),
-    "runtime.workspace": ("UserFolders",),
-}
-_HOMES = {name: module for module, names in _NAMES.items() for name in names}
-
-# What needs an extra is imported by name alone: `from wasmrt import *` works without any.
-__all__ = sorted(
-    name for name, home in _HOMES.items() if home not in ("egress.gateway.transports", "interop.mcp.client")
-)
-
-
-if not TYPE_CHECKING:  # with it, a type checker would take every name for one of ours
+else:  # a type checker would accept any name with `__getattr__`
 
     def __getattr__(name: str) -> Any:  # PEP 562
         if name not in _HOMES:
@@ -345,9 +236,9 @@ def __dir__() -> list[str]:
 
 
 class _PublicModules:
-    """Import `wasmrt.testing` and `wasmrt.adapters.*` from the areas that hold them, as the same module objects.
+    """Finder and loader (PEP 451) of `wasmrt.testing` and `wasmrt.adapters.*`: aliases of the modules in their areas.
 
-    It is both the finder and the loader (PEP 451).
+    The package `wasmrt-stubs` declares the same aliases for type checkers.
     """
 
     _HOMES = {"testing": "authoring.testing", "adapters": "interop.adapters"}  # noqa: RUF012 - constant
@@ -367,7 +258,7 @@ class _PublicModules:
 
     def exec_module(self, module: ModuleType) -> None:
         assert module.__spec__ is not None
-        module.__spec__ = module.__spec__.loader_state  # the import system has set the alias's
+        module.__spec__ = module.__spec__.loader_state  # the import system has replaced it by the alias's
 
 
 sys.meta_path.append(_PublicModules())

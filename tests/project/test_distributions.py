@@ -16,8 +16,13 @@ import pytest
 from packaging.metadata import Metadata
 
 ROOT = Path(__file__).resolve().parents[2]
-FROM = {"_wit": "wit", "_templates": "guest-templates"}
-"""Folders of the wheel's package that have another name in the tree."""
+IN_WHEEL = {
+    "wasmrt": "wasmrt",
+    "wasmrt/_wit": "wit",
+    "wasmrt/_templates": "guest-templates",
+    "wasmrt-stubs": "wasmrt-stubs",
+}
+"""Folders of the wheel, and where they are in the tree."""
 LARGEST_WHEEL = 5_000_000
 """Bytes. Two thirds are components: ripgrep's and browsers' parsers, and an interpreter of JavaScript."""
 
@@ -70,12 +75,13 @@ def test_the_sdist_builds_the_wheel_that_the_tree_builds(built: Built) -> None:
     assert [name for name in ours if ours[name] != theirs[name]] == []
 
 
-def test_the_wheel_holds_the_package_the_worlds_and_the_templates_and_nothing_else(wheel: dict[str, bytes]) -> None:
+def test_the_wheel_contains_package_stubs_worlds_and_templates_only(
+    wheel: dict[str, bytes],
+) -> None:
     inside = {path for path in wheel if ".dist-info/" not in path}
-    assert {path.partition("/")[0] for path in inside} == {"wasmrt"}
     assert inside == {
-        f"wasmrt/{name}{path.relative_to(ROOT / place).as_posix()}"
-        for name, place in {"": "wasmrt", **{f"{name}/": place for name, place in FROM.items()}}.items()
+        f"{name}/{path.relative_to(ROOT / place).as_posix()}"
+        for name, place in IN_WHEEL.items()
         for path in (ROOT / place).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
@@ -85,6 +91,8 @@ def test_the_wheel_holds_the_package_the_worlds_and_the_templates_and_nothing_el
     "path",
     [
         "wasmrt/py.typed",
+        "wasmrt-stubs/py.typed",
+        "wasmrt-stubs/testing/__init__.pyi",
         "wasmrt/catalog/shipped/echo.wasm",
         "wasmrt/catalog/shipped/manifest.json",
         "wasmrt/_wit/wasmrt-tool/tool.wit",

@@ -43,7 +43,16 @@ CAPABILITY_SECTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """Everything that one tool may do. Built up from `Capabilities.none()`; each `with_...` returns a new value."""
+    """Everything that one tool may do. Built up from `Capabilities.none()`; each `with_...` returns a new value.
+
+    Example:
+        >>> from wasmrt import Capabilities, EndpointPattern
+        >>> grant = Capabilities.none().with_http([EndpointPattern.host("api.example.com")])
+        >>> grant.explain_http("GET", "https://api.example.com/items").allowed
+        True
+        >>> print(grant.explain_http("GET", "https://evil.example/").reason)
+        host-not-allowed
+    """
 
     http: HttpCapability | None = None
     workspace_read: WorkspaceCapability | None = None

@@ -6,7 +6,17 @@ from enum import StrEnum
 
 
 class Effect(StrEnum):
-    """One kind of effect. A tool declares those it has; one that declares none is taken to have all."""
+    """One kind of effect. A tool declares those it has; one that declares none is taken to have all.
+
+    Example:
+        >>> from wasmrt import Effect, tool
+        >>> @tool(effects=[Effect.NETWORK])
+        ... def fetch(url: str) -> str:
+        ...     "Fetch a page."
+        ...     return ""
+        >>> fetch.traits.effects == {Effect.NETWORK}
+        True
+    """
 
     READ_FILESYSTEM = "read-filesystem"
     WRITE_FILESYSTEM = "write-filesystem"

@@ -1,8 +1,4 @@
-"""Every bound a call runs under, in one place, with units in the names.
-
-Nothing here decides anything; the packages that enforce a bound import it from here, so that a reader finds
-all of them on one page.
-"""
+"""Bounds of calls, with their units in the names. The packages that enforce them import them from here."""
 
 from __future__ import annotations
 
@@ -25,20 +21,19 @@ class ResourceLimits:
 
     Raises:
         ConfigurationError: a limit is zero, negative or not a number.
+
+    Example:
+        >>> from wasmrt import ResourceLimits
+        >>> ResourceLimits(memory_bytes=16 * 1024 * 1024).memory_bytes
+        16777216
     """
 
-    memory_bytes: int = 64 * MIB
-    """All linear memories of the store together."""
-    fuel: int = 500_000_000
-    """Instructions, roughly; 500 M covers a few MB of JSON work."""
-    timeout_seconds: float = 60.0
-    """From the call's entry to its scanned result, waits and host calls included."""
-    output_bytes: int = 4 * MIB
-    """The result as the guest returned it."""
-    table_elements: int = 20_000
-    """Per table."""
-    instances: int = 64
-    """Core instances in the store."""
+    memory_bytes: int = 64 * MIB  # all linear memories of the store together
+    fuel: int = 500_000_000  # instructions, roughly: enough for a few MB of JSON work
+    timeout_seconds: float = 60.0  # until the result is scanned, with waits and host calls
+    output_bytes: int = 4 * MIB  # the result as the guest returned it
+    table_elements: int = 20_000  # per table
+    instances: int = 64  # core instances in the store
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -50,7 +45,13 @@ class ResourceLimits:
 
 
 class FuelConfig(NamedTuple):
-    """Metering of fuel, and the budget of a call where a tool has none of its own."""
+    """Metering of fuel, and the budget of a call if the tool sets none.
+
+    Example:
+        >>> from wasmrt import FuelConfig
+        >>> FuelConfig(limit=100_000_000)
+        FuelConfig(enabled=True, limit=100000000)
+    """
 
     enabled: bool = True
     limit: int | None = None

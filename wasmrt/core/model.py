@@ -12,7 +12,13 @@ if TYPE_CHECKING:
 
 
 class Reason(StrEnum):
-    """The reason of a decision. A closed set: a denial never invents a word of its own."""
+    """The reason of a decision. A closed set: a denial never invents a word of its own.
+
+    Example:
+        >>> from wasmrt import Capabilities, Reason
+        >>> Capabilities.none().explain_workspace("notes.txt").reason is Reason.NOT_GRANTED
+        True
+    """
 
     ALLOWED = "allowed"
     # nothing was granted at all
@@ -195,6 +201,12 @@ class Decision(_Decided):
     """One check of one capability: the outcome, the rule that decided it, and the suggestion that would change it.
 
     A `hint` that is only a text is the suggestion to take that step.
+
+    Example:
+        >>> from wasmrt import Capabilities
+        >>> decision = Capabilities.none().explain_http("GET", "https://api.example.com/")
+        >>> decision.allowed, decision.capability
+        (False, 'http')
     """
 
     __slots__ = ()
@@ -304,6 +316,18 @@ class ToolOutput(NamedTuple):
     """The answer of a call.
 
     `result` is the JSON value, scanned; `raw` the guest's own text, scanned but uncut; `duration` is in seconds.
+
+    Example:
+        >>> from wasmrt import ToolRegistry, tool
+        >>> @tool(effects=[])
+        ... def add(a: int, b: int) -> int:
+        ...     "Add two numbers."
+        ...     return a + b
+        >>> registry = ToolRegistry()
+        >>> _ = registry.register(add)
+        >>> output = registry.execute("add", {"a": 1, "b": 2})
+        >>> output.result, output.usage.http_requests
+        (3, 0)
     """
 
     result: Any

@@ -36,7 +36,17 @@ def tightest(*levels: _Level) -> _Level:
 
 
 class SafetyTier(_Ordered):
-    """The policy class of a tool: calls of the first run at once, those of the last are asked for."""
+    """The policy class of a tool: calls of the first run at once, those of the last are asked for.
+
+    Example:
+        >>> from wasmrt import SafetyTier, tool
+        >>> @tool(effects=["read-filesystem"])
+        ... def read_note(name: str) -> str:
+        ...     "Read a note."
+        ...     return "empty"
+        >>> read_note.traits.tier() is SafetyTier.READ_ONLY
+        True
+    """
 
     READ_ONLY = "read-only"
     SIDE_EFFECTING = "side-effecting"

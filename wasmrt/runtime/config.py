@@ -28,6 +28,12 @@ class WasmRuntimeConfig:
 
     Raises:
         ConfigurationError: a number is out of its range.
+
+    Example:
+        >>> from wasmrt import ResourceLimits, WasmRuntimeConfig
+        >>> config = WasmRuntimeConfig(default_limits=ResourceLimits(timeout_seconds=5.0), max_concurrent_calls=8)
+        >>> config.default_limits.timeout_seconds
+        5.0
     """
 
     default_limits: ResourceLimits = field(default_factory=ResourceLimits)

@@ -60,7 +60,19 @@ class DescribedTool(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContext:
-    """Who calls, in which conversation, how long, and within which effects."""
+    """Who calls, in which conversation, how long, and within which effects.
+
+    Example:
+        >>> from wasmrt import ToolContext, ToolRegistry, tool
+        >>> @tool(effects=[])
+        ... def whoami(context: ToolContext) -> str:
+        ...     "Return the name of the user."
+        ...     return context.user
+        >>> registry = ToolRegistry()
+        >>> _ = registry.register(whoami)
+        >>> registry.execute("whoami", {}, user="ann").result
+        'ann'
+    """
 
     user: str = "local"
     trace_id: str = ""

@@ -46,9 +46,16 @@ class CallRunner(Protocol):
 
 
 class PreparedTool(ToolDefaults):
-    """A component that is ready to be called, from any thread, by many at once.
+    """A compiled component that any number of threads may call.
 
-    Most components hold one tool. Of one that holds several, `tools` lists them and `tool(name)` gives each.
+    If a component exports several tools, `tools` lists them and `tool(name)` returns one.
+
+    Example:
+        >>> from wasmrt import WasmToolRuntime
+        >>> with WasmToolRuntime() as runtime:
+        ...     echo = runtime.prepare_installed("echo")
+        ...     print(echo.name, echo.schema["required"])
+        echo ['message']
     """
 
     def __init__(self, runner: CallRunner, target: CallTarget, size_bytes: int, spec: ToolSpec | None = None) -> None:
@@ -73,11 +80,7 @@ class PreparedTool(ToolDefaults):
         return self._target.name, self._target.grant, self._tool
 
     def grown(self, additions: Sequence[Addition]) -> PreparedTool:
-        """Return this tool with more entries in its grant; this object, and every other tool, stays as it is.
-
-        Raises:
-            ConfigurationError: an entry cannot be added.
-        """
+        """Return a copy of this tool with more entries in its grant, or raise `ConfigurationError`."""
         own = PreparedTool(self._runner, self._target.grown(self._tool, additions), self.size_bytes, self._spec)
         own.installed = self.installed
         return own
@@ -145,11 +148,7 @@ class PreparedTool(ToolDefaults):
         return rendered | ({"annotations": self.traits.annotations()} if provider == "mcp" else {})
 
     def definitions(self, provider: Provider) -> list[dict[str, Any]]:
-        """Every tool of the component that a model is offered, each as `definition` has it.
-
-        Raises:
-            ConfigurationError: the provider is not known.
-        """
+        """Return the `definition` of each tool of the component that is offered to models."""
         return [part.definition(provider) for part in self.offered]
 
     @property

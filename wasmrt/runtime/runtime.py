@@ -67,6 +67,13 @@ class WasmToolRuntime:
 
     Raises:
         ConfigurationError: a leak rule is wrong, or an override names an unknown one.
+
+    Example:
+        >>> from wasmrt import WasmToolRuntime
+        >>> with WasmToolRuntime() as runtime:
+        ...     echo = runtime.prepare_installed("echo")
+        ...     print(echo.execute({"message": "hi"}).result)
+        hi
     """
 
     def __init__(self, config: WasmRuntimeConfig | None = None) -> None:

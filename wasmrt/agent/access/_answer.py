@@ -29,7 +29,13 @@ _MAX_BY_CHARS = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessChoice:
-    """Yes or no, for how long, and for less than what was asked."""
+    """Yes or no, for how long, and for less than what was asked.
+
+    Example:
+        >>> from wasmrt import AccessChoice, AccessScope
+        >>> AccessChoice(granted=True, scope=AccessScope.KEEP).granted
+        True
+    """
 
     granted: bool
     scope: AccessScope = AccessScope.ONCE
@@ -63,6 +69,16 @@ def answer_access(
         ConfigurationError: the narrower entry is none, is wider, or the entry does not say which tool it means.
         ApprovalError: there is no such request, it is another user's, has ended, is for a tool or a grant that changed
             since, or cannot have this scope. Nothing was changed.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from wasmrt import AccessChoice, AccessStore, WasmrtError, answer_access
+        >>> store = AccessStore(Path("access.db"))
+        >>> try:
+        ...     answer_access(store, "no-such-id", AccessChoice(granted=True), user="ann", by="ann")
+        ... except WasmrtError as error:
+        ...     print(error.code)
+        unknown
     """
     try:
         with store.answering(request_id, user=user) as (request, settle):

@@ -10,7 +10,13 @@ from wasmrt.core.model import Addition
 
 
 class AccessScope(StrEnum):
-    """Reach of an answer to an access request."""
+    """Reach of an answer to an access request.
+
+    Example:
+        >>> from wasmrt import AccessScope
+        >>> [scope.value for scope in AccessScope]
+        ['once', 'session', 'keep']
+    """
 
     ONCE = "once"
     """The next call that is the same; of a denial, as `session`."""

@@ -35,6 +35,12 @@ class AccessStore:
     """The access requests that wait, and the answers that hold for calls.
 
     Every change is one transaction: an answer that holds once is used once, by whichever process.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from wasmrt import AccessStore
+        >>> AccessStore(Path("access.db")).pending()
+        []
     """
 
     def __init__(self, path: Path, *, now: Callable[[], float] = time.time) -> None:

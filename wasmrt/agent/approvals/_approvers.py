@@ -23,6 +23,10 @@ class CallbackApprover:
     """Asks a function, which returns an answer, or True or False for this one call.
 
     A plain function runs in a thread of its own; a coroutine function is cancelled when the request is withdrawn.
+
+    Example:
+        >>> from wasmrt import ApprovalAnswer, CallbackApprover
+        >>> approver = CallbackApprover(lambda request: ApprovalAnswer(approved=request.tool == "search", by="ann"))
     """
 
     def __init__(self, function: Callable[[ApprovalRequest], Given | Awaitable[Given]]) -> None:

@@ -25,7 +25,13 @@ _ID_PART = 5
 
 
 class ApprovalScope(StrEnum):
-    """Reach of an answer: this call, this tool for the rest of the trace, or these parameters from now on."""
+    """Reach of an answer: this call, this tool for the rest of the trace, or these parameters from now on.
+
+    Example:
+        >>> from wasmrt import ApprovalScope
+        >>> [scope.value for scope in ApprovalScope]
+        ['once', 'session', 'always']
+    """
 
     ONCE = "once"
     SESSION = "session"
@@ -40,6 +46,20 @@ class ApprovalRequest:
 
     Raises:
         InvalidParametersError: `params` are no JSON object, or nest too deep.
+
+    Example:
+        >>> from wasmrt import ApprovalRequest, CallbackApprover, ToolRegistry, tool
+        >>> @tool(effects=["external-write"])
+        ... def send(to: str) -> str:
+        ...     "Send a mail."
+        ...     return "sent"
+        >>> def approve(request: ApprovalRequest) -> bool:
+        ...     print(request.tool, dict(request.params), [effect.value for effect in request.effects])
+        ...     return True
+        >>> registry = ToolRegistry(approver=CallbackApprover(approve))
+        >>> _ = registry.register(send)
+        >>> _ = registry.execute("send", {"to": "bob"})
+        send {'to': 'bob'} ['external-write']
     """
 
     id: str
@@ -94,6 +114,11 @@ class ApprovalAnswer:
 
     Raises:
         InvalidParametersError: edited `params` are no JSON object, or nest too deep; or the scope is none.
+
+    Example:
+        >>> from wasmrt import ApprovalAnswer, ApprovalScope
+        >>> ApprovalAnswer(approved=True, by="ann", scope=ApprovalScope.SESSION).scope.value
+        'session'
     """
 
     approved: bool

@@ -53,6 +53,14 @@ class ApprovalStore:
     """One SQLite file of an installation, for any number of threads and processes.
 
     Every change is one transaction. A process that is killed leaves it done or not done; an answer is used once.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from wasmrt import ApprovalStore
+        >>> store = ApprovalStore(Path("approvals.db"))
+        >>> store.pending()
+        []
+        >>> store.close()
     """
 
     def __init__(self, path: Path, *, now: Callable[[], float] = time.time) -> None:

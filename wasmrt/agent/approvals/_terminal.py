@@ -36,6 +36,10 @@ class TerminalApprover:
     Args:
         stdin: The descriptor to read answers from.
         stderr: The descriptor to write questions to.
+
+    Example:
+        >>> from wasmrt import TerminalApprover, ToolRegistry
+        >>> registry = ToolRegistry(approver=TerminalApprover())
     """
 
     def __init__(self, *, stdin: int = 0, stderr: int = 2) -> None:

@@ -58,6 +58,12 @@ class ConfirmationTokens:
         key_path: The file of the key, private; made on first use.
         wall: Unix seconds, for tests.
         boot: The name of this start of the machine and the seconds since, for tests.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from wasmrt import ConfirmationTokens, ToolRegistry
+        >>> tokens = ConfirmationTokens(Path("used.db"), Path("tokens.key"))
+        >>> registry = ToolRegistry(tokens=tokens)
     """
 
     def __init__(

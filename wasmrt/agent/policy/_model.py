@@ -29,7 +29,13 @@ NO_TIGHTENING = Tightening()
 
 
 class Permission(StrEnum):
-    """An operator's standing word on calls of a tool."""
+    """An operator's standing word on calls of a tool.
+
+    Example:
+        >>> from wasmrt import Permission
+        >>> [permission.value for permission in Permission]
+        ['allow', 'ask', 'deny']
+    """
 
     ALLOW = "allow"
     """Approved by the operator: nobody is asked, and the receipt says so."""
@@ -75,6 +81,12 @@ class Preset:
 
     Raises:
         ConfigurationError: a write path is absolute or climbs.
+
+    Example:
+        >>> from wasmrt import Preset, ToolPolicy
+        >>> review = Preset(name="review", tools=("read_*",), read_only=True)
+        >>> ToolPolicy(presets={"review": review}, preset="review").active.read_only
+        True
     """
 
     name: str
@@ -126,7 +138,14 @@ class ExfiltrationGuard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRule:
-    """An operator's rule for the tools that a pattern fits."""
+    """An operator's rule for the tools that a pattern fits.
+
+    Example:
+        >>> from wasmrt import Permission, RateLimitConfig, ToolRule
+        >>> rule = ToolRule(tool="search", permission=Permission.ALLOW, rate=RateLimitConfig(requests_per_minute=5))
+        >>> rule.permission.value
+        'allow'
+    """
 
     tool: str
     permission: Permission | None = None
@@ -149,6 +168,12 @@ class ToolPolicy:
 
     Raises:
         ConfigurationError: the active preset is not one of the presets, or a value cannot be.
+
+    Example:
+        >>> from wasmrt import Permission, ToolPolicy, ToolRegistry, ToolRule
+        >>> policy = ToolPolicy(rules=(ToolRule(tool="send_*", permission=Permission.DENY),))
+        >>> ToolRegistry(policy=policy).policy.rules[0].tool
+        'send_*'
     """
 
     presets: Mapping[str, Preset] = field(default_factory=lambda: MappingProxyType({}), hash=False)

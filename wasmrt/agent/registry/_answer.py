@@ -23,7 +23,20 @@ MessageFormat = Literal["openai", "anthropic", "gemini", "mcp"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolAnswer:
-    """The end of one call, for a model and for the program around it."""
+    """The end of one call, for a model and for the program around it.
+
+    Example:
+        >>> from wasmrt import ToolCall, ToolRegistry, tool
+        >>> @tool(effects=[])
+        ... def add(a: int, b: int) -> int:
+        ...     "Add two numbers."
+        ...     return a + b
+        >>> registry = ToolRegistry()
+        >>> _ = registry.register(add)
+        >>> answer = registry.answer(ToolCall("call-1", "add", {"a": 1, "b": 2}))
+        >>> answer.ok, answer.output.result, answer.message()["tool_call_id"]
+        (True, 3, 'call-1')
+    """
 
     id: str
     """The id that the model gave the call."""

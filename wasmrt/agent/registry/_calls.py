@@ -16,7 +16,14 @@ _HINT = "send one JSON object with the arguments"
 
 
 class ToolCall(NamedTuple):
-    """One call that a model asks for: `arguments` is a JSON text, or the object itself."""
+    """One call that a model asks for: `arguments` is a JSON text, or the object itself.
+
+    Example:
+        >>> from wasmrt import ToolCall, ToolRegistry
+        >>> answer = ToolRegistry().answer(ToolCall("call-1", "missing", "{}"))
+        >>> answer.id, answer.ok
+        ('call-1', False)
+    """
 
     id: str
     name: str
@@ -31,6 +38,14 @@ class ToolCallAccumulator:
 
     Raises:
         InvalidParametersError: a call grows over its bound, there are too many, or a piece is not one.
+
+    Example:
+        >>> from wasmrt import ToolCallAccumulator
+        >>> pieces = ToolCallAccumulator()
+        >>> pieces.add({"index": 0, "id": "call-1", "function": {"name": "add", "arguments": '{"a": 1,'}})
+        >>> pieces.add({"index": 0, "function": {"arguments": ' "b": 2}'}})
+        >>> pieces.calls
+        (ToolCall(id='call-1', name='add', arguments='{"a": 1, "b": 2}'),)
     """
 
     def __init__(self, *, max_bytes: int = MAX_PARAMS_BYTES, max_calls: int = MAX_CALLS) -> None:

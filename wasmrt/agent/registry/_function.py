@@ -130,6 +130,15 @@ def tool(function: Callable[..., Any] | None = None, **settings: Any) -> Any:
 
     Raises:
         ConfigurationError: the function cannot be described.
+
+    Example:
+        >>> from wasmrt import tool
+        >>> @tool(effects=["network"])
+        ... def search(query: str, limit: int = 10) -> list[str]:
+        ...     "Search the web."
+        ...     return []
+        >>> search.name, sorted(search.schema["properties"])
+        ('search', ['limit', 'query'])
     """
     if function is not None:
         return FunctionTool(function, **settings)

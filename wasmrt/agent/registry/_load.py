@@ -55,6 +55,14 @@ def load_registry(
 
     Raises:
         ConfigFileError: the file cannot be used, with every mistake of it.
+
+    Example:
+        >>> from wasmrt import WasmToolRuntime, load_registry
+        >>> with WasmToolRuntime() as runtime:
+        ...     registry = load_registry(runtime)
+        ...     print("echo" in registry.tool_names())
+        ...     registry.close()
+        True
     """
     places = find_places()
     file = read_config_file(places.config)

@@ -52,6 +52,17 @@ class ToolRegistry(ToolView):
         approvals: In place of `approver`, with what was answered before.
         telemetry: Tells of every call in spans and metrics.
         access: Keeps the requests for what components were refused; by default nobody is asked for more of a grant.
+
+    Example:
+        >>> from wasmrt import CallbackApprover, ToolRegistry, tool
+        >>> @tool(effects=["external-write"])
+        ... def send(to: str) -> str:
+        ...     "Send a mail."
+        ...     return f"sent to {to}"
+        >>> registry = ToolRegistry(approver=CallbackApprover(lambda request: request.params["to"] == "bob"))
+        >>> _ = registry.register(send)
+        >>> registry.execute("send", {"to": "bob"}).result
+        'sent to bob'
     """
 
     def __init__(

@@ -14,7 +14,17 @@ from wasmrt.runtime.context import ToolContext
 
 @runtime_checkable
 class Tool(Protocol):
-    """One tool. Derive from `wasmrt.ToolDefaults` for everything but name, description, schema, traits and execute."""
+    """One tool. Derive from `wasmrt.ToolDefaults` for everything but name, description, schema, traits and execute.
+
+    Example:
+        >>> from wasmrt import Tool, tool
+        >>> @tool(effects=[])
+        ... def add(a: int, b: int) -> int:
+        ...     "Add two numbers."
+        ...     return a + b
+        >>> isinstance(add, Tool), add.description
+        (True, 'Add two numbers.')
+    """
 
     @property
     def name(self) -> str:
@@ -54,7 +64,19 @@ class Tool(Protocol):
 
 
 class ToolSource(StrEnum):
-    """The place that a tool comes from."""
+    """The place that a tool comes from.
+
+    Example:
+        >>> from wasmrt import ToolRegistry, ToolSource, tool
+        >>> @tool(effects=[])
+        ... def ping() -> str:
+        ...     "Return pong."
+        ...     return "pong"
+        >>> registry = ToolRegistry()
+        >>> _ = registry.register(ping, source=ToolSource.FUNCTION)
+        >>> registry.source("ping")
+        <ToolSource.FUNCTION: 'function'>
+    """
 
     BUILTIN = "builtin"
     FUNCTION = "function"

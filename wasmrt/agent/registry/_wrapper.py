@@ -28,6 +28,15 @@ class ReadOnlyToolWrapper:
     """A tool whose calls change nothing: other actions are neither in its schema nor taken, and a sandbox holds it.
 
     `ToolView.read_only` does this for a whole registry. Make one with `wrap`.
+
+    Example:
+        >>> from wasmrt import ReadOnlyToolWrapper, ToolRegistry, tool
+        >>> @tool(effects=["read-filesystem"])
+        ... def read_note(name: str) -> str:
+        ...     "Read a note."
+        ...     return "empty"
+        >>> ReadOnlyToolWrapper.wrap(read_note).name
+        'read_note'
     """
 
     def __init__(self, tool: Tool) -> None:

@@ -42,6 +42,13 @@ def merge(request: Capabilities, grant: Capabilities, *, defaults: ResourceLimit
 
     Raises:
         ConfigurationError: what is common cannot be written in the bounds of a capability file.
+
+    Example:
+        >>> from wasmrt import Capabilities, merge
+        >>> request = Capabilities.none().with_workspace_read(["reports/", "notes/"])
+        >>> grant = Capabilities.none().with_workspace_read(["reports/"])
+        >>> merge(request, grant).workspace_read.allowed_prefixes
+        ('reports/',)
     """
     if request == grant:
         return request

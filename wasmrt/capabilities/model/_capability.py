@@ -33,7 +33,13 @@ _MAX_CREDENTIAL_PLACES = 4 * MAX_CAPABILITY_ENTRIES
 
 @dataclass(frozen=True, slots=True)
 class RateLimitConfig:
-    """Requests in sliding windows, counted for one user and one tool."""
+    """Requests in sliding windows, counted for one user and one tool.
+
+    Example:
+        >>> from wasmrt import RateLimitConfig
+        >>> RateLimitConfig(requests_per_minute=10).requests_per_hour
+        1000
+    """
 
     requests_per_minute: int = DEFAULT_REQUESTS_PER_MINUTE
     requests_per_hour: int = DEFAULT_REQUESTS_PER_HOUR
@@ -44,7 +50,14 @@ class RateLimitConfig:
 
 @dataclass(frozen=True, slots=True)
 class HttpCapability:
-    """The requests that may leave, the credentials they get, and how much of both."""
+    """The requests that may leave, the credentials they get, and how much of both.
+
+    Example:
+        >>> from wasmrt import Capabilities, EndpointPattern, HttpCapability
+        >>> http = HttpCapability(allowlist=(EndpointPattern.host("api.example.com"),), timeout_seconds=5.0)
+        >>> Capabilities.none().with_http(http).http.timeout_seconds
+        5.0
+    """
 
     allowlist: tuple[EndpointPattern, ...] = ()
     credentials: tuple[CredentialMapping, ...] = ()
@@ -112,7 +125,14 @@ def with_ports(mapping: CredentialMapping, allowlist: Iterable[EndpointPattern])
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceCapability:
-    """The parts of the workspace that may be read. The prefix `""` is all of it; no prefix is nothing."""
+    """The parts of the workspace that may be read. The prefix `""` is all of it; no prefix is nothing.
+
+    Example:
+        >>> from wasmrt import WorkspaceCapability
+        >>> reports = WorkspaceCapability(("reports/",))
+        >>> reports.allows("reports/may.txt"), reports.allows("notes.txt")
+        (True, False)
+    """
 
     allowed_prefixes: tuple[str, ...] = ()
 
@@ -162,7 +182,13 @@ def _set_prefixes(owner: WorkspaceCapability | WorkspaceWriteCapability) -> None
 
 @dataclass(frozen=True, slots=True)
 class SecretsCapability:
-    """The names whose existence a guest may ask about: exact, or ending in `*`."""
+    """The names whose existence a guest may ask about: exact, or ending in `*`.
+
+    Example:
+        >>> from wasmrt import SecretsCapability
+        >>> SecretsCapability(("github_*",)).allows("github_token")
+        True
+    """
 
     allowed_names: tuple[str, ...] = ()
 
@@ -177,7 +203,13 @@ class SecretsCapability:
 
 @dataclass(frozen=True, slots=True)
 class ToolInvokeCapability:
-    """The tools that may be called, by alias; the guest never learns the names behind them."""
+    """The tools that may be called, by alias; the guest never learns the names behind them.
+
+    Example:
+        >>> from wasmrt import ToolInvokeCapability
+        >>> ToolInvokeCapability((("parse", "json"),)).resolve("parse")
+        'json'
+    """
 
     aliases: tuple[tuple[str, str], ...] = ()
     """Pairs of alias and tool name, sorted; also taken as a mapping."""

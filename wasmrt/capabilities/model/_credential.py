@@ -67,6 +67,11 @@ class CredentialLocation:
 
     Raises:
         ConfigurationError: a part is missing, or could break out of its place.
+
+    Example:
+        >>> from wasmrt import CredentialLocation
+        >>> CredentialLocation.header("X-Api-Key").as_dict()
+        {'type': 'header', 'name': 'X-Api-Key'}
     """
 
     type: LocationType
@@ -194,6 +199,14 @@ class CredentialMapping:
 
     Raises:
         ConfigurationError: no host, or a part that cannot be read in exactly one way.
+
+    Example:
+        >>> from wasmrt import CredentialLocation, CredentialMapping
+        >>> token = CredentialMapping(
+        ...     secret_name="api_token", location=CredentialLocation.bearer(), host_patterns=("api.example.com",)
+        ... )
+        >>> token.secret_name, token.optional
+        ('api_token', False)
     """
 
     secret_name: str

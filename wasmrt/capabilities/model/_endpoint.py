@@ -107,6 +107,11 @@ class EndpointPattern:
 
     Raises:
         ConfigurationError: a part cannot be read in exactly one way.
+
+    Example:
+        >>> from wasmrt import EndpointPattern
+        >>> EndpointPattern.host("api.example.com").with_path_prefix("/v1/").with_methods("GET").as_line()
+        '{"host": "api.example.com", "path_prefix": "/v1/", "methods": ["GET"]}'
     """
 
     host_pattern: str

@@ -43,6 +43,11 @@ def explain(
     First what it means at services that are known (`services` are others than those that ship), then each capability,
     then what may go where. No power is told that the runtime would refuse; `networks` are the internal ones that an
     operator exempts.
+
+    Example:
+        >>> from wasmrt import Capabilities, explain
+        >>> explain(Capabilities.none().with_workspace_read(["reports/"]))[0]
+        'may read files under reports/'
     """
     known = tuple(known_services() if services is None else services)
     if capabilities.tools is not None:

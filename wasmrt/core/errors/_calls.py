@@ -27,7 +27,16 @@ class ToolErrorKind(StrEnum):
 
 
 class ToolError(WasmrtError):
-    """One call failed. What was used, logged and decided until then is kept on the error."""
+    """One call failed. What was used, logged and decided until then is kept on the error.
+
+    Example:
+        >>> from wasmrt import ToolError, ToolRegistry
+        >>> try:
+        ...     ToolRegistry().execute("missing", {})
+        ... except ToolError as error:
+        ...     print(error.code, error.retryable)
+        unknown-tool False
+    """
 
     code = "execution-failed"
     kind: ToolErrorKind = ToolErrorKind.EXECUTION_FAILED
@@ -157,7 +166,14 @@ class WorkerCrashedError(ToolError):
 
 
 class LimitError(ToolError):
-    """A limit ended the call; `setting` names what raises it."""
+    """A limit ended the call; `setting` names what raises it.
+
+    Example:
+        >>> from wasmrt import LimitError
+        >>> error = LimitError("out of fuel", limit=100, used=100, setting="limits.fuel")
+        >>> error.setting, error.limit
+        ('limits.fuel', 100)
+    """
 
     code = "limit"
     kind = ToolErrorKind.SANDBOX

@@ -19,6 +19,14 @@ class WasmrtError(Exception):
     `code` is stable and machine-readable, `hint` is the next step in one sentence, `retryable` says whether
     the same call may succeed later. The message never holds a secret, a header or a host path, but for those that an
     operator wrote: of the configuration file, and in it.
+
+    Example:
+        >>> from wasmrt import ResourceLimits, WasmrtError
+        >>> try:
+        ...     ResourceLimits(timeout_seconds=0)
+        ... except WasmrtError as error:
+        ...     print(error.code)
+        configuration
     """
 
     code: str = "error"
@@ -43,7 +51,16 @@ class WasmrtError(Exception):
 
 
 class ConfigurationError(WasmrtError):
-    """An operator's or an embedder's setting is wrong."""
+    """An operator's or an embedder's setting is wrong.
+
+    Example:
+        >>> from wasmrt import ConfigurationError, EndpointPattern
+        >>> try:
+        ...     EndpointPattern.host("api.example.com").with_methods("FETCH")
+        ... except ConfigurationError as error:
+        ...     print(error.code)
+        configuration
+    """
 
     code = "configuration"
 

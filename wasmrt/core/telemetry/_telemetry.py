@@ -37,6 +37,10 @@ class Telemetry:
 
     Raises:
         ConfigurationError: OpenTelemetry is not installed.
+
+    Example:
+        >>> from wasmrt import Telemetry, ToolRegistry
+        >>> registry = ToolRegistry(telemetry=Telemetry())
     """
 
     def __init__(self, *, tracer_provider: Any = None, meter_provider: Any = None) -> None:

@@ -31,6 +31,11 @@ class NetworkConfig:
 
     Raises:
         ConfigurationError: a network is not one, the CA file is absent or no PEM file, or a number is not positive.
+
+    Example:
+        >>> from wasmrt import NetworkConfig
+        >>> NetworkConfig(unsafe_allowed_networks=("10.1.0.0/16",)).networks
+        (IPv4Network('10.1.0.0/16'),)
     """
 
     unsafe_allowed_networks: tuple[str | IPv4Network | IPv6Network, ...] = ()

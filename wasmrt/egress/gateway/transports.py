@@ -70,6 +70,14 @@ class GuardedTransport(httpx.BaseTransport):
 
     Raises:
         ConfigurationError: both a gateway and a network are given, or the network's CA file cannot be used.
+
+    Example:
+        >>> import httpx
+        >>> from wasmrt import EndpointPattern, GuardedTransport, HttpCapability
+        >>> http = HttpCapability(allowlist=(EndpointPattern.host("api.example.com"),))
+        >>> with httpx.Client(transport=GuardedTransport(http)) as client:
+        ...     client.get("https://elsewhere.example/").status_code
+        403
     """
 
     def __init__(

@@ -24,6 +24,12 @@ class LeakDetector:
 
     Raises:
         ConfigurationError: two rules share an id, or an override names no rule or no action.
+
+    Example:
+        >>> from wasmrt import LeakDetector
+        >>> detector = LeakDetector()
+        >>> len(detector.rules) > 500
+        True
     """
 
     __slots__ = ("_added", "_engine", "_overrides", "_plain")

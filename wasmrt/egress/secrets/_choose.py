@@ -26,6 +26,13 @@ def open_store(home: Path, *, backend: str | None = None, environ: Mapping[str, 
     Raises:
         ConfigurationError: there is no backend of that name.
         SecretBackendError: the chosen one cannot be used.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from wasmrt import open_store
+        >>> store = open_store(Path("data"), backend="file")
+        >>> store.list("ann")
+        ()
     """
     environ = os.environ if environ is None else environ
     chosen = backend or environ.get("WASMRT_SECRETS_BACKEND") or "auto"

@@ -47,7 +47,21 @@ class Approval(NamedTuple):
 
 
 class Receipt(NamedTuple):
-    """One call. A field that does not apply is empty: a function has no digest, a direct call no approval."""
+    """One call. A field that does not apply is empty: a function has no digest, a direct call no approval.
+
+    Example:
+        >>> from wasmrt import ToolRegistry, tool
+        >>> @tool(effects=[])
+        ... def ping() -> str:
+        ...     "Return pong."
+        ...     return "pong"
+        >>> receipts = []
+        >>> registry = ToolRegistry(receipts=receipts.append)
+        >>> _ = registry.register(ping)
+        >>> _ = registry.execute("ping", {}, user="ann")
+        >>> receipts[0].tool, receipts[0].user, receipts[0].outcome
+        ('ping', 'ann', 'ok')
+    """
 
     started_ms: int = 0
     """Unix milliseconds."""

@@ -102,6 +102,11 @@ class MemorySettings:
 
     Raises:
         ConfigurationError: a number is out of its range, or the embedder is none.
+
+    Example:
+        >>> from wasmrt import MemorySettings, WasmRuntimeConfig
+        >>> WasmRuntimeConfig(memory=MemorySettings(max_versions=10)).memory.max_versions
+        10
     """
 
     path: Path | None = None

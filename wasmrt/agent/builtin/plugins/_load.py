@@ -109,6 +109,14 @@ def load_plugins(
     Raises:
         ConfigurationError: a folder is none, or plugins may not write it.
         SourceError: the folder cannot be read, or has too many plugins.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from wasmrt import load_plugins
+        >>> Path("plugins").mkdir()
+        >>> with load_plugins("plugins") as plugins:
+        ...     print(list(plugins))
+        []
     """
     home = _folder(folder, "the folder of the plugins")
     root = None if workspace is None else _folder(workspace, "the workspace")

@@ -69,6 +69,13 @@ class ShellTool(ToolDefaults):
         workspace: The folder that commands read and write, or a function from a user to that user's folder.
         settings: The section [shell] of an operator's configuration.
         network: The operator's settings of the network, for hosts that `settings` grants.
+
+    Example:
+        >>> from wasmrt import ShellTool, ToolRegistry
+        >>> registry = ToolRegistry()
+        >>> _ = registry.register(ShellTool("."), builtin=True)
+        >>> registry.tool_names()
+        ['shell']
     """
 
     ends_by_itself = True

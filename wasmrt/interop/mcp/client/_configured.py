@@ -20,6 +20,12 @@ def add_configured_servers(registry: ToolRegistry, *, sampling: Any = None) -> d
 
     Raises:
         ConfigFileError: a file cannot be used, with every mistake of it.
+
+    Example:
+        >>> from wasmrt import ToolRegistry, WasmToolRuntime, add_configured_servers
+        >>> with WasmToolRuntime() as runtime:
+        ...     print(add_configured_servers(ToolRegistry(runtime)))  # without mcp-servers.json
+        {}
     """
     places = find_places()
     servers, trusted = load_servers(places)

@@ -67,6 +67,12 @@ class McpServerConfig:
 
     Raises:
         ConfigurationError: the parts do not fit together.
+
+    Example:
+        >>> from wasmrt import McpServerConfig
+        >>> docs = McpServerConfig(name="docs", url="https://mcp.example.com/mcp")
+        >>> docs.trust.value, docs.requires_auth
+        ('community', True)
     """
 
     name: str

@@ -1,0 +1,1 @@
+from wasmrt.interop.adapters.langgraph import *

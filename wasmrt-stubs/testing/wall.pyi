@@ -1,0 +1,1 @@
+from wasmrt.authoring.testing.wall import *
