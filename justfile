@@ -1,6 +1,9 @@
-# The same commands that the tests and CI run.
+# The commands that CI runs.
 
 default: test
+
+# Everything that needs no test: lint, format, types, import contracts
+check: lint types arch
 
 lint:
     ruff check .

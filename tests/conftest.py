@@ -8,8 +8,8 @@ from coverage import Coverage
 from wasmrt.sandbox.isolation.pool import launcher
 
 pytest_plugins = [
-    "tests.compiled", "tests.egress.gateway.world", "tests.sandbox.guests.fixtures", "tests.interop.mcp_peers.fixtures",
-    "tests.egress.rates.redis_server",
+    "tests.compiled", "tests.tiers", "tests.egress.gateway.world", "tests.egress.rates.redis_server",
+    "tests.sandbox.guests.fixtures", "tests.interop.mcp_peers.fixtures",
 ]  # fmt: skip
 
 

@@ -27,6 +27,8 @@ from wasmrt.authoring.project import (
 from wasmrt.core.errors import GuestError, MemoryLimitError, MissingToolchainError, ToolError, TrapError
 from wasmrt.core.limits import MIB
 
+pytestmark = pytest.mark.ci("toolchain")
+
 SLOW = ("python", "js-starlingmonkey")
 SECRET = "ghp_" + "A1b2C3d4E5" * 3 + "A1b2C3"
 _AT_RUN = {

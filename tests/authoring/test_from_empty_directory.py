@@ -18,6 +18,8 @@ from click.testing import CliRunner, Result
 from wasmrt.authoring.project import WorldForm, load_template, template_names, toolchains_dir
 from wasmrt.cli import cli
 
+pytestmark = pytest.mark.ci("toolchain")
+
 _PLACES = "weather/places.txt"
 
 

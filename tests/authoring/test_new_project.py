@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.tiers import examples
 from wasmrt.authoring.project import WorldForm, create_project, load_template, open_project, template_names
 from wasmrt.capabilities.file import parse
 from wasmrt.catalog.package import FolderFiles, pack, read_package_file
@@ -106,7 +107,7 @@ def test_a_name_that_cannot_be_a_tool_and_a_folder_is_refused_with_the_rule(name
 
 
 @given(name=st.from_regex(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", fullmatch=True) | st.text(max_size=50))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_every_name_that_a_project_can_have_can_be_installed(name: str) -> None:
     with TemporaryDirectory() as folder:
         try:

@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.tiers import examples
 from wasmrt.authoring.project import Project, build
 from wasmrt.authoring.project._package_file import BuiltTool, complete_package_file, new_package_file
 from wasmrt.catalog.package import FolderFiles, pack, read_archive, read_own_package
@@ -113,7 +114,7 @@ def test_a_section_of_the_same_name_by_the_author_is_left_alone(tmp_path: Path) 
 
 
 @given(name=st.text(max_size=20), about=st.text(max_size=300))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_whatever_a_component_says_of_itself_is_text_in_the_file(
     tmp_path_factory: pytest.TempPathFactory, name: str, about: str
 ) -> None:

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.tiers import examples
 from wasmrt.authoring.project import Project, TestResult, difference, read_cases, read_component, run_cases, sidecar_of
 from wasmrt.cli import cli
 from wasmrt.core.errors import CapabilityFileError, ConfigurationError
@@ -245,13 +246,13 @@ JSON = st.recursive(
 
 
 @given(value=JSON)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_a_value_never_differs_from_itself(value: Any) -> None:
     assert difference(value, json.loads(json.dumps(value))) is None
 
 
 @given(one=JSON, other=JSON)
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_values_without_a_difference_are_equal_both_ways(one: Any, other: Any) -> None:
     found = difference(one, other)
     assert (found is None) == (difference(other, one) is None)

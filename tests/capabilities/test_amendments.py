@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.capabilities.capability_strategies import FOLDERS, HOSTS, SECRETS, capabilities
+from tests.tiers import examples
 from wasmrt.capabilities import Capabilities, EndpointPattern, WorkspaceWriteCapability, merge
 from wasmrt.capabilities.file import format_file, parse
 from wasmrt.capabilities.lattice import (
@@ -53,7 +54,7 @@ def revoked(what: str, from_: Capabilities = REQUEST) -> Capabilities:
     return revoke_from_grant(from_, Amendment.read(what))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(capabilities, capabilities, amendments)
 def test_what_is_added_lies_within_the_request_and_takes_nothing_away(request_, other, what) -> None:
     grant = merge(request_, other)
@@ -67,7 +68,7 @@ def test_what_is_added_lies_within_the_request_and_takes_nothing_away(request_, 
     assert parse(format_file(more)).capabilities == more
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(capabilities, amendments)
 def test_what_is_left_after_revoking_is_never_wider_and_never_the_same(grant, what) -> None:
     try:
@@ -273,7 +274,7 @@ def test_revoking_narrows_the_sections_of_tools_with_it() -> None:
     assert [tool.name for tool in back.tools or ()] == ["one", "two"]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     capabilities,
     st.sampled_from(["GET", "POST"]),

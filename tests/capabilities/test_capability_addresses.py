@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.tiers import examples
 from wasmrt.capabilities import Capabilities, EndpointPattern, check_addresses
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.model import Reason
@@ -36,7 +37,7 @@ def test_the_first_and_last_address_of_a_special_range_are_not_public(network):
         )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_no_ipv4_address_is_public_in_an_ipv6_dress(number):
     dressed = {

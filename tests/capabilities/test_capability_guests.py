@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from wasmrt.testing import MemorySecrets
 from wasmrt.testing.attacks._build import TEXT_AT, Body, tool
 
+from tests.tiers import examples
 from wasmrt.capabilities import (
     Capabilities,
     EndpointPattern,
@@ -153,7 +154,7 @@ def test_every_import_meets_what_its_grant_says(ask, grant, asked, reason):
         assert refused == [reason]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(grant=capabilities, url=urls.filter(lambda url: PUBLIC_LITERAL not in url))
 def test_explain_agrees_with_what_a_running_guest_meets(ask, grant, url):
     said = grant.explain_http("GET", url, [_LOOPBACK])
@@ -161,7 +162,7 @@ def test_explain_agrees_with_what_a_running_guest_meets(ask, grant, url):
     assert [(d.reason, d.rule) for d in met] == [(said.reason, said.rule)]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(grant=capabilities, path=st.sampled_from(FILES), name=st.sampled_from(SECRETS))
 def test_explain_agrees_on_files_and_secrets(ask, grant, path, name):
     for asked, said in ((f"w{path}", grant.explain_workspace(path)), (f"s{name}", grant.explain_secret(name))):

@@ -7,6 +7,7 @@ from capability_strategies import FILES, INTERNAL, SECRETS, capabilities, https,
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.tiers import examples
 from wasmrt.capabilities import (
     METHODS,
     Capabilities,
@@ -28,7 +29,7 @@ NO_FILE = "no capability file can allow it; "
 methods = st.sampled_from(METHODS)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(capabilities, capabilities, st.lists(st.tuples(methods, urls), min_size=1, max_size=20))
 def test_a_merge_allows_a_request_exactly_when_both_sides_do(request, grant, asked):
     """A credential that one side would put into it over plain http is not in the merge unless both sides have it."""
@@ -44,7 +45,7 @@ def is_listed(decision):
     return decision.allowed or decision.reason is Reason.CREDENTIAL_INSECURE
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(capabilities, capabilities)
 def test_a_merge_allows_paths_secrets_and_aliases_exactly_when_both_sides_do(request, grant):
     both = merge(request, grant)
@@ -60,7 +61,7 @@ def test_a_merge_allows_paths_secrets_and_aliases_exactly_when_both_sides_do(req
         assert found == (behind[0] if behind[0] == behind[1] else None)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(capabilities, capabilities, urls)
 def test_a_merge_sends_a_secret_only_where_both_sides_would(request, grant, url):
     both = merge(request, grant)
@@ -77,7 +78,7 @@ def test_a_merge_sends_a_secret_only_where_both_sides_would(request, grant, url)
             assert target.scheme == "http" or any(target.port in m.ports for m in matching)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(https, https, urls)
 def test_a_merge_keeps_every_secret_that_both_sides_would_send(request, grant, url):
     both = merge(Capabilities(request), Capabilities(grant)).http
@@ -92,7 +93,7 @@ def test_a_merge_keeps_every_secret_that_both_sides_would_send(request, grant, u
     assert kept == sides[0] & sides[1]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(https, st.data(), urls)
 def test_a_shorter_allowlist_sends_a_secret_nowhere_else(http, data, url):
     kept = data.draw(st.lists(st.sampled_from(http.allowlist), unique=True) if http.allowlist else st.just([]))
@@ -103,7 +104,7 @@ def test_a_shorter_allowlist_sends_a_secret_nowhere_else(http, data, url):
     assert replace(http, allowlist=tuple(kept)).credentials_for(target) == http.credentials_for(target)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(capabilities, capabilities)
 def test_a_merge_never_raises_a_number_over_either_side(request, grant):
     defaults = ResourceLimits()
@@ -122,7 +123,7 @@ def test_a_merge_never_raises_a_number_over_either_side(request, grant):
         assert both.http.rate_limit.requests_per_hour == min(rates)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(capabilities, capabilities)
 def test_a_merge_widens_neither_side_by_the_account_of_diff(request, grant):
     both = merge(request, grant)
@@ -130,7 +131,7 @@ def test_a_merge_widens_neither_side_by_the_account_of_diff(request, grant):
     assert diff(grant, both).widened == ()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(capabilities)
 def test_a_merge_with_itself_or_nothing_is_what_it_says(given_capabilities):
     assert merge(given_capabilities, given_capabilities) == given_capabilities
@@ -139,7 +140,7 @@ def test_a_merge_with_itself_or_nothing_is_what_it_says(given_capabilities):
     )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(capabilities)
 def test_what_is_written_reads_back_as_the_same(given_capabilities):
     file = CapabilityFile(capabilities=given_capabilities)
@@ -149,7 +150,7 @@ def test_what_is_written_reads_back_as_the_same(given_capabilities):
     hash(given_capabilities)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(capabilities, methods, urls, st.sampled_from([(), EVERY_NETWORK]))
 def test_the_line_in_a_hint_allows_the_request_and_little_else(given_capabilities, method, url, exempt):
     """Where there is no such line, because of the address, the hint says so, and it is true."""
@@ -187,7 +188,7 @@ def decide(granted, asked):
     return granted.explain_http(*asked, unsafe_allowed_networks=EVERY_NETWORK).allowed
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(capabilities, st.tuples(methods, urls), st.lists(st.tuples(methods, urls), min_size=5, max_size=30))
 def test_a_suggested_entry_allows_the_request_and_no_other_that_it_does_not_cover_itself(before, asked, others):
     for _, addition in additions(before.explain_http(*asked, unsafe_allowed_networks=EVERY_NETWORK)):
@@ -202,7 +203,7 @@ def test_a_suggested_entry_allows_the_request_and_no_other_that_it_does_not_cove
             assert decide(after, other) == (decide(before, other) or decide(alone, other))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(https, methods, urls)
 def test_no_entry_is_suggested_for_a_request_that_would_carry_a_credential_over_plain_http(http, method, url):
     try:
@@ -219,7 +220,7 @@ def test_no_entry_is_suggested_for_a_request_that_would_carry_a_credential_over_
     assert not Capabilities(widened).explain_http(method, url, unsafe_allowed_networks=EVERY_NETWORK).allowed
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(capabilities, methods, urls, st.sampled_from(FILES), st.sampled_from(SECRETS), st.sampled_from("abcd"))
 def test_a_suggested_entry_widens_one_list_by_one_entry_and_nothing_else(before, method, url, path, name, alias):
     ask = {
@@ -238,7 +239,7 @@ def test_a_suggested_entry_widens_one_list_by_one_entry_and_nothing_else(before,
         assert parse(format_file(after)).capabilities == after
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(capabilities, st.sampled_from(FILES), st.sampled_from(SECRETS))
 def test_a_suggested_prefix_or_name_covers_no_other_folder_and_no_other_secret(before, path, name):
     for _, addition in additions(before.explain_workspace(path), before.explain_secret(name)):
@@ -327,7 +328,7 @@ def test_a_host_that_no_file_can_allow_is_told_as_such_whatever_a_file_says(give
     assert "[network] in config.toml" in decision.hint and "NetworkConfig(" in decision.hint
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(capabilities, st.text(max_size=20), st.sampled_from([None, [], ["10.0.0.1"], ["x"]]), methods | st.text(), urls)
 def test_every_refusal_has_a_rule_and_a_next_step(given_capabilities, text, answers, method, url):
     for decision in (
@@ -341,7 +342,7 @@ def test_every_refusal_has_a_rule_and_a_next_step(given_capabilities, text, answ
         assert decision.rule and (decision.allowed or decision.hint), decision
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(capabilities)
 def test_every_capability_can_be_said_and_reviewed(given_capabilities):
     said = explain(given_capabilities)

@@ -5,6 +5,7 @@ import itertools
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.tiers import examples
 from wasmrt.capabilities import Capabilities, EndpointPattern
 
 GRANT = Capabilities.none().with_http([EndpointPattern.host("api.example.com").with_path_prefix("/v1/public/")])
@@ -87,7 +88,7 @@ def walked(path: str, *, backslash: bool, parameters: bool, blanks: bool) -> lis
     return stack
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=examples(1500), deadline=None)
 @given(paths)
 @example("%e0%80%ae%e0%80%ae/private")
 @example("%c0%ae%c0%ae%c0%afprivate")
@@ -106,7 +107,7 @@ def test_what_a_prefix_allows_stays_below_it_for_every_reader(tail):
             assert end[:2] == ["v1", "public"], (tail, text)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(paths)
 def test_no_spelling_of_another_path_is_taken_for_the_prefix(tail):
     for start in ("/v1/", "/v1/publi", "/v1/public", "/", "//v1/public/", "/v1%2fpublic/", "/V1/public/"):

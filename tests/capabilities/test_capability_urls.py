@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.tiers import examples
 from wasmrt.capabilities import EndpointPattern
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.url import InvalidUrlError, parse_url
@@ -196,7 +197,7 @@ def test_a_refusal_never_quotes_the_url():
     assert str(caught.value) == "the URL holds a user name or password"
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(st.text(max_size=60) | st.from_regex(r"https?://[\w.:@\[\]%\\-]{1,30}(/[ -~]{0,20})?", fullmatch=True))
 def test_what_is_parsed_parses_again_to_the_same(text):
     try:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 
 from tests.capabilities.capability_strategies import capabilities
+from tests.tiers import examples
 from wasmrt.capabilities import Capabilities, CredentialLocation, CredentialMapping, EndpointPattern, HttpCapability
 from wasmrt.capabilities.file import parse
 from wasmrt.capabilities.sentences import ANYWHERE, diff, explain, review
@@ -173,7 +174,7 @@ def test_numbers_that_look_alike_in_round_units_are_told_exactly() -> None:
     assert "10,000,002 instead of 10,000,001" in diff(few, many).widened[0].sentence
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(capabilities)
 def test_every_grant_can_be_explained_and_no_sentence_is_empty(grant: Capabilities) -> None:
     sentences = explain(grant)

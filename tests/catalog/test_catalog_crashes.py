@@ -14,6 +14,8 @@ import pytest
 from wasmrt.catalog import Catalog, ComponentInfo, NewVersion
 from wasmrt.core.component_bytes import ComponentBytes
 
+pytestmark = pytest.mark.ci("kills")
+
 # Forks a child for every line that a change runs inside the catalog and the module that writes its files, and kills it
 # there. The parent then looks at what is left. Prints one JSON object: how many lines were tried, and the states seen.
 KILL_AT_EVERY_LINE = textwrap.dedent("""

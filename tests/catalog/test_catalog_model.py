@@ -9,6 +9,7 @@ from pathlib import Path
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.tiers import examples
 from wasmrt.catalog import Catalog, ComponentInfo, NewVersion
 from wasmrt.core.component_bytes import ComponentBytes
 from wasmrt.core.errors import InstallError, WasmrtError
@@ -86,7 +87,7 @@ def do(catalog: Catalog, what: str, which: int | None, grant: str | None) -> boo
     return True
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(STEPS)
 @example([("add", 0, "{}"), ("add", 1, None), ("add", 1, "{}")])
 def test_a_catalog_does_what_a_plain_list_would_do(steps: list[tuple[str, int | None, str | None]]) -> None:

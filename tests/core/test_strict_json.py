@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.tiers import examples
 from wasmrt.core.strict_json import (
     JsonError,
     JsonFault,
@@ -108,7 +109,7 @@ def depth_of(value: Any) -> int:
     return 0 if inner is None else 1 + max(map(depth_of, inner), default=0)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(VALUES, st.sampled_from([None, 1, "\t"]), st.booleans(), st.integers(0, 6))
 def test_nesting_is_counted_as_a_reader_meets_it(value: Any, indent: Any, ascii_only: bool, limit: int) -> None:
     tricky = [value, '[{"\\', {'"]': value, "\\": "{["}]

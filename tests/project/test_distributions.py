@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 from packaging.metadata import Metadata
 
+pytestmark = pytest.mark.ci("wheel")
+
 ROOT = Path(__file__).resolve().parents[2]
 IN_WHEEL = {
     "wasmrt": "wasmrt",

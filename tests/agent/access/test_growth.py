@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.tiers import examples
 from wasmrt import Capabilities, ConfigurationError, EndpointPattern
 from wasmrt.capabilities import ToolGrant, covers, for_tool, grown, merge, narrowed, wanted
 from wasmrt.capabilities.file import format_file, parse
@@ -65,7 +66,7 @@ def alone(addition: Addition) -> set[str]:
     return powers(Capabilities.none().with_addition(addition))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(grants(tools=False), additions)
 def test_a_grant_grows_by_the_entry_and_nothing_else(grant: Capabilities, addition: Addition) -> None:
     after = grown(grant, (addition,))
@@ -75,7 +76,7 @@ def test_a_grant_grows_by_the_entry_and_nothing_else(grant: Capabilities, additi
         assert after.workspace_write.remove is grant.workspace_write.remove
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(grants(), additions)
 def test_of_several_tools_the_one_that_asked_gets_it_and_no_other(grant: Capabilities, addition: Addition) -> None:
     after = grown(grant, (addition,), "a")
@@ -86,7 +87,7 @@ def test_of_several_tools_the_one_that_asked_gets_it_and_no_other(grant: Capabil
     assert powers(for_tool(after, "b")) == powers(for_tool(grant, "b"))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(grants(), grants(), additions)
 def test_what_is_kept_is_the_stored_grant_and_the_entry(
     request: Capabilities, grant: Capabilities, addition: Addition
@@ -101,7 +102,7 @@ def test_what_is_kept_is_the_stored_grant_and_the_entry(
     assert powers(for_tool(after, "b")) == powers(for_tool(before, "b"))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(additions, additions)
 def test_a_narrower_answer_never_allows_more_than_was_asked(asked: Addition, other: Addition) -> None:
     try:
@@ -112,7 +113,7 @@ def test_a_narrower_answer_never_allows_more_than_was_asked(asked: Addition, oth
     assert alone(entry) <= alone(asked)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(additions, additions)
 def test_an_entry_that_covers_another_allows_all_of_it(outer: Addition, inner: Addition) -> None:
     assert covers(outer, outer)

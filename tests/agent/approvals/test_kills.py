@@ -7,10 +7,14 @@ import os
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from tests.agent.approvals.processes import Killed, Step, Work, kills
 from tests.agent.approvals.requests import request
 from wasmrt.agent.approvals import ApprovalAnswer, ApprovalRequest, ApprovalScope, ApprovalStore, QueueApprover, State
 from wasmrt.core.errors import ApprovalError
+
+pytestmark = pytest.mark.ci("kills")
 
 BATCH = 8
 

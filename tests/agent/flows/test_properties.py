@@ -9,6 +9,7 @@ from urllib.parse import quote
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.tiers import examples
 from wasmrt.agent.flows import FlowTrace, Label, Provenance, outgoing
 from wasmrt.agent.flows._seen import Seen
 from wasmrt.agent.policy import FLOW_PRESETS, FlowAction, FlowPolicy, decide_flow, flow_policy
@@ -55,7 +56,7 @@ def test_labels_never_shrink(results: list[tuple[str, set[Label]]], said: str) -
         before = trace.labels
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(texts, seen, st.integers(0, 5), texts, params, effects, policies())
 def test_a_stranger_s_text_never_turns_an_ask_into_an_allow(
     said: str, results: list[tuple[str, set[Label]]], at: int, more: str, sent: dict[str, object],
@@ -101,7 +102,7 @@ SPELLINGS = {
 LONG = st.one_of(addresses, hosts).filter(lambda value: len(value) >= 12)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(LONG, st.sampled_from(sorted(SPELLINGS)), st.sampled_from(sorted(SPELLINGS)), texts, texts)
 @example("https://aaa.org/aaa", "blanks", "base64", "", "")  # a short host
 def test_no_spelling_hides_that_a_value_stands_in_a_text(
@@ -143,7 +144,7 @@ def test_no_format_of_a_number_hides_it(number: int, form: str) -> None:
     assert one.holds(f"{number:,}")
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.lists(st.text(max_size=400), max_size=12), st.integers(100, 5000))
 def test_what_is_kept_is_bounded_by_what_was_seen_and_by_the_limit(results: list[str], limit: int) -> None:
     one = Seen(limit)

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.agent.memory.conftest import registry_over
+from tests.tiers import examples
 from wasmrt import ToolRegistry
 from wasmrt.agent.builtin.memory import Author, MemorySettings, MemoryStore
 from wasmrt.core.errors import (
@@ -102,7 +103,7 @@ def lasting(tmp_path_factory: pytest.TempPathFactory) -> MemoryStore:
     return store
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(query=st.text(max_size=60) | st.text(alphabet='"*()^:+-{}NEARORT ab', max_size=40))
 def test_any_question_is_answered_or_refused(lasting: MemoryStore, query: str) -> None:
     try:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.tiers import examples
 from wasmrt.agent.builtin.memory import Author, MemorySettings, MemoryStore, Trust
 from wasmrt.core.errors import InvalidParametersError, MemoryStoreError
 
@@ -165,7 +166,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(steps=steps)
 def test_any_run_of_writes_reads_back_as_the_model_has_it(
     steps: list[tuple[str, str, bool]], tmp_path_factory: pytest.TempPathFactory

@@ -6,8 +6,12 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from tests.agent.approvals.processes import Killed, Step, Work, kills
 from wasmrt.agent.builtin.memory import MemorySettings, MemoryStore
+
+pytestmark = pytest.mark.ci("kills")
 
 LINES = 2000
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.agent.registry.conftest import Notebook, read_note
+from tests.tiers import examples
 from wasmrt import ApprovalAnswer, Approvals, ToolCall, ToolPolicy, ToolRegistry, tool
 from wasmrt.agent.approvals import ApprovalRequest
 from wasmrt.agent.policy import Permission, ToolRule
@@ -104,7 +105,7 @@ def test_calls_that_need_nobody_do_not_wait_for_those_that_need_a_person() -> No
     assert notebook.done == ["a"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     calls=st.lists(st.sampled_from(["ask", "auto", "read"]), min_size=1, max_size=6),
     verdicts=st.lists(st.booleans(), min_size=6, max_size=6),

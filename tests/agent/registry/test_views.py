@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.agent.registry.conftest import Counted, Notebook
 from tests.sandbox.border.conftest import only_tool
 from tests.sandbox.border.relays import agent_http, agent_invoke
+from tests.tiers import examples
 from wasmrt import (
     Capabilities,
     Effect,
@@ -219,7 +220,7 @@ _PRESETS = {
 }
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(150), deadline=None)
 @given(
     tools=st.lists(st.tuples(st.none() | _effects, st.booleans(), st.sampled_from(ToolSource)), min_size=1, max_size=4),
     steps=_steps,
@@ -263,7 +264,7 @@ def _registry(tools: list[Any], filter_: ExternalFilter) -> ToolRegistry:
     return registry
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(150), deadline=None)
 @given(
     tools=st.lists(st.tuples(st.none() | _effects, st.booleans(), st.sampled_from(ToolSource)), min_size=1, max_size=3),
     steps=st.lists(st.sampled_from(["read_only", "for_subagent", "without_network", "shut", "few"]), max_size=2),

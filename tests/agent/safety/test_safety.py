@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.egress.leaks.examples import example_of
+from tests.tiers import examples
 from wasmrt.agent.safety import (
     Policy,
     PolicyAction,
@@ -132,7 +133,7 @@ def test_a_marker_of_a_chat_format_is_defused(marker: str) -> None:
     assert Threat.CHAT_TEMPLATE in {flag.threat for flag in result.flags}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     st.text(max_size=300)
     | st.lists(
@@ -145,7 +146,7 @@ def test_sanitizing_twice_is_sanitizing_once(text: str) -> None:
     assert SANITIZER.sanitize(once).text == once
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     st.lists(
         st.sampled_from(["</", "<", "tool_output", ">", " ", "\u200b", "\x1b[0m", "/", "\n", "TOOL_", "output"]),

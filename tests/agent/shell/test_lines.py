@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.tiers import examples
 from wasmrt.agent.builtin.shell import Action
 from wasmrt.agent.builtin.shell._commands import NotUnderstoodError
 from wasmrt.agent.builtin.shell._decide import MAX_COMMAND_CHARS, decide_command
@@ -68,14 +69,14 @@ def test_a_harmful_command_is_found_wherever_it_stands(line: str) -> None:
 
 
 @given(st.lists(st.sampled_from(["\\", "''", '""', "${x}", "$1", "$@", "$*"]), min_size=3, max_size=3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_marks_between_the_letters_of_a_name_hide_nothing(marks: list[str]) -> None:
     line = "".join(letter + mark for letter, mark in zip("sud", marks, strict=True)) + "o id"
     assert decide_command(line).action is not Action.RUN
 
 
 @given(st.text(alphabet="abrm -/|&;<>$(){}[]'\"`\\\n#*?~=!0", max_size=40))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_any_text_is_decided(text: str) -> None:
     assert decide_command(text).action in Action
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_components import component
 
+from tests.tiers import examples
 from wasmrt.catalog.validator import WasmValidator
 from wasmrt.core.errors import (
     ComponentTooLargeError,
@@ -124,7 +125,7 @@ def test_control_characters_in_names_never_reach_a_message() -> None:
     assert "\x1b" not in str(error)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.binary(max_size=200))
 def test_random_bytes_after_a_good_start_never_escape_as_another_error(tail: bytes) -> None:
     WasmValidator().validate(PREAMBLE + tail)

@@ -13,7 +13,7 @@ import pytest
 
 from tests.catalog.packages.desk_package import write_package
 
-pytestmark = pytest.mark.usefixtures("unmeasured")
+pytestmark = [pytest.mark.ci("kills"), pytest.mark.usefixtures("unmeasured")]
 KILLS = int(os.environ.get("WASMRT_INSTALL_KILLS", "30"))
 
 # Installs version 2 over version 1 in one child after the other, and kills each a little later in its work than the one

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from wasmrt.testing import FakeCall, ReceivedRequest, ServerConnection, http_response
 
+from tests.tiers import examples
 from wasmrt.capabilities import CredentialLocation, CredentialMapping
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.limits import MIB
@@ -119,7 +120,7 @@ class Clock:
             raise TimeIsUpError
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(part=st.floats(0, 1), cut=st.integers(2_000, 90_000), streamed=st.booleans())
 def test_what_is_not_looked_at_in_time_is_not_shown(part: float, cut: int, streamed: bool) -> None:
     text = b"".join(b"line %d %%41&lt;\\n\n" % n for n in range(4_000)) + layers(SECRET.encode(), 2) + b"\n"

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.tiers import examples
 from wasmrt.egress.leaks import Action, Direction, LeakDetector, Severity, _pattern_set
 from wasmrt.egress.leaks._exact import ExactMatcher
 from wasmrt.egress.leaks._linear import ExpressionError
@@ -88,7 +89,7 @@ ENCODINGS: dict[str, Callable[[str], str]] = {
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(secret=SECRETS)
 def test_a_watched_secret_is_found_in_every_encoding(encoding: str, secret: str) -> None:
     text = f"before, {ENCODINGS[encoding](secret)} and after"
@@ -104,7 +105,7 @@ def test_a_watched_secret_is_found_in_every_encoding(encoding: str, secret: str)
 
 
 @pytest.mark.parametrize("change", [str.upper, str.lower])
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(secret=st.text(alphabet=string.ascii_lowercase + string.digits, min_size=16, max_size=60))
 def test_a_secret_of_one_case_is_found_in_the_other(change: Callable[[str], str], secret: str) -> None:
     assert DETECTOR.scanner({"k": secret}).scan(f"v={change(secret)};").matches

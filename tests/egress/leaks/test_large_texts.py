@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.egress.leaks.examples import example_of
+from tests.tiers import examples
 from wasmrt.egress.leaks import LeakDetector, Rule
 from wasmrt.egress.leaks._builtin import builtin_engine, builtin_rules
 from wasmrt.egress.leaks._prefilter import Prefilter
@@ -49,7 +50,7 @@ ENCODINGS: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(
     encoding=st.sampled_from(sorted(ENCODINGS)),
     near=st.sampled_from([0, 64, 4096, 4 * CHUNK, 4 * CHUNK + 64, 5 * CHUNK, 6 * CHUNK]),
@@ -67,7 +68,7 @@ def test_a_secret_is_found_in_a_large_text_wherever_it_stands(encoding: str, nea
     assert any(match.start < at + len(planted) and at < match.end for match in found.matches)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     start=st.integers(0, len(SECRET) - 8),
     length=st.integers(8, 12),
@@ -123,7 +124,7 @@ def test_the_prefilter_rules_out_no_text_that_a_rule_matches() -> None:
 
 
 @needs_hyperscan
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(drawn=st.data(), before=st.binary(max_size=300), after=st.binary(max_size=300))
 def test_the_prefilter_says_what_re2_says(drawn: st.DataObject, before: bytes, after: bytes) -> None:
     keyword = drawn.draw(st.sampled_from(tuple(builtin_rules().keywords))).encode("ascii")
@@ -212,7 +213,7 @@ def test_a_text_is_not_ruled_out_while_another_thread_scans() -> None:
     assert prefilter().rules_out(PLAIN)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     encoding=st.sampled_from(["base64", "hex", "numbers", "hexadecimal numbers", "base64 in base64", "as it is"]),
     at=st.integers(0, len(PLAIN)),

@@ -8,6 +8,7 @@ import string
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.tiers import examples
 from wasmrt.egress.leaks import LeakDetector
 
 DETECTOR = LeakDetector()
@@ -20,7 +21,7 @@ def found(secret: str, text: bytes) -> list[tuple[int, int]]:
     return [(m.start, m.end) for m in report.matches if m.rule == "secret:token"]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.data())
 def test_a_third_of_a_secret_is_found_wherever_it_was_cut_out(data: st.DataObject) -> None:
     alphabet = string.ascii_letters + string.digits + "-_+/"
@@ -37,7 +38,7 @@ def test_a_third_of_a_secret_is_found_wherever_it_was_cut_out(data: st.DataObjec
         assert places[0][0] <= 3 and places[-1][1] >= 3 + len(piece)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.integers(0, 10), st.integers(12, 22), st.sampled_from(["hex", "HEX", "base64", "base64url"]))
 def test_an_encoded_part_is_found(start: int, stop: int, encoding: str) -> None:
     piece = SECRET[start:stop].encode()

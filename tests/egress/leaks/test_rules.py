@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.egress.leaks.examples import example_of
+from tests.tiers import examples
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.egress.leaks import LeakDetector, Rule, check_rule, load_custom_rules
 from wasmrt.egress.leaks._builtin import BUILT, RULE_FOLDER, builtin_rules
@@ -51,7 +52,7 @@ def test_a_first_short_text_has_the_findings_of_every_later_one() -> None:
     assert first_look().rules_out(b"The quick brown fox jumps over the lazy dog.")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.data())
 def test_no_keyword_is_in_a_text_without_its_literals(data: st.DataObject) -> None:
     keyword = data.draw(st.sampled_from(sorted(RULES.keywords)))

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.egress.leaks.examples import example_of
+from tests.tiers import examples
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.egress.leaks import SCAN_BUDGET_RULE, Action, Direction, LeakDetector, Severity, load_custom_rules
 
@@ -231,13 +232,13 @@ def test_an_override_may_block_a_text_beyond_the_work_budget() -> None:
     assert LeakDetector(overrides={SCAN_BUDGET_RULE: Action.BLOCK}).scan_bytes(rejected("tokens")).should_block
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.binary(max_size=3000))
 def test_any_bytes_are_scanned_without_an_error(data: bytes) -> None:
     DETECTOR.scanner({"k": "some-" + "secret-value-1"}).scan_bytes(data)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.text(max_size=800))
 def test_redaction_is_stable(text: str) -> None:
     once = DETECTOR.redact(text)

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.egress.leaks.test_exact_values import ENCODINGS
+from tests.tiers import examples
 from wasmrt.egress.leaks import Action, LeakDetector, StreamingRedactor
 
 DETECTOR = LeakDetector()
@@ -56,7 +57,7 @@ def test_a_secret_is_never_shown_however_it_is_cut(encoding: str, size: int) -> 
     assert b"[REDACTED:" in out and out.endswith(b"and after\n")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(cuts=st.lists(st.integers(0, 200), max_size=12), lines=st.integers(1, 9))
 def test_a_secret_over_several_lines_shows_at_most_its_first_characters(cuts: list[int], lines: int) -> None:
     step = max(1, len(SECRET) // lines)
@@ -108,7 +109,7 @@ def test_short_words_on_lines_of_their_own_are_shown_at_once() -> None:
     assert b"".join(map(stream.feed, words.splitlines(keepends=True))) == words
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(text=st.binary(max_size=3000), size=st.integers(1, 400))
 def test_what_holds_nothing_is_shown_as_it_is(text: bytes, size: int) -> None:
     assert shown(new_stream(), text, size) == DETECTOR.scanner({"token": SECRET}).redact_bytes(text)

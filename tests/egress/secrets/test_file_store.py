@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.tiers import examples
 from wasmrt.core.errors import SecretBackendError
 from wasmrt.egress.secrets import FileKey, FileSecrets, Secret
 
@@ -85,7 +86,7 @@ def test_the_wrong_kind_of_key_is_named(files: tuple[Path, Path], cheap_scrypt: 
         FileSecrets(path, FileKey(path=key)).get("ann", "token")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(data=st.data())
 def test_any_changed_byte_is_noticed(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
     home = tmp_path_factory.mktemp("changed")

@@ -13,7 +13,10 @@ from tests.interop.pages.browser import CHROMIUM, Browser, browsing
 from tests.interop.pages.hostile import PAGES, WAYS, heard, hostile_page, sent, without_policy
 from wasmrt.interop.mcp.server.http import UserTokens
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: no page is tried in a browser")
+pytestmark = [
+    pytest.mark.ci("browser"),
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: no page is tried in a browser"),
+]
 
 CALL = {
     "jsonrpc": "2.0", "id": 1, "method": "tools/call",

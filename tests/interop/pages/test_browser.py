@@ -21,7 +21,10 @@ from wasmrt.agent.approvals import State
 from wasmrt.agent.flows import FlowMap, Reach
 from wasmrt.interop.web import Request, Response
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: the pages are not tried in a browser")
+pytestmark = [
+    pytest.mark.ci("browser"),
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: the pages are not tried in a browser"),
+]
 
 
 HOSTILE_MAP = FlowMap(

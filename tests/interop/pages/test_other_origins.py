@@ -12,7 +12,10 @@ from tests.interop.pages.hostile import PAGES, WAYS, heard, hostile_page, sent
 from tests.interop.pages.site import Site
 from wasmrt.agent.approvals import State
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: the pages are not tried in a browser")
+pytestmark = [
+    pytest.mark.ci("browser"),
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: the pages are not tried in a browser"),
+]
 
 FORM = {"content-type": "application/x-www-form-urlencoded"}
 

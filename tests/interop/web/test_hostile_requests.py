@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.interop.web.served import Served, served
+from tests.tiers import examples
 from wasmrt.interop.web import Request, Response, WebBounds, plain
 
 SMUGGLING = {
@@ -209,7 +210,7 @@ def one_server() -> Iterator[Served]:
         yield server
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     pieces=st.lists(
         st.sampled_from(

@@ -17,6 +17,8 @@ import pytest
 
 from tests.runtime.audit.conftest import Chain
 
+pytestmark = pytest.mark.ci("kills")
+
 ROOT = Path(__file__).parents[3]
 KILLS = int(os.environ.get("WASMRT_KILLS", "30"))
 AT_ONCE = 3

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.runtime.audit.conftest import Chain, receipt
+from tests.tiers import examples
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.runtime.audit import read_keys
 from wasmrt.runtime.audit.reading import read_receipts
@@ -238,7 +239,7 @@ def test_a_line_of_somebody_elses_at_the_end_is_named_and_the_chain_goes_on_besi
     assert len(chain.lines(2)) == 3
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_no_byte_of_a_chain_can_be_changed_added_or_taken_away_unnoticed(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from tests.tiers import examples
 from wasmrt.capabilities import WorkspaceWriteCapability
 from wasmrt.core.errors import CapabilityDeniedError, UndoError
 from wasmrt.core.model import Reason
@@ -259,7 +260,7 @@ def apply(call, acts):
 
 
 @given(acts=ACTS, after=st.integers(0, 12))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_an_undo_that_is_stopped_anywhere_goes_on(tmp_path_factory, acts, after):
     folder = tmp_path_factory.mktemp("law")
     root, journal = start(folder)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.tiers import examples
 from wasmrt.core.errors import CapabilityDeniedError, ConfigurationError
 from wasmrt.core.limits import MAX_WORKSPACE_ENTRIES, MAX_WORKSPACE_FILE_BYTES
 from wasmrt.core.model import Reason
@@ -277,7 +278,7 @@ def test_no_descriptor_stays_open(root, reader):
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     path=st.text(max_size=30)
     | st.lists(st.sampled_from(["..", ".", "", "context", "private", "key", "a.md"])).map("/".join)

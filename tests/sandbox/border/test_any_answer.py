@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.sandbox.border.worlds import Memory, plain_function
+from tests.tiers import examples
 from wasmrt import ToolError, WasmRuntimeConfig, WasmToolRuntime
 
 NAMES = ["kind", "code", "message", "tag", "value", "error", "input", "ok"]
@@ -69,7 +70,7 @@ def led(parts: list[tuple[int, ...]]) -> st.SearchStrategy[list[tuple[int, ...]]
     return st.sampled_from([parts, [(8192, 5), *parts]])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(types(), st.booleans(), st.lists(st.sampled_from(WORDS), max_size=8).flatmap(led))
 def test_whatever_a_plain_function_answers_or_fails_with_is_an_answer_or_a_typed_error(
     runtime: WasmToolRuntime, kinds: tuple[dict[str, str], str, str], fails: bool, parts: list[tuple[int, ...]]

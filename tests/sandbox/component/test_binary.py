@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.tiers import examples
 from wasmrt.core.errors import ComponentError, InvalidComponentError
 from wasmrt.core.limits import MAX_COMPONENT_SECTIONS
 from wasmrt.sandbox.component import (
@@ -33,7 +34,7 @@ SECTIONS = st.lists(
 STEPS = st.sampled_from(["byte", "u32", "name", "section", "take", "window"])
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.binary(max_size=60), st.lists(st.tuples(STEPS, st.integers(0, 80)), max_size=12))
 def test_a_reader_stays_within_its_window_and_raises_one_error(data: bytes, steps: list[tuple[str, int]]) -> None:
     reader = Reader(b"before" + data + b"after", 6, 6 + len(data))
@@ -78,7 +79,7 @@ def test_sections_are_counted_and_no_more_than_the_bound_are_read() -> None:
     assert seen == MAX_COMPONENT_SECTIONS
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(SECTIONS)
 def test_whatever_follows_a_header_is_read_or_refused_with_a_component_error(tail: bytes) -> None:
     for whole in (HEADER + tail, HEADER + encode_section(4, HEADER + tail)):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from wasmrt.testing.attacks import Body, tool
 
 import wasmrt
+from tests.tiers import examples
 from wasmrt.core.errors import ComponentError, ComponentTooLargeError, InvalidComponentError
 from wasmrt.core.limits import (
     MAX_COMPONENT_DEFINITIONS,
@@ -108,7 +109,7 @@ def trees(draw: st.DrawFn, depth: int = 4) -> tuple[bytes, int]:
     return component, own + sum(inner[index][1] for index in chosen)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(trees(), st.integers(1, 3000))
 def test_the_count_of_instances_is_what_expanding_them_gives(tree: tuple[bytes, int], times: int) -> None:
     component, count = tree
@@ -270,7 +271,7 @@ def test_code_that_cannot_be_counted_is_refused(sections: list[tuple[int, bytes]
 HONEST = text(tool(Body(imports=("http-request",))))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @example([])
 @given(st.lists(st.tuples(st.integers(8, len(HONEST) - 1), st.integers(0, 9), st.binary(max_size=6)), max_size=4))
 def test_a_component_with_bytes_changed_is_counted_or_refused_and_nothing_else(
@@ -285,7 +286,7 @@ def test_a_component_with_bytes_changed_is_counted_or_refused_and_nothing_else(
         assert error.message.isprintable()
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.lists(st.tuples(st.integers(0, 12), st.binary(max_size=40)), max_size=6))
 def test_any_sections_are_counted_or_refused_and_nothing_else(sections: list[tuple[int, bytes]]) -> None:
     tail = b"".join(encode_section(*section) for section in sections)

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wasmrt
+from tests.tiers import examples
 from wasmrt.sandbox.component import producers
 
 TOOLS = Path(wasmrt.__file__).parent / "catalog/shipped"
@@ -34,7 +35,7 @@ def test_what_built_a_component_is_found_wherever_it_is_said(component):
     assert producers(component) == {"language": ["Rust 1.95"]}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.binary(max_size=300))
 def test_bytes_of_any_kind_are_read_without_an_error(data):
     assert isinstance(producers(b"\0asm\x0d\0\x01\0" + data), dict)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.tiers import examples
 from wasmrt.core.errors import InvalidComponentError
 from wasmrt.core.limits import MAX_COMPONENT_NAMES
 from wasmrt.sandbox.component import SurfaceItem, read_surface
@@ -101,7 +102,7 @@ def test_more_names_than_any_honest_tool_has_are_refused_at_the_first_too_many()
         read_surface(section(10, *items[:1000]) + section(11, *(item + b"\x00" for item in items[:1001]))[8:])
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.binary(max_size=80), st.sampled_from([10, 11]))
 def test_any_bytes_are_read_or_refused_and_nothing_else(body: bytes, kind: int) -> None:
     try:

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.sandbox.engine.conftest import LIMITS, CountingCall, Guest, agent_host, limits
+from tests.tiers import examples
 from wasmrt.core.errors import InternalError, UnknownImportError
 from wasmrt.sandbox.guest.engine import Component, EngineFault, LowerError, Sandbox, TrapCode
 
@@ -144,7 +145,7 @@ def test_fuel_used_is_told_after_the_store_is_gone(guest: Guest) -> None:
     assert 0 < sandbox.fuel_used < 1000
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.lists(st.integers(0, 2**32 - 1), max_size=200), st.binary(max_size=2000), st.text(max_size=500))
 def test_what_goes_in_comes_out(words: list[int], body: bytes, text: str) -> None:
     guest = _shared_guest()

@@ -10,7 +10,7 @@ import pytest
 
 from wasmrt.sandbox.isolation.pool.home import MAX_IDLE_WORKERS
 
-pytestmark = pytest.mark.usefixtures("unmeasured")
+pytestmark = [pytest.mark.ci("soak"), pytest.mark.usefixtures("unmeasured")]
 
 
 def _bench() -> ModuleType:

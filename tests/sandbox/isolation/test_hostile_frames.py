@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.tiers import examples
 from wasmrt.core.errors import CancelledError, DeadlineExceededError, ToolError, WasmrtError
 from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.limits import MAX_LOG_ENTRIES, ResourceLimits
@@ -239,7 +240,7 @@ HEADS = st.builds(
 FRAMES = st.builds(frame, KINDS, HEADS | st.binary(max_size=40) | st.just(COUNTS), st.binary(max_size=60))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.lists(FRAMES, max_size=6), st.binary(max_size=30))
 def test_no_frames_in_any_order_harm_the_host(frames: list[bytes], rest: bytes) -> None:
     for services in (NoServices(), WritableServices()):
@@ -255,7 +256,7 @@ WRITE_HEADS = st.builds(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(WRITE_HEADS, st.binary(max_size=60))
 def test_a_worker_that_writes_is_read_field_by_field(head: bytes, tail: bytes) -> None:
     services = WritableServices()
@@ -290,7 +291,7 @@ def test_a_worker_that_sends_more_than_any_frame_may_have_is_ended_before_it_is_
     assert not services.written
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.data())
 def test_a_good_conversation_with_one_byte_changed_harms_nobody(data: st.DataObject) -> None:
     good = frame(Kind.LOG, LOG) + frame(Kind.IMPORT, b'{"do": "secret_exists", "name": "n"}')
@@ -311,7 +312,7 @@ TYPES = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(TYPES, VALUES)
 def test_types_that_are_none_are_refused(types: list[Any], other: Any) -> None:
     fields = {

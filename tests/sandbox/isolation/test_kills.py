@@ -14,11 +14,14 @@ from wasmrt.testing.attacks import Body
 
 from tests.sandbox.isolation.conftest import ECHO, prepared, program_of
 from tests.sandbox.isolation.processes import children, is_alive
+from tests.tiers import examples
 from wasmrt import Capabilities, PreparedTool, WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.core.errors import WorkerCrashedError
 from wasmrt.sandbox.isolation.pool.control import unhurried
 from wasmrt.sandbox.isolation.pool.program import Program
 from wasmrt.sandbox.isolation.wire import Channel
+
+pytestmark = pytest.mark.ci("kills")
 
 TWICE = Body(
     imports=("log", "tool-invoke"),
@@ -129,7 +132,7 @@ def test_a_worker_that_is_killed_at_any_word_of_a_call_ends_it_typed_and_once(
     assert crashes > 5
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(point=st.integers(0, 3), after=st.booleans(), large=st.booleans(), fresh=st.booleans())
 def test_a_worker_that_is_killed_in_the_middle_of_a_frame_ends_its_call_typed(
     point: int, after: bool, large: bool, fresh: bool

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from tests.tiers import examples
 from wasmrt.sandbox.component import (
     EnumType,
     FlagsType,
@@ -110,7 +111,7 @@ def compiler():
     compiler.close()
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(50), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_json_goes_through_a_real_guest_without_loss(compiler, data):
     kind = data.draw(wit_types)

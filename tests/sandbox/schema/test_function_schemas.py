@@ -4,6 +4,7 @@ import json
 import pytest
 from hypothesis import assume, given, settings
 
+from tests.tiers import examples
 from wasmrt.core.errors import ConfigurationError, InvalidParametersError
 from wasmrt.sandbox.component import (
     FuncType,
@@ -29,7 +30,7 @@ def as_json(func, values):
     return {name: to_json(kind, value) for (name, kind), value in zip(func.params, values, strict=True)}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(calls())
 def test_every_value_of_the_types_is_valid_under_the_schema(call):
     func, values = call
@@ -40,7 +41,7 @@ def test_every_value_of_the_types_is_valid_under_the_schema(call):
     assert coerce(schema, params) is params
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(calls())
 def test_the_schema_has_no_type_unions_and_no_choice_at_its_top(call):
     schema = function_schema(call[0])
@@ -57,7 +58,7 @@ def json_parts(data):
         yield from json_parts(inner)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(calls())
 def test_the_schema_renders_validly_for_each_provider(call):
     func, values = call
@@ -75,7 +76,7 @@ def test_the_schema_renders_validly_for_each_provider(call):
     to_values(func, coerce(schema, as_json(func, values)))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(calls())
 def test_a_rendering_forbids_no_call_of_finite_numbers(call):
     func, values = call
@@ -88,7 +89,7 @@ def test_a_rendering_forbids_no_call_of_finite_numbers(call):
         Validator(provider_schema(function_schema(func), "openai", strict=True)).check(params)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(calls())
 def test_what_the_schema_refuses_the_reader_refuses_too(call):
     func, values = call

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.tiers import examples
 from wasmrt.core.errors import ConfigurationError, InvalidComponentError, InvalidParametersError
 from wasmrt.sandbox.schema import Validator, coerce, schema_problem
 from wasmrt.sandbox.schema.providers import provider_schema, render
@@ -269,7 +270,7 @@ objects = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(objects)
 def test_any_schema_renders_validly_for_each_provider(schema):
     assert schema_problem(schema) is None

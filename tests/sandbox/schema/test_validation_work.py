@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.tiers import examples
 from wasmrt.core.errors import InvalidParametersError
 from wasmrt.core.limits import MIB
 from wasmrt.core.strict_json import write_json
@@ -116,7 +117,7 @@ _schemas = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(_schemas)
 def test_what_passes_as_a_schema_takes_params_ever_after(schema: dict[str, Any]) -> None:
     text = json.dumps({"type": "object", "properties": {"p": schema}})

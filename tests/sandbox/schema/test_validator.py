@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.tiers import examples
 from wasmrt.core.errors import InvalidComponentError, InvalidParametersError
 from wasmrt.core.limits import MAX_SCHEMA_BYTES, MAX_SCHEMA_DEPTH
 from wasmrt.sandbox.component import Primitive, VariantType
@@ -515,7 +516,7 @@ kinds = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(kinds, data)
 def test_coercion_leaves_valid_params_alone_and_any_params_unharmed(kind, value):
     schema, params = {"type": "object", "properties": {"x": kind}}, {"x": value}
@@ -539,7 +540,7 @@ odd = st.recursive(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.dictionaries(st.sampled_from(KEYWORDS), odd, max_size=4), data)
 def test_keywords_with_values_of_any_type_make_a_schema_or_a_problem_and_no_fault(schema, value):
     if schema_problem(schema) is not None:
@@ -561,7 +562,7 @@ def test_a_keyword_with_a_value_of_another_type_is_a_problem_of_the_schema(schem
     assert schema_problem(schema) is not None
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(kinds, data)
 def test_no_schema_and_params_bring_down_the_messages(kind, value):
     validator = Validator({"type": "object", "properties": {"x": kind}, "required": ["x"]})

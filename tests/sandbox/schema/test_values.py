@@ -3,6 +3,7 @@ import json
 import pytest
 from hypothesis import given, settings
 
+from tests.tiers import examples
 from wasmrt.core.errors import GuestOutputError, InvalidParametersError
 from wasmrt.sandbox.component import (
     Case,
@@ -45,7 +46,7 @@ def problem(kind, value):
     return str(caught.value)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(calls())
 def test_values_survive_json_text_without_loss(call):
     kind, values = call

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.sandbox.wasi.conftest import Guest
+from tests.tiers import examples
 from wasmrt.core.errors import BudgetExceededError, InternalError
 from wasmrt.core.limits import MAX_CAPTURED_OUTPUT_BYTES, MAX_HANDLES, MAX_LOG_ENTRY_BYTES, MAX_STREAM_CHUNK_BYTES
 from wasmrt.core.model import LogLevel
@@ -44,7 +45,7 @@ def test_bytes_that_are_no_text_do_not_break_the_log(guest: Guest) -> None:
 
 
 @given(st.text(alphabet="ab\n", max_size=40), st.lists(st.integers(0, 40), max_size=5))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_how_a_text_is_cut_into_writes_does_not_matter(text: str, cuts: list[int]) -> None:
     guest = Guest()
     out = guest("cli/stdout#get-stdout")

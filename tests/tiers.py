@@ -1,0 +1,84 @@
+"""Two tiers of tests: the short run of README's test line, and the rest, which `.ci/run` runs as well.
+
+`WASMRT_TESTS` selects the tier: `short` (default), `ci` (only what the short run leaves out) or `all`. A test is in the
+tier `ci` if it is marked `@pytest.mark.ci(KIND)` or uses a fixture of `KIND_BY_FIXTURE`. Property tests belong to
+both: the short run tries fewer examples. Tests that are named on the command line by file are not left out.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+import pytest
+
+TIER = os.environ.get("WASMRT_TESTS", "short")
+KINDS = {
+    "toolchain": "compilers of guest languages",
+    "browser": "Chromium",
+    "peers": "MCP servers and clients of other projects",
+    "soak": "thousands of calls",
+    "kills": "processes killed again and again",
+    "wheel": "sdist and wheel",
+    "slow": "more than a few seconds of processor time",
+}
+KIND_BY_FIXTURE = {"guest": "toolchain", "node_peers": "peers", "python_peers": "peers"}
+_SHORT_SHARE = 5
+_left_out: Counter[str] = Counter()
+
+
+def examples(count: int) -> int:
+    """Return the number of examples that a property test tries in this tier; `count` is that of CI."""
+    return max(min(count, 10), count // _SHORT_SHARE) if TIER == "short" else count
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if TIER not in ("short", "ci", "all"):
+        raise pytest.UsageError(f"WASMRT_TESTS must be short, ci or all, not {TIER!r}")
+    config.addinivalue_line("markers", f"ci(kind): left to .ci/run; kinds: {', '.join(KINDS)}")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if TIER == "all" or any(".py" in argument for argument in config.args):
+        return
+    kept = []
+    for item in items:
+        kind = _kind(item)
+        if TIER == "short" and kind is not None:
+            _left_out[kind] += 1
+        elif TIER == "short" or kind is not None or _is_property(item):
+            kept.append(item)
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
+    items[:] = kept
+
+
+def _kind(item: pytest.Item) -> str | None:
+    marker = item.get_closest_marker("ci")
+    if marker is not None:
+        (kind,) = marker.args
+        assert kind in KINDS, f"{item.nodeid}: unknown kind {kind!r}"
+        return str(kind)
+    fixtures = getattr(item, "fixturenames", ())
+    return next((kind for fixture, kind in KIND_BY_FIXTURE.items() if fixture in fixtures), None)
+
+
+def _is_property(item: pytest.Item) -> bool:
+    return bool(getattr(getattr(item, "obj", None), "is_hypothesis_test", False))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    output = getattr(session.config, "workeroutput", None)  # set by pytest-xdist in its workers
+    if output is not None:
+        output["left_out"] = dict(_left_out)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: object, error: object) -> None:
+    """Take over the counts of a worker; each worker has collected all tests."""
+    _left_out.update(Counter(getattr(node, "workeroutput", {}).get("left_out", {})) - _left_out)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if _left_out:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(_left_out.items()))
+        terminalreporter.write_line(f"left to .ci/run (or WASMRT_TESTS=ci): {_left_out.total()} tests: {kinds}")
