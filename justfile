@@ -11,6 +11,7 @@ lint:
 
 types:
     mypy
+    mypy tests/agent/registry/test_contract.py
 
 arch:
     lint-imports

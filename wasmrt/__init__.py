@@ -69,7 +69,8 @@ _MORE = {
     ),
     "core.model": "LogEntry LogLevel Usage",
     "core.places": "find_places",
-    "core.traits": "ActionDescriptor Confirmation Risk SubagentAccess ToolCapabilities ToolDefaults ToolDomain Traits",
+    "core.tool_defaults": "ToolDefaults",
+    "core.traits": "ActionDescriptor Confirmation Risk SubagentAccess ToolCapabilities ToolDomain Traits",
     "egress.gateway": "CredentialInjector SystemResolver",
     "egress.gateway.transports": "AsyncGuardedTransport",
     "egress.leaks": "Action",
@@ -181,13 +182,13 @@ if TYPE_CHECKING:
     from wasmrt.core.model import Usage as Usage
     from wasmrt.core.places import find_places as find_places
     from wasmrt.core.telemetry import Telemetry as Telemetry
+    from wasmrt.core.tool_defaults import ToolDefaults as ToolDefaults
     from wasmrt.core.traits import ActionDescriptor as ActionDescriptor
     from wasmrt.core.traits import Confirmation as Confirmation
     from wasmrt.core.traits import Risk as Risk
     from wasmrt.core.traits import SafetyTier as SafetyTier
     from wasmrt.core.traits import SubagentAccess as SubagentAccess
     from wasmrt.core.traits import ToolCapabilities as ToolCapabilities
-    from wasmrt.core.traits import ToolDefaults as ToolDefaults
     from wasmrt.core.traits import ToolDomain as ToolDomain
     from wasmrt.core.traits import Traits as Traits
     from wasmrt.egress.gateway import CredentialInjector as CredentialInjector

@@ -1,1 +1,1 @@
-"""The tool system of an agent: registry and pipeline, policy, approvals, access requests, flows, safety, built-in tools."""
+"""The tool system of an agent: registry, pipeline, policy, approvals, access, flows, safety, built-in tools."""

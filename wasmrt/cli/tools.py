@@ -96,7 +96,7 @@ def describe(name: str, workspace: Path | None, view_of: ViewOf, as_json: bool) 
         "effects": sorted(traits.effects),
         "actions": [{"name": each.name, "effects": sorted(each.effects)} for each in traits.actions],
         "annotations": traits.annotations(),
-        "digest": getattr(tool, "digest", ""),
+        "digest": tool.digest,
         "timeout_seconds": tool.timeout_seconds,
     }
     if as_json:
@@ -210,7 +210,7 @@ def _asks(name: str, view: ToolView) -> str:
     permission = view.policy.permission_for(name)
     if permission is Permission.ALLOW:
         return "never"
-    wished = getattr(view.get(name), "default_permission", "")
+    wished = view.get(name).default_permission
     return "always" if Permission.ASK in (permission, wished) else str(view.traits(name).confirmation())
 
 

@@ -6,7 +6,7 @@ can only tighten what follows. Every derivation is monotone: more effects never 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from enum import StrEnum
@@ -344,35 +344,3 @@ class OwnTerms:
 
 
 NO_TERMS = OwnTerms()
-
-
-class ToolDefaults:
-    """The parts of a tool that most leave as they are."""
-
-    own: OwnTerms = NO_TERMS
-    """Cost, duration and labels, for a tool that does not work them out of its params."""
-    timeout_seconds: float = 60.0
-    """Of one call."""
-    requires_sanitization: bool = True
-    """False for a tool whose output is the agent's own."""
-    aliases: tuple[str, ...] = ()
-    destinations: tuple[str, ...] | None = None
-    """Parameters that decide where something goes or what is changed; None where they are to be guessed."""
-    ids: tuple[str, ...] = ()
-    """Parameters, of any tool, that take the identifiers in its results: each stands for the name beside it."""
-    default_permission: str = ""
-    """The wish of its author: `ask`, or `deny` until a rule of the operator's allows it. Nothing else counts."""
-    check: Callable[..., Any] | None = None
-    """A check of the params by the tool itself, before anybody is asked: it returns a `Decision` or None."""
-
-    def estimated_cost(self, params: Any) -> Any:
-        """Return what a call will probably cost, as a `Decimal` in the operator's currency; None for unknown."""
-        return self.own.cost
-
-    def estimated_duration(self, params: Any) -> float | None:
-        """Return how many seconds a call will probably take; None for unknown."""
-        return self.own.seconds
-
-    def requires_approval(self, params: Any) -> bool:
-        """Tell whether a person has to approve this call, whatever its effects say."""
-        return False

@@ -16,7 +16,8 @@ from wasmrt.core.errors import InvalidParametersError, NotInstalledError, ToolEr
 from wasmrt.core.limits import ResourceLimits
 from wasmrt.core.model import Addition, ToolOutput
 from wasmrt.core.names import did_you_mean, offered_name
-from wasmrt.core.traits import NO_TERMS, OwnTerms, ToolDefaults, Traits
+from wasmrt.core.tool_defaults import ToolDefaults
+from wasmrt.core.traits import NO_TERMS, Traits
 from wasmrt.runtime.audit import EMPTY_RECEIPT, Receipt, Recording, Replay, Replayed
 from wasmrt.runtime.call import Batch, BatchResult, Call, CallPipeline, CallRequest, CallTarget, OpenedCall, run_call
 from wasmrt.runtime.context import Progress, ToolContext
@@ -67,7 +68,19 @@ class PreparedTool(ToolDefaults):
         self._parts: dict[str, PreparedTool] = {}
         self._kept: tuple[frozenset[Effect], Traits] | None = None
         specs = target.specs
-        self._spec = spec or (next(iter(specs.values())) if len(specs) == 1 else None)
+        self._spec = own = spec or (next(iter(specs.values())) if len(specs) == 1 else None)
+        self.digest = target.digest
+        """BLAKE3 of the component's bytes, in hex."""
+        self.timeout_seconds = target.limits.timeout_seconds
+        """Time limit of one call, in seconds."""
+        self.prompt = "" if own is None else own.prompt
+        """A document for models from the tool's package, in Markdown."""
+        self.default_permission = "" if own is None else own.permission
+        """The permission that its package wants: `allow`, `ask` or `deny`; empty if it sets none."""
+        self.own = NO_TERMS if own is None else own.own
+        """The program's terms, for a tool that is shipped with it."""
+        self.output_schema = None if own is None else own.output_schema
+        """JSON Schema of the result, from its package; None if it has none."""
 
     @property
     def capabilities(self) -> Capabilities:
@@ -109,29 +122,9 @@ class PreparedTool(ToolDefaults):
         return self._spec.description if self._spec else ""
 
     @property
-    def prompt(self) -> str:
-        """A document for models from its package, in Markdown."""
-        return self._spec.prompt if self._spec else ""
-
-    @property
-    def default_permission(self) -> str:  # type: ignore[override]  # its package's, and not to be set
-        """The permission that its package wants it to have, `allow`, `ask` or `deny`; empty where it says nothing."""
-        return self._spec.permission if self._spec else ""
-
-    @property
-    def own(self) -> OwnTerms:  # type: ignore[override]  # not to be set
-        """The program's terms, of a tool that comes with it."""
-        return NO_TERMS if self._spec is None else self._spec.own
-
-    @property
     def schema(self) -> dict[str, Any]:
         """JSON Schema of the params."""
         return self._spec.schema if self._spec else {"type": "object"}
-
-    @property
-    def output_schema(self) -> dict[str, Any] | None:
-        """JSON Schema of the result, as its package says; None where it does not."""
-        return self._spec.output_schema if self._spec else None
 
     def definition(self, provider: Provider) -> dict[str, Any]:
         """The tool as a provider wants it declared: `"openai"`, `"anthropic"`, `"gemini"` or `"mcp"`.
@@ -178,11 +171,6 @@ class PreparedTool(ToolDefaults):
         return self._target.component.description.fuel
 
     @property
-    def digest(self) -> str:
-        """BLAKE3 of the component's bytes, in hex."""
-        return self._target.digest
-
-    @property
     def world(self) -> str:
         """The interface it is called through, such as `near:agent/tool@0.3.0`."""
         return self._target.component.world
@@ -193,17 +181,12 @@ class PreparedTool(ToolDefaults):
         return self._target.limits
 
     @property
-    def timeout_seconds(self) -> float:  # type: ignore[override]  # the grant's, and not to be set
-        """Seconds that one call may take."""
-        return self.limits.timeout_seconds
-
-    @property
     def checks_params(self) -> bool:
         """True where params that do not fit the schema are refused before the guest is asked."""
         return self._target.checked
 
     @property
-    def grant_digest(self) -> str:
+    def grant_digest(self) -> str:  # type: ignore[override]  # follows tools that it can invoke, and cannot be set
         """BLAKE3 of the grant, and of every tool that it can invoke: another one is another tool to who approved it."""
         parts = [self.digest, repr(self.capabilities)]
         for name, tool in reached(self.capabilities, self._runner.prepared):
@@ -211,7 +194,7 @@ class PreparedTool(ToolDefaults):
         return blake3("\n".join(parts).encode()).hexdigest()
 
     @property
-    def granted_effects(self) -> frozenset[Effect]:
+    def granted_effects(self) -> frozenset[Effect]:  # type: ignore[override]  # as `grant_digest`
         """Every effect that a call can have under the grant, those of tools that it may invoke included."""
         return self._bound[0]
 

@@ -354,7 +354,7 @@ def test_nobody_but_us_can_make_a_tool_that_gets_the_callers_tools(registry: Too
         """Look around."""
         return "x"
 
-    innocent.runs_programs = True  # type: ignore[attr-defined]
+    innocent.runs_programs = True
     execute = innocent.execute
 
     def looking(params: Any, context: ToolContext) -> Any:

@@ -152,7 +152,7 @@ def test_a_confirmation_token_is_no_look_at_what_is_granted(agent: Agent) -> Non
     token = system.tokens.issue(
         trace="t", tools=["tool_install"], scopes=sorted(agent.registry.traits("tool_install").effects), ttl_seconds=60
     )
-    with pytest.raises(NotAuthorizedError, match="nobody was shown"):
+    with pytest.raises(NotAuthorizedError, match="no approver saw"):
         agent.registry.execute("tool_install", {"name": "parrot"}, trace="t", token=str(token))
     assert agent.catalog.tools() == ()
 

@@ -7,6 +7,7 @@ import re
 import shlex
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -303,7 +304,7 @@ def test_the_labels_of_a_strangers_tool_are_not_believed(store: MemoryStore) -> 
     with ToolRegistry() as registry:
         for each in memory_tools(store):
             if each.name == "memory_tree":
-                renamed = type(each)(store)
+                renamed = copy(each)
                 renamed.name = "tree"
                 registry.register(renamed, source=ToolSource.COMPONENT)
         trace = registry.trace("t")

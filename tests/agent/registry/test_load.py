@@ -107,7 +107,7 @@ def test_a_program_makes_its_own_registry_with_what_it_names(runtime: WasmToolRu
     with pytest.raises(ConfigurationError) as caught:
         registry.register(lambda: None)  # type: ignore[arg-type]
     assert caught.value.hint == "put @tool above the function"
-    with pytest.raises(ConfigurationError, match="is no tool"):
+    with pytest.raises(ConfigurationError, match="is not a tool"):
         registry.register("echo")  # type: ignore[arg-type]
 
 

@@ -8,7 +8,8 @@ from typing import Any
 from wasmrt import CallbackApprover, ToolRegistry
 from wasmrt.agent.approvals import ApprovalAnswer, ApprovalScope
 from wasmrt.core.model import ToolOutput
-from wasmrt.core.traits import ToolDefaults, Traits
+from wasmrt.core.tool_defaults import ToolDefaults
+from wasmrt.core.traits import Traits
 from wasmrt.runtime.context import ToolContext
 
 

@@ -145,7 +145,7 @@ def test_params_that_a_person_edited_were_shown_to_nobody(agent: Agent) -> None:
 
 def test_the_tool_itself_past_every_registry_does_nothing_that_nobody_saw(agent: Agent) -> None:
     write_skill(agent.sources)
-    with pytest.raises(NotAuthorizedError, match="nobody was shown"):
+    with pytest.raises(NotAuthorizedError, match="no approver saw"):
         agent.registry.get("skill_install").execute({"name": "notes"})
 
 

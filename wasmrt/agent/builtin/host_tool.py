@@ -1,129 +1,147 @@
-"""HostTool: one of the agent's own tools that cannot be a component, since it works on wasmrt itself."""
+"""HostTool: one of the agent's own tools that cannot be a component, because it works on wasmrt itself."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import KW_ONLY, InitVar, dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
+from wasmrt.core.component_bytes import digest_of
 from wasmrt.core.effects import Effect
 from wasmrt.core.errors import NotAuthorizedError
 from wasmrt.core.model import Decision, Reason, ToolOutput
-from wasmrt.core.traits import ToolDefaults, Traits
+from wasmrt.core.tool_defaults import ToolDefaults
+from wasmrt.core.traits import NO_TERMS, OwnTerms, Traits
+from wasmrt.core.version import VERSION
 from wasmrt.runtime.context import ToolContext
+from wasmrt.sandbox.schema import Validator
 
 Params = Mapping[str, Any]
+_PLANNED_SECONDS = 180.0
+"""Time limit of a planned change, which may compile a large component."""
 
 
 class Plan(NamedTuple):
     """A change before it is made."""
 
     shown: str
-    """The change in lines for a person, with digests of all that it depends on."""
+    """The change as text for an approver, with digests of everything that it depends on."""
     apply: Callable[[ToolContext], Any]
     """Makes exactly this change, and returns JSON data."""
 
 
-class HostTool(ToolDefaults):
-    """A tool around a function of params and the circumstances of the call, which returns JSON data.
+def any_result(_: Any) -> bool:
+    """Return True: every result of the tool contains untrusted text."""
+    return True
 
-    Args:
-        run: Does it. An error of ours that it raises is the tool's failure.
-        effects: Reading wasmrt's own folders is none: nobody but this installation writes there.
-        approval: A person has to approve every call, whatever the operator's rules say.
-        check: Decides on params before anybody is asked.
-        by_hand: Returns the command with which a person does the same; empty where there is none.
-        foreign: Tells whether strangers wrote a part of a result; of any result, where it gets None.
-        in_programs: False for one that programs of the model's do not call.
+
+@dataclass(eq=False)
+class HostTool(ToolDefaults):
+    """A tool around a function of the params and the context of a call.
+
+    Attributes:
+        properties: JSON Schemas of the params; `required` names those that have to be there.
+        run: Does the work. It returns JSON data, or a `ToolOutput` to set labels.
+        plan: In place of `run`, for a tool that changes what the agent has: an approver sees the plan of every call,
+            and exactly that plan is applied. A remembered answer, a confirmation token or a rule does not suffice.
+        effects: Reading wasmrt's own folders is not an effect: only this installation writes there.
+        approval: True if every call requires approval, whatever the operator's rules are.
+        decide: Decides on params before an approver is asked.
+        command: Returns the command with which a person can do the same.
+        untrusted: Returns whether a result contains untrusted text; for None, whether any result can.
+        versioned: True if an approval may be remembered, until wasmrt or the schema changes.
     """
 
-    destinations: tuple[str, ...] = ()
+    name: str
+    description: str
+    properties: InitVar[Mapping[str, Mapping[str, Any]]]
+    run: Callable[[Params, ToolContext], Any] | None = None
+    _: KW_ONLY
+    plan: Callable[[Params], Plan] | None = None
+    required: InitVar[Iterable[str]] = ()
+    effects: InitVar[Iterable[Effect]] = ()
+    approval: bool = False
+    decide: Callable[[Params], Decision | None] | None = None
+    command: Callable[[Params], str] | None = None
+    untrusted: Callable[[Any], bool] | None = None
+    versioned: InitVar[bool] = False
+    in_programs: bool = True
+    destinations: tuple[str, ...] | None = ()
+    own: OwnTerms = NO_TERMS
+    timeout_seconds: float = ToolDefaults.timeout_seconds
+    schema: dict[str, Any] = field(init=False)
+    traits: Traits = field(init=False)
 
-    def __init__(
+    def __post_init__(
         self,
-        name: str,
-        description: str,
         properties: Mapping[str, Mapping[str, Any]],
-        run: Callable[[Params, ToolContext], Any],
-        *,
-        required: Iterable[str] = (),
-        effects: Iterable[Effect] = (),
-        approval: bool = False,
-        check: Callable[[Params], Decision | None] | None = None,
-        by_hand: Callable[[Params], str] | None = None,
-        foreign: Callable[[Any], bool] | None = None,
-        in_programs: bool = True,
+        required: Iterable[str],
+        effects: Iterable[Effect],
+        versioned: bool,
     ) -> None:
-        self.name = name
-        self.in_programs = in_programs
-        self.description = description
-        self.schema: dict[str, Any] = {
+        assert (self.run is None) != (self.plan is None)
+        self.schema = {
             "type": "object",
             "properties": {key: dict(value) for key, value in properties.items()},
             "required": list(required),
             "additionalProperties": False,
         }
         self.traits = Traits.of(effects)
-        self._run = run
-        self._approval = approval
-        self._foreign = foreign
-        self.check = check
-        self.by_hand = by_hand
+        if versioned:
+            self.digest = digest_of(f"{self.name}\n{VERSION}\n{self.schema}".encode())
+        if self.plan is not None:
+            self.approval, self.timeout_seconds = True, _PLANNED_SECONDS
+
+    @cached_property
+    def _validator(self) -> Validator:
+        return Validator(self.schema)
 
     def requires_approval(self, params: Any) -> bool:
-        """Tell whether a person has to approve every call."""
-        return self._approval
+        """Return whether every call requires approval."""
+        return self.approval
 
-    def foreign(self, result: Any) -> bool:
-        """Tell whether strangers wrote a part of a result; of any result, where it is None."""
-        return self._foreign is not None and self._foreign(result)
+    def check(self, params: Any) -> Decision | None:
+        """Decide on the params before an approver is asked."""
+        return None if self.decide is None else self.decide(params)
+
+    def preview(self, params: Any) -> str | None:
+        """Return what a planned call would change, for an approver."""
+        return None if self.plan is None else self.plan(params).shown
+
+    def manual_command(self, params: Any) -> str:
+        """Return the command with which a person can do the same; empty if there is none."""
+        return "" if self.command is None else self.command(params)
+
+    def untrusted_result(self, result: Any) -> bool:
+        """Return whether a result contains untrusted text; for None, whether any result can."""
+        return self.untrusted is not None and self.untrusted(result)
 
     def execute(self, params: Any, context: ToolContext | None = None) -> ToolOutput:
-        """Do it. A registry has held the params against the schema.
+        """Run the tool.
 
         Raises:
-            WasmrtError: it was refused, or failed.
+            WasmrtError: the params are invalid, or the call was refused or failed.
         """
-        started = time.monotonic()
-        result = self._run(params, context or ToolContext())
-        return ToolOutput(result=result, duration=round(time.monotonic() - started, 6))
+        started, context = time.monotonic(), context or ToolContext()
+        params = self._validator.accept(params)
+        if self.plan is not None:
+            result = self._shown_plan(self.plan(params), params, context).apply(context)
+        else:
+            assert self.run is not None
+            result = self.run(params, context)
+        output = result if isinstance(result, ToolOutput) else ToolOutput(result=result)
+        return output._replace(duration=round(time.monotonic() - started, 6))
 
+    def _shown_plan(self, plan: Plan, params: Params, context: ToolContext) -> Plan:
+        """Return the plan if the approver of this call saw exactly it.
 
-class PlannedTool(HostTool):
-    """A tool that changes what the agent has. A person sees the plan of every call, and nothing else is done.
-
-    An answer that was remembered, a confirmation token or a rule of the operator's is no look at the plan.
-    """
-
-    timeout_seconds = 180.0
-    """A large component is compiled before it is kept."""
-
-    def __init__(
-        self,
-        name: str,
-        description: str,
-        properties: Mapping[str, Mapping[str, Any]],
-        plan: Callable[[Params], Plan],
-        *,
-        by_hand: Callable[[Params], str],
-        **settings: Any,
-    ) -> None:
-        super().__init__(name, description, properties, self._planned, by_hand=by_hand, approval=True, **settings)
-        self._plan = plan
-
-    def preview(self, params: Params) -> str:
-        """Return what a call would change, for the person who is asked."""
-        return self._plan(params).shown
-
-    def _planned(self, params: Params, context: ToolContext) -> Any:
-        plan = self._plan(params)
-        # SECURITY: what a person agreed to is what they were shown, and a source may be another one by now.
-        if context.shown != plan.shown:
-            assert self.by_hand is not None
-            what = (
-                "nobody was shown what this call does" if context.shown is None else "what was shown changed meanwhile"
-            )
-            hint = f"ask again, or have a person do it: {self.by_hand(params)}"
-            decision = Decision(False, Reason.APPROVAL_REQUIRED, what, hint, "tool.approval", self.name)
-            raise NotAuthorizedError.of(decision, code="not-shown")
-        return plan.apply(context)
+        SECURITY: an approval covers only what was shown, and a source may have changed since.
+        """
+        if context.shown == plan.shown:
+            return plan
+        rule = "no approver saw what this call does" if context.shown is None else "what was shown has changed since"
+        hint = f"call again, or run it yourself: {self.manual_command(params)}"
+        decision = Decision(False, Reason.APPROVAL_REQUIRED, rule, hint, "tool.approval", self.name)
+        raise NotAuthorizedError.of(decision, code="not-shown")

@@ -173,7 +173,8 @@ def _caller(state: CallState) -> Caller:
 def _wish(state: CallState, addition: Addition, decision: Decision, call: str) -> Wish:
     entry = state.registered
     assert entry is not None
-    tool: PreparedTool = entry.tool
+    tool = entry.tool
+    assert isinstance(tool, PreparedTool)
     clean, (component, grant, part) = state.system.detector.redact, tool.component
     text = json.dumps(state.params, ensure_ascii=False, indent=2)
     params = clean(text[: 2 * MAX_ACCESS_PARAMS_BYTES])  # more than is shown, so that no secret is cut in two

@@ -98,7 +98,7 @@ def answer_of(state: CallState, identity: str, output: ToolOutput | None, error:
             # SECURITY: a component's too, which was scanned: what the sanitizer takes out may have kept a secret apart.
             wrapped = wrap_tool_output(
                 name, plain, redact=redact, policy=state.system.safety,
-                requires_sanitization=getattr(state.tool, "requires_sanitization", True),
+                requires_sanitization=state.tool.requires_sanitization,
                 max_output_bytes=state.system.policy.max_output_bytes,
             )  # fmt: skip
         except LeakError as blocked:

@@ -27,7 +27,7 @@ class Entry:
     """One tool in a registry. What is derived from it is kept, since a registry asks for each of its tools often."""
 
     def __init__(self, tool: Tool, name: str, source: ToolSource, group: str, aliases: tuple[str, ...]) -> None:
-        self.tool: Any = tool
+        self.tool = tool
         self.name = name
         self.offered = offered_name(name)
         """The name that every provider takes: the one that a model sees, and calls."""
@@ -42,7 +42,7 @@ class Entry:
 
     def traits(self, policy: ToolPolicy) -> Traits:
         """Return the tool's traits under an operator's rules, as both are now."""
-        own: Traits = self.tool.traits
+        own = self.tool.traits
         kept = self._tightened
         if kept is None or kept[0] is not own or kept[1] is not policy:
             kept = self._tightened = (own, policy, own.tightened(policy.tightening_for(self.name)))
@@ -56,6 +56,7 @@ class Entry:
         """
         found = self._grown.get(additions)
         if found is None:
+            assert isinstance(self.tool, PreparedTool)
             found = Entry(self.tool.grown(additions), self.name, self.source, self.group, self.aliases)
             with self._lock:
                 if len(self._grown) >= _MAX_GROWN:
@@ -66,26 +67,24 @@ class Entry:
     @property
     def digest(self) -> str:
         """The digest of the tool's code; empty for one that has none, whose approvals are never remembered."""
-        return getattr(self.tool, "digest", "")
+        return self.tool.digest
 
     @property
     def grant_digest(self) -> str:
         """The digest of its grant and effects, as they are now."""
-        own = getattr(self.tool, "grant_digest", "")
-        return own or repr(sorted(self.tool.traits.effects))
+        return self.tool.grant_digest or repr(sorted(self.tool.traits.effects))
 
     @property
     def granted_effects(self) -> frozenset[Effect]:
         """Every effect that a call can have if nobody holds it to fewer."""
-        found: frozenset[Effect] | None = getattr(self.tool, "granted_effects", None)
-        own: Traits = self.tool.traits
-        return own.effects if found is None else found
+        granted = self.tool.granted_effects
+        return self.tool.traits.effects if granted is None else granted
 
     @property
     def document(self) -> str:
         """A document for models from the tool's package; empty where there is none."""
         # SECURITY: it is read by the model like an answer, and a stranger wrote it.
-        document: str = _cleaned(getattr(self.tool, "prompt", ""))
+        document: str = _cleaned(self.tool.prompt)
         return document
 
     @cached_property
@@ -119,7 +118,7 @@ class Entry:
             schema = with_actions(schema, tool.traits.action_param, actions)
             description = f"{description.rstrip()} Actions here: {', '.join(sorted(actions))}.".lstrip()
         rendered = render(self.offered, description, schema, provider, prompt=self.document)
-        output = getattr(tool, "output_schema", None)
+        output = tool.output_schema
         if provider == "mcp" and output is not None and is_light(output):
             # SECURITY: a stranger wrote it. One that is not small is left out: what it says could not be checked here.
             rendered["outputSchema"] = _cleaned(output)

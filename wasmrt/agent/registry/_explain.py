@@ -90,9 +90,8 @@ def asked(state: CallState) -> ApprovalRequest | None:
     """Return what a person would be asked before a call; None where nobody is, or another step refuses it."""
     if not _walked(state)[-1][1].allowed or state.needs is None:
         return None
-    preview = getattr(state.tool, "preview", None)
     try:
-        shown = None if preview is None else preview(state.params)
+        shown = state.tool.preview(state.params)
     except Exception:  # the call itself fails with it, through every step
         return None
     request = approval_request(state, shown)

@@ -166,7 +166,7 @@ def saw(state: CallState, result: Any, told: Iterable[str] | None = None) -> Non
     if Label.UNTRUSTED not in labels and (marked or any(map(state.system.traces.written.is_in, flow_texts(result)))):
         # SECURITY: a file, a memory or a service between two traces makes nobody's word of a stranger's.
         labels = (labels | {Label.UNTRUSTED}) - {Label.TRUSTED}
-    ids = tuple(getattr(state.tool, "ids", ())) if state.known.source in OWN_SOURCES else ()
+    ids = state.tool.ids if state.known.source in OWN_SOURCES else ()
     ids = (*policy.ids_for(name), *ids)
     vouched = policy.vouched_for(name)
     trace.saw(result, labels, tool=name, call=state.call_id, ids=ids, vouched=vouched, asked=state.params)
@@ -185,19 +185,17 @@ def result_labels(
     if told is not None:
         return told
     foreign = state.known.source not in OWN_SOURCES
-    own = None if foreign else getattr(state.tool, "own", None)
-    if own is not None and own.labels is not None:
-        return read_labels(own.labels)
+    if not foreign and state.tool.own.labels is not None:
+        return read_labels(state.tool.own.labels)
     unknown = any(rules.files_untrusted for rules in rules_of(state))
-    holds_foreign = getattr(state.tool, "foreign", None)
-    foreign = foreign or (holds_foreign is not None and bool(holds_foreign(result)))
+    foreign = foreign or bool(state.tool.untrusted_result(result))
     return labels_of(state.effects, seen, foreign=foreign, files_untrusted=unknown)
 
 
 def _outgoing(state: CallState) -> Outgoing:
     named = state.system.policy.destinations_for(state.known.name)
     if named is None and state.known.source in OWN_SOURCES:
-        named = getattr(state.tool, "destinations", None)
+        named = state.tool.destinations
     return outgoing(state.tool.schema, state.params, named)
 
 

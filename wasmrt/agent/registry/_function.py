@@ -17,7 +17,8 @@ from wasmrt.core.effects import Effect
 from wasmrt.core.errors import ConfigurationError, ToolError
 from wasmrt.core.model import ToolOutput
 from wasmrt.core.names import is_offered_name, offered_name
-from wasmrt.core.traits import ToolDefaults, Traits
+from wasmrt.core.tool_defaults import ToolDefaults
+from wasmrt.core.traits import Traits
 from wasmrt.runtime.context import ToolContext
 from wasmrt.sandbox.schema.providers import provider_schema
 
@@ -59,6 +60,7 @@ class FunctionTool(ToolDefaults, Generic[P, R]):
         self.aliases = tuple(aliases)
         self.destinations = None if destinations is None else tuple(destinations)
         self.ids = tuple(ids)
+        self.is_async = inspect.iscoroutinefunction(function)
         self._approval = approval
         self.digest = _digest_of(function, self.schema)
         if not is_offered_name(offered_name(self.name)) or not self.name.isprintable():
@@ -77,11 +79,6 @@ class FunctionTool(ToolDefaults, Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<FunctionTool {self.name!r}>"
-
-    @property
-    def is_async(self) -> bool:
-        """True where the function is a coroutine function."""
-        return inspect.iscoroutinefunction(self._function)
 
     def requires_approval(self, params: Any) -> bool:
         """Tell whether a person has to approve this call, as the function's author says."""

@@ -11,6 +11,7 @@ from wasmrt.agent.registry._flow import OWN_SOURCES, result_labels
 from wasmrt.agent.registry._state import CallState
 from wasmrt.capabilities.model import ANY_HOST
 from wasmrt.core.effects import NETWORKING, Effect, in_words
+from wasmrt.runtime.prepared import PreparedTool
 
 _SENDING = OUTGOING | NETWORKING
 _MAX_HOSTS = 3
@@ -61,8 +62,7 @@ def _sends(probe: CallState) -> str:
 
 def _hosts(probe: CallState) -> str:
     """Return the hosts that a component's grant allows; empty where no grant says."""
-    grant = getattr(probe.tool, "capabilities", None)
-    http = getattr(grant, "http", None)
+    http = probe.tool.capabilities.http if isinstance(probe.tool, PreparedTool) else None
     if http is None:
         return ""
     patterns = dict.fromkeys(entry.host_pattern for entry in http.allowlist)

@@ -141,9 +141,8 @@ async def approve(state: CallState, waits: Waits) -> None:
         state.take(_steps.redeem(state))
         _flow.approved(state)
         return
-    preview = getattr(state.tool, "preview", None)
-    state.looks = preview is not None
-    shown = None if preview is None else await waits.look(preview, state.params)
+    state.looks = True
+    shown = await waits.preview(state.tool, state.params)
     state.looks = False
     request = approval_request(state, shown)
     approvals = state.system.approvals
@@ -175,8 +174,7 @@ def _not_approved(state: CallState, answer: ApprovalAnswer) -> Decision:
         ways = "make the call again and answer it; timeout_seconds in [approvals] gives more time"
     line = _steps.approving_line(state)
     ways += f", or {line}" if line else ""
-    by_hand = getattr(state.tool, "by_hand", None)
-    command = "" if by_hand is None else by_hand(state.params)
+    command = state.tool.manual_command(state.params)
     ways += f"; a person does it with: {command}" if command else ""
     said = f"{answer.note}; " if answer.note else ""
     if answer.by:
@@ -301,7 +299,9 @@ def _may_invoke(state: CallState, name: str) -> Decision | None:
         entry = Entry(prepared, prepared.name, source, "", ())
     traits = entry.traits(system.policy)
     # SECURITY: nobody knows its params yet; those of the call choose no action of another tool.
-    inner = replace(state, name=name, entry=entry, traits=traits, params={}, decisions=[], needs=None, token=None)
+    inner = replace(
+        state, name=name, entry=entry, traits=traits, params={}, bound=None, decisions=[], needs=None, token=None
+    )
     checks = (
         _steps.check_view, _steps.check_filter, _steps.check_preset, _steps.check_rules, _steps.check_exfiltration,
         _steps.check_unattended, _steps.check_rate,

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from wasmrt.agent.approvals import Approver, DenyApprover
-from wasmrt.agent.builtin.code_mode import Answered, Run, asked_digest
+from wasmrt.agent.builtin.code_mode import Answered, CodeTool, Run, asked_digest
 from wasmrt.agent.registry import _flow
 from wasmrt.agent.registry._state import CallState
 from wasmrt.agent.registry._waits import AwaitingWaits, BlockingWaits, Waits, driven
@@ -82,7 +82,8 @@ async def run_program(state: CallState, waits: Waits, context: ToolContext, seco
     loop = asyncio.get_running_loop() if isinstance(waits, AwaitingWaits) else None
     spent = 0.0
     access_asked: dict[str, None] = {}
-    with state.tool.runs.opened(state.user, state.trace, state.params["code"], state.call_id) as run:
+    assert isinstance(state.known.tool, CodeTool)
+    with state.known.tool.runs.opened(state.user, state.trace, state.params["code"], state.call_id) as run:
         while True:
             calls = _Calls(state, run, steps, loop, access_asked)
             # All passes together have the time of one call; the time that people take is not counted.
@@ -327,7 +328,7 @@ def _unanswered(inner: CallState) -> bool:
 
 def _kept(inner: CallState) -> str | None:
     """Return a digest of what the tool keeps of the conversation; None where it keeps nothing."""
-    return getattr(inner.bound, "kept", None)
+    return inner.tool.session_digest()
 
 
 def _text(output: ToolOutput) -> str:

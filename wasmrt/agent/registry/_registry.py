@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
@@ -16,7 +15,7 @@ from wasmrt.agent.registry._entry import Entry
 from wasmrt.agent.registry._function import FunctionTool
 from wasmrt.agent.registry._lens import Lens
 from wasmrt.agent.registry._system import System, Tokens
-from wasmrt.agent.registry._tool import Tool, ToolSource
+from wasmrt.agent.registry._tool import Tool, ToolSource, check_tool
 from wasmrt.agent.registry._view import ToolView
 from wasmrt.agent.registry._wrapper import ReadOnlyToolWrapper
 from wasmrt.agent.safety import Policy
@@ -133,12 +132,12 @@ class ToolRegistry(ToolView):
             InvalidNameError: a name is protected and the tool is not the agent's own, or it is taken.
             ConfigurationError: it is no tool.
         """
-        _check_tool(tool)
+        check_tool(tool)
         chosen = ToolSource.BUILTIN if builtin else source or _source_of(tool)
         several = isinstance(tool, PreparedTool) and tool.has_several
         for part in _parts(tool):
             check_prepared_name(part.name)
-            given = (*getattr(part, "aliases", ()), *aliases) if not several else ()
+            given = (*part.aliases, *aliases) if not several else ()
             self._system.store.add(Entry(part, part.name, chosen, group, tuple(given)))
 
     def replace(self, tool: Tool | FunctionTool[Any, Any], *, source: ToolSource | None = None) -> None:
@@ -151,7 +150,7 @@ class ToolRegistry(ToolView):
             ConfigurationError: it is no tool; then the version before stays.
             InvalidNameError: its new source may not have its name; then neither version is offered.
         """
-        _check_tool(tool)
+        check_tool(tool)
         check_prepared_name(tool.name)
         old = self._system.store.remove(tool.name)
         chosen = source or old.source
@@ -265,15 +264,6 @@ class ToolRegistry(ToolView):
         """Return in sentences what in the policy has no effect."""
         built_in = [entry.name for entry in self._system.store if not entry.source.external]
         return self._system.policy.warnings(built_in=built_in, known=self.all_names())
-
-
-def _check_tool(tool: object) -> None:
-    if inspect.isfunction(tool):
-        raise ConfigurationError(f"{tool!r:.80} is no tool", hint="put @tool above the function")
-    if inspect.isclass(tool):
-        raise ConfigurationError(f"{tool!r:.80} is a class", hint=f"make a tool of it first: {tool.__name__:.80}(...)")
-    if not isinstance(tool, Tool):
-        raise ConfigurationError(f"{tool!r:.80} is no tool", hint="it needs name, description, schema, traits, execute")
 
 
 def _source_of(tool: object) -> ToolSource:

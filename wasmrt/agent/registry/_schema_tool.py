@@ -11,7 +11,8 @@ from wasmrt.core.effects import Effect
 from wasmrt.core.errors import ConfigurationError, InvalidParametersError
 from wasmrt.core.model import ToolOutput
 from wasmrt.core.names import is_offered_name, offered_name
-from wasmrt.core.traits import ToolDefaults, Traits
+from wasmrt.core.tool_defaults import ToolDefaults
+from wasmrt.core.traits import Traits
 from wasmrt.runtime.context import ToolContext
 from wasmrt.sandbox.schema import Validator
 from wasmrt.sandbox.schema.providers import provider_schema

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from wasmrt.agent.registry._entry import Entry
     from wasmrt.agent.registry._lens import Lens
     from wasmrt.agent.registry._system import System
+    from wasmrt.agent.registry._tool import Tool
     from wasmrt.core.telemetry import Operation
 
 _PROCESS = os.urandom(6).hex()
@@ -65,8 +66,8 @@ class CallState:
     params: dict[str, Any] = field(default_factory=dict)
     entry: Entry | None = None
     """The tool, with all that it was granted for this call."""
-    bound: Any = None
-    """The tool as it is in this conversation, where it keeps something of it; None for the tool itself."""
+    bound: Tool | None = None
+    """The tool with its state for this conversation; None if it keeps none."""
     registered: Entry | None = None
     """The tool as it is registered."""
     traits: Traits = field(default_factory=Traits)
@@ -105,7 +106,7 @@ class CallState:
     """True from the moment when a component's call has begun: it writes the receipt."""
 
     @property
-    def tool(self) -> Any:
+    def tool(self) -> Tool:
         """The tool that is called; the step that looks it up has been."""
         assert self.entry is not None
         return self.entry.tool if self.bound is None else self.bound

@@ -48,8 +48,8 @@ def look_up(state: CallState) -> Step:
     if entry is None:
         raise unknown(state)
     state.entry = state.registered = entry
-    in_conversation = getattr(entry.tool, "in_conversation", None)
-    state.bound = None if in_conversation is None else in_conversation(state.user, state.trace)
+    bound = entry.tool.in_conversation(state.user, state.trace)
+    state.bound = None if bound is entry.tool else bound
     derive(state)
     return f"source: {entry.source}"
 
@@ -67,14 +67,14 @@ def check_program(state: CallState) -> Step:
 
 def runs_programs(entry: Entry) -> bool:
     """Tell whether a tool runs programs. SECURITY: one of our own alone, since its programs get the caller's tools."""
-    return entry.source is ToolSource.BUILTIN and bool(getattr(entry.tool, "runs_programs", False))
+    return entry.source is ToolSource.BUILTIN and entry.tool.runs_programs
 
 
 def in_programs(entry: Entry) -> bool:
     """Tell whether programs may call a tool: none that runs programs, or that says it changes tools."""
-    traits: Traits = entry.tool.traits
+    traits = entry.tool.traits
     changes = traits.declared and Effect.MODIFY_TOOLS in traits.effects and traits.effects != EVERY_EFFECT
-    return bool(getattr(entry.tool, "in_programs", True)) and not changes
+    return entry.tool.in_programs and not changes
 
 
 def derive(state: CallState) -> None:
@@ -131,7 +131,7 @@ def check_rules(state: CallState) -> Step:
     permission = policy.permission_for(name)
     rule = next((rule.tool for rule in policy.rules_for(name) if rule.permission is permission), "")
     tightened = state.traits.tightening != NO_TIGHTENING
-    author = getattr(state.tool, "default_permission", "")
+    author = state.tool.default_permission
     found = decide_permission(permission, name, rule, author=author)
     return _step(found, _asking_rules(state) if tightened else "no rule")
 
@@ -184,8 +184,7 @@ def check_unattended(state: CallState) -> Step:
 
 def check_tool_policy(state: CallState) -> Step:
     """Let the tool itself decide on the params: its workspace and its commands."""
-    check = getattr(state.tool, "check", None)
-    found = None if check is None else check(state.params)
+    found = state.tool.check(state.params)
     return found if isinstance(found, Decision) else "nothing is against it"
 
 
@@ -259,7 +258,7 @@ def approving_line(state: CallState) -> str:
 
 
 def _author_asks(state: CallState) -> bool:
-    return getattr(state.tool, "default_permission", "") == Permission.ASK
+    return state.tool.default_permission == Permission.ASK
 
 
 def redeem(state: CallState) -> Decision:

@@ -1,20 +1,29 @@
-"""Tool: what an agent can call. A prepared component is one, so is a Python function, a plugin and a server's tool."""
+"""The contract of a tool: prepared components, Python functions, plugins and MCP tools all satisfy it."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable
 from decimal import Decimal
+from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any, Protocol, runtime_checkable
 
-from wasmrt.core.model import ToolOutput
-from wasmrt.core.traits import Traits
+from wasmrt.core.effects import Effect
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.model import Decision, ToolOutput
+from wasmrt.core.tool_defaults import ToolDefaults
+from wasmrt.core.traits import OwnTerms, Traits
 from wasmrt.runtime.context import ToolContext
+from wasmrt.runtime.prepared import PreparedTool
 
 
 @runtime_checkable
 class Tool(Protocol):
-    """One tool. Derive from `wasmrt.ToolDefaults` for everything but name, description, schema, traits and execute.
+    """Everything that a registry reads of a tool.
+
+    Derive from `wasmrt.ToolDefaults`, which documents each member and has a default for all but name, description,
+    schema, traits and `execute`.
 
     Example:
         >>> from wasmrt import Tool, tool
@@ -27,44 +36,112 @@ class Tool(Protocol):
     """
 
     @property
-    def name(self) -> str:
-        """The name that it is called by."""
-
+    def name(self) -> str: ...
     @property
-    def description(self) -> str:
-        """Its description, for a model."""
-
+    def description(self) -> str: ...
     @property
-    def schema(self) -> dict[str, Any]:
-        """JSON Schema of its params."""
-
+    def schema(self) -> dict[str, Any]: ...
     @property
-    def traits(self) -> Traits:
-        """Its effects, and what follows from them."""
-
-    @property
-    def timeout_seconds(self) -> float:
-        """Seconds that one call may take."""
-
+    def traits(self) -> Traits: ...
     def execute(self, params: Any, context: ToolContext) -> ToolOutput | Awaitable[ToolOutput]:
-        """Run the tool; what it returns may be awaitable.
+        """Run the tool.
 
         Raises:
-            ToolError: it failed.
+            ToolError: the call failed.
         """
 
-    def estimated_cost(self, params: Any) -> Decimal | None:
-        """Return what a call will probably cost; None for unknown."""
+    @property
+    def timeout_seconds(self) -> float: ...
+    @property
+    def digest(self) -> str: ...
+    @property
+    def grant_digest(self) -> str: ...
+    @property
+    def granted_effects(self) -> frozenset[Effect] | None: ...
+    @property
+    def own(self) -> OwnTerms: ...
+    @property
+    def aliases(self) -> tuple[str, ...]: ...
+    @property
+    def prompt(self) -> str: ...
+    @property
+    def output_schema(self) -> dict[str, Any] | None: ...
+    @property
+    def default_permission(self) -> str: ...
+    @property
+    def destinations(self) -> tuple[str, ...] | None: ...
+    @property
+    def ids(self) -> tuple[str, ...]: ...
+    @property
+    def requires_sanitization(self) -> bool: ...
+    @property
+    def in_programs(self) -> bool: ...
+    @property
+    def runs_programs(self) -> bool: ...
+    @property
+    def is_async(self) -> bool: ...
+    @property
+    def ends_at_deadline(self) -> bool: ...
+    def estimated_cost(self, params: Any) -> Decimal | None: ...
+    def estimated_duration(self, params: Any) -> float | None: ...
+    def requires_approval(self, params: Any) -> bool: ...
+    def check(self, params: Any) -> Decision | None: ...
+    def preview(self, params: Any) -> str | None: ...
+    def manual_command(self, params: Any) -> str: ...
+    def untrusted_result(self, result: Any) -> bool: ...
+    def in_conversation(self, user: str, trace_id: str) -> Tool: ...
+    def session_digest(self) -> str | None: ...
 
-    def estimated_duration(self, params: Any) -> float | None:
-        """Return how many seconds a call will probably take; None for unknown."""
 
-    def requires_approval(self, params: Any) -> bool:
-        """Tell whether a person has to approve this call, whatever its effects say."""
+_MEMBERS = tuple(name for name in vars(Tool) if not name.startswith("_"))
+_REQUIRED = ("name", "description", "schema", "traits", "execute")
+_MISSING = object()
+_MIN_CHECKED_CHARS = 5
+"""Members with shorter names, such as `ids`, are near to many unrelated names."""
+_NEAR = 0.8
+_RENAMED = {"foreign": "untrusted_result", "by_hand": "manual_command", "ends_by_itself": "ends_at_deadline"}
+"""Former names: a tool that still has one must not lose what it declares."""
+
+
+def check_tool(tool: object) -> None:
+    """Check that an object satisfies `Tool`, and that none of its public members is a misspelled one.
+
+    SECURITY: a tool with `requires_aproval` would otherwise run without approval.
+
+    Raises:
+        ConfigurationError: a member is missing or misspelled, or the object is a class or a plain function.
+    """
+    if isinstance(tool, PreparedTool):
+        return
+    if inspect.isfunction(tool):
+        raise ConfigurationError(f"{tool!r:.80} is not a tool", hint="put @tool above the function")
+    if inspect.isclass(tool):
+        hint = f"create an instance first: {tool.__name__:.80}(...)"
+        raise ConfigurationError(f"{tool!r:.80} is a class, not a tool", hint=hint)
+    needed = _REQUIRED if isinstance(tool, ToolDefaults) else _MEMBERS
+    if missing := [name for name in needed if inspect.getattr_static(tool, name, _MISSING) is _MISSING]:
+        some = [name for name in missing if name in _REQUIRED] or missing
+        hint = f"it needs {', '.join(_REQUIRED)}; wasmrt.ToolDefaults has defaults for the other members"
+        raise ConfigurationError(f"{tool!r:.80} is not a tool: it has no {', '.join(some)}", hint=hint)
+    for name in dir(tool):
+        if meant := _misspelled(name):
+            hint = f"rename it to {meant}, or to a name with a leading underscore if it is unrelated"
+            message = f"{type(tool).__name__}.{name} is not a member of a tool: did you mean {meant}?"
+            raise ConfigurationError(message, code="unknown-member", hint=hint)
+
+
+def _misspelled(name: str) -> str | None:
+    """Return the member that an unknown public name is probably meant to be; None if it is near to none."""
+    # The prefix `a` is the convention for an asynchronous variant, such as `aexecute`.
+    if name.startswith("_") or name in _MEMBERS or name.removeprefix("a") in _MEMBERS:
+        return None
+    candidates = [each for each in (*_MEMBERS, *_RENAMED) if len(each) >= _MIN_CHECKED_CHARS]
+    near = get_close_matches(name.lower(), candidates, 1, _NEAR)
+    return _RENAMED.get(near[0], near[0]) if near else None
 
 
 class ToolSource(StrEnum):
-    """The place that a tool comes from.
+    """The origin of a tool.
 
     Example:
         >>> from wasmrt import ToolRegistry, ToolSource, tool
@@ -90,5 +167,5 @@ class ToolSource(StrEnum):
 
     @property
     def external(self) -> bool:
-        """True for tools that the program did not name in its own code: the filter of external tools is for them."""
+        """True if the filter of external tools applies: all tools that the program did not name in its own code."""
         return self not in (ToolSource.BUILTIN, ToolSource.FUNCTION, ToolSource.COMPONENT)

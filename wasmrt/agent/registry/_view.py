@@ -17,6 +17,7 @@ from wasmrt.agent.registry._lens import Lens, actions_within, is_visible
 from wasmrt.agent.registry._map import flow_map
 from wasmrt.agent.registry._state import CallState, denied
 from wasmrt.agent.registry._system import System
+from wasmrt.agent.registry._tool import Tool
 from wasmrt.agent.registry._traces import Trace
 from wasmrt.agent.registry._waits import AwaitingWaits, BlockingWaits, blocking, driven
 from wasmrt.core.errors import ConfigurationError, NotAuthorizedError, NotInstalledError, ToolError
@@ -88,7 +89,7 @@ class ToolView:
         """Return the names of the tools that can be called, sorted."""
         return sorted(entry.name for entry in self._visible())
 
-    def get(self, name: str) -> Any:
+    def get(self, name: str) -> Tool:
         """Return the tool of a name, an alias, or the spelling that a model uses.
 
         Raises:
@@ -156,7 +157,7 @@ class ToolView:
         self.get(name)
         return self._system.store.get(name).document
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Tool]:
         return (entry.tool for entry in self._visible())
 
     def __contains__(self, name: object) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Coroutine
 from concurrent.futures import Future, InvalidStateError
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from wasmrt.agent.approvals import ApprovalAnswer, ApprovalRequest, Approvals, Approver
+from wasmrt.agent.registry._tool import Tool
 from wasmrt.core.errors import DeadlineExceededError
 from wasmrt.core.model import ToolOutput
 from wasmrt.runtime.context import ToolContext
@@ -27,10 +28,10 @@ class Waits(Protocol):
     async def decide(self, approvals: Approvals, request: ApprovalRequest, approver: Approver | None) -> ApprovalAnswer:
         """Wait for the answer to a request."""
 
-    async def look(self, preview: Callable[[Any], str], params: Any) -> str:
-        """Wait for a tool's words on what a call would change."""
+    async def preview(self, tool: Tool, params: Any) -> str | None:
+        """Wait for the tool's preview of a call."""
 
-    async def run(self, tool: Any, params: Any, context: ToolContext, seconds: float) -> ToolOutput:
+    async def run(self, tool: Tool, params: Any, context: ToolContext, seconds: float) -> ToolOutput:
         """Wait for a tool's output, and no longer than `seconds`."""
 
 
@@ -41,11 +42,11 @@ class BlockingWaits:
         """Wait for the answer to a request."""
         return blocking(approvals.decide(request, approver))
 
-    async def look(self, preview: Callable[[Any], str], params: Any) -> str:
-        """Wait for a tool's words on what a call would change."""
-        return preview(params)
+    async def preview(self, tool: Tool, params: Any) -> str | None:
+        """Wait for the tool's preview of a call."""
+        return tool.preview(params)
 
-    async def run(self, tool: Any, params: Any, context: ToolContext, seconds: float) -> ToolOutput:
+    async def run(self, tool: Tool, params: Any, context: ToolContext, seconds: float) -> ToolOutput:
         """Wait for a tool's output, and no longer than `seconds`."""
         if _ends_by_itself(tool):
             return await _settled(tool.execute(params, context))
@@ -69,17 +70,17 @@ class AwaitingWaits:
         """Wait for the answer to a request."""
         return await approvals.decide(request, approver)
 
-    async def look(self, preview: Callable[[Any], str], params: Any) -> str:
-        """Wait for a tool's words on what a call would change."""
-        return await asyncio.to_thread(preview, params)
+    async def preview(self, tool: Tool, params: Any) -> str | None:
+        """Wait for the tool's preview of a call."""
+        return await asyncio.to_thread(tool.preview, params)
 
-    async def run(self, tool: Any, params: Any, context: ToolContext, seconds: float) -> ToolOutput:
+    async def run(self, tool: Tool, params: Any, context: ToolContext, seconds: float) -> ToolOutput:
         """Wait for a tool's output, and no longer than `seconds`."""
         if isinstance(tool, PreparedTool):
             return await tool.aexecute(params, context)
         try:
             async with asyncio.timeout(seconds):
-                if getattr(tool, "is_async", False):
+                if tool.is_async:
                     return await _settled(tool.execute(params, context))
                 # A thread of its own, and no pool: neither other calls nor the end of the loop wait for one that stays.
                 return await asyncio.wrap_future(_started(tool, params, context))
@@ -124,11 +125,11 @@ def driven(coroutine: Coroutine[Any, Any, T]) -> T:
     raise AssertionError("a step waited for an event loop in a call that has none")
 
 
-def _ends_by_itself(tool: Any) -> bool:
-    return isinstance(tool, PreparedTool) or getattr(tool, "ends_by_itself", False)
+def _ends_by_itself(tool: Tool) -> bool:
+    return isinstance(tool, PreparedTool) or tool.ends_at_deadline
 
 
-def _started(tool: Any, params: Any, context: ToolContext) -> Future[ToolOutput]:
+def _started(tool: Tool, params: Any, context: ToolContext) -> Future[ToolOutput]:
     """Start a tool on a thread of its own, which keeps neither other calls nor the process from ending."""
     future: Future[ToolOutput] = Future()
     work = partial(_settle, future, copy_context(), tool, params, context)
@@ -136,7 +137,7 @@ def _started(tool: Any, params: Any, context: ToolContext) -> Future[ToolOutput]
     return future
 
 
-def _settle(future: Future[ToolOutput], variables: Context, tool: Any, params: Any, context: ToolContext) -> None:
+def _settle(future: Future[ToolOutput], variables: Context, tool: Tool, params: Any, context: ToolContext) -> None:
     try:
         result = variables.run(_finished, tool, params, context)
     except BaseException as error:
@@ -149,7 +150,7 @@ def _settle(future: Future[ToolOutput], variables: Context, tool: Any, params: A
             future.set_result(result)
 
 
-def _finished(tool: Any, params: Any, context: ToolContext) -> ToolOutput:
+def _finished(tool: Tool, params: Any, context: ToolContext) -> ToolOutput:
     returned = tool.execute(params, context)
     return asyncio.run(_settled(returned)) if isinstance(returned, Awaitable) else returned
 
@@ -163,7 +164,7 @@ def _end(context: ToolContext) -> None:
         context.lifetime.cancel()
 
 
-def _late(tool: Any, seconds: float) -> DeadlineExceededError:
+def _late(tool: Tool, seconds: float) -> DeadlineExceededError:
     return DeadlineExceededError(
         f"{tool.name} took longer than {seconds:g} s", limit=seconds, used=None, setting="timeout_seconds",
         hint="ask for less at once",

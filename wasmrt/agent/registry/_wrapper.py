@@ -4,24 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from dataclasses import replace
-from decimal import Decimal
 from typing import Any
 
 from wasmrt.agent.registry._entry import with_actions
 from wasmrt.agent.registry._lens import actions_within, decide_effects, is_visible
 from wasmrt.agent.registry._state import denied
 from wasmrt.agent.registry._tool import Tool
-from wasmrt.core.effects import READING
+from wasmrt.core.effects import READING, Effect
 from wasmrt.core.model import ToolOutput
 from wasmrt.core.traits import Traits
 from wasmrt.runtime.context import ToolContext
-
-_PASSED_ON = (
-    "preview", "by_hand", "foreign", "is_async", "ends_by_itself", "digest", "grant_digest", "granted_effects",
-    "prompt", "output_schema", "check", "own", "destinations", "ids", "aliases", "default_permission",
-    "requires_sanitization", "in_programs",
-)  # fmt: skip
-"""Parts of a tool that it may have, and that are its own whatever is left of its effects."""
 
 
 class ReadOnlyToolWrapper:
@@ -41,8 +33,20 @@ class ReadOnlyToolWrapper:
 
     def __init__(self, tool: Tool) -> None:
         self._tool = tool
-        self.name = tool.name
-        self.timeout_seconds = tool.timeout_seconds
+        self.name, self.timeout_seconds, self.aliases, self.own = (
+            tool.name,
+            tool.timeout_seconds,
+            tool.aliases,
+            tool.own,
+        )
+        self.prompt, self.output_schema = tool.prompt, tool.output_schema
+        self.destinations, self.ids = tool.destinations, tool.ids
+        self.default_permission, self.requires_sanitization = tool.default_permission, tool.requires_sanitization
+        self.in_programs, self.runs_programs = tool.in_programs, False
+        self.is_async, self.ends_at_deadline = tool.is_async, tool.ends_at_deadline
+        self.estimated_cost, self.estimated_duration = tool.estimated_cost, tool.estimated_duration
+        self.requires_approval, self.check, self.preview = tool.requires_approval, tool.check, tool.preview
+        self.manual_command, self.untrusted_result = tool.manual_command, tool.untrusted_result
 
     @property
     def inner(self) -> Tool:
@@ -58,10 +62,28 @@ class ReadOnlyToolWrapper:
     def _actions(self) -> frozenset[str] | None:
         return actions_within(self._tool.traits, READING)
 
-    def __getattr__(self, name: str) -> Any:
-        if name in _PASSED_ON:
-            return getattr(self._tool, name)
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+    @property
+    def digest(self) -> str:
+        """The digest of the tool's code."""
+        return self._tool.digest
+
+    @property
+    def grant_digest(self) -> str:
+        """The digest of the tool's grant."""
+        return self._tool.grant_digest
+
+    @property
+    def granted_effects(self) -> frozenset[Effect] | None:
+        """The effects under the tool's grant."""
+        return self._tool.granted_effects
+
+    def in_conversation(self, user: str, trace_id: str) -> ReadOnlyToolWrapper:
+        """Return the tool itself: a tool that only reads keeps no state of a conversation."""
+        return self
+
+    def session_digest(self) -> str | None:
+        """Return None: a tool that only reads keeps no state of a conversation."""
+        return None
 
     @classmethod
     def wrap(cls, tool: Tool) -> ReadOnlyToolWrapper | None:
@@ -82,18 +104,6 @@ class ReadOnlyToolWrapper:
         if self._actions is None:
             return self._tool.schema
         return with_actions(self._tool.schema, self._tool.traits.action_param, self._actions)
-
-    def estimated_cost(self, params: Any) -> Decimal | None:
-        """Return what a call costs, as the tool says."""
-        return self._tool.estimated_cost(params)
-
-    def estimated_duration(self, params: Any) -> float | None:
-        """Return how many seconds a call takes, as the tool says."""
-        return self._tool.estimated_duration(params)
-
-    def requires_approval(self, params: Any) -> bool:
-        """Tell whether a person has to approve this call, as the tool says."""
-        return self._tool.requires_approval(params)
 
     def execute(self, params: Any, context: ToolContext | None = None) -> ToolOutput | Awaitable[ToolOutput]:
         """Run the tool, held to reading.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from wasmrt.agent.builtin.code_mode._stubs import stub
-from wasmrt.agent.builtin.host_tool import HostTool
+from wasmrt.agent.builtin.host_tool import HostTool, any_result
 from wasmrt.core.limits import MAX_STUBS, MAX_STUBS_BYTES
 from wasmrt.runtime.context import DescribedTool, ToolContext
 
@@ -25,7 +25,7 @@ def search_tool() -> HostTool:
             "page": {"type": "integer", "minimum": 1, "maximum": _MAX_PAGE, "description": "From 1; 1 by default."},
         },
         _search,
-        foreign=lambda result: True,
+        untrusted=any_result,
     )
 
 

@@ -12,7 +12,8 @@ from wasmrt.core.effects import Effect
 from wasmrt.core.limits import CODE_LIMITS, MAX_CODE_BYTES
 from wasmrt.core.model import Decision, Reason, ToolOutput
 from wasmrt.core.places import find_places
-from wasmrt.core.traits import ToolDefaults, Traits
+from wasmrt.core.tool_defaults import ToolDefaults
+from wasmrt.core.traits import Traits
 from wasmrt.runtime.context import ToolContext
 from wasmrt.runtime.prepared import PreparedTool
 from wasmrt.runtime.runtime import WasmToolRuntime
@@ -38,7 +39,7 @@ class CodeTool(ToolDefaults):
     name = RUN_CODE.name
     description = _DESCRIPTION
     timeout_seconds = CODE_LIMITS.timeout_seconds
-    ends_by_itself = True
+    ends_at_deadline = True
     """The interpreter's own deadline ends it."""
     runs_programs = True
     in_programs = False
@@ -60,7 +61,7 @@ class CodeTool(ToolDefaults):
         }
 
     @cached_property
-    def digest(self) -> str:
+    def digest(self) -> str:  # type: ignore[override]  # reading the interpreter takes time
         """The digest of the interpreter."""
         return bundled_component(RUN_CODE).digest
 

@@ -15,7 +15,7 @@ from wasmrt.agent.builtin.desktop._apps import find_application, open_applicatio
 from wasmrt.agent.builtin.desktop._clipboard import find_clipboard, read_clipboard, write_clipboard
 from wasmrt.agent.builtin.desktop._notify import URGENCIES, find_notifier, send_notification
 from wasmrt.agent.builtin.desktop._programs import refused
-from wasmrt.agent.builtin.host_tool import HostTool, Params
+from wasmrt.agent.builtin.host_tool import HostTool, Params, any_result
 from wasmrt.catalog.bundled import DESKTOP_NAMES
 from wasmrt.core.effects import Effect
 from wasmrt.core.errors import ToolError
@@ -36,7 +36,7 @@ Gateway = Callable[[], EgressGateway]
 _TEXT = {"type": "string"}
 _BOTH = OwnTerms(labels=("private", "untrusted"))
 """Of the clipboard: a person copied it, from wherever they were."""
-_STRANGERS = OwnTerms(labels=("untrusted",))
+_UNTRUSTED = OwnTerms(labels=("untrusted",))
 
 
 def desktop_tools(settings: DesktopSettings, gateway: Gateway) -> list[HostTool]:
@@ -72,12 +72,10 @@ def _clipboard_read(_: DesktopSettings, __: Gateway) -> HostTool:
     def read(params: Params, context: ToolContext) -> Any:
         return {"text": read_clipboard(context.lifetime)}
 
-    tool = HostTool(
+    return HostTool(
         "clipboard.read", "Read the text that the person has copied.", {}, read,
-        effects=[Effect.READ_DESKTOP], foreign=lambda result: True,
+        effects=[Effect.READ_DESKTOP], untrusted=any_result, own=_BOTH,
     )  # fmt: skip
-    tool.own = _BOTH
-    return tool
 
 
 def _clipboard_write(_: DesktopSettings, __: Gateway) -> HostTool:
@@ -129,7 +127,7 @@ def _apps_open(settings: DesktopSettings, _: Gateway) -> HostTool:
     return HostTool(
         "apps.open", "Open an application on the person's desktop, without a file or an address.",
         {"app": _TEXT | {"maxLength": 128, "description": f"The id of its desktop entry. {known}"}}, start,
-        required=["app"], effects=[Effect.SPAWN_PROCESS], check=check,
+        required=["app"], effects=[Effect.SPAWN_PROCESS], decide=check,
     )  # fmt: skip
 
 
@@ -154,7 +152,7 @@ def _browser_open_url(settings: DesktopSettings, gateway: Gateway) -> HostTool:
         most = params.get("max_chars", MAX_PAGE_CHARS)
         return open_page(params["url"], most, context, browser=found, hosts=settings.hosts, gateway=gateway)
 
-    tool = HostTool(
+    return HostTool(
         "browser.open_url",
         "Open a page in a browser without a window, let its scripts run, and return its text. Use it where web_fetch"
         " finds nothing: pages that are made by scripts.",
@@ -164,13 +162,9 @@ def _browser_open_url(settings: DesktopSettings, gateway: Gateway) -> HostTool:
                 "type": "integer", "minimum": 1, "maximum": MAX_PAGE_CHARS, "description": "Of the text at most.",
             },
         },
-        show, required=["url"], effects=[Effect.NETWORK, Effect.SPAWN_PROCESS], check=check,
-        foreign=lambda result: True,
+        show, required=["url"], effects=[Effect.NETWORK, Effect.SPAWN_PROCESS], decide=check,
+        untrusted=any_result, own=_UNTRUSTED, destinations=("url",), timeout_seconds=PAGE_SECONDS,
     )  # fmt: skip
-    tool.own = _STRANGERS
-    tool.destinations = ("url",)
-    tool.timeout_seconds = PAGE_SECONDS
-    return tool
 
 
 _MAKERS: Mapping[str, Callable[[DesktopSettings, Gateway], HostTool]] = {

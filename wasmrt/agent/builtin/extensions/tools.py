@@ -17,7 +17,7 @@ from wasmrt.agent.builtin.extensions.installing import check_free_name, plan_fet
 from wasmrt.agent.builtin.extensions.missing import missing_from
 from wasmrt.agent.builtin.extensions.servers import Servers
 from wasmrt.agent.builtin.extensions.sources import ToolSources
-from wasmrt.agent.builtin.host_tool import HostTool, Params, Plan, PlannedTool
+from wasmrt.agent.builtin.host_tool import HostTool, Params, Plan, any_result
 from wasmrt.capabilities.file import parse
 from wasmrt.catalog import Catalog, ComponentInfo
 from wasmrt.catalog.bundled import bundled_grant, bundled_sidecar, bundled_tool
@@ -90,18 +90,18 @@ class ExtensionTools:
                     "query": {"type": "string", "maxLength": 500},
                     "discover": {"type": "boolean", "description": "Read the descriptions in the sources, too."},
                 },
-                self._search, required=["query"], foreign=lambda result: True,
+                self._search, required=["query"], untrusted=any_result,
             ),
-            PlannedTool(
+            HostTool(
                 "tool_install", "Ask a person to install a tool, from the operator's sources or from a URL.",
-                {"name": _NAME, "url": url, "kind": _KIND}, self._install, required=["name"],
-                check=self._check_source, by_hand=self._install_by_hand, effects=[Effect.NETWORK, *_CHANGES],
+                {"name": _NAME, "url": url, "kind": _KIND}, plan=self._install, required=["name"],
+                decide=self._check_source, command=self._install_by_hand, effects=[Effect.NETWORK, *_CHANGES],
             ),
             HostTool(
                 "tool_auth", "Find the logins and secrets that a tool lacks; a person sets them, never a model.",
                 {"name": _NAME}, self._auth, required=["name"], approval=True,
                 effects=[Effect.MODIFY_TOOLS],  # it looks which secrets are set, and at no value
-                check=self._check_name, by_hand=self._auth_by_hand,
+                decide=self._check_name, command=self._auth_by_hand,
             ),
             HostTool(
                 "tool_activate", "Offer a tool that was installed, as a person granted it.",
@@ -109,11 +109,11 @@ class ExtensionTools:
             ),
             HostTool(
                 "tool_list", "List the tools and MCP servers that are installed.", {"kind": _KIND}, self._list,
-                foreign=lambda result: True,
+                untrusted=any_result,
             ),
-            PlannedTool(
+            HostTool(
                 "tool_remove", "Ask a person to remove an installed tool, or an MCP server.", {"name": _NAME},
-                self._remove, required=["name"], by_hand=self._remove_by_hand,
+                plan=self._remove, required=["name"], command=self._remove_by_hand,
                 effects=[Effect.DELETE_FILESYSTEM, Effect.MODIFY_TOOLS],
             ),
         ]  # fmt: skip

@@ -15,7 +15,8 @@ from wasmrt.core.effects import Effect
 from wasmrt.core.errors import GuestError, NotAuthorizedError, ToolError
 from wasmrt.core.limits import MAX_LOG_ENTRIES
 from wasmrt.core.model import Decision, LogEntry, LogLevel, Reason, ToolOutput
-from wasmrt.core.traits import ToolDefaults, Traits
+from wasmrt.core.tool_defaults import ToolDefaults
+from wasmrt.core.traits import Traits
 from wasmrt.runtime.call import read_params, write_params
 from wasmrt.runtime.context import ToolContext
 from wasmrt.sandbox.component import printable_line
@@ -53,7 +54,7 @@ class PluginProgram(Protocol):
 class PluginTool(ToolDefaults):
     """A plugin. Any thread may call it, several at once."""
 
-    ends_by_itself = True
+    ends_at_deadline = True
     """Its program is ended at its deadline, or when its call is cancelled: nobody has to leave it behind."""
 
     def __init__(self, manifest: PluginManifest, source: bytes, program: PluginProgram, *, network: bool) -> None:
@@ -64,6 +65,8 @@ class PluginTool(ToolDefaults):
         self.timeout_seconds = manifest.timeout_seconds
         self.digest = digest_of(source + b"\0" + program.digest.encode())
         """BLAKE3 of manifest and program together, in hex: either one changed makes it another tool."""
+        self.grant_digest = digest_of(repr((tuple(program.mounts), network, sorted(self.effects))).encode())
+        """BLAKE3 of the folders and the network that it was given, in hex."""
 
     @property
     def name(self) -> str:
@@ -84,11 +87,6 @@ class PluginTool(ToolDefaults):
     def kind(self) -> str:
         """`native` or `wasi`."""
         return self._program.kind
-
-    @property
-    def grant_digest(self) -> str:
-        """BLAKE3 of what it was given, in hex: other folders or the network are another grant."""
-        return digest_of(repr((tuple(self._program.mounts), self._network, sorted(self.effects))).encode())
 
     @property
     def effects(self) -> frozenset[Effect]:

@@ -32,7 +32,8 @@ from wasmrt.core.errors import (
 )
 from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.model import NOTHING_USED, Decision, Reason, ToolOutput
-from wasmrt.core.traits import ToolDefaults, Traits
+from wasmrt.core.tool_defaults import ToolDefaults
+from wasmrt.core.traits import Traits
 from wasmrt.egress.gateway import NetworkConfig
 from wasmrt.egress.leaks import LeakDetector
 from wasmrt.egress.outlet import Outlet, Outlets, refusal_lines
@@ -78,7 +79,7 @@ class ShellTool(ToolDefaults):
         ['shell']
     """
 
-    ends_by_itself = True
+    ends_at_deadline = True
     """Its processes are ended at its deadline, or when its call is cancelled: nobody has to leave them behind."""
     name = SHELL_NAME
     aliases = SHELL_ALIASES
@@ -151,9 +152,8 @@ class ShellTool(ToolDefaults):
         bound._held = Held(self._sessions.of((user, trace_id)))
         return bound
 
-    @property
-    def kept(self) -> str | None:
-        """A digest of the session as this call has it, or has left it; None outside of a session."""
+    def session_digest(self) -> str | None:
+        """Return the digest of the session as this call has it, or has left it; None outside of a session."""
         return None if self._held is None else self._held.start.digest
 
     def close(self) -> None:

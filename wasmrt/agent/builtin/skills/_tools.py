@@ -11,7 +11,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any, NamedTuple
 
-from wasmrt.agent.builtin.host_tool import HostTool, Params, Plan, PlannedTool
+from wasmrt.agent.builtin.host_tool import HostTool, Params, Plan
 from wasmrt.agent.builtin.skills._folder import MAX_SKILL_BYTES, SKILL_FILE, SkillFiles, read_folder, single_file
 from wasmrt.agent.builtin.skills._records import SkillTrust
 from wasmrt.agent.builtin.skills._scan import scan
@@ -76,11 +76,11 @@ class SkillTools:
             HostTool(
                 "skill_list", "List the skills that can be read, with what each is for.",
                 {"verbose": {"type": "boolean", "description": "Versions, digests and files, too."}},
-                self._list, foreign=_has_foreign,
+                self._list, untrusted=_has_foreign,
             ),
             HostTool(
                 "skill_search", "Search the skills by name and description, those too that could be installed.",
-                {"query": _TEXT | {"maxLength": 500}}, self._search, required=["query"], foreign=_has_foreign,
+                {"query": _TEXT | {"maxLength": 500}}, self._search, required=["query"], untrusted=_has_foreign,
             ),
             HostTool(
                 "skill_read", "Read the instructions of a skill, or another file of it, in order to follow them.",
@@ -89,9 +89,9 @@ class SkillTools:
                     "path": _TEXT | {"description": f"A file of the skill; {SKILL_FILE} unless it is said."},
                     "offset": {"type": "integer", "minimum": 0, "description": "Characters to leave out."},
                 },
-                self._read, required=["name"], foreign=_has_foreign,
+                self._read, required=["name"], untrusted=_has_foreign,
             ),
-            PlannedTool(
+            HostTool(
                 "skill_install",
                 "Ask a person to install a skill: by name from the operator's sources, from a URL, or from a text.",
                 {
@@ -99,12 +99,12 @@ class SkillTools:
                     "url": _TEXT | {"maxLength": 2048, "description": "The address of a SKILL.md."},
                     "content": _TEXT | {"maxLength": MAX_SKILL_BYTES, "description": "The text of a SKILL.md."},
                 },
-                self._install, required=["name"], check=self._check_source, by_hand=self._by_hand,
+                plan=self._install, required=["name"], decide=self._check_source, command=self._by_hand,
                 effects=[Effect.NETWORK, Effect.WRITE_FILESYSTEM, Effect.MODIFY_TOOLS],
             ),
-            PlannedTool(
-                "skill_remove", "Ask a person to remove an installed skill.", {"name": _NAME}, self._remove,
-                required=["name"], by_hand=lambda params: f"wasmrt skills remove {params['name']}",
+            HostTool(
+                "skill_remove", "Ask a person to remove an installed skill.", {"name": _NAME},
+                plan=self._remove, required=["name"], command=lambda params: f"wasmrt skills remove {params['name']}",
                 effects=[Effect.DELETE_FILESYSTEM, Effect.MODIFY_TOOLS],
             ),
         ]  # fmt: skip

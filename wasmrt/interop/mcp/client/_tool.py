@@ -12,7 +12,8 @@ from wasmrt.core.limits import MAX_PROGRESS_REPORTS
 from wasmrt.core.model import ToolOutput
 from wasmrt.core.names import offered_name
 from wasmrt.core.strict_json import JsonError, parse_json, write_json
-from wasmrt.core.traits import ToolDefaults, Traits
+from wasmrt.core.tool_defaults import ToolDefaults
+from wasmrt.core.traits import Traits
 from wasmrt.interop.mcp.client._client import McpClient
 from wasmrt.interop.mcp.client._definition import Definition, cleaned
 from wasmrt.interop.mcp.client._effects import asks_always, assigned_traits
@@ -29,7 +30,7 @@ def tool_name(server: str, tool: str) -> str:
 class McpTool(ToolDefaults):
     """A tool of a server, defined as a person agreed to it. Any thread may call it, several at once."""
 
-    ends_by_itself = True
+    ends_at_deadline = True
     """Its wait ends at the deadline of the call, or when that is cancelled."""
 
     def __init__(self, client: McpClient, definition: Definition) -> None:

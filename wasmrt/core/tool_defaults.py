@@ -1,0 +1,82 @@
+"""ToolDefaults: the base class of every kind of tool."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any, Self
+
+from wasmrt.core.effects import Effect
+from wasmrt.core.model import Decision
+from wasmrt.core.traits import NO_TERMS, OwnTerms
+
+
+class ToolDefaults:
+    """Defaults for every member of `wasmrt.Tool` except name, description, schema, traits and `execute`."""
+
+    timeout_seconds: float = 60.0
+    """Time limit of one call."""
+    digest: str = ""
+    """Digest of the tool's code. Without one, approvals of its calls are not remembered."""
+    grant_digest: str = ""
+    """Digest of what the tool was granted. Without one, the digest is computed from its effects."""
+    granted_effects: frozenset[Effect] | None = None
+    """All effects that a call can have under the tool's grant; None if these are the effects in `traits`."""
+    own: OwnTerms = NO_TERMS
+    """Cost, duration and labels that do not depend on the params."""
+    aliases: tuple[str, ...] = ()
+    prompt: str = ""
+    """A document for models about how to use the tool."""
+    output_schema: dict[str, Any] | None = None
+    """JSON Schema of the result."""
+    default_permission: str = ""
+    """The permission that the tool's author wants: `ask`, or `deny` until an operator's rule allows it."""
+    destinations: tuple[str, ...] | None = None
+    """Parameters that decide where something is sent or what is changed; None if they have to be guessed."""
+    ids: tuple[str, ...] = ()
+    """Parameters, of any tool, that take the identifiers in the results: each identifies the name next to it."""
+    requires_sanitization: bool = True
+    """False if the output is the agent's own text, which needs no sanitizing."""
+    in_programs: bool = True
+    """False if `run_code` programs must not call the tool."""
+    runs_programs: bool = False
+    """True for the interpreter of `run_code` programs."""
+    is_async: bool = False
+    """True if `execute` returns an awaitable."""
+    ends_at_deadline: bool = False
+    """True if `execute` enforces the deadline of its call itself, so that it needs no thread."""
+
+    def estimated_cost(self, params: Any) -> Decimal | None:
+        """Return the estimated cost of a call, in the operator's currency; None if it is unknown."""
+        return self.own.cost
+
+    def estimated_duration(self, params: Any) -> float | None:
+        """Return the estimated duration of a call in seconds; None if it is unknown."""
+        return self.own.seconds
+
+    def requires_approval(self, params: Any) -> bool:
+        """Return whether this call requires approval, whatever its effects are."""
+        return False
+
+    def check(self, params: Any) -> Decision | None:
+        """Decide on the params before anyone is asked to approve the call; None if the tool does not object."""
+        return None
+
+    def preview(self, params: Any) -> str | None:
+        """Return the text that shows an approver what the call would change; None for the params alone."""
+        return None
+
+    def manual_command(self, params: Any) -> str:
+        """Return the command with which a person can do the same; empty if there is none."""
+        return ""
+
+    def untrusted_result(self, result: Any) -> bool:
+        """Return whether a result contains untrusted text; for None, whether any result can."""
+        return False
+
+    def in_conversation(self, user: str, trace_id: str) -> Self:
+        """Return the tool with the state that it keeps for one conversation."""
+        return self
+
+    def session_digest(self) -> str | None:
+        """Return the digest of the state that the tool keeps for its conversation; None if it keeps none."""
+        return None
