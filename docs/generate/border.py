@@ -1,17 +1,16 @@
-"""The methods of the border, from the protocol itself."""
+"""The requests of a guest to its host, from their classes."""
 
 from __future__ import annotations
 
 import inspect
 
-from wasmrt.sandbox.guest.services import HostServices
+from wasmrt.sandbox.guest.services import NAMES
 
 
 def services() -> str:
-    """List the methods of `HostServices` with the first sentence of each."""
-    rows = ["| method | does |", "|---|---|"]
-    for name, member in vars(HostServices).items():
-        if not name.startswith("_") and inspect.isfunction(member):
-            sentence = (inspect.getdoc(member) or "").partition(".")[0]
-            rows.append(f"| `{name}` | {sentence} |")
+    """List the requests with the first sentence of each."""
+    rows = ["| request | the host's task |", "|---|---|"]
+    for kind in NAMES:
+        sentence = " ".join((inspect.getdoc(kind) or "").split()).partition(".")[0]
+        rows.append(f"| `{kind.__name__}` | {sentence} |")
     return "\n".join(rows)

@@ -40,7 +40,7 @@ from wasmrt.sandbox.component.worlds import FailureKind
 from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.clock import SystemClock
 from wasmrt.sandbox.guest.runner import GuestComponent
-from wasmrt.sandbox.guest.services import GuestRequest, HostFailure
+from wasmrt.sandbox.guest.services import HostFailure, HttpOpen, InvokeTool, SecretExists, WorkspaceWrite
 
 TOKEN = "ghp_" + "a1B2c3D4e5" * 3 + "F6g7h8"
 
@@ -77,7 +77,7 @@ def test_a_guest_gets_the_context_that_its_caller_gave_and_none_where_there_is_n
 
 def test_a_failure_has_the_decisions_of_its_call_and_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(call: GuestCall, params: str, context: str | None) -> str:
-        call.services.secret_exists("token")
+        call.services.handle(SecretExists("token"))
         raise ToolError(f"no use for {TOKEN}")
 
     with pytest.raises(ToolError) as caught:
@@ -145,7 +145,7 @@ def test_a_receipt_says_when_a_call_began_and_when_it_ended() -> None:
 def test_a_receipt_goes_on_from_what_the_caller_knows(trace: str) -> None:
     def ask_often(call: GuestCall, params: str, context: str | None) -> str:
         for _ in range(MAX_DECISIONS + 1):
-            call.services.secret_exists("token")
+            call.services.handle(SecretExists("token"))
         return "{}"
 
     records: list[Receipt] = []
@@ -157,7 +157,7 @@ def test_a_receipt_goes_on_from_what_the_caller_knows(trace: str) -> None:
 def test_a_refusal_by_the_folders_that_a_call_is_held_to_says_so() -> None:
     def write(call: GuestCall, params: str, context: str | None) -> str:
         with suppress(HostFailure):
-            call.services.workspace_write("elsewhere/a.txt", b"x")
+            call.services.handle(WorkspaceWrite("elsewhere/a.txt", b"x"))
         return "{}"
 
     grant = Capabilities.none().with_workspace_write([""])
@@ -251,7 +251,7 @@ class Web:
         self.interrupts: list[BaseException] = [KeyboardInterrupt()]
         self.opened: list[Opened] = []
 
-    def open(self, call: Call, request: GuestRequest) -> Opened:
+    def open(self, call: Call, request: HttpOpen) -> Opened:
         self.opened.append(Opened(self.interrupts))
         return self.opened[-1]
 
@@ -263,7 +263,7 @@ def granted_http() -> Capabilities:
 def test_a_signal_while_a_call_is_put_away_leaves_nothing_of_it() -> None:
     def open_two(call: GuestCall, params: str, context: str | None) -> str:
         for _ in range(2):
-            call.services.http_open(GuestRequest("GET", "https://api.example.com/"))
+            call.services.handle(HttpOpen("GET", "https://api.example.com/"))
         return "{}"
 
     web, admission, records = Web(), Admission(1), []
@@ -290,10 +290,10 @@ def test_what_fails_because_the_call_is_over_is_the_end_of_the_call_and_no_answe
     http = GuestHttp(cast(EgressGateway, Gateway()))
     host = CallServices(a_call(granted_http(), backends={"http": http}))
     with pytest.raises(CancelledError):
-        host.http_open(GuestRequest("GET", "https://api.example.com/"))
+        host.handle(HttpOpen("GET", "https://api.example.com/"))
     aliases = Capabilities.none().with_tool_invoke(ToolInvokeCapability((("on", "other"),)))
     with pytest.raises(CancelledError):
-        CallServices(a_call(aliases, backends={"tools": Tools()})).invoke_tool("on", "{}")
+        CallServices(a_call(aliases, backends={"tools": Tools()})).handle(InvokeTool("on", "{}"))
 
 
 def test_what_fails_while_the_call_goes_on_is_for_the_guest_to_handle() -> None:
@@ -303,5 +303,5 @@ def test_what_fails_while_the_call_goes_on_is_for_the_guest_to_handle() -> None:
 
     aliases = Capabilities.none().with_tool_invoke(ToolInvokeCapability((("on", "other"),)))
     with pytest.raises(HostFailure) as caught:
-        CallServices(a_call(aliases, backends={"tools": Tools()})).invoke_tool("on", "{}")
+        CallServices(a_call(aliases, backends={"tools": Tools()})).handle(InvokeTool("on", "{}"))
     assert caught.value.code == "broken"

@@ -23,7 +23,21 @@ from wasmrt.runtime.call import Backends, Call, CallServices, Invoker
 from wasmrt.runtime.call.http import GuestHttp
 from wasmrt.runtime.context import ToolContext
 from wasmrt.runtime.workspace import WorkspaceReader, WorkspaceWriter
-from wasmrt.sandbox.guest.services import GuestRequest, HostFailure
+from wasmrt.sandbox.guest.services import (
+    HostFailure,
+    HttpCheck,
+    HttpClose,
+    HttpOpen,
+    InvokeTool,
+    Refuse,
+    SecretExists,
+    WorkspaceCopy,
+    WorkspaceList,
+    WorkspaceRead,
+    WorkspaceRemove,
+    WorkspaceStat,
+    WorkspaceWrite,
+)
 
 ALL = (
     Capabilities.none()
@@ -32,7 +46,7 @@ ALL = (
     .with_secrets(["*"])
     .with_tool_invoke({"on": "other"})
 )
-GET = GuestRequest("GET", "https://api.example.com/")
+GET = HttpOpen("GET", "https://api.example.com/")
 
 
 def a_call(grant: Capabilities = ALL, parent: Call | None = None, **backends: Any) -> Call:
@@ -45,10 +59,10 @@ def test_what_is_granted_and_not_there_is_refused() -> None:
     host = CallServices(call)
     refusals = []
     for ask in (
-        lambda: host.http_open(GET),
-        lambda: host.workspace_read("a.md"),
-        lambda: host.workspace_list(""),
-        lambda: host.invoke_tool("on", "{}"),
+        lambda: host.handle(GET),
+        lambda: host.handle(WorkspaceRead("a.md")),
+        lambda: host.handle(WorkspaceList("")),
+        lambda: host.handle(InvokeTool("on", "{}")),
     ):
         with pytest.raises(HostFailure) as caught:
             ask()
@@ -65,8 +79,8 @@ def test_what_is_granted_and_not_there_is_refused() -> None:
         (False, "workspace", ""),
         (False, "tool_invoke", "on"),
     ]
-    assert host.secret_exists("token") is False
-    assert (refusal := host.http_refusal("GET", GET.url)) is not None
+    assert host.handle(SecretExists("token")) is False
+    assert (refusal := host.handle(HttpCheck("GET", GET.url))) is not None
     assert refusal.code == "not-granted"
 
 
@@ -76,13 +90,13 @@ def test_a_guest_is_told_what_is_on_record_where_something_else_than_its_grant_h
         full_grant=Capabilities.none(), backends=Backends(LeakDetector()), to_ask=lambda addition: addition.to,
     )  # fmt: skip
     host = CallServices(call)
-    asked = host.http_refusal("GET", GET.url)
+    asked = host.handle(HttpCheck("GET", GET.url))
     assert asked is not None
     told = [asked.message]
     for ask in (
-        lambda: host.workspace_write("out/a.md", b"x"),
-        lambda: host.workspace_stat("b.md"),
-        lambda: host.workspace_read("c.md", looking=True),
+        lambda: host.handle(WorkspaceWrite("out/a.md", b"x")),
+        lambda: host.handle(WorkspaceStat("b.md")),
+        lambda: host.handle(WorkspaceRead("c.md", probe=True)),
     ):
         with pytest.raises(HostFailure) as caught:
             ask()
@@ -94,7 +108,7 @@ def test_a_guest_is_told_what_is_on_record_where_something_else_than_its_grant_h
 def test_a_write_that_is_granted_and_has_no_folder_is_refused_with_the_way_to_give_one() -> None:
     call = a_call(ALL.with_workspace_write(["out/"]))
     with pytest.raises(HostFailure) as caught:
-        CallServices(call).workspace_write("out/a.md", b"x")
+        CallServices(call).handle(WorkspaceWrite("out/a.md", b"x"))
     assert (caught.value.code, caught.value.denied) == ("not-granted", True)
     (decision,) = call.decisions
     assert (decision.allowed, decision.capability, decision.subject) == (False, "workspace_write", "out/a.md")
@@ -167,7 +181,7 @@ def test_a_copy_has_the_bytes_of_the_file_and_takes_the_place_of_none(tmp_path: 
     for folder in ("notes", "out"):
         (tmp_path / folder).mkdir()
     (tmp_path / "notes/a").write_bytes(b"\xff\0a")
-    assert host.workspace_copy("notes/a", "out/a") == 3
+    assert host.handle(WorkspaceCopy("notes/a", "out/a")) == 3
     assert (tmp_path / "out/a").read_bytes() == b"\xff\0a"
     for path, to, reason in (
         ("notes/a", "out/a", Reason.ALREADY_EXISTS),
@@ -175,7 +189,7 @@ def test_a_copy_has_the_bytes_of_the_file_and_takes_the_place_of_none(tmp_path: 
         ("out/a", "out/b", Reason.PREFIX_NOT_ALLOWED),
     ):
         with pytest.raises(HostFailure) as caught:
-            host.workspace_copy(path, to)
+            host.handle(WorkspaceCopy(path, to))
         assert caught.value.code == str(reason)
     host.close()
     assert sorted(path.name for path in tmp_path.glob("*/*")) == ["a", "a"]
@@ -245,7 +259,7 @@ def test_a_refusal_without_a_decision_is_a_failed_operation() -> None:
     call = a_call(workspace=cast(WorkspaceReader, Broken()))
     for looking in (False, True):
         with pytest.raises(HostFailure) as caught:
-            CallServices(call).workspace_read("a.md", looking=looking)
+            CallServices(call).handle(WorkspaceRead("a.md", probe=looking))
         assert (caught.value.kind, caught.value.code) == ("operation-failed", "capability-denied")
     assert call.decisions == []
 
@@ -255,21 +269,21 @@ def test_one_that_only_looks_for_a_file_has_tried_nothing(tmp_path: Path) -> Non
     call = a_call(workspace=WorkspaceReader(tmp_path, ("notes/",)))
     host = CallServices(call)
     with pytest.raises(HostFailure):
-        host.workspace_read("notes/none", looking=True)
+        host.handle(WorkspaceRead("notes/none", probe=True))
     assert call.decisions == []
     for _ in range(3):
         with pytest.raises(HostFailure):
-            host.workspace_read("other", looking=True)
+            host.handle(WorkspaceRead("other", probe=True))
     assert [d.reason for d in call.decisions] == [Reason.PREFIX_NOT_ALLOWED]
     with pytest.raises(HostFailure) as caught:
-        host.workspace_read("notes", looking=True)
+        host.handle(WorkspaceRead("notes", probe=True))
     assert caught.value.code == str(Reason.NOT_A_FILE)
     with pytest.raises(HostFailure):
-        host.workspace_list("notes/none", looking=True)
+        host.handle(WorkspaceList("notes/none", probe=True))
     assert [d.reason for d in call.decisions] == [Reason.PREFIX_NOT_ALLOWED]
-    for ask in (host.workspace_read, host.workspace_list):
+    for request in (WorkspaceRead("notes/none"), WorkspaceList("notes/none")):
         with pytest.raises(HostFailure):
-            ask("notes/none")
+            host.handle(request)
     assert [d.reason for d in call.decisions] == [Reason.PREFIX_NOT_ALLOWED, Reason.NOT_FOUND, Reason.NOT_FOUND]
 
 
@@ -278,7 +292,7 @@ def test_refusals_are_recorded_once_a_target_and_up_to_a_bound() -> None:
     host = CallServices(call)
     for turn in range(2 * MAX_REFUSALS):
         for _ in range(2):
-            host.refuse(Decision(False, Reason.NOT_GRANTED, "no", capability="http", subject=f"GET {turn}"))
+            host.handle(Refuse(Decision(False, Reason.NOT_GRANTED, "no", capability="http", subject=f"GET {turn}")))
     assert [d.subject for d in call.decisions] == [f"GET {turn}" for turn in range(MAX_REFUSALS)]
 
 
@@ -301,12 +315,12 @@ def test_a_renewed_secret_keeps_its_old_value_watched() -> None:
 def test_what_a_refusal_quotes_of_a_guest_is_short() -> None:
     call = a_call()
     host = CallServices(call)
-    for ask in (lambda: host.workspace_read("p" * 300), lambda: host.invoke_tool("a" * 300, "{}")):
+    for ask in (lambda: host.handle(WorkspaceRead("p" * 300)), lambda: host.handle(InvokeTool("a" * 300, "{}"))):
         with pytest.raises(HostFailure):
             ask()
     granted = a_call(Capabilities.none().with_tool_invoke({"a" * 64: "other"}))
     with pytest.raises(HostFailure):
-        CallServices(granted).invoke_tool("a" * 64, "{}")
+        CallServices(granted).handle(InvokeTool("a" * 64, "{}"))
     with pytest.raises(CapabilityDeniedError) as caught:
         Invoker(lambda name, params, call: None, RateLimiter()).invoke(granted, "b" * 300, "{}")
     assert caught.value.decision is not None
@@ -316,6 +330,9 @@ def test_what_a_refusal_quotes_of_a_guest_is_short() -> None:
 
 class Opened:
     """A response that a guest has open."""
+
+    status = 200
+    headers = ()
 
     def __init__(self) -> None:
         self.is_open = True
@@ -331,14 +348,15 @@ def test_what_a_guest_left_open_is_closed_with_the_call() -> None:
     class Gateway:
         networks = ()
 
-        def open(self, call: Call, request: GuestRequest) -> Opened:
+        def open(self, call: Call, request: HttpOpen) -> Opened:
             return next(left)
 
     host = CallServices(a_call(http=Gateway()))
     for response in opened:
-        assert host.http_open(GET) is cast(Any, response)
+        head = host.handle(GET)
         if response is opened[1]:
-            response.close()
+            host.handle(HttpClose(head.handle))
+            assert not response.is_open
     host.close()
     assert [response.is_open for response in opened] == [False] * 4
 
@@ -363,17 +381,17 @@ def test_a_change_that_what_is_there_prevents_is_no_attempt_at_what_is_not_grant
     (tmp_path / "out/full").mkdir(parents=True)
     (tmp_path / "out/full/a").write_bytes(b"a")
     for change, reason in (
-        (lambda: host.workspace_remove("out/none"), Reason.NOT_FOUND),
-        (lambda: host.workspace_write("out/full", b"x"), Reason.NOT_A_FILE),
-        (lambda: host.workspace_write("out/full/a", b"x", new=True), Reason.ALREADY_EXISTS),
-        (lambda: host.workspace_remove("out/full", directory=True), Reason.NOT_EMPTY),
+        (lambda: host.handle(WorkspaceRemove("out/none")), Reason.NOT_FOUND),
+        (lambda: host.handle(WorkspaceWrite("out/full", b"x")), Reason.NOT_A_FILE),
+        (lambda: host.handle(WorkspaceWrite("out/full/a", b"x", new=True)), Reason.ALREADY_EXISTS),
+        (lambda: host.handle(WorkspaceRemove("out/full", directory=True)), Reason.NOT_EMPTY),
     ):
         with pytest.raises(HostFailure) as caught:
             change()
         assert caught.value.code == str(reason)
     assert call.decisions == []
     with pytest.raises(HostFailure):
-        host.workspace_write("notes/a", b"x")
+        host.handle(WorkspaceWrite("notes/a", b"x"))
     assert [decision.reason for decision in call.decisions] == [Reason.PREFIX_NOT_ALLOWED]
 
 
@@ -385,9 +403,9 @@ def test_no_step_that_is_not_on_record_is_told_to_a_guest() -> None:
     host, told = CallServices(call), []
     for number in range(300):
         for ask in (
-            lambda number=number: host.workspace_write(f"out/{number}.md", b"x"),
-            lambda number=number: host.workspace_list(f"in/{number}", looking=False),
-            lambda number=number: host.http_open(GET._replace(url=f"https://{number}.example/")),
+            lambda number=number: host.handle(WorkspaceWrite(f"out/{number}.md", b"x")),
+            lambda number=number: host.handle(WorkspaceList(f"in/{number}", probe=False)),
+            lambda number=number: host.handle(GET._replace(url=f"https://{number}.example/")),
         ):
             with pytest.raises(HostFailure) as caught:
                 ask()

@@ -28,7 +28,15 @@ from wasmrt.sandbox.guest.call import GuestCall, cut_log
 from wasmrt.sandbox.guest.clock import LogicalClock, SystemClock
 from wasmrt.sandbox.guest.engine import EngineFault, LowerError, TrapCode
 from wasmrt.sandbox.guest.outcome import ended, guest_failure
-from wasmrt.sandbox.guest.services import HostFailure, NoServices
+from wasmrt.sandbox.guest.services import (
+    HostFailure,
+    HttpCheck,
+    InvokeTool,
+    NoServices,
+    SecretExists,
+    WorkspaceList,
+    WorkspaceRead,
+)
 
 LONG = 3600.0
 
@@ -224,12 +232,13 @@ def test_a_refusal_of_the_host_is_by_itself_no_denial_and_nothing_was_sent() -> 
 
 def test_a_component_that_is_only_looked_at_is_refused_everything() -> None:
     host = NoServices()
-    assert host.secret_exists("token") is False
-    assert host.http_refusal("GET", "https://api.example.com/").denied is True
+    assert host.handle(SecretExists("token")) is False
+    refusal = host.handle(HttpCheck("GET", "https://api.example.com/"))
+    assert refusal is not None and refusal.denied is True
     for ask in (
-        lambda: host.workspace_read("a.txt"),
-        lambda: host.workspace_list("a"),
-        lambda: host.invoke_tool("other", json.dumps({})),
+        lambda: host.handle(WorkspaceRead("a.txt")),
+        lambda: host.handle(WorkspaceList("a")),
+        lambda: host.handle(InvokeTool("other", json.dumps({}))),
     ):
         with pytest.raises(HostFailure) as caught:
             ask()

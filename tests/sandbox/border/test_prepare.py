@@ -25,7 +25,16 @@ from wasmrt.core.limits import MAX_LIFTED_VALUES, MAX_LOG_ENTRIES, MAX_TOOLS_PER
 from wasmrt.core.model import LogLevel
 from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.clock import SystemClock
-from wasmrt.sandbox.guest.services import GuestRequest, HostFailure, NoServices
+from wasmrt.sandbox.guest.services import (
+    HostFailure,
+    HttpCheck,
+    HttpOpen,
+    InvokeTool,
+    NoServices,
+    SecretExists,
+    WorkspaceList,
+    WorkspaceRead,
+)
 
 REFUSED = "not-granted: nothing is granted while a tool is prepared"
 GRANT = (
@@ -72,17 +81,18 @@ def test_a_tool_that_asks_while_it_is_described_is_refused_though_it_has_a_grant
 def test_before_a_call_there_is_no_service_at_all() -> None:
     none = NoServices()
     for ask in (
-        lambda: none.http_open(GuestRequest("GET", "https://api.example.com/")),
-        lambda: none.workspace_read("a.md"),
-        lambda: none.workspace_list(""),
-        lambda: none.invoke_tool("on", "{}"),
+        lambda: none.handle(HttpOpen("GET", "https://api.example.com/")),
+        lambda: none.handle(WorkspaceRead("a.md")),
+        lambda: none.handle(WorkspaceList("")),
+        lambda: none.handle(InvokeTool("on", "{}")),
     ):
         with pytest.raises(HostFailure) as caught:
             ask()
         assert (caught.value.kind, caught.value.code, caught.value.denied) == ("network-denied", "not-granted", True)
-    assert none.secret_exists("token") is False
+    assert none.handle(SecretExists("token")) is False
     assert none.has_workspace is False
-    assert none.http_refusal("GET", "https://api.example.com/").denied
+    refusal = none.handle(HttpCheck("GET", "https://api.example.com/"))
+    assert refusal is not None and refusal.denied
 
 
 ASKS = "(drop (call $secret-exists (i32.const 1024) (i32.const 3)))"
@@ -93,10 +103,10 @@ WHILE = {
 
 
 def break_with(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
-    def fail(self: NoServices, name: str) -> bool:
+    def fail(self: NoServices, request: object) -> None:
         raise error
 
-    monkeypatch.setattr(NoServices, "secret_exists", fail)
+    monkeypatch.setattr(NoServices, "handle", fail)
 
 
 def test_a_host_function_that_breaks_while_a_tool_starts_is_told_without_its_text(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -13,12 +12,28 @@ from tests.sandbox.border.relays import INVOKE
 from tests.sandbox.border.worlds import agent_tool
 from wasmrt import Capabilities, ResourceLimits, ToolInvokeCapability
 from wasmrt.core.lifetime import Lifetime
-from wasmrt.runtime.workspace import WorkspaceEntry
 from wasmrt.sandbox.component import Err, Ok, worlds
 from wasmrt.sandbox.component.worlds import FailureKind
 from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.clock import LogicalClock
-from wasmrt.sandbox.guest.services import DirectoryEntry, GuestRequest, HostFailure, NoServices
+from wasmrt.sandbox.guest.services import (
+    DirectoryEntry,
+    HostFailure,
+    HttpClose,
+    HttpHead,
+    HttpOpen,
+    HttpReadAll,
+    NoServices,
+    Request,
+    WorkspaceCopy,
+    WorkspaceList,
+    WorkspaceMakeDirectory,
+    WorkspaceRead,
+    WorkspaceRemove,
+    WorkspaceRename,
+    WorkspaceStat,
+    WorkspaceWrite,
+)
 from wasmrt.sandbox.guest.worlds import interfaces
 
 FUNCTIONS = {interface.name: interface.functions for interface in interfaces()}
@@ -48,20 +63,24 @@ class Response:
 
 
 class Host(NoServices):
-    """A host that answers requests with one response, and has a folder of two entries."""
+    """A host that answers requests with one response, and has a directory of two entries."""
 
     def __init__(self, response: Response | None = None) -> None:
         self.response = response or Response(b"body")
-        self.asked: list[GuestRequest] = []
+        self.asked: list[HttpOpen] = []
 
-    def http_open(self, request: GuestRequest) -> Response:  # type: ignore[override]
-        self.asked.append(request)
-        return self.response
-
-    def workspace_list(  # type: ignore[override]
-        self, path: str, *, looking: bool = False
-    ) -> Sequence[DirectoryEntry]:
-        return (WorkspaceEntry("b", True, 7), WorkspaceEntry("a.txt", False, 12))
+    def handle(self, request: Request[Any]) -> Any:
+        match request:
+            case HttpOpen():
+                self.asked.append(request)
+                return HttpHead(7, self.response.status, self.response.headers)
+            case HttpReadAll(7):
+                return self.response.read_all()
+            case HttpClose(7):
+                return self.response.close()
+            case WorkspaceList():
+                return (DirectoryEntry("b", True, 7), DirectoryEntry("a.txt", False, 12))
+        return super().handle(request)
 
 
 def guest(host: NoServices, *, start_ns: int = 0) -> GuestCall:
@@ -93,7 +112,7 @@ def test_a_request_is_asked_for_as_the_guest_wrote_it_and_its_response_is_closed
     assert isinstance(answer, Ok)
     assert (answer.value["status"], answer.value["body"]) == (204, b"body")
     ask(interface, host)
-    expected = GuestRequest("GET", "https://api.example.com/", (), None)
+    expected = HttpOpen("GET", "https://api.example.com/", (), None)
     assert host.asked == [expected._replace(timeout_seconds=0.25), expected]
     assert host.response.closed == 2
 
@@ -137,32 +156,19 @@ def test_a_generic_tools_text_keeps_its_letters(start: Start) -> None:
 
 
 class Folder(NoServices):
-    """A host that writes down what is asked of a workspace."""
+    """A host that stores the requests for a workspace."""
 
     def __init__(self) -> None:
-        self.asked: list[Any] = []
+        self.asked: list[Request[Any]] = []
 
-    def workspace_read(self, path: str, *, looking: bool = False) -> bytes:  # type: ignore[override]
-        return b"\xff" if path == "binary" else "h\u00e9".encode()
-
-    def workspace_stat(self, path: str) -> WorkspaceEntry:  # type: ignore[override]
-        return WorkspaceEntry(path, path == "d", 3)
-
-    def workspace_write(self, path: str, content: bytes, *, new: bool = False) -> None:  # type: ignore[override]
-        self.asked.append(("write", path, content, new))
-
-    def workspace_copy(self, path: str, to: str) -> int:  # type: ignore[override]
-        self.asked.append(("copy", path, to))
-        return 7
-
-    def workspace_make_directory(self, path: str) -> None:  # type: ignore[override]
-        self.asked.append(("make", path))
-
-    def workspace_remove(self, path: str, *, directory: bool = False) -> None:  # type: ignore[override]
-        self.asked.append(("remove", path, directory))
-
-    def workspace_rename(self, path: str, to: str) -> None:  # type: ignore[override]
-        self.asked.append(("rename", path, to))
+    def handle(self, request: Request[Any]) -> Any:
+        match request:
+            case WorkspaceRead(path):
+                return b"\xff" if path == "binary" else "h\u00e9".encode()
+            case WorkspaceStat(path):
+                return DirectoryEntry(path, path == "d", 3)
+        self.asked.append(request)
+        return 7 if isinstance(request, WorkspaceCopy) else None
 
 
 def test_our_world_changes_files_by_the_host_alone() -> None:
@@ -177,13 +183,13 @@ def test_our_world_changes_files_by_the_host_alone() -> None:
     assert offered["make-directory"](call, "d") == offered["rename"](call, "a", "b") == Ok(None)
     assert offered["remove"](call, "a", "file") == offered["remove"](call, "d", "directory") == Ok(None)
     assert host.asked == [
-        ("write", "a", b"x", True),
-        ("write", "a", "\u00e9".encode(), False),
-        ("copy", "a", "b"),
-        ("make", "d"),
-        ("rename", "a", "b"),
-        ("remove", "a", False),
-        ("remove", "d", True),
+        WorkspaceWrite("a", b"x", new=True),
+        WorkspaceWrite("a", "\u00e9".encode(), new=False),
+        WorkspaceCopy("a", "b"),
+        WorkspaceMakeDirectory("d"),
+        WorkspaceRename("a", "b"),
+        WorkspaceRemove("a", directory=False),
+        WorkspaceRemove("d", directory=True),
     ]
 
 

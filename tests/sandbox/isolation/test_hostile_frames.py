@@ -17,12 +17,22 @@ from tests.tiers import examples
 from wasmrt.core.errors import CancelledError, DeadlineExceededError, ToolError, WasmrtError
 from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.limits import MAX_LOG_ENTRIES, ResourceLimits
-from wasmrt.runtime.workspace import WorkspaceEntry
 from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.clock import SystemClock
-from wasmrt.sandbox.guest.services import HostServices, NoServices
+from wasmrt.sandbox.guest.services import (
+    NAMES,
+    DirectoryEntry,
+    HostServices,
+    NoServices,
+    Request,
+    WorkspaceMakeDirectory,
+    WorkspaceRemove,
+    WorkspaceRename,
+    WorkspaceSize,
+    WorkspaceStat,
+    WorkspaceWrite,
+)
 from wasmrt.sandbox.isolation.pool.handle import Worker
-from wasmrt.sandbox.isolation.pool.serving import _METHODS
 from wasmrt.sandbox.isolation.wire import ClosedError, Head, Kind, ProtocolError
 from wasmrt.sandbox.isolation.wire.counts import pack_counts
 from wasmrt.sandbox.isolation.wire.types import read_type
@@ -30,9 +40,9 @@ from wasmrt.sandbox.isolation.wire.types import read_type
 LIMITS = ResourceLimits(output_bytes=1000, timeout_seconds=20.0)
 COUNTS = struct.pack("<4Q", 1, 0, 0, 0)
 HEAD_FIELDS = (
-    "do", "method", "url", "headers", "body", "timeout", "handle", "path", "looking", "name", "alias", "done", "total",
-    "message", "reason", "rule", "hint", "capability", "subject", "error", "code", "limit", "used", "setting", "kind",
-    "new", "directory", "to",
+    "do", "method", "url", "headers", "body", "timeout_seconds", "handle", "path", "probe", "name", "alias", "done",
+    "total", "message", "reason", "rule", "hint", "capability", "subject", "error", "code", "limit", "used", "setting",
+    "kind", "new", "directory", "to",
 )  # fmt: skip
 REFUSES = {"do": "refuse", "capability": "http", "reason": "allowed", "rule": "", "subject": ""}
 LOG = json.dumps({"place": 0, "level": "info", "message": "m", "at": 1}).encode()
@@ -55,26 +65,23 @@ class WritableServices(NoServices):
     def __init__(self) -> None:
         self.written: list[bytes] = []
 
-    def workspace_stat(self, path: str) -> WorkspaceEntry:  # type: ignore[override]
-        assert isinstance(path, str)
-        return WorkspaceEntry(path, False, 0)
-
-    def workspace_size(self, path: str) -> int | None:  # type: ignore[override]
-        assert isinstance(path, str)
+    def handle(self, request: Request[Any]) -> Any:
+        match request:
+            case WorkspaceWrite(path, content, new):
+                assert isinstance(path, str) and isinstance(content, bytes) and isinstance(new, bool)
+                self.written.append(content)
+            case WorkspaceRemove(path, directory):
+                assert isinstance(path, str) and isinstance(directory, bool)
+            case WorkspaceRename(path, to):
+                assert isinstance(path, str) and isinstance(to, str)
+            case WorkspaceStat(path):
+                assert isinstance(path, str)
+                return DirectoryEntry(path, False, 0)
+            case WorkspaceSize(path) | WorkspaceMakeDirectory(path):
+                assert isinstance(path, str)
+            case _:
+                return super().handle(request)
         return None
-
-    def workspace_write(self, path: str, content: bytes, *, new: bool = False) -> None:  # type: ignore[override]
-        assert isinstance(path, str) and isinstance(content, bytes) and isinstance(new, bool)
-        self.written.append(content)
-
-    def workspace_make_directory(self, path: str) -> None:  # type: ignore[override]
-        assert isinstance(path, str)
-
-    def workspace_remove(self, path: str, *, directory: bool = False) -> None:  # type: ignore[override]
-        assert isinstance(path, str) and isinstance(directory, bool)
-
-    def workspace_rename(self, path: str, to: str) -> None:  # type: ignore[override]
-        assert isinstance(path, str) and isinstance(to, str)
 
 
 def a_call(services: HostServices | None = None) -> GuestCall:
@@ -230,11 +237,11 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=8,
 )
-NAMES = st.sampled_from((*HEAD_FIELDS, "ended", "level", "at", "end"))
-DOES = st.sampled_from(tuple(_METHODS))
+FIELDS = st.sampled_from((*HEAD_FIELDS, "ended", "level", "at", "end"))
+DOES = st.sampled_from(tuple(NAMES.values()))
 HEADS = st.builds(
     lambda fields, do: json.dumps({"do": do} | fields).encode("utf-8", "surrogatepass"),
-    st.dictionaries(NAMES, VALUES, max_size=6),
+    st.dictionaries(FIELDS, VALUES, max_size=6),
     DOES,
 )
 FRAMES = st.builds(frame, KINDS, HEADS | st.binary(max_size=40) | st.just(COUNTS), st.binary(max_size=60))

@@ -2,31 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from wasmrt.sandbox.guest.services import HostFailure, NoServices
-
-
-@pytest.mark.parametrize(
-    "deed",
-    [
-        lambda host: host.workspace_read("a"),
-        lambda host: host.workspace_list(""),
-        lambda host: host.workspace_stat("a"),
-        lambda host: host.workspace_size("a"),
-        lambda host: host.workspace_write("a", b"x"),
-        lambda host: host.workspace_copy("a", "b"),
-        lambda host: host.workspace_make_directory("a"),
-        lambda host: host.workspace_remove("a"),
-        lambda host: host.workspace_rename("a", "b"),
-    ],
-    ids=["read", "list", "stat", "size", "write", "copy", "make directory", "remove", "rename"],
+from wasmrt.sandbox.guest.services import (
+    HostFailure,
+    NoServices,
+    Request,
+    SecretExists,
+    WorkspaceCopy,
+    WorkspaceList,
+    WorkspaceMakeDirectory,
+    WorkspaceRead,
+    WorkspaceRemove,
+    WorkspaceRename,
+    WorkspaceSize,
+    WorkspaceStat,
+    WorkspaceWrite,
 )
-def test_a_host_that_grants_nothing_refuses_every_deed_on_files(deed: Callable[[NoServices], object]) -> None:
+
+REQUESTS: tuple[Request[object], ...] = (
+    WorkspaceRead("a"),
+    WorkspaceList(""),
+    WorkspaceStat("a"),
+    WorkspaceSize("a"),
+    WorkspaceWrite("a", b"x"),
+    WorkspaceCopy("a", "b"),
+    WorkspaceMakeDirectory("a"),
+    WorkspaceRemove("a"),
+    WorkspaceRename("a", "b"),
+)
+
+
+@pytest.mark.parametrize("request_", REQUESTS, ids=lambda request: type(request).__name__)
+def test_a_host_that_grants_nothing_refuses_every_file_request(request_: Request[object]) -> None:
     host = NoServices()
     with pytest.raises(HostFailure) as caught:
-        deed(host)
+        host.handle(request_)
     assert caught.value.denied
-    assert not host.has_workspace and not host.secret_exists("any")
+    assert not host.has_workspace and not host.handle(SecretExists("any"))

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from wasmrt.core.errors import ToolError
-from wasmrt.core.model import Decision
 from wasmrt.runtime.audit._recording import Recording
-from wasmrt.runtime.audit._tape import asked_refusal, asked_request, asked_write, decoded, failure_of
+from wasmrt.runtime.audit._tape import recorded_request
 from wasmrt.sandbox.guest.clock import LogicalClock
-from wasmrt.sandbox.guest.services import DirectoryEntry, GuestRequest, GuestResponse, HostFailure, HostServices
+from wasmrt.sandbox.guest.services import NAMES, HostFailure, HostServices, Reply, Request
 
 DIFFERS = "replay-differs"
 _SHOWN_CHARS = 160
@@ -34,19 +32,13 @@ class Replayed(NamedTuple):
         return self._asdict()
 
 
-class _Entry(NamedTuple):
-    name: str
-    is_directory: bool
-    size_bytes: int
-
-
 class Replay:
     """A tape that plays: a `wasmrt.runtime.audit.Tape`, and the host's services as well."""
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
         self._next = 0
-        self._responses = 0
+        self._opened = 0
         self._ended_early = False
         self._difference: str | None = None
         self.has_workspace = recording.has_workspace
@@ -86,73 +78,23 @@ class Replay:
             component_changed=digest != self._recording.call.digest,
         )
 
-    # -- the host's services ---------------------------------------------------------------------------------------
+    def handle(self, request: Request[Reply]) -> Reply:
+        """Return the recorded reply to a request, if it is the next that was recorded.
 
-    def http_refusal(self, method: str, url: str) -> HostFailure | None:
-        """Return the recorded refusal."""
-        answer = self._answer("http_refusal", [method, url])
-        return None if answer is None else failure_of(answer)
+        Raises:
+            HostFailure: the recorded failure.
+            ToolError: another request was recorded, or the recorded call ended here.
+        """
+        do = NAMES[type(request)]
+        if do == "http_close":
+            return request.read_reply(None)
+        self._opened += do == "http_open"
+        answer = self._answer(do, recorded_request(request))
+        if do == "http_open" and isinstance(answer, dict):
+            answer = {"handle": self._opened} | answer  # older recordings lack it
+        return request.read_reply(answer)
 
-    def http_open(self, request: GuestRequest) -> GuestResponse:
-        """Return the recorded response."""
-        self._responses += 1
-        number = self._responses
-        return _Response(self, number, self._answer("http_open", asked_request(request)))
-
-    def workspace_read(self, path: str, *, looking: bool = False) -> bytes:
-        """Return the recorded bytes."""
-        return decoded(self._answer("workspace_read", [path, looking]))
-
-    def workspace_list(self, path: str, *, looking: bool = False) -> Sequence[DirectoryEntry]:
-        """Return the recorded entries."""
-        return [_Entry(*entry) for entry in self._answer("workspace_list", [path, looking])]
-
-    def workspace_stat(self, path: str) -> DirectoryEntry:
-        """Return the recorded entry."""
-        return _Entry(*self._answer("workspace_stat", [path]))
-
-    def workspace_size(self, path: str) -> int | None:
-        """Return the recorded size."""
-        size = self._answer("workspace_size", [path])
-        return None if size is None else int(size)
-
-    def workspace_write(self, path: str, content: bytes, *, new: bool = False) -> None:
-        """Check that the same is written as was; no file is touched."""
-        self._answer("workspace_write", asked_write(path, content, new))
-
-    def workspace_copy(self, path: str, to: str) -> int:
-        """Return the recorded size; no file is touched."""
-        return int(self._answer("workspace_copy", [path, to]))
-
-    def workspace_make_directory(self, path: str) -> None:
-        """Check that a directory is made as it was."""
-        self._answer("workspace_make_directory", [path])
-
-    def workspace_remove(self, path: str, *, directory: bool = False) -> None:
-        """Check that the same is removed as was."""
-        self._answer("workspace_remove", [path, directory])
-
-    def workspace_rename(self, path: str, to: str) -> None:
-        """Check that the same is renamed as was."""
-        self._answer("workspace_rename", [path, to])
-
-    def secret_exists(self, name: str) -> bool:
-        """Return the recorded answer."""
-        return bool(self._answer("secret_exists", [name]))
-
-    def invoke_tool(self, alias: str, params: str) -> str:
-        """Return the recorded result of the other tool."""
-        return str(self._answer("invoke_tool", [alias, params]))
-
-    def report_progress(self, done: int, total: int | None, message: str | None) -> None:
-        """Check that progress is reported as it was."""
-        self._answer("report_progress", [done, total, message])
-
-    def refuse(self, decision: Decision) -> None:
-        """Check that the guest's side refuses what it did."""
-        self._answer("refuse", asked_refusal(decision))
-
-    def _answer(self, do: str, ask: list[Any]) -> Any:
+    def _answer(self, do: str, ask: list[object]) -> object:
         """Return the next answer of the recording, where it is one to this question.
 
         Raises:
@@ -170,7 +112,7 @@ class Replay:
             )
         self._next += 1
         if isinstance(event.answer, dict) and "failure" in event.answer:
-            raise failure_of(event.answer["failure"])
+            raise HostFailure.from_dict(event.answer["failure"])
         if isinstance(event.answer, dict) and "ended" in event.answer:
             self._ended_early = True
             raise ToolError("the recorded call ended here", code=DIFFERS)
@@ -181,34 +123,11 @@ class Replay:
         return ToolError("the call is not the recorded one any more", code=DIFFERS)
 
 
-class _Response:
-    """A recorded response."""
-
-    def __init__(self, replay: Replay, number: int, head: dict[str, Any]) -> None:
-        self._replay = replay
-        self._number = number
-        self.status: int = head["status"]
-        self.headers = tuple((name, value) for name, value in head["headers"])
-        self.is_open = True
-
-    def read(self) -> bytes:
-        """Return the next recorded piece."""
-        return decoded(self._replay._answer("http_read", [self._number]))
-
-    def read_all(self) -> bytes:
-        """Return the recorded body."""
-        return decoded(self._replay._answer("http_read_all", [self._number]))
-
-    def close(self) -> None:
-        """Take note; there is no connection."""
-        self.is_open = False
-
-
 def _place(index: int) -> str:
     return f"answer {index + 1} of the host"
 
 
-def _question(do: str, ask: list[Any]) -> str:
+def _question(do: str, ask: list[object]) -> str:
     """Return a question in a line."""
     if do == "http_open" and len(ask) == 5:
         method, url, headers, body, _ = ask

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, cast
 
 from wasmrt.core.errors import (
     BudgetExceededError,
@@ -22,13 +22,37 @@ from wasmrt.core.limits import (
 )
 from wasmrt.core.model import Decision, Reason
 from wasmrt.runtime.call._answer import clean_line
-from wasmrt.runtime.call._state import Call
+from wasmrt.runtime.call._state import Call, GuestResponse
 from wasmrt.runtime.call._writes import CallWrites
 from wasmrt.sandbox.component.worlds import FailureKind
-from wasmrt.sandbox.guest.services import GuestRequest, GuestResponse, HostFailure
+from wasmrt.sandbox.guest.services import (
+    DirectoryEntry,
+    HostFailure,
+    HttpCheck,
+    HttpClose,
+    HttpHead,
+    HttpOpen,
+    HttpRead,
+    HttpReadAll,
+    InvokeTool,
+    Refuse,
+    Reply,
+    ReportProgress,
+    Request,
+    SecretExists,
+    WorkspaceCopy,
+    WorkspaceList,
+    WorkspaceMakeDirectory,
+    WorkspaceRead,
+    WorkspaceRemove,
+    WorkspaceRename,
+    WorkspaceSize,
+    WorkspaceStat,
+    WorkspaceWrite,
+)
 
 if TYPE_CHECKING:
-    from wasmrt.runtime.workspace import WorkspaceEntry, WorkspaceReader
+    from wasmrt.runtime.workspace import WorkspaceReader
 
 _OF_TOOL_ERROR = {
     ToolErrorKind.INVALID_PARAMETERS: FailureKind.INPUT,
@@ -38,18 +62,19 @@ _OF_TOOL_ERROR = {
     ToolErrorKind.SANDBOX: FailureKind.EXECUTOR,
     ToolErrorKind.EXTERNAL_SERVICE: FailureKind.CLIENT,
 }
-_LOOKING_FOR_A_FILE = frozenset({str(Reason.NOT_FOUND), str(Reason.NOT_A_FILE)})
-_LOOKING_FOR_A_FOLDER = frozenset({str(Reason.NOT_FOUND)})
-"""Refusals of a guest that only looks: it has tried nothing that it may not. What is neither a file nor a folder, such
-as a file with a second name elsewhere, is on record."""
+_MISSING_FILE = frozenset({str(Reason.NOT_FOUND), str(Reason.NOT_A_FILE)})
+_MISSING_DIRECTORY = frozenset({str(Reason.NOT_FOUND)})
+"""Denials that are not recorded for a request that only probes. The denial of an entry that is neither a file nor a
+directory, such as a file with another hard link, is always recorded."""
 
 
 class CallServices:
-    """Implements `wasmrt.sandbox.guest.services.HostServices` for one call. `close` it when the guest is gone."""
+    """Decides and carries out the requests of one call's guest. `close` it when the guest has ended."""
 
     def __init__(self, call: Call) -> None:
         self._call = call
-        self._open: list[GuestResponse] = []
+        self._opened = 0
+        self._open: dict[int, GuestResponse] = {}
         self._refused: set[tuple[str, str]] = set()
         self._progress_reports = 0
         self._writes = CallWrites(call, self.refuse)
@@ -67,37 +92,49 @@ class CallServices:
         http = self._call.grant.http
         return DEFAULT_MAX_REQUEST_BYTES if http is None else http.max_request_bytes
 
+    def handle(self, request: Request[Reply]) -> Reply:
+        """Answer one request.
+
+        Raises:
+            HostFailure: the request is denied, or failed.
+            BaseException: the call ends.
+        """
+        return cast("Reply", _HANDLERS[type(request)](self, request))
+
     def close(self) -> None:
-        """Let go of every connection that the guest left open, and of the journal of its writes."""
+        """Close every response that the guest left open, and the journal of its writes."""
         self._writes.close()
-        for response in self._open:
+        for response in self._open.values():
             response.close()
 
     # -- HTTP ------------------------------------------------------------------------------------------------------
 
-    def http_refusal(self, method: str, url: str) -> HostFailure | None:
-        """Return why no request can be sent at all; None where one may."""
-        refused = self._http_denial(method, url)
+    def _http_check(self, request: HttpCheck) -> HostFailure | None:
+        refused = self._http_denial(request.method, request.url)
         if refused is None:
             return None
         self.refuse(refused)
         return self._failure(self._call.told(refused))
 
-    def http_open(self, request: GuestRequest) -> GuestResponse:
-        """Send a request through every check and wait for the head of its response.
-
-        Raises:
-            HostFailure: why there is none.
-        """
+    def _http_open(self, request: HttpOpen) -> HttpHead:
         call = self._call
         refused = self._http_denial(request.method, request.url)
         if refused is not None:
             raise self._denied(refused)
-        assert call.backends.http is not None  # `_http_denial` has looked
+        assert call.backends.http is not None  # checked by `_http_denial`
         response = call.backends.http.open(call, request)
-        self._open = [known for known in self._open if known.is_open]
-        self._open.append(response)
-        return response
+        self._opened += 1
+        self._open[self._opened] = response
+        return HttpHead(self._opened, response.status, response.headers)
+
+    def _http_read(self, request: HttpRead) -> bytes:
+        return self._open[request.handle].read()
+
+    def _http_read_all(self, request: HttpReadAll) -> bytes:
+        return self._open[request.handle].read_all()
+
+    def _http_close(self, request: HttpClose) -> None:
+        self._open.pop(request.handle).close()
 
     def _http_denial(self, method: str, url: str) -> Decision | None:
         grant, gateway = self._call.grant, self._call.backends.http
@@ -111,64 +148,43 @@ class CallServices:
 
     # -- the workspace ---------------------------------------------------------------------------------------------
 
-    def workspace_read(self, path: str, *, looking: bool = False) -> bytes:
-        """Return a file's bytes.
-
-        Raises:
-            HostFailure: it is not granted, or cannot be read.
-        """
+    def _workspace_read(self, request: WorkspaceRead) -> bytes:
         try:
-            return self._workspace(path).read(path)
+            return self._workspace(request.path).read(request.path)
         except CapabilityDeniedError as error:
-            raise self._workspace_failure(error, _LOOKING_FOR_A_FILE if looking else None) from error
+            raise self._workspace_failure(error, _MISSING_FILE if request.probe else None) from error
 
-    def workspace_list(self, path: str, *, looking: bool = False) -> Sequence[WorkspaceEntry]:
-        """Return a directory's entries.
-
-        Raises:
-            HostFailure: it is not granted, or cannot be read.
-        """
+    def _workspace_list(self, request: WorkspaceList) -> Sequence[DirectoryEntry]:
         try:
-            return self._workspace(path).list(path)
+            return self._workspace(request.path).list(request.path)
         except CapabilityDeniedError as error:
-            raise self._workspace_failure(error, _LOOKING_FOR_A_FOLDER if looking else None) from error
+            raise self._workspace_failure(error, _MISSING_DIRECTORY if request.probe else None) from error
 
-    def workspace_stat(self, path: str) -> WorkspaceEntry:
-        """Return a file's or a directory's name, kind and size.
-
-        Raises:
-            HostFailure: it is not granted, or there is none.
-        """
+    def _workspace_stat(self, request: WorkspaceStat) -> DirectoryEntry:
         try:
-            return self._workspace(path).stat(path)
+            return self._workspace(request.path).stat(request.path)
         except CapabilityDeniedError as error:
-            raise self._workspace_failure(error, _LOOKING_FOR_A_FOLDER) from error
+            raise self._workspace_failure(error, _MISSING_DIRECTORY) from error
 
-    def workspace_size(self, path: str) -> int | None:
-        """Return the size of a file that may be written; None where there is none. Raises `HostFailure`."""
-        return self._writes.size(path)
+    def _workspace_size(self, request: WorkspaceSize) -> int | None:
+        return self._writes.size(request.path)
 
-    def workspace_write(self, path: str, content: bytes, *, new: bool = False) -> None:
-        """Make a file that holds `content`. Raises `HostFailure`."""
-        self._writes.write(path, content, new=new)
+    def _workspace_write(self, request: WorkspaceWrite) -> None:
+        self._writes.write(request.path, request.content, new=request.new)
 
-    def workspace_copy(self, path: str, to: str) -> int:
-        """Copy a file to a name that nothing has; return its size in bytes. Raises `HostFailure`."""
-        content = self.workspace_read(path)
-        self._writes.write(to, content, new=True)
+    def _workspace_copy(self, request: WorkspaceCopy) -> int:
+        content = self._workspace_read(WorkspaceRead(request.path))
+        self._writes.write(request.to, content, new=True)
         return len(content)
 
-    def workspace_make_directory(self, path: str) -> None:
-        """Make a directory. Raises `HostFailure`."""
-        self._writes.make_directory(path)
+    def _workspace_make_directory(self, request: WorkspaceMakeDirectory) -> None:
+        self._writes.make_directory(request.path)
 
-    def workspace_remove(self, path: str, *, directory: bool = False) -> None:
-        """Remove a file, or an empty directory. Raises `HostFailure`."""
-        self._writes.remove(path, directory=directory)
+    def _workspace_remove(self, request: WorkspaceRemove) -> None:
+        self._writes.remove(request.path, directory=request.directory)
 
-    def workspace_rename(self, path: str, to: str) -> None:
-        """Give a file another name. Raises `HostFailure`."""
-        self._writes.rename(path, to)
+    def _workspace_rename(self, request: WorkspaceRename) -> None:
+        self._writes.rename(request.path, request.to)
 
     def _workspace(self, path: str) -> WorkspaceReader:
         reader, grant = self._call.files.reader, self._call.grant
@@ -192,9 +208,8 @@ class CallServices:
 
     # -- secrets, tools, progress ----------------------------------------------------------------------------------
 
-    def secret_exists(self, name: str) -> bool:
-        """Answer truthfully for granted names, and no for every other."""
-        decision = self._call.grant.explain_secret(name)
+    def _secret_exists(self, request: SecretExists) -> bool:
+        decision = self._call.grant.explain_secret(request.name)
         if not decision.allowed:
             self._call.decide(decision)
             return False
@@ -202,17 +217,13 @@ class CallServices:
         if secrets is None:
             return False
         try:
-            secrets.get(name)
+            secrets.get(request.name)
         except SecretError:
             return False
         return True
 
-    def invoke_tool(self, alias: str, params: str) -> str:
-        """Run the tool behind an alias and return its JSON text.
-
-        Raises:
-            HostFailure: it may not be invoked, or it failed.
-        """
+    def _invoke_tool(self, request: InvokeTool) -> str:
+        alias, params = request
         call = self._call
         if call.call_tool is not None:
             return call.call_tool(alias, params, call)
@@ -230,12 +241,7 @@ class CallServices:
             call.lifetime.check()  # the caller's own deadline or cancellation is not a failure of the other tool
             raise self._from_error(error) from error
 
-    def report_progress(self, done: int, total: int | None, message: str | None) -> None:
-        """Pass a report of progress on to the caller, scanned.
-
-        Raises:
-            BudgetExceededError: the guest has reported as often as it may.
-        """
+    def _report_progress(self, request: ReportProgress) -> None:
         self._progress_reports += 1
         if self._progress_reports > MAX_PROGRESS_REPORTS:
             raise BudgetExceededError(
@@ -244,13 +250,17 @@ class CallServices:
                 hint="have the tool report less often",
             )  # fmt: skip
         if self._call.on_progress is not None:
+            message = request.message
             text = None if message is None else clean_line(self._call, message, MAX_LOG_ENTRY_BYTES)
-            self._call.on_progress(done, total, text)
+            self._call.on_progress(request.done, request.total, text)
 
     # -- refusals --------------------------------------------------------------------------------------------------
 
+    def _refuse(self, request: Refuse) -> None:
+        self.refuse(request.decision)
+
     def refuse(self, decision: Decision) -> None:
-        """Put a refusal on record, once a target: a guest that tries a million times leaves a bounded number."""
+        """Record a refusal once for each target, at most `MAX_REFUSALS` in all."""
         key = (decision.capability, decision.subject)
         if key not in self._refused and len(self._refused) < MAX_REFUSALS:
             self._refused.add(key)
@@ -269,3 +279,26 @@ class CallServices:
 
     def _failure(self, told: Decision) -> HostFailure:
         return HostFailure(FailureKind.NETWORK_DENIED, str(told.reason), self._call.sentence_of(told), denied=True)
+
+
+_HANDLERS: dict[type[object], Callable[..., object]] = {
+    HttpCheck: CallServices._http_check,
+    HttpOpen: CallServices._http_open,
+    HttpRead: CallServices._http_read,
+    HttpReadAll: CallServices._http_read_all,
+    HttpClose: CallServices._http_close,
+    WorkspaceRead: CallServices._workspace_read,
+    WorkspaceList: CallServices._workspace_list,
+    WorkspaceStat: CallServices._workspace_stat,
+    WorkspaceSize: CallServices._workspace_size,
+    WorkspaceWrite: CallServices._workspace_write,
+    WorkspaceCopy: CallServices._workspace_copy,
+    WorkspaceMakeDirectory: CallServices._workspace_make_directory,
+    WorkspaceRemove: CallServices._workspace_remove,
+    WorkspaceRename: CallServices._workspace_rename,
+    SecretExists: CallServices._secret_exists,
+    InvokeTool: CallServices._invoke_tool,
+    ReportProgress: CallServices._report_progress,
+    Refuse: CallServices._refuse,
+}
+"""One handler for each request of `wasmrt.sandbox.guest.services.NAMES`; tests check their reply types."""

@@ -21,7 +21,7 @@ from wasmrt.runtime.audit import Tape
 from wasmrt.runtime.context import CallTool, MayInvoke, Progress, ToolContext
 from wasmrt.sandbox.component import printable
 from wasmrt.sandbox.guest.call import GuestCall
-from wasmrt.sandbox.guest.services import GuestRequest, GuestResponse
+from wasmrt.sandbox.guest.services import Headers, HttpOpen
 
 if TYPE_CHECKING:
     from wasmrt.egress.gateway import SecretsView
@@ -43,6 +43,25 @@ class ToolInvoker(Protocol):
     def invoke(self, call: Call, alias: str, params: str) -> str: ...
 
 
+class GuestResponse(Protocol):
+    """A response of the gateway for a guest, already scrubbed. Methods raise `HostFailure`."""
+
+    @property
+    def status(self) -> int: ...
+
+    @property
+    def headers(self) -> Headers: ...
+
+    def read(self) -> bytes:
+        """Wait for the next piece of the body; empty at its end."""
+
+    def read_all(self) -> bytes:
+        """Wait for the rest of the body."""
+
+    def close(self) -> None:
+        """Release the connection."""
+
+
 class HttpAccess(Protocol):
     """The way to the network for guests; raises `HostFailure`."""
 
@@ -50,7 +69,7 @@ class HttpAccess(Protocol):
     def networks(self) -> tuple[Network, ...]:
         """Internal networks that the operator exempts."""
 
-    def open(self, call: Call, request: GuestRequest) -> GuestResponse:
+    def open(self, call: Call, request: HttpOpen) -> GuestResponse:
         """Send a request through every check and wait for the head of its response."""
 
 

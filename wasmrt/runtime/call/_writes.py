@@ -23,7 +23,7 @@ _NO_ATTEMPT = frozenset({Reason.NOT_FOUND, Reason.NOT_A_FILE, Reason.ALREADY_EXI
 
 
 class CallWrites:
-    """The part of `wasmrt.sandbox.guest.services.HostServices` that changes files. Methods raise `HostFailure`."""
+    """Carries out the requests of a guest that change files. Methods raise `HostFailure`."""
 
     def __init__(self, call: Call, refuse: Callable[[Decision], None]) -> None:
         self._call = call

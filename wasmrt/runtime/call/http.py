@@ -5,7 +5,7 @@ from __future__ import annotations
 from wasmrt.core.model import Reason
 from wasmrt.egress.gateway import EgressGateway, HttpFailure, HttpRequest, Response
 from wasmrt.runtime.call._state import Call
-from wasmrt.sandbox.guest.services import GuestRequest, HostFailure
+from wasmrt.sandbox.guest.services import HostFailure, HttpOpen
 
 
 class GuestHttp:
@@ -15,7 +15,7 @@ class GuestHttp:
         self._gateway = gateway
         self.networks = gateway.networks
 
-    def open(self, call: Call, request: GuestRequest) -> GatewayResponse:
+    def open(self, call: Call, request: HttpOpen) -> GatewayResponse:
         """Send a request through every check and wait for the head of its response.
 
         Raises:
@@ -35,7 +35,6 @@ class GatewayResponse:
         self._response = response
         self.status = response.status
         self.headers = response.headers
-        self.is_open = True
 
     def read(self) -> bytes:
         """Wait for the next piece of the body; empty at its end."""
@@ -53,7 +52,6 @@ class GatewayResponse:
 
     def close(self) -> None:
         """Let go of the connection; a second time does nothing."""
-        self.is_open = False
         self._response.close()
 
 

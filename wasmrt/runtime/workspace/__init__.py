@@ -3,7 +3,7 @@
 from wasmrt.runtime.workspace._budget import WriteBudget
 from wasmrt.runtime.workspace._journal import CallJournal, UndoJournal
 from wasmrt.runtime.workspace._journal_file import JournalHead
-from wasmrt.runtime.workspace._reader import WorkspaceEntry, WorkspaceReader
+from wasmrt.runtime.workspace._reader import WorkspaceReader
 from wasmrt.runtime.workspace._restore import Act, UndoStep
 from wasmrt.runtime.workspace._undo import UndoConflict, UndoPlan, check_conflicts, plan_undo, plan_undo_all, undo
 from wasmrt.runtime.workspace._users import UserFolders, folder_name
@@ -21,7 +21,6 @@ __all__ = [
     "UndoStep",
     "UserFolders",
     "Walk",
-    "WorkspaceEntry",
     "WorkspaceReader",
     "WorkspaceWriter",
     "WriteBudget",

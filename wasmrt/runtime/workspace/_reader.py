@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from wasmrt.capabilities import Capabilities, path_problem, plain_path
@@ -15,16 +14,7 @@ from wasmrt.core.limits import MAX_WORKSPACE_ENTRIES, MAX_WORKSPACE_FILE_BYTES
 from wasmrt.core.model import Reason
 from wasmrt.runtime.workspace._refusals import refusal, refused
 from wasmrt.runtime.workspace._walk import OutsideError, Walk, walking
-
-
-@dataclass(frozen=True, slots=True)
-class WorkspaceEntry:
-    """A file or directory inside a directory."""
-
-    name: str
-    is_directory: bool
-    size_bytes: int
-    """0 for a directory."""
+from wasmrt.sandbox.guest.services import DirectoryEntry
 
 
 class WorkspaceReader:
@@ -64,7 +54,7 @@ class WorkspaceReader:
         except OSError as error:
             raise _from_os(error, path) from None
 
-    def list(self, path: str = "") -> tuple[WorkspaceEntry, ...]:
+    def list(self, path: str = "") -> tuple[DirectoryEntry, ...]:
         """Return a directory's files and directories, sorted by name; links and special files are left out.
 
         `""` is the root, which is listed only where the whole workspace is granted.
@@ -85,7 +75,7 @@ class WorkspaceReader:
         except OSError as error:
             raise _from_os(error, path) from None
 
-    def stat(self, path: str) -> WorkspaceEntry:
+    def stat(self, path: str) -> DirectoryEntry:
         """Return the name, kind and size of a file or a directory.
 
         Raises:
@@ -100,14 +90,14 @@ class WorkspaceReader:
                 name = walk.to(path)
                 self._check_real(walk.path_of(name), path)
                 if name is None:
-                    return WorkspaceEntry(own, True, 0)
+                    return DirectoryEntry(own, True, 0)
                 status = os.stat(name, dir_fd=walk.here, follow_symlinks=False)
         except OSError as error:
             raise _from_os(error, path) from None
         if not stat.S_ISREG(status.st_mode):
             rule, hint = "the path is neither a file nor a directory", "choose a plain file"
             raise refusal(Reason.NOT_A_FILE, rule, path, hint)
-        return WorkspaceEntry(own, False, status.st_size)
+        return DirectoryEntry(own, False, status.st_size)
 
     def _check_real(self, real: str, path: str) -> None:
         # SECURITY: a link in a granted folder must not lend its grant to the place it leads to.
@@ -135,8 +125,8 @@ def _read_file(directory: int, name: str, path: str) -> bytes:
     raise refusal(Reason.FILE_TOO_LARGE, rule, path, "split the file")
 
 
-def _list_directory(walk: Walk, path: str) -> tuple[WorkspaceEntry, ...]:
-    entries: list[WorkspaceEntry] = []
+def _list_directory(walk: Walk, path: str) -> tuple[DirectoryEntry, ...]:
+    entries: list[DirectoryEntry] = []
     seen = 0
     with os.scandir(walk.here) as names:
         for entry in names:
@@ -149,15 +139,15 @@ def _list_directory(walk: Walk, path: str) -> tuple[WorkspaceEntry, ...]:
     return tuple(sorted(entries, key=lambda entry: entry.name))
 
 
-def _describe(entry: os.DirEntry[str]) -> list[WorkspaceEntry]:
+def _describe(entry: os.DirEntry[str]) -> list[DirectoryEntry]:
     try:
         status = entry.stat(follow_symlinks=False)
     except FileNotFoundError:
         return []
     if stat.S_ISDIR(status.st_mode):
-        return [WorkspaceEntry(entry.name, True, 0)]
+        return [DirectoryEntry(entry.name, True, 0)]
     if stat.S_ISREG(status.st_mode):
-        return [WorkspaceEntry(entry.name, False, status.st_size)]
+        return [DirectoryEntry(entry.name, False, status.st_size)]
     return []
 
 

@@ -1,30 +1,36 @@
-"""The border between a guest and its host: one narrow protocol, in plain values.
+"""Requests of a guest to its host, and their replies: frozen values in one form for every process and recording.
 
-Every grant is decided behind it, on the host's side; what a guest gets of a refusal is a `HostFailure`. What no grant
-allows, such as sockets, is refused on the guest's side and only recorded here. In this process it is a
-method call; with workers it is what crosses between two processes.
+A guest's import makes a request and passes it to `HostServices.handle`. The host decides every request under the call's
+grant; a refusal is a `HostFailure`. In process, `handle` is a method call; a worker sends the request in a frame; a
+recording stores requests and replies as JSON. Requests that no grant could allow, such as sockets, are refused on the
+guest's side and only recorded by the host (`Refuse`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple, NoReturn, Protocol
+import base64
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol, TypeVar
 
 from wasmrt.core.limits import DEFAULT_MAX_REQUEST_BYTES, MAX_ERROR_TEXT_BYTES
 from wasmrt.core.model import Decision
 from wasmrt.sandbox.component.worlds import FailureKind
 
+Reply = TypeVar("Reply")
+ReplyOf = TypeVar("ReplyOf", covariant=True)
+Headers = tuple[tuple[str, str], ...]
 
-class HostFailure(Exception):  # noqa: N818 - a refusal, as the worlds call it
-    """A typed refusal of the host.
+
+class HostFailure(Exception):  # noqa: N818 - the worlds call it a failure
+    """A typed refusal or failure of the host.
 
     Attributes:
-        kind: The kind of failure that the worlds know.
-        code: The reason in one word, such as `host-not-allowed`.
-        message: A sentence, with the step that would change it.
-        request_sent: Whether a byte of an HTTP request has left.
-        denied: Whether a decision refused it, and not a fault on the way.
-        limit_bytes: For what is too large, how many bytes it may have.
+        kind: The kind of failure, as defined by the worlds.
+        code: The reason as one word, such as `host-not-allowed`.
+        message: A sentence, with the step that would change the outcome.
+        request_sent: Whether any byte of an HTTP request was sent.
+        denied: Whether a decision refused the request, as opposed to a fault.
+        limit_bytes: The maximum size if something was too large.
     """
 
     def __init__(
@@ -45,8 +51,8 @@ class HostFailure(Exception):  # noqa: N818 - a refusal, as the worlds call it
         self.denied = denied
         self.limit_bytes = limit_bytes
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the refusal as JSON data."""
+    def as_dict(self) -> dict[str, object]:
+        """Return the failure as JSON data."""
         return {
             "kind": str(self.kind),
             "code": self.code,
@@ -56,185 +62,402 @@ class HostFailure(Exception):  # noqa: N818 - a refusal, as the worlds call it
             "limit_bytes": self.limit_bytes,
         }
 
+    @classmethod
+    def from_dict(cls, data: object) -> HostFailure:
+        """Return the failure that `as_dict` wrote. Raises `ValueError`."""
+        match data:
+            case {
+                "kind": str(kind),
+                "code": str(code),
+                "message": str(message),
+                "request_sent": bool(request_sent),
+                "denied": bool(denied),
+                "limit_bytes": int() | None as limit_bytes,
+            }:
+                return cls(
+                    FailureKind(kind), code, message, request_sent=request_sent, denied=denied, limit_bytes=limit_bytes
+                )
+        raise _malformed("a failure")
 
-class GuestRequest(NamedTuple):
-    """An HTTP request as the guest wrote it; nothing of it is checked yet."""
+
+# -- replies -----------------------------------------------------------------------------------------------------------
+
+
+class DirectoryEntry(NamedTuple):
+    """A file or directory in a directory of the workspace."""
+
+    name: str
+    is_directory: bool
+    size_bytes: int
+    """0 for a directory."""
+
+
+class HttpHead(NamedTuple):
+    """Status and headers of a response; its body is read by `handle`. All of it was scrubbed by the host."""
+
+    handle: int
+    status: int
+    headers: Headers
+    """In the order received, with duplicates."""
+
+
+def plain(reply: object) -> object:
+    """Return a reply as JSON data, except that bytes stay bytes. `Request.read_reply` reverses it."""
+    match reply:
+        case HostFailure():
+            return reply.as_dict()
+        case HttpHead(handle, status, headers):
+            return {"handle": handle, "status": status, "headers": [list(pair) for pair in headers]}
+        case DirectoryEntry():
+            return list(reply)
+        case list() | tuple():
+            return [plain(item) for item in reply]
+    return reply
+
+
+def bytes_as_json(data: bytes) -> dict[str, str]:
+    """Return bytes as JSON data: as text if they are UTF-8, otherwise in base64."""
+    try:
+        return {"text": bytes(data).decode()}
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode()}
+
+
+def _read_bytes(data: object) -> bytes:
+    match data:
+        case bytes():
+            return data
+        case {"text": str(text)}:
+            return text.encode()
+        case {"base64": str(text)}:
+            return base64.b64decode(text)
+    raise _malformed("bytes")
+
+
+def _read_text(data: object) -> str:
+    if not isinstance(data, str):
+        raise _malformed("a string")
+    return data
+
+
+def _read_bool(data: object) -> bool:
+    if not isinstance(data, bool):
+        raise _malformed("true or false")
+    return data
+
+
+def _read_int(data: object) -> int:
+    if not isinstance(data, int):
+        raise _malformed("an integer")
+    return data
+
+
+def _read_none(data: object) -> None:
+    if data is not None:
+        raise _malformed("null")
+
+
+def _read_entry(data: object) -> DirectoryEntry:
+    match data:
+        case [str(name), bool(is_directory), int(size_bytes)]:
+            return DirectoryEntry(name, is_directory, size_bytes)
+    raise _malformed("a directory entry")
+
+
+def _read_head(data: object) -> HttpHead:
+    match data:
+        case {"handle": int(handle), "status": int(status), "headers": list(headers)}:
+            return HttpHead(handle, status, tuple((_read_text(name), _read_text(value)) for name, value in headers))
+    raise _malformed("the head of a response")
+
+
+def _malformed(expected: str) -> ValueError:
+    return ValueError(f"malformed reply of the host: expected {expected}")
+
+
+# -- requests ----------------------------------------------------------------------------------------------------------
+
+
+class Request(Protocol[ReplyOf]):
+    """A named tuple that asks the host for one thing. `NAMES` lists all of them."""
+
+    def _asdict(self) -> dict[str, object]: ...
+
+    def __iter__(self) -> Iterator[object]: ...
+
+    def read_reply(self, data: object) -> ReplyOf:
+        """Return the reply that `plain` turned into data. Raises `ValueError`."""
+
+
+class HttpCheck(NamedTuple):
+    """Return why no such HTTP request can be sent, before its body is written; None if it may be sent."""
 
     method: str
     url: str
-    headers: tuple[tuple[str, str], ...] = ()
+
+    def read_reply(self, data: object) -> HostFailure | None:
+        return None if data is None else HostFailure.from_dict(data)
+
+
+class HttpOpen(NamedTuple):
+    """Send an HTTP request through every check and wait for the head of its response.
+
+    The fields are as the guest wrote them, unchecked.
+    """
+
+    method: str
+    url: str
+    headers: Headers = ()
     body: bytes | None = None
     timeout_seconds: float | None = None
 
-
-class GuestResponse(Protocol):
-    """The head of a response, and its body whole or in pieces: scrubbed before the guest's side sees it."""
-
-    @property
-    def status(self) -> int:
-        """The status code."""
-
-    @property
-    def headers(self) -> tuple[tuple[str, str], ...]:
-        """The headers, in the order received, with duplicates."""
-
-    @property
-    def is_open(self) -> bool:
-        """True until it is closed."""
-
-    def read(self) -> bytes:
-        """Wait for the next piece of the body; empty at its end. Raises `HostFailure`."""
-
-    def read_all(self) -> bytes:
-        """Wait for all of the body. Raises `HostFailure`."""
-
-    def close(self) -> None:
-        """Let go of the connection, whether all was read or not."""
+    def read_reply(self, data: object) -> HttpHead:
+        return _read_head(data)
 
 
-class DirectoryEntry(Protocol):
-    """A file or directory inside a directory of the workspace."""
+class HttpRead(NamedTuple):
+    """Wait for the next piece of a response's body; empty at its end."""
 
-    @property
-    def name(self) -> str:
-        """Its name in the directory."""
+    handle: int
 
-    @property
-    def is_directory(self) -> bool:
-        """True for a directory, False for a file."""
+    def read_reply(self, data: object) -> bytes:
+        return _read_bytes(data)
 
-    @property
-    def size_bytes(self) -> int:
-        """Its size; 0 for a directory."""
+
+class HttpReadAll(NamedTuple):
+    """Wait for the rest of a response's body."""
+
+    handle: int
+
+    def read_reply(self, data: object) -> bytes:
+        return _read_bytes(data)
+
+
+class HttpClose(NamedTuple):
+    """Close a response, read to its end or not."""
+
+    handle: int
+
+    def read_reply(self, data: object) -> None:
+        return _read_none(data)
+
+
+class WorkspaceRead(NamedTuple):
+    """Return a file's bytes. With `probe`, the denial of a path that is not a file is not recorded."""
+
+    path: str
+    probe: bool = False
+
+    def read_reply(self, data: object) -> bytes:
+        return _read_bytes(data)
+
+
+class WorkspaceList(NamedTuple):
+    """Return a directory's entries. With `probe`, the denial of a missing path is not recorded."""
+
+    path: str
+    probe: bool = False
+
+    def read_reply(self, data: object) -> Sequence[DirectoryEntry]:
+        if not isinstance(data, list):
+            raise _malformed("a list of directory entries")
+        return [_read_entry(entry) for entry in data]
+
+
+class WorkspaceStat(NamedTuple):
+    """Return the name, kind and size of a file or directory. The denial of a missing path is not recorded."""
+
+    path: str
+
+    def read_reply(self, data: object) -> DirectoryEntry:
+        return _read_entry(data)
+
+
+class WorkspaceSize(NamedTuple):
+    """Return the size in bytes of a file that may be written; None if it does not exist."""
+
+    path: str
+
+    def read_reply(self, data: object) -> int | None:
+        return None if data is None else _read_int(data)
+
+
+class WorkspaceWrite(NamedTuple):
+    """Write a whole file atomically. With `new`, the path must not exist."""
+
+    path: str
+    content: bytes
+    new: bool = False
+
+    def read_reply(self, data: object) -> None:
+        return _read_none(data)
+
+
+class WorkspaceCopy(NamedTuple):
+    """Copy a file to a path that does not exist; return its size in bytes."""
+
+    path: str
+    to: str
+
+    def read_reply(self, data: object) -> int:
+        return _read_int(data)
+
+
+class WorkspaceMakeDirectory(NamedTuple):
+    """Make a directory."""
+
+    path: str
+
+    def read_reply(self, data: object) -> None:
+        return _read_none(data)
+
+
+class WorkspaceRemove(NamedTuple):
+    """Remove a file, or with `directory` an empty directory."""
+
+    path: str
+    directory: bool = False
+
+    def read_reply(self, data: object) -> None:
+        return _read_none(data)
+
+
+class WorkspaceRename(NamedTuple):
+    """Rename a file, or a directory that the call has made."""
+
+    path: str
+    to: str
+
+    def read_reply(self, data: object) -> None:
+        return _read_none(data)
+
+
+class SecretExists(NamedTuple):
+    """Return whether a granted secret is set; False for a name that is not granted."""
+
+    name: str
+
+    def read_reply(self, data: object) -> bool:
+        return _read_bool(data)
+
+
+class InvokeTool(NamedTuple):
+    """Run the tool behind an alias and return its JSON text."""
+
+    alias: str
+    params: str
+
+    def read_reply(self, data: object) -> str:
+        return _read_text(data)
+
+
+class ReportProgress(NamedTuple):
+    """Report progress to the caller."""
+
+    done: int
+    total: int | None
+    message: str | None
+
+    def read_reply(self, data: object) -> None:
+        return _read_none(data)
+
+
+class Refuse(NamedTuple):
+    """Record a refusal that was decided on the guest's side."""
+
+    decision: Decision
+
+    def read_reply(self, data: object) -> None:
+        return _read_none(data)
+
+
+NAMES: dict[type[object], str] = {
+    HttpCheck: "http_refusal",
+    HttpOpen: "http_open",
+    HttpRead: "http_read",
+    HttpReadAll: "http_read_all",
+    HttpClose: "http_close",
+    WorkspaceRead: "workspace_read",
+    WorkspaceList: "workspace_list",
+    WorkspaceStat: "workspace_stat",
+    WorkspaceSize: "workspace_size",
+    WorkspaceWrite: "workspace_write",
+    WorkspaceCopy: "workspace_copy",
+    WorkspaceMakeDirectory: "workspace_make_directory",
+    WorkspaceRemove: "workspace_remove",
+    WorkspaceRename: "workspace_rename",
+    SecretExists: "secret_exists",
+    InvokeTool: "invoke_tool",
+    ReportProgress: "report_progress",
+    Refuse: "refuse",
+}
+"""Every request, with its name in frames and recordings."""
+
+
+# -- the host ----------------------------------------------------------------------------------------------------------
 
 
 class HostServices(Protocol):
-    """The host, as a guest's imports see it. Methods raise `HostFailure`, or what ends the call."""
+    """The host of one call, as its guest sees it."""
 
     @property
     def has_workspace(self) -> bool:
-        """True where the call has a workspace."""
+        """Whether the call has a workspace."""
 
     @property
     def max_write_bytes(self) -> int:
-        """The most bytes that a file may have that is written; 0 where none may be."""
+        """The maximum size of a written file; 0 if the call may not write."""
 
     @property
     def max_request_bytes(self) -> int:
-        """The most bytes that the body of an HTTP request may have."""
+        """The maximum size of an HTTP request's body."""
 
-    def http_refusal(self, method: str, url: str) -> HostFailure | None:
-        """Return why no HTTP request can be sent at all, before its body is written; None where one may."""
+    def handle(self, request: Request[Reply]) -> Reply:
+        """Answer one request.
 
-    def http_open(self, request: GuestRequest) -> GuestResponse:
-        """Send a request through every check and wait for the head of its response."""
+        Raises:
+            HostFailure: the host refuses, or failed.
+            BaseException: the call ends.
+        """
 
-    def workspace_read(self, path: str, *, looking: bool = False) -> bytes:
-        """Return a file's bytes. With `looking`, a path that is no file is no attempt, and not recorded."""
 
-    def workspace_list(self, path: str, *, looking: bool = False) -> Sequence[DirectoryEntry]:
-        """Return a directory's entries."""
+class HttpResponse:
+    """An open response of the host, for the guest's imports. Methods raise `HostFailure`."""
 
-    def workspace_stat(self, path: str) -> DirectoryEntry:
-        """Return a file's or a directory's name, kind and size. A path that is neither is no attempt."""
+    def __init__(self, services: HostServices, request: HttpOpen) -> None:
+        self._services = services
+        self._handle, self.status, self.headers = services.handle(request)
 
-    def workspace_size(self, path: str) -> int | None:
-        """Return the size in bytes of a file that may be written; None where there is none."""
+    def read(self) -> bytes:
+        """Wait for the next piece of the body; empty at its end."""
+        return self._services.handle(HttpRead(self._handle))
 
-    def workspace_write(self, path: str, content: bytes, *, new: bool = False) -> None:
-        """Make a file that holds `content`, in one step; with `new`, nothing may be there yet."""
+    def read_all(self) -> bytes:
+        """Wait for the rest of the body."""
+        return self._services.handle(HttpReadAll(self._handle))
 
-    def workspace_copy(self, path: str, to: str) -> int:
-        """Copy a file to a name that nothing has; return its size in bytes."""
-
-    def workspace_make_directory(self, path: str) -> None:
-        """Make a directory."""
-
-    def workspace_remove(self, path: str, *, directory: bool = False) -> None:
-        """Remove a file, or an empty directory."""
-
-    def workspace_rename(self, path: str, to: str) -> None:
-        """Give a file, or a directory that the call has made, another name."""
-
-    def secret_exists(self, name: str) -> bool:
-        """Answer truthfully for granted names, and no for every other."""
-
-    def invoke_tool(self, alias: str, params: str) -> str:
-        """Run the tool behind an alias and return its JSON text."""
-
-    def report_progress(self, done: int, total: int | None, message: str | None) -> None:
-        """Pass a report of progress on to the caller."""
-
-    def refuse(self, decision: Decision) -> None:
-        """Put a refusal that the guest's side made on the call's record."""
+    def close(self) -> None:
+        """Close the response. Call it once."""
+        self._services.handle(HttpClose(self._handle))
 
 
 class NoServices:
-    """A host that grants nothing: for a component that is only asked what it is."""
+    """A host that grants nothing, for describing a component."""
 
     has_workspace = False
     max_write_bytes = 0
     max_request_bytes = DEFAULT_MAX_REQUEST_BYTES
 
-    def http_refusal(self, method: str, url: str) -> HostFailure:
-        """Return the refusal: nothing is granted."""
-        return _nothing_granted()
+    def handle(self, request: Request[Reply]) -> Reply:
+        """Refuse every request; progress and refusals are ignored.
 
-    def http_open(self, request: GuestRequest) -> NoReturn:
-        """Refuse."""
-        raise _nothing_granted()
-
-    def workspace_read(self, path: str, *, looking: bool = False) -> NoReturn:
-        """Refuse."""
-        raise _nothing_granted()
-
-    def workspace_list(self, path: str, *, looking: bool = False) -> NoReturn:
-        """Refuse."""
-        raise _nothing_granted()
-
-    def workspace_stat(self, path: str) -> NoReturn:
-        """Refuse."""
-        raise _nothing_granted()
-
-    def workspace_size(self, path: str) -> NoReturn:
-        """Refuse."""
-        raise _nothing_granted()
-
-    def workspace_write(self, path: str, content: bytes, *, new: bool = False) -> NoReturn:
-        """Refuse."""
-        raise _nothing_granted()
-
-    def workspace_copy(self, path: str, to: str) -> NoReturn:
-        """Refuse."""
-        raise _nothing_granted()
-
-    def workspace_make_directory(self, path: str) -> NoReturn:
-        """Refuse."""
-        raise _nothing_granted()
-
-    def workspace_remove(self, path: str, *, directory: bool = False) -> NoReturn:
-        """Refuse."""
-        raise _nothing_granted()
-
-    def workspace_rename(self, path: str, to: str) -> NoReturn:
-        """Refuse."""
-        raise _nothing_granted()
-
-    def secret_exists(self, name: str) -> bool:
-        """Answer no."""
-        return False
-
-    def invoke_tool(self, alias: str, params: str) -> NoReturn:
-        """Refuse."""
-        raise _nothing_granted()
-
-    def report_progress(self, done: int, total: int | None, message: str | None) -> None:
-        """Ignore it: nobody waits."""
-
-    def refuse(self, decision: Decision) -> None:
-        """Ignore it: there is no record."""
-
-
-def _nothing_granted() -> HostFailure:
-    message = "nothing is granted while a tool is prepared"
-    return HostFailure(FailureKind.NETWORK_DENIED, "not-granted", message, denied=True)
+        Raises:
+            HostFailure: nothing is granted.
+        """
+        failure = HostFailure(
+            FailureKind.NETWORK_DENIED, "not-granted", "nothing is granted while a tool is prepared", denied=True
+        )
+        answers = {HttpCheck: failure, SecretExists: False, ReportProgress: None, Refuse: None}
+        if type(request) not in answers:
+            raise failure
+        return request.read_reply(plain(answers[type(request)]))

@@ -7,7 +7,7 @@ from typing import Any
 
 from wasmrt.sandbox.component import Err, Ok
 from wasmrt.sandbox.guest.call import GuestCall
-from wasmrt.sandbox.guest.services import HostFailure
+from wasmrt.sandbox.guest.services import HostFailure, Request, WorkspaceMakeDirectory, WorkspaceRemove, WorkspaceRename
 from wasmrt.sandbox.guest.wasi._file_writing import (
     FileOutput,
     Written,
@@ -75,14 +75,14 @@ def _sync(ctx: GuestCall, rep: int) -> Ok | Err:
 
 def _make_directory(ctx: GuestCall, rep: int, path: str) -> Ok | Err:
     whole = _path(ctx, rep, path)
-    return whole if isinstance(whole, Err) else _changed(ctx.services.workspace_make_directory, whole)
+    return whole if isinstance(whole, Err) else _changed(ctx, WorkspaceMakeDirectory(whole))
 
 
 def _unlink(ctx: GuestCall, rep: int, path: str) -> Ok | Err:
     whole = _path(ctx, rep, path)
     if isinstance(whole, Err):
         return whole
-    answer = _changed(ctx.services.workspace_remove, whole)
+    answer = _changed(ctx, WorkspaceRemove(whole))
     if isinstance(answer, Ok):
         forget(ctx, whole)
     return answer
@@ -92,7 +92,7 @@ def _remove_directory(ctx: GuestCall, rep: int, path: str) -> Ok | Err:
     whole = _path(ctx, rep, path)
     if isinstance(whole, Err):
         return whole
-    answer = _changed(ctx.services.workspace_remove, whole, directory=True)
+    answer = _changed(ctx, WorkspaceRemove(whole, directory=True))
     return Err("not-directory") if answer == Err("is-directory") else answer
 
 
@@ -103,21 +103,21 @@ def _rename(ctx: GuestCall, rep: int, path: str, target: int, to: str) -> Ok | E
     if isinstance(new, Err):
         return new
     if whole == new:
-        return _changed(ctx.services.workspace_rename, whole, new)
+        return _changed(ctx, WorkspaceRename(whole, new))
     files = ctx.part(WrittenFiles).open
     for known in [file for name, file in files.items() if name == whole or name.startswith(f"{whole}/")]:
         if (refused := keep(ctx, known)) is not None:
             return refused
-    answer = _changed(ctx.services.workspace_rename, whole, new)
+    answer = _changed(ctx, WorkspaceRename(whole, new))
     if isinstance(answer, Ok):
         forget(ctx, new)
         moved(ctx, whole, new)
     return answer
 
 
-def _changed(change: Callable[..., None], *values: Any, **named: Any) -> Ok | Err:
+def _changed(ctx: GuestCall, request: Request[None]) -> Ok | Err:
     try:
-        change(*values, **named)
+        ctx.services.handle(request)
     except HostFailure as failure:
         return Err(write_code(failure))
     return Ok()

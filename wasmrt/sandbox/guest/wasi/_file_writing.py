@@ -12,7 +12,7 @@ from wasmrt.core.limits import MAX_WRITE_BYTES
 from wasmrt.core.model import Decision, Reason
 from wasmrt.sandbox.component import Err, Ok
 from wasmrt.sandbox.guest.call import GuestCall
-from wasmrt.sandbox.guest.services import HostFailure
+from wasmrt.sandbox.guest.services import HostFailure, Refuse, WorkspaceWrite
 from wasmrt.sandbox.guest.wasi._streams import IoError, OutputStream, failed
 
 _CODES: dict[str, str] = {
@@ -104,7 +104,7 @@ def set_size(ctx: GuestCall, file: Written, size: int) -> str | None:
         # Told here, since it is never sent; what the host is sent it measures itself.
         rule, hint = f"a file may have {most} bytes", "raise workspace_write.max_file_bytes if it really needs more"
         subject = file.path.encode("unicode_escape").decode("ascii")
-        ctx.services.refuse(Decision(False, Reason.FILE_TOO_LARGE, rule, hint, "workspace_write", subject))
+        ctx.services.handle(Refuse(Decision(False, Reason.FILE_TOO_LARGE, rule, hint, "workspace_write", subject)))
         return "file-too-large"
     if size < len(file.content):
         del file.content[size:]
@@ -185,7 +185,7 @@ def write_code(failure: HostFailure) -> str:
 def _send(ctx: GuestCall, file: Written) -> None:
     if file.dirty and not file.gone:
         file.dirty = False  # a host that has refused once is not asked again
-        ctx.services.workspace_write(file.path, bytes(file.content))
+        ctx.services.handle(WorkspaceWrite(file.path, bytes(file.content)))
 
 
 def _keep_or_raise(ctx: GuestCall, file: Written) -> None:

@@ -13,7 +13,14 @@ from wasmrt.core.limits import MAX_PATH_BYTES, MAX_WORKSPACE_BYTES_PER_CALL
 from wasmrt.core.model import Decision, Reason
 from wasmrt.sandbox.component import Err
 from wasmrt.sandbox.guest.call import GuestCall
-from wasmrt.sandbox.guest.services import HostFailure
+from wasmrt.sandbox.guest.services import (
+    HostFailure,
+    Refuse,
+    WorkspaceList,
+    WorkspaceRead,
+    WorkspaceSize,
+    WorkspaceWrite,
+)
 from wasmrt.sandbox.guest.wasi._file_writing import Written, WrittenFiles, open_written, write_code
 
 _CODES: dict[str, str] = {
@@ -65,7 +72,7 @@ def open_path(ctx: GuestCall, folder: Folder, path: str) -> Node | Err:
     if file is not None:
         return File(whole, file.content)
     try:
-        return File(whole, _read(ctx, whole, looking=True))
+        return File(whole, _read(ctx, whole, probe=True))
     except HostFailure as failure:
         return _folder(ctx, whole, folder.read_only) if failure.code == Reason.NOT_A_FILE else _error(failure)
 
@@ -80,11 +87,11 @@ def open_to_write(ctx: GuestCall, folder: Folder, path: str, how: frozenset[str]
     file = ctx.part(WrittenFiles).open.get(whole)
     content = b""
     try:
-        size = len(file.content) if file is not None else ctx.services.workspace_size(whole)
+        size = len(file.content) if file is not None else ctx.services.handle(WorkspaceSize(whole))
         if size is None:
             if "create" not in how:
                 return Err("no-entry")
-            ctx.services.workspace_write(whole, b"", new=True)
+            ctx.services.handle(WorkspaceWrite(whole, b"", new=True))
         elif "exclusive" in how:
             return Err("exist")
     except HostFailure as failure:
@@ -92,7 +99,7 @@ def open_to_write(ctx: GuestCall, folder: Folder, path: str, how: frozenset[str]
     if file is None and size and "truncate" not in how:
         try:
             # SECURITY: what is in a file is for those who may read it. To write to the middle of it takes both.
-            content = _read(ctx, whole, looking=False)
+            content = _read(ctx, whole, probe=False)
         except HostFailure as failure:
             return _error(failure)
     written = open_written(ctx, whole, how, file, content)
@@ -101,7 +108,7 @@ def open_to_write(ctx: GuestCall, folder: Folder, path: str, how: frozenset[str]
 
 def list_folder(ctx: GuestCall, folder: Folder) -> Listing | Err:
     try:
-        entries = ctx.services.workspace_list(folder.path, looking=True)
+        entries = ctx.services.handle(WorkspaceList(folder.path, probe=True))
     except HostFailure as failure:
         return _error(failure)
     return Listing([{"type": _kind(entry.is_directory), "name": entry.name} for entry in entries])
@@ -111,7 +118,7 @@ def refuse_write(ctx: GuestCall, path: str) -> Err:
     """Refuse to write where nothing may be written; the attempt is on record, with the entry that would allow it."""
     if path and not ctx.services.max_write_bytes:
         try:
-            ctx.services.workspace_size(path)
+            ctx.services.handle(WorkspaceSize(path))
         except HostFailure as failure:
             return Err(write_code(failure))
     return refuse_change(ctx, path)
@@ -119,15 +126,17 @@ def refuse_write(ctx: GuestCall, path: str) -> Err:
 
 def refuse_change(ctx: GuestCall, subject: str) -> Err:
     """Refuse a change that no grant allows; the attempt is on record."""
-    ctx.services.refuse(
-        Decision(
-            allowed=False,
-            reason=Reason.FILESYSTEM_DENIED,
-            rule="links and times are not written, nor anything below a read-only folder",
-            hint="have the tool return what it wants to keep",
-            capability="workspace",
-            subject=subject[:MAX_PATH_BYTES].encode("unicode_escape").decode("ascii"),
-        ),
+    ctx.services.handle(
+        Refuse(
+            Decision(
+                allowed=False,
+                reason=Reason.FILESYSTEM_DENIED,
+                rule="links and times are not written, nor anything below a read-only folder",
+                hint="have the tool return what it wants to keep",
+                capability="workspace",
+                subject=subject[:MAX_PATH_BYTES].encode("unicode_escape").decode("ascii"),
+            ),
+        )
     )
     return Err("read-only")
 
@@ -140,8 +149,8 @@ def joined(folder: str, path: str) -> str | None:
     return None if ".." in segments else "/".join(segments)
 
 
-def _read(ctx: GuestCall, path: str, *, looking: bool) -> bytes:
-    content = ctx.services.workspace_read(path, looking=looking)
+def _read(ctx: GuestCall, path: str, *, probe: bool) -> bytes:
+    content = ctx.services.handle(WorkspaceRead(path, probe=probe))
     read = ctx.part(_Read)
     read.count += len(content)
     if read.count > MAX_WORKSPACE_BYTES_PER_CALL:
@@ -159,7 +168,7 @@ def _kind(is_directory: bool) -> str:
 
 def _folder(ctx: GuestCall, path: str, read_only: bool) -> Folder | Err:
     try:
-        ctx.services.workspace_list(path, looking=True)
+        ctx.services.handle(WorkspaceList(path, probe=True))
     except HostFailure as failure:
         return _error(failure)
     return Folder(path, read_only)

@@ -7,7 +7,7 @@ from wasmrt.core.limits import MAX_HELD_HTTP_BYTES, MAX_OPEN_ANSWERS
 from wasmrt.core.model import Decision, Reason
 from wasmrt.sandbox.component import Case, Err, Ok
 from wasmrt.sandbox.guest.call import GuestCall
-from wasmrt.sandbox.guest.services import GuestResponse, HostFailure
+from wasmrt.sandbox.guest.services import HostFailure, HttpResponse, Refuse
 from wasmrt.sandbox.guest.wasi._handles import Handles
 from wasmrt.sandbox.guest.wasi._http_errors import error_code
 from wasmrt.sandbox.guest.wasi._streams import CLOSED, InputStream, IoError, OutputStream, Pollable, failed
@@ -66,7 +66,7 @@ def _refuse(ctx: GuestCall, body: Body) -> Err:
         # On record too: engines of languages trap on a stream's error, and then it is all that tells why.
         rule = "the request has more bytes than http.max_request_bytes"
         hint = f"send less, or raise http.max_request_bytes, now {body.limit}"
-        ctx.services.refuse(Decision(False, Reason.REQUEST_TOO_LARGE, rule, hint, "http", "a body"))
+        ctx.services.handle(Refuse(Decision(False, Reason.REQUEST_TOO_LARGE, rule, hint, "http", "a body")))
     size = Case("HTTP-request-body-size", body.limit)
     return failed(ctx, IoError(f"the body may have {body.limit} bytes", http_code=size))
 
@@ -77,8 +77,8 @@ class Receiving(InputStream):
     Its pollable is always ready, because nothing comes in while nobody reads.
     """
 
-    def __init__(self, response: GuestResponse) -> None:
-        self._response: GuestResponse | None = response
+    def __init__(self, response: HttpResponse) -> None:
+        self._response: HttpResponse | None = response
         self._ready = b""
 
     def read(self, ctx: GuestCall, count: int) -> bytes | Err:
@@ -110,7 +110,7 @@ class Receiving(InputStream):
     def is_open(self) -> bool:
         return self._response is not None
 
-    def _take(self, ctx: GuestCall, response: GuestResponse) -> None:
+    def _take(self, ctx: GuestCall, response: HttpResponse) -> None:
         self._ready = response.read()
         hold(ctx, len(self._ready))
         if not self._ready:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from wasmrt.sandbox.component import Case, Err, Ok
 from wasmrt.sandbox.guest.call import GuestCall
-from wasmrt.sandbox.guest.services import GuestRequest, HostFailure
+from wasmrt.sandbox.guest.services import HostFailure, HttpCheck, HttpOpen, HttpResponse
 from wasmrt.sandbox.guest.wasi._handles import Handles
 from wasmrt.sandbox.guest.wasi._http_bodies import OpenResponses, Receiving
 from wasmrt.sandbox.guest.wasi._http_errors import DENIED, NO_URL, error_code
@@ -56,7 +56,7 @@ def handle(ctx: GuestCall, rep: int, options: int | None) -> Ok | Err:
     url = request.url
     if url is None:
         return Err(NO_URL)
-    if ctx.services.http_refusal(request.verb, url) is not None:
+    if ctx.services.handle(HttpCheck(request.verb, url)) is not None:
         return Err(DENIED)
     return Ok(handles.add(Future(request, url, seconds)))
 
@@ -76,9 +76,9 @@ def _send(ctx: GuestCall, future: Future) -> Ok | Err:
     if body is not None and not body.finished:
         return Err(Case("connection-terminated"))
     content = None if body is None or not body.content else bytes(body.content)
-    request = GuestRequest(future.request.verb, future.url, fields.as_text(), content, future.seconds)
+    request = HttpOpen(future.request.verb, future.url, fields.as_text(), content, future.seconds)
     try:
-        response = ctx.services.http_open(request)
+        response = HttpResponse(ctx.services, request)
         receiving = Receiving(response)
         ctx.part(OpenResponses).add(ctx, receiving)
     except HostFailure as failure:

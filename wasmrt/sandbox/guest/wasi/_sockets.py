@@ -9,6 +9,7 @@ from wasmrt.core.model import Decision, Reason
 from wasmrt.sandbox.component import Err
 from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.engine import HostInterface
+from wasmrt.sandbox.guest.services import Refuse
 from wasmrt.sandbox.guest.wasi._handles import Handles, drop_handle
 from wasmrt.sandbox.guest.wasi._streams import IoError
 from wasmrt.sandbox.guest.wasi._unreachable import unreachable
@@ -32,15 +33,17 @@ class Network:
 
 
 def _refuse(ctx: GuestCall, subject: str) -> Err:
-    ctx.services.refuse(
-        Decision(
-            allowed=False,
-            reason=Reason.SOCKETS_DENIED,
-            rule="no tool gets sockets",
-            hint="use HTTP: add the host to http.allowlist and ask for it through the http import",
-            capability="sockets",
-            subject=subject,
-        ),
+    ctx.services.handle(
+        Refuse(
+            Decision(
+                allowed=False,
+                reason=Reason.SOCKETS_DENIED,
+                rule="no tool gets sockets",
+                hint="use HTTP: add the host to http.allowlist and ask for it through the http import",
+                capability="sockets",
+                subject=subject,
+            ),
+        )
     )
     return Err("access-denied")
 

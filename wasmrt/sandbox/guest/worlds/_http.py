@@ -9,7 +9,7 @@ from wasmrt.core.limits import MAX_HEADER_BYTES
 from wasmrt.sandbox.component import Err, Ok
 from wasmrt.sandbox.component.worlds import FailureKind
 from wasmrt.sandbox.guest.call import GuestCall
-from wasmrt.sandbox.guest.services import GuestRequest, HostFailure
+from wasmrt.sandbox.guest.services import HostFailure, HttpOpen, HttpResponse
 from wasmrt.sandbox.guest.worlds._failure import as_failure, as_http_failure, as_text, result
 
 
@@ -71,7 +71,7 @@ def _send(
     timeout_ms: int | None,
 ) -> tuple[int, tuple[tuple[str, str], ...], bytes]:
     seconds = None if timeout_ms is None else timeout_ms / 1000
-    response = ctx.services.http_open(GuestRequest(method.upper(), url, headers, body, seconds))
+    response = HttpResponse(ctx.services, HttpOpen(method.upper(), url, headers, body, seconds))
     try:
         return response.status, response.headers, response.read_all()
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from wasmrt.core.model import LogLevel
 from wasmrt.sandbox.guest.call import GuestCall
+from wasmrt.sandbox.guest.services import ReportProgress
 
 
 def log(ctx: GuestCall, level: str, message: str) -> None:
@@ -23,4 +24,4 @@ def monotonic(ctx: GuestCall) -> int:
 
 def progress(ctx: GuestCall, done: int, total: int | None, message: str | None) -> None:
     """wasmrt:tool's `progress.report`."""
-    ctx.services.report_progress(done, total, message)
+    ctx.services.handle(ReportProgress(done, total, message))

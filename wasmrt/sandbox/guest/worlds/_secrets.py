@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from wasmrt.sandbox.guest.call import GuestCall
+from wasmrt.sandbox.guest.services import SecretExists
 
 
 def exists(ctx: GuestCall, name: str) -> bool:
     """`secret-exists` of both worlds."""
-    return ctx.services.secret_exists(name)
+    return ctx.services.handle(SecretExists(name))

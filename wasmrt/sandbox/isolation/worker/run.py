@@ -26,7 +26,8 @@ from wasmrt.sandbox.isolation.wire import (
     faults,
 )
 from wasmrt.sandbox.isolation.wire.counts import CallHead, pack_counts
-from wasmrt.sandbox.isolation.worker.services import HostEndedError, RemoteServices, WorkerLifetime
+from wasmrt.sandbox.isolation.wire.requests import HostEndedError
+from wasmrt.sandbox.isolation.worker.services import RemoteServices, WorkerLifetime
 from wasmrt.sandbox.schema import Validator
 
 IDLE_SECONDS = 60

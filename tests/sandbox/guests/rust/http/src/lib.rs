@@ -10,7 +10,7 @@ use wasip2::http::types::{
 };
 use wasip2::io::streams::{OutputStream, StreamError};
 
-wit_bindgen::generate!({ path: "../../../../wit/near-agent/0.3.0", world: "sandboxed-tool" });
+wit_bindgen::generate!({ path: "../../../../../wit/near-agent/0.3.0", world: "sandboxed-tool" });
 
 use exports::near::agent::tool::{Guest, Request, Response};
 

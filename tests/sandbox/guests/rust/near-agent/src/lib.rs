@@ -6,13 +6,13 @@ use serde_json::{json, Value};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 #[cfg(feature = "unversioned")]
-wit_bindgen::generate!({ path: "../../../../wit/near-agent/unversioned", world: "sandboxed-tool" });
+wit_bindgen::generate!({ path: "../../../../../wit/near-agent/unversioned", world: "sandboxed-tool" });
 #[cfg(feature = "v0_2_0")]
-wit_bindgen::generate!({ path: "../../../../wit/near-agent/0.2.0", world: "sandboxed-tool" });
+wit_bindgen::generate!({ path: "../../../../../wit/near-agent/0.2.0", world: "sandboxed-tool" });
 #[cfg(feature = "v0_3_0")]
-wit_bindgen::generate!({ path: "../../../../wit/near-agent/0.3.0", world: "sandboxed-tool" });
+wit_bindgen::generate!({ path: "../../../../../wit/near-agent/0.3.0", world: "sandboxed-tool" });
 #[cfg(feature = "v0_4_1")]
-wit_bindgen::generate!({ path: "../../../../wit/near-agent/0.4.1", world: "sandboxed-tool" });
+wit_bindgen::generate!({ path: "../../../../../wit/near-agent/0.4.1", world: "sandboxed-tool" });
 
 use exports::near::agent::tool::{Guest, Request, Response};
 use near::agent::host;

@@ -4,7 +4,7 @@ use serde::de::DeserializeOwned;
 use serde::Deserialize;
 use serde_json::json;
 
-wit_bindgen::generate!({ path: "../../../../wit/wasmrt-tool", world: "tool" });
+wit_bindgen::generate!({ path: "../../../../../wit/wasmrt-tool", world: "tool" });
 
 use exports::wasmrt::tool::provider::{Annotations, Guest, Tool};
 use wasmrt::tool::types::{Failure, FailureKind};

@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-wit_bindgen::generate!({ path: "../../../../wit/near-agent/0.3.0", world: "sandboxed-tool" });
+wit_bindgen::generate!({ path: "../../../../../wit/near-agent/0.3.0", world: "sandboxed-tool" });
 
 use exports::near::agent::tool::{Guest, Request, Response};
 

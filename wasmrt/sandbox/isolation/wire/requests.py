@@ -1,0 +1,215 @@
+"""Requests to the host and their replies as frames.
+
+SECURITY: `read_request` reads frames of a worker, which are hostile input: each field is read by name, type and bound.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from wasmrt.core.limits import MAX_HEADER_BYTES, MAX_LOG_ENTRY_BYTES
+from wasmrt.core.model import Decision, Reason
+from wasmrt.sandbox.guest.services import (
+    NAMES,
+    Headers,
+    HostFailure,
+    HttpCheck,
+    HttpClose,
+    HttpOpen,
+    HttpRead,
+    HttpReadAll,
+    InvokeTool,
+    Refuse,
+    ReportProgress,
+    Request,
+    SecretExists,
+    WorkspaceCopy,
+    WorkspaceList,
+    WorkspaceMakeDirectory,
+    WorkspaceRead,
+    WorkspaceRemove,
+    WorkspaceRename,
+    WorkspaceSize,
+    WorkspaceStat,
+    WorkspaceWrite,
+    plain,
+)
+from wasmrt.sandbox.isolation.wire._frames import MAX_TEXT, Frame, Head, ProtocolError
+
+MAX_PROGRESS_TEXT = 6 * MAX_LOG_ENTRY_BYTES
+_MAX_SENT_HEADERS = 1024
+_MAX_HEADER_TEXT = 2 * MAX_HEADER_BYTES
+_MAX_READ_HEADERS = 4096
+"""Bounds the work of reading; the gateway's own limit is far lower, and its decision is recorded."""
+_MAX_RULE = 1000
+_REFUSALS = {
+    "sockets": Reason.SOCKETS_DENIED,
+    "workspace": Reason.FILESYSTEM_DENIED,
+    "workspace_write": Reason.FILE_TOO_LARGE,
+    "http": Reason.REQUEST_TOO_LARGE,
+}
+"""The capabilities that the guest's side may refuse, each with its only reason."""
+_OK, _BYTES, _TEXT, _FAILURE = b'{"end":"ok"}', b'{"end":"bytes"}', b'{"end":"text"}', b'{"end":"failure"}'
+CALL_ENDED = b'{"end":"over"}'
+
+
+class HostEndedError(BaseException):
+    """The host ended the call during a request, and has recorded why."""
+
+
+# -- requests: written by a worker, read by the host -------------------------------------------------------------------
+
+
+def write_request(
+    request: Request[object], max_body: int, max_content: int
+) -> tuple[dict[str, object], bytes | memoryview]:
+    """Return a request as head and tail of a frame; longer values than any host accepts are cut.
+
+    A value that was cut is still too long, so the host refuses it: of a body and of a file's content, one byte more
+    than `max_body` and `max_content` is sent.
+    """
+    head: dict[str, object] = {"do": NAMES[type(request)]}
+    tail: bytes | memoryview = b""
+    for name, value in request._asdict().items():
+        match value:
+            case bytes():
+                tail = memoryview(value)[: (max_body if name == "body" else max_content) + 1]
+                head[name] = True
+            case str() if name == "params":
+                tail = value.encode("utf-8", "surrogatepass")
+            case str():
+                head[name] = value[: MAX_PROGRESS_TEXT if name == "message" else MAX_TEXT]
+            case Decision():
+                head |= {
+                    "reason": str(value.reason),
+                    "rule": value.rule,
+                    "hint": value.hint,
+                    "capability": value.capability,
+                    "subject": value.subject[:_MAX_RULE],
+                }
+            case tuple():
+                head[name] = _cut_headers(value)
+            case None if name == "body":
+                head[name] = False
+            case _:
+                head[name] = value
+    return head, tail
+
+
+def read_request(frame: Frame) -> Request[object]:
+    """Read a request from a worker's frame.
+
+    Raises:
+        ProtocolError: the request is unknown, or a field is missing, malformed or too long.
+    """
+    head = frame.fields()
+    read = _READERS.get(head.text("do", 32))
+    if read is None:
+        raise ProtocolError("unknown request")
+    return read(head, frame)
+
+
+def _cut_headers(headers: Headers) -> list[tuple[str, str]]:
+    kept, size = [], 0
+    for name, value in headers[:_MAX_SENT_HEADERS]:
+        kept.append((name[:_MAX_HEADER_TEXT], value[:_MAX_HEADER_TEXT]))
+        size += len(name) + len(value)
+        if size > _MAX_HEADER_TEXT:
+            break
+    return kept
+
+
+def _read_headers(head: Head) -> Headers:
+    pairs: list[tuple[str, str]] = []
+    for pair in head.items("headers", _MAX_READ_HEADERS):
+        match pair:
+            case [str(name), str(value)]:
+                pairs.append((name, value))
+            case _:
+                raise ProtocolError("field headers must be a list of pairs of strings")
+    return tuple(pairs)
+
+
+def _read_total(head: Head) -> int | None:
+    total = head.number_or_none("total")
+    return None if total is None else int(total)
+
+
+def _read_decision(head: Head) -> Decision:
+    capability = head.text("capability", 32)
+    reason = _REFUSALS.get(capability)
+    # SECURITY: a worker may only record refusals that its own side decides.
+    if reason is None or head.text("reason", 64) != str(reason):
+        raise ProtocolError("a worker may not decide this refusal")
+    hint = head.text_or_none("hint", _MAX_RULE)
+    return Decision(False, reason, head.text("rule", _MAX_RULE), hint, capability, head.text("subject", _MAX_RULE))
+
+
+_READERS: dict[str, Callable[[Head, Frame], Request[object]]] = {
+    "http_refusal": lambda head, _: HttpCheck(head.text("method"), head.text("url")),
+    "http_open": lambda head, frame: HttpOpen(
+        head.text("method"),
+        head.text("url"),
+        _read_headers(head),
+        bytes(frame.tail) if head.flag("body") else None,
+        head.number_or_none("timeout_seconds"),
+    ),
+    "http_read": lambda head, _: HttpRead(head.whole("handle")),
+    "http_read_all": lambda head, _: HttpReadAll(head.whole("handle")),
+    "http_close": lambda head, _: HttpClose(head.whole("handle")),
+    "workspace_read": lambda head, _: WorkspaceRead(head.text("path"), head.flag("probe")),
+    "workspace_list": lambda head, _: WorkspaceList(head.text("path"), head.flag("probe")),
+    "workspace_stat": lambda head, _: WorkspaceStat(head.text("path")),
+    "workspace_size": lambda head, _: WorkspaceSize(head.text("path")),
+    "workspace_write": lambda head, frame: WorkspaceWrite(head.text("path"), bytes(frame.tail), head.flag("new")),
+    "workspace_copy": lambda head, _: WorkspaceCopy(head.text("path"), head.text("to")),
+    "workspace_make_directory": lambda head, _: WorkspaceMakeDirectory(head.text("path")),
+    "workspace_remove": lambda head, _: WorkspaceRemove(head.text("path"), head.flag("directory")),
+    "workspace_rename": lambda head, _: WorkspaceRename(head.text("path"), head.text("to")),
+    "secret_exists": lambda head, _: SecretExists(head.text("name")),
+    "invoke_tool": lambda head, frame: InvokeTool(head.text("alias"), frame.text()),
+    "report_progress": lambda head, _: ReportProgress(
+        head.whole("done"), _read_total(head), head.text_or_none("message", MAX_PROGRESS_TEXT)
+    ),
+    "refuse": lambda head, _: Refuse(_read_decision(head)),
+}
+"""How the host reads each request, field by field."""
+
+
+# -- replies: written by the host, read by a worker --------------------------------------------------------------------
+
+
+def write_reply(reply: object) -> tuple[bytes, bytes]:
+    """Return a reply as head and tail of a frame."""
+    match reply:
+        case None:
+            return _OK, b""
+        case bytes():
+            return _BYTES, reply
+        case str():
+            return _TEXT, reply.encode("utf-8", "surrogatepass")
+    return _OK, json.dumps(plain(reply)).encode()
+
+
+def write_failure(failure: HostFailure) -> tuple[bytes, bytes]:
+    """Return a failure as head and tail of a frame."""
+    return _FAILURE, json.dumps(failure.as_dict()).encode()
+
+
+def read_reply(frame: Frame) -> object:
+    """Return the data of a reply, for `Request.read_reply`. The host is trusted.
+
+    Raises:
+        HostFailure: the host refused, or failed.
+        HostEndedError: the call is over.
+    """
+    if frame.head == _OK:
+        return json.loads(bytes(frame.tail)) if frame.tail else None
+    if frame.head == _BYTES:
+        return bytes(frame.tail)
+    if frame.head == _TEXT:
+        return frame.text()
+    if frame.head == _FAILURE:
+        raise HostFailure.from_dict(json.loads(bytes(frame.tail)))
+    raise HostEndedError
