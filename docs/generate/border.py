@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 
-from wasmrt.sandbox.guest.services import NAMES
+from wasmrt.sandbox.guest.requests import NAMES
 
 
 def services() -> str:

@@ -38,8 +38,9 @@ from wasmrt.runtime.call._answer import Answer, clean_logs, scan_answer
 from wasmrt.runtime.call.http import GuestHttp
 from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.clock import SystemClock
+from wasmrt.sandbox.guest.requests import HttpClose, HttpOpen
 from wasmrt.sandbox.guest.runner import GuestComponent
-from wasmrt.sandbox.guest.services import HttpClose, HttpOpen, NoServices
+from wasmrt.sandbox.guest.services import NoServices
 
 TOKEN = "ghp_" + "a1B2c3D4e5" * 3 + "F6g7h8"
 

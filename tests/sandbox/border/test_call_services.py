@@ -23,7 +23,7 @@ from wasmrt.runtime.call import Backends, Call, CallServices, Invoker
 from wasmrt.runtime.call.http import GuestHttp
 from wasmrt.runtime.context import ToolContext
 from wasmrt.runtime.workspace import WorkspaceReader, WorkspaceWriter
-from wasmrt.sandbox.guest.services import (
+from wasmrt.sandbox.guest.requests import (
     HostFailure,
     HttpCheck,
     HttpClose,

@@ -28,15 +28,8 @@ from wasmrt.sandbox.guest.call import GuestCall, cut_log
 from wasmrt.sandbox.guest.clock import LogicalClock, SystemClock
 from wasmrt.sandbox.guest.engine import EngineFault, LowerError, TrapCode
 from wasmrt.sandbox.guest.outcome import ended, guest_failure
-from wasmrt.sandbox.guest.services import (
-    HostFailure,
-    HttpCheck,
-    InvokeTool,
-    NoServices,
-    SecretExists,
-    WorkspaceList,
-    WorkspaceRead,
-)
+from wasmrt.sandbox.guest.requests import HostFailure, HttpCheck, InvokeTool, SecretExists, WorkspaceList, WorkspaceRead
+from wasmrt.sandbox.guest.services import NoServices
 
 LONG = 3600.0
 

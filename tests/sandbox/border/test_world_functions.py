@@ -16,14 +16,13 @@ from wasmrt.sandbox.component import Err, Ok, worlds
 from wasmrt.sandbox.component.worlds import FailureKind
 from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.clock import LogicalClock
-from wasmrt.sandbox.guest.services import (
+from wasmrt.sandbox.guest.requests import (
     DirectoryEntry,
     HostFailure,
     HttpClose,
     HttpHead,
     HttpOpen,
     HttpReadAll,
-    NoServices,
     Request,
     WorkspaceCopy,
     WorkspaceList,
@@ -34,6 +33,7 @@ from wasmrt.sandbox.guest.services import (
     WorkspaceStat,
     WorkspaceWrite,
 )
+from wasmrt.sandbox.guest.services import NoServices
 from wasmrt.sandbox.guest.worlds import interfaces
 
 FUNCTIONS = {interface.name: interface.functions for interface in interfaces()}

@@ -19,11 +19,9 @@ from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.limits import MAX_LOG_ENTRIES, ResourceLimits
 from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.clock import SystemClock
-from wasmrt.sandbox.guest.services import (
+from wasmrt.sandbox.guest.requests import (
     NAMES,
     DirectoryEntry,
-    HostServices,
-    NoServices,
     Request,
     WorkspaceMakeDirectory,
     WorkspaceRemove,
@@ -32,6 +30,7 @@ from wasmrt.sandbox.guest.services import (
     WorkspaceStat,
     WorkspaceWrite,
 )
+from wasmrt.sandbox.guest.services import HostServices, NoServices
 from wasmrt.sandbox.isolation.pool.handle import Worker
 from wasmrt.sandbox.isolation.wire import ClosedError, Head, Kind, ProtocolError
 from wasmrt.sandbox.isolation.wire.counts import pack_counts

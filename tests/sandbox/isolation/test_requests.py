@@ -10,7 +10,7 @@ import pytest
 from wasmrt.core.model import Decision, Reason
 from wasmrt.runtime.call import _services
 from wasmrt.sandbox.component.worlds import FailureKind
-from wasmrt.sandbox.guest.services import (
+from wasmrt.sandbox.guest.requests import (
     NAMES,
     DirectoryEntry,
     HostFailure,

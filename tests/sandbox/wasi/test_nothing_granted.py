@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from wasmrt.sandbox.guest.services import (
+from wasmrt.sandbox.guest.requests import (
     HostFailure,
-    NoServices,
     Request,
     SecretExists,
     WorkspaceCopy,
@@ -19,6 +18,7 @@ from wasmrt.sandbox.guest.services import (
     WorkspaceStat,
     WorkspaceWrite,
 )
+from wasmrt.sandbox.guest.services import NoServices
 
 REQUESTS: tuple[Request[object], ...] = (
     WorkspaceRead("a"),

@@ -9,7 +9,8 @@ from wasmrt.core.errors import ToolError
 from wasmrt.runtime.audit._recording import Recording
 from wasmrt.runtime.audit._tape import recorded_request
 from wasmrt.sandbox.guest.clock import LogicalClock
-from wasmrt.sandbox.guest.services import NAMES, HostFailure, HostServices, Reply, Request
+from wasmrt.sandbox.guest.requests import NAMES, HostFailure, Request
+from wasmrt.sandbox.guest.services import HostServices, Reply
 
 DIFFERS = "replay-differs"
 _SHOWN_CHARS = 160

@@ -14,17 +14,8 @@ from typing import NamedTuple, Protocol
 from wasmrt.core.component_bytes import digest_of
 from wasmrt.core.errors import WasmrtError
 from wasmrt.sandbox.guest.clock import SEED_BYTES, Clock, LogicalClock
-from wasmrt.sandbox.guest.services import (
-    NAMES,
-    HostFailure,
-    HostServices,
-    Refuse,
-    Reply,
-    Request,
-    WorkspaceWrite,
-    bytes_as_json,
-    plain,
-)
+from wasmrt.sandbox.guest.requests import NAMES, HostFailure, Refuse, Request, WorkspaceWrite, bytes_as_json, plain
+from wasmrt.sandbox.guest.services import HostServices, Reply
 
 
 class Tape(Protocol):

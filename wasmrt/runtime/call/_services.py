@@ -25,7 +25,7 @@ from wasmrt.runtime.call._answer import clean_line
 from wasmrt.runtime.call._state import Call, GuestResponse
 from wasmrt.runtime.call._writes import CallWrites
 from wasmrt.sandbox.component.worlds import FailureKind
-from wasmrt.sandbox.guest.services import (
+from wasmrt.sandbox.guest.requests import (
     DirectoryEntry,
     HostFailure,
     HttpCheck,
@@ -36,7 +36,6 @@ from wasmrt.sandbox.guest.services import (
     HttpReadAll,
     InvokeTool,
     Refuse,
-    Reply,
     ReportProgress,
     Request,
     SecretExists,
@@ -50,6 +49,7 @@ from wasmrt.sandbox.guest.services import (
     WorkspaceStat,
     WorkspaceWrite,
 )
+from wasmrt.sandbox.guest.services import Reply
 
 if TYPE_CHECKING:
     from wasmrt.runtime.workspace import WorkspaceReader
@@ -301,4 +301,4 @@ _HANDLERS: dict[type[object], Callable[..., object]] = {
     ReportProgress: CallServices._report_progress,
     Refuse: CallServices._refuse,
 }
-"""One handler for each request of `wasmrt.sandbox.guest.services.NAMES`; tests check their reply types."""
+"""One handler for each request of `wasmrt.sandbox.guest.requests.NAMES`; tests check their reply types."""

@@ -21,7 +21,7 @@ from wasmrt.runtime.audit import Tape
 from wasmrt.runtime.context import CallTool, MayInvoke, Progress, ToolContext
 from wasmrt.sandbox.component import printable
 from wasmrt.sandbox.guest.call import GuestCall
-from wasmrt.sandbox.guest.services import Headers, HttpOpen
+from wasmrt.sandbox.guest.requests import Headers, HttpOpen
 
 if TYPE_CHECKING:
     from wasmrt.egress.gateway import SecretsView

@@ -11,7 +11,7 @@ from wasmrt.core.limits import MAX_PATH_BYTES
 from wasmrt.core.model import Decision, Reason
 from wasmrt.runtime.call._state import Call
 from wasmrt.sandbox.component.worlds import FailureKind
-from wasmrt.sandbox.guest.services import HostFailure
+from wasmrt.sandbox.guest.requests import HostFailure
 
 if TYPE_CHECKING:
     from collections.abc import Callable

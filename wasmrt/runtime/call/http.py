@@ -5,7 +5,7 @@ from __future__ import annotations
 from wasmrt.core.model import Reason
 from wasmrt.egress.gateway import EgressGateway, HttpFailure, HttpRequest, Response
 from wasmrt.runtime.call._state import Call
-from wasmrt.sandbox.guest.services import HostFailure, HttpOpen
+from wasmrt.sandbox.guest.requests import HostFailure, HttpOpen
 
 
 class GuestHttp:

@@ -13,7 +13,7 @@ from wasmrt.core.limits import MAX_PATH_BYTES, MAX_WORKSPACE_BYTES_PER_CALL
 from wasmrt.core.model import Decision, Reason
 from wasmrt.sandbox.component import Err
 from wasmrt.sandbox.guest.call import GuestCall
-from wasmrt.sandbox.guest.services import (
+from wasmrt.sandbox.guest.requests import (
     HostFailure,
     Refuse,
     WorkspaceList,

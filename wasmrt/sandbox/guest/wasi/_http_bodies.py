@@ -7,7 +7,8 @@ from wasmrt.core.limits import MAX_HELD_HTTP_BYTES, MAX_OPEN_ANSWERS
 from wasmrt.core.model import Decision, Reason
 from wasmrt.sandbox.component import Case, Err, Ok
 from wasmrt.sandbox.guest.call import GuestCall
-from wasmrt.sandbox.guest.services import HostFailure, HttpResponse, Refuse
+from wasmrt.sandbox.guest.requests import HostFailure, Refuse
+from wasmrt.sandbox.guest.services import HttpResponse
 from wasmrt.sandbox.guest.wasi._handles import Handles
 from wasmrt.sandbox.guest.wasi._http_errors import error_code
 from wasmrt.sandbox.guest.wasi._streams import CLOSED, InputStream, IoError, OutputStream, Pollable, failed

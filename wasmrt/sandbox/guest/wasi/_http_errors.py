@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wasmrt.core.model import Reason
 from wasmrt.sandbox.component import Case
-from wasmrt.sandbox.guest.services import HostFailure
+from wasmrt.sandbox.guest.requests import HostFailure
 
 DENIED = Case("HTTP-request-denied")
 NO_URL = Case("HTTP-request-URI-invalid")

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from wasmrt.sandbox.component import Case, Err, Ok
 from wasmrt.sandbox.guest.call import GuestCall
-from wasmrt.sandbox.guest.services import HostFailure, HttpCheck, HttpOpen, HttpResponse
+from wasmrt.sandbox.guest.requests import HostFailure, HttpCheck, HttpOpen
+from wasmrt.sandbox.guest.services import HttpResponse
 from wasmrt.sandbox.guest.wasi._handles import Handles
 from wasmrt.sandbox.guest.wasi._http_bodies import OpenResponses, Receiving
 from wasmrt.sandbox.guest.wasi._http_errors import DENIED, NO_URL, error_code

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from wasmrt.sandbox.component import Err, Ok
-from wasmrt.sandbox.guest.services import HostFailure
+from wasmrt.sandbox.guest.requests import HostFailure
 
 
 def as_text(failure: HostFailure) -> str:

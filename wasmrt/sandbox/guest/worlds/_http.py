@@ -9,7 +9,8 @@ from wasmrt.core.limits import MAX_HEADER_BYTES
 from wasmrt.sandbox.component import Err, Ok
 from wasmrt.sandbox.component.worlds import FailureKind
 from wasmrt.sandbox.guest.call import GuestCall
-from wasmrt.sandbox.guest.services import HostFailure, HttpOpen, HttpResponse
+from wasmrt.sandbox.guest.requests import HostFailure, HttpOpen
+from wasmrt.sandbox.guest.services import HttpResponse
 from wasmrt.sandbox.guest.worlds._failure import as_failure, as_http_failure, as_text, result
 
 

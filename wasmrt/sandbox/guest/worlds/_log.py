@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wasmrt.core.model import LogLevel
 from wasmrt.sandbox.guest.call import GuestCall
-from wasmrt.sandbox.guest.services import ReportProgress
+from wasmrt.sandbox.guest.requests import ReportProgress
 
 
 def log(ctx: GuestCall, level: str, message: str) -> None:

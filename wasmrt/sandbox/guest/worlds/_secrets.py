@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wasmrt.sandbox.guest.call import GuestCall
-from wasmrt.sandbox.guest.services import SecretExists
+from wasmrt.sandbox.guest.requests import SecretExists
 
 
 def exists(ctx: GuestCall, name: str) -> bool:

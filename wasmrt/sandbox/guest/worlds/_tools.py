@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wasmrt.sandbox.component import Err, Ok
 from wasmrt.sandbox.guest.call import GuestCall
-from wasmrt.sandbox.guest.services import InvokeTool
+from wasmrt.sandbox.guest.requests import InvokeTool
 from wasmrt.sandbox.guest.worlds._failure import as_failure, as_text, result
 
 

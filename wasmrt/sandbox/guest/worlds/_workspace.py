@@ -7,7 +7,7 @@ from typing import Any
 from wasmrt.sandbox.component import Err, Ok
 from wasmrt.sandbox.component.worlds import FailureKind
 from wasmrt.sandbox.guest.call import GuestCall
-from wasmrt.sandbox.guest.services import (
+from wasmrt.sandbox.guest.requests import (
     DirectoryEntry,
     HostFailure,
     WorkspaceCopy,

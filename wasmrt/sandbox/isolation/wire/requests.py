@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from wasmrt.core.limits import MAX_HEADER_BYTES, MAX_LOG_ENTRY_BYTES
 from wasmrt.core.model import Decision, Reason
-from wasmrt.sandbox.guest.services import (
+from wasmrt.sandbox.guest.requests import (
     NAMES,
     Headers,
     HostFailure,
@@ -174,7 +174,7 @@ _READERS: dict[str, Callable[[Head, Frame], Request[object]]] = {
     ),
     "refuse": lambda head, _: Refuse(_read_decision(head)),
 }
-"""How the host reads each request, field by field."""
+"""Functions that read the fields of each request."""
 
 
 # -- replies: written by the host, read by a worker --------------------------------------------------------------------

@@ -6,7 +6,8 @@ import select
 
 from wasmrt.core.errors import CancelledError
 from wasmrt.core.lifetime import Lifetime
-from wasmrt.sandbox.guest.services import Reply, Request
+from wasmrt.sandbox.guest.requests import Request
+from wasmrt.sandbox.guest.services import Reply
 from wasmrt.sandbox.isolation.wire import Channel, Kind, ProtocolError
 from wasmrt.sandbox.isolation.wire.requests import read_reply, write_request
 

@@ -3,7 +3,7 @@
 
 use serde_json::{json, Value};
 
-wit_bindgen::generate!({ path: "../../../wit/near-agent/0.4.1", world: "sandboxed-tool" });
+wit_bindgen::generate!({ path: "../../../../wit/near-agent/0.4.1", world: "sandboxed-tool" });
 
 use exports::near::agent::tool::{ErrorKind, Guest, GuestFailure, Request, Response};
 use near::agent::host;
