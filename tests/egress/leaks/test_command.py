@@ -40,7 +40,7 @@ def test_a_secret_that_two_rules_find_is_reported_once() -> None:
     found = LeakDetector().scan(text, direction=Direction.OUTWARD).matches
     assert len({(match.start, match.end) for match in found}) == 1 < len(found)
     result = RUNNER.invoke(leaks, ["scan", "-"], input=text)
-    assert result.stdout == "1:23 github-pat critical block also bearer-authorization\n"
+    assert result.stdout == "1:23 github-pat critical block certain also bearer-authorization\n"
     assert result.stderr == "1 found\n"
     (match,) = json.loads(RUNNER.invoke(leaks, ["scan", "-", "--json"], input=text).stdout)["matches"]
     assert (match["rule"], match["also"]) == ("github-pat", ["bearer-authorization"])
