@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from wasmrt.testing.attacks import ATTACKS
 
 from tests.project.threats import THREATS
 
 
 def threats() -> str:
-    """List every threat; a test's name is its sentence, and links to its file."""
-    about = {attack.name: attack.about for attack in ATTACKS}
-    lines = []
+    """Return a table of the threats: the attacks, and the number of tests in each file."""
+    assert {name for threat in THREATS for name in threat.attacks} <= {attack.name for attack in ATTACKS}
+    rows = ["| threat | attacks | tests |", "|---|---|---|"]
     for threat in THREATS:
-        lines += [f"### {threat.threat[0].upper()}{threat.threat[1:]}", ""]
-        lines += [f"- attack `{name}`: {about[name]}" for name in threat.attacks]
-        lines += [f"- test: {_sentence(test)}" for test in threat.tests]
-        lines.append("")
-    return "\n".join(lines)
+        files = Counter(test.partition("::")[0] for test in threat.tests)
+        tests = ", ".join(f"[{_title(file)}](../tests/{file}) ({count})" for file, count in files.items())
+        attacks = ", ".join(f"`{name}`" for name in threat.attacks)
+        rows.append(f"| {threat.threat[0].upper()}{threat.threat[1:]} | {attacks} | {tests} |")
+    return "\n".join(rows)
 
 
-def _sentence(test: str) -> str:
-    file, _, function = test.partition("::")
-    return f"[{function.removeprefix('test_').replace('_', ' ')}](../tests/{file})"
+def _title(file: str) -> str:
+    return file.rpartition("/")[2].removeprefix("test_").removesuffix(".py").replace("_", " ")

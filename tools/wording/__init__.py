@@ -1,0 +1,1 @@
+"""Find unclear phrasing in the project's text."""
