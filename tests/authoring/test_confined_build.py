@@ -136,6 +136,7 @@ def test_where_nothing_can_be_confined_the_build_says_so_and_the_script_does_all
 
 
 @confining
+@pytest.mark.ci("toolchain")
 def test_a_hostile_build_script_of_rust_is_refused(tmp_path: Path, home: Path, port: int) -> None:
     try:
         find_toolchain(load_template("rust"), confirm=nobody)

@@ -97,6 +97,7 @@ def make_wheel(folder: Path) -> None:
         wheel.writestr(f"{about}/RECORD", "".join(f"{name},,\n" for name in names))
 
 
+@pytest.mark.ci("toolchain")
 def test_a_python_package_goes_into_a_private_environment_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_wheel(tmp_path)
     monkeypatch.setenv("PIP_NO_INDEX", "1")

@@ -116,6 +116,7 @@ CHANGES: dict[str, Callable[[Place], object]] = {
 }
 
 
+@pytest.mark.ci("toolchain")
 def test_whatever_changes_builds_again(place: Place) -> None:
     place.build()
     missed = []

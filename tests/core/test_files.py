@@ -150,6 +150,7 @@ def killed_at_each_line(change: Callable[[], object], reset: Callable[[], object
     raise AssertionError("it never ends")
 
 
+@pytest.mark.ci("kills")
 def test_a_kill_at_any_line_leaves_the_old_file_or_the_new_one(tmp_path: Path) -> None:
     path = tmp_path / "kept"
     seen: set[bytes] = set()
@@ -164,6 +165,7 @@ def test_a_kill_at_any_line_leaves_the_old_file_or_the_new_one(tmp_path: Path) -
     assert seen == {b"old", b"new" * 50_000}
 
 
+@pytest.mark.ci("kills")
 def test_a_kill_at_any_line_leaves_no_file_or_a_whole_one(tmp_path: Path) -> None:
     path = tmp_path / "key"
     seen: set[bytes | None] = set()

@@ -110,6 +110,7 @@ def test_a_tool_that_answers_without_what_it_was_refused_asks_beside_its_answer(
     assert "a person was asked" in answer.text and agent.only().id not in answer.text
 
 
+@pytest.mark.ci("slow")
 def test_a_program_that_called_such_a_tool_says_so_beside_its_own_answer(program: Program) -> None:
     install(component=agent_read("@0.4.1").component())
     agent = program()

@@ -305,6 +305,7 @@ def _uses(folder: Path, issued: list[str], applied: Path) -> Callable[[Step], No
     return work
 
 
+@pytest.mark.ci("kills")
 def test_a_token_whose_user_was_killed_is_not_used_again(tmp_path: Path) -> None:
     tokens = ConfirmationTokens(tmp_path / "t.sqlite3", tmp_path / "t.key")
     killed, applied, every = Killed(kills(30)), tmp_path / "applied", 0

@@ -305,6 +305,7 @@ def test_secrets_in_what_it_reads_do_not_leave(native: Native, workspace: Path) 
     assert token not in repr(output)
 
 
+@pytest.mark.ci("slow")
 def test_memory_without_end_ends_the_plugin_and_not_the_machine(native: Native) -> None:
     script = ANSWER + "kept = []\nwhile True:\n    kept.append(bytearray(2**28))\n"
     assert isinstance(fails(native(script, manifest="max_runtime_ms = 60000")), GuestExitError)

@@ -156,6 +156,7 @@ def test_additional_arguments_are_let_through_only_where_the_manifest_says_so() 
     assert Validator(opened).accept({"more": 1}) == {"more": 1}
 
 
+@pytest.mark.ci("slow")
 def test_a_plugin_that_cannot_be_used_stops_no_other(
     write: Callable[..., None], load: Callable[..., Plugins], folder: Path
 ) -> None:
@@ -185,6 +186,7 @@ def test_a_component_that_is_no_program_is_refused(write: Callable[..., None], l
     assert isinstance(load().refused["echo"], UnknownWorldError)
 
 
+@pytest.mark.ci("toolchain")
 def test_a_module_for_preview_1_is_adapted_by_what_the_caller_gives(
     write: Callable[..., None], load: Callable[..., Plugins]
 ) -> None:

@@ -213,6 +213,7 @@ def test_without_telemetry_nothing_of_it_is_imported_or_told() -> None:
     assert said.strip() == "[]"
 
 
+@pytest.mark.ci("slow")
 def test_the_operator_turns_it_on_in_the_file() -> None:
     file = find_places().config
     file.parent.mkdir(parents=True, exist_ok=True)

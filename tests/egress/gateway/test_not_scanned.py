@@ -64,6 +64,7 @@ BOUNDS = (members, layers, bytes_of_bombs, escapes, candidates, closed_archive)
     cut=st.integers(30_000, 90_000),
     secret=st.text("abcDEF123xyzQRS", min_size=16, max_size=40),
 )
+@pytest.mark.ci("slow")
 def test_what_is_behind_a_bound_of_the_scanner_is_withheld_or_found_whole_and_streamed(
     behind: Callable[[bytes, int], bytes], size: int, cut: int, secret: str
 ) -> None:

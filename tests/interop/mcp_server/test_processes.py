@@ -62,6 +62,7 @@ def test_a_signal_ends_the_process_at_once(home: Path, number: signal.Signals) -
         assert process.wait(20) == 0
 
 
+@pytest.mark.ci("slow")
 def test_tools_that_another_process_installs_updates_and_removes_are_offered_as_they_are(
     home: Path, tmp_path: Path
 ) -> None:
@@ -109,6 +110,7 @@ def test_a_call_that_needs_a_person_is_approved_by_the_command_and_runs(home: Pa
         assert line.call("echo", {"message": "hi"})["structuredContent"] == "hi"
 
 
+@pytest.mark.ci("slow")
 def test_a_server_that_ends_leaves_no_request_that_somebody_could_answer_in_vain(home: Path) -> None:
     configure(home, '[tools.rules.echo]\npermission = "ask"\n')
     with serving() as (line, _):
@@ -131,6 +133,7 @@ def test_a_tool_that_is_not_chosen_cannot_be_called(home: Path) -> None:
         assert line.call("echo", {"message": "hi"})["structuredContent"] == "hi"
 
 
+@pytest.mark.ci("slow")
 def test_the_tools_of_configured_servers_are_offered_and_their_programs_end_with_it(home: Path) -> None:
     configure(home, OPEN + '[tools.rules."bad_*"]\npermission = "allow"\n')
     server, places = hostile_server("fine"), find_places()
@@ -151,6 +154,7 @@ def test_the_check_says_what_is_offered_and_in_which_versions(home: Path) -> Non
     assert b"echo" in found.stdout and b"2026-07-28 and 2025-11-25" in found.stdout
 
 
+@pytest.mark.ci("slow")
 def test_the_check_says_why_no_shell_is_offered(home: Path) -> None:
     configure(home, "[shell]\nenabled = false\n")
     found = wasmrt("serve", "--check", "--json", "--workspace", str(home))

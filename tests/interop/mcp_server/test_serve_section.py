@@ -90,6 +90,7 @@ def authority(tmp_path: Path) -> Iterator[Authority]:
     found.close()
 
 
+@pytest.mark.ci("slow")
 def test_the_command_takes_tokens_of_the_authority_and_writes_down_what_it_refused(
     home: Path, authority: Authority, tmp_path: Path
 ) -> None:
@@ -125,6 +126,7 @@ def test_without_its_library_the_command_says_what_to_install(home: Path) -> Non
     assert done.returncode == 2 and "wasmrt[serve]" in done.stderr and "Traceback" not in done.stderr
 
 
+@pytest.mark.ci("slow")
 def test_the_pages_beside_the_endpoint_are_what_its_owner_is_led_to(home: Path, tmp_path: Path) -> None:
     def called(url: str, token: str) -> dict[str, Any]:
         headers = {"authorization": f"Bearer {token}", "mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call"}

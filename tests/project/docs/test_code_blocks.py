@@ -30,7 +30,14 @@ _CHECKED = {"python", "sh", "json", "toml"}
 _SHOWN = {"text", "wit", "c"}
 """Languages of blocks that nobody runs: drawings, output, excerpts."""
 
+_SLOW = ("code-mode", "agents", "first-party-tools", "second-wall", "flows", "operating")
+"""Pages whose blocks take seconds."""
 _WITH_BLOCKS = [page for page in PAGES if any(block.language in _CHECKED for block in blocks(page))]
+
+
+def _in_tiers(pages: list[Path]) -> list[Any]:
+    slow = pytest.mark.ci("slow")
+    return [pytest.param(page, id=named(page), marks=[slow] if page.stem in _SLOW else []) for page in pages]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
@@ -42,7 +49,7 @@ def test_every_block_says_its_language_and_what_is_not_run_says_why(page: Path) 
             assert "file" in block.marks, f"{block.place} names no file, so that nobody knows its parser"
 
 
-@pytest.mark.parametrize("page", _WITH_BLOCKS, ids=named)
+@pytest.mark.parametrize("page", _in_tiers(_WITH_BLOCKS))
 def test_the_blocks_of_a_page_work_in_their_order(
     page: Path, tmp_path: Path, sharing_code: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -366,6 +366,7 @@ for number in itertools.count():
 """
 
 
+@pytest.mark.ci("kills")
 def test_a_process_that_is_killed_while_it_writes_leaves_a_whole_file(root):
     target = root / "out" / "a.txt"
     target.write_bytes(bytes(300_000))

@@ -68,6 +68,7 @@ def test_an_attack_that_is_stopped_learns_nothing_of_the_host(runtime: WasmToolR
             assert part not in ended.message, attack.name
 
 
+@pytest.mark.ci("slow")
 def test_attacks_leave_no_memory_threads_or_descriptors_behind(runtime: WasmToolRuntime) -> None:
     quick = [
         attack

@@ -154,6 +154,7 @@ def test_closing_the_runtime_ends_every_call_with_a_typed_error() -> None:
     assert len(errors) == 2
 
 
+@pytest.mark.ci("slow")
 def test_a_compile_of_a_hundred_thousand_functions_starves_no_call(runtime: WasmToolRuntime, make: Make) -> None:
     honest = make(Body(), ResourceLimits(timeout_seconds=10))
     bomb = wat2wasm(attacks.tool(Body(functions="(func)" * 100_000)))

@@ -32,6 +32,7 @@ def wasm_tools() -> None:
 
 
 @pytest.mark.timeout(3600)
+@pytest.mark.ci("slow")
 def test_every_component_is_accepted_or_refused_with_a_typed_error() -> None:
     report = run_campaign(SEED, range(COUNT))
     assert report.failures == []

@@ -129,6 +129,7 @@ def test_native_code_that_does_anything_else_is_ended_by_the_kernel(
     assert caught.value.signal == signal.SIGSYS
 
 
+@pytest.mark.ci("slow")
 def test_native_code_that_writes_to_its_socket_what_it_likes_ends_its_own_call_alone(escaped: PreparedTool) -> None:
     with pytest.raises(WorkerCrashedError, match="broke the rules"):
         call(escaped, "write", 3, "\x10" * 64, 64)

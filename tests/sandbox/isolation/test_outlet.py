@@ -57,6 +57,7 @@ def refusals(decisions: tuple[Decision, ...]) -> set[str]:
     return {str(each.reason) for each in decisions if not each.allowed}
 
 
+@pytest.mark.ci("slow")
 def test_no_way_leads_past_the_outlet_and_more_than_sixty_are_proven(world: World) -> None:
     assert PYTHON is not None
     shutil.copy(SCRIPT, world.folder / "escapes.py")

@@ -50,12 +50,14 @@ def test_a_guest_that_recurses_on_a_thread_with_a_small_stack_ends_in_a_trap() -
     assert rough("small_stack") == ["TrapError", "TrapError", "works"]
 
 
+@pytest.mark.ci("slow")
 def test_a_handler_that_raises_while_a_component_is_prepared_costs_nothing_after_it() -> None:
     found = rough("handler_in_prepare")
     assert found["tried"] >= 30
     assert found["work after it"] == found["tried"], found
 
 
+@pytest.mark.ci("slow")
 def test_a_process_that_never_closes_its_runtime_ends_as_it_should() -> None:
     for _ in range(5):
         assert rough("never_closed") == "left"

@@ -66,6 +66,7 @@ def in_container(*arguments: str) -> list[Row]:
 
 
 @pytest.mark.usefixtures("unmeasured")
+@pytest.mark.ci("slow")
 def test_the_wall_stands_inside_a_default_container_profile() -> None:
     rows = in_container()
     assert told([row for row in rows if not row.held]) == []

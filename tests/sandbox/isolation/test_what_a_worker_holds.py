@@ -63,6 +63,7 @@ def family_of(process: int) -> list[int]:
     return found
 
 
+@pytest.mark.ci("slow")
 def test_an_injected_secret_is_in_no_process_but_the_host(server_tls: Callable[..., object], ca_file: Path) -> None:
     store = MemorySecrets()
     store.set("ann", "api_token", Secret(SECRET))

@@ -411,6 +411,7 @@ def keeping(calls: int) -> str:
     return f"(component (core module (func $f (result i32) unreachable) {functions}))"
 
 
+@pytest.mark.ci("slow")
 def test_a_component_that_takes_a_compiler_gigabytes_ends_the_compiler_and_not_the_host(
     runtime: WasmToolRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
