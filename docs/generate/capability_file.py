@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from wasmrt.capabilities import METHODS, Capabilities
-from wasmrt.capabilities.sections import capability_schema
+from wasmrt.capabilities.file import capability_schema
 
 _NESTED = "capabilities"
 

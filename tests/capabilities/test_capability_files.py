@@ -6,8 +6,7 @@ import jsonschema_rs
 import pytest
 
 from wasmrt.capabilities import Capabilities, CredentialLocation, EndpointPattern
-from wasmrt.capabilities.file import format_file, parse
-from wasmrt.capabilities.sections import capability_schema
+from wasmrt.capabilities.file import capability_schema, format_file, parse
 from wasmrt.capabilities.sentences import diff, explain, review
 from wasmrt.core.errors import CapabilityFileError
 
@@ -346,7 +345,7 @@ def test_a_review_tells_of_an_entry_that_may_change_things_at_every_path(entry, 
         ('{"workspace": true}', [], "workspace", "imports nothing that uses it"),
         ('{"secrets": {"allowed": ["a"]}}', ["wasi:cli/stdout@0.2.0"], "secrets", "imports nothing that uses it"),
         ("{}", ["wasi:sockets/tcp-create-socket@0.2.3"], "$", "sockets are always refused"),
-        ("{}", ["wasmrt:tool/tools@0.1.0"], "tool_invoke", "it will be refused"),
+        ("{}", ["wasmrt:tool/tools@0.1.0"], "tool_invoke", "refused, as no section allows it"),
     ],
 )
 def test_a_review_compares_imports_and_powers_both_ways(text, imports, path, told):

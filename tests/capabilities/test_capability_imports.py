@@ -238,7 +238,7 @@ def test_an_entry_that_cannot_be_found_by_the_place_of_its_mistake_refuses_the_w
     assert import_sidecar(json.dumps({"http": {"allowlist": entries}})).file.capabilities == (
         Capabilities.none().with_http([EndpointPattern("b.example.com")])
     )
-    with pytest.raises(CapabilityFileError, match="an entry names a host"):
+    with pytest.raises(CapabilityFileError, match="an entry has either a host"):
         import_sidecar(json.dumps({"http": {"allowed_endpoints": entries}}))
 
 

@@ -16,20 +16,18 @@ from wasmrt.capabilities import (
     LoginCapability,
     OAuthConfig,
     WorkspaceWriteCapability,
+    merge,
 )
-from wasmrt.capabilities.lattice import merge, widest
+from wasmrt.capabilities.kinds import SecretsCapability, WorkspaceCapability, widest
+from wasmrt.capabilities.kinds._login import common_login, login_within
 from wasmrt.capabilities.model import (
     common_endpoints,
     common_hosts,
-    common_login,
     common_paths,
-    common_ports,
     credential_within,
     endpoint_within,
-    login_within,
-    name_within,
-    prefix_within,
 )
+from wasmrt.capabilities.model._cover import common_ports
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.limits import MAX_CAPABILITY_ENTRIES
 
@@ -164,7 +162,7 @@ def test_a_credential_lies_within_one_that_sends_the_same_at_least_as_far(
     ],
 )
 def test_a_folder_lies_within_those_above_it(inner: str, outer: str, within: bool) -> None:
-    assert prefix_within(inner, outer) is within
+    assert WorkspaceCapability.within(inner, outer) is within
 
 
 @pytest.mark.parametrize(
@@ -183,7 +181,7 @@ def test_a_folder_lies_within_those_above_it(inner: str, outer: str, within: boo
     ],
 )
 def test_a_secrets_name_lies_within_its_patterns(inner: str, outer: str, within: bool) -> None:
-    assert name_within(inner, outer) is within
+    assert SecretsCapability.within(inner, outer) is within
 
 
 def test_what_two_lists_of_hosts_share_is_the_narrower_of_each_pair() -> None:
@@ -205,12 +203,12 @@ def test_what_two_lists_of_paths_share_is_nothing_or_the_narrower() -> None:
 
 
 def test_what_lies_within_another_is_dropped_up_to_as_many_as_may_be_left() -> None:
-    assert widest(["a/b/", "a/", "c/", "c/d/"], prefix_within) == ["a/", "c/"]
+    assert widest(["a/b/", "a/", "c/", "c/d/"], WorkspaceCapability.within) == ["a/", "c/"]
     most = [f"n{number}/" for number in range(MAX_CAPABILITY_ENTRIES)]
-    assert widest(most, prefix_within) == most
+    assert widest(most, WorkspaceCapability.within) == most
     with pytest.raises(ConfigurationError, match=f"more than {MAX_CAPABILITY_ENTRIES} entries in common"):
-        widest([*most, "one-more/"], prefix_within)
-    assert widest([*most, "one-more/", ""], prefix_within) == [""]  # the last of them covers all
+        widest([*most, "one-more/"], WorkspaceCapability.within)
+    assert widest([*most, "one-more/", ""], WorkspaceCapability.within) == [""]  # the last of them covers all
 
 
 def test_a_merge_has_the_entries_that_both_sides_have_in_common() -> None:

@@ -17,12 +17,7 @@ from wasmrt.capabilities import (
     OAuthConfig,
     WorkspaceCapability,
 )
-from wasmrt.capabilities.model import (
-    host_matches,
-    is_prompt_file,
-    is_unseen,
-    read_host_pattern,
-)
+from wasmrt.capabilities.model import host_matches, is_prompt_file, is_unseen, read_host_pattern
 from wasmrt.capabilities.model._credential import matching_credentials
 from wasmrt.core.url import parse_url
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from wasmrt.capabilities import (
+    Amendment,
     Capabilities,
     CredentialLocation,
     CredentialMapping,
@@ -15,10 +16,10 @@ from wasmrt.capabilities import (
     HttpCapability,
     for_tool,
     merge,
+    revoke_from_grant,
     within_effects,
 )
 from wasmrt.capabilities.file import format_file
-from wasmrt.capabilities.lattice import Amendment, revoke_from_grant
 from wasmrt.capabilities.model import usual_ports
 from wasmrt.capabilities.sentences import diff
 from wasmrt.core.effects import Effect

@@ -71,7 +71,7 @@ QUESTIONS = {
         "Whose repositories?": "https://github.com/acme/ and below",
         "Does it work without a token?": "with your secret github_token in the Authorization header as the password of "
         "'git' if it is set",
-        "Can it remove files of mine?": "and remove what is there",
+        "Can it remove files of mine?": "and remove existing files",
     },
     "calculator": {
         "Can it reach the network?": "may not send anything over the network",
@@ -82,7 +82,7 @@ QUESTIONS = {
     },
     "notes": {
         "Which files does it read and change?": "may write files under notes/",
-        "Can it delete old notes?": "not: remove what is there",
+        "Can it delete old notes?": "not: remove existing files",
         "Does it learn a password?": "may ask whether these secrets are set, never what they are: notes_key",
         "Can my notes leave this machine?": "what it reads under notes/ can go to the tool deepl",
         "Does it send anything itself?": "may not send anything over the network itself",

@@ -186,7 +186,7 @@ def test_a_person_is_told_what_may_be_written_and_what_changes():
     more = read(
         {"allowed_prefixes": ["out/"], "max_files": 2, "max_bytes": 1024, "max_file_bytes": 512, "remove": True}
     )
-    assert explain(more)[1].endswith("to 2 files in a call, each of at most 512 bytes, and remove what is there")
+    assert explain(more)[1].endswith("to 2 files in a call, each of at most 512 bytes, and remove existing files")
     changes = diff(few, more)
     assert [change.section for change in changes.widened] == ["workspace_write.remove", "workspace_write.max_files"]
     assert not changes.narrowed

@@ -1,39 +1,52 @@
-"""Capabilities of a tool: those it asks for, those it was granted, their merge, and every decision made by them.
+"""Capabilities of a tool: what it requests, what it was granted, their merge, and every decision made by them.
 
-Pure: nothing here reads a file, a clock or the network. Acting on a decision is for the packages above.
-The capability file is in `file`, the sentences for people are in `sentences`.
+Pure: nothing here reads a file, a clock or the network; other areas act on the decisions. Each capability is a module
+of `kinds`, the capability file is in `file`, and the sentences for users are in `sentences`.
 """
 
 from __future__ import annotations
 
-from wasmrt.capabilities._capabilities import CAPABILITY_SECTIONS, Capabilities, ToolGrant
-from wasmrt.capabilities._effects import READ_METHODS, effects_of, reached, within_effects
-from wasmrt.capabilities._growth import covers, grown, narrowed, wanted
-from wasmrt.capabilities._imports import capabilities_of, uses_section
-from wasmrt.capabilities._propose import extended
-from wasmrt.capabilities.decide import (
+from wasmrt.capabilities._amend import (
+    Amendment,
+    add_to_grant,
+    amendment_of,
+    asks_for,
+    asks_for_all,
+    revoke_from_grant,
+)
+from wasmrt.capabilities._capabilities import Capabilities, ToolGrant
+from wasmrt.capabilities._effects import effects_of, reached, within_effects
+from wasmrt.capabilities._growth import covers, extended, grown, narrowed, wanted
+from wasmrt.capabilities._imports import capabilities_of, needs_section, uses_section
+from wasmrt.capabilities._merge import for_tool, merge, within_write_paths
+from wasmrt.capabilities.kinds import (
+    BY_SECTION,
+    KINDS,
+    Capability,
+    HttpCapability,
+    SecretsCapability,
+    ToolInvokeCapability,
+    WorkspaceCapability,
+    WorkspaceWriteCapability,
+)
+from wasmrt.capabilities.kinds._limits import RateLimitConfig, ToolLimits
+from wasmrt.capabilities.kinds._login import LoginCapability, OAuthConfig
+from wasmrt.capabilities.kinds._program_network import program_network_line, read_program_network
+from wasmrt.capabilities.kinds._tools import SOME_TOOL
+from wasmrt.capabilities.kinds.http import (
     AllowlistValidator,
     check_addresses,
     check_host,
     describe_request,
     describe_unread,
 )
-from wasmrt.capabilities.lattice import for_tool, merge, within_write_paths
 from wasmrt.capabilities.model import (
     METHODS,
+    READ_METHODS,
     CredentialLocation,
     CredentialMapping,
     EndpointPattern,
-    HttpCapability,
     LocationType,
-    LoginCapability,
-    OAuthConfig,
-    RateLimitConfig,
-    SecretsCapability,
-    ToolInvokeCapability,
-    ToolLimits,
-    WorkspaceCapability,
-    WorkspaceWriteCapability,
     folded_header,
     is_host_header,
     is_prompt_file,
@@ -44,11 +57,15 @@ from wasmrt.capabilities.model import (
 )
 
 __all__ = [
-    "CAPABILITY_SECTIONS",
+    "BY_SECTION",
+    "KINDS",
     "METHODS",
     "READ_METHODS",
+    "SOME_TOOL",
     "AllowlistValidator",
+    "Amendment",
     "Capabilities",
+    "Capability",
     "CredentialLocation",
     "CredentialMapping",
     "EndpointPattern",
@@ -63,6 +80,10 @@ __all__ = [
     "ToolLimits",
     "WorkspaceCapability",
     "WorkspaceWriteCapability",
+    "add_to_grant",
+    "amendment_of",
+    "asks_for",
+    "asks_for_all",
     "capabilities_of",
     "check_addresses",
     "check_host",
@@ -79,10 +100,14 @@ __all__ = [
     "is_unseen",
     "merge",
     "narrowed",
+    "needs_section",
     "path_problem",
     "plain_path",
+    "program_network_line",
     "reached",
+    "read_program_network",
     "read_secret_name",
+    "revoke_from_grant",
     "uses_section",
     "wanted",
     "within_effects",

@@ -1,44 +1,39 @@
-"""The capabilities of one tool. Frozen, hashable, and empty unless something was added: nothing is ever assumed."""
+"""The capabilities of one tool: frozen, hashable, and empty unless something was added."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Protocol, TypeVar
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
-from wasmrt.capabilities.decide import (
-    decide_http,
-    decide_secret,
-    decide_tool,
-    decide_workspace,
-    decide_workspace_write,
-)
-from wasmrt.capabilities.model import (
-    EndpointPattern,
+from wasmrt.capabilities._fields import Problems, child, nearest
+from wasmrt.capabilities.kinds import (
+    KINDS,
+    Capability,
     HttpCapability,
-    LoginCapability,
     SecretsCapability,
     ToolInvokeCapability,
-    ToolLimits,
     WorkspaceCapability,
     WorkspaceWriteCapability,
 )
+from wasmrt.capabilities.kinds._capability import attempt
+from wasmrt.capabilities.kinds._limits import ToolLimits
+from wasmrt.capabilities.kinds._login import LoginCapability, read_oauth
+from wasmrt.capabilities.kinds._secrets import decide_secret
+from wasmrt.capabilities.kinds._tools import decide_tool
+from wasmrt.capabilities.kinds._workspace import decide_path
+from wasmrt.capabilities.kinds.http import decide_http
+from wasmrt.capabilities.model import EndpointPattern
+from wasmrt.capabilities.sections import file_error, nested_path, read_tree
 from wasmrt.core.effects import Effect
 from wasmrt.core.errors import CapabilityFileError, ConfigurationError
 from wasmrt.core.model import Addition, Decision, GrantList
 from wasmrt.core.url import Network
 
+C = TypeVar("C", bound=Capability)
 T = TypeVar("T")
-Capability = HttpCapability | WorkspaceCapability | WorkspaceWriteCapability | SecretsCapability | ToolInvokeCapability
-CAPABILITY_SECTIONS = {
-    "http": "http",
-    "workspace": "workspace_read",
-    "workspace_write": "workspace_write",
-    "secrets": "secrets",
-    "tool_invoke": "tool_invoke",
-}
-"""Sections of a capability file that allow imports, with the field of `Capabilities` that each fills."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +55,13 @@ class Capabilities:
     tool_invoke: ToolInvokeCapability | None = None
     limits: ToolLimits = field(default_factory=ToolLimits)
     tools: tuple[ToolGrant, ...] | None = None
-    """Sections of single tools, by name. None: every tool of the component has all of it. With sections, a tool that
-    none is for has nothing, and one that has a section has what both that and the component's own capabilities allow
+    """Sections of single tools, by name. None: every tool has all capabilities of the component. Otherwise a tool
+    without a section has none, and a tool with one has what both the section and the component allow
     (`wasmrt.capabilities.for_tool`)."""
     workspace_write: WorkspaceWriteCapability | None = None
     logins: tuple[LoginCapability, ...] = ()
-    """Logins that a person may be asked for, each of another secret. They are the component's, not of single tools."""
+    """Logins that may be requested from the user, each for a different secret. They belong to the component, not to
+    single tools."""
 
     def __post_init__(self) -> None:
         if not all(isinstance(login, LoginCapability) for login in self.logins):
@@ -89,39 +85,54 @@ class Capabilities:
 
     @classmethod
     def parse(cls, data: str | bytes) -> Capabilities:
-        """Return the capabilities that a capability file asks for.
+        """Return the capabilities that a capability file requests.
 
         Raises:
-            CapabilityFileError: the file is refused; `problems` lists every mistake with its path.
+            CapabilityFileError: the file is invalid; `problems` lists every error with its path.
         """
-        from wasmrt.capabilities.sections import read_sections  # the file format, which a stored grant alone needs
-
-        return cls.of(read_sections(data).asked)
+        return read_sections(data).capabilities
 
     @classmethod
-    def of(cls, asked: Asked) -> Capabilities:
-        """Return the capabilities that checked sections of a file ask for."""
-        tools = None
-        if asked.tools is not None:
-            tools = tuple(ToolGrant(name, cls.of(part), effects) for name, part, effects in asked.tools)
-        return cls(
-            asked.http,
-            asked.workspace_read,
-            asked.secrets,
-            asked.tool_invoke,
-            asked.limits,
-            tools,
-            asked.workspace_write,
-            asked.logins,
-        )
-
-    def section(self, name: str) -> Capability | None:
-        """Return the capability of a section in `CAPABILITY_SECTIONS`; None where the tool does not have it."""
-        found: Capability | None = getattr(self, CAPABILITY_SECTIONS[name])
+    def of(
+        cls,
+        parts: Iterable[Capability],
+        *,
+        limits: ToolLimits | None = None,
+        tools: tuple[ToolGrant, ...] | None = None,
+        logins: tuple[LoginCapability, ...] = (),
+    ) -> Capabilities:
+        """Return these capabilities, each of a different kind."""
+        found = cls(limits=limits or ToolLimits(), tools=tools, logins=logins)
+        for part in parts:
+            found = found.with_part(part)
         return found
 
+    @property
+    def parts(self) -> tuple[Capability, ...]:
+        """The capabilities that the tool has, in the order of the file; limits, logins and tools are not among them."""
+        found = (self.http, self.workspace_read, self.workspace_write, self.secrets, self.tool_invoke)
+        return tuple(part for part in found if part is not None)
+
+    def get(self, kind: type[C]) -> C | None:
+        """Return the capability of a kind, such as `HttpCapability`, or None."""
+        return next((part for part in self.parts if isinstance(part, kind)), None)
+
+    def section(self, name: str) -> Capability | None:
+        """Return the capability of a section of a capability file, such as `http`, or None."""
+        return next((part for part in self.parts if part.section == name), None)
+
+    def with_part(self, part: Capability) -> Capabilities:
+        """Set the capability of its kind."""
+        changed: dict[str, Any] = {part.attribute: part}
+        return replace(self, **changed)
+
+    def without(self, kind: type[Capability]) -> Capabilities:
+        """Remove the capability of a kind."""
+        changed: dict[str, Any] = {kind.attribute: None}
+        return replace(self, **changed)
+
     def with_http(self, http: HttpCapability | EndpointPattern | Iterable[EndpointPattern]) -> Capabilities:
-        """Allow these requests; a list of entries comes with the default limits."""
+        """Allow these requests; a list of entries gets the default limits."""
         if isinstance(http, EndpointPattern):
             http = (http,)
         return replace(self, http=http if isinstance(http, HttpCapability) else HttpCapability(_listed(http)))
@@ -139,7 +150,7 @@ class Capabilities:
         return replace(self, workspace_write=given)
 
     def with_secrets(self, names: SecretsCapability | Iterable[str]) -> Capabilities:
-        """Allow asking whether these secrets are set; `*` at the end covers all that begin so."""
+        """Allow checking whether these secrets are set; a `*` at the end matches any rest of a name."""
         given = names if isinstance(names, SecretsCapability) else SecretsCapability(_listed(names))
         return replace(self, secrets=given)
 
@@ -155,44 +166,40 @@ class Capabilities:
         return replace(self, limits=limits)
 
     def with_logins(self, logins: Iterable[LoginCapability]) -> Capabilities:
-        """Allow asking a person for these logins."""
+        """Allow requesting these logins from the user."""
         return replace(self, logins=_listed(logins))
 
     def with_tools(self, tools: Iterable[ToolGrant]) -> Capabilities:
-        """Narrow single tools: one that is not listed has nothing."""
+        """Narrow single tools: a tool that is not listed has no capability."""
         return replace(self, tools=_listed(tools))
 
     def with_addition(self, addition: Addition) -> Capabilities:
-        """Add the entry that a denial suggested; everything else stays as it is.
+        """Add the entry that a denial suggested; everything else stays unchanged.
 
         Raises:
-            CapabilityFileError: it is not one entry that a capability file can have.
+            CapabilityFileError: the addition is not one valid entry of a capability file.
             ConfigurationError: the list is full.
         """
-        added = Capabilities.parse(_file_of(addition))
-        http, workspace, secrets, tools = self.http, self.workspace_read, self.secrets, self.tool_invoke
-        if http is not None and added.http is not None:
-            http = replace(http, allowlist=(*http.allowlist, *added.http.allowlist))
-        if workspace is not None and added.workspace_read is not None:
-            prefixes = (*workspace.allowed_prefixes, *added.workspace_read.allowed_prefixes)
-            workspace = WorkspaceCapability(prefixes)
-        if (writing := self.workspace_write) is not None and added.workspace_write is not None:
-            prefixes = (*writing.allowed_prefixes, *added.workspace_write.allowed_prefixes)
-            writing = replace(writing, allowed_prefixes=prefixes)
-        if secrets is not None and added.secrets is not None:
-            secrets = SecretsCapability((*secrets.allowed_names, *added.secrets.allowed_names))
-        if tools is not None and added.tool_invoke is not None:
-            tools = replace(tools, aliases=(*tools.aliases, *added.tool_invoke.aliases))
-        return Capabilities(
-            http or added.http,
-            workspace or added.workspace_read,
-            secrets or added.secrets,
-            tools or added.tool_invoke,
-            self.limits,
-            self.tools,
-            writing or added.workspace_write,
-            self.logins,
-        )
+        return self.with_all(Capabilities.parse(_file_of(addition)), each_once=False)
+
+    def with_all(self, other: Capabilities, *, each_once: bool = True) -> Capabilities:
+        """Add all entries of other capabilities; numbers, limits, sections of tools and logins stay unchanged.
+
+        Args:
+            other: The capabilities.
+            each_once: Leave out entries that others cover.
+        """
+        found = self
+        for part in other.parts:
+            old = self.get(type(part))
+            both = part if old is None else old.unite(part) if each_once else old.extend(part)
+            found = found.with_part(both)
+        return found
+
+    def in_numbers_of(self, grant: Capabilities) -> Capabilities:
+        """Return the entries of this with the numbers of a grant, where it has the same capability."""
+        parts = ((part, grant.get(type(part))) for part in self.parts)
+        return Capabilities.of(part if theirs is None else theirs.replace_entries(part) for part, theirs in parts)
 
     def explain_http(
         self,
@@ -202,19 +209,19 @@ class Capabilities:
         *,
         unsafe_allowed_networks: Iterable[Network | str] = (),
     ) -> Decision:
-        """Decide one request without the network: its URL, a literal address, and every address given."""
+        """Decide one request without the network: its URL, a literal address, and every given address."""
         return decide_http(self.http, method, url, resolves_to, unsafe_allowed_networks)
 
     def explain_workspace(self, path: str) -> Decision:
-        """Decide whether a workspace path may be read; whether it exists is the reader's to find out."""
-        return decide_workspace(self.workspace_read, path)
+        """Decide whether a workspace path may be read; the reader checks whether it exists."""
+        return decide_path(WorkspaceCapability, self.workspace_read, path)
 
     def explain_workspace_write(self, path: str) -> Decision:
-        """Decide whether a workspace path may be written; how much is the writer's to count."""
-        return decide_workspace_write(self.workspace_write, path)
+        """Decide whether a workspace path may be written; the writer checks the size bounds."""
+        return decide_path(WorkspaceWriteCapability, self.workspace_write, path)
 
     def explain_secret(self, name: str) -> Decision:
-        """Decide whether a guest may ask if a secret exists."""
+        """Decide whether a guest may check if a secret exists."""
         return decide_secret(self.secrets, name)
 
     def explain_tool(self, alias: str) -> Decision:
@@ -224,17 +231,17 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class ToolGrant:
-    """The section of one tool: the part that it has of its component's capabilities.
+    """The section of one tool: its part of the component's capabilities.
 
     Raises:
-        ConfigurationError: it has a section of its own, or limits, which are the component's.
+        ConfigurationError: the section has sections of tools, limits or logins, which belong to the component.
     """
 
     name: str
-    """As the component or its package calls the tool."""
+    """The tool's name in its component or package."""
     capabilities: Capabilities = field(default_factory=Capabilities)
     effects: tuple[Effect, ...] | None = None
-    """Kinds of things that it does, as declared; None where nobody said."""
+    """The declared effects, or None if none were declared."""
 
     def __post_init__(self) -> None:
         own = self.capabilities
@@ -244,39 +251,115 @@ class ToolGrant:
             object.__setattr__(self, "effects", tuple(sorted({Effect(effect) for effect in self.effects})))
 
 
-class Asked(Protocol):
-    """Checked sections of a capability file."""
+class Sections(NamedTuple):
+    """A valid capability file."""
 
-    @property
-    def http(self) -> HttpCapability | None: ...
-    @property
-    def workspace_read(self) -> WorkspaceCapability | None: ...
-    @property
-    def workspace_write(self) -> WorkspaceWriteCapability | None: ...
-    @property
-    def secrets(self) -> SecretsCapability | None: ...
-    @property
-    def tool_invoke(self) -> ToolInvokeCapability | None: ...
-    @property
-    def limits(self) -> ToolLimits: ...
-    @property
-    def logins(self) -> tuple[LoginCapability, ...]: ...
-    @property
-    def tools(self) -> tuple[tuple[str, Asked, tuple[Effect, ...] | None], ...] | None:
-        """The sections of single tools: the name, its sections, its effects."""
+    capabilities: Capabilities
+    tree: dict[str, Any]
+    """Every section as JSON data, each key in its canonical spelling."""
+
+
+def read_sections(data: str | bytes) -> Sections:
+    """Read the text of a capability file.
+
+    Raises:
+        CapabilityFileError: with every error, each at its JSON path.
+    """
+    tree, nested = read_tree(data)
+    problems = Problems()
+    capabilities = _build(tree, problems)
+    if problems:
+        problems.found = [(nested_path(path, nested), sentence) for path, sentence in problems.found]
+        raise file_error(problems)
+    return Sections(capabilities, tree)
+
+
+def _build(tree: dict[str, Any], problems: Problems) -> Capabilities:
+    limits = ToolLimits(**tree.get("limits", {}))
+    asked = replace(_build_parts(tree, "", Capabilities.none(), problems), limits=limits)
+    logins = tuple(_build_logins(tree, problems))
+    tools = None
+    if "tools" in tree and not problems:
+        built = [_build_tool(name, section, asked, problems) for name, section in tree["tools"].items()]
+        tools = tuple(built)
+    _check_logins(tree, problems)
+    return asked if problems else replace(asked, tools=tools, logins=logins)
+
+
+def _build_logins(tree: dict[str, Any], problems: Problems) -> Iterator[LoginCapability]:
+    auth = tree.get("auth", {})
+    listed = [("auth", auth.get("provider") or auth.get("secret_name", ""), auth)]
+    listed += [(child("logins", vendor), vendor, login) for vendor, login in tree.get("logins", {}).items()]
+    for at, vendor, login in listed:
+        if "oauth" in login:
+            made = partial(LoginCapability, vendor, login["secret_name"], read_oauth(login["oauth"]))
+            if (built := attempt(at, problems, made)) is not None:
+                yield built
+
+
+def _build_parts(tree: dict[str, Any], at: str, outer: Capabilities, problems: Problems) -> Capabilities:
+    """Return the sections of a component, or of a tool whose component has `outer`, which numbers default to."""
+    asked = Capabilities.none()
+    for kind in KINDS:
+        if tree.get(kind.section) is not None:
+            built = kind.build(tree[kind.section], outer.get(kind), f"{at}{kind.section}", problems)
+            asked = asked if built is None else asked.with_part(built)
+    return asked
+
+
+def _build_tool(name: str, tree: dict[str, Any], component: Capabilities, problems: Problems) -> ToolGrant:
+    at = child("tools", name)
+    asked = _build_parts(tree, f"{at}.", component, problems)
+    if "credentials" in tree:
+        asked = _with_known_credentials(tree, asked, component, f"{at}.credentials", problems)
+    for part in asked.parts:
+        for place, sentence in part.beyond(component.get(type(part))):
+            problems.add(f"{at}.{place}", sentence)
+    return ToolGrant(name, asked, tuple(map(Effect, tree["effects"])) if "effects" in tree else None)
+
+
+def _with_known_credentials(
+    tree: dict[str, Any], asked: Capabilities, component: Capabilities, place: str, problems: Problems
+) -> Capabilities:
+    """Return a tool's capabilities with the credentials of its component that its section names."""
+    names, outer, http = tree["credentials"], component.http, asked.http
+    known = () if outer is None else tuple(mapping.name for mapping in outer.credentials)
+    for name in names:
+        if name not in known:
+            problems.add(place, f"http.credentials has no {name!r}{nearest(name, known)}")
+    if http is None and "http" not in tree:
+        problems.add(place, "the tool has no http section, so no request could carry them")
+    if http is None or outer is None:
+        return asked
+    built = attempt(place, problems, partial(http.with_known_credentials, names, outer))
+    return asked if built is None else asked.with_part(built)
+
+
+def _check_logins(tree: dict[str, Any], problems: Problems) -> None:
+    """Find logins that could be taken for each other: of one vendor, or for one secret."""
+    auth = tree.get("auth", {})
+    taken = {auth.get("secret_name"): "auth"}
+    for vendor, login in tree.get("logins", {}).items():
+        at = child("logins", vendor)
+        if vendor in (auth.get("provider"), auth.get("secret_name")):
+            problems.add(at, "auth is the login of this vendor already")
+        if (other := taken.setdefault(login["secret_name"], at)) != at:
+            problems.add(f"{at}.secret_name", f"{other} sets this secret already")
+
+
+def kind_of(grant_list: GrantList) -> type[Capability]:
+    """Return the capability whose section has this list."""
+    return next(kind for kind in KINDS if kind.grant_list is grant_list)
 
 
 def _file_of(addition: Addition) -> str:
-    """Return a capability file that asks for this entry and nothing else."""
+    """Return a capability file that requests this entry and nothing else."""
     try:
-        # SECURITY: read as one value and written anew, so that an entry cannot close its list and open another section.
-        entry, to = json.loads(addition.entry), GrantList(addition.to)
+        # SECURITY: parsed and written again, so that an entry cannot close its list and open another section.
+        entry, kind = json.loads(addition.entry), kind_of(GrantList(addition.to))
     except (ValueError, RecursionError):
         raise CapabilityFileError("the suggested entry is not JSON, or for no list of a capability file") from None
-    section, _, name = to.partition(".")
-    if to in (GrantList.WORKSPACE, GrantList.WORKSPACE_WRITE) and entry == "":
-        return json.dumps({section: True})
-    return json.dumps({section: {name: entry if to is GrantList.TOOLS else [entry]}})
+    return json.dumps({kind.section: kind.addition_tree(entry)})
 
 
 def _listed(items: Iterable[T]) -> tuple[T, ...]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
+from wasmrt.capabilities._amend import asks_for
 from wasmrt.capabilities._capabilities import Capabilities, ToolGrant
-from wasmrt.capabilities._propose import extended
-from wasmrt.capabilities.decide import SOME_TOOL
-from wasmrt.capabilities.lattice import asks_for, for_tool, read_endpoint
-from wasmrt.capabilities.model import ToolLimits
+from wasmrt.capabilities._merge import section_of
+from wasmrt.capabilities.kinds import KINDS
+from wasmrt.capabilities.kinds._tools import SOME_TOOL
+from wasmrt.capabilities.kinds.http import read_endpoint
 from wasmrt.core.errors import CapabilityFileError, ConfigurationError
 from wasmrt.core.model import Addition, Decision, GrantList, Withheld
 
@@ -79,7 +79,7 @@ def grown(grant: Capabilities, additions: Sequence[Addition], tool: str | None =
             return whole
         # SECURITY: what the component has more, the section of another tool might allow already. It is cut to what
         # that tool had.
-        parts = {each.name: (_part(grant, each.name), each.effects) for each in grant.tools}
+        parts = {each.name: (section_of(grant, each.name), each.effects) for each in grant.tools}
         if tool is not None:
             part, effects = parts.get(tool, (Capabilities.none(), None))
             parts[tool] = extended(part, additions), effects
@@ -88,8 +88,14 @@ def grown(grant: Capabilities, additions: Sequence[Addition], tool: str | None =
     return whole.with_tools(ToolGrant(name, part, effects) for name, (part, effects) in parts.items())
 
 
-def _part(grant: Capabilities, tool: str) -> Capabilities:
-    return replace(for_tool(grant, tool), limits=ToolLimits(), logins=())
+def extended(base: Capabilities, additions: Iterable[Addition]) -> Capabilities:
+    """Return capabilities with entries added, as few as allow the same; existing entries stay unchanged."""
+    requested = [Capabilities.none().with_addition(addition) for addition in additions]
+    for kind in KINDS:
+        parts = [part for each in requested if (part := each.get(kind)) is not None]
+        for addition in kind.condense(parts).additions() if parts else ():
+            base = base.with_addition(addition)
+    return base
 
 
 def _fits(asked: Addition, entry: Addition) -> bool:

@@ -1,34 +1,15 @@
-"""Maps imports to the capabilities that they need: the one table between capability names and WIT interfaces."""
+"""Which imports of a component need which section of a capability file."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-_INTERFACES: Mapping[str, str | None] = {
-    "wasmrt:tool/http": "http",
-    "wasmrt:tool/workspace": "workspace",
-    "wasmrt:tool/workspace#write": "workspace_write",
-    "wasmrt:tool/workspace#write-text": "workspace_write",
-    "wasmrt:tool/workspace#copy": "workspace_write",
-    "wasmrt:tool/workspace#make-directory": "workspace_write",
-    "wasmrt:tool/workspace#remove": "workspace_write",
-    "wasmrt:tool/workspace#rename": "workspace_write",
-    "wasmrt:tool/secrets": "secrets",
-    "wasmrt:tool/tools": "tool_invoke",
-    "wasi:http/outgoing-handler": "http",
-    "wasi:filesystem/preopens": "workspace",
-    "wasi:sockets/tcp-create-socket": "sockets",
-    "wasi:sockets/udp-create-socket": "sockets",
-    "wasi:sockets/ip-name-lookup": "sockets",
-    "near:agent/host#http-request": "http",
-    "near:agent/host#workspace-read": "workspace",
-    "near:agent/host#secret-exists": "secrets",
-    "near:agent/host#tool-invoke": "tool_invoke",
-}
+from wasmrt.capabilities.kinds import BY_SECTION, KINDS
 
-
-_WRITING = "wasi:filesystem/preopens"
-"""The import that can write as well, where `workspace_write` says so; what it needs at least is `workspace`."""
+_REFUSED = ("wasi:sockets/tcp-create-socket", "wasi:sockets/udp-create-socket", "wasi:sockets/ip-name-lookup")
+_SECTIONS: Mapping[str, str] = {name: kind.section for kind in KINDS for name in kind.imports} | dict.fromkeys(
+    _REFUSED, "sockets"
+)
 
 
 def capabilities_of(imports: Iterable[str]) -> dict[str, str]:
@@ -39,25 +20,30 @@ def capabilities_of(imports: Iterable[str]) -> dict[str, str]:
     needed: dict[str, str] = {}
     for name in sorted(set(imports)):
         bare = _unversioned(name)
-        capability = _INTERFACES.get(bare) or _INTERFACES.get(bare.partition("#")[0])
+        capability = _SECTIONS.get(bare) or _SECTIONS.get(bare.partition("#")[0])
         if capability is not None:
             needed.setdefault(capability, name)
     return needed
 
 
-def import_example(capability: str) -> str:
-    """Return an import that uses a capability."""
-    if capability == "workspace_write":
-        return _WRITING
-    return next(name for name, needs in _INTERFACES.items() if needs == capability)
+def import_example(section: str) -> str:
+    """Return an import that uses a section of a capability file."""
+    kind = BY_SECTION.get(section)
+    return _REFUSED[0] if kind is None else (*kind.usable_imports, *kind.imports)[0]
 
 
 def uses_section(section: str, imports: Iterable[str]) -> bool:
-    """Tell whether a component with these imports can use a section of a capability file."""
+    """Return whether a component with these imports can use a section of a capability file."""
     names = tuple(imports)
-    if section == "workspace_write" and section not in capabilities_of(names):
-        return any(_unversioned(name).partition("#")[0] == _WRITING for name in names)
-    return section in capabilities_of(names)
+    usable = BY_SECTION[section].usable_imports if section in BY_SECTION else ()
+    return section in capabilities_of(names) or any(_unversioned(name).partition("#")[0] in usable for name in names)
+
+
+def needs_section(section: str, imports: Iterable[str], granted: Iterable[str]) -> bool:
+    """Return whether imports need a section that is not granted, and that no granted one replaces."""
+    names = tuple(imports)
+    replaced = {BY_SECTION[name].replaces for name in granted if uses_section(name, names)}
+    return section in capabilities_of(names) and section not in granted and section not in replaced
 
 
 def _unversioned(name: str) -> str:

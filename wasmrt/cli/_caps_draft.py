@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from wasmrt.agent.builtin.extensions.facts import imports_of
-from wasmrt.capabilities import Capabilities, WorkspaceWriteCapability, capabilities_of
+from wasmrt.capabilities import BY_SECTION, Capabilities, capabilities_of
 from wasmrt.capabilities.file import as_tree, format_file
 from wasmrt.cli._caps_subject import find_tool_of
 from wasmrt.cli._options import complete_tools, json_option
@@ -28,20 +28,10 @@ def init(tool: str, as_json: bool) -> None:
     draft = Capabilities.none()
     needs = capabilities_of(import_names(tool))
     for capability, name in needs.items():
-        match capability:
-            case "http":
-                draft = draft.with_http([])
-            case "workspace":
-                draft = draft.with_workspace_read([])
-            case "workspace_write":
-                draft = draft.with_workspace_write(WorkspaceWriteCapability(()))
-            case "secrets":
-                draft = draft.with_secrets([])
-            case "tool_invoke":
-                draft = draft.with_tool_invoke({})
-            case _:
-                print_message(f"{name} will be refused: no capability file can allow it")
-                continue
+        if capability not in BY_SECTION:
+            print_message(f"{name} will be refused: no capability file can allow it")
+            continue
+        draft = draft.with_part(BY_SECTION[capability]())
         print_message(f"{capability}: the component imports {name}; list what it may reach")
     if as_json:
         show_json({"needs": needs, "draft": as_tree(draft)})

@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from wasmrt.capabilities import CAPABILITY_SECTIONS, Capabilities, capabilities_of, uses_section
+from wasmrt.capabilities import BY_SECTION, Capabilities, Capability, capabilities_of, uses_section
 from wasmrt.capabilities.sentences import explain
 from wasmrt.sandbox.component import qualified_names
 
-_LINES = {
-    "http": '"http": {"allowlist": [{"host": "...", "methods": ["GET"]}]}',
-    "workspace": '"workspace": {"allowed_prefixes": ["..."]}',
-    "workspace_write": '"workspace_write": {"allowed_prefixes": ["..."]}',
-    "secrets": '"secrets": {"allowed_names": ["..."]}',
-    "tool_invoke": '"tool_invoke": {"aliases": {"...": "..."}}',
-}
 _LIMITS = "limits"
 
 
@@ -30,16 +23,16 @@ def list_capabilities(
     names = [name for name in grouped if name]
     names += [
         name
-        for name in (*CAPABILITY_SECTIONS, _LIMITS)
+        for name in (*BY_SECTION, _LIMITS)
         if name not in grouped and (_sentences(asked, name) or _sentences(grant, name))
     ]
     listed: list[dict[str, Any]] = []
     for name in names:
-        only_writes = name == "workspace" and grant.workspace_write is not None
-        refused = name in grouped and _section(grant, name) is None and not only_writes
+        replaced = any(part.replaces == name for part in grant.parts)
+        refused = name in grouped and _section(grant, name) is None and not replaced
         listed.append({
             "capability": name,
-            "imports": grouped.get(name) or _writing(name, grouped),
+            "imports": grouped.get(name) or _usable(name, grouped),
             "asks": _sentences(asked, name),
             "granted": _sentences(grant, name),
             "refused": _way_out(name, asked) if refused else None,
@@ -49,23 +42,20 @@ def list_capabilities(
     return listed
 
 
-def _writing(name: str, grouped: dict[str | None, dict[str, list[str]]]) -> dict[str, list[str]]:
-    """Return the imports of another capability that write where `name` is the one that lets them."""
-    if name != "workspace_write":
-        return {}
-    return {each: functions for each, functions in grouped.get("workspace", {}).items() if uses_section(name, [each])}
+def _usable(name: str, grouped: dict[str | None, dict[str, list[str]]]) -> dict[str, list[str]]:
+    """Return the imports of the capability that `name` replaces which can use it."""
+    replaced = BY_SECTION[name].replaces if name in BY_SECTION else ""
+    return {each: functions for each, functions in grouped.get(replaced, {}).items() if uses_section(name, [each])}
 
 
-def _section(capabilities: Capabilities | None, name: str) -> object:
-    if capabilities is None or name not in CAPABILITY_SECTIONS:
-        return None
-    return capabilities.section(name)
+def _section(capabilities: Capabilities | None, name: str) -> Capability | None:
+    return None if capabilities is None else capabilities.section(name)
 
 
 def _way_out(name: str, asked: Capabilities | None) -> str:
-    if name not in _LINES:
+    if name not in BY_SECTION:
         return "nothing can allow it"
-    return "wasmrt install asks you to grant it" if _section(asked, name) else f"add {_LINES[name]}"
+    return "wasmrt install asks you to grant it" if _section(asked, name) else f"add {BY_SECTION[name].example_line()}"
 
 
 def _by_capability(imports: dict[str, list[str]]) -> dict[str | None, dict[str, list[str]]]:
@@ -88,11 +78,10 @@ def _sentences(capabilities: Capabilities | None, name: str) -> list[str]:
         return []
     if name == _LIMITS:
         alone = Capabilities(limits=capabilities.limits)
-    elif _section(capabilities, name) is None:
+    elif (part := capabilities.section(name)) is None:
         return []
     else:
-        part: dict[str, Any] = {CAPABILITY_SECTIONS[name]: capabilities.section(name)}
-        alone = Capabilities(**part)
+        alone = Capabilities.of([part])
     return [sentence for sentence in explain(alone) if not sentence.startswith("may not ")]
 
 

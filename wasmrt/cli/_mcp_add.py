@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from wasmrt.capabilities import EndpointPattern
-from wasmrt.capabilities.sections import read_program_network
+from wasmrt.capabilities import EndpointPattern, read_program_network
 from wasmrt.cli import _mcp_servers as kept
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import print_message, show_columns, show_json

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import click
 
-from wasmrt.capabilities.file import CapabilityFile, format_file, parse
-from wasmrt.capabilities.sections import capability_schema
+from wasmrt.capabilities.file import CapabilityFile, capability_schema, format_file, parse
 from wasmrt.capabilities.sentences import Change, review
 from wasmrt.capabilities.sentences import diff as compare
 from wasmrt.catalog.sources import read_capability_file

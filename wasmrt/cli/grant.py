@@ -6,9 +6,8 @@ from pathlib import Path
 
 import click
 
-from wasmrt.capabilities import Capabilities, merge
+from wasmrt.capabilities import Amendment, Capabilities, add_to_grant, asks_for_all, merge, revoke_from_grant
 from wasmrt.capabilities.file import format_file, parse
-from wasmrt.capabilities.lattice import Amendment, add_to_grant, asks_for_all, revoke_from_grant
 from wasmrt.capabilities.sentences import diff
 from wasmrt.catalog import Catalog, ToolVersion
 from wasmrt.catalog.bundled import bundled_tool

@@ -10,9 +10,8 @@ import click
 
 from wasmrt.agent.builtin.extensions.facts import exports_of, imports_of
 from wasmrt.authoring.project import find_wasm_tools, limits_that_start, measure
-from wasmrt.capabilities import Capabilities, LoginCapability
+from wasmrt.capabilities import Capabilities, LoginCapability, asks_for
 from wasmrt.capabilities.file import parse
-from wasmrt.capabilities.lattice import asks_for
 from wasmrt.capabilities.sentences import explain_logins
 from wasmrt.catalog import Catalog
 from wasmrt.catalog.find import FoundTool

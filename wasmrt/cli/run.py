@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from wasmrt.capabilities import Capabilities
+from wasmrt.capabilities import Capabilities, WorkspaceWriteCapability
 from wasmrt.catalog.find import FoundTool
 from wasmrt.cli._calling import check_context, interruptible, read_params, show_changes, show_denials, show_logs
 from wasmrt.cli._errors import exit_code
@@ -97,7 +97,7 @@ def run(
 
 
 def _show_changes(found: FoundTool, call_id: str | None) -> None:
-    if found.grant.workspace_write is not None:
+    if found.grant.get(WorkspaceWriteCapability) is not None:
         show_changes(call_id)
 
 

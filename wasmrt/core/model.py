@@ -96,6 +96,11 @@ class GrantList(StrEnum):
     SECRETS = "secrets.allowed_names"
     TOOLS = "tool_invoke.aliases"
 
+    @property
+    def section(self) -> str:
+        """The section that the list is in."""
+        return self.partition(".")[0]
+
 
 class Addition(NamedTuple):
     """An entry for a capability file that would allow what was refused, and no more than that needs.
@@ -112,7 +117,7 @@ class Addition(NamedTuple):
     @property
     def hint(self) -> str:
         """The line to add, in words."""
-        section, _, name = self.to.partition(".")
+        section, name = self.to.section, self.to.partition(".")[2]
         is_map = self.to is GrantList.TOOLS
         if self.to in (GrantList.WORKSPACE, GrantList.WORKSPACE_WRITE) and self.entry == '""':
             return f'add "{section}": true'
@@ -190,7 +195,7 @@ class _Decided(NamedTuple):
     suggestion: Suggestion | None
     """For a denial: the entry that would allow it, or the step to take."""
     capability: str
-    """`http`, `workspace`, `workspace_write`, `secrets`, `tool_invoke`, ..."""
+    """The section of a capability file, such as `http`, or another name of what was decided."""
     subject: str
     """The use that was decided, cut and free of secrets: `GET https://api.example.com/v1/`."""
     policy: str = ""

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wasmrt.capabilities import Capabilities
+from wasmrt.capabilities import Capabilities, WorkspaceCapability, WorkspaceWriteCapability
 from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.places import find_places
 from wasmrt.egress.gateway import EgressGateway, NetworkConfig, SecretsView
@@ -55,7 +55,7 @@ class BackendFactory:
         """
         shared = self._workspace if isinstance(self._workspace, (str, Path)) else None
         files = self._files(grant, shared)
-        uses_files = grant.workspace_read is not None or grant.workspace_write is not None
+        uses_files = any(grant.get(kind) for kind in (WorkspaceCapability, WorkspaceWriteCapability))
         return Backends(
             detector,
             http=None if grant.http is None else GuestHttp(self._gateway),
@@ -79,7 +79,7 @@ class BackendFactory:
         Raises:
             ConfigurationError: it is no folder.
         """
-        read, write = grant.workspace_read, grant.workspace_write
+        read, write = grant.get(WorkspaceCapability), grant.get(WorkspaceWriteCapability)
         return Files(
             None if read is None or root is None else WorkspaceReader(root, read.allowed_prefixes),
             None if write is None or root is None else WorkspaceWriter(root, write, self._undo),

@@ -7,8 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from wasmrt.capabilities import EndpointPattern, RateLimitConfig
-from wasmrt.capabilities.sections import read_program_network
+from wasmrt.capabilities import EndpointPattern, RateLimitConfig, read_program_network
 from wasmrt.capabilities.services import read_services
 from wasmrt.catalog.search import PROVIDERS, WebSearch
 from wasmrt.core.errors import ConfigurationError

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from wasmrt.testing import FakeCall, FakeResolver
 
 from tests.sandbox.isolation.outlet_escapes import hello
-from wasmrt.capabilities import Capabilities, RateLimitConfig
-from wasmrt.capabilities.sections import read_program_network
+from wasmrt.capabilities import Capabilities, RateLimitConfig, read_program_network
 from wasmrt.core.errors import ExternalServiceError
 from wasmrt.core.limits import MAX_PROXY_HELLO_BYTES
 from wasmrt.core.model import Decision, Reason

@@ -13,7 +13,7 @@ from tests.interop.mcp_client.world import HOSTILE, hostile_server, processes_of
 from tests.interop.mcp_client.world import World as McpWorld
 from tests.sandbox.isolation.conftest import STANDING, needs_landlock, needs_seccomp
 from tests.sandbox.isolation.outlet_world import GRANTED, World, made
-from wasmrt.capabilities.sections import read_program_network
+from wasmrt.capabilities import read_program_network
 from wasmrt.cli import cli
 from wasmrt.core.effects import Effect
 from wasmrt.interop.mcp.client._effects import possible_effects

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.interop.mcp_client.world import THING
-from wasmrt.capabilities.sections import read_program_network
+from wasmrt.capabilities import read_program_network
 from wasmrt.core.errors import ConfigFileError, ConfigurationError, NotInstalledError
 from wasmrt.interop.mcp.client import (
     McpServerConfig,

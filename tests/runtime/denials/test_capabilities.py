@@ -19,8 +19,7 @@ from tests.runtime.denials.cases import (
     Case,
 )
 from tests.runtime.denials.lines import grant_of, in_capability_file, in_configuration, read_configuration
-from wasmrt.capabilities import WorkspaceWriteCapability
-from wasmrt.capabilities.decide import SOME_TOOL
+from wasmrt.capabilities import SOME_TOOL, WorkspaceWriteCapability
 from wasmrt.core.errors import CapabilityDeniedError, NotAuthorizedError
 from wasmrt.core.model import Decision, Reason
 from wasmrt.egress.gateway import EgressGateway, HttpRequest, NetworkConfig

@@ -19,7 +19,7 @@ from typing import Any
 import trustme
 from wasmrt.testing import FakeResolver
 
-from wasmrt.capabilities.sections import read_program_network
+from wasmrt.capabilities import read_program_network
 from wasmrt.egress.gateway import NetworkConfig
 from wasmrt.egress.outlet import Outlet, Outlets
 from wasmrt.sandbox.isolation.confine import SHELL, confined_command

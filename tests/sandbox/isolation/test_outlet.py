@@ -17,8 +17,7 @@ import pytest
 from tests.sandbox.isolation import outlet_escapes
 from tests.sandbox.isolation.conftest import STANDING, needs_landlock, needs_seccomp
 from tests.sandbox.isolation.outlet_world import GRANTED, World, made
-from wasmrt.capabilities import RateLimitConfig
-from wasmrt.capabilities.sections import program_network_line, read_program_network
+from wasmrt.capabilities import RateLimitConfig, program_network_line, read_program_network
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.model import Decision
 from wasmrt.egress.outlet import refusal_lines

@@ -17,7 +17,7 @@ from wasmrt.agent.flows import Destination, Kind, Outgoing
 from wasmrt.agent.registry import _flow, _steps
 from wasmrt.agent.registry._state import CallState, denied
 from wasmrt.capabilities import Capabilities, covers, effects_of, wanted, within_write_paths
-from wasmrt.capabilities.lattice import widest
+from wasmrt.capabilities.kinds import widest
 from wasmrt.capabilities.sentences import explain
 from wasmrt.core.errors import (
     AccessRequestedError,
@@ -145,8 +145,8 @@ def _could_help(state: CallState, addition: Addition) -> bool:
         grown = state.known.grown((addition,)) if addition.to is not GrantList.TOOLS else state.known
         alone = Capabilities.none().with_addition(addition)
         for paths in state.lens.write_paths if addition.to is GrantList.WORKSPACE_WRITE else ():
-            writing = within_write_paths(alone, paths).workspace_write
-            if writing is None or not writing.allowed_prefixes:
+            writing = within_write_paths(alone, paths).section(addition.to.section)
+            if writing is None or writing.is_empty():
                 return False
     except ConfigurationError:
         return False
@@ -198,11 +198,7 @@ def _wish(state: CallState, addition: Addition, decision: Decision, call: str) -
 def _sentences(grant: Capabilities, addition: Addition) -> tuple[str, ...]:
     """Return in words what an entry allows, in the numbers of the grant that it would be a part of."""
     alone = Capabilities.none().with_addition(addition)
-    if alone.http is not None and grant.http is not None:
-        alone = alone.with_http(replace(grant.http, allowlist=alone.http.allowlist, credentials=()))
-    if alone.workspace_write is not None and grant.workspace_write is not None:
-        prefixes = alone.workspace_write.allowed_prefixes
-        alone = alone.with_workspace_write(replace(grant.workspace_write, allowed_prefixes=prefixes))
+    alone = alone.in_numbers_of(grant)
     return tuple(sentence for sentence in explain(alone) if not sentence.startswith("may not"))
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from wasmrt.authoring.project._package_file import BuiltTool
-from wasmrt.capabilities import CAPABILITY_SECTIONS, Capabilities, capabilities_of, uses_section
+from wasmrt.capabilities import BY_SECTION, Capabilities, capabilities_of, uses_section
 from wasmrt.capabilities.file import parse
 from wasmrt.capabilities.sentences import explain, review
 from wasmrt.catalog.find import described_by_sidecar
@@ -97,11 +97,11 @@ def _uncallable(tool: PreparedTool) -> list[str]:
 def _denied(imports: tuple[str, ...], request: Capabilities) -> tuple[str, ...]:
     denied = []
     for capability, name in capabilities_of(imports).items():
-        if capability not in CAPABILITY_SECTIONS:
+        if capability not in BY_SECTION:
             denied.append(f"{name}: no capability file can allow {capability}")
-        elif capability == "workspace_write" and request.workspace_read is not None and _is_whole(name, imports):
+        elif request.section(BY_SECTION[capability].replaces) is not None and _is_whole(name, imports):
             continue
-        elif request.section(capability) is None and not _only_writes(capability, name, request):
+        elif request.section(capability) is None and not _is_replaced(capability, name, request):
             denied.append(f"{name}: the capability file has no section {capability}")
     return tuple(denied)
 
@@ -112,13 +112,13 @@ def _is_whole(name: str, imports: tuple[str, ...]) -> bool:
     return {f"{interface}#{function}" for function in worlds.signatures(interface)} <= {*imports}
 
 
-def _only_writes(capability: str, name: str, request: Capabilities) -> bool:
-    return capability == "workspace" and request.workspace_write is not None and uses_section("workspace_write", [name])
+def _is_replaced(capability: str, name: str, request: Capabilities) -> bool:
+    return any(part.replaces == capability and uses_section(part.section, [name]) for part in request.parts)
 
 
 def _unused(imports: tuple[str, ...], request: Capabilities) -> list[str]:
     return [
         f"{capability}: it is asked for, and the component imports nothing that uses it"
-        for capability in CAPABILITY_SECTIONS
+        for capability in BY_SECTION
         if request.section(capability) is not None and not uses_section(capability, imports)
     ]

@@ -1,20 +1,53 @@
-"""The capability file: read with every mistake at once, and written in one spelling."""
+"""The capability file: its reader, which reports every error, its writer and its JSON Schema.
+
+Other strict files are declared with the same kinds of fields.
+"""
 
 from __future__ import annotations
 
+from wasmrt.capabilities._capabilities import read_sections
+from wasmrt.capabilities._fields import (
+    INVALID,
+    Anything,
+    Flag,
+    ListOf,
+    MapOf,
+    Number,
+    ObjectSchema,
+    Problems,
+    Property,
+    Text,
+    child,
+    nearest,
+)
 from wasmrt.capabilities.file._auth import AuthSection, SetupSecret, ValidationEndpoint
 from wasmrt.capabilities.file._format import as_tree, format_file
-from wasmrt.capabilities.file._model import CapabilityFile
-from wasmrt.capabilities.file._parse import parse
-from wasmrt.capabilities.model import OAuthConfig
+from wasmrt.capabilities.file._model import CapabilityFile, parse
+from wasmrt.capabilities.kinds._login import OAuthConfig
+from wasmrt.capabilities.sections import SECTIONS, capability_schema
 
 __all__ = [
+    "INVALID",
+    "SECTIONS",
+    "Anything",
     "AuthSection",
     "CapabilityFile",
+    "Flag",
+    "ListOf",
+    "MapOf",
+    "Number",
     "OAuthConfig",
+    "ObjectSchema",
+    "Problems",
+    "Property",
     "SetupSecret",
+    "Text",
     "ValidationEndpoint",
     "as_tree",
+    "capability_schema",
+    "child",
     "format_file",
+    "nearest",
     "parse",
+    "read_sections",
 ]

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from wasmrt.capabilities.model import LoginCapability, OAuthConfig
-from wasmrt.capabilities.sections import read_oauth
+from wasmrt.capabilities.kinds._login import LoginCapability, OAuthConfig, read_oauth
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
 from wasmrt.capabilities._capabilities import Capabilities, ToolGrant
+from wasmrt.capabilities._fields import whole
 from wasmrt.capabilities.file._auth import AuthSection
 from wasmrt.capabilities.file._model import CapabilityFile
-from wasmrt.capabilities.model import (
-    CredentialMapping,
-    EndpointPattern,
-    HttpCapability,
-    LoginCapability,
-    RateLimitConfig,
-    WorkspaceCapability,
-    WorkspaceWriteCapability,
-    usual_ports,
-)
-from wasmrt.capabilities.sections import HTTP_NUMBERS, WRITE_NUMBERS
+from wasmrt.capabilities.kinds._login import LoginCapability
 
 _WIDTH = 110
-_RATE_NUMBERS = ("requests_per_minute", "requests_per_hour")
 
 
 def format_file(file: CapabilityFile | Capabilities) -> str:
@@ -51,74 +40,22 @@ def as_tree(file: CapabilityFile | Capabilities) -> dict[str, Any]:
 
 
 def _capabilities(capabilities: Capabilities) -> dict[str, Any]:
-    tree: dict[str, Any] = {}
-    if capabilities.http is not None:
-        tree["http"] = _http(capabilities.http)
-    if capabilities.workspace_read is not None:
-        tree["workspace"] = _workspace(capabilities.workspace_read)
-    if capabilities.workspace_write is not None:
-        tree["workspace_write"] = _writing(capabilities.workspace_write, WorkspaceWriteCapability())
-    if capabilities.secrets is not None:
-        tree["secrets"] = {"allowed_names": list(capabilities.secrets.allowed_names)}
-    if (invoke := capabilities.tool_invoke) is not None:
-        tree["tool_invoke"] = {"aliases": dict(invoke.aliases)} | _rate(invoke.rate_limit)
+    tree = {part.section: part.as_json(None) for part in capabilities.parts}
     if overrides := capabilities.limits.overrides():
-        tree["limits"] = {name: _as_json(name, value) for name, value in overrides.items()}
+        tree["limits"] = {name: whole(value) for name, value in overrides.items()}
     if capabilities.tools is not None:
         tree["tools"] = {tool.name: _tool(tool, capabilities) for tool in capabilities.tools}
     return tree
 
 
 def _tool(tool: ToolGrant, component: Capabilities) -> dict[str, Any]:
-    """A tool's section: numbers that are the component's are left out, and its credentials are named."""
-    asked, http = _capabilities(replace(tool.capabilities, http=None)), tool.capabilities.http
-    if http is not None:
-        outer = component.http or HttpCapability()
-        known = [mapping.name for mapping in http.credentials if mapping in outer.credentials]
-        own = _credentials((m for m in http.credentials if m not in outer.credentials), outer.allowlist)
-        tree: dict[str, Any] = {"allowlist": [entry.as_dict() for entry in http.allowlist]}
-        if own:
-            tree["credentials"] = own
-        if http.rate_limit != outer.rate_limit:
-            tree["rate_limit"] = {name: getattr(http.rate_limit, name) for name in _RATE_NUMBERS}
-        tree |= {n: _as_json(n, getattr(http, n)) for n in HTTP_NUMBERS if getattr(http, n) != getattr(outer, n)}
-        asked = {"http": tree} | ({"credentials": known} if known else {}) | asked
-    if (writing := tool.capabilities.workspace_write) is not None:
-        asked["workspace_write"] = _writing(writing, component.workspace_write or WorkspaceWriteCapability())
-    return asked | ({} if tool.effects is None else {"effects": [str(effect) for effect in tool.effects]})
-
-
-def _http(http: HttpCapability) -> dict[str, Any]:
-    tree: dict[str, Any] = {"allowlist": [entry.as_dict() for entry in http.allowlist]}
-    if http.credentials:
-        tree["credentials"] = _credentials(http.credentials, http.allowlist)
-    return tree | _rate(http.rate_limit) | _changed(http, *HTTP_NUMBERS)
-
-
-def _credentials(mappings: Iterable[CredentialMapping], allowlist: Sequence[EndpointPattern]) -> dict[str, Any]:
-    """Ports are left out where the allowlist that they are read with says the same."""
-    tree = {mapping.name: mapping.as_dict() for mapping in mappings}
-    for each in tree.values():
-        if each["ports"] == list(usual_ports(each["host_patterns"], allowlist)):
-            del each["ports"]
-    return tree
-
-
-def _workspace(workspace: WorkspaceCapability) -> Any:
-    return True if "" in workspace.allowed_prefixes else {"allowed_prefixes": list(workspace.allowed_prefixes)}
-
-
-def _writing(writing: WorkspaceWriteCapability, outer: WorkspaceWriteCapability) -> Any:
-    numbers = {name: getattr(writing, name) for name in WRITE_NUMBERS if getattr(writing, name) != getattr(outer, name)}
-    more = numbers | ({"remove": True} if writing.remove else {})
-    if "" not in writing.allowed_prefixes:
-        return {"allowed_prefixes": list(writing.allowed_prefixes)} | more
-    return {"allowed_prefixes": True} | more if more else True
-
-
-def _rate(rate: RateLimitConfig) -> dict[str, Any]:
-    changed = _changed(rate, *_RATE_NUMBERS)
-    return {"rate_limit": changed} if changed else {}
+    """Return a tool's section, without the component's numbers, and with its credentials by name."""
+    tree = {part.section: part.as_json(component.get(type(part))) for part in tool.capabilities.parts}
+    theirs = () if component.http is None else component.http.credentials
+    http = tool.capabilities.http
+    known = [] if http is None else [mapping.name for mapping in http.credentials if mapping in theirs]
+    first = {"http": tree["http"], "credentials": known} if known else {}
+    return first | tree | ({} if tool.effects is None else {"effects": [str(effect) for effect in tool.effects]})
 
 
 def _login(login: LoginCapability) -> dict[str, Any]:
@@ -144,7 +81,7 @@ def _changed(owner: Any, *names: str) -> dict[str, Any]:
 def _as_json(name: str, value: Any) -> Any:
     if isinstance(value, tuple):
         return dict(value) if name in ("extra_params", "headers") else list(value)
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+    return value
 
 
 def _depth(value: Any) -> int:

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from wasmrt.capabilities._capabilities import Capabilities
-from wasmrt.capabilities.file._auth import AuthSection, SetupSecret
+from wasmrt.capabilities._capabilities import Capabilities, read_sections
+from wasmrt.capabilities.file._auth import AuthSection, SetupSecret, build_auth, build_setup
+from wasmrt.capabilities.sections import SECTIONS
+from wasmrt.core.limits import MAX_DESCRIPTION_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,3 +38,27 @@ class CapabilityFile:
     def every_login(self) -> tuple[AuthSection, ...]:
         """The way to each credential, that of `auth` first."""
         return (*(() if self.auth is None else (self.auth,)), *self.logins)
+
+
+def parse(data: str | bytes) -> CapabilityFile:
+    """Read a capability file's text.
+
+    Raises:
+        CapabilityFileError: with every mistake, each at its JSON path.
+    """
+    capabilities, tree = read_sections(data)
+    description = tree.get("description")
+    return CapabilityFile(
+        capabilities=capabilities,
+        description=None if description is None else _cut(description),
+        version=tree.get("version"),
+        wit_version=tree.get("wit_version"),
+        auth=build_auth(tree["auth"]) if "auth" in tree else None,
+        logins=tuple(build_auth(login | {"provider": vendor}) for vendor, login in tree.get("logins", {}).items()),
+        setup_secrets=build_setup(tree.get("setup", {})),
+        sections={key: tree[key] for key in SECTIONS if key in tree},
+    )
+
+
+def _cut(text: str) -> str:
+    return text.encode()[:MAX_DESCRIPTION_BYTES].decode(errors="ignore")

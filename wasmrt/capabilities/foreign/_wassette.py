@@ -6,11 +6,12 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from wasmrt.capabilities import ToolLimits
 from wasmrt.capabilities._capabilities import Capabilities
 from wasmrt.capabilities.file import CapabilityFile
 from wasmrt.capabilities.foreign._imported import Imported
 from wasmrt.capabilities.foreign._yaml import read_yaml
-from wasmrt.capabilities.model import EndpointPattern, ToolLimits, read_prefix
+from wasmrt.capabilities.model import EndpointPattern, read_prefix
 from wasmrt.core.errors import CapabilityFileError, WasmrtError
 
 _UNITS = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import product
 
-from wasmrt.capabilities.model._capability import glob_covers
 from wasmrt.capabilities.model._credential import USUAL_PORTS, CredentialMapping
 from wasmrt.capabilities.model._endpoint import ANY_HOST, METHODS, EndpointPattern
-from wasmrt.capabilities.model._workspace_path import is_under_prefixes
+from wasmrt.core.limits import MAX_CAPABILITY_ENTRIES
 from wasmrt.core.url import DEFAULT_PORTS, is_under, split_path
 
 
@@ -64,16 +65,6 @@ def credential_within(inner: CredentialMapping, outer: CredentialMapping) -> boo
     )
 
 
-def prefix_within(inner: str, outer: str) -> bool:
-    """Tell whether every workspace path under `inner` lies under `outer`."""
-    return inner == outer or not outer or (bool(inner) and is_under_prefixes(inner, (outer,)))
-
-
-def name_within(inner: str, outer: str) -> bool:
-    """Tell whether every secret that `inner` covers is covered by `outer`."""
-    return inner == outer or (glob_covers(outer, inner.removesuffix("*")) and outer.endswith("*"))
-
-
 def common_endpoints(one: EndpointPattern, other: EndpointPattern) -> list[EndpointPattern]:
     """Return the requests that both cover, as entries."""
     host = _narrower(one.host_pattern, other.host_pattern)
@@ -94,6 +85,35 @@ def common_endpoints(one: EndpointPattern, other: EndpointPattern) -> list[Endpo
     return [
         EndpointPattern(host, prefix, every, ports, tuple(schemes), path, public) for ports, schemes in by_ports.items()
     ]
+
+
+def common_credentials(
+    request: Iterable[CredentialMapping], grant: Sequence[CredentialMapping]
+) -> tuple[CredentialMapping, ...]:
+    """Return the credentials that both lists have, for the hosts, paths and ports of both."""
+    merged: dict[tuple[object, ...], CredentialMapping] = {}
+    names: set[str] = set()
+    for asked, given in product(request, grant):
+        if (asked.secret_name, asked.location) != (given.secret_name, given.location):
+            continue
+        hosts = common_hosts(asked.host_patterns, given.host_patterns)
+        paths = common_paths(asked.path_patterns, given.path_patterns)
+        ports = common_ports(asked, given)
+        optional = asked.optional and given.optional
+        same = (asked.secret_name, asked.location, hosts, paths, ports, optional)
+        if hosts and paths is not None and ports is not None and same not in merged:
+            name = _free_name(asked.name, names)
+            names.add(name)
+            merged[same] = replace(
+                asked, host_patterns=hosts, path_patterns=paths, ports=ports, optional=optional, name=name
+            )
+    return tuple(merged.values())
+
+
+def _free_name(name: str, taken: set[str]) -> str:
+    if name not in taken:
+        return name
+    return next(free for n in range(2, MAX_CAPABILITY_ENTRIES**2) if (free := f"{name[:120]}-{n}") not in taken)
 
 
 def common_hosts(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:

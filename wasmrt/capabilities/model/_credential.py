@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import Any
 
-from wasmrt.capabilities.model._endpoint import host_matches, read_host_pattern, read_path_prefix, read_ports
+from wasmrt.capabilities.model._endpoint import (
+    EndpointPattern,
+    host_matches,
+    read_host_pattern,
+    read_path_prefix,
+    read_ports,
+)
 from wasmrt.capabilities.model._host_headers import is_host_header
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.limits import MAX_CAPABILITY_ENTRIES
@@ -290,6 +296,32 @@ def exposed_credential(credentials: Iterable[CredentialMapping], url: ParsedUrl)
     if url.scheme == "https":
         return None
     return next((mapping for mapping in matching_credentials(credentials, url) if mapping.has_place(url)), None)
+
+
+def usual_ports(hosts: Iterable[str], allowlist: Iterable[EndpointPattern]) -> tuple[int, ...]:
+    """Return the ports of a credential for these hosts that names none: 443, or the only one that the allowlist has.
+
+    Hosts may differ in it, unless one of them would then get the credential at a port that is only another's.
+    """
+    entries, default = tuple(allowlist), DEFAULT_PORTS["https"]
+    listed = [
+        {
+            port
+            for entry in entries
+            if host_matches(entry.host_pattern, host) or host_matches(host, entry.host_pattern)
+            for port in entry.ports_for("https")
+        }
+        for host in hosts
+    ]
+    usual = [ports if len(ports) == 1 else {default} for ports in listed]
+    every = set().union(*(own for own, ports in zip(usual, listed, strict=True) if ports)) or {default}
+    fits = all(ports & every <= own for own, ports in zip(usual, listed, strict=True))
+    return tuple(sorted(every)) if fits else (default,)
+
+
+def with_ports(mapping: CredentialMapping, allowlist: Iterable[EndpointPattern]) -> CredentialMapping:
+    """Return the credential, where it names no port with the usual ones of this allowlist."""
+    return mapping if mapping.ports else replace(mapping, ports=usual_ports(mapping.host_patterns, allowlist))
 
 
 def _read_each(items: Iterable[str], read: Any) -> tuple[str, ...]:

@@ -22,6 +22,8 @@ from wasmrt.core.url import (
 )
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
+READ_METHODS = ("GET", "HEAD")
+"""Methods that only read (RFC 9110, 9.2.1); OPTIONS and TRACE are left out, since no tool needs them."""
 MAX_PREFIX_LENGTH = 2048
 ANY_HOST = "*"
 """The host of an entry for every public host; nothing that anybody writes as a host is read as it."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from wasmrt.capabilities._fields import Anything, Flag, ListOf, MapOf, Number, ObjectSchema, Property, Text
+from wasmrt.capabilities.kinds._login import OAUTH, WEB_URL
 from wasmrt.capabilities.model import METHODS, read_secret_name
-from wasmrt.capabilities.sections._fields import Anything, Flag, ListOf, MapOf, Number, ObjectSchema, Property, Text
-from wasmrt.core.url import InvalidUrlError, parse_url
 
 _SECRET = Text(max_length=128, check=read_secret_name, pattern=r"^[A-Za-z0-9_.-]+$")
 _METHOD = Text(choices=METHODS, upper=True)
@@ -12,46 +12,12 @@ _WORD = Text(max_length=256)
 _PROSE = Text(max_length=16384)
 
 
-def _read_web_url(text: str) -> str:
-    # A placeholder such as {okta_domain} is filled in when a person sets the tool up, and checked then.
-    if text.startswith("https://") and "{" in text:
-        return text
-    url = parse_url(text)
-    if url.scheme == "https" or url.host in ("localhost", "127.0.0.1", "::1"):
-        return text
-    raise InvalidUrlError("the URL must begin with https://")
-
-
-_WEB_URL = Text(max_length=2048, check=_read_web_url, pattern=r"^https?://")
-
-
 _VALIDATION = ObjectSchema(
     {
-        "url": Property(field=_WEB_URL, about="Asked with the credential.", required=True),
-        "method": Property(field=_METHOD, about="GET where nothing is said."),
-        "success_status": Property(field=Number(maximum=599), about="200 where nothing is said."),
+        "url": Property(field=WEB_URL, about="Asked with the credential.", required=True),
+        "method": Property(field=_METHOD, about="GET by default."),
+        "success_status": Property(field=Number(maximum=599), about="200 by default."),
         "headers": Property(field=MapOf(item=_WORD), about="Sent along."),
-    }
-)
-_OAUTH = ObjectSchema(
-    {
-        "authorization_url": Property(field=_WEB_URL, about="Where the person agrees.", required=True),
-        "token_url": Property(field=_WEB_URL, about="Where the code becomes a token.", required=True),
-        "client_id": Property(field=_WORD, about="The client."),
-        "client_id_env": Property(field=_WORD, about="The environment variable that holds it."),
-        "client_secret": Property(field=_WORD, about="Only for clients whose secret is public."),
-        "client_secret_env": Property(field=_WORD, about="The environment variable that holds it."),
-        "scopes": Property(field=ListOf(item=Text(max_length=512)), about="What is asked for."),
-        "use_pkce": Property(field=Flag(), about="True where nothing is said."),
-        "extra_params": Property(field=MapOf(item=_WORD), about="Added to the authorization URL."),
-        "access_token_field": Property(field=_WORD, about="The answer's field; access_token where nothing is said."),
-        "device_authorization_url": Property(
-            field=_WEB_URL, about="Where a machine without a browser gets a code (RFC 8628); wasmrt auth --device."
-        ),
-        "redirect_port": Property(
-            field=Number(maximum=65535), about="The port that the browser comes back to; a free one if absent."
-        ),
-        "pending_instructions": Property(field=_PROSE, about="Shown while waiting."),
     }
 )
 _AUTH = ObjectSchema(
@@ -59,12 +25,12 @@ _AUTH = ObjectSchema(
         "secret_name": Property(field=_SECRET, about="The secret that is set.", required=True),
         "display_name": Property(field=_WORD, about="The service, for people."),
         "instructions": Property(field=_PROSE, about="How to get a token."),
-        "setup_url": Property(field=_WEB_URL, about="Where to get one."),
+        "setup_url": Property(field=WEB_URL, about="Where to get one."),
         "token_hint": Property(field=_PROSE, about="What one looks like."),
         "env_var": Property(field=_WORD, about="An environment variable that may hold it."),
         "provider": Property(field=_WORD, about="A shared login, such as google."),
         "optional": Property(field=Flag(), about="The tool works without."),
-        "oauth": Property(field=_OAUTH, about="How to log in."),
+        "oauth": Property(field=OAUTH, about="How to log in."),
         "validation_endpoint": Property(field=_VALIDATION, about="A request that tells whether it works."),
     }
 )

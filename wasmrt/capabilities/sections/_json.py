@@ -5,36 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from wasmrt.capabilities._fields import Problems, child
 from wasmrt.core.limits import MAX_CAPABILITY_FILE_BYTES, MAX_CAPABILITY_FILE_DEPTH
 from wasmrt.core.strict_json import JsonError, check_nesting
 
 _MAX_DIGITS = 18
-_MAX_PROBLEMS = 100
-
-
-class Problems:
-    """Collects every mistake of one file as `(path, sentence)`, in the order found, up to a hundred."""
-
-    __slots__ = ("found",)
-
-    def __init__(self) -> None:
-        self.found: list[tuple[str, str]] = []
-
-    def add(self, path: str, sentence: str) -> None:
-        if len(self.found) < _MAX_PROBLEMS:
-            self.found.append((path or "$", sentence))
-
-    def __len__(self) -> int:
-        return len(self.found)
-
-
-def child(path: str, key: str | int) -> str:
-    """The path of a member: `http.allowlist[0].host`."""
-    if isinstance(key, int):
-        return f"{path}[{key}]"
-    if not key.replace("_", "").isalnum() or not key.isascii():
-        return f"{path}[{json.dumps(key[:64])}]"
-    return f"{path}.{key}" if path else key
 
 
 def read_json(data: str | bytes, problems: Problems) -> Any:

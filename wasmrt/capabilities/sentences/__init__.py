@@ -1,12 +1,13 @@
-"""Capabilities in sentences for people: what they allow, what changed between two, what deserves a second look."""
+"""Sentences on capabilities: what they allow, what differs between two, and what deserves a review."""
 
 from __future__ import annotations
 
+from wasmrt.capabilities.kinds import Change, FileWarning
+from wasmrt.capabilities.kinds._login import explain_logins
+from wasmrt.capabilities.kinds.http import ANYWHERE
 from wasmrt.capabilities.sentences._diff import CapabilityDiff, diff
 from wasmrt.capabilities.sentences._explain import explain, tool_groups
-from wasmrt.capabilities.sentences._logins import Change, explain_logins
-from wasmrt.capabilities.sentences._phrases import ANYWHERE
-from wasmrt.capabilities.sentences._review import FileWarning, review
+from wasmrt.capabilities.sentences._review import review
 
 __all__ = [
     "ANYWHERE",

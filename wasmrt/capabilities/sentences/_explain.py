@@ -1,4 +1,4 @@
-"""Says in sentences that a person can agree to what capabilities allow, and what that means for them."""
+"""Explain capabilities in sentences that a user can agree to: what they allow, and what that means."""
 
 from __future__ import annotations
 
@@ -6,31 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from wasmrt.capabilities._capabilities import Capabilities
-from wasmrt.capabilities.lattice import for_tool
-from wasmrt.capabilities.model import (
-    CredentialMapping,
-    EndpointPattern,
-    HttpCapability,
-    ToolLimits,
-    WorkspaceWriteCapability,
-    common_hosts,
-    common_paths,
-    protected_problem,
-)
-from wasmrt.capabilities.sentences._logins import explain_logins
-from wasmrt.capabilities.sentences._meaning import flows, meanings
-from wasmrt.capabilities.sentences._phrases import (
-    format_bytes,
-    format_endpoint,
-    format_host,
-    format_limits,
-    format_location,
-    format_prefix,
-    format_rate,
-    format_seconds,
-    join_words,
-)
-from wasmrt.capabilities.sentences._reach import Reach, reaches
+from wasmrt.capabilities._merge import for_tool
+from wasmrt.capabilities._phrases import join_words
+from wasmrt.capabilities.kinds import KINDS
+from wasmrt.capabilities.kinds._limits import ToolLimits
+from wasmrt.capabilities.kinds._login import explain_logins
 from wasmrt.capabilities.services import Service, known_services
 from wasmrt.core.url import Network
 
@@ -76,16 +56,16 @@ def tool_groups(
 
 
 def _lacking(capabilities: Capabilities) -> list[str]:
-    """Return the kinds of things that capabilities allow none of, for the sentence that says so."""
-    http, read, write = capabilities.http, capabilities.workspace_read, capabilities.workspace_write
-    files = [verb for verb, part in (("read", read), ("write", write)) if part is None or not part.allowed_prefixes]
-    secrets, tools = capabilities.secrets, capabilities.tool_invoke
-    return [
-        *([f"send anything over the network{' itself' * bool(tools)}"] if http is None or not http.allowlist else []),
-        *([f"{' or '.join(files)} files"] if files else []),
-        *(["ask which secrets are set"] if secrets is None or not secrets.allowed_names else []),
-        *(["call other tools"] if tools is None or not tools.aliases else []),
-    ]
+    """Return the acts that capabilities do not allow, for the sentence that lists them."""
+    verbs: dict[str, list[str]] = {}
+    for kind in KINDS:
+        part = capabilities.get(kind)
+        if part is None or part.is_empty():
+            verb, on = kind.act
+            verbs.setdefault(on, []).append(verb)
+    reached = [name for part in capabilities.parts for name in part.flow(()).out]
+    itself = " itself" if reached else ""
+    return [f"{' or '.join(verb)} {on}{itself if on.endswith('network') else ''}" for on, verb in verbs.items()]
 
 
 def _by_tools(capabilities: Capabilities, services: Sequence[Service], networks: Sequence[Network]) -> Iterator[str]:
@@ -99,81 +79,32 @@ def _by_tools(capabilities: Capabilities, services: Sequence[Service], networks:
         also = "also " if every and len(groups) > 1 else ""
         if more or not allowed:
             yield f"{join_words(names)} {also}{'; '.join(more) or 'may not do anything outside the sandbox'}"
-    limits = format_limits(capabilities.limits)
+    limits = capabilities.limits.describe()
     if limits:
         yield f"each call may use {limits}"
 
 
 def _allowed(capabilities: Capabilities, services: Sequence[Service], networks: Sequence[Network]) -> list[str]:
-    sentences: list[str] = []
-    allowed: list[Reach] = []
-    if (http := capabilities.http) is not None:
-        found = list(reaches(http, networks))
-        allowed = [reach for reach in found if not reach.refused]
-        sentences += meanings(allowed, services)
-        sentences += _http_sentences(http, found)
-    if (workspace := capabilities.workspace_read) is not None and workspace.allowed_prefixes:
-        sentences += [f"may read {format_prefix(prefix)}" for prefix in workspace.allowed_prefixes]
-    if (writing := capabilities.workspace_write) is not None and writing.allowed_prefixes:
-        sentences += _writing_sentences(writing)
-    if (secrets := capabilities.secrets) is not None and secrets.allowed_names:
-        sentences.append(
-            f"may ask whether these secrets are set, never what they are: {join_words(secrets.allowed_names)}"
-        )
-    if (tools := capabilities.tool_invoke) is not None and tools.aliases:
-        pairs = join_words(f"{tool} (as {alias})" for alias, tool in tools.aliases)
-        sentences.append(f"may call the tools {pairs}, {format_rate(tools.rate_limit)}")
-    sentences += flows(capabilities, allowed)
-    limits = format_limits(capabilities.limits)
-    if limits:
-        sentences.append(f"may use {limits}")
-    return sentences
+    sentences = [each for part in capabilities.parts for each in part.sentences(services, networks)]
+    sentences += _flows(capabilities, networks)
+    limits = capabilities.limits.describe()
+    return [*sentences, f"may use {limits}"] if limits else sentences
 
 
-def _writing_sentences(writing: WorkspaceWriteCapability) -> Iterator[str]:
-    written = [prefix for prefix in writing.allowed_prefixes if not prefix or protected_problem(prefix) is None]
-    for prefix in writing.allowed_prefixes:
-        if prefix not in written:
-            yield f"asks to write {format_prefix(prefix)}, which is refused: {protected_problem(prefix)}"
-        else:
-            yield f"may write {format_prefix(prefix)}" + ("" if prefix else ", but for those that say what an agent is")
-    if not written:
-        return
-    files = "file" if writing.max_files == 1 else "files"
-    yield (
-        f"may write at most {format_bytes(writing.max_bytes)} to {writing.max_files:,} {files} in a call, each of at "
-        f"most {format_bytes(writing.max_file_bytes)}{', and remove what is there' if writing.remove else ''}"
-    )
+def _flows(capabilities: Capabilities, networks: Sequence[Network]) -> list[str]:
+    """Return sentences on where a tool can send what it learns.
 
-
-def _http_sentences(http: HttpCapability, found: Sequence[Reach]) -> Iterator[str]:
-    for reach in found:
-        entry = reach.entry
-        places = [format_location(m) + _where(m, entry) for m in reach.credentials]
-        if reach.refused:
-            yield f"asks to {format_endpoint(entry)}, which is refused: {reach.refused}"
-        else:
-            yield f"may {format_endpoint(entry)}" + (f", {join_words(places)}" if places else "")
-    if any(not reach.refused for reach in found):
-        yield (
-            f"may send those requests {format_rate(http.rate_limit)}, each with at most "
-            f"{format_bytes(http.max_request_bytes)} out, {format_bytes(http.max_response_bytes)} back "
-            f"and {format_seconds(http.timeout_seconds)}"
-        )
-    used = [mapping for reach in found for mapping in reach.credentials]
-    for mapping in http.credentials:
-        if mapping not in used:
-            yield (
-                f"has your secret {mapping.secret_name} for {join_words(map(format_host, mapping.host_patterns))}, "
-                "where no request may go"
-            )
-
-
-def _where(mapping: CredentialMapping, entry: EndpointPattern) -> str:
-    hosts = common_hosts(mapping.host_patterns, (entry.host_pattern,))
-    at = "" if entry.host_pattern in hosts else f" at {join_words(hosts)}"
-    if entry.path is not None:
-        return at
-    paths = common_paths(mapping.path_patterns, (entry.path_prefix,) if entry.path_prefix else ())
-    under = "" if not paths or entry.path_prefix in paths else f" under {join_words(paths)}"
-    return at + under
+    A request that only reads carries its path and query, so that it can send something as any other request can.
+    """
+    flows = [part.flow(networks) for part in capabilities.parts]
+    out = [name for flow in flows for name in flow.out]
+    if not out:
+        return []
+    read = join_words(flow.reads for flow in flows if flow.reads)
+    sent = f"what it is given {f'and what it reads {read} ' if read else ''}can go to {join_words(out)}"
+    private = [name for flow in flows for name in flow.private]
+    others = [name for name in out if private != [name]]
+    if not private or not others:
+        return [sent]
+    ends = join_words(others) if len(private) == 1 else "every other of these"
+    return [sent, f"what it gets from {join_words(private, 'or')} with your secrets can go to {ends}"]

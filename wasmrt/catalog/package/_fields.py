@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wasmrt.capabilities import read_secret_name
-from wasmrt.capabilities.sections import Anything, Flag, ListOf, MapOf, Number, ObjectSchema, Property, Text
+from wasmrt.capabilities.file import Anything, Flag, ListOf, MapOf, Number, ObjectSchema, Property, Text
 from wasmrt.core.effects import Effect
 
 V3 = "reborn.extension_manifest.v3"

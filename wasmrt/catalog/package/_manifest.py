@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from wasmrt.capabilities.sections import INVALID, Problems, child, nearest
+from wasmrt.capabilities.file import INVALID, Problems, child, nearest
 from wasmrt.catalog.package._fields import HEAD, TOOL, V2, V3
 from wasmrt.catalog.package._standard import reserved_operations, standard_operations
 from wasmrt.core.errors import InvalidNameError, ManifestError, PackageError

@@ -13,8 +13,17 @@ from io import BytesIO
 from typing import Any, NamedTuple
 from zipfile import ZIP_STORED, ZipFile, ZipInfo
 
-from wasmrt.capabilities.file import CapabilityFile, parse
-from wasmrt.capabilities.sections import INVALID, ListOf, MapOf, ObjectSchema, Problems, Property, Text
+from wasmrt.capabilities.file import (
+    INVALID,
+    CapabilityFile,
+    ListOf,
+    MapOf,
+    ObjectSchema,
+    Problems,
+    Property,
+    Text,
+    parse,
+)
 from wasmrt.catalog.package._files import ArchiveFiles, FolderFiles, PackageFiles, read_archive
 from wasmrt.catalog.package._manifest import read_toml, refused
 from wasmrt.catalog.package._package import Package, read_prompt, read_tool_schema

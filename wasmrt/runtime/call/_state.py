@@ -9,12 +9,12 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from wasmrt.capabilities import CAPABILITY_SECTIONS, Capabilities
+from wasmrt.capabilities import BY_SECTION, Capabilities
 from wasmrt.core.effects import Effect
 from wasmrt.core.errors import DeadlineExceededError
 from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.limits import MAX_DECISIONS, MAX_HTTP_REQUESTS, MAX_TOOL_INVOCATIONS, ResourceLimits
-from wasmrt.core.model import Addition, Decision, Reason, Step, Usage, Withheld
+from wasmrt.core.model import Addition, Decision, GrantList, Reason, Step, Usage, Withheld
 from wasmrt.core.url import Network
 from wasmrt.egress.leaks import Direction, LeakDetector, LeakScanner, WatchedSecrets
 from wasmrt.runtime.audit import Tape
@@ -296,7 +296,7 @@ class Call:
         section = decision.capability
         if self.effects is None or decision.allowed or decision.reason not in _NARROWED:
             return self._withheld_by_grant(decision)
-        if section not in CAPABILITY_SECTIONS or self.grant.section(section) == self.full_grant.section(section):
+        if section not in BY_SECTION or self.grant.section(section) == self.full_grant.section(section):
             return self._withheld_by_grant(decision)
         held = ", ".join(sorted(self.effects)) or "none"
         step = Step("call it outside of the view or preset that holds it, or declare the effect for this tool")
@@ -316,7 +316,7 @@ class Call:
     def _withheld_by_paths(self, decision: Decision) -> bool:
         if not self.write_paths or decision.reason != Reason.PREFIX_NOT_ALLOWED:
             return False
-        if decision.capability != "workspace_write" or self.full_grant.workspace_write is None:
+        if decision.capability != GrantList.WORKSPACE_WRITE.section:
             return False
         return self.full_grant.explain_workspace_write(decision.subject).allowed
 

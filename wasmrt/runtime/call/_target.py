@@ -8,8 +8,16 @@ from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from wasmrt.capabilities import Capabilities, for_tool, grown, within_effects, within_write_paths
-from wasmrt.capabilities.lattice import amendment_of, asks_for
+from wasmrt.capabilities import (
+    Capabilities,
+    WorkspaceWriteCapability,
+    amendment_of,
+    asks_for,
+    for_tool,
+    grown,
+    within_effects,
+    within_write_paths,
+)
 from wasmrt.core.effects import Effect
 from wasmrt.core.errors import InvalidComponentError, InvalidParametersError
 from wasmrt.core.limits import ResourceLimits
@@ -86,7 +94,7 @@ class CallTarget:
         `effects` are those that the call is held to; None for all that the grant gives. Each of `write_paths` are the
         folders that it writes below.
         """
-        if self.grant.workspace_write is None:
+        if self.grant.get(WorkspaceWriteCapability) is None:
             write_paths = ()
         if self.grant.tools is None and effects is None and not write_paths:
             return self._whole

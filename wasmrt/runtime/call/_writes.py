@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from wasmrt.core.errors import CapabilityDeniedError
 from wasmrt.core.limits import MAX_PATH_BYTES
-from wasmrt.core.model import Decision, Reason
+from wasmrt.core.model import Decision, GrantList, Reason
 from wasmrt.runtime.call._state import Call
 from wasmrt.sandbox.component.worlds import FailureKind
 from wasmrt.sandbox.guest.requests import HostFailure
@@ -89,7 +89,9 @@ class CallWrites:
         rule = "this runtime has no workspace"
         hint = "give it a folder: wasmrt run --workspace DIR; in Python, WasmRuntimeConfig(workspace=DIR)"
         subject = path[:MAX_PATH_BYTES].encode("unicode_escape").decode("ascii")
-        return Decision(False, Reason.NOT_GRANTED, rule, hint, capability="workspace_write", subject=subject)
+        return Decision(
+            False, Reason.NOT_GRANTED, rule, hint, capability=GrantList.WORKSPACE_WRITE.section, subject=subject
+        )
 
     def _failure(self, decision: Decision) -> HostFailure:
         if decision.reason not in _NO_ATTEMPT:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from wasmrt.capabilities import WorkspaceWriteCapability
 from wasmrt.core.errors import CapabilityDeniedError
-from wasmrt.core.model import Reason
+from wasmrt.core.model import GrantList, Reason
 from wasmrt.runtime.workspace._journal import CallJournal
 from wasmrt.runtime.workspace._refusals import refusal
+
+_SECTION = GrantList.WORKSPACE_WRITE.section
 
 
 class WriteBudget:
@@ -29,7 +31,7 @@ class WriteBudget:
         """
         if path not in self._names and len(self._names) >= granted.max_files:
             rule = f"a call may change {granted.max_files} files"
-            raise _over(rule, path, "raise workspace_write.max_files if it really needs more")
+            raise _over(rule, path, f"raise {_SECTION}.max_files if it really needs more")
         self._names.add(path)
 
     def charge(self, granted: WorkspaceWriteCapability, path: str, size: int) -> None:
@@ -40,11 +42,11 @@ class WriteBudget:
         """
         if size > granted.max_file_bytes:
             rule = f"a file may have {granted.max_file_bytes} bytes"
-            hint = "raise workspace_write.max_file_bytes if it really needs more"
+            hint = f"raise {_SECTION}.max_file_bytes if it really needs more"
             raise refusal(Reason.FILE_TOO_LARGE, rule, path, hint, writing=True)
         if self._bytes + size > granted.max_bytes:
             rule = f"a call may write {granted.max_bytes} bytes"
-            raise _over(rule, path, "raise workspace_write.max_bytes if it really needs more")
+            raise _over(rule, path, f"raise {_SECTION}.max_bytes if it really needs more")
         self.charge_name(granted, path)
         self._bytes += size
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from wasmrt.core.errors import CapabilityDeniedError
 from wasmrt.core.limits import MAX_PATH_BYTES
-from wasmrt.core.model import Decision, Reason
+from wasmrt.core.model import Decision, GrantList, Reason
 
 
 def refusal(reason: Reason, rule: str, path: str, hint: str, *, writing: bool = False) -> CapabilityDeniedError:
     """Return the refusal of a path that is read, or written."""
     shown = path[:MAX_PATH_BYTES].encode("unicode_escape").decode("ascii")
-    capability = "workspace_write" if writing else "workspace"
+    capability = (GrantList.WORKSPACE_WRITE if writing else GrantList.WORKSPACE).section
     return refused(Decision(False, reason, rule, hint=hint, capability=capability, subject=shown))
 
 
 def refused(decision: Decision) -> CapabilityDeniedError:
     """Return the error of a decision."""
-    act = "write" if decision.capability == "workspace_write" else "read"
+    act = "write" if decision.capability == GrantList.WORKSPACE_WRITE.section else "read"
     return CapabilityDeniedError(
         f"the workspace refused to {act} {decision.subject!r}: {decision.rule}", decision=decision
     )

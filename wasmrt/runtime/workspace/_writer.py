@@ -17,7 +17,7 @@ from pathlib import Path
 
 from wasmrt.capabilities import Capabilities, WorkspaceWriteCapability, plain_path
 from wasmrt.core.errors import CapabilityDeniedError, ConfigurationError
-from wasmrt.core.model import Reason
+from wasmrt.core.model import GrantList, Reason
 from wasmrt.core.places import find_places
 from wasmrt.runtime.workspace._budget import WriteBudget
 from wasmrt.runtime.workspace._draft import draft, give_to
@@ -230,8 +230,9 @@ class WorkspaceWriter:
 
     def _check_remove(self, plain: str, path: str, budget: WriteBudget) -> None:
         if not self._granted.remove and not budget.made(plain):
-            rule = "workspace_write.remove is not granted, and the call has not made this file"
-            hint = 'add to workspace_write: "remove": true'
+            section = GrantList.WORKSPACE_WRITE.section
+            rule = f"{section}.remove is not granted, and the call has not created this file"
+            hint = f'add to {section}: "remove": true'
             raise refusal(Reason.REMOVE_NOT_ALLOWED, rule, path, hint, writing=True)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import tomllib
 from typing import Any, NamedTuple
 
-from wasmrt.capabilities.sections import (
+from wasmrt.capabilities.file import (
     INVALID,
     Anything,
     Flag,

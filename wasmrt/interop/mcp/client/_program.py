@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from wasmrt.capabilities.sections import program_network_line
+from wasmrt.capabilities import program_network_line
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.places import Places, find_places
 from wasmrt.egress.outlet import Outlet

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from wasmrt.capabilities import EndpointPattern
-from wasmrt.capabilities.sections import read_program_network
+from wasmrt.capabilities import EndpointPattern, read_program_network
 from wasmrt.core.errors import ConfigFileError, ConfigurationError, NotInstalledError
 from wasmrt.core.files import UnfitFileError, read_file, replace_file
 from wasmrt.core.limits import MAX_JSON_DEPTH, MAX_MCP_FILE_BYTES, MAX_MCP_SERVERS

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from wasmrt.capabilities.decide._hosts import check_host
-from wasmrt.capabilities.decide._subjects import describe_request, describe_unread
+from wasmrt.capabilities.kinds.http._hosts import check_host
+from wasmrt.capabilities.kinds.http._subjects import describe_request, describe_unread
 from wasmrt.capabilities.model import METHODS, CredentialMapping, EndpointPattern, exposed_credential, host_matches
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.model import Addition, Decision, Exemption, GrantList, Reason, Step, Suggestion

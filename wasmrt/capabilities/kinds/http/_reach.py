@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from wasmrt.capabilities.decide import internal_host
+from wasmrt.capabilities.kinds.http._hosts import internal_host
 from wasmrt.capabilities.model import (
     CredentialMapping,
     EndpointPattern,
-    HttpCapability,
     LocationType,
     common_endpoints,
     common_hosts,
@@ -17,6 +16,8 @@ from wasmrt.capabilities.model import (
     endpoint_within,
 )
 from wasmrt.core.url import Network, is_under, split_path
+
+ANYWHERE = "ANY PUBLIC SITE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,21 +33,23 @@ class Reach:
     """The reason why requests of it are refused, all of them; empty where they are not."""
 
 
-def reaches(http: HttpCapability, networks: Sequence[Network] = ()) -> Iterator[Reach]:
-    """Yield each entry of the allowlist; `networks` are the internal ones that an operator exempts."""
-    for entry in http.allowlist:
+def reaches(
+    allowlist: Iterable[EndpointPattern], credentials: Sequence[CredentialMapping], networks: Sequence[Network]
+) -> Iterator[Reach]:
+    """Yield each entry of an allowlist; `networks` are the internal ones that an operator exempts."""
+    for entry in allowlist:
         problem = internal_host(entry.host_pattern, () if entry.public_only else networks)
         if problem is not None:
             step = "" if networks or entry.public_only else ", unless an operator exempts its address"
             yield Reach(entry, (), refused=f"{problem}{step}")
             continue
-        exposed = next((m for m in http.credentials if _is_exposed(m, entry)), None)
+        exposed = next((m for m in credentials if _is_exposed(m, entry)), None)
         if exposed is not None and entry.schemes == ("http",):
             yield Reach(entry, (), refused=f"your secret {exposed.secret_name} would go with it unencrypted")
             continue
         if exposed is not None:
             entry = replace(entry, schemes=("https",))  # the rest of it is refused
-        sent = tuple(m for m in http.credentials if goes_with(m, entry))
+        sent = tuple(m for m in credentials if goes_with(m, entry))
         yield Reach(entry, sent, tuple(part for m in sent for part in _parts(m, entry)))
 
 

@@ -4,18 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from wasmrt.capabilities._capabilities import Capabilities
-from wasmrt.capabilities._effects import READ_METHODS
-from wasmrt.capabilities.model import (
-    ANY_HOST,
-    METHODS,
-    EndpointPattern,
-    ToolInvokeCapability,
-    WorkspaceCapability,
-    endpoint_within,
-)
-from wasmrt.capabilities.sentences._phrases import ANYWHERE, format_host, join_words
-from wasmrt.capabilities.sentences._reach import Reach
+from wasmrt.capabilities._phrases import join_words
+from wasmrt.capabilities.kinds.http._reach import ANYWHERE, Reach
+from wasmrt.capabilities.model import ANY_HOST, METHODS, READ_METHODS, EndpointPattern, endpoint_within
 from wasmrt.capabilities.services import Power, Service, powers_of
 
 _READING = frozenset(READ_METHODS)
@@ -57,34 +48,3 @@ def _at_unknown(part: EndpointPattern, reach: Reach) -> tuple[str, bool]:
     if frozenset(part.methods or METHODS) <= _READING:
         return f"can read what {secrets} opens at {part.host_pattern}", False
     return f"can change what {secrets} opens at {part.host_pattern}, in your name", True
-
-
-def flows(capabilities: Capabilities, allowed: Sequence[Reach]) -> list[str]:
-    """Return sentences that put together what a tool learns and where it can go.
-
-    A request that only reads carries its path and query, so it counts as a way out like any other.
-    """
-    hosts = list(dict.fromkeys(format_host(reach.entry.host_pattern) for reach in allowed))
-    ways_out = hosts + _tools(capabilities.tool_invoke)
-    if not ways_out:
-        return []
-    read = _files(capabilities.workspace_read)
-    told = f"what it is given {f'and what it reads {read} ' if read else ''}can go to {join_words(ways_out)}"
-    private = list(dict.fromkeys(format_host(r.entry.host_pattern) for r in allowed if r.credentials))
-    others = [way for way in ways_out if private != [way]]
-    if not private or not others:
-        return [told]
-    ends = join_words(others) if len(private) == 1 else "every other of these"
-    return [told, f"what it gets from {join_words(private, 'or')} with your secrets can go to {ends}"]
-
-
-def _tools(invoke: ToolInvokeCapability | None) -> list[str]:
-    return [] if invoke is None else list(dict.fromkeys(f"the tool {tool}" for _, tool in invoke.aliases))
-
-
-def _files(workspace: WorkspaceCapability | None) -> str:
-    if workspace is None or not workspace.allowed_prefixes:
-        return ""
-    if "" in workspace.allowed_prefixes:
-        return "anywhere in the workspace"
-    return f"under {join_words(workspace.allowed_prefixes)}"

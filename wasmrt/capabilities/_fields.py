@@ -5,17 +5,43 @@ One declaration serves both, so that the published schema cannot differ from wha
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, Protocol
 
-from wasmrt.capabilities.sections._json import Problems, child
 from wasmrt.core.errors import WasmrtError
 from wasmrt.core.limits import MAX_CAPABILITY_ENTRIES
 from wasmrt.core.names import did_you_mean
 
 INVALID: Final = object()
 """Stands for a value that was refused; its problem was added."""
+_MAX_PROBLEMS = 100
 _KINDS = {dict: "an object", list: "a list", str: "text", bool: "true or false", type(None): "null"}
+
+
+class Problems:
+    """Collects every mistake of one file as `(path, sentence)`, in the order found, up to a hundred."""
+
+    __slots__ = ("found",)
+
+    def __init__(self) -> None:
+        self.found: list[tuple[str, str]] = []
+
+    def add(self, path: str, sentence: str) -> None:
+        if len(self.found) < _MAX_PROBLEMS:
+            self.found.append((path or "$", sentence))
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+
+def child(path: str, key: str | int) -> str:
+    """The path of a member: `http.allowlist[0].host`."""
+    if isinstance(key, int):
+        return f"{path}[{key}]"
+    if not key.replace("_", "").isalnum() or not key.isascii():
+        return f"{path}[{json.dumps(key[:64])}]"
+    return f"{path}.{key}" if path else key
 
 
 class Field(Protocol):
@@ -191,7 +217,7 @@ class ObjectSchema(NamedTuple):
             at = child(path, written)
             key = spellings.get(written)
             if key is None:
-                problems.add(at, f"unknown key{nearest(written, tuple(spellings)) or known(self.properties)}")
+                problems.add(at, f"unknown key{nearest(written, tuple(spellings)) or _known(self.properties)}")
             elif key in result:
                 problems.add(at, f"two spellings of one key; keep {key!r} only")
             else:
@@ -230,5 +256,10 @@ def nearest(word: str, known_words: tuple[str, ...]) -> str:
     return f"; did you mean {str(near)!r}?" if near else ""
 
 
-def known(words: Mapping[str, object]) -> str:
+def _known(words: Mapping[str, object]) -> str:
     return f"; known here: {', '.join(words)}"
+
+
+def whole(number: float) -> float:
+    """Return an integral float as an int, as JSON writes it."""
+    return int(number) if isinstance(number, float) and number.is_integer() else number

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from wasmrt.capabilities._fields import child
+from wasmrt.capabilities.kinds.http import read_entry
 from wasmrt.capabilities.model import EndpointPattern
-from wasmrt.capabilities.sections._capabilities import ENDPOINT
-from wasmrt.capabilities.sections._json import Problems, child
-from wasmrt.capabilities.sections._read import build_endpoint
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.limits import MAX_CAPABILITY_ENTRIES
 
@@ -40,15 +39,7 @@ def program_network_line(entry: EndpointPattern) -> str:
 
 
 def _entry(value: Any, place: str) -> EndpointPattern:
-    problems = Problems()
-    tree = ENDPOINT.read({"host": value} if isinstance(value, str) else value, place, problems)
-    if problems:
-        at, first = problems.found[0]
-        raise ConfigurationError(f"{at}: {first}", hint=_HINT)
-    try:
-        entry = build_endpoint(tree)
-    except ConfigurationError as error:
-        raise ConfigurationError(f"{place}: {error.message}", hint=error.hint) from None
+    entry = read_entry({"host": value} if isinstance(value, str) else value, place, hint=_HINT)
     narrowed = [name for name in ("path", "path_prefix", "methods") if getattr(entry, name)]
     if narrowed and "https" in entry.schemes:
         # SECURITY: a bound that cannot be held is no bound.

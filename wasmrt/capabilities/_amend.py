@@ -1,0 +1,161 @@
+"""Change a grant one entry at a time: additions lie within the request, and a revoked entry is removed entirely."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from wasmrt.capabilities._capabilities import Capabilities, ToolGrant, kind_of
+from wasmrt.capabilities._merge import merge, section_of
+from wasmrt.capabilities.kinds import KINDS
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.model import Addition
+from wasmrt.core.names import did_you_mean
+
+_KINDS = {name: kind for kind in KINDS for name in kind.amendments}
+SECTIONS = (*_KINDS, "logins", "tools")
+"""The names that an amendment can begin with."""
+_EXAMPLE = "write it like 'http=GET https://api.example.com/v1/', 'workspace=notes/' or 'credentials=NAME'"
+
+
+class Amendment(NamedTuple):
+    """One entry of a grant, as a person names it."""
+
+    section: str
+    value: str | None
+    """None for the whole section."""
+
+    def __str__(self) -> str:
+        return self.section if self.value is None else f"{self.section}={self.value}"
+
+    @classmethod
+    def read(cls, text: str) -> Amendment:
+        """Read `SECTION` or `SECTION=VALUE`.
+
+        Raises:
+            ConfigurationError: there is no such section.
+        """
+        section, mark, value = text.partition("=")
+        section = section.strip()
+        if section not in SECTIONS:
+            near = did_you_mean(section, SECTIONS)
+            hint = f"did you mean {near}?" if near else f"sections are {', '.join(SECTIONS)}; {_EXAMPLE}"
+            raise ConfigurationError(f"a grant has no section {section!r:.60}", hint=hint)
+        if mark and not value.strip():
+            raise ConfigurationError(f"{text!r:.80} names nothing", hint=_EXAMPLE)
+        return cls(section, value.strip() if mark else None)
+
+
+def add_to_grant(grant: Capabilities, request: Capabilities, amendment: Amendment) -> Capabilities:
+    """Return the grant with the part of the request that an amendment names; never wider than the request.
+
+    Raises:
+        ConfigurationError: the request has no such part.
+    """
+    wanted = _part(request, amendment)
+    if wanted is None:
+        raise ConfigurationError(
+            f"its capability file does not ask for {amendment!s:.120}",
+            hint="only what a tool requests can be granted; install it with a file that requests it",
+        )
+    return merge(request, _union(grant, wanted, request))
+
+
+def asks_for_all(request: Capabilities, amendment: Amendment) -> bool:
+    """Return whether a request has all that an amendment names, and not only a part of it."""
+    section, value = amendment
+    kind = _KINDS.get(section)
+    if value is None or kind is None:
+        return True
+    part = request.get(kind)
+    return part is not None and part.covers_value(section, value)
+
+
+def revoke_from_grant(grant: Capabilities, amendment: Amendment) -> Capabilities:
+    """Return the grant without the entries that an amendment covers; never wider than the grant.
+
+    Raises:
+        ConfigurationError: the grant has no such entry, or only as a part of a wider one.
+    """
+    left = _without(grant, amendment)
+    if left == grant:
+        overlaps = amendment.value is not None and amendment.section != "tools" and _part(grant, amendment) is not None
+        raise ConfigurationError(
+            f"{amendment!s:.120} is only a part of a wider entry"
+            if overlaps
+            else f"it has not been granted {amendment!s:.120}",
+            hint="revoke the whole entry and add the rest again, or use --edit"
+            if overlaps
+            else "wasmrt inspect shows the grant",
+        )
+    return _consistent(left)
+
+
+def asks_for(request: Capabilities, addition: Addition) -> bool:
+    """Return whether a request covers a suggested addition to a grant."""
+    kind = kind_of(addition.to)
+    entry, theirs = Capabilities.none().with_addition(addition).get(kind), request.get(kind)
+    return entry is not None and theirs is not None and theirs.covers_entries(entry)
+
+
+def amendment_of(addition: Addition) -> Amendment:
+    """Return the amendment that names a suggested entry."""
+    kind = kind_of(addition.to)
+    return Amendment(kind.section, kind.amendment_value(addition.entry))
+
+
+def _part(of: Capabilities, amendment: Amendment) -> Capabilities | None:
+    """Return only the part of capabilities that an amendment names, or None."""
+    section, value = amendment
+    if section == "tools":
+        tools = [tool for tool in of.tools or () if value is None or fnmatchcase(tool.name, value)]
+        return Capabilities.none().with_tools(tools) if tools else None
+    if section == "logins":
+        logins = [login for login in of.logins if value in (None, login.vendor, login.secret_name)]
+        return Capabilities.none().with_logins(logins) if logins else None
+    whole = of.get(_KINDS[section])
+    part = None if whole is None else whole.part(section, value)
+    return None if part is None else Capabilities.of([part])
+
+
+def _union(one: Capabilities, other: Capabilities, request: Capabilities) -> Capabilities:
+    """Return everything in both, with the numbers of `one`."""
+    logins = {login.secret_name: login for login in (*other.logins, *one.logins)}
+    tools = None
+    if one.tools is not None or other.tools is not None:
+        is_empty = one == Capabilities(limits=one.limits)  # then no tool has anything that another one would lose
+        held = request.tools if one.tools is None and not is_empty else one.tools
+        named = {tool.name: tool for tool in (*(other.tools or ()), *(held or ()))}
+        tools = tuple(named.values())
+    return replace(one.with_all(other), tools=tools, logins=tuple(logins.values()))
+
+
+def _without(grant: Capabilities, amendment: Amendment) -> Capabilities:
+    section, value = amendment
+    if section == "tools":
+        return _without_tools(grant, value)
+    if section == "logins":
+        left = tuple(login for login in grant.logins if value not in (None, login.vendor, login.secret_name))
+        return replace(grant, logins=left)
+    kind = _KINDS[section]
+    part = grant.get(kind)
+    rest = None if part is None else part.without(section, value)
+    return grant.without(kind) if rest is None else grant.with_part(rest)
+
+
+def _without_tools(grant: Capabilities, pattern: str | None) -> Capabilities:
+    if grant.tools is not None:
+        left = [tool for tool in grant.tools if pattern is not None and not fnmatchcase(tool.name, pattern)]
+        return replace(grant, tools=tuple(left))
+    if pattern is None:
+        return Capabilities(limits=grant.limits)
+    raise ConfigurationError("the grant has no sections of tools", hint="revoke it by its sections")
+
+
+def _consistent(grant: Capabilities) -> Capabilities:
+    """Narrow the sections of tools to what the component still has, so that the result can be written."""
+    if grant.tools is None:
+        return grant
+    tools = (ToolGrant(tool.name, section_of(grant, tool.name), tool.effects) for tool in grant.tools)
+    return replace(grant, tools=tuple(tools))

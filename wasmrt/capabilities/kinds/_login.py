@@ -1,0 +1,208 @@
+"""A user's login at a service: its URLs, its client and scopes, the secret that it sets, and its sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import Any
+from urllib.parse import urlsplit
+
+from wasmrt.capabilities._fields import Flag, ListOf, MapOf, Number, ObjectSchema, Property, Text
+from wasmrt.capabilities._phrases import join_words
+from wasmrt.capabilities.kinds._capability import Change
+from wasmrt.capabilities.model import read_secret_name
+from wasmrt.capabilities.services import Service, known_services, scope_in_words
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.url import InvalidUrlError, parse_url
+
+_WORD = Text(max_length=256)
+
+
+def _read_web_url(text: str) -> str:
+    # A placeholder such as {okta_domain} is filled in when a person sets the tool up, and checked then.
+    if text.startswith("https://") and "{" in text:
+        return text
+    url = parse_url(text)
+    if url.scheme == "https" or url.host in ("localhost", "127.0.0.1", "::1"):
+        return text
+    raise InvalidUrlError("the URL must begin with https://")
+
+
+WEB_URL = Text(max_length=2048, check=_read_web_url, pattern=r"^https?://")
+
+
+OAUTH = ObjectSchema(
+    {
+        "authorization_url": Property(field=WEB_URL, about="Where the person agrees.", required=True),
+        "token_url": Property(field=WEB_URL, about="Where the code becomes a token.", required=True),
+        "client_id": Property(field=_WORD, about="The client."),
+        "client_id_env": Property(field=_WORD, about="The environment variable that holds it."),
+        "client_secret": Property(field=_WORD, about="Only for clients whose secret is public."),
+        "client_secret_env": Property(field=_WORD, about="The environment variable that holds it."),
+        "scopes": Property(field=ListOf(item=Text(max_length=512)), about="What is asked for."),
+        "use_pkce": Property(field=Flag(), about="True by default."),
+        "extra_params": Property(field=MapOf(item=_WORD), about="Added to the authorization URL."),
+        "access_token_field": Property(field=_WORD, about="The answer's field; access_token by default."),
+        "device_authorization_url": Property(
+            field=WEB_URL, about="Where a machine without a browser gets a code (RFC 8628); wasmrt auth --device."
+        ),
+        "redirect_port": Property(
+            field=Number(maximum=65535), about="The port that the browser comes back to; a free one if absent."
+        ),
+        "pending_instructions": Property(field=Text(max_length=16384), about="Shown while waiting."),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OAuthConfig:
+    """The request for a token (RFC 6749, RFC 7636)."""
+
+    authorization_url: str
+    token_url: str
+    client_id: str | None = None
+    client_id_env: str | None = None
+    client_secret: str | None = field(default=None, repr=False)
+    client_secret_env: str | None = None
+    scopes: tuple[str, ...] = ()
+    """Those that are asked for; the place's own choice where there is none."""
+    use_pkce: bool = True
+    extra_params: tuple[tuple[str, str], ...] = ()
+    access_token_field: str = "access_token"  # noqa: S105 - a field's name
+    pending_instructions: str | None = None
+    device_authorization_url: str | None = None
+    """The place that a machine without a browser gets a code from (RFC 8628)."""
+    redirect_port: int | None = None
+    """The port that the browser comes back to; a free one where there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoginCapability:
+    """A login that a person may be asked for, and the secret that it sets.
+
+    Raises:
+        ConfigurationError: the vendor is not one that `wasmrt auth --vendor` could name.
+    """
+
+    vendor: str
+    secret_name: str
+    oauth: OAuthConfig
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.vendor, str) or not 0 < len(self.vendor) <= 256:
+            raise ConfigurationError(f"{self.vendor!r} is not the name of a login")
+        object.__setattr__(self, "secret_name", read_secret_name(self.secret_name))
+
+    @property
+    def place(self) -> OAuthConfig:
+        """All of it but the scopes, and the words for people: what has to be the same for two logins to be one."""
+        return replace(self.oauth, scopes=(), pending_instructions=None)
+
+
+def login_within(inner: LoginCapability, outer: LoginCapability) -> bool:
+    """Tell whether `inner` gets no more than `outer`: the same secret, place and client, and no other scopes.
+
+    No scope at all is what the place gives by itself, which is not part of any list of scopes.
+    """
+    return (
+        (inner.secret_name, inner.place) == (outer.secret_name, outer.place)
+        and set(inner.oauth.scopes) <= set(outer.oauth.scopes)
+        and bool(inner.oauth.scopes) == bool(outer.oauth.scopes)
+    )
+
+
+def common_login(one: LoginCapability, other: LoginCapability) -> LoginCapability | None:
+    """Return the login that gets what both do; None where there is none."""
+    both = tuple(scope for scope in one.oauth.scopes if scope in other.oauth.scopes)
+    common = replace(one, oauth=replace(one.oauth, scopes=both))
+    return common if login_within(common, one) and login_within(common, other) else None
+
+
+def common_logins(request: Iterable[LoginCapability], grant: Sequence[LoginCapability]) -> tuple[LoginCapability, ...]:
+    """Return the logins that both lists have, for the scopes of both."""
+    pairs = (common_login(asked, given) for asked, given in product(request, grant))
+    return tuple(login for login in pairs if login is not None)
+
+
+def read_oauth(tree: dict[str, Any]) -> OAuthConfig:
+    """Make the request for a token of its checked JSON."""
+    extra = tuple(sorted(tree.get("extra_params", {}).items()))
+    return OAuthConfig(**tree | {"scopes": tuple(dict.fromkeys(tree.get("scopes", ()))), "extra_params": extra})
+
+
+def explain_logins(logins: Iterable[LoginCapability], *, services: Iterable[Service] | None = None) -> tuple[str, ...]:
+    """Return a sentence for each login: the place, the client, the scopes in words, and the secret that it sets."""
+    known = tuple(known_services() if services is None else services)
+    return tuple(_sentence(login, known) for login in logins)
+
+
+def added_logins(
+    before: Iterable[LoginCapability], after: Iterable[LoginCapability], *, narrower: bool
+) -> Iterator[Change]:
+    """Yield what `after` asks of a person beyond `before`; where `narrower`, `after` is the older one."""
+    old = {login.secret_name: login for login in before}
+    for login in after:
+        was, section = old.get(login.secret_name), f"logins.{login.vendor}"
+        if was is None:
+            yield Change(section, _sentence(login, known_services()))
+        elif not login_within(login, was):
+            for words in _differences(was, login, narrower=narrower):
+                yield Change(section, f"login {login.vendor} {words}")
+
+
+def _differences(was: LoginCapability, now: LoginCapability, *, narrower: bool) -> Iterator[str]:
+    """Yield what is other in `now`; another place or client is wider alone, since nothing of it is the old one's."""
+    one, other = was.oauth, now.oauth
+    changed = [name for name in ABOUT_LOGIN if getattr(one, name) != getattr(other, name)]
+    for name in [] if narrower else changed:
+        yield f"{ABOUT_LOGIN[name]} {_told(name, other)} instead of {_told(name, one)}"
+    more = [scope for scope in other.scopes if scope not in one.scopes]
+    if more or (one.scopes and not other.scopes):
+        yield f"{'' if narrower else 'also asks '}{_scopes(other, more, known_services())}"
+
+
+def _told(name: str, oauth: OAuthConfig) -> str:
+    value = getattr(oauth, name)
+    if value is None:
+        return "none"
+    if name == "client_secret":
+        return "one of its own"
+    return join_words(f"{key}={text}" for key, text in value) or "none" if isinstance(value, tuple) else str(value)
+
+
+ABOUT_LOGIN = {
+    "authorization_url": "is at",
+    "token_url": "gets its token from",
+    "client_id": "is as the client",
+    "client_id_env": "is as the client in the variable",
+    "client_secret": "has the client's secret",
+    "client_secret_env": "sends the client's secret in the variable",
+    "extra_params": "sends the parameters",
+    "use_pkce": "proves itself with PKCE:",
+    "access_token_field": "reads the token from the field",
+    "device_authorization_url": "gets codes for machines without a browser from",
+    "redirect_port": "comes back to the port",
+}
+"""Settings of a login, each in words for the sentences on a change of it."""
+
+
+def _sentence(login: LoginCapability, services: Iterable[Service]) -> str:
+    oauth = login.oauth
+    agreed, token = (urlsplit(url).netloc for url in (oauth.authorization_url, oauth.token_url))
+    place = agreed if agreed == token else f"{agreed}, with the token of {token}"
+    client = oauth.client_id or oauth.client_id_env
+    parts = [f"as the client {client}" if client else "", _scopes(oauth, oauth.scopes, services)]
+    said = "".join(f", {part}" for part in parts if part)
+    return f"login {login.vendor}: at {place}{said}; it sets your secret {login.secret_name}"
+
+
+def _scopes(oauth: OAuthConfig, scopes: Iterable[str], services: Iterable[Service]) -> str:
+    host = urlsplit(oauth.authorization_url).hostname or ""
+    words, unknown = [], []
+    for scope in scopes:
+        said = scope_in_words(host, scope, services)
+        words.append(said) if said else unknown.append(scope)
+    told = [f"to {join_words(words)}"] if words else []
+    told += [f"for {join_words(unknown)}"] if unknown else []
+    return " and ".join(told) or "for what that place gives by itself"

@@ -1,0 +1,117 @@
+"""The capability to check which secrets are set: their names, never their values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from wasmrt.capabilities._fields import ListOf, ObjectSchema, Problems, Property, Text
+from wasmrt.capabilities._phrases import join_words
+from wasmrt.capabilities.kinds._capability import FileWarning, PatternCapability, common_entries
+from wasmrt.capabilities.model import glob_covers, read_secret_glob, read_secret_name, set_tuple, unique
+from wasmrt.capabilities.services import Service
+from wasmrt.core.effects import Effect
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.model import Addition, Decision, GrantList, Reason
+from wasmrt.core.url import Network
+
+
+@dataclass(frozen=True, slots=True)
+class SecretsCapability(PatternCapability):
+    """Names of secrets that a guest may check for existence: exact, or ending in `*`.
+
+    Example:
+        >>> from wasmrt import SecretsCapability
+        >>> SecretsCapability(("github_*",)).allows("github_token")
+        True
+    """
+
+    allowed_names: tuple[str, ...] = ()
+
+    section: ClassVar = "secrets"
+    attribute: ClassVar = "secrets"
+    grant_list: ClassVar = GrantList.SECRETS
+    amendments: ClassVar = ("secrets",)
+    act: ClassVar = ("ask", "which secrets are set")
+    imports: ClassVar = ("wasmrt:tool/secrets", "near:agent/host#secret-exists")
+    file_section: ClassVar = Property(
+        field=ObjectSchema(
+            {
+                "allowed_names": Property(
+                    field=ListOf(item=Text(max_length=128, check=read_secret_glob, pattern=r"^[A-Za-z0-9_.-]*\*?$")),
+                    about="Names that the tool may check for existence; a '*' at the end matches any rest of a name.",
+                    required=True,
+                    aliases=("allowed",),
+                )
+            }
+        ),
+        about="Secrets that may be checked for existence.",
+    )
+
+    def __post_init__(self) -> None:
+        set_tuple(self, "allowed_names", str)
+        object.__setattr__(self, "allowed_names", unique(read_secret_glob, self.allowed_names))
+
+    def allows(self, name: str) -> bool:
+        """Return whether a guest may check a name, in any case."""
+        return any(glob_covers(pattern, name.lower()) for pattern in self.allowed_names)
+
+    @classmethod
+    def build(cls, tree: Any, outer: Self | None, place: str, problems: Problems) -> Self:
+        return cls(tree["allowed_names"])
+
+    def as_json(self, outer: Self | None) -> Any:
+        return {"allowed_names": list(self.allowed_names)}
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        return self.allowed_names
+
+    def with_entries(self, entries: Iterable[str]) -> Self:
+        return type(self)(tuple(entries))
+
+    @staticmethod
+    def within(inner: str, outer: str) -> bool:
+        return inner == outer or (glob_covers(outer, inner.removesuffix("*")) and outer.endswith("*"))
+
+    def without(self, name: str, value: str | None) -> Self | None:
+        return PatternCapability.without(self, name, None if value is None else value.lower())
+
+    def intersect(self, other: Self) -> Self:
+        return self.with_entries(common_entries(self.entries, other.entries, self.within))
+
+    def effects(self) -> frozenset[Effect]:
+        return frozenset({Effect.USE_SECRET} if self.allowed_names else ())
+
+    def within_effects(self, effects: frozenset[Effect]) -> Self | None:
+        return self if Effect.USE_SECRET in effects else None
+
+    def describe(self, entry: str) -> str:
+        return f"may ask whether secret {entry} is set"
+
+    def sentences(self, services: Sequence[Service], networks: Sequence[Network]) -> Iterator[str]:
+        if self.allowed_names:
+            yield f"may ask whether these secrets are set, never what they are: {join_words(self.allowed_names)}"
+
+    def warnings(self) -> Iterator[FileWarning]:
+        if "*" in self.allowed_names:
+            yield FileWarning(str(self.grant_list), "'*' lets the tool find out which secrets exist at all")
+
+
+def decide_secret(granted: SecretsCapability | None, name: str) -> Decision:
+    """Decide whether a guest may check if a secret exists."""
+    try:
+        spelled = read_secret_name(name)
+    except ConfigurationError as problem:
+        rule = "the name is not one that a secret can have"
+        return Decision(False, Reason.SECRET_NOT_ALLOWED, rule, problem.message, "secrets")
+    if granted is None:
+        addition = Addition(GrantList.SECRETS, json.dumps(spelled), new_section=True)
+        return Decision(False, Reason.NOT_GRANTED, "no secrets section", addition, "secrets", spelled)
+    if not granted.allows(spelled):
+        rule = "no entry of secrets.allowed_names covers this name"
+        addition = Addition(GrantList.SECRETS, json.dumps(spelled))
+        return Decision(False, Reason.SECRET_NOT_ALLOWED, rule, addition, "secrets", spelled)
+    return Decision(True, Reason.ALLOWED, "secrets.allowed_names", capability="secrets", subject=spelled)

@@ -1,0 +1,175 @@
+"""The capability to call other tools, each by an alias."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
+
+from wasmrt.capabilities._fields import MapOf, ObjectSchema, Problems, Property, Text, child
+from wasmrt.capabilities._phrases import join_words
+from wasmrt.capabilities.kinds._capability import WIDER, FileWarning, Flow, ListedCapability, attempt
+from wasmrt.capabilities.kinds._limits import RATE, RateLimitConfig
+from wasmrt.capabilities.model import read_alias, read_tool_name, set_tuple
+from wasmrt.capabilities.services import Service
+from wasmrt.core.effects import Effect
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.model import Addition, Decision, GrantList, Reason
+from wasmrt.core.url import Network
+
+SOME_TOOL = "NAME-OF-THE-TOOL"
+"""The placeholder for the tool in a suggested entry: the user knows which tool an alias stands for."""
+_ALIAS = Text(max_length=64, check=read_alias, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")
+_TOOL = Text(max_length=256, check=read_tool_name, pattern=r"^[!-~]+$")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolInvokeCapability(ListedCapability[tuple[str, str]]):
+    """The tools that may be called, by alias; the guest never learns their names.
+
+    Example:
+        >>> from wasmrt import ToolInvokeCapability
+        >>> ToolInvokeCapability((("parse", "json"),)).resolve("parse")
+        'json'
+    """
+
+    aliases: tuple[tuple[str, str], ...] = ()
+    """Pairs of alias and tool name, sorted; a mapping is accepted, too."""
+    rate_limit: RateLimitConfig = field(default_factory=RateLimitConfig)
+
+    section: ClassVar = "tool_invoke"
+    attribute: ClassVar = "tool_invoke"
+    grant_list: ClassVar = GrantList.TOOLS
+    amendments: ClassVar = ("tool_invoke",)
+    example: ClassVar = {"...": "..."}
+    act: ClassVar = ("call", "other tools")
+    imports: ClassVar = ("wasmrt:tool/tools", "near:agent/host#tool-invoke")
+    file_section: ClassVar = Property(
+        field=ObjectSchema(
+            {
+                "aliases": Property(
+                    field=MapOf(item=_TOOL, key=_ALIAS), about="Aliases and their tools.", required=True
+                ),
+                "rate_limit": RATE,
+            }
+        ),
+        about="Tools that may be called, by alias.",
+    )
+
+    def __post_init__(self) -> None:
+        pairs = self.aliases.items() if isinstance(self.aliases, Mapping) else self.aliases
+        try:
+            object.__setattr__(self, "aliases", tuple(sorted((str(a), str(t)) for a, t in pairs)))
+        except (TypeError, ValueError):
+            raise ConfigurationError("aliases must map an alias to a tool's name") from None
+        set_tuple(self, "aliases", tuple)
+        if len(dict(self.aliases)) < len(self.aliases):
+            raise ConfigurationError("one alias stands for two tools")
+        for alias, tool in self.aliases:
+            read_alias(alias)
+            read_tool_name(tool)
+
+    def resolve(self, alias: str) -> str | None:
+        """Return the tool behind an alias, or None."""
+        return dict(self.aliases).get(alias)
+
+    @classmethod
+    def build(cls, tree: Any, outer: Self | None, place: str, problems: Problems) -> Self | None:
+        rate = RateLimitConfig(**tree.get("rate_limit", {}))
+        return attempt(place, problems, lambda: cls(tuple(tree["aliases"].items()), rate))
+
+    def as_json(self, outer: Self | None) -> Any:
+        return {"aliases": dict(self.aliases)} | self.rate_limit.as_json(RateLimitConfig())
+
+    @classmethod
+    def addition_tree(cls, entry: Any) -> Any:
+        return {"aliases": entry}
+
+    @classmethod
+    def amendment_value(cls, entry: str) -> str:
+        return str(next(iter(json.loads(entry))))
+
+    @property
+    def entries(self) -> tuple[tuple[str, str], ...]:
+        return self.aliases
+
+    def with_entries(self, entries: Iterable[tuple[str, str]]) -> Self:
+        return replace(self, aliases=tuple(entries))
+
+    @staticmethod
+    def within(inner: tuple[str, str], outer: tuple[str, str]) -> bool:
+        return inner == outer
+
+    def numbers(self) -> dict[str, float]:
+        return self.rate_limit.numbers()
+
+    def beyond(self, outer: Self | None) -> Iterator[tuple[str, str]]:
+        known = () if outer is None else outer.aliases
+        return ((child(self.grant_list, alias), WIDER) for alias, tool in self.aliases if (alias, tool) not in known)
+
+    def intersect(self, other: Self) -> Self:
+        both = tuple(pair for pair in self.aliases if pair in other.aliases)
+        return replace(self, aliases=both, rate_limit=self.rate_limit.intersect(other.rate_limit))
+
+    def unite(self, other: Self) -> Self:
+        return self.with_entries((dict(other.aliases) | dict(self.aliases)).items())
+
+    @classmethod
+    def condense(cls, parts: Sequence[Self]) -> Self:
+        return parts[0].with_entries({alias: tool for part in parts for alias, tool in part.aliases}.items())
+
+    def additions(self) -> Iterator[Addition]:
+        return (Addition(self.grant_list, json.dumps({alias: tool})) for alias, tool in self.aliases)
+
+    def covers_entries(self, other: Self) -> bool:
+        # A suggested entry names SOME_TOOL: only its alias counts.
+        return all(self.resolve(alias) for alias, _ in other.aliases)
+
+    def covers_value(self, name: str, value: str) -> bool:
+        return True
+
+    def part(self, name: str, value: str | None) -> Self | None:
+        pairs = tuple(pair for pair in self.aliases if value is None or value in pair)
+        return self.with_entries(pairs) if pairs else None
+
+    def without(self, name: str, value: str | None) -> Self | None:
+        left = () if value is None else tuple(pair for pair in self.aliases if value not in pair)
+        return self.with_entries(left) if left else None
+
+    def effects(self) -> frozenset[Effect]:
+        return frozenset({Effect.INVOKE_TOOL} if self.aliases else ())
+
+    def within_effects(self, effects: frozenset[Effect]) -> Self | None:
+        return self if Effect.INVOKE_TOOL in effects else None
+
+    def describe(self, entry: tuple[str, str]) -> str:
+        return f"may call the tool {entry[1]} as {entry[0]}"
+
+    def sentences(self, services: Sequence[Service], networks: Sequence[Network]) -> Iterator[str]:
+        if self.aliases:
+            pairs = join_words(f"{tool} (as {alias})" for alias, tool in self.aliases)
+            yield f"may call the tools {pairs}, {self.rate_limit.describe()}"
+
+    def flow(self, networks: Sequence[Network]) -> Flow:
+        return Flow(out=tuple(dict.fromkeys(f"the tool {tool}" for _, tool in self.aliases)))
+
+    def warnings(self) -> Iterator[FileWarning]:
+        return iter(())
+
+
+def decide_tool(granted: ToolInvokeCapability | None, alias: str) -> Decision:
+    """Decide whether a guest may call the tool behind an alias."""
+    try:
+        spelled = read_alias(alias)
+    except ConfigurationError as problem:
+        rule = "the alias is not one that a tool can have"
+        return Decision(False, Reason.ALIAS_NOT_ALLOWED, rule, problem.message, "tool_invoke")
+    if granted is None:
+        addition = Addition(GrantList.TOOLS, json.dumps({spelled: SOME_TOOL}), new_section=True)
+        return Decision(False, Reason.NOT_GRANTED, "no tool_invoke section", addition, "tool_invoke", spelled)
+    if granted.resolve(spelled) is None:
+        rule = "tool_invoke.aliases has no such alias"
+        addition = Addition(GrantList.TOOLS, json.dumps({spelled: SOME_TOOL}))
+        return Decision(False, Reason.ALIAS_NOT_ALLOWED, rule, addition, "tool_invoke", spelled)
+    return Decision(True, Reason.ALLOWED, f"tool_invoke.aliases.{spelled}", capability="tool_invoke", subject=spelled)

@@ -1,0 +1,164 @@
+"""Describe HTTP requests and credentials in sentences, and warn about the risky ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from wasmrt.capabilities._fields import child
+from wasmrt.capabilities._phrases import join_words
+from wasmrt.capabilities.kinds._capability import FileWarning
+from wasmrt.capabilities.kinds.http._hosts import internal_host
+from wasmrt.capabilities.kinds.http._reach import ANYWHERE, Reach, paths_meet
+from wasmrt.capabilities.model import (
+    ANY_HOST,
+    USUAL_PORTS,
+    CredentialLocation,
+    CredentialMapping,
+    EndpointPattern,
+    LocationType,
+    common_hosts,
+    common_paths,
+)
+from wasmrt.core.url import DEFAULT_PORTS
+
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+def format_host(host_pattern: str) -> str:
+    """Format a host of an entry, `ANY PUBLIC SITE` where it is every one."""
+    return ANYWHERE if host_pattern == ANY_HOST else host_pattern
+
+
+def format_endpoint(entry: EndpointPattern) -> str:
+    """Format an entry: `GET and POST https://api.example.com/v1/ and below`."""
+    methods = join_words(entry.methods) if entry.methods else "send any request to"
+    if entry.path is not None:
+        path = f"{entry.path} (this path only)"
+    else:
+        path = f"{entry.path_prefix} and below" if entry.path_prefix else ", every path"
+    ports = entry.ports or tuple(DEFAULT_PORTS[scheme] for scheme in entry.schemes)
+    shown = "" if not entry.ports else f":{join_words(map(str, ports), 'or')}"
+    if len(entry.ports) > 1:
+        shown = f" (ports {join_words(map(str, ports), 'or')})"
+    host = entry.host_pattern if ":" not in entry.host_pattern else f"[{entry.host_pattern}]"
+    scheme = "https://" if entry.schemes == ("https",) else "unencrypted http://"
+    if len(entry.schemes) == 2:
+        scheme = "https or unencrypted http://"
+    if entry.host_pattern == ANY_HOST:
+        at = "" if entry.methods == () else "at "
+        return f"{methods} {at}{ANYWHERE} over {scheme.removesuffix('://')}{shown}, {path.removeprefix(', ')}"
+    public = ", at public addresses only" if entry.public_only else ""
+    return f"{methods} {scheme}{host}{shown}{path}{public}"
+
+
+def format_location(mapping: CredentialMapping) -> str:
+    """Format a credential: `with your secret api_token in the Authorization header`."""
+    used = "signed with" if mapping.location.signs else "with"
+    return f"{used} your secret {mapping.secret_name} {_place(mapping.location)}{' if it is set' * mapping.optional}"
+
+
+def format_credential(mapping: CredentialMapping) -> str:
+    """Format a credential together with the requests that get it."""
+    paths = f" under {join_words(mapping.path_patterns)}" if mapping.path_patterns else ""
+    ports = f" at port {join_words(map(str, mapping.ports))}" if mapping.ports not in ((), USUAL_PORTS) else ""
+    return f"{format_location(mapping)}, for {join_words(mapping.host_patterns)}{ports}{paths}"
+
+
+def _place(location: CredentialLocation) -> str:
+    match location.type:
+        case LocationType.BEARER:
+            return "in the Authorization header"
+        case LocationType.BASIC:
+            return f"in the Authorization header as the password of {location.username!r}"
+        case LocationType.HEADER | LocationType.HMAC_SHA256:
+            return f"in the {location.name} header"
+        case LocationType.QUERY_PARAM:
+            return f"in the query parameter {location.name}"
+        case LocationType.AWS_SIGV4:
+            return f"for {location.service} of AWS in {location.region}"
+        case LocationType.URL_PATH:  # pragma: no branch - the last there is
+            return f"in the URL in place of {{{location.placeholder}}}"
+
+
+def http_sentences(found: Sequence[Reach], credentials: Iterable[CredentialMapping], bounds: str) -> Iterator[str]:
+    """Yield a sentence for each entry of an allowlist, one with its bounds, and one for each unused credential."""
+    for reach in found:
+        entry = reach.entry
+        places = [format_location(m) + _where(m, entry) for m in reach.credentials]
+        if reach.refused:
+            yield f"asks to {format_endpoint(entry)}, which is refused: {reach.refused}"
+        else:
+            yield f"may {format_endpoint(entry)}" + (f", {join_words(places)}" if places else "")
+    if any(not reach.refused for reach in found):
+        yield f"may send those requests {bounds}"
+    used = [mapping for reach in found for mapping in reach.credentials]
+    for mapping in credentials:
+        if mapping not in used:
+            yield (
+                f"has your secret {mapping.secret_name} for {join_words(map(format_host, mapping.host_patterns))}, "
+                "where no request may go"
+            )
+
+
+def _where(mapping: CredentialMapping, entry: EndpointPattern) -> str:
+    hosts = common_hosts(mapping.host_patterns, (entry.host_pattern,))
+    at = "" if entry.host_pattern in hosts else f" at {join_words(hosts)}"
+    if entry.path is not None:
+        return at
+    paths = common_paths(mapping.path_patterns, (entry.path_prefix,) if entry.path_prefix else ())
+    under = "" if not paths or entry.path_prefix in paths else f" under {join_words(paths)}"
+    return at + under
+
+
+def endpoint_warnings(allowlist: Sequence[EndpointPattern]) -> Iterator[FileWarning]:
+    """Yield the entries of an allowlist that deserve a review."""
+    if not allowlist:
+        yield FileWarning("http.allowlist", "an empty list allows no request")
+    for index, entry in enumerate(allowlist):
+        at = child("http.allowlist", index)
+        if entry.host_pattern == ANY_HOST:
+            yield FileWarning(
+                child(at, "any_public_host"), "every public site can be told what the tool is given and reads"
+            )
+        if entry.host_pattern.startswith("*."):
+            yield FileWarning(child(at, "host"), f"'{entry.host_pattern}' covers every name below, at any depth")
+        if "http" in entry.schemes:
+            yield FileWarning(child(at, "scheme"), "requests over http can be read and changed on the way")
+        if (problem := internal_host(entry.host_pattern)) is not None:
+            yield FileWarning(
+                child(at, "host"),
+                f"{problem}: no request uses this entry unless an operator exempts its address"
+                " (unsafe_allowed_networks)",
+            )
+        if entry.path is None and entry.path_prefix in (None, "/"):
+            yield from _on_every_path(at, entry)
+
+
+def _on_every_path(at: str, entry: EndpointPattern) -> Iterator[FileWarning]:
+    # Reading everywhere is what most files ask for; RFC 9110 9.2.1 names the methods that only read.
+    changing = [method for method in entry.methods if method not in _SAFE]
+    if not entry.methods:
+        yield FileWarning(at, "every path and method of the host is allowed")
+    elif changing:
+        yield FileWarning(at, f"{join_words(changing)} may go to every path of the host: no path_prefix narrows it")
+
+
+def credential_warnings(
+    credentials: Iterable[CredentialMapping], allowlist: Sequence[EndpointPattern]
+) -> Iterator[FileWarning]:
+    """Yield the credentials that deserve a review."""
+    for mapping in credentials:
+        at = child("http.credentials", mapping.name)
+        if not mapping.path_patterns:
+            yield FileWarning(at, "without path_patterns the secret goes with every request to its hosts")
+        if any(pattern.startswith("*.") for pattern in mapping.host_patterns):
+            yield FileWarning(child(at, "host_patterns"), "a wildcard sends the secret to every name below the domain")
+        entries = [
+            entry
+            for entry in allowlist
+            if common_hosts(mapping.host_patterns, (entry.host_pattern,)) and paths_meet(mapping, entry)
+        ]
+        if not entries:
+            yield FileWarning(at, "no entry of http.allowlist covers a request that would get this secret")
+        elif not any("https" in entry.schemes for entry in entries):
+            yield FileWarning(at, "a secret goes over https only, and its hosts are allowed over http only")

@@ -1,0 +1,51 @@
+"""Names in a grant: aliases of tools, tools, and patterns of secrets' names."""
+
+from __future__ import annotations
+
+from wasmrt.capabilities.model._credential import read_secret_name
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.names import is_alias, is_invoked_name
+
+
+def glob_covers(pattern: str, name: str) -> bool:
+    """Tell whether `pattern` covers a name, or everything that a second pattern covers."""
+    if pattern.endswith("*"):
+        return name.startswith(pattern[:-1])
+    return pattern == name
+
+
+def read_alias(text: object) -> str:
+    """Return an alias as it is.
+
+    Raises:
+        ConfigurationError: it holds anything but letters, digits, `_`, `-` and `.`.
+    """
+    if not isinstance(text, str) or not is_alias(text):
+        raise ConfigurationError(f"alias {text!r} may hold letters, digits, '_', '-' and '.' only")
+    return text
+
+
+def read_tool_name(text: object) -> str:
+    """Return the name of the tool behind an alias as it is.
+
+    Raises:
+        ConfigurationError: it is empty, long or holds invisible characters.
+    """
+    if not isinstance(text, str) or not is_invoked_name(text):
+        raise ConfigurationError(f"{text!r} is not a tool's name")
+    return text
+
+
+def read_secret_glob(text: str) -> str:
+    """Return a secret's name, or a `*`-ended beginning of names, in lower case.
+
+    Raises:
+        ConfigurationError: the text is neither.
+    """
+    stem, star = text.removesuffix("*"), text.endswith("*")
+    if not star:
+        return read_secret_name(text)
+    if "*" in stem:
+        raise ConfigurationError(f"secret name {text!r} may hold '*' only at its end")
+    # A stem may end in a mark that a whole name may not: `openai-*`.
+    return f"{read_secret_name(stem + 'x')[:-1]}*" if stem else "*"

@@ -1,0 +1,86 @@
+"""Read the text of a capability file into checked JSON data: any error refuses it, and all are reported together."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from wasmrt.capabilities._fields import INVALID, Problems, child
+from wasmrt.capabilities.sections._json import read_json
+from wasmrt.capabilities.sections._schema import NESTED, ROOT
+from wasmrt.core.errors import CapabilityFileError
+
+
+def read_tree(data: str | bytes) -> tuple[dict[str, Any], frozenset[str]]:
+    """Return the sections of a capability file as JSON data, and the names of those that were nested.
+
+    Each key is in its canonical spelling.
+
+    Raises:
+        CapabilityFileError: with every error, each at its JSON path.
+    """
+    problems = Problems()
+    tree = read_json(data, problems)
+    if (kind := _other_kind(tree)) is not None:
+        problems.add(kind, f"this is the file of a {_OTHER_KINDS[kind]}, not of a tool")
+        raise file_error(problems)
+    nested: frozenset[str] = frozenset()
+    if tree is not None or not problems:
+        tree, nested = _raise_nested(ROOT.read(tree, "", problems), problems)
+    if problems:
+        raise file_error(problems)
+    return tree, nested
+
+
+def nested_path(path: str, nested: frozenset[str]) -> str:
+    """Return the path of a value in the file, if its section was nested."""
+    return f"{NESTED}.{path}" if re.split(r"[.\[]", path, maxsplit=1)[0] in nested else path
+
+
+_OTHER_KINDS = {
+    "channel": "channel (messages in and out of a chat)",
+    "hook": "hook (called in another host's own loop)",
+}
+"""Kinds of IronClaw sidecars other than tools'; each of their keys would be reported as an error."""
+_HOOK_KEYS = frozenset({"hook", "hooks", "hook_point", "hook_points"})
+
+
+def _other_kind(tree: Any) -> str | None:
+    """Return what a file describes if it is not a tool, by its `type` or `kind`, or by a section; otherwise None."""
+    if not isinstance(tree, dict):
+        return None
+    for part in (tree, tree.get(NESTED)):
+        if not isinstance(part, dict):
+            continue
+        kinds = (
+            {part.get("type"), part.get("kind")}
+            if all(isinstance(part.get(key, ""), str) for key in ("type", "kind"))
+            else set()
+        )
+        if "channel" in kinds or "channel" in part:
+            return "channel"
+        if "hook" in kinds or not _HOOK_KEYS.isdisjoint(part):
+            return "hook"
+    return None
+
+
+def file_error(problems: Problems) -> CapabilityFileError:
+    """Return the error of a file that has problems."""
+    first_path, first = problems.found[0]
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    return CapabilityFileError(
+        f"the capability file cannot be used: {first_path}: {first}{more}",
+        problems=tuple(problems.found),
+        hint="wasmrt caps check FILE lists every mistake",
+    )
+
+
+def _raise_nested(tree: Any, problems: Problems) -> tuple[Any, frozenset[str]]:
+    """Move the sections under `capabilities` to the top level, and return their names; duplicates are errors."""
+    if tree is INVALID or NESTED not in tree:
+        return tree, frozenset()
+    nested = tree.pop(NESTED)
+    for key in nested:
+        if key in tree:
+            problems.add(child(NESTED, key), f"{key!r} also stands at the top; keep one")
+    return nested | tree, frozenset(nested)
