@@ -1,1 +1,1 @@
-"""Processes that can do nothing: workers for guests and compilers, and the confinement of every stranger's program."""
+"""Worker processes for guests and compilers, and the confinement of every untrusted program."""

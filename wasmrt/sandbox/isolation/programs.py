@@ -1,4 +1,4 @@
-"""Programs of others: what keeps one from its start, one run of it to its end, and the end of all its processes."""
+"""Run untrusted programs: report why one did not start, wait for its end, and end all its processes."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from wasmrt.sandbox.isolation.confine import NOT_CONFINED, NOT_EXECUTED, Command
 
 _CHUNK = 64 * 1024
 _LOOK_SECONDS = 0.05
-"""Between two looks at whether the call was cancelled."""
+"""Interval of checks whether the call was cancelled."""
 _POLL_SECONDS = 0.02
-"""Between two looks at a process, on a system that has no handle of it to wait for."""
+"""Interval of checks whether a process has ended, on systems without pidfd."""
 _DRAIN_SECONDS = 1.0
-"""For what lies in the pipes of a program that has ended; nobody is left to write more."""
+"""Time to read the rest of the pipes of a program that has ended."""
 
 Sink = Callable[[bytes], None]
-"""Takes what a program prints, as it comes; what it raises ends the program."""
+"""Receives a program's output as it arrives; an exception ends the program."""
 
 
 @contextmanager
 def starting(what: str) -> Iterator[None]:
-    """Give what keeps a program from its start as a ToolError; `what` names the program."""
+    """Raise a ToolError if a program cannot be started; `what` names the program."""
     try:
         yield
     except ConfineError as error:
@@ -43,7 +43,7 @@ def starting(what: str) -> Iterator[None]:
 
 
 def not_started(what: str, code: int, stderr: str) -> ToolError | None:
-    """Return why a program was not started, by what its stub left; None for one that was. `stderr` has no secrets."""
+    """Return why a program was not started, from its stub's status and `stderr` (without secrets); None if it was."""
     told = printable_line(last_lines(stderr, PROGRAM_TAIL_CHARS)).strip()
     if code not in (NOT_CONFINED, NOT_EXECUTED) or not told.startswith("wasmrt: "):
         return None

@@ -1,1 +1,1 @@
-"""The host's side of its workers: started, kept, called, served, ended."""
+"""The host's side of worker processes: start, pool, call, serve and end them."""

@@ -1,4 +1,4 @@
-"""Questions to a process that forks others: answered in order, and waited for no longer than a call lasts."""
+"""Requests to a process that forks others: answered in order, with waits bounded by the call's lifetime."""
 
 from __future__ import annotations
 
@@ -24,41 +24,41 @@ from wasmrt.sandbox.isolation.wire import (
 )
 
 TICK_SECONDS = 0.02
-"""The interval at which a host that waits for another process looks whether its call is over."""
+"""Interval of checks whether the call has ended while the host waits for another process."""
 
 
 class GoneError(InternalError):
-    """A process that forks others is gone, does not answer, or answers something else than it was asked."""
+    """A process that forks others has ended, does not answer, or sent an unexpected answer."""
 
 
 def unhurried() -> Lifetime:
-    """Return the lifetime of what no call waits for: `Control` itself bounds how long a process may take."""
+    """Return the lifetime of work that no call waits for; `Control` itself bounds how long a process may take."""
     return Lifetime(float("inf"))
 
 
 @contextmanager
 def held(lock: threading.RLock, lifetime: Lifetime) -> Iterator[None]:
-    """Hold a lock, waiting for it as long as `lifetime` lasts.
+    """Hold a lock; wait for it no longer than `lifetime`.
 
-    It is of the kind that knows its owner: one that a signal's handler came between is not left behind.
+    It is a reentrant lock, which knows its owner, so that a signal handler cannot leave it held.
 
     Raises:
-        DeadlineExceededError, CancelledError, RuntimeClosedError: the lifetime ended before the lock came free.
+        DeadlineExceededError, CancelledError, RuntimeClosedError: the lifetime ended before the lock was released.
     """
     try:
         while not lock.acquire(timeout=min(TICK_SECONDS, lifetime.remaining())):
             lifetime.check()
         yield
     finally:
-        with suppress(RuntimeError):  # it is not this thread's
+        with suppress(RuntimeError):  # this thread does not hold it
             lock.release()
 
 
 class Control:
     """The host's end of the socket of a zygote or a template. Used by one thread at a time.
 
-    Who gives up on an answer leaves it to whoever asks next, to be passed over; a process that was forked for nobody
-    is ended then. `first` is the kind of the frame that the process begins with.
+    An answer that a caller did not wait for is skipped by the next request; a process forked for that caller is
+    ended then. `first` is the kind of the frame that the process sends first.
     """
 
     def __init__(self, end: socket.socket, first: Kind, patience: float) -> None:
@@ -72,19 +72,19 @@ class Control:
 
     @property
     def is_open(self) -> bool:
-        """False once it was closed."""
+        """False after `close`."""
         return self._channel.socket.fileno() >= 0
 
     @property
     def is_greeted(self) -> bool:
-        """True once the process has said its first word."""
+        """True after the process has sent its first frame."""
         return self._greeting is not None
 
     @contextmanager
     def _talk(self) -> Iterator[None]:
-        """Talk; what interrupts it other than a call that is over, as a signal's handler does, may tear a frame."""
+        """Exchange frames. An interruption other than the end of the call, as by a signal handler, tears frames."""
         if self._torn:
-            raise GoneError("talking to a process that workers come from was interrupted")
+            raise GoneError("the exchange with a process that forks workers was interrupted")
         try:
             yield
         except ToolError:
@@ -94,11 +94,11 @@ class Control:
             raise
 
     def greeting(self, lifetime: Lifetime) -> Frame:
-        """Wait for the frame that the process begins with, and for all answers that nobody took.
+        """Wait for the first frame of the process, and for all answers that no caller waited for.
 
         Raises:
-            GoneError: it did not come.
-            DeadlineExceededError, CancelledError, RuntimeClosedError: the lifetime ended; it can be waited for again.
+            GoneError: the process has ended.
+            DeadlineExceededError, CancelledError, RuntimeClosedError: the lifetime ended; the wait can be repeated.
         """
         with self._talk():
             while self._owed:
@@ -113,11 +113,11 @@ class Control:
     def ask(
         self, kind: Kind, head: dict[str, Any], descriptors: Sequence[int], expected: Kind, lifetime: Lifetime
     ) -> Frame:
-        """Ask, and wait for the answer; processes that were left are waited for before.
+        """Send a request and wait for its answer; first wait for processes that were left.
 
         Raises:
-            GoneError: there is none.
-            DeadlineExceededError, CancelledError, RuntimeClosedError: the lifetime ended; what was asked is done.
+            GoneError: there is no answer.
+            DeadlineExceededError, CancelledError, RuntimeClosedError: the lifetime ended; the request still runs.
         """
         self.greeting(lifetime)
         with self._talk():
@@ -131,7 +131,7 @@ class Control:
         self, kind: Kind, head: dict[str, Any], descriptors: Sequence[int], expected: Kind, field: str,
         lifetime: Lifetime,
     ) -> int:  # fmt: skip
-        """Ask for a number, as `ask`."""
+        """Send a request whose answer is a number; raises as `ask`."""
         return _number(self.ask(kind, head, descriptors, expected, lifetime), field)
 
     def status(self, pid: int, lifetime: Lifetime) -> int:
@@ -139,18 +139,18 @@ class Control:
         return self.number(Kind.REAP, {"pid": pid}, (), Kind.ENDED, "status", lifetime)
 
     def leave(self, pid: int) -> None:
-        """Leave a process that was ended, or is to be, to whoever asks next. Safe from any thread."""
+        """Have the next request wait for a process that was or will be ended. Safe from any thread."""
         self._ended.append(pid)
 
     def close(self) -> None:
-        """Close this end; the process ends by it."""
+        """Close this end, which ends the process."""
         self._channel.close()
 
     def _send(self, kind: Kind, head: dict[str, Any], descriptors: Sequence[int], expected: Kind) -> None:
         try:
             send_with_descriptors(self._channel.socket, kind, head, descriptors)
         except ClosedError as error:
-            raise GoneError("a process that workers come from is gone") from error
+            raise GoneError("a process that forks workers has ended") from error
         self._owed.append(expected)
         self._since = time.monotonic()
 
@@ -159,7 +159,7 @@ class Control:
             lifetime.check()
             if time.monotonic() - self._since > self._patience:
                 raise GoneError(
-                    "a process that workers come from does not answer",
+                    "a process that forks workers does not answer",
                     hint='see wasmrt doctor; isolation = "in-process" runs guests without workers',
                 )
 
@@ -168,15 +168,15 @@ class Control:
         try:
             frame = self._channel.receive(most)
         except (ClosedError, ProtocolError) as error:
-            raise GoneError("a process that workers come from is gone") from error
+            raise GoneError("a process that forks workers has ended") from error
         self._since = time.monotonic()
         expected = self._owed.popleft()
         if frame.kind not in (expected, Kind.REFUSED if expected == Kind.READY else expected):
-            raise GoneError("a process that workers come from answered something else than it was asked")
+            raise GoneError("a process that forks workers sent an unexpected answer")
         return frame
 
 
 def _number(frame: Frame, field: str) -> int:
     with suppress(ProtocolError):
         return frame.fields().whole(field, 2**31)
-    raise GoneError("a process that workers come from answered without a number")
+    raise GoneError("a process that forks workers answered without a number")

@@ -1,7 +1,7 @@
-"""Work that no handler of a signal cuts in two: a question that was asked has its answer read, a lock is let go of.
+"""Run work that signal handlers must not interrupt, such as a request and its answer.
 
-Python runs handlers on the main thread alone, between any two of its instructions; what begins there has a thread of
-its own.
+Python runs signal handlers on the main thread, between any two instructions, so work from there runs on a separate
+thread.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ _T = TypeVar("_T")
 
 
 def unbroken(exchange: Callable[[], _T]) -> _T:
-    """Return what `exchange` returns; what a handler raises meanwhile is raised after it.
+    """Run `exchange` to its end and return its result; an exception of a signal handler is raised after it.
 
-    For what is short, and uses descriptors that have to stay open until it is over.
+    For short work with descriptors that must stay open until it has ended.
     """
     return _run(exchange, waits=True)
 
 
 def unwatched(work: Callable[[], _T]) -> _T:
-    """Return what `work` returns; where a handler raises meanwhile, it goes on and nobody waits for it.
+    """Return the result of `work`; if a signal handler raises, `work` continues in the background.
 
-    For what takes long, and holds all that it needs itself.
+    For long work that owns everything it uses.
     """
     return _run(work, waits=False)
 
@@ -36,7 +36,7 @@ def _run(work: Callable[[], _T], *, waits: bool) -> _T:
 
 
 class _OnItsOwnThread(Generic[_T]):
-    """One piece of work; with `waits`, what was begun is waited for whatever happens."""
+    """Runs one function on a separate thread; with `waits`, a function that has begun is always waited for."""
 
     def __init__(self, work: Callable[[], _T], *, waits: bool) -> None:
         self._work = work
@@ -51,7 +51,7 @@ class _OnItsOwnThread(Generic[_T]):
         try:
             try:
                 threading.Thread(target=self._run, name="wasmrt-exchange", daemon=True).start()
-            except RuntimeError:  # no thread is left
+            except RuntimeError:  # no thread can be started
                 return self._work()
             self._over.wait()
         except BaseException:
@@ -74,7 +74,7 @@ class _OnItsOwnThread(Generic[_T]):
             self._over.set()
 
     def _let_end(self) -> None:
-        """Wait for what was begun, and see to it that nothing else is, whatever handlers raise meanwhile."""
+        """Wait for work that has begun, and keep other work from beginning, even if signal handlers raise."""
         while True:
             try:
                 with self._gate:
@@ -82,5 +82,5 @@ class _OnItsOwnThread(Generic[_T]):
                     if not (self._begun and self._waits) or self._over.is_set():
                         return
                 self._over.wait()
-            except BaseException:  # noqa: S112 - the first one is raised, and the wait has a bound
+            except BaseException:  # noqa: S112 - the first exception is raised, and the wait is bounded
                 continue

@@ -1,7 +1,7 @@
-"""One run worker from the host's side: a call goes out, imports come in and are decided here, a result comes back.
+"""The host's handle on one run worker: send a call, decide the requests of its guest, receive the result.
 
-SECURITY: a worker is hostile from its first guest on. What it sends is bounded, read field by field, and never decides
-anything; where it breaks a rule it is ended, and the call with it.
+SECURITY: a worker is hostile from its first guest on. Its frames are bounded and read field by field, and never decide
+anything; a worker that breaks a rule is ended, and its call fails.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ from wasmrt.sandbox.isolation.wire import (
 from wasmrt.sandbox.isolation.wire.counts import CallHead, clock_fields, take_counts
 
 GRACE_SECONDS = 0.05
-"""A worker that ends its guest by itself, as nearly all do, gets this long to say how."""
+"""Time after the deadline for a worker to stop its guest itself and report the error, as nearly all do."""
 _FRAME_ROOM = 2 * MIB
 _CREDENTIALS = struct.Struct("3i")
 _MAX_MEMORIES = 64
 _READY_BYTES = 11
-"""A frame without fields."""
+"""The size of a frame without fields."""
 
 
 class WorkerGoneError(WasmrtError):
-    """A worker had ended, after a long time without calls, before it saw this one."""
+    """A worker had ended after a long time without calls, before it received this one."""
 
     code = "worker-gone"
 
@@ -67,12 +67,12 @@ class Worker:
         self._handle = -1
 
     def greet(self, lifetime: Lifetime) -> None:
-        """Wait until the worker has sealed itself, and learn from the kernel which process it is.
+        """Wait until the worker has confined itself, and read its PID from the kernel.
 
         Raises:
-            WorkerCrashedError, DeadlineExceededError: it did not come to that.
+            WorkerCrashedError, DeadlineExceededError: the worker did not start.
         """
-        # SECURITY: the number that is signalled later is the kernel's word, not that of a process fed by strangers.
+        # SECURITY: signal only the PID reported by the kernel, never one sent by a process that runs untrusted code.
         end = self._channel.socket
         while True:
             try:
@@ -81,20 +81,20 @@ class Worker:
             except BlockingIOError:
                 lifetime.check()
             except OSError as error:
-                raise ClosedError("the worker is gone") from error
+                raise ClosedError("the worker has ended") from error
         if len(data) != _READY_BYTES or data[4] != Kind.READY:
             raise ClosedError("the worker did not start")
         for level, kind, value in ancillary:
             if level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS:
                 self._process = _CREDENTIALS.unpack(value[: _CREDENTIALS.size])[0]
-                with suppress(OSError):  # some containers refuse it; the number is the worker's until it is waited for
+                with suppress(OSError):  # some containers refuse it; the PID stays the worker's until it is waited for
                     self._handle = os.pidfd_open(self._process)
 
     def describe(self, lifetime: Lifetime) -> Description:
-        """Have the component started once and asked what it is.
+        """Start the component once and return its description.
 
         Raises:
-            WasmrtError: it cannot be started; or the worker did not survive it.
+            WasmrtError: it cannot be started, or the worker crashed.
         """
         self._channel.waiting = self._channel.between = lifetime.check
         self._channel.send(Kind.DESCRIBE)
@@ -102,15 +102,15 @@ class Worker:
         if frame.kind == Kind.FAULT:
             raise faults.from_fields(frame.fields())
         if frame.kind != Kind.DESCRIBED:
-            raise ProtocolError("a worker answered something else than a description")
+            raise ProtocolError("expected a description from a worker, got another frame")
         return _description(frame.fields(MAX_DESCRIPTION_HEAD, MAX_DESCRIPTION_DEPTH))
 
     def adopt(self, description: Description, lifetime: Lifetime) -> None:
-        """Tell a new worker what its component has said before.
+        """Send a component's known description to a new worker.
 
         Raises:
-            ClosedError: the worker is gone.
-            DeadlineExceededError, CancelledError, RuntimeClosedError: the call ended before the worker listened.
+            ClosedError: the worker has ended.
+            DeadlineExceededError, CancelledError, RuntimeClosedError: the call ended before the worker read it.
         """
         self._channel.waiting = self._channel.between = lifetime.check
         self._channel.send(Kind.ADOPT, {
@@ -122,8 +122,8 @@ class Worker:
         """Run one call.
 
         Raises:
-            ToolError: as the guest ended.
-            WorkerGoneError: the worker had ended before; nothing of the call was seen.
+            ToolError: the guest failed.
+            WorkerGoneError: the worker had ended before it received the call.
             ClosedError, ProtocolError: the worker crashed, or broke the rules.
         """
         self.calls += 1
@@ -140,7 +140,7 @@ class Worker:
         server: Server | None = None
         try:
             channel.send(Kind.CALL, head.pack(), encoded, more)
-        except ClosedError as error:  # what it has not read whole, it has not begun
+        except ClosedError as error:  # a call is only begun after it was read to its end
             raise WorkerGoneError("the worker had ended") from error
         frame = channel.receive(most)
         if frame.kind == Kind.BYE:
@@ -158,11 +158,11 @@ class Worker:
             elif frame.kind == Kind.FAULT:
                 raise _fault(call, frame)
             else:
-                raise ProtocolError("a worker sent a frame of a kind that it may not send")
+                raise ProtocolError("a worker sent a frame of a kind that only the host may send")
             frame = channel.receive(most)
 
     def kill(self) -> None:
-        """End the process at once, and let go of it. Safe to call twice."""
+        """Kill the process and release its handle. Safe to call twice."""
         handle, self._handle = self._handle, -1
         process, self._process = self._process, 0
         with suppress(ProcessLookupError):
@@ -175,7 +175,7 @@ class Worker:
         self._channel.close()
 
     def __del__(self) -> None:
-        # Of one that a signal's handler came between: whoever held it could not put it back.
+        # A signal handler may have kept the owner from returning it to the pool.
         if hasattr(self, "_handle"):
             self.kill()
 
@@ -185,12 +185,13 @@ def _utf8(text: str) -> bytes:
         return text.encode()
     except UnicodeEncodeError as error:
         raise InvalidParametersError(
-            "params are no text: they hold half a surrogate pair", hint="pass text that UTF-8 can spell"
+            "params are not valid Unicode: they contain an unpaired surrogate",
+            hint="pass text that can be encoded as UTF-8",
         ) from error
 
 
 class _Watch:
-    """Looks, while the host waits, whether the call is over: then the worker has a moment to say how."""
+    """Checks while the host waits whether the call has ended; the worker then has `GRACE_SECONDS` to report how."""
 
     __slots__ = ("_channel", "_lifetime", "_over")
 
@@ -206,30 +207,30 @@ class _Watch:
         now = time.monotonic()
         if not self._over:
             self._over = now
-            self._channel.cancel()  # for a deadline it is not needed, and does not harm
+            self._channel.cancel()  # not needed after a deadline, and harmless
         elif now - self._over >= GRACE_SECONDS:
             raise error
 
 
 def _keep_log(call: GuestCall, frame: Frame) -> None:
-    call.enter_host()  # a worker that logs without end stops at the deadline, and at the number of host calls
+    call.enter_host()  # endless logging stops at the deadline and at the maximum number of host calls
     place, entry = read_log(frame)
     if place == len(call.logs) < MAX_LOG_ENTRIES:
         call.logs.append(entry)
     elif place == len(call.logs) - 1:
         call.logs[place] = entry
     else:
-        raise ProtocolError("a worker passed on a log line out of its turn")
+        raise ProtocolError("a worker sent a log line out of order")
 
 
 def _fault(call: GuestCall, frame: Frame) -> BaseException:
     head = frame.fields()
     take_counts(call, bytes(frame.tail))
     if call.failure is not None:
-        return call.failure  # the host ended it, and knows why
+        return call.failure  # the host ended the call
     if head.text_or_none("ended", 32) is not None:
-        raise ProtocolError("a worker says that the host ended the call, which it did not")
-    # A worker that was told to end does not know whether by a caller or by a runtime that closes.
+        raise ProtocolError("a worker reported that the host ended the call, which is false")
+    # A cancelled worker does not know whether the caller cancelled or the runtime was closed.
     return call.lifetime.interruption() or faults.from_fields(head)
 
 
@@ -237,7 +238,7 @@ def _description(head: Head) -> Description:
     specs: dict[str, ToolSpec] = {}
     for item in head.items("specs", MAX_TOOLS_PER_COMPONENT):
         if not isinstance(item, dict):
-            raise ProtocolError("a worker described a tool that is none")
+            raise ProtocolError("a worker sent a malformed description of a tool")
         spec = _spec(Head(item))
         specs[spec.name] = spec
     return Description(specs, max(1, head.whole("memories", _MAX_MEMORIES)), head.whole("fuel"))
@@ -247,7 +248,7 @@ def _spec(head: Head) -> ToolSpec:
     notes = Head(head.mapping("annotations"))
     problems = head.items("problems", 16)
     if not all(isinstance(problem, str) for problem in problems):
-        raise ProtocolError("a worker told of problems that are none")
+        raise ProtocolError("a worker sent malformed problems")
     schema: dict[str, Any] = head.mapping("schema")
     return ToolSpec(
         head.text("name", 256),
@@ -262,12 +263,12 @@ def _spec(head: Head) -> ToolSpec:
 
 
 def crashed(status: int) -> WorkerCrashedError:
-    """Make the error of a call whose worker ended in the middle of it."""
+    """Return the error of a call whose worker ended during it."""
     number = status & 0x7F
     if number:
         try:
             words = signal.strsignal(number) or f"signal {number}"
         except ValueError:
             words = f"signal {number}"
-        return WorkerCrashedError(f"the tool's worker was ended by the system: {words.lower()}", signal=number)
-    return WorkerCrashedError("the tool's worker ended in the middle of the call", signal=None)
+        return WorkerCrashedError(f"the tool's worker was killed by the system: {words.lower()}", signal=number)
+    return WorkerCrashedError("the tool's worker ended during the call", signal=None)

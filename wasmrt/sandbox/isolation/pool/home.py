@@ -1,4 +1,4 @@
-"""The home of guests that live in workers: compiled by a worker, kept authenticated by the host, run in workers."""
+"""Load guests into workers: compile in a worker, cache the authenticated code in the host, run in workers."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from wasmrt.sandbox.isolation.wire import Channel, ClosedError, Kind, ProtocolEr
 
 MAX_IDLE_WORKERS = 32
 MAX_PROGRAMS = 64
-"""Components with a template process; the others start theirs anew when they are called."""
+"""Maximum number of components with a template process; the others start one again when they are called."""
 KEPT_PROGRAMS = 256
 COMPILE_SECONDS = 120.0
 MAX_ARTIFACT_BYTES = 1024 * MIB
 
 
 class WorkerHome:
-    """Compiles and runs guests in processes that hold nothing and may do nothing."""
+    """Compiles and runs guests in confined processes."""
 
     def __init__(self, engine: EngineConfig, *, disk: DiskCache | None, max_compiles: int, required: bool) -> None:
         self._engine = engine
@@ -51,11 +51,11 @@ class WorkerHome:
         self._closed = False
 
     def load(self, name: str, data: bytes, digest: str, limits: ResourceLimits) -> Program:
-        """Compile a component in a worker, or find it compiled, and ask another worker what it is.
+        """Compile a component in a worker, or load it from the cache, and describe it in another worker.
 
         Raises:
             ComponentError, MemoryLimitError: as `GuestHome.load`.
-            WorkerCrashedError: a process did not survive it.
+            WorkerCrashedError: a process crashed.
             InternalError: no process can be started.
         """
         key = ProgramKey(name, digest, limits, self._engine._replace(allocator=Allocator.POOLING), self._required)
@@ -63,11 +63,11 @@ class WorkerHome:
             try:
                 return self._load(key, data)
             except InvalidComponentError:
-                pass  # over the pool's limits, or simply invalid: the other engine knows
+                pass  # over the pool's limits, or invalid: the other engine tells which
         return self._load(key._replace(engine=self._engine._replace(allocator=Allocator.ON_DEMAND)), data)
 
     def close(self) -> None:
-        """End every worker and template; the zygote too, where no other runtime needs it."""
+        """End every worker and template, and the zygote if no other runtime uses it."""
         with self._lock:
             self._closed = True
             self._kept.clear()
@@ -78,12 +78,12 @@ class WorkerHome:
     def _load(self, key: ProgramKey, data: bytes) -> Program:
         with self._lock:
             if self._closed:
-                raise RuntimeClosedError("the runtime is closed", hint="make a new WasmToolRuntime")
+                raise RuntimeClosedError("the runtime is closed", hint="create a new WasmToolRuntime")
             known = self._kept.get(key)
             if known is not None:
                 self._kept.move_to_end(key)
                 return known
-        # A handler that raised in the middle would leave a permit, a lock or a process behind.
+        # A signal handler that raises here would leak a permit, a lock or a process.
         return unwatched(lambda: self._made(key, data))
 
     def _made(self, key: ProgramKey, data: bytes) -> Program:
@@ -95,12 +95,12 @@ class WorkerHome:
                 self._kept[key] = program
             while len(self._kept) > KEPT_PROGRAMS:
                 self._kept.popitem(last=False)
-        if is_late:  # nobody waits for it any more
+        if is_late:  # the caller no longer waits
             program.close()
         return program
 
     def _artifact(self, key: ProgramKey, data: bytes) -> int:
-        """Return a sealed memory file with the compiled code."""
+        """Return a sealed memfd with the compiled code."""
         if self._disk is None:
             return sealed_memory(self._compile(key, data))
         entry = cache_key(key.digest, self._zygote.version(unhurried()), key.engine)
@@ -111,18 +111,18 @@ class WorkerHome:
         return sealed_memory(artifact)
 
     def _compile(self, key: ProgramKey, data: bytes) -> memoryview:
-        """Have a process of its own compile it; what it sent is kept, and never looked at here."""
+        """Compile it in a separate process; the host stores the code without parsing it."""
         with self._compiling, _compiler(self._zygote, key, data) as answer:
             frame = answer.receive(MAX_ARTIFACT_BYTES)
             if frame.kind == Kind.REFUSED:
                 raise faults.from_fields(frame.fields())
             if frame.kind != Kind.READY or not frame.tail:
-                raise ProtocolError("a compile worker answered something else than code")
+                raise ProtocolError("expected code from a compile worker, got another frame")
             return frame.tail
 
 
 def _bounds() -> str:
-    from wasmrt.sandbox.isolation.confine import COMPILE_WORKER  # 10 ms that only a failure needs
+    from wasmrt.sandbox.isolation.confine import COMPILE_WORKER  # takes 10 ms, only needed for a failure
 
     limits = COMPILE_WORKER.limits
     return f"{(limits.data_bytes or 0) // MIB:,} MiB, {limits.cpu_seconds} s of the processor"
@@ -130,7 +130,7 @@ def _bounds() -> str:
 
 @contextmanager
 def _compiler(zygote: launcher.Zygote, key: ProgramKey, data: bytes) -> Iterator[Channel]:
-    """Run a compile worker; it is gone at the end, however that comes."""
+    """Run a compile worker, and end it in every case."""
     ours, theirs = socket_pair()
     with ours:
         lifetime = Lifetime(COMPILE_SECONDS)
@@ -143,7 +143,7 @@ def _compiler(zygote: launcher.Zygote, key: ProgramKey, data: bytes) -> Iterator
             yield channel
         except (ClosedError, DeadlineExceededError) as error:
             raise ComponentTooLargeError(
-                f"compiling the component took more memory or time than it may ({_bounds()}), or broke the compiler",
+                f"compiling the component took more memory or time than it may ({_bounds()}), or crashed the compiler",
                 hint="build it smaller, with fewer nested instances, fewer locals or smaller functions",
             ) from error
         except ProtocolError as error:

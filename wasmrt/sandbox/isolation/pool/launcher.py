@@ -1,4 +1,4 @@
-"""The host's handle on a zygote, and on the children that it forks."""
+"""The host's handle on a zygote and its children."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from wasmrt.sandbox.isolation.wire import Kind
 _T = TypeVar("_T")
 
 START_SECONDS = 30.0
-"""A machine under load takes its time; one that takes longer has no room for workers."""
+"""Generous for a machine under load; one that takes longer has no capacity for workers."""
 
 
 class Zygote:
-    """One zygote process, started at once and spoken to when it is first needed. Threads may share it.
+    """One zygote process, started at once and used when it is first needed. Threads may share it.
 
-    One that somebody ended is started again when the next child is asked for.
+    If it was killed, the next `fork` starts another.
 
     Raises:
         InternalError: it cannot be started.
@@ -41,27 +41,27 @@ class Zygote:
         return self._exchange(lambda: self._control.greeting(lifetime), lifetime).fields().text("version", 64)
 
     def fork(self, kind: Kind, head: dict[str, object], descriptors: list[int], lifetime: Lifetime) -> int:
-        """Have a child forked that gets these descriptors; return its number.
+        """Fork a child with these descriptors; return its PID.
 
         Raises:
-            InternalError: the zygote is gone.
-            DeadlineExceededError, CancelledError, RuntimeClosedError: the lifetime ended before there was an answer;
-                a child that was forked all the same is ended.
+            InternalError: the zygote has ended.
+            DeadlineExceededError, CancelledError, RuntimeClosedError: the lifetime ended before the answer; a child
+                that was forked regardless is ended.
         """
         return self._exchange(
             lambda: self._control.number(kind, head, descriptors, Kind.SPAWNED, "pid", lifetime), lifetime
         )
 
     def end(self, pid: int, lifetime: Lifetime) -> int:
-        """End a child with all that it forked; return its status as `waitpid` does, 0 where it is not known in time.
+        """End a child and everything it forked; return its status as `waitpid` does, 0 if it is not known in time.
 
-        A child that has a socket of its own has to have lost it before: then it ends even where this is not waited for.
+        Close the socket of a child before, so that it ends even if this wait is cut short.
         """
         return unbroken(lambda: self._end(pid, lifetime)) if self.is_ours else 0
 
     @property
     def is_ours(self) -> bool:
-        """False in a process that was forked from the one that started it, and once it was closed."""
+        """False after `close`, and in a process that was forked from the one that started it."""
         return self._process == os.getpid() and self._control.is_open
 
     def close(self) -> None:
@@ -71,14 +71,14 @@ class Zygote:
                 return
             listens = self._control.is_greeted
             self._control.close()
-        if not listens:  # it looks at its socket when it has imported everything
+        if not listens:  # it reads its socket only after its imports
             spawn.kill(self._pid)
             return
-        with suppress(ChildProcessError):  # somebody waits for every child of the program
+        with suppress(ChildProcessError):  # other code of this process waited for the child
             os.waitpid(self._pid, 0)
 
     def leave(self) -> None:
-        """Close this end in a process that was forked: the zygote has to see when the one it serves is gone."""
+        """Close this end in a forked process, so that the zygote sees when its owner has ended."""
         self._control.close()
 
     def _start(self) -> None:
@@ -104,26 +104,26 @@ class Zygote:
         return unbroken(alone)
 
     def _again(self, ask: Callable[[], _T]) -> _T:
-        """Ask, and where the zygote is gone, ask another: with it went all that it had forked."""
+        """Send a request; if the zygote has ended, and with it its children, repeat it to a new one."""
         try:
             return ask()
         except GoneError:
             if not self.is_ours:
                 raise
         gone, control = self._pid, self._control
-        self._start()  # first: where none can be started now, the next call tries it again
+        self._start()  # first: if none can be started now, the next call tries again
         control.close()
-        spawn.kill(gone)  # one that does not answer
+        spawn.kill(gone)  # it does not answer
         return ask()
 
 
 _shared: list[tuple[Zygote, int]] = []
-"""This process's zygote and the number of its users; none, or one. Always whole: threads fork, and handlers raise."""
+"""This process's zygote and the number of its users. Assigned in one step: threads fork, and signal handlers raise."""
 _lock = threading.Lock()
 
 
 def retain() -> Zygote:
-    """Return this process's zygote, started if need be; `release` it when done."""
+    """Return this process's zygote, started if needed; `release` it when done."""
     with _lock:
         zygote, users = _shared[0] if _shared else (None, 0)
         if zygote is None or not zygote.is_ours:
@@ -133,7 +133,7 @@ def retain() -> Zygote:
 
 
 def release(zygote: Zygote) -> None:
-    """Count one user less; the last one ends the process."""
+    """Release the zygote; the last user ends the process."""
     with _lock:
         if not _shared or _shared[0][0] is not zygote:
             return

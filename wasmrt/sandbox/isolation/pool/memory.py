@@ -1,4 +1,4 @@
-"""Memory files that nobody can change any more, by which bytes reach another process."""
+"""Sealed memfds, which pass bytes to another process and cannot be changed."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from wasmrt.sandbox.isolation.pool.refusals import refusals
 
 _SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 _TRIES = 10
-"""The kernel may hold a page itself, as when it moves it, and gives up a seal after 0.15 s; another file has others."""
+"""The kernel may pin a page for a moment, and then refuses a seal after 0.15 s; another memfd has other pages."""
 
 
 def sealed_memory(data: bytes | memoryview) -> int:
-    """Put bytes into a memory file, seal it and return its descriptor.
+    """Put bytes into a memfd, seal it and return its descriptor.
 
     Raises:
         InternalError: the process may open no more files, or the machine has no memory left.
@@ -27,9 +27,9 @@ def sealed_memory(data: bytes | memoryview) -> int:
 
 @refusals()
 def sealed_after(fill: Callable[[int], None]) -> int:
-    """Have a memory file filled, seal it and return its descriptor; what `fill` raises leaves none.
+    """Fill a memfd by `fill`, seal it and return its descriptor; close it if `fill` raises.
 
-    A file that cannot be sealed just now (fcntl(2), EBUSY) is dropped, and another one filled.
+    If a memfd cannot be sealed (fcntl(2), EBUSY), another is filled.
 
     Raises:
         InternalError: as `sealed_memory`.
@@ -56,7 +56,7 @@ def _sealed(fill: Callable[[int], None]) -> int:
 
 @contextmanager
 def memory_file(data: bytes) -> Iterator[int]:
-    """Hold bytes in a sealed memory file while another process is given it."""
+    """Hold bytes in a sealed memfd while it is passed to another process."""
     descriptor = sealed_memory(data)
     try:
         yield descriptor

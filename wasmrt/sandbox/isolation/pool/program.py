@@ -1,4 +1,4 @@
-"""A component in worker processes: the template that its workers are forked from, and those of them that wait."""
+"""A component in worker processes: its template, its workers, and the pool of idle workers."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from wasmrt.sandbox.isolation.wire import ClosedError, ProtocolError
 
 DESCRIBE_SECONDS = 15.0
 MAX_UNCALLED = 4
-"""Workers that told what their component is and were not called since: who loads many tools calls few at once."""
+"""Idle workers kept after describing their component: of many loaded tools, few are called at once."""
 MAX_CALLS = 10_000
-"""Calls of one worker, after which another takes its place."""
+"""Maximum number of calls of one worker before it is replaced."""
 _ENDED_WELL = frozenset({"GuestError", "GuestExitError", "InvalidParametersError"})
 
 
@@ -32,7 +32,7 @@ class Program:
     """A component that is ready to run in workers. Threads may share it.
 
     Raises:
-        ComponentError, MemoryLimitError: it cannot run here; what a template or a worker said, in its words.
+        ComponentError, MemoryLimitError: it cannot run here, as reported by its template or worker.
     """
 
     checks_params = True
@@ -43,7 +43,7 @@ class Program:
         self._artifact = artifact
         self._shelf = shelf
         self._lock = threading.Lock()
-        """Held for moments only; `_loading` for as long as a template takes to be forked."""
+        """Held only briefly, unlike `_loading`, which is held until a template was forked."""
         self._loading = threading.RLock()
         self._template: Template | None = None
         self._calls = 0
@@ -58,12 +58,12 @@ class Program:
 
     @property
     def world(self) -> str:
-        """The interface it is called through."""
+        """The interface that it is called through."""
         return self._world
 
     @property
     def type(self) -> ComponentType:
-        """Imports and exports, in the engine's words."""
+        """Imports and exports, as the engine describes them."""
         if self._type is None:
             lifetime = unhurried()
             with self._busy():
@@ -74,7 +74,7 @@ class Program:
         """Run one tool in a worker of this component and user.
 
         Raises:
-            WorkerCrashedError: the worker ended in the middle of the call, or broke the rules.
+            WorkerCrashedError: the worker ended during the call, or broke the rules.
             ToolError: as `GuestComponent.run`.
         """
         with self._busy():
@@ -89,7 +89,7 @@ class Program:
                 whole = True
                 return text
             except WorkerGoneError:
-                continue  # it saw nothing of the call
+                continue  # it did not receive the call
             except ToolError as error:
                 whole = type(error).__name__ in _ENDED_WELL and call.failure is None
                 raise
@@ -102,14 +102,14 @@ class Program:
                     self.retire(worker)
 
     def retire(self, worker: Worker) -> None:
-        """End a worker; whoever asks for the next one has it waited for."""
+        """End a worker; the next request to the template waits for it."""
         worker.kill()
         with self._lock:
             if self._template is not None and worker.pid:
                 self._template.leave(worker.pid)
 
     def unload_idle(self, lifetime: Lifetime) -> bool:
-        """End the template and its workers, unless a call is under way; the next call starts them anew."""
+        """End the template and its workers, unless a call is running; the next call starts them again."""
         with self._lock:
             if self._calls:
                 return False
@@ -157,13 +157,13 @@ class Program:
             return description
 
     def _keep(self, worker: Worker, description: Description, lifetime: Lifetime) -> None:
-        """Keep the worker that told what the component is: it has heard of no user, and the first one gets it.
+        """Keep the worker that described the component: it has not served a user yet, so the first one gets it.
 
-        One that may have trapped, or does not listen any more, is ended.
+        A worker that may have trapped, or has ended, is retired.
         """
         if not any(spec.problems for spec in description.specs.values()):
             with suppress(WasmrtError):
-                worker.adopt(description, lifetime)  # as it was read here
+                worker.adopt(description, lifetime)  # as validated by the host
                 self._shelf.put(self, None, worker)
                 return
         self.retire(worker)
@@ -184,14 +184,14 @@ class Program:
         template = self._loaded(lifetime)
         try:
             return template.fork(lifetime)
-        except GoneError:  # somebody ended it, or the zygote, and it with that
+        except GoneError:  # it was killed, perhaps with the zygote
             self._forget(template)
             return self._loaded(lifetime).fork(lifetime)
 
     def _loaded(self, lifetime: Lifetime, data: bytes = b"") -> Template:
-        """Return the template when it has loaded the component, which may take long; the call's time bounds the wait.
+        """Return the template after it has loaded the component; the wait is bounded by `lifetime`.
 
-        The bytes are only looked at for what the component says of itself, and it is asked once.
+        `data` is only needed the first time, to detect the component's world.
         """
         with held(self._loading, lifetime):
             template = self._template
@@ -203,7 +203,7 @@ class Program:
         try:
             template.load(lifetime)
         except WasmrtError:
-            if not lifetime.is_over:  # then it is not what was waited for that failed
+            if not lifetime.is_over:  # otherwise loading itself did not fail
                 self._forget(template)
             raise
         return template
@@ -226,22 +226,22 @@ class Program:
 
 
 class Shelf:
-    """Workers that wait for a call, each for one program and user, or none yet; and the programs that have a template.
+    """Idle workers, each of one component and user, or not of a user yet; and the components that have a template.
 
-    Both are bounded: the one that has waited longest goes first.
+    Both are bounded: the least recently used is ended first.
     """
 
     def __init__(self, max_workers: int, max_programs: int) -> None:
         self._max_workers = max_workers
         self._max_programs = max_programs
         self._lock = threading.Lock()
-        # One list, which is always whole: a signal's handler may raise anywhere.
+        # One list, always consistent: a signal handler may raise anywhere.
         self._idle: list[tuple[Program, str | None, Worker]] = []
         self._loaded: dict[int, Program] = {}
         self._closed = False
 
     def take(self, program: Program, user: str | None) -> Worker | None:
-        """Return the worker that has waited the shortest, or None."""
+        """Return the most recently used worker, or None."""
         with self._lock:
             for place in range(len(self._idle) - 1, -1, -1):
                 held = self._idle[place]
@@ -250,22 +250,22 @@ class Shelf:
         return None
 
     def put(self, program: Program, user: str | None, worker: Worker) -> None:
-        """Take a worker; the one that has waited longest ends where there are too many."""
+        """Add a worker; if there are too many, end the least recently used."""
         over: tuple[Program, str | None, Worker] | None = (program, user, worker)
         with self._lock:
             if not self._closed:
-                # One that nobody has called yet goes before those that somebody may call again.
+                # Workers without a user come first, so that they are ended first.
                 self._idle.insert(0 if user is None else len(self._idle), (program, user, worker))
                 uncalled = sum(owner is None for _, owner, _ in self._idle)
                 if uncalled > MAX_UNCALLED:
-                    over = self._idle.pop(uncalled - 1)  # they stand first, the newest before the others
+                    over = self._idle.pop(uncalled - 1)  # workers without a user come first, newest first
                 else:
                     over = self._idle.pop(0) if len(self._idle) > self._max_workers else None
         if over is not None:
             over[0].retire(over[2])
 
     def drop(self, program: Program) -> list[Worker]:
-        """Forget that a program has a template, and end its workers; return them, to be waited for."""
+        """Forget a component's template and kill its workers; return them, for the caller to wait for."""
         with self._lock:
             self._loaded.pop(id(program), None)
             gone = [worker for owner, _, worker in self._idle if owner is program]
@@ -275,14 +275,14 @@ class Shelf:
         return gone
 
     def loaded(self, program: Program, lifetime: Lifetime) -> None:
-        """Note that a program has a template; where there are too many, one without calls loses its own."""
+        """Record that a component has a template; if there are too many, unload one without calls."""
         with self._lock:
             self._loaded[id(program)] = program
             others = list(self._loaded.values()) if len(self._loaded) > self._max_programs else []
         any(other.unload_idle(lifetime) for other in others if other is not program)
 
     def close(self) -> list[Program]:
-        """Take no worker back any more; return the programs that have a template."""
+        """Accept no more workers; return the components that have a template."""
         with self._lock:
             self._closed = True
             return list(self._loaded.values())

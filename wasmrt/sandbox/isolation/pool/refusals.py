@@ -1,4 +1,4 @@
-"""Refusals of the kernel to give the host what a worker needs: descriptors, memory files, a process."""
+"""Turn the kernel's refusals of descriptors, memfds and processes into errors."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOSPC)
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """Raise what the kernel refuses the host as an error of this package.
+    """Raise an `OSError` of the block as an error of this package.
 
-    For what does not wait: an error that a signal's handler raises meanwhile is none of the kernel's.
+    For code that does not wait, because an exception of a signal handler is not the kernel's refusal.
 
     Raises:
         InternalError: no worker process can be started.
@@ -24,7 +24,7 @@ def refusals() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno is None:  # a handler's TimeoutError, such as of an alarm
+        if error.errno is None:  # TimeoutError of a signal handler, such as of an alarm
             raise
         raise InternalError(
             f"no worker process can be started ({error.strerror})",

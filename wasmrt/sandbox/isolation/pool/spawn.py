@@ -1,4 +1,4 @@
-"""Starts zygotes; also one ahead of everything else that a command imports, so that both go on at once."""
+"""Start zygotes; one may be started early, in parallel with the rest of a command's imports."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from wasmrt.sandbox.isolation.worker.zygote import main
 main()
 """
 _ahead: list[tuple[int, socket.socket]] = []
-"""The one that was started ahead, until somebody takes it."""
+"""The zygote that was started early, until it is used."""
 
 
 def start_ahead() -> None:
@@ -34,7 +34,7 @@ def start_ahead() -> None:
 
 
 def start() -> tuple[int, socket.socket]:
-    """Start a zygote, or take the one that was started ahead; return its number and this end of its socket.
+    """Start a zygote, or take the one that was started early; return its PID and this end of its socket.
 
     Raises:
         InternalError: it cannot be started.
@@ -43,7 +43,7 @@ def start() -> tuple[int, socket.socket]:
 
 
 def kill(pid: int) -> None:
-    """End a zygote and wait for it; one that somebody has waited for already has no number any more."""
+    """End a zygote and wait for it; if other code has waited for it, its PID is no longer valid."""
     with suppress(ChildProcessError):
         if os.waitpid(pid, os.WNOHANG) == (0, 0):
             os.kill(pid, signal.SIGKILL)
@@ -60,20 +60,20 @@ def _started() -> tuple[int, socket.socket]:
 
 
 def _spawned(end: int) -> int:
-    paths = json.dumps([path or os.getcwd() for path in sys.path])  # noqa: PTH109 - a text, and pathlib takes time
+    paths = json.dumps([path or os.getcwd() for path in sys.path])  # noqa: PTH109 - a string is needed, and pathlib is slow to import
     argv = [sys.executable, "-I", "-S", *_bytecode(), "-c", _BOOT, paths]
     actions = [
         (os.POSIX_SPAWN_DUP2, end, 3),
         *((os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2)),
     ]
-    # SECURITY: an empty environment; and exec, not fork, so that nothing of the host's memory is in it.
+    # SECURITY: an empty environment, and exec instead of fork, so that it holds none of the host's memory.
     return os.posix_spawn(sys.executable, argv, {}, file_actions=actions, setpgroup=0)
 
 
 def _bytecode() -> list[str]:
-    """Return the options by which another interpreter finds and keeps bytecode where this one does.
+    """Return the options with which another interpreter uses the same bytecode cache as this one.
 
-    What only workers import would otherwise be compiled anew for each runtime.
+    Modules that only workers import would otherwise be compiled for each runtime.
     """
     options = ["-B"] if sys.dont_write_bytecode else []
     return options if sys.pycache_prefix is None else [*options, "-X", f"pycache_prefix={sys.pycache_prefix}"]

@@ -1,4 +1,4 @@
-"""The process that a component's workers are forked from, from the host's side."""
+"""The host's handle on a template: the process that a component's workers are forked from."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from wasmrt.sandbox.isolation.wire import MAX_DESCRIPTION_HEAD, Frame, Kind, Pro
 from wasmrt.sandbox.isolation.wire.types import read_type
 
 LOAD_SECONDS = 60.0
-"""For a template to map and link its code, or to answer; the largest guest that was seen takes a tenth of a second."""
+"""Time for a template to map and link its code, or to answer; the largest known guest takes 0.1 s."""
 
 
 class ProgramKey(NamedTuple):
-    """The settings that a template is made for."""
+    """The settings of a template."""
 
     name: str
     digest: str
     limits: ResourceLimits
     engine: EngineConfig
     required: bool
-    """True where every layer has to stand."""
+    """True if every layer is required."""
 
     def engine_fields(self) -> dict[str, object]:
         """Return the engine's settings as fields of a frame's head."""
@@ -41,15 +41,15 @@ class ProgramKey(NamedTuple):
 
 
 class Template:
-    """One template process, which starts at once. Threads may share it; each waits as long as its call lasts.
+    """One template process, started at once. Threads may share it; each waits no longer than its call lasts.
 
     Raises:
         InternalError: it cannot be started.
-        DeadlineExceededError, CancelledError, RuntimeClosedError: the lifetime ended before it was.
+        DeadlineExceededError, CancelledError, RuntimeClosedError: the lifetime ended before it was started.
     """
 
     world: str
-    """The interface its component is called through, once it was loaded."""
+    """The interface that its component is called through; set by `load`."""
 
     def __init__(self, zygote: Zygote, key: ProgramKey, artifact: int, data: bytes, lifetime: Lifetime) -> None:
         self._zygote = zygote
@@ -70,11 +70,11 @@ class Template:
             raise
 
     def load(self, lifetime: Lifetime) -> None:
-        """Wait until the component is loaded. Who gives up leaves it to the next who waits; it goes on by itself.
+        """Wait until the component is loaded. If the lifetime ends first, loading continues, and another call may wait.
 
         Raises:
             ComponentError, MemoryLimitError: it cannot run here.
-            WorkerCrashedError: the process did not survive it, or took too long.
+            WorkerCrashedError: the process crashed, or took too long.
             DeadlineExceededError, CancelledError, RuntimeClosedError: the lifetime ended.
         """
         with held(self._lock, lifetime):
@@ -87,16 +87,16 @@ class Template:
                 raise crashed(self.close(lifetime)) from error
 
     def fork(self, lifetime: Lifetime) -> Worker:
-        """Have a worker forked.
+        """Fork a worker.
 
         Raises:
-            GoneError: the template is gone.
+            GoneError: the template has ended.
             InternalError: no process can be started.
             DeadlineExceededError, CancelledError, RuntimeClosedError: the lifetime ended.
         """
         ours, theirs = socket_pair()
         with theirs:
-            worker = Worker(ours, 0)  # first: it has to ask the kernel for the sender's number before anything is sent
+            worker = Worker(ours, 0)  # first: the socket must request the sender's PID before the worker sends anything
             try:
                 worker.pid = unbroken(lambda: self._number_of_new(theirs.fileno(), lifetime))
             except BaseException:
@@ -109,7 +109,7 @@ class Template:
             return self._control.number(Kind.FORK, {}, [end], Kind.SPAWNED, "pid", lifetime)
 
     def status(self, pid: int, lifetime: Lifetime) -> int:
-        """Wait for a worker that was ended; return its status as `waitpid` does, 0 where it is not known in time."""
+        """Wait for a worker that was ended; return its status as `waitpid` does, 0 if it is not known in time."""
         return unbroken(lambda: self._status(pid, lifetime)) if pid else 0
 
     def _status(self, pid: int, lifetime: Lifetime) -> int:
@@ -124,14 +124,14 @@ class Template:
             return 0
 
     def leave(self, pid: int) -> None:
-        """Leave a worker that was ended to whoever asks for something next: it may take a while to be gone."""
+        """Have the next request wait for a worker that was ended, which may take a while."""
         self._control.leave(pid)
 
     def type(self, lifetime: Lifetime) -> ComponentType:
         """Return the component's imports and exports.
 
         Raises:
-            InternalError: the template does not tell them.
+            InternalError: the template does not answer with them.
         """
 
         def ask() -> Frame:
@@ -142,9 +142,9 @@ class Template:
         try:
             return read_type(frame.fields(MAX_DESCRIPTION_HEAD))
         except ProtocolError as error:
-            raise GoneError("a template does not tell the types of its component") from error
+            raise GoneError("a template did not send the types of its component") from error
 
     def close(self, lifetime: Lifetime) -> int:
-        """End it with all its workers; return its status."""
+        """End it and all its workers; return its status."""
         self._control.close()
         return self._zygote.end(self._pid, lifetime)

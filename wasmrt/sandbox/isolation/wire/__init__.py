@@ -1,4 +1,4 @@
-"""Frames between the host and its workers, and what they carry, read as hostile input."""
+"""Frames between the host and its workers, and their contents, read as hostile input."""
 
 from wasmrt.sandbox.isolation.wire._frames import (
     MAX_CONTROL_BYTES,

@@ -1,8 +1,8 @@
 """Frames between the host and its workers: a kind, a JSON head and a tail of bytes, over a stream socket.
 
-A frame is `u32` length of what follows the first five bytes, `u8` kind, `u32` length of the head, head, tail; integers
-are little-endian. SECURITY: every frame of a worker is hostile input. Its length is held against a cap before a byte
-of it is read, its head is a bounded JSON object, and each field is looked at by name and type (`Head`).
+A frame is: `u32` length of everything after the first five bytes, `u8` kind, `u32` length of the head, head, tail;
+integers are little-endian. SECURITY: every frame of a worker is hostile input. Its length is checked before its bytes
+are read, its head is a bounded JSON object, and each field is read by name and type (`Head`).
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from wasmrt.core.strict_json import JsonError, read_json
 MAX_HEAD_BYTES = 1 * MIB
 MAX_DESCRIPTION_HEAD = 16 * MIB
 MAX_DESCRIPTION_DEPTH = 64
-"""Of a head that carries the schemas of all tools of a component."""
+"""Bounds of a head with the schemas of all tools of a component."""
 MAX_TEXT = 32 * KIB
-"""Characters of a text in a head, unless a field has a bound of its own: over everything that a host accepts."""
+"""Maximum characters of a string in a head, unless the field sets its own; more than any host accepts."""
 MAX_HEAD_DEPTH = 8
 MAX_CONTROL_BYTES = 64 * KIB
 MAX_DESCRIPTORS = 4
 _START = struct.Struct("<IB")
 _HEAD = struct.Struct("<I")
 _FRAME = struct.Struct("<IBI")
-"""Both: no frame is shorter."""
+"""The start of a frame: length, kind and length of the head."""
 _BUFFER_BYTES = 64 * KIB
 _JOIN_BYTES = 256 * KIB
 _TIMEVAL = struct.Struct("@ll")
@@ -46,7 +46,7 @@ class Kind(IntEnum):
     FORK = 2
     COMPILE = 3
     REAP = 4
-    # their answers
+    # answers of these processes
     HELLO = 16
     SPAWNED = 17
     READY = 18
@@ -68,26 +68,26 @@ class Kind(IntEnum):
 
 
 class ProtocolError(WasmrtError):
-    """A frame breaks the rules of the protocol; its sender is ended."""
+    """A frame violates the protocol; its sender is ended."""
 
     code = "protocol"
 
 
 class ClosedError(WasmrtError):
-    """The other end is gone."""
+    """The other end was closed."""
 
     code = "closed"
 
 
 class Frame(NamedTuple):
-    """One frame, its head still text."""
+    """One frame with an unparsed head."""
 
     kind: int
     head: bytes
     tail: memoryview
 
     def text(self) -> str:
-        """Return the tail as text.
+        """Return the tail as a string.
 
         Raises:
             ProtocolError: it is not UTF-8.
@@ -95,27 +95,27 @@ class Frame(NamedTuple):
         try:
             return str(self.tail, "utf-8", "surrogatepass")
         except UnicodeDecodeError as error:
-            raise ProtocolError("the tail of a frame is no text") from error
+            raise ProtocolError("tail of a frame: expected UTF-8") from error
 
     def fields(self, most: int = MAX_HEAD_BYTES, depth: int = MAX_HEAD_DEPTH) -> Head:
         """Read the head, of at most `most` bytes that nest at most `depth` deep.
 
         Raises:
-            ProtocolError: it is no JSON object within bounds.
+            ProtocolError: it is not a JSON object within bounds.
         """
         if len(self.head) > most:
             raise ProtocolError("the head of a frame is too long")
         try:
             value = read_json(self.head, max_bytes=most, max_depth=depth)
         except JsonError as error:
-            raise ProtocolError("the head of a frame is no JSON") from error
+            raise ProtocolError("head of a frame: expected JSON") from error
         if not isinstance(value, dict):
-            raise ProtocolError("the head of a frame is no object")
+            raise ProtocolError("head of a frame: expected a JSON object")
         return Head(value)
 
 
 class Head:
-    """The fields of a frame's head, each taken by name and type; what is missing or of another type is an error."""
+    """The fields of a frame's head, read by name and type; a missing field or one of another type is an error."""
 
     __slots__ = ("_fields",)
 
@@ -123,51 +123,51 @@ class Head:
         self._fields = fields
 
     def text(self, name: str, most: int = MAX_TEXT) -> str:
-        """Return a text of at most `most` characters."""
+        """Return a string of at most `most` characters."""
         value = self._fields.get(name)
         if not isinstance(value, str) or len(value) > most:
-            raise ProtocolError(f"field {name} is no text of at most {most} characters")
+            raise ProtocolError(f"field {name}: expected a string of at most {most} characters")
         return value
 
     def text_or_none(self, name: str, most: int = MAX_TEXT) -> str | None:
-        """Return a text, or None where the field is absent or null."""
+        """Return a string, or None if the field is absent or null."""
         return None if self._fields.get(name) is None else self.text(name, most)
 
     def whole(self, name: str, most: int = 2**63) -> int:
-        """Return a whole number from 0 to `most`."""
+        """Return an integer from 0 to `most`."""
         value = self._fields.get(name)
         if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
-            raise ProtocolError(f"field {name} is no whole number from 0 to {most}")
+            raise ProtocolError(f"field {name}: expected an integer from 0 to {most}")
         return value
 
     def number_or_none(self, name: str) -> float | None:
-        """Return a number that is not negative, or None where the field is absent or null."""
+        """Return a non-negative number, or None if the field is absent or null."""
         value = self._fields.get(name)
         if value is None:
             return None
         if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < 1e300:
-            raise ProtocolError(f"field {name} is no number")
+            raise ProtocolError(f"field {name}: expected a non-negative number")
         return float(value)
 
     def flag(self, name: str) -> bool:
-        """Return a truth value."""
+        """Return a boolean."""
         value = self._fields.get(name)
         if not isinstance(value, bool):
-            raise ProtocolError(f"field {name} is neither true nor false")
+            raise ProtocolError(f"field {name}: expected true or false")
         return value
 
     def items(self, name: str, most: int) -> list[Any]:
-        """Return a list of at most `most` items, which the caller looks at."""
+        """Return a list of at most `most` items, which the caller validates."""
         value = self._fields.get(name)
         if not isinstance(value, list) or len(value) > most:
-            raise ProtocolError(f"field {name} is no list of at most {most} items")
+            raise ProtocolError(f"field {name}: expected a list of at most {most} items")
         return value
 
     def mapping(self, name: str) -> dict[str, Any]:
-        """Return an object, whose values the caller looks at."""
+        """Return an object, whose values the caller validates."""
         value = self._fields.get(name)
         if not isinstance(value, dict):
-            raise ProtocolError(f"field {name} is no object")
+            raise ProtocolError(f"field {name}: expected an object")
         return value
 
 
@@ -178,9 +178,9 @@ def _never() -> None:
 class Channel:
     """One end of a stream socket. Used by one thread at a time.
 
-    Once it is `patient`, `waiting` is called at intervals while a frame is waited for or cannot be sent, and `between`
-    between the pieces of one, however fast they come; what they raise ends the wait. A frame that fits the buffer can
-    be waited for again then.
+    After `patient`, `waiting` is called at intervals while the channel waits to receive or send, and `between` is
+    called between the pieces of a frame, however fast they arrive. An exception of either ends the wait; a frame that
+    fits the buffer can be waited for again.
     """
 
     __slots__ = ("_buffer", "_end", "_start", "_view", "between", "socket", "waiting")
@@ -194,7 +194,7 @@ class Channel:
         self._start = self._end = 0
 
     def patient(self, seconds: float) -> Channel:
-        """Have `waiting` called every so many seconds."""
+        """Set the interval at which `waiting` is called."""
         value = _TIMEVAL.pack(int(seconds), int(seconds % 1 * 1e6))
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, value)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, value)
@@ -204,7 +204,7 @@ class Channel:
         """Send a frame.
 
         Raises:
-            ClosedError: the other end is gone.
+            ClosedError: the other end was closed.
         """
         text = head if isinstance(head, bytes) else json.dumps(head).encode()
         size = _HEAD.size + len(text) + sum(map(len, tail))
@@ -219,7 +219,7 @@ class Channel:
         """Wait for a frame of at most `most` bytes.
 
         Raises:
-            ClosedError: the other end is gone.
+            ClosedError: the other end was closed.
             ProtocolError: the frame is longer, or its lengths contradict each other.
         """
         if self._start == self._end:
@@ -227,14 +227,14 @@ class Channel:
         self._reach(_FRAME.size)
         size, kind, head = _FRAME.unpack_from(self._buffer, self._start)
         if not _HEAD.size <= size <= most:
-            raise ProtocolError(f"a frame of {size} bytes, where {most} are the most")
+            raise ProtocolError(f"expected a frame of at most {most} bytes, got {size}")
         if head > size - _HEAD.size:
             raise ProtocolError("the head of a frame is longer than the frame")
         body = self._take(size - _HEAD.size)
         return Frame(kind, bytes(body[:head]), memoryview(body)[head:])
 
     def cancel(self) -> None:
-        """Tell the other end that the call is over; where it does not listen, nothing is said."""
+        """Send a cancel frame without waiting; ignore a closed or full socket."""
         with suppress(OSError):
             self.socket.send(_FRAME.pack(_HEAD.size + 2, Kind.CANCEL, 2) + b"{}", socket.MSG_DONTWAIT)
 
@@ -248,7 +248,7 @@ class Channel:
             start = self._start + _FRAME.size
             self._start = start + size
             return bytes(self._view[start : start + size])
-        # Not the whole at once: a length is cheap to announce, and its bytes may never come.
+        # In pieces: a worker may announce a length and never send the bytes.
         whole = bytearray(self._view[self._start + _FRAME.size : self._end])
         self._start = self._end = 0
         while len(whole) < size:
@@ -257,7 +257,7 @@ class Channel:
         return whole
 
     def _reach(self, size: int) -> None:
-        """Wait until the buffer holds `size` bytes. SECURITY: who sends them one by one is asked for the time too."""
+        """Wait until the buffer holds `size` bytes. SECURITY: `between` also bounds a sender of single bytes."""
         if self._end - self._start >= size:
             return
         self._fill()
@@ -277,9 +277,9 @@ class Channel:
                 self.waiting()
                 continue
             except OSError as error:
-                raise ClosedError("the other end of the socket is gone") from error
+                raise ClosedError("the other end of the socket was closed") from error
             if not count:
-                raise ClosedError("the other end of the socket is gone")
+                raise ClosedError("the other end of the socket was closed")
             self._end += count
             return
 
@@ -291,9 +291,9 @@ class Channel:
                 self.waiting()
                 continue
             except OSError as error:
-                raise ClosedError("the other end of the socket is gone") from error
+                raise ClosedError("the other end of the socket was closed") from error
             if not piece:
-                raise ClosedError("the other end of the socket is gone")
+                raise ClosedError("the other end of the socket was closed")
             return piece
 
     def _send(self, data: bytes | memoryview) -> None:
@@ -305,7 +305,7 @@ class Channel:
                 self.waiting()
                 continue
             except OSError as error:
-                raise ClosedError("the other end of the socket is gone") from error
+                raise ClosedError("the other end of the socket was closed") from error
             if sent == len(rest):
                 return
             self.between()
@@ -316,7 +316,7 @@ def send_with_descriptors(end: socket.socket, kind: Kind, head: dict[str, Any], 
     """Send a control frame with descriptors, in one message.
 
     Raises:
-        ClosedError: the other end is gone.
+        ClosedError: the other end was closed.
     """
     text = json.dumps(head).encode()
     data = _START.pack(_HEAD.size + len(text), kind) + _HEAD.pack(len(text)) + text
@@ -326,15 +326,15 @@ def send_with_descriptors(end: socket.socket, kind: Kind, head: dict[str, Any], 
         if sent < len(data):
             end.sendall(data[sent:])
     except OSError as error:
-        raise ClosedError("the other end of the socket is gone") from error
+        raise ClosedError("the other end of the socket was closed") from error
 
 
 def receive_with_descriptors(end: socket.socket) -> tuple[Frame, list[int]]:
     """Wait for a control frame, of at most `MAX_CONTROL_BYTES`, and the descriptors that came with it.
 
     Raises:
-        ClosedError: the other end is gone.
-        ProtocolError: the frame is no control frame.
+        ClosedError: the other end was closed.
+        ProtocolError: the frame is not a control frame.
     """
     data = bytearray()
     descriptors: list[int] = []
@@ -343,12 +343,12 @@ def receive_with_descriptors(end: socket.socket) -> tuple[Frame, list[int]]:
         try:
             piece, ancillary, _, _ = end.recvmsg(size - len(data), socket.CMSG_SPACE(4 * MAX_DESCRIPTORS))
         except OSError as error:
-            raise ClosedError("the other end of the socket is gone") from error
+            raise ClosedError("the other end of the socket was closed") from error
         for level, kind_of, rights in ancillary:
             if level == socket.SOL_SOCKET and kind_of == socket.SCM_RIGHTS:
                 descriptors += array.array("i", rights[: len(rights) // 4 * 4])
         if not piece:
-            raise ClosedError("the other end of the socket is gone")
+            raise ClosedError("the other end of the socket was closed")
         data += piece
         if len(data) == _START.size:
             size += _START.unpack_from(data)[0]

@@ -1,4 +1,4 @@
-"""The head of a call and of its result: a few numbers each, packed, since every call sends one of both."""
+"""Packed heads of the frames of a call and of its result; packing is faster than JSON."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ _CALL = struct.Struct("<dQQI4?16sQ")
 _COUNTS = struct.Struct("<4Q")
 _MAX_COUNT = 2**62
 NO_CLOCK = (False, False, bytes(SEED_BYTES), 0)
-"""The fields of a clock, of a guest that has the system's."""
+"""The fields of the system's clock."""
 
 
 def clock_fields(clock: Clock) -> tuple[bool, bool, bytes, int]:
-    """Return the fields of a head that say which clock the guest has."""
+    """Return the fields of a head that describe the guest's clock."""
     if not isinstance(clock, LogicalClock):
         return NO_CLOCK
     return True, clock.waits, clock.seed.to_bytes(SEED_BYTES, "little"), clock.start_ns
 
 
 class CallHead(NamedTuple):
-    """The head of a call, which says all but its params and context."""
+    """The head of a call: everything except params and context."""
 
     seconds: float
-    """Until its deadline."""
+    """Time until the deadline."""
     max_request_bytes: int
     max_write_bytes: int
     params_bytes: int
-    """Of the frame's tail; what follows them is the context."""
+    """The length of the params in the frame's tail; the context follows them."""
     has_context: bool
     has_workspace: bool
     deterministic: bool
-    """With a logical clock, which the next three are of."""
+    """True for a logical clock, whose fields are the next three."""
     waits: bool
     seed: bytes
     start_ns: int
@@ -59,21 +59,21 @@ class CallHead(NamedTuple):
 
 
 def pack_counts(call: GuestCall) -> bytes:
-    """Return what a guest has used as bytes."""
+    """Return a guest's usage as bytes."""
     return _COUNTS.pack(call.fuel_used, call.host_calls, call.lifted_values, call.log_entries_dropped)
 
 
 def take_counts(call: GuestCall, counts: bytes) -> None:
-    """Put what a worker says it has used into its call.
+    """Store the usage that a worker reports in its call.
 
     Raises:
-        ProtocolError: these are no counts.
+        ProtocolError: the counts are malformed or impossible.
     """
     if len(counts) != _COUNTS.size:
-        raise ProtocolError("a worker sent counts that are none")
+        raise ProtocolError("a worker sent malformed counts")
     fuel, host_calls, values, dropped = _COUNTS.unpack(counts)
     if max(fuel, values, dropped) > _MAX_COUNT or host_calls > MAX_HOST_CALLS + 1:
-        raise ProtocolError("a worker counted more than there can be")
+        raise ProtocolError("a worker sent impossible counts")
     call.fuel_used = fuel
     call.host_calls = max(call.host_calls, host_calls)
     call.lifted_values = values

@@ -1,4 +1,4 @@
-"""Errors on their way from a worker to its host: a closed set of types, rebuilt from bounded fields."""
+"""Errors of a worker as frames: a closed set of types, rebuilt from bounded fields."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _KNOWN = {
     "WasmrtError",
 }
 _TEXT = 6 * MAX_ERROR_TEXT_BYTES
-"""Longer than what the host shows: what is cut there is cut after it was scanned."""
+"""Longer than the host's own limit, which it applies after the scan for secrets."""
 
 
 def as_fields(error: WasmrtError) -> dict[str, Any]:
@@ -79,10 +79,10 @@ def as_fields(error: WasmrtError) -> dict[str, Any]:
 
 
 def from_fields(head: Head) -> WasmrtError:
-    """Make the error that a worker tells of.
+    """Return the error that a worker reports.
 
     Raises:
-        ProtocolError: it is none of those that a worker can tell of.
+        ProtocolError: a worker may not report such an error.
     """
     name = head.text("error", 64)
     code, message, hint = head.text("code", 200), head.text("message", _TEXT), head.text_or_none("hint", _TEXT)
@@ -99,7 +99,7 @@ def from_fields(head: Head) -> WasmrtError:
         try:
             kind = ToolErrorKind(head.text("kind", 64))
         except ValueError as error:
-            raise ProtocolError("a worker told of an unknown kind of error") from error
+            raise ProtocolError("a worker reported an error of an unknown kind") from error
         return _TOOL_ERRORS[name](message, code=code, hint=hint, kind=kind)
     if name in _COMPONENT_ERRORS:
         return _COMPONENT_ERRORS[name](message, code=code, hint=hint)
@@ -107,4 +107,4 @@ def from_fields(head: Head) -> WasmrtError:
         return ConfineError(message, hint=hint)
     if name in (InternalError.__name__, WasmrtError.__name__):
         return InternalError("the worker's own code failed", hint="please report it")
-    raise ProtocolError("a worker told of an unknown error")
+    raise ProtocolError("a worker reported an unknown error")

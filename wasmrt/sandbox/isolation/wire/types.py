@@ -1,7 +1,7 @@
-"""A component's type as data, and back: a table of types that refer to each other by number.
+"""A component's type as JSON data: a table of types that refer to each other by index.
 
-SECURITY: the way back reads what a worker wrote. Every number refers to a type before it, so that nothing is circular;
-the table is bounded, and so is what it would spell: a type of n entries can stand for 2^n when it is written out.
+SECURITY: `read_type` reads a worker's data. Every index refers to an earlier type, so that types cannot be circular;
+the table is bounded, and so is its expansion, since n entries can represent a type of size 2^n.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from wasmrt.sandbox.isolation.wire._frames import Head, ProtocolError
 
 MAX_TYPES = 20_000
 MAX_SPELLED = 200_000
-"""Types that all functions together name, written out."""
+"""Maximum number of types in all functions together, expanded."""
 _MAX_NAMES = 20_000
 
 
@@ -51,7 +51,7 @@ def read_type(head: Head) -> ComponentType:
     """Read a component's type.
 
     Raises:
-        ProtocolError: it is none, or over its bounds.
+        ProtocolError: it is malformed, or over its bounds.
     """
     try:
         types = _Types(head.items("types", MAX_TYPES))
@@ -64,7 +64,7 @@ def read_type(head: Head) -> ComponentType:
             tuple(map(_text, head.items("export_other", _MAX_NAMES))),
         )
     except (TypeError, ValueError, IndexError, KeyError) as error:
-        raise ProtocolError("a worker described types that are none") from error
+        raise ProtocolError("a worker sent malformed types") from error
 
 
 def _interface(kind: InterfaceType, table: _Table) -> list[Any]:
@@ -137,12 +137,12 @@ class _Types:
         )
         self._spelled += self._size
         if self._spelled > MAX_SPELLED:
-            raise ProtocolError("a component's types are too large when they are written out")
+            raise ProtocolError("a component's types are too large when expanded")
         return _text(name), kind
 
     def _at(self, number: Any) -> WitType:
         if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < len(self._types):
-            raise ProtocolError("a type refers to one that is not before it")
+            raise ProtocolError("a type refers to one that is not earlier in the table")
         self._size += self._sizes[number]
         return self._types[number]
 
@@ -171,10 +171,10 @@ class _Types:
                 return ResultType(self._optional(ok), self._optional(err))
             case ["resource", str() as name, bool() as owned]:
                 return ResourceRef(_text(name), owned)
-        raise ProtocolError("a type is none that is known")
+        raise ProtocolError("unknown type")
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str) or len(value) > 4096:
-        raise ProtocolError("a name in a type is none")
+        raise ProtocolError("malformed name in a type")
     return value

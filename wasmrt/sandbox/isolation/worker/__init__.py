@@ -1,1 +1,1 @@
-"""The processes that guests live in, from inside: zygote, template, run worker, compile worker."""
+"""The code of the confined processes: zygote, template, run worker, compile worker."""

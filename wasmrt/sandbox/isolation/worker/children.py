@@ -27,17 +27,17 @@ from wasmrt.sandbox.isolation.worker.run import RunWorker
 
 
 def template(engine: Engine, head: Head, descriptors: list[int]) -> None:
-    """Load a component from memory that the host has sealed, then fork a worker of it for each that is asked for.
+    """Load a component from sealed memory of the host, then fork a worker for each request.
 
-    SECURITY: what is loaded is hostile, the bytes and the machine code that they became; so the seal comes first. No
-    function of the component runs here: what it could do to this process it would do to all its users' workers.
+    SECURITY: the component's bytes and machine code are hostile, so the process is sealed first. No function of the
+    component runs here, because it could affect the workers of all users.
     """
     limits, name, metered = ResourceLimits(**head.mapping("limits")), head.text("name"), head.flag("metered")
     control, artifact, data = _begin(descriptors[0]), descriptors[1], _content(descriptors[2])
     os.close(descriptors[2])
     try:
         seal = sealing.TemplateSeal(limits, keep=(artifact,), required=head.flag("required"))
-        # The engine keeps its file open, to map memory from it: it gets the lowest number that is free.
+        # The engine keeps its file open, to map memory from it, at the lowest free descriptor.
         code = os.dup(artifact)
         os.close(code)
         component = engine.deserialize_file(f"/proc/self/fd/{artifact}")
@@ -48,7 +48,7 @@ def template(engine: Engine, head: Head, descriptors: list[int]) -> None:
     os.close(artifact)
     del data
     gc.collect()
-    gc.freeze()  # the collector would touch, and so copy, every page that the workers share
+    gc.freeze()  # the garbage collector would copy every page that the workers share
     seal.measure(code)
     send_with_descriptors(control, Kind.READY, {"world": linked.world}, ())
     while True:
@@ -62,17 +62,17 @@ def template(engine: Engine, head: Head, descriptors: list[int]) -> None:
         elif frame.kind == Kind.DESCRIBE:
             Channel(control).send(Kind.DESCRIBED, type_fields(linked.type))
         else:
-            raise ProtocolError("the host asked a template for something else than a worker")
+            raise ProtocolError("expected a request for a worker, got another frame")
 
 
 def _run_worker(engine: Engine, linked: LinkedComponent, name: str, end: int, seal: sealing.TemplateSeal) -> None:
     worker = RunWorker(linked, own_socket(end), name)
     seal.seal_worker(engine.ticker.start)
-    worker.serve()  # whose first word tells the host which process it is
+    worker.serve()  # its first frame carries its PID, added by the kernel
 
 
 def compile_worker(engine: Engine, head: Head, descriptors: list[int]) -> None:
-    """Compile the component in a descriptor, send its machine code, and end."""
+    """Compile the component of a descriptor, send its machine code, and end."""
     control, data = _begin(descriptors[0]), _content(descriptors[1])
     try:
         sealing.seal_compiler(required=head.flag("required"))
@@ -84,14 +84,14 @@ def compile_worker(engine: Engine, head: Head, descriptors: list[int]) -> None:
 
 
 def _begin(end: int) -> socket.socket:
-    """Lead a group, so as to end with all that is forked, and take a descriptor as this process's own socket."""
+    """Start a process group, so that all forked processes can be ended together, and install the socket."""
     os.setpgid(0, 0)
     return own_socket(end)
 
 
 def _content(descriptor: int) -> bytes:
     pieces, at = [], 0
-    while piece := os.pread(descriptor, 16 * MIB, at):  # another process may share the place where it is read
+    while piece := os.pread(descriptor, 16 * MIB, at):  # another process may share the file offset
         pieces.append(piece)
         at += len(piece)
     return b"".join(pieces)

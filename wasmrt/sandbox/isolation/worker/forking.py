@@ -1,4 +1,4 @@
-"""Forks of a process with one thread, and the ends of its children."""
+"""Fork a process with one thread, and wait for its children."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from contextlib import suppress
 from wasmrt.sandbox.isolation.wire import ClosedError
 
 OWN = 3
-"""The descriptor of a process's own socket."""
+"""The descriptor of the process's socket."""
 _OK, _BROKEN = 0, 70
 _kept: list[socket.socket] = []
-"""Sockets to the end of the process: it may be sealed against what Python asks of one that is forgotten."""
+"""Sockets kept to the end of the process: its filter may kill it for closing one."""
 
 
 def spawn(body: Callable[[], None]) -> int:
-    """Fork a child that runs `body` and ends; return its number."""
+    """Fork a child that runs `body` and ends; return its PID."""
     pid = os.fork()
     if pid:
         return pid
@@ -29,18 +29,18 @@ def spawn(body: Callable[[], None]) -> int:
     except ClosedError:
         code = _OK
     finally:
-        os._exit(code)  # whatever is on its way up: nothing of the parent's runs at exit
+        os._exit(code)  # for every exception: the parent's exit handlers must not run
 
 
 def end_group(pid: int) -> int:
-    """End a child with all that it forked, and return its status as `waitpid` gives it."""
+    """End a child and everything it forked; return its status as `waitpid` does."""
     with suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, signal.SIGKILL)  # its number is its own, and its group's, until it was waited for
+        os.killpg(pid, signal.SIGKILL)  # its PID is valid, also as its group's, until it was waited for
     return status_of(pid)
 
 
 def status_of(pid: int) -> int:
-    """Wait for a child that has ended, and return its status as `waitpid` gives it; 0 for what is no child."""
+    """Wait for a child that has ended; return its status as `waitpid` does, 0 if the PID is not a child's."""
     try:
         return os.waitpid(pid, 0)[1]
     except ChildProcessError:
@@ -48,7 +48,7 @@ def status_of(pid: int) -> int:
 
 
 def own_socket(descriptor: int) -> socket.socket:
-    """Make a descriptor this process's own socket, in the place of the one it inherited."""
+    """Install a descriptor as this process's socket, replacing the inherited one."""
     if descriptor != OWN:
         os.dup2(descriptor, OWN, inheritable=False)
         os.close(descriptor)

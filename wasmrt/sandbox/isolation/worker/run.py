@@ -1,4 +1,4 @@
-"""The run worker: one component, one user, one guest at a time; it can do nothing but compute, and ask the host."""
+"""The run worker: one component, one user, one guest at a time. It can only compute and send requests to the host."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ from wasmrt.sandbox.isolation.worker.services import RemoteServices, WorkerLifet
 from wasmrt.sandbox.schema import Validator
 
 IDLE_SECONDS = 60
-"""A worker that nobody calls for this long ends; it says so first, so that no call is lost in it."""
+"""A worker without calls for this long ends; it announces that first, so that no call is lost."""
 _MOST = 64 * 1024 * 1024
-"""Of a frame of the host's, whose params have bounds of their own."""
+"""Maximum size of a frame of the host, which bounds the params itself."""
 
 
 class _StreamingCall(GuestCall):
-    """A call whose log lines reach the host as they come: those of a worker that crashes are not lost."""
+    """A call whose log lines are sent at once, so that they survive a crash of the worker."""
 
     __slots__ = ("channel",)
 
     channel: Channel
 
     def log(self, level: LogLevel, message: str) -> None:
-        """Keep a log line within the caps, and pass it on with its place: what is printed grows a line in place."""
+        """Store a log line within the limits, and send it with its position; printed text extends the last line."""
         before = len(self.logs)
         super().log(level, message)
         if len(self.logs) > before:
@@ -54,7 +54,7 @@ class _StreamingCall(GuestCall):
 
 
 class RunWorker:
-    """Answers the host's frames until it is told to end, or its socket closes."""
+    """Answers the host's frames until it is idle for too long or its socket is closed."""
 
     def __init__(self, component: LinkedComponent, end: socket.socket, name: str) -> None:
         self._component = component
@@ -65,7 +65,7 @@ class RunWorker:
         self._validators: dict[str, Validator] = {}
 
     def serve(self) -> None:
-        """Serve frames, one after the other."""
+        """Serve frames one after the other."""
         channel = self._channel
         channel.waiting = self._idle
         channel.send(Kind.READY)
@@ -77,12 +77,12 @@ class RunWorker:
                 self._describe()
             elif frame.kind == Kind.ADOPT:
                 self._adopt(frame.fields(MAX_DESCRIPTION_HEAD, MAX_DESCRIPTION_DEPTH))
-            elif frame.kind != Kind.CANCEL:  # one that came too late
+            elif frame.kind != Kind.CANCEL:  # a late cancel
                 raise ProtocolError("the host sent a frame of an unknown kind")
 
     def _idle(self) -> NoReturn:
         self._channel.send(Kind.BYE)
-        raise ClosedError("nobody has called for a while")
+        raise ClosedError("idle for too long")
 
     def _describe(self) -> None:
         try:
@@ -125,7 +125,7 @@ class RunWorker:
         if validator is None:
             validator = self._validators[tool] = Validator(self._component.description.specs[tool].schema)
         try:
-            params = parse_json(text)  # the host has counted what it holds
+            params = parse_json(text)  # the host has bounded its values
         except JsonError as error:
             raise InvalidParametersError(f"params are {error}", hint="pass a JSON object") from error
         try:
@@ -133,7 +133,7 @@ class RunWorker:
         except InvalidParametersError:
             if worlds.schema_decides(self._component.world) or not isinstance(params, dict):
                 raise
-            return text  # it only describes them: the guest decides, or a package's schema has
+            return text  # this schema is only a description: the guest decides, or a package's schema has decided
         return text if accepted is params else write_json(accepted)
 
 
@@ -154,4 +154,4 @@ def _out_of_memory(limits: ResourceLimits) -> MemoryLimitError:
 
 
 def _waiting() -> None:
-    return None  # for the host, which has the call's deadline
+    return None  # the host enforces the deadline

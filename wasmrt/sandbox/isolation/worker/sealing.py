@@ -1,4 +1,4 @@
-"""The seals of a runtime's own processes, made ready before hostile bytes come in."""
+"""The confinement of a runtime's own processes, prepared before they read hostile bytes."""
 
 from __future__ import annotations
 
@@ -10,41 +10,41 @@ from wasmrt.sandbox.isolation.confine import COMPILE_WORKER, CORE, RUN_WORKER, T
 from wasmrt.sandbox.isolation.confine._process import open_own_status, own_status
 
 WORKER_ROOM_BYTES = 384 * MIB
-"""For the engine's and the interpreter's own work on values, beside the guest's memory."""
+"""Memory for the engine's and the interpreter's work on values, in addition to the guest's memory."""
 EVERY_LAYER = (*CORE, "capabilities", "descriptors", "landlock", "limits")
-# A template leads a group of its own, and its workers stay in it: they can all be ended at once.
+# A template leads a process group with its workers, so that all can be ended at once.
 _RUN_WORKER = replace(RUN_WORKER, session=False)
 _COMPILE_WORKER = replace(COMPILE_WORKER, session=False)
 
 
 def _required(required: bool) -> tuple[str, ...]:
-    """Return the layers without which nothing is sealed: every one, or none where what stands is taken."""
+    """Return the required layers: all of them, or none if weaker machines are accepted."""
     return EVERY_LAYER if required else ()
 
 
 class TemplateSeal:
-    """The seal of a template, which is entered at once, and within it that of the workers it forks.
+    """The confinement of a template, entered at once, and that of the workers it forks.
 
     `keep` are descriptors that the template needs.
 
     Raises:
-        ConfineError: a layer is missing that is required.
+        ConfineError: a required layer is missing.
     """
 
     def __init__(self, limits: ResourceLimits, *, keep: tuple[int, ...], required: bool) -> None:
         room = limits.memory_bytes + WORKER_ROOM_BYTES
         self._worker: Prepared = prepare(_RUN_WORKER, data_bytes=room, required=_required(required))
-        self._status = open_own_status()  # a sealed process opens no such file
+        self._status = open_own_status()  # a sealed process cannot open the file
         held = (*keep, self._status, *self._worker.descriptors)
         prepare(TEMPLATE, keep=held, required=_required(required)).apply()
 
     def measure(self, *keep: int) -> None:
-        """Take what the template holds now as what its workers begin with; `keep` are descriptors they need."""
+        """Measure the memory that workers start with; `keep` are descriptors they need."""
         self._in_use = own_status(self._status).data_bytes
         self._kept = keep
 
     def seal_worker(self, before: Callable[[], None]) -> None:
-        """Seal a worker that was just forked; `before` is called when it can still start threads."""
+        """Seal a worker that was just forked; `before` is called while it can still start threads."""
         self._worker.apply(before, data_in_use=self._in_use, keep=self._kept)
 
 
@@ -52,6 +52,6 @@ def seal_compiler(*, required: bool) -> None:
     """Seal a compile worker.
 
     Raises:
-        ConfineError: a layer is missing that is required.
+        ConfineError: a required layer is missing.
     """
     prepare(_COMPILE_WORKER, required=_required(required)).apply()

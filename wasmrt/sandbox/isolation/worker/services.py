@@ -31,7 +31,7 @@ class WorkerLifetime(Lifetime):
         return super().interruption()
 
     def wait(self, seconds: float) -> None:
-        """Sleep for `seconds`, or until the call is over.
+        """Sleep for `seconds`, or until the call ends.
 
         Raises:
             DeadlineExceededError, CancelledError: the call ended.
@@ -57,7 +57,7 @@ class RemoteServices:
 
         Raises:
             HostFailure: the host refuses, or failed.
-            HostEndedError: the call is over.
+            HostEndedError: the call has ended.
         """
         head, tail = write_request(request, self.max_request_bytes, self.max_write_bytes)
         self._channel.send(Kind.IMPORT, head, tail)

@@ -1,7 +1,7 @@
-"""The zygote: executed with nothing, it imports all that a worker needs and forks the processes that the host asks for.
+"""The zygote: started without any access, it imports everything a worker needs and forks processes for the host.
 
-It has one thread, no secret, no file of the host's and no socket but its own, and it never looks at hostile bytes: it
-passes descriptors on. Each child seals itself before it reads what it was given.
+It has one thread, no secret, no file of the host and one socket, and it never reads hostile bytes: it only passes
+descriptors on. Each child seals itself before it reads its input.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import cache
 from typing import NoReturn
 
 from wasmrt.core.errors import InvalidParametersError
-from wasmrt.sandbox.guest import wasi as _wasi  # noqa: F401 - a sealed worker can import nothing
+from wasmrt.sandbox.guest import wasi as _wasi  # noqa: F401 - a sealed worker cannot import
 from wasmrt.sandbox.guest.engine import VERSION, Engine
 from wasmrt.sandbox.guest.settings import WORKER_POOL, Allocator, EngineConfig, OptLevel, best_allocator
 from wasmrt.sandbox.guest.worlds import _generic, _program  # noqa: F401 - as above
@@ -36,11 +36,11 @@ from wasmrt.sandbox.schema import Validator
 def main() -> NoReturn:
     """Run the zygote, with its control socket as descriptor 3."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.closerange(OWN + 1, os.sysconf("SC_OPEN_MAX"))  # what the host left open to its children
+    os.closerange(OWN + 1, os.sysconf("SC_OPEN_MAX"))  # descriptors that the host left inheritable
     control = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, OWN)
     _validate_once()
-    codecs.lookup("unicode_escape")  # a codec is a module too; refused paths are told in it
-    gc.freeze()  # the collector would touch, and so copy, every page that the children share
+    codecs.lookup("unicode_escape")  # a codec is a module too, needed for messages about refused paths
+    gc.freeze()  # the garbage collector would copy every page that the children share
     gc.enable()
     send_with_descriptors(control, Kind.HELLO, {"version": VERSION}, ())
     forked: set[int] = set()
@@ -52,7 +52,7 @@ def main() -> NoReturn:
 
 
 def _validate_once() -> None:
-    """Use the schema validator once: its first pattern reads the number of processors from files."""
+    """Use the schema validator once: with its first pattern it reads the number of processors from files."""
     texts: dict[str, object] = {"type": "string", "pattern": "^[a-z]+$"}
     texts |= {"format": "date-time", "contentEncoding": "base64", "contentMediaType": "application/json"}
     numbers = {"type": "number", "multipleOf": 0.01, "exclusiveMinimum": 0}
@@ -73,7 +73,7 @@ def _serve(control: socket.socket, forked: set[int]) -> None:
     head = frame.fields()
     if frame.kind == Kind.REAP:
         pid = head.whole("pid")
-        # One of a zygote before this one, which ended with it, may be anybody's number by now.
+        # The PID of an earlier zygote's child may belong to another process by now.
         status = end_group(pid) if pid in forked else 0
         forked.discard(pid)
         send_with_descriptors(control, Kind.ENDED, {"status": status}, ())
@@ -88,7 +88,7 @@ def _serve(control: socket.socket, forked: set[int]) -> None:
 
 
 def _settings(head: Head) -> EngineConfig:
-    """Return the engine's settings; where this process may not reserve the room of a pool, without one."""
+    """Return the engine's settings; without a memory pool if this process may not reserve its address space."""
     allocator = Allocator(head.text("allocator"))
     if best_allocator() == Allocator.ON_DEMAND:
         allocator = Allocator.ON_DEMAND
