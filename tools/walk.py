@@ -1,10 +1,11 @@
-"""Walk one call through the code: which functions, files and packages it enters, in order.
+"""Trace one call: list the functions, files and areas of the package that it enters, in order.
 
-    python tools/walk.py [echo|request] [--steps]
+    python tools/walk.py [echo|request|registry|approved] [--steps|--files]
 
-`echo` is a warm call of the shipped echo tool with the audit on; `request` is a call of a guest that makes one HTTP
-request with a credential to a server of this process. Without `--steps` only the counts are printed. Functions count
-once each; a change is a step from one package to another, by a call or by a return.
+`echo` is a warm call of the shipped echo tool with receipts. `request` is a call of a guest that makes one HTTP request
+with a credential. `registry` is a warm call of the echo tool through a registry. `approved` is a call of a Python
+function that a callback approves. Without options only the counts are printed. Each function counts once; a change is a
+step from one area to another, by a call or by a return.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ PACKAGE = ROOT / "wasmrt"
 
 
 def package_of(path: Path) -> str:
-    """The package right below wasmrt/, or the module."""
+    """Return the area, or the module right below wasmrt/."""
     return path.relative_to(PACKAGE).with_suffix("").parts[0]
 
 
 def trace(work: Callable[[], Any]) -> tuple[list[tuple[str, str]], int]:
-    """Run `work` and return (file, function) of every function of ours that it entered, and the package changes."""
+    """Run `work`; return (file, function) of every function of the package that it entered, and the area changes."""
     steps: list[tuple[str, str]] = []
     stack: list[str] = []
     places: list[str] = []
@@ -109,20 +110,53 @@ def request(_folder: Path) -> Iterator[Callable[[], Any]]:
         yield lambda: made.execute({})
 
 
+@contextmanager
+def registry(folder: Path) -> Iterator[Callable[[], Any]]:
+    from wasmrt import ToolRegistry
+
+    with WasmToolRuntime(WasmRuntimeConfig(audit=folder / "audit.jsonl")) as runtime:
+        tools = ToolRegistry(runtime)
+        tools.register(runtime.prepare("echo", PACKAGE / "catalog" / "shipped" / "echo.wasm"), builtin=True)
+        tools.execute("echo", {"message": "hi"})
+        yield lambda: tools.execute("echo", {"message": "hi"})
+
+
+@contextmanager
+def approved(_folder: Path) -> Iterator[Callable[[], Any]]:
+    from wasmrt import ApprovalAnswer, CallbackApprover, ToolRegistry, tool
+
+    @tool(effects=["write-filesystem"])
+    def write_note(name: str) -> str:
+        """Write a note."""
+        return f"wrote {name}"
+
+    tools = ToolRegistry(approver=CallbackApprover(lambda _: ApprovalAnswer(approved=True, by="ann")))
+    tools.register(write_note)
+    tools.execute("write_note", {"name": "plan"})
+    yield lambda: tools.execute("write_note", {"name": "plan"})
+
+
+MODES = {"echo": echo, "request": request, "registry": registry, "approved": approved}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python tools/walk.py", description=__doc__.splitlines()[0])
-    parser.add_argument("what", nargs="?", choices=("echo", "request"), default="echo")
-    parser.add_argument("--steps", action="store_true", help="print every step")
+    parser.add_argument("what", nargs="?", choices=tuple(MODES), default="echo")
+    parser.add_argument("--steps", action="store_true", help="print every function")
+    parser.add_argument("--files", action="store_true", help="print every file")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, {"echo": echo, "request": request}[options.what](Path(folder)) as run:
+    with tempfile.TemporaryDirectory() as folder, MODES[options.what](Path(folder)) as run:
         steps, changes = trace(run)
     packages = [package_of(Path(file)) for file, _ in steps]
     if options.steps:
         for package, (file, function) in zip(packages, steps, strict=True):
             print(f"{package:<16} {Path(file).name}:{function}")
     files = {file for file, _ in steps}
+    if options.files:
+        for file in sorted(files):
+            print(Path(file).relative_to(PACKAGE))
     print(f"{options.what}: {len(steps)} calls of {len(set(steps))} functions in {len(files)} files; ", end="")
-    print(f"{changes} package changes among {len(set(packages))} packages")
+    print(f"{changes} changes among {len(set(packages))} areas")
     return 0
 
 
