@@ -92,9 +92,11 @@ class PreparedTool(ToolDefaults):
         """Its component's name and whole grant, and the component's own name for this tool."""
         return self._target.name, self._target.grant, self._tool
 
-    def grown(self, additions: Sequence[Addition]) -> PreparedTool:
+    def with_added_grant(self, additions: Sequence[Addition]) -> PreparedTool:
         """Return a copy of this tool with more entries in its grant, or raise `ConfigurationError`."""
-        own = PreparedTool(self._runner, self._target.grown(self._tool, additions), self.size_bytes, self._spec)
+        own = PreparedTool(
+            self._runner, self._target.with_added_grant(self._tool, additions), self.size_bytes, self._spec
+        )
         own.installed = self.installed
         return own
 

@@ -225,9 +225,7 @@ def test_a_registry_without_a_runtime_has_no_code_mode() -> None:
 def test_code_mode_is_off_until_it_is_turned_on(
     home: Path, runtime: WasmToolRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        "wasmrt.agent.registry._installed.TOOLS", TOOLS[:1]
-    )  # of those that come with it, echo is enough
+    monkeypatch.setattr("wasmrt.agent.registry._load.TOOLS", TOOLS[:1])  # of those that come with it, echo is enough
     names = {"run_code", "search_tools"}
     off = load_registry(runtime)
     assert not names & set(off.all_names())

@@ -148,7 +148,7 @@ def test_an_answer_for_good_is_asked_for_again(agent: Agent) -> None:
 
 def test_a_confirmation_token_is_no_look_at_what_is_granted(agent: Agent) -> None:
     agent.put(sidecar=HTTP)
-    system = agent.registry._system
+    system = agent.registry._services
     token = system.tokens.issue(
         trace="t", tools=["tool_install"], scopes=sorted(agent.registry.traits("tool_install").effects), ttl_seconds=60
     )

@@ -66,7 +66,7 @@ class Agent:
     def allow(self, name: str) -> None:
         """Have an operator's rule approve what the effects of one more tool would ask for."""
         rules = (*self.registry.policy.rules, ToolRule(tool=name, permission=Permission.ALLOW))
-        self.registry._system.policy = replace(self.registry.policy, rules=rules)
+        self.registry._services.policy = replace(self.registry.policy, rules=rules)
 
     def read_page(self, text: Any) -> None:
         self.pages["https://news.example/today"] = text

@@ -56,7 +56,7 @@ def test_the_line_that_is_named_breaks_the_paths_it_says_and_no_others() -> None
     before = registry("post")
     (change,) = (each for each in before.flows().changes() if '"post"' in each.line)
     rules = (*before.policy.rules, ToolRule(tool="post", permission=Permission.ASK))
-    before._system.policy = replace(before.policy, rules=rules)
+    before._services.policy = replace(before.policy, rules=rules)
     assert tomllib.loads(change.line) == {"tools": {"rules": {"post": {"permission": "ask"}}}}
     assert registry("post").flows().count - before.flows().count == change.breaks > 0
 
@@ -72,7 +72,7 @@ def test_a_view_without_a_way_out_or_without_private_text_has_no_path() -> None:
 def test_an_operator_s_declaration_takes_a_tool_out_of_the_paths() -> None:
     found = registry("post")
     rules = (*found.policy.rules, ToolRule(tool="read_note", results=frozenset()))
-    found._system.policy = replace(found.policy, rules=rules)
+    found._services.policy = replace(found.policy, rules=rules)
     assert list(found.flows().paths()) == []
 
 

@@ -20,7 +20,7 @@ BANK = ToolRule(tool="read_mail", vouched=("recipient", "amount"))
 
 
 def flows_of(agent: Agent) -> FlowTrace:
-    found = agent.registry._system.traces.find("ann", "t")
+    found = agent.registry._services.traces.find("ann", "t")
     assert found is not None
     return found
 

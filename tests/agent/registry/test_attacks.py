@@ -44,7 +44,7 @@ from wasmrt import (
 )
 from wasmrt.agent.policy import ExfiltrationGuard, Permission, Preset, ToolRule
 from wasmrt.agent.registry import Outcome
-from wasmrt.agent.registry._lens import Lens
+from wasmrt.agent.registry._restrictions import ToolRestrictions
 from wasmrt.agent.safety import Sanitizer
 from wasmrt.core.effects import EVERY_EFFECT, NETWORKING
 from wasmrt.core.errors import GuestError, InvalidNameError, InvalidParametersError
@@ -505,12 +505,12 @@ def test_an_answer_with_a_secret_that_a_rule_blocks_is_withheld() -> None:
 
 def test_a_sandbox_gives_no_network_where_a_preset_or_a_guard_has_none() -> None:
     off = ExfiltrationGuard()
-    assert Lens().in_sandbox(off, "x") == EVERY_EFFECT
-    assert not Lens(presets=(Preset(name="shut"),)).in_sandbox(off, "x") & NETWORKING
+    assert ToolRestrictions().in_sandbox(off, "x") == EVERY_EFFECT
+    assert not ToolRestrictions(presets=(Preset(name="shut"),)).in_sandbox(off, "x") & NETWORKING
     guard = ExfiltrationGuard(enabled=True, allow_tools=("known",))
-    assert not Lens(guards=(guard,)).in_sandbox(off, "x") & NETWORKING
-    assert not Lens().in_sandbox(guard, "x") & NETWORKING
-    assert Lens(guards=(guard,)).in_sandbox(off, "known") == EVERY_EFFECT
+    assert not ToolRestrictions(guards=(guard,)).in_sandbox(off, "x") & NETWORKING
+    assert not ToolRestrictions().in_sandbox(guard, "x") & NETWORKING
+    assert ToolRestrictions(guards=(guard,)).in_sandbox(off, "known") == EVERY_EFFECT
 
 
 # -- what a maintainer saw ---------------------------------------------------------------------------------------------

@@ -103,7 +103,7 @@ def test_a_program_makes_its_own_registry_with_what_it_names(runtime: WasmToolRu
     registry = ToolRegistry(runtime)
     assert registry.add_installed() == []
     with pytest.raises(ConfigurationError):
-        ToolRegistry(approver=DenyApprover(), approvals=registry._system.approvals)
+        ToolRegistry(approver=DenyApprover(), approvals=registry._services.approvals)
     with pytest.raises(ConfigurationError) as caught:
         registry.register(lambda: None)  # type: ignore[arg-type]
     assert caught.value.hint == "put @tool above the function"

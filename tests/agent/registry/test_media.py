@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from wasmrt.agent.registry._media import MAX_MEDIA_BYTES, split_media
+from wasmrt.agent.registry._output import MAX_MEDIA_BYTES, split_media
 
 DATA = "A" * (MAX_MEDIA_BYTES // 2)
 

@@ -279,7 +279,7 @@ def test_explain_agrees_with_execute(
 
     asked: list[Any] = []
     view: Any = _registry(tools, ExternalFilter(allow_external=True))
-    system = view._system
+    system = view._services
     system.policy = ToolPolicy(
         filter=ExternalFilter(allow_external=True), presets=_PRESETS,
         rules=() if permission is None else (ToolRule(tool="t0", permission=permission),),

@@ -267,7 +267,7 @@ def test_the_trace_goes_on_to_an_mcp_server_and_baggage_does_not(collected: Coll
     monkeypatch.setattr(trace, "_TRACER_PROVIDER", collected.traces)  # the SDK's own spans would go there
     server = sdk(timeout_seconds=20.0)
     with looked_at(server) as there:
-        there.registry._system.telemetry = collected.telemetry
+        there.registry._services.telemetry = collected.telemetry
         token = context.attach(baggage.set_baggage("user", CANARY))
         try:
             meta = there.call("get_meta", text=CANARY)
@@ -275,7 +275,7 @@ def test_the_trace_goes_on_to_an_mcp_server_and_baggage_does_not(collected: Coll
                 there.call("get_failure")
         finally:
             context.detach(token)
-        there.registry._system.telemetry = None
+        there.registry._services.telemetry = None
         with collected.traces.get_tracer("program").start_as_current_span("turn"):
             assert "traceparent" not in there.call("get_meta", text="")
     spans = [span for span in collected.spans if span.name != "turn"]

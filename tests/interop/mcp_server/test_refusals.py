@@ -126,7 +126,7 @@ def test_what_cannot_be_written_is_kept_and_written_later() -> None:
 def test_receipts_of_refused_messages_are_in_the_chain(tmp_path: Path) -> None:
     world = World(tmp_path)
     writer = ReceiptWriter(tmp_path / "receipts", tmp_path / "key")
-    world.registry._system.receipts = writer
+    world.registry._services.receipts = writer
     with world.serve() as line:
         line.raw(b"no\n")
         line.read()

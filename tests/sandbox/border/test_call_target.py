@@ -145,11 +145,11 @@ def test_a_tool_that_grew_has_its_entry_in_every_call_and_no_other_tool_has() ->
     held = frozenset({Effect.READ_FILESYSTEM})
     before = [small.power(tool, effects).grant for tool in ("one", "two") for effects in (None, held)]
     assert before == [Capabilities.none()] * 4
-    large = small.grown("one", [READ_LOGS])
+    large = small.with_added_grant("one", [READ_LOGS])
     assert [large.power("one", effects).grant for effects in (None, held)] == [reading("logs")] * 2
     assert [large.power("two", effects).grant for effects in (None, held)] == [Capabilities.none()] * 2
     assert [small.power("one", effects).grant for effects in (None, held)] == [Capabilities.none()] * 2
-    assert target().grown("one", [READ_LOGS]).power("one").grant == reading("logs")
+    assert target().with_added_grant("one", [READ_LOGS]).power("one").grant == reading("logs")
 
 
 def test_what_a_file_asks_for_and_nobody_granted_is_an_amendment_of_the_grant() -> None:

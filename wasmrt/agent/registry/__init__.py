@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from wasmrt.agent.registry._answer import ToolAnswer
 from wasmrt.agent.registry._calls import ToolCall, ToolCallAccumulator
 from wasmrt.agent.registry._explain import Explanation, Outcome
-from wasmrt.agent.registry._function import FunctionTool, tool
+from wasmrt.agent.registry._function import FunctionTool, SchemaTool, tool
 from wasmrt.agent.registry._load import approver_of, load_registry
+from wasmrt.agent.registry._output import ToolAnswer
 from wasmrt.agent.registry._registry import ToolRegistry
-from wasmrt.agent.registry._schema_tool import SchemaTool
-from wasmrt.agent.registry._store import PROTECTED_TOOL_NAMES
+from wasmrt.agent.registry._services import PROTECTED_TOOL_NAMES, Trace
 from wasmrt.agent.registry._tool import Tool, ToolSource
-from wasmrt.agent.registry._traces import Trace
 from wasmrt.agent.registry._view import ToolView
 from wasmrt.agent.registry._wrapper import ReadOnlyToolWrapper
 

@@ -48,11 +48,11 @@ def grow(state: CallState) -> str:
         UnknownToolError: the tool is not installed any more.
         NotAuthorizedError: an entry cannot be added to the grant as it is now.
     """
-    store, refresh = state.system.access, state.system.refresh
+    store, refresh = state.services.access, state.services.refresh
     if store is None or not isinstance(state.known.tool, PreparedTool):
         return "nothing is asked for it"
     try:
-        if not store.answers(state.user, state.known.name):  # as of most calls: nothing is hashed for them
+        if not store.answers(state.request.user, state.known.name):  # as of most calls: nothing is hashed for them
             return _NOTHING_MORE
         found = store.granted(_caller(state))
         if refresh is not None and any(each.scope is AccessScope.KEEP for each in found):
@@ -63,9 +63,9 @@ def grow(state: CallState) -> str:
         found = ()  # nothing is granted by what cannot be read
     if not found:
         return _NOTHING_MORE
-    entry, state.access = state.known, found
+    entry, state.granted_access = state.known, found
     try:
-        state.entry = entry.grown(tuple(dict.fromkeys(each for one in found for each in one.additions)))
+        state.entry = entry.with_added_grant(tuple(dict.fromkeys(each for one in found for each in one.additions)))
     except ConfigurationError as error:
         rule = f"what a person granted cannot be added to its grant: {error.message}"
         raise denied(Decision(False, Reason.NOT_GRANTED, rule, error.hint, _WHAT, entry.name)) from error
@@ -79,8 +79,8 @@ def use(state: CallState) -> None:
     Raises:
         NotAuthorizedError: another call has used one meanwhile.
     """
-    store, name = state.system.access, state.known.name
-    for each in state.access:
+    store, name = state.services.access, state.known.name
+    for each in state.granted_access:
         if store is None or not store.use(each):
             rule = "what a person granted once was used by another call"
             state.take(Decision(False, Reason.NOT_GRANTED, rule, "call it again", _WHAT, name))
@@ -96,7 +96,7 @@ def asked(state: CallState, failure: ToolError) -> ToolError:
     """Ask a person for what a failed call was refused; return that as its failure, or the failure as it was."""
     if not isinstance(failure, (GuestError, TrapError, GuestOutputError, NotAuthorizedError)):
         return failure  # a deadline or a cancellation is the news then
-    requests = ask(state, failure.decisions, failure.call_id or state.call_id)
+    requests = ask(state, failure.decisions, failure.call_id or state.request.call_id)
     if not requests:
         return failure
     told = AccessRequestedError(requests)
@@ -109,28 +109,28 @@ def asked(state: CallState, failure: ToolError) -> ToolError:
 
 def ask(state: CallState, decisions: Iterable[Decision], call: str) -> tuple[str, ...]:
     """Ask a person for what a call was refused; return the ids of the requests that wait for it."""
-    system, entry = state.system, state.entry
-    if system.access is None or entry is None or not isinstance(entry.tool, PreparedTool):
+    services, entry = state.services, state.entry
+    if services.access is None or entry is None or not isinstance(entry.tool, PreparedTool):
         return ()
     refused = dict(islice(wanted(decisions).items(), _MAX_LOOKED_AT))
-    if not refused or not system.policy.asks_for_access or _is_unattended(state):
+    if not refused or not services.policy.asks_for_access or _is_unattended(state):
         return ()
     asked_for: dict[str, None] = {}
     helping = (each for each in widest(refused, lambda one, other: covers(other, one)) if _could_help(state, each))
     for addition in islice(helping, MAX_ACCESS_PER_CALL):
         try:
-            request = system.access.ask(_caller(state), _wish(state, addition, refused[addition], call))
+            request = services.access.ask(_caller(state), _wish(state, addition, refused[addition], call))
         except ApprovalError:  # the store cannot be written: then it is a denial as ever
             continue
         if request is not None:
             asked_for[request.id] = None
-    state.access_asked = tuple(asked_for)
-    return state.access_asked
+    state.access_requests = tuple(asked_for)
+    return state.access_requests
 
 
 def _is_unattended(state: CallState) -> bool:
     """Tell whether nobody is there to be asked, as the operator or the program has said."""
-    trace = state.system.traces.find(state.user, state.trace)
+    trace = state.services.traces.find(state.request.user, state.request.trace)
     return (trace is not None and trace.automation) or any(each.automation for each in _flow.policies_of(state))
 
 
@@ -139,25 +139,29 @@ def _could_help(state: CallState, addition: Addition) -> bool:
 
     SECURITY: what a view or a preset keeps from a tool, no answer gives it.
     """
-    if any(covers(known, addition) for one in state.access for known in one.additions):
+    if any(covers(known, addition) for one in state.granted_access for known in one.additions):
         return False  # it was there, and something else refused
     try:
-        grown = state.known.grown((addition,)) if addition.to is not GrantList.TOOLS else state.known
+        grown = state.known.with_added_grant((addition,)) if addition.to is not GrantList.TOOLS else state.known
         alone = Capabilities.none().with_addition(addition)
-        for paths in state.lens.write_paths if addition.to is GrantList.WORKSPACE_WRITE else ():
+        for paths in state.restrictions.write_paths if addition.to is GrantList.WORKSPACE_WRITE else ():
             writing = within_write_paths(alone, paths).section(addition.to.section)
             if writing is None or writing.is_empty():
                 return False
     except ConfigurationError:
         return False
-    probe = replace(state, entry=grown, decisions=[], needs=None, token=None, approved_by=None)
+    probe = replace(state, entry=grown, decisions=[], approval_needed=None, approved_by=None)
     _steps.derive(probe)
     checks = (
         _steps.check_view, _steps.check_filter, _steps.check_preset, _steps.check_rules, _steps.check_exfiltration,
     )  # fmt: skip
     if not all(each.allowed for check in checks if isinstance(each := check(probe), Decision)):
         return False
-    held = probe.traits.effects & probe.held & state.lens.in_sandbox(state.system.policy.guard, grown.name)
+    held = (
+        probe.traits.effects
+        & probe.view_effects
+        & state.restrictions.in_sandbox(state.services.policy.guard, grown.name)
+    )
     return addition.to is GrantList.TOOLS or effects_of(alone) <= held
 
 
@@ -165,8 +169,8 @@ def _caller(state: CallState) -> Caller:
     entry = state.registered
     assert entry is not None
     return Caller(
-        user=state.user, trace=state.trace, session=state.system.session, tool=entry.name, digest=entry.digest,
-        grant=entry.grant_digest, params_digest=params_digest(state.params),
+        user=state.request.user, trace=state.request.trace, session=state.services.session, tool=entry.name,
+        digest=entry.digest, grant=entry.grant_digest, params_digest=params_digest(state.params),
     )  # fmt: skip
 
 
@@ -175,13 +179,13 @@ def _wish(state: CallState, addition: Addition, decision: Decision, call: str) -
     assert entry is not None
     tool = entry.tool
     assert isinstance(tool, PreparedTool)
-    clean, (component, grant, part) = state.system.detector.redact, tool.component
+    clean, (component, grant, part) = state.services.detector.redact, tool.component
     text = json.dumps(state.params, ensure_ascii=False, indent=2)
     params = clean(text[: 2 * MAX_ACCESS_PARAMS_BYTES])  # more than is shown, so that no secret is cut in two
     cut = params.encode("utf-8", "replace")[:MAX_ACCESS_PARAMS_BYTES].decode("utf-8", "ignore")
     return Wish(
         addition=addition,
-        again=tuple(added for one in state.access if one.scope is AccessScope.ONCE for added in one.additions),
+        again=tuple(added for one in state.granted_access if one.scope is AccessScope.ONCE for added in one.additions),
         sentences=_sentences(grant, addition),
         limited=_limits(grant, addition, component, entry.name),
         refused=f"{decision.subject or decision.capability} ({decision.reason}: {decision.rule})",
@@ -190,7 +194,7 @@ def _wish(state: CallState, addition: Addition, decision: Decision, call: str) -
         call=call,
         component=component if tool.installed else "",
         part=part if grant.tools is not None else None,
-        lasting=state.system.lasting,
+        lasting=state.services.lasting,
         stored_grant=grant_digest(grant),
     )
 
@@ -217,7 +221,7 @@ def _limits(grant: Capabilities, addition: Addition, component: str, name: str) 
 
 def _origins(state: CallState, addition: Addition, decision: Decision) -> tuple[str, ...]:
     """Return lines about who said the place that an entry is about: the person, the operator, a stranger, nobody."""
-    trace, kind = state.system.traces.find(state.user, state.trace), _KINDS.get(addition.to)
+    trace, kind = state.services.traces.find(state.request.user, state.request.trace), _KINDS.get(addition.to)
     if kind is None:
         return ("the tool itself names it",)
     value = decision.subject.rpartition(" ")[2] if kind is Kind.URL else decision.subject
@@ -233,4 +237,4 @@ def _origins(state: CallState, addition: Addition, decision: Decision) -> tuple[
 def note(state: CallState) -> str:
     """Return what a model is told beside an answer of which a part was refused; empty where nobody was asked."""
     told = "a part of this was refused, and a person was asked for it; not yet: the same call may do more later"
-    return f"\n({told})" if state.access_asked else ""
+    return f"\n({told})" if state.access_requests else ""

@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from wasmrt.agent.registry._answer import ToolAnswer, answer_of
 from wasmrt.agent.registry._calls import ToolCall
+from wasmrt.agent.registry._executor import AsyncExecutor
+from wasmrt.agent.registry._output import ToolAnswer, answer_of
 from wasmrt.agent.registry._pipeline import admit, approve, finished, run
 from wasmrt.agent.registry._state import CallState
 from wasmrt.agent.registry._steps import runs_programs
-from wasmrt.agent.registry._waits import AwaitingWaits
 from wasmrt.core.errors import ToolError
 from wasmrt.core.model import ToolOutput
 
@@ -41,8 +41,8 @@ async def _run(states: Sequence[CallState], ended: dict[int, _Ended]) -> None:
     """Admit every call, ask for those that need a person, and run each when its turn has come."""
     for place, state in enumerate(states):
         await _step(ended, place, state, _admitted(state))
-    waiting = [place for place, state in enumerate(states) if place not in ended and state.needs is not None]
-    asked = {place: asyncio.ensure_future(approve(states[place], AwaitingWaits())) for place in waiting}
+    waiting = [place for place, state in enumerate(states) if place not in ended and state.approval_needed is not None]
+    asked = {place: asyncio.ensure_future(approve(states[place], AsyncExecutor())) for place in waiting}
     try:
         await _run_unasked(states, ended, waiting)
         for place in waiting:
@@ -61,12 +61,12 @@ async def _run_unasked(states: Sequence[CallState], ended: dict[int, _Ended], wa
 
     async def read(place: int) -> None:
         async with limit:
-            await _step(ended, place, states[place], run(states[place], AwaitingWaits()))
+            await _step(ended, place, states[place], run(states[place], AsyncExecutor()))
 
     async def write() -> None:
         for place in ready:
             if place not in reading:
-                await _step(ended, place, states[place], run(states[place], AwaitingWaits()))
+                await _step(ended, place, states[place], run(states[place], AsyncExecutor()))
 
     await asyncio.gather(write(), *(read(place) for place in reading))
 
@@ -83,7 +83,7 @@ async def _admitted(state: CallState) -> ToolOutput | None:
 
 async def _approved_then_run(state: CallState, asking: asyncio.Future[None]) -> ToolOutput:
     await asking
-    return await run(state, AwaitingWaits())
+    return await run(state, AsyncExecutor())
 
 
 async def _step(ended: dict[int, _Ended], place: int, state: CallState, work: Awaitable[ToolOutput | None]) -> None:

@@ -1,19 +1,25 @@
-"""The pipeline without running anything: at which step a call would stop, and what would let it through."""
+"""Explain a call without running it, and map the flows of a view."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from typing import Any
 
 from wasmrt.agent.approvals import ApprovalRequest
+from wasmrt.agent.flows import FlowMap, Label, Reach
+from wasmrt.agent.policy import OUTGOING
 from wasmrt.agent.registry import _access, _flow, _steps
+from wasmrt.agent.registry._flow import OWN_SOURCES, result_labels
 from wasmrt.agent.registry._pipeline import FORGET, approval_request
 from wasmrt.agent.registry._state import CallState
+from wasmrt.capabilities.model import ANY_HOST
+from wasmrt.core.effects import NETWORKING, Effect, in_words
 from wasmrt.core.errors import InvalidParametersError, RateLimitedError, ToolError, UnknownToolError
 from wasmrt.core.model import Decision, Reason
+from wasmrt.runtime.prepared import PreparedTool
 
 STEPS: tuple[tuple[str, Callable[[CallState], _steps.Step]], ...] = (
     ("arguments", _steps.parse),
@@ -72,12 +78,12 @@ def explain(state: CallState) -> Explanation:
     walked = _walked(state)
     if not walked[-1][1].allowed:
         return Explanation(Outcome.REFUSED, tuple(walked))
-    if state.needs is None:
+    if state.approval_needed is None:
         return Explanation(Outcome.RUNS, tuple(walked))
-    answer = state.system.approvals.remembered(approval_request(state, None))
+    answer = state.services.approvals.remembered(approval_request(state, None))
     what = "tool.approval"
     if answer is None:
-        walked.append(("approval", state.needs._replace(policy=state.policy_digest)))
+        walked.append(("approval", state.approval_needed._replace(policy=state.policy_digest)))
         return Explanation(Outcome.ASKS, tuple(walked))
     reason = Reason.ALLOWED if answer.approved else Reason.APPROVAL_DENIED
     said = f"it was answered before ({answer.scope}{f' by {answer.by}' if answer.by else ''})"
@@ -88,19 +94,18 @@ def explain(state: CallState) -> Explanation:
 
 def asked(state: CallState) -> ApprovalRequest | None:
     """Return what a person would be asked before a call; None where nobody is, or another step refuses it."""
-    if not _walked(state)[-1][1].allowed or state.needs is None:
+    if not _walked(state)[-1][1].allowed or state.approval_needed is None:
         return None
     try:
         shown = state.tool.preview(state.params)
     except Exception:  # the call itself fails with it, through every step
         return None
     request = approval_request(state, shown)
-    return None if state.system.approvals.remembered(request) is not None else request
+    return None if state.services.approvals.remembered(request) is not None else request
 
 
 def _walked(state: CallState) -> list[tuple[str, Decision]]:
     """Return the decisions of the steps, up to the one that refuses the call."""
-    state.token = None
     walked: list[tuple[str, Decision]] = []
     for name, step in STEPS:
         decision = _tried(state, step, name)
@@ -117,11 +122,13 @@ def _tried(state: CallState, step: Callable[[CallState], _steps.Step], name: str
         found = step(state)
         if isinstance(found, Decision):
             return found
-        return Decision(True, Reason.ALLOWED, found, None, f"tool.{name}", state.name[:80])
+        return Decision(True, Reason.ALLOWED, found, None, f"tool.{name}", state.request.name[:80])
     except Exception as raised:
         error = raised if isinstance(raised, ToolError) else ToolError(f"the step broke with {type(raised).__name__}")
         denial = next((each for each in error.decisions if not each.allowed), None)
-        return denial or Decision(False, _reason(error), error.message, error.hint, f"tool.{name}", state.name[:80])
+        return denial or Decision(
+            False, _reason(error), error.message, error.hint, f"tool.{name}", state.request.name[:80]
+        )
 
 
 def _reason(error: ToolError) -> Reason:
@@ -130,3 +137,70 @@ def _reason(error: ToolError) -> Reason:
     if isinstance(error, RateLimitedError):
         return Reason.RATE_LIMITED
     return Reason.UNKNOWN_TOOL if isinstance(error, UnknownToolError) else Reason.DENIED_BY_RULE
+
+
+_SENDING = OUTGOING | NETWORKING
+_MAX_HOSTS = 3
+
+
+def flow_map(probes: Iterable[CallState]) -> FlowMap:
+    """Return the map of the tools that probes stand for: calls without params that are not made."""
+    return FlowMap(tuple(_reach(probe) for probe in probes))
+
+
+def _reach(probe: CallState) -> Reach:
+    entry, effects = probe.known, probe.effects
+    foreign = entry.source not in OWN_SOURCES
+    labels = result_labels(probe, frozenset())
+    return Reach(
+        tool=entry.name,
+        private=_private(effects) if Label.PRIVATE in labels else "",
+        untrusted=_untrusted(effects, foreign=foreign) if Label.UNTRUSTED in labels else "",
+        sends=_sends(probe) if effects & _SENDING else "",
+        asks=_asks(probe),
+    )
+
+
+def _private(effects: frozenset[Effect]) -> str:
+    if Effect.READ_FILESYSTEM in effects:
+        return "reads files"
+    if Effect.READ_MEMORY in effects:
+        return "reads its memory"
+    return "reads what its credential opens" if Effect.USE_SECRET in effects else "can read what is private"
+
+
+def _untrusted(effects: frozenset[Effect], *, foreign: bool) -> str:
+    if effects & NETWORKING:
+        return "from the network"
+    if Effect.READ_FILESYSTEM in effects:
+        return "from files"
+    if Effect.READ_MEMORY in effects:
+        return "from its memory"
+    return "a stranger wrote the tool" if foreign else "whoever writes it"
+
+
+def _sends(probe: CallState) -> str:
+    hosts = _hosts(probe)
+    doing = probe.effects & OUTGOING
+    words = f"can {in_words(doing)}" if doing else "can send requests, whose paths carry data"
+    return f"{words} at {hosts}" if hosts else words
+
+
+def _hosts(probe: CallState) -> str:
+    """Return the hosts that a component's grant allows; empty where no grant says."""
+    http = probe.tool.capabilities.http if isinstance(probe.tool, PreparedTool) else None
+    if http is None:
+        return ""
+    patterns = dict.fromkeys(entry.host_pattern for entry in http.allowlist)
+    hosts = ["any public host" if pattern == ANY_HOST else pattern for pattern in patterns]
+    more = f" and {len(hosts) - _MAX_HOSTS} more" if len(hosts) > _MAX_HOSTS else ""
+    return ", ".join(hosts[:_MAX_HOSTS]) + more
+
+
+def _asks(probe: CallState) -> bool:
+    """Tell whether a person is asked about every call of a tool, whatever its params."""
+    try:
+        _steps.check_confirmation(probe)
+    except Exception:  # a tool that decides by its params: nobody can say that it always asks
+        return False
+    return probe.approval_needed is not None

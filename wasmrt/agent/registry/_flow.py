@@ -34,7 +34,7 @@ OWN_SOURCES = (ToolSource.BUILTIN, ToolSource.FUNCTION)
 
 def policies_of(state: CallState) -> tuple[FlowPolicy, ...]:
     """Return the rules over flows that are for a call: those of the operator and of every preset of the view."""
-    named = (state.system.policy.flows, *(preset.flows for preset in state.lens.presets))
+    named = (state.services.policy.flows, *(preset.flows for preset in state.restrictions.presets))
     return tuple(policy for policy in named if policy is not None)
 
 
@@ -48,10 +48,10 @@ def trace_of(state: CallState) -> FlowTrace | None:
 
     A trace that the program opened is looked at. Where the operator names rules over flows, every one is.
     """
-    found = state.system.traces.find(state.user, state.trace)
+    found = state.services.traces.find(state.request.user, state.request.trace)
     if found is None and any(policy.rules for policy in policies_of(state)):
-        state.system.traces.open(state.user, state.trace)
-        found = state.system.traces.find(state.user, state.trace)
+        state.services.traces.open(state.request.user, state.request.trace)
+        found = state.services.traces.find(state.request.user, state.request.trace)
     return found
 
 
@@ -69,27 +69,29 @@ def check_flow(state: CallState) -> Decision | str:
     name = state.known.name
     if finding is None:
         return Decision(True, Reason.ALLOWED, f"{_seen(state.flow.labels)}; {_goes(state.flow)}", None, _WHAT, name)
-    state.finding, state.beside = finding, _links_beside(state, trace, finding)
+    state.finding, state.linked = finding, _links_beside(state, trace, finding)
     said = f"{finding.sentence}; {_seen(state.flow.labels)}"
     if finding.refused:
         hint = "have the person name it (trace.user_said), or name it under known in [tools.flows]"
         return Decision(False, Reason.UNTRUSTED_FLOW, said, hint, _WHAT, name)
-    state.needs = Decision(False, Reason.APPROVAL_REQUIRED, said, "a person has to approve it", "tool.approval", name)
+    state.approval_needed = Decision(
+        False, Reason.APPROVAL_REQUIRED, said, "a person has to approve it", "tool.approval", name
+    )
     state.approved_by = None  # a rule that approves what effects ask for does not speak of this
     return f"a person is asked: {said}"
 
 
 def provenance_lines(state: CallState) -> tuple[str, ...]:
     """Return for a person where the destinations of a call came from: the sentence, and the call that brought it."""
-    finding, trace = state.finding, state.system.traces.find(state.user, state.trace)
+    finding, trace = state.finding, state.services.traces.find(state.request.user, state.request.trace)
     if finding is None or trace is None:
         return ()
     lines = [line for each in finding.destinations[:_SHOWN] for line in origin_lines(trace, each)]
     if len(finding.destinations) > _SHOWN:
         lines.append(f"and {len(finding.destinations) - _SHOWN} more")
-    if state.beside:
+    if state.linked:
         lines.append("a yes is for reading these links of the same text as well:")
-        lines += [f"  {each.value}" for each in state.beside]
+        lines += [f"  {each.value}" for each in state.linked]
     if state.flow is not None and state.flow.private_body:
         lines.append("what is sent holds a part of what this trace read of private text")
     return tuple(lines)
@@ -120,34 +122,34 @@ def asked_destinations(state: CallState) -> tuple[str, ...]:
     """Return the destinations that a question is about, as an answer is bound to them."""
     if state.finding is None:
         return ()
-    beside = (f"beside it {each.value}" for each in state.beside)
+    beside = (f"beside it {each.value}" for each in state.linked)
     return (*(each.named for each in state.finding.destinations), *beside)
 
 
 def approved(state: CallState) -> None:
     """Remember the destinations of a call that a person approved: in this trace they are known."""
-    trace = state.system.traces.find(state.user, state.trace)
+    trace = state.services.traces.find(state.request.user, state.request.trace)
     if trace is None or state.flow is None:
         return
     flow = state.flow if not state.edited else trace.flow(state.known.name, _outgoing(state))
     trace.approve(state.known.name, (*flow.destinations, *flow.carried))
     # SECURITY: a token, an answer that was given before, and one to other params are for no links that nobody saw.
     if state.answer is not None and not state.answer.remembered and not state.edited:
-        trace.approve_links(state.known.name, state.beside)
+        trace.approve_links(state.known.name, state.linked)
 
 
 def wrote(state: CallState) -> None:
     """Remember what a call writes down, where its trace has seen strangers' text."""
-    trace = state.system.traces.find(state.user, state.trace)
+    trace = state.services.traces.find(state.request.user, state.request.trace)
     if trace is None or state.effects <= READING or Label.UNTRUSTED not in trace.labels:
         return
     for text in trace.written(_outgoing(state)):
-        state.system.traces.written.add(text)
+        state.services.traces.written.add(text)
 
 
 def labels_seen(state: CallState) -> frozenset[Label] | None:
     """Return the labels of what the trace of a call has seen; None where nobody keeps track of it."""
-    trace = state.system.traces.find(state.user, state.trace)
+    trace = state.services.traces.find(state.request.user, state.request.trace)
     return None if trace is None else trace.labels
 
 
@@ -156,20 +158,20 @@ def saw(state: CallState, result: Any, told: Iterable[str] | None = None) -> Non
 
     `told` are the labels that the tool itself gives its result; they count where the program wrote the tool.
     """
-    trace = state.system.traces.find(state.user, state.trace)
+    trace = state.services.traces.find(state.request.user, state.request.trace)
     if trace is None:
         return
-    policy, name = state.system.policy, state.known.name
+    policy, name = state.services.policy, state.known.name
     own = None if told is None or state.known.source not in OWN_SOURCES else read_labels(told)
     labels = result_labels(state, trace.labels, result, own)
     marked = own is not None and Label.UNTRUSTED in own
-    if Label.UNTRUSTED not in labels and (marked or any(map(state.system.traces.written.is_in, flow_texts(result)))):
+    if Label.UNTRUSTED not in labels and (marked or any(map(state.services.traces.written.is_in, flow_texts(result)))):
         # SECURITY: a file, a memory or a service between two traces makes nobody's word of a stranger's.
         labels = (labels | {Label.UNTRUSTED}) - {Label.TRUSTED}
     ids = state.tool.ids if state.known.source in OWN_SOURCES else ()
     ids = (*policy.ids_for(name), *ids)
     vouched = policy.vouched_for(name)
-    trace.saw(result, labels, tool=name, call=state.call_id, ids=ids, vouched=vouched, asked=state.params)
+    trace.saw(result, labels, tool=name, call=state.request.call_id, ids=ids, vouched=vouched, asked=state.params)
 
 
 def result_labels(
@@ -179,7 +181,7 @@ def result_labels(
 
     It is the operator's word, else that of our own tool, else by its effects. `told` is the tool's word on this result.
     """
-    labels = state.system.policy.results_for(state.known.name)
+    labels = state.services.policy.results_for(state.known.name)
     if labels is not None:
         return labels
     if told is not None:
@@ -193,7 +195,7 @@ def result_labels(
 
 
 def _outgoing(state: CallState) -> Outgoing:
-    named = state.system.policy.destinations_for(state.known.name)
+    named = state.services.policy.destinations_for(state.known.name)
     if named is None and state.known.source in OWN_SOURCES:
         named = state.tool.destinations
     return outgoing(state.tool.schema, state.params, named)

@@ -9,12 +9,12 @@ from functools import partial
 
 from wasmrt.agent.approvals import ApprovalAnswer, ApprovalRequest, new_request_id
 from wasmrt.agent.registry import _access, _flow, _steps
-from wasmrt.agent.registry._entry import Entry
-from wasmrt.agent.registry._receipt import known_receipt, write_receipt
-from wasmrt.agent.registry._scan import clean_logs, scanned
-from wasmrt.agent.registry._state import CallState, changed, denied
+from wasmrt.agent.registry._calls import parse_arguments
+from wasmrt.agent.registry._executor import Executor
+from wasmrt.agent.registry._output import clean_logs, scanned
+from wasmrt.agent.registry._registered import RegisteredTool
+from wasmrt.agent.registry._state import CallState, changed, denied, known_receipt, write_receipt
 from wasmrt.agent.registry._tool import ToolSource
-from wasmrt.agent.registry._waits import Waits
 from wasmrt.core.errors import CancelledError, InvalidParametersError, RateLimitedError, ToolError, WasmrtError
 from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.model import Decision, Reason, ToolOutput
@@ -26,7 +26,7 @@ FORGET = "wasmrt approvals list shows the answer, and wasmrt approvals forget ID
 """The step for whoever was denied by an answer that was given for good."""
 
 
-async def execute(state: CallState, waits: Waits) -> ToolOutput:
+async def execute(state: CallState, executor: Executor) -> ToolOutput:
     """Take one call through every step, and return the tool's output, scanned.
 
     Raises:
@@ -34,8 +34,8 @@ async def execute(state: CallState, waits: Waits) -> ToolOutput:
     """
     try:
         admit(state)
-        await approve(state, waits)
-        return await run(state, waits)
+        await approve(state, executor)
+        return await run(state, executor)
     except BaseException as error:
         failure = finished(state, error)
         if failure is error or not isinstance(error, Exception):  # such as a cancellation, which goes on as it is
@@ -49,16 +49,16 @@ def finished(state: CallState, error: BaseException) -> ToolError:
     failure.decisions = _with_sandbox(state, failure)
     if not state.in_sandbox:
         # SECURITY: what a function or a plugin says of its failure goes where its answer would have gone.
-        failure.message = state.system.detector.redact(failure.message)
+        failure.message = state.services.detector.redact(failure.message)
         failure.args = (failure.message,)
         failure.logs = clean_logs(state, failure.logs)
         if failure.code == OK:
             failure.code = type(failure).code
-    failure.call_id = failure.call_id or state.call_id
+    failure.call_id = failure.call_id or state.request.call_id
     told = failure
     if state.ran:
         told = _access.asked(state, failure)  # before the trace has seen the tool's own words
-    if state.ran or state.looks:
+    if state.ran or state.previewing:
         _flow.saw(state, failure.message)
     _end(state, failure)
     return told
@@ -81,12 +81,12 @@ def _told_code(state: CallState, failure: ToolError) -> str:
 
 def _begin(state: CallState) -> None:
     """Begin what telemetry has of a call. A name that no tool has is the model's own text, and stays out of it."""
-    system = state.system
-    if system.telemetry is not None:
-        found = system.store.find(state.name)
+    services = state.services
+    if services.telemetry is not None:
+        found = services.store.find(state.request.name)
         tool, source = ("", "") if found is None else (found.offered, str(found.source))
-        state.operation = system.telemetry.begin_call(
-            tool=tool, call_id=state.call_id, trace=state.trace, source=source
+        state.operation = services.telemetry.begin_call(
+            tool=tool, call_id=state.request.call_id, trace=state.request.trace, source=source
         )
 
 
@@ -124,34 +124,34 @@ def look(state: CallState) -> None:
 
 def asks(state: CallState) -> bool:
     """Tell whether a person has to be asked now: none has answered for good."""
-    if state.needs is None or state.token is not None:
+    if state.approval_needed is None or state.request.token is not None:
         return False
-    return state.system.approvals.remembered(approval_request(state, None)) is None
+    return state.services.approvals.remembered(approval_request(state, None)) is None
 
 
-async def approve(state: CallState, waits: Waits) -> None:
+async def approve(state: CallState, executor: Executor) -> None:
     """Have a person approve the call, where one has to.
 
     Raises:
         NotAuthorizedError: nobody approved it.
     """
-    if state.needs is None:
+    if state.approval_needed is None:
         return
-    if state.token is not None:
+    if state.request.token is not None:
         state.take(_steps.redeem(state))
         _flow.approved(state)
         return
-    state.looks = True
-    shown = await waits.preview(state.tool, state.params)
-    state.looks = False
+    state.previewing = True
+    shown = await executor.preview(state.tool, state.params)
+    state.previewing = False
     request = approval_request(state, shown)
-    approvals = state.system.approvals
-    answer = approvals.remembered(request) or await waits.decide(approvals, request, state.approver)
+    approvals = state.services.approvals
+    answer = approvals.remembered(request) or await executor.decide(approvals, request, state.request.approver)
     state.answer = answer
     name, by = state.known.name, f" by {answer.by}" if answer.by else ""
     if not answer.approved:
         raise denied(_taken(state, _not_approved(state, answer)))
-    if state.system.store.find(state.known.name) is not state.registered:
+    if state.services.store.find(state.known.name) is not state.registered:
         rule, hint = "the tool was removed or exchanged while a person was asked", "make the call again"
         raise denied(_taken(state, Decision(False, Reason.APPROVAL_DENIED, rule, hint, "tool.approval",
                      state.known.name)))  # fmt: skip
@@ -167,7 +167,7 @@ async def approve(state: CallState, waits: Waits) -> None:
 
 def _not_approved(state: CallState, answer: ApprovalAnswer) -> Decision:
     """Return the denial of a call that nobody approved. What a person noted is for people, like every hint."""
-    assert state.needs is not None
+    assert state.approval_needed is not None
     rule = "a person denied this call" if answer.by else "a person has to approve this call, and nobody did"
     ways = 'give the registry an approver (approver = "queue" in [approvals])'
     if answer.timed_out:
@@ -179,11 +179,11 @@ def _not_approved(state: CallState, answer: ApprovalAnswer) -> Decision:
     said = f"{answer.note}; " if answer.note else ""
     if answer.by:
         ways = FORGET if answer.remembered else "make the call again to ask once more"
-    hint = f"{said}{state.needs.rule}; {ways}"
+    hint = f"{said}{state.approval_needed.rule}; {ways}"
     return Decision(False, Reason.APPROVAL_DENIED, rule, hint, "tool.approval", state.known.name)
 
 
-async def run(state: CallState, waits: Waits) -> ToolOutput:
+async def run(state: CallState, executor: Executor) -> ToolOutput:
     """Run the tool within its deadline, scan what it answers, and write the receipt.
 
     Raises:
@@ -191,65 +191,65 @@ async def run(state: CallState, waits: Waits) -> ToolOutput:
     """
     tool, entry = state.tool, state.known
     _access.use(state)
-    seconds = min(tool.timeout_seconds, state.system.policy.timeout_for(entry.name) or tool.timeout_seconds)
-    if state.direct and state.within is not None:
-        state.within.check()
-        seconds = min(seconds, state.within.remaining())
+    seconds = min(tool.timeout_seconds, state.services.policy.timeout_for(entry.name) or tool.timeout_seconds)
+    if state.direct and state.request.within is not None:
+        state.request.within.check()
+        seconds = min(seconds, state.request.within.remaining())
     context = tool_context(state, seconds)
     state.ran = True
     _flow.wrote(state)
     with nullcontext() if state.operation is None else state.operation.current():
         if _steps.runs_programs(entry):
-            output = await _run_program(state, waits, context, seconds)
+            output = await _run_program(state, executor, context, seconds)
         else:
-            output = await waits.run(tool, state.params, context, seconds)
+            output = await executor.run(tool, state.params, context, seconds)
     if not isinstance(output, ToolOutput):
         raise ToolError(f"the tool broke: it returned {type(output).__name__}, and no ToolOutput")
     output = scanned(state, output)
-    _access.ask(state, output.decisions, output.call_id or state.call_id)
+    _access.ask(state, output.decisions, output.call_id or state.request.call_id)
     _flow.saw(state, output.result, output.labels)
     decisions = (*state.decisions, *(_stamped(state, decision) for decision in output.decisions))
-    state.output = output._replace(decisions=decisions, call_id=output.call_id or state.call_id)
+    state.output = output._replace(decisions=decisions, call_id=output.call_id or state.request.call_id)
     _end(state, None)
     return state.output
 
 
-async def _run_program(state: CallState, waits: Waits, context: ToolContext, seconds: float) -> ToolOutput:
+async def _run_program(state: CallState, executor: Executor, context: ToolContext, seconds: float) -> ToolOutput:
     from wasmrt.agent.registry._program import Steps, run_program  # few programs have code mode on
 
     steps = Steps(look, admit, asks, approve, run, finished)
-    return await run_program(state, waits, context, seconds, steps)
+    return await run_program(state, executor, context, seconds, steps)
 
 
 def tool_context(state: CallState, seconds: float) -> ToolContext:
     """Return the circumstances of the call, as the tool gets them."""
     entry = state.known
     # SECURITY: the sandbox holds a component to what it declares, and to the view; else a declaration were a claim.
-    lens = state.lens
+    restrictions = state.restrictions
     # Of a tool with actions, to those of the one that was let through.
-    held = state.effects & lens.in_sandbox(state.system.policy.guard, entry.name)
+    held = state.effects & restrictions.in_sandbox(state.services.policy.guard, entry.name)
     return ToolContext(
-        user=state.user,
-        trace_id=state.trace,
-        call_id=state.call_id,
-        data=state.data,
-        lifetime=Lifetime(seconds, within=state.within if state.direct else None),
-        on_progress=state.on_progress,
+        user=state.request.user,
+        trace_id=state.request.trace,
+        call_id=state.request.call_id,
+        data=state.request.data,
+        lifetime=Lifetime(seconds, within=state.request.within if state.direct else None),
+        on_progress=state.request.on_progress,
         receipt=known_receipt(state),
         on_begin=state.begin_in_sandbox,
-        effects=None if entry.granted_effects <= held and not lens.narrows else held,
-        write_paths=lens.write_paths,
+        effects=None if entry.granted_effects <= held and not restrictions.narrows else held,
+        write_paths=restrictions.write_paths,
         may_invoke=partial(_may_invoke, state),
         seen=_flow.labels_seen(state),
         shown=state.shown,
         under_permit=state.direct,
-        tools=None if entry.source is not ToolSource.BUILTIN else state.tools,
+        tools=None if entry.source is not ToolSource.BUILTIN else state.request.tools,
     )
 
 
 def approval_request(state: CallState, preview: str | None) -> ApprovalRequest:
     """Return what a person is asked; `preview` is what the tool says that the call would change."""
-    assert state.needs is not None
+    assert state.approval_needed is not None
     entry, now = state.known, time.time_ns() // 1_000_000
     return ApprovalRequest(
         id=new_request_id(),
@@ -259,23 +259,22 @@ def approval_request(state: CallState, preview: str | None) -> ApprovalRequest:
         params=state.params,
         effects=tuple(sorted(state.effects)),
         risk=str(state.traits.risk(state.effects)),
-        why=state.needs,
-        user=state.user,
-        trace=state.trace,
-        call=state.call_id,
+        why=state.approval_needed,
+        user=state.request.user,
+        trace=state.request.trace,
+        call=state.request.call_id,
         preview=preview,
         provenance=_flow.provenance_lines(state),
         destinations=_flow.asked_destinations(state),
         created_ms=now,
-        expires_ms=now + round(state.system.approvals.timeout_seconds * 1000),
+        expires_ms=now + round(state.services.approvals.timeout_seconds * 1000),
     )
 
 
 def _check_edited(state: CallState, params: dict[str, object]) -> None:
     """Hold what a person has edited against the steps that look at the params, approval aside: it was given."""
-    state.arguments = params
     try:
-        state.take(_steps.parse(state))
+        state.params = parse_arguments(params)
         state.take(_steps.check_schema(state))
     except InvalidParametersError as error:
         rule = f"the person changed the parameters, and they do not fit: {error.message}"
@@ -288,20 +287,18 @@ def _check_edited(state: CallState, params: dict[str, object]) -> None:
 
 def _may_invoke(state: CallState, name: str) -> Decision | None:
     """Decide on a tool that the called one invokes: it is under the same policy, registered or not."""
-    system = state.system
-    prepared = None if system.runtime is None else system.runtime.prepared(name)
+    services = state.services
+    prepared = None if services.runtime is None else services.runtime.prepared(name)
     if prepared is None:
         return None  # there is nothing that could be invoked
     # SECURITY: an alias may name it otherwise than it is registered, such as a package with a single tool.
-    entry = system.store.find(prepared.name)
+    entry = services.store.find(prepared.name)
     if entry is None or entry.tool is not prepared:
         source = ToolSource.INSTALLED if prepared.installed else ToolSource.COMPONENT
-        entry = Entry(prepared, prepared.name, source, "", ())
-    traits = entry.traits(system.policy)
+        entry = RegisteredTool(prepared, prepared.name, source, "", ())
+    traits = entry.traits(services.policy)
     # SECURITY: nobody knows its params yet; those of the call choose no action of another tool.
-    inner = replace(
-        state, name=name, entry=entry, traits=traits, params={}, bound=None, decisions=[], needs=None, token=None
-    )
+    inner = replace(state, entry=entry, traits=traits, params={}, bound=None, decisions=[], approval_needed=None)
     checks = (
         _steps.check_view, _steps.check_filter, _steps.check_preset, _steps.check_rules, _steps.check_exfiltration,
         _steps.check_unattended, _steps.check_rate,

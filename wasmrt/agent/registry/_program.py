@@ -1,8 +1,8 @@
-"""A program of the model's, and the calls that it makes: each through the same steps as a call from outside.
+"""Programs of a model, and the calls that they make: each goes through the same steps as a call from outside.
 
-What needs nobody is done while the program waits. A call that needs a person ends the interpreter first; the person is
-asked, the call is made, and the program is run again from its beginning, with the answers that it was given before.
-Where nobody answers, what was done so far is kept, and the same program goes on from there when it is run again.
+Steps that need no approval run while the program waits. A call that requires approval first ends the interpreter. Then
+the approver is asked, the call is made, and the program runs again from its beginning with the recorded answers. If
+there is no answer, the recorded answers are kept, and the same program continues from there when it is run again.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 from wasmrt.agent.approvals import Approver, DenyApprover
 from wasmrt.agent.builtin.code_mode import Answered, CodeTool, Run, asked_digest
 from wasmrt.agent.registry import _flow
-from wasmrt.agent.registry._state import CallState
-from wasmrt.agent.registry._waits import AwaitingWaits, BlockingWaits, Waits, driven
+from wasmrt.agent.registry._executor import AsyncExecutor, BlockingExecutor, Executor, driven
+from wasmrt.agent.registry._state import CallRequest, CallState
 from wasmrt.core.effects import READING
 from wasmrt.core.errors import (
     AccessRequestedError,
@@ -56,8 +56,8 @@ class Steps(NamedTuple):
     admit: Callable[[CallState], None]
     asks: Callable[[CallState], bool]
     """Tells whether a person has to be asked now."""
-    approve: Callable[[CallState, Waits], Awaitable[None]]
-    run: Callable[[CallState, Waits], Coroutine[Any, Any, ToolOutput]]
+    approve: Callable[[CallState, Executor], Awaitable[None]]
+    run: Callable[[CallState, Executor], Coroutine[Any, Any, ToolOutput]]
     finished: Callable[[CallState, BaseException], ToolError]
 
 
@@ -70,7 +70,9 @@ class _Waiting(NamedTuple):
     """The way it failed, where it was made and a person was asked for what it was refused."""
 
 
-async def run_program(state: CallState, waits: Waits, context: ToolContext, seconds: float, steps: Steps) -> ToolOutput:
+async def run_program(
+    state: CallState, executor: Executor, context: ToolContext, seconds: float, steps: Steps
+) -> ToolOutput:
     """Run a program to its end.
 
     Raises:
@@ -78,12 +80,14 @@ async def run_program(state: CallState, waits: Waits, context: ToolContext, seco
         RunReplayError: it cannot be continued.
         ToolError: it failed.
     """
-    receipt = context.receipt._replace(trace_id=state.trace or state.call_id)
-    loop = asyncio.get_running_loop() if isinstance(waits, AwaitingWaits) else None
+    receipt = context.receipt._replace(trace_id=state.request.trace or state.request.call_id)
+    loop = asyncio.get_running_loop() if isinstance(executor, AsyncExecutor) else None
     spent = 0.0
     access_asked: dict[str, None] = {}
     assert isinstance(state.known.tool, CodeTool)
-    with state.known.tool.runs.opened(state.user, state.trace, state.params["code"], state.call_id) as run:
+    with state.known.tool.runs.opened(
+        state.request.user, state.request.trace, state.params["code"], state.request.call_id
+    ) as run:
         while True:
             calls = _Calls(state, run, steps, loop, access_asked)
             # All passes together have the time of one call; the time that people take is not counted.
@@ -92,7 +96,7 @@ async def run_program(state: CallState, waits: Waits, context: ToolContext, seco
             own = replace(context, data=run.circumstances, call_tool=calls.call, lifetime=life)
             own = replace(own, receipt=receipt._replace(call_id=run.pass_id))
             try:
-                output = await waits.run(state.tool, state.params, own, left)
+                output = await executor.run(state.tool, state.params, own, left)
             except BaseException as error:
                 if not isinstance(error, Exception) or calls.waiting is None:
                     if isinstance(error, _FOR_GOOD) and not isinstance(error, DeadlineExceededError):
@@ -100,12 +104,12 @@ async def run_program(state: CallState, waits: Waits, context: ToolContext, seco
                     raise
             else:
                 run.forget()
-                state.access_asked = tuple(access_asked)
+                state.access_requests = tuple(access_asked)
                 return output
             finally:
                 calls.end()
                 spent += time.monotonic() - life.started
-            await calls.settle(calls.waiting, waits)
+            await calls.settle(calls.waiting, executor)
 
 
 class _Calls:
@@ -161,7 +165,7 @@ class _Calls:
         if self._future is not None:
             self._future.cancel()
 
-    async def settle(self, waiting: _Waiting, waits: Waits) -> None:
+    async def settle(self, waiting: _Waiting, executor: Executor) -> None:
         """Ask for, and then make, the call that the program waits for; the program is not running.
 
         Raises:
@@ -179,9 +183,9 @@ class _Calls:
             raise self._suspended(inner, waiting.failure) from waiting.failure
         inner.direct = False
         try:
-            await steps.approve(inner, waits)
+            await steps.approve(inner, executor)
             self._run.begin(waiting.asked, reads=inner.effects <= READING)
-            output = await steps.run(inner, waits)
+            output = await steps.run(inner, executor)
         except BaseException as error:
             failure = steps.finished(inner, error)
             if not isinstance(error, Exception) or isinstance(failure, _OVER):
@@ -197,12 +201,12 @@ class _Calls:
 
     def _state(self, name: str, params: str, guest: Program) -> CallState:
         outer = self._outer
-        return CallState(
-            system=outer.system, lens=outer.lens, name=name, arguments=params, user=outer.user, trace=outer.trace,
-            tools=outer.tools, data=outer.data, approver=_approver_of(outer),
-            parent_id=guest.call_id, chain=(*outer.chain, outer.known.name), receipt_trace=guest.trace_id,
-            within=guest.lifetime, direct=True,
+        request = CallRequest(
+            name=name, arguments=params, user=outer.request.user, trace=outer.request.trace, tools=outer.request.tools,
+            data=outer.request.data, approver=_approver_of(outer), parent_id=guest.call_id,
+            chain=(*outer.request.chain, outer.known.name), receipt_trace=guest.trace_id, within=guest.lifetime,
         )  # fmt: skip
+        return CallState(services=outer.services, restrictions=outer.restrictions, request=request, direct=True)
 
     def _again(self, inner: CallState, known: Answered) -> str:
         """Return a recorded answer, once more. Nothing is called, counted or asked.
@@ -237,16 +241,16 @@ class _Calls:
 
     async def _direct(self, inner: CallState, asked: str) -> ToolOutput:
         """Take a call through the pipeline, as far as it goes without a person."""
-        waits = BlockingWaits() if self._loop is None else AwaitingWaits()
+        executor = BlockingExecutor() if self._loop is None else AsyncExecutor()
         try:
             self._steps.admit(inner)
             if (kept := _kept(inner)) is not None:
                 self._run.check_left(inner.known.name, kept)
             if self._steps.asks(inner):
                 raise _NeedsPersonError
-            await self._steps.approve(inner, waits)
+            await self._steps.approve(inner, executor)
             self._run.begin(asked, reads=inner.effects <= READING)
-            return await self._steps.run(inner, waits)
+            return await self._steps.run(inner, executor)
         except _NeedsPersonError:
             raise
         except BaseException as error:
@@ -281,7 +285,7 @@ class _Calls:
         raise HostFailure(FailureKind(answered.kind), answered.code, answered.message)
 
     def _answered(self, asked: str, inner: CallState, output: ToolOutput) -> Answered:
-        self._access_asked.update(dict.fromkeys(inner.access_asked))
+        self._access_asked.update(dict.fromkeys(inner.access_requests))
         kept = _kept(inner)
         left = None if kept is None else (inner.known.name, kept)
         return Answered(asked, _text(output), labels=output.labels, left=left)
@@ -293,7 +297,7 @@ class _Calls:
 
     def _suspended(self, inner: CallState, failure: ToolError) -> RunSuspendedError:
         self._run.waits(inner.known.name)
-        self._outer.access_asked = inner.access_asked
+        self._outer.access_requests = inner.access_requests
         done = len(self._run.answers)
         need = "what it was not granted" if isinstance(failure, AccessRequestedError) else "a person's approval"
         error = RunSuspendedError(
@@ -313,12 +317,12 @@ class _NeedsPersonError(Exception):
 
 def _approver_of(outer: CallState) -> Approver | None:
     """Return who is asked about the calls inside: whoever is asked about the outer one, unless about that alone."""
-    return None if getattr(outer.approver, "for_one_call", False) else outer.approver
+    return None if getattr(outer.request.approver, "for_one_call", False) else outer.request.approver
 
 
 def _unanswered(inner: CallState) -> bool:
     """Tell whether a call was not approved because nobody has answered yet: no person's no, and somebody may."""
-    answer, approver = inner.answer, inner.approver or inner.system.approvals.approver
+    answer, approver = inner.answer, inner.request.approver or inner.services.approvals.approver
     if isinstance(approver, DenyApprover):
         return False
     last = inner.decisions[-1] if inner.decisions else None

@@ -11,10 +11,10 @@ from wasmrt.agent.approvals import Approvals, Approver
 from wasmrt.agent.builtin.extensions.servers import Servers
 from wasmrt.agent.builtin.plugins import PluginTool
 from wasmrt.agent.policy import ToolPolicy
-from wasmrt.agent.registry._entry import Entry
 from wasmrt.agent.registry._function import FunctionTool
-from wasmrt.agent.registry._lens import Lens
-from wasmrt.agent.registry._system import System, Tokens
+from wasmrt.agent.registry._registered import RegisteredTool
+from wasmrt.agent.registry._restrictions import ToolRestrictions
+from wasmrt.agent.registry._services import RegistryServices, Tokens
 from wasmrt.agent.registry._tool import Tool, ToolSource, check_tool
 from wasmrt.agent.registry._view import ToolView
 from wasmrt.agent.registry._wrapper import ReadOnlyToolWrapper
@@ -86,25 +86,25 @@ class ToolRegistry(ToolView):
             raise ConfigurationError("give a registry an approver or approvals, not both")
         policy = policy or ToolPolicy()
         shared = rates or (RateLimiter() if runtime is None else runtime.pipeline.rates)
-        system = System(policy=policy, rates=shared, detector=detector or LeakDetector(), tokens=tokens)
+        services = RegistryServices(policy=policy, rates=shared, detector=detector or LeakDetector(), tokens=tokens)
         if approver is not None:
             approvals = Approvals(approver, timeout_seconds=policy.approval_seconds)
         if approvals is not None:
-            system.approvals = approvals
+            services.approvals = approvals
         if safety is not None:
-            system.safety = safety
-        system.receipts, system.telemetry = receipts, telemetry
-        system.runtime = runtime
+            services.safety = safety
+        services.receipts, services.telemetry = receipts, telemetry
+        services.runtime = runtime
         if runtime is not None:
-            system.detector = detector or runtime.detector
-            system.receipts = receipts or runtime.pipeline.audit
-            system.runtime_writes = receipts is None
-            system.hashed = runtime.pipeline.hashed
-        system.traces.receipts = system.receipts
+            services.detector = detector or runtime.detector
+            services.receipts = receipts or runtime.pipeline.audit
+            services.runtime_writes = receipts is None
+            services.hashed = runtime.pipeline.hashed
+        services.traces.receipts = services.receipts
         if access is not None:
-            system.access = access
-            system.traces.on_end = partial(access.end_session, system.session)
-        super().__init__(system, Lens(presets=() if policy.active is None else (policy.active,)))
+            services.access = access
+            services.traces.on_end = partial(access.end_session, services.session)
+        super().__init__(services, ToolRestrictions(presets=() if policy.active is None else (policy.active,)))
         self.runtime = runtime
         self.problems: dict[str, WasmrtError] = {}
         """Tools that could not be had, by name, with the reason of each."""
@@ -138,7 +138,7 @@ class ToolRegistry(ToolView):
         for part in _parts(tool):
             check_prepared_name(part.name)
             given = (*part.aliases, *aliases) if not several else ()
-            self._system.store.add(Entry(part, part.name, chosen, group, tuple(given)))
+            self._services.store.add(RegisteredTool(part, part.name, chosen, group, tuple(given)))
 
     def replace(self, tool: Tool | FunctionTool[Any, Any], *, source: ToolSource | None = None) -> None:
         """Exchange a tool for another version of it, under its name, group and aliases.
@@ -152,11 +152,11 @@ class ToolRegistry(ToolView):
         """
         check_tool(tool)
         check_prepared_name(tool.name)
-        old = self._system.store.remove(tool.name)
+        old = self._services.store.remove(tool.name)
         chosen = source or old.source
-        entry = Entry(tool, tool.name, chosen, old.group, old.aliases)
-        self._system.store.add(entry)
-        self._system.approvals.tool_changed(entry.name, digest=entry.digest, grant=entry.grant_digest)
+        entry = RegisteredTool(tool, tool.name, chosen, old.group, old.aliases)
+        self._services.store.add(entry)
+        self._services.approvals.tool_changed(entry.name, digest=entry.digest, grant=entry.grant_digest)
 
     def add_installed(self, *names: str) -> list[str]:
         """Prepare installed tools under their grants and offer them; all of them where no name is given.
@@ -194,7 +194,7 @@ class ToolRegistry(ToolView):
         Raises:
             NotInstalledError: no tool has this name.
         """
-        self._system.store.remove(name)
+        self._services.store.remove(name)
 
     def tool_changed(self, name: str) -> None:
         """Withdraw the requests of a tool that was removed or exchanged: nobody answers for a version that is gone.
@@ -202,9 +202,9 @@ class ToolRegistry(ToolView):
         Raises:
             ApprovalError: the store of approvals cannot be written.
         """
-        entry = self._system.store.find(name)
+        entry = self._services.store.find(name)
         digest, grant = ("", "") if entry is None else (entry.digest, entry.grant_digest)
-        self._system.approvals.tool_changed(name, digest=digest, grant=grant)
+        self._services.approvals.tool_changed(name, digest=digest, grant=grant)
 
     def on_close(self, release: Callable[[], None]) -> None:
         """Have `release` called by `close`."""
@@ -212,7 +212,7 @@ class ToolRegistry(ToolView):
 
     def ends_with_its_call(self) -> None:
         """Say that the program makes one call and ends: access is not offered for a session of it."""
-        self._system.lasting = False
+        self._services.lasting = False
 
     def close(self) -> None:
         """Let go of what was made for the registry's own tools; the runtime is its maker's to close."""
@@ -228,29 +228,29 @@ class ToolRegistry(ToolView):
     @property
     def telemetry(self) -> Telemetry | None:
         """The telemetry of its calls; None without any."""
-        return self._system.telemetry
+        return self._services.telemetry
 
     @property
     def access(self) -> AccessStore | None:
         """The store of access requests, for `wasmrt.answer_access`; None if access requests are off."""
-        return self._system.access
+        return self._services.access
 
     @property
     def absent(self) -> Mapping[str, str]:
         """Tools that come with wasmrt and need something that is not here, each with the step that brings it."""
-        return self._system.store.absent
+        return self._services.store.absent
 
     @absent.setter
     def absent(self, steps: Mapping[str, str]) -> None:
-        self._system.store.absent = dict(steps)
+        self._services.store.absent = dict(steps)
 
     def all_names(self) -> list[str]:
         """Return the names of all tools, also of those that the policy keeps back, sorted."""
-        return sorted(entry.name for entry in self._system.store)
+        return sorted(entry.name for entry in self._services.store)
 
     def group(self, name: str) -> list[str]:
         """Return the names of the tools of a group, sorted."""
-        return sorted(entry.name for entry in self._system.store if entry.group == name)
+        return sorted(entry.name for entry in self._services.store if entry.group == name)
 
     def source(self, name: str) -> ToolSource:
         """Return where a tool comes from.
@@ -258,12 +258,12 @@ class ToolRegistry(ToolView):
         Raises:
             NotInstalledError: no tool has this name.
         """
-        return self._system.store.get(name).source
+        return self._services.store.get(name).source
 
     def warnings(self) -> tuple[str, ...]:
         """Return in sentences what in the policy has no effect."""
-        built_in = [entry.name for entry in self._system.store if not entry.source.external]
-        return self._system.policy.warnings(built_in=built_in, known=self.all_names())
+        built_in = [entry.name for entry in self._services.store if not entry.source.external]
+        return self._services.policy.warnings(built_in=built_in, known=self.all_names())
 
 
 def _source_of(tool: object) -> ToolSource:

@@ -1,20 +1,26 @@
-"""One call of a registered tool, while it goes through the steps."""
+"""The request and the state of one call in the pipeline, and its receipt."""
 
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from blake3 import blake3
+
 from wasmrt.agent.approvals import params_digest
 from wasmrt.core.effects import EVERY_EFFECT, Effect
-from wasmrt.core.errors import NotAuthorizedError
+from wasmrt.core.errors import NotAuthorizedError, ToolError
 from wasmrt.core.lifetime import Lifetime
-from wasmrt.core.model import Decision, ToolOutput
+from wasmrt.core.model import NOTHING_USED, Decision, ToolOutput
+from wasmrt.core.names import MAX_NAME_LENGTH
+from wasmrt.core.strict_json import written_by
 from wasmrt.core.traits import Traits
+from wasmrt.runtime.audit import EMPTY_RECEIPT, OK, Approval, Receipt
 from wasmrt.runtime.context import Progress, ToolsOfCaller
 
 if TYPE_CHECKING:
@@ -22,116 +28,125 @@ if TYPE_CHECKING:
     from wasmrt.agent.approvals import ApprovalAnswer, Approver
     from wasmrt.agent.flows import Destination, Flow
     from wasmrt.agent.policy import FlowFinding
-    from wasmrt.agent.registry._entry import Entry
-    from wasmrt.agent.registry._lens import Lens
-    from wasmrt.agent.registry._system import System
+    from wasmrt.agent.registry._registered import RegisteredTool
+    from wasmrt.agent.registry._restrictions import ToolRestrictions
+    from wasmrt.agent.registry._services import RegistryServices
     from wasmrt.agent.registry._tool import Tool
     from wasmrt.core.telemetry import Operation
+
 
 _PROCESS = os.urandom(6).hex()
 _numbers = itertools.count(1)
 
 
-@dataclass(slots=True, kw_only=True)
-class CallState:
-    """The knowledge of a call so far. Each step reads some of it, and adds."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRequest:
+    """A call as it was made. It never changes; `CallState` holds what the pipeline finds out."""
 
-    system: System
-    lens: Lens
     name: str
     arguments: Any
-    call_id: str = field(default_factory=lambda: f"{_PROCESS}-t{next(_numbers):x}")
+    """The params as the model or the program sent them: an object, or its JSON text."""
     user: str = "local"
     trace: str = ""
     data: Any = None
+    call_id: str = field(default_factory=lambda: f"{_PROCESS}-t{next(_numbers):x}")
     on_progress: Progress | None = None
     token: str | None = None
-    """A confirmation token, in place of a person's answer."""
+    """A confirmation token, in place of an approval."""
     approver: Approver | None = None
-    """Who is asked about this call, in place of the registry's approver."""
+    """The approver of this call, in place of the registry's."""
     tools: ToolsOfCaller | None = None
-    """The tools of the view that it is made through, for our own tools that describe them."""
+    """The tools of the view that the call is made through, for built-in tools that describe them."""
     parent_id: str = ""
-    """The call whose program makes this one; empty for a call from outside."""
+    """The ID of the call whose program makes this one; empty for a call from outside."""
     chain: tuple[str, ...] = ()
-    """Callers before it."""
+    """The tools that called this one, outermost first."""
     receipt_trace: str = ""
-    """The trace that its receipt names, where it belongs to none of its own."""
+    """The trace ID for the receipt, if the call has no trace."""
     within: Lifetime | None = None
-    """The time of the program that makes it."""
-    direct: bool = False
-    """True while the program that makes it is running, and has a permit."""
+    """The lifetime of the program that makes the call."""
     started: float = field(default_factory=time.monotonic)
     started_ms: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
+
+
+@dataclass(slots=True, kw_only=True)
+class CallState:
+    """The state of one call in the pipeline. Each step reads parts of it and adds its own."""
+
+    services: RegistryServices
+    restrictions: ToolRestrictions
+    request: CallRequest
+    direct: bool = False
+    """True while the program that makes the call runs and holds a permit."""
     params: dict[str, Any] = field(default_factory=dict)
-    entry: Entry | None = None
-    """The tool, with all that it was granted for this call."""
+    entry: RegisteredTool | None = None
+    """The tool, including what was granted for this call only."""
     bound: Tool | None = None
     """The tool with its state for this conversation; None if it keeps none."""
-    registered: Entry | None = None
+    registered: RegisteredTool | None = None
     """The tool as it is registered."""
     traits: Traits = field(default_factory=Traits)
-    held: frozenset[Effect] = EVERY_EFFECT
-    """The effects that the view holds the call to."""
+    view_effects: frozenset[Effect] = EVERY_EFFECT
+    """The effects that the view allows."""
     effects: frozenset[Effect] = EVERY_EFFECT
     """The effects that this call may have."""
     decisions: list[Decision] = field(default_factory=list)
-    needs: Decision | None = None
-    """The reason that a person has to approve the call; None where nobody has to."""
+    approval_needed: Decision | None = None
+    """The reason why the call requires approval; None if it does not."""
     answer: ApprovalAnswer | None = None
     shown: str | None = None
-    """The preview that the person who approved this very call saw."""
+    """The preview that the approver of this call saw."""
     approved_by: tuple[str, str, str] | None = None
-    """The way, the giver and the scope of its approval, where no person was asked in this call."""
+    """Kind, approver and scope of an approval that was given without asking in this call."""
     flow: Flow | None = None
-    """The call as a flow, where flows are looked at."""
+    """The data flow of the call, if flow rules apply."""
     finding: FlowFinding | None = None
-    """The rule over flows that the call does not pass."""
-    beside: tuple[Destination, ...] = ()
-    """The links that a yes to a call that only reads is for besides."""
-    access: tuple[AccessRequest, ...] = ()
-    """The answers by which a person granted the call more than the tool has."""
-    access_asked: tuple[str, ...] = ()
-    """The requests by which a person was asked for what it was refused."""
-    looks: bool = False
-    """True while its preview is made, which may read what strangers wrote."""
+    """The flow rule that the call violates."""
+    linked: tuple[Destination, ...] = ()
+    """Links of the same text that an approval of this call also covers."""
+    granted_access: tuple[AccessRequest, ...] = ()
+    """The answered requests that grant this call more than the tool has."""
+    access_requests: tuple[str, ...] = ()
+    """IDs of the requests for what this call was denied."""
+    previewing: bool = False
+    """True while the preview is made, which may read untrusted text."""
     ran: bool = False
-    """True from the moment when the tool is started."""
+    """True as soon as the tool is started."""
     output: ToolOutput | None = None
     edited: bool = False
-    """True where a person changed the params."""
+    """True if the approver changed the params."""
     operation: Operation | None = None
-    """The call as telemetry has it, where somebody wants to know."""
+    """The telemetry span of the call, if telemetry is on."""
     in_sandbox: bool = False
-    """True from the moment when a component's call has begun: it writes the receipt."""
+    """True as soon as a component's call has begun: its runtime writes the receipt."""
 
     @property
     def tool(self) -> Tool:
-        """The tool that is called; the step that looks it up has been."""
+        """The tool, once it was looked up."""
         assert self.entry is not None
         return self.entry.tool if self.bound is None else self.bound
 
     @property
-    def known(self) -> Entry:
-        """The entry of the tool that is called."""
+    def known(self) -> RegisteredTool:
+        """The registered tool, once it was looked up."""
         assert self.entry is not None
         return self.entry
 
     @property
     def policy_digest(self) -> str:
-        """The digest that a step's own decision is stamped with: of the last preset, else of the policy."""
-        presets = self.lens.presets
-        return presets[-1].digest if presets else self.system.policy.digest
+        """The digest for decisions of steps: of the last preset, otherwise of the policy."""
+        presets = self.restrictions.presets
+        return presets[-1].digest if presets else self.services.policy.digest
 
     def begin_in_sandbox(self) -> None:
-        """Note that the component's call has begun."""
+        """Record that the component's call has begun."""
         self.in_sandbox = True
 
     def take(self, decision: Decision | str) -> None:
-        """Put a decision on record, under the policy that it was made; words alone are none.
+        """Record a decision with the digest of its policy. Text means that there was nothing to decide.
 
         Raises:
-            NotAuthorizedError: it is a denial.
+            NotAuthorizedError: the decision is a denial.
         """
         if isinstance(decision, str):
             return
@@ -143,7 +158,7 @@ class CallState:
 
 
 def denied(decision: Decision) -> NotAuthorizedError:
-    """Return the error of a denial: its code is the reason, its hint the step that would let it through."""
+    """Return the error for a denial, with its reason as the code."""
     subject = f"{decision.subject}: " if decision.subject else ""
     error = NotAuthorizedError(f"{subject}{decision.rule}", code=str(decision.reason), hint=decision.hint)
     error.decisions = (decision,)
@@ -151,5 +166,71 @@ def denied(decision: Decision) -> NotAuthorizedError:
 
 
 def changed(params: Mapping[str, Any] | None, old: Mapping[str, Any]) -> bool:
-    """Tell whether a person has edited the params. By digest: to Python `True` and `1` are the same."""
+    """Return whether an approver edited the params. Digests differ for `True` and `1`, which Python takes as equal."""
     return params is not None and params_digest(params) != params_digest(old)
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True, default=str)
+_MAX_BY_CHARS = 256
+
+
+def known_receipt(state: CallState) -> Receipt:
+    """Return the parts of the receipt that are known before the tool runs."""
+    entry, answer = state.entry, state.answer
+    approval = None
+    if answer is not None and (answer.approved or answer.by):
+        how = "denied" if not answer.approved else answer.way if answer.params is None else f"{answer.way}, edited"
+        approval = Approval(how, answer.by[:_MAX_BY_CHARS], str(answer.scope))
+    elif state.approved_by is not None:
+        approval = Approval(*state.approved_by)
+    return EMPTY_RECEIPT._replace(
+        trace_id=state.request.trace or state.request.receipt_trace,
+        parent_id=state.request.parent_id,
+        chain=state.request.chain,
+        source="" if entry is None else str(entry.source),
+        effects=() if entry is None else tuple(sorted(state.effects)),
+        policy=system_policy(state),
+        approval=approval,
+        decisions=tuple(state.decisions),
+    )
+
+
+def system_policy(state: CallState) -> str:
+    """Return the digest of the policy and of the presets of the view."""
+    own, presets = state.services.policy, state.restrictions.presets
+    added = [preset.digest for preset in presets if preset is not own.active]
+    return own.digest if not added else blake3("\n".join([own.digest, *added]).encode()).hexdigest()
+
+
+def write_receipt(state: CallState, failure: ToolError | None) -> None:
+    """Write the receipt of a call that has ended, unless the runtime of its component wrote it."""
+    services, entry = state.services, state.entry
+    if services.receipts is None or (state.in_sandbox and services.runtime_writes):
+        return
+    output = state.output
+    # A host's own tool decides too while it runs, such as the outlet of a confined program.
+    ended = output if output is not None else failure
+    name = state.request.name[:MAX_NAME_LENGTH] if entry is None else entry.name
+    hashed = services.hashed
+    services.receipts(
+        known_receipt(state)._replace(
+            started_ms=state.request.started_ms,
+            ended_ms=time.time_ns() // 1_000_000,
+            trace_id=state.request.trace or state.request.receipt_trace or state.request.call_id,
+            call_id=state.request.call_id,
+            tool=name,
+            kind="" if entry is None else "component" if entry.is_component else str(entry.source),
+            digest="" if entry is None else entry.digest,
+            user=state.request.user,
+            chain=(*state.request.chain, name),
+            args_hash="" if hashed is None else hashed(_text(state.params or state.request.arguments)),
+            output_hash="" if hashed is None or output is None else hashed(_text(output.result)),
+            outcome=OK if failure is None else failure.code,
+            usage=NOTHING_USED if output is None else output.usage,
+            decisions=tuple(state.decisions if ended is None else ended.decisions),
+        )
+    )
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else written_by(_ENCODER, value)

@@ -10,8 +10,8 @@ from functools import partial
 from wasmrt.agent.approvals import params_digest
 from wasmrt.agent.policy import NO_TIGHTENING, Permission, decide_filter, decide_permission
 from wasmrt.agent.registry._calls import parse_arguments
-from wasmrt.agent.registry._entry import Entry
-from wasmrt.agent.registry._lens import decide_effects
+from wasmrt.agent.registry._registered import RegisteredTool
+from wasmrt.agent.registry._restrictions import decide_effects
 from wasmrt.agent.registry._state import CallState
 from wasmrt.agent.registry._tool import ToolSource
 from wasmrt.capabilities import RateLimitConfig
@@ -34,7 +34,7 @@ def parse(state: CallState) -> Step:
     Raises:
         InvalidParametersError: they are no JSON object.
     """
-    state.params = parse_arguments(state.arguments)
+    state.params = parse_arguments(state.request.arguments)
     return "they are a JSON object"
 
 
@@ -44,11 +44,11 @@ def look_up(state: CallState) -> Step:
     Raises:
         UnknownToolError: there is none.
     """
-    entry = state.system.store.find(state.name)
+    entry = state.services.store.find(state.request.name)
     if entry is None:
         raise unknown(state)
     state.entry = state.registered = entry
-    bound = entry.tool.in_conversation(state.user, state.trace)
+    bound = entry.tool.in_conversation(state.request.user, state.request.trace)
     state.bound = None if bound is entry.tool else bound
     derive(state)
     return f"source: {entry.source}"
@@ -56,7 +56,7 @@ def look_up(state: CallState) -> Step:
 
 def check_program(state: CallState) -> Step:
     """Decide whether a program of the model's may call the tool at all."""
-    if not state.parent_id:
+    if not state.request.parent_id:
         return "no program calls it"
     if in_programs(state.known):
         return "programs may call it"
@@ -65,12 +65,12 @@ def check_program(state: CallState) -> Step:
     return Decision(False, Reason.NOT_IN_VIEW, rule, "call it by itself", "tool.program", state.known.name)
 
 
-def runs_programs(entry: Entry) -> bool:
+def runs_programs(entry: RegisteredTool) -> bool:
     """Tell whether a tool runs programs. SECURITY: one of our own alone, since its programs get the caller's tools."""
     return entry.source is ToolSource.BUILTIN and entry.tool.runs_programs
 
 
-def in_programs(entry: Entry) -> bool:
+def in_programs(entry: RegisteredTool) -> bool:
     """Tell whether programs may call a tool: none that runs programs, or that says it changes tools."""
     traits = entry.tool.traits
     changes = traits.declared and Effect.MODIFY_TOOLS in traits.effects and traits.effects != EVERY_EFFECT
@@ -79,9 +79,9 @@ def in_programs(entry: Entry) -> bool:
 
 def derive(state: CallState) -> None:
     """Take over the tool's traits under the policy, and the effects that the view holds it to."""
-    state.traits = state.known.traits(state.system.policy)
-    state.held = state.lens.held(state.traits)
-    state.effects = state.traits.effects & state.held
+    state.traits = state.known.traits(state.services.policy)
+    state.view_effects = state.restrictions.allowed_effects(state.traits)
+    state.effects = state.traits.effects & state.view_effects
 
 
 def check_schema(state: CallState) -> Step:
@@ -104,30 +104,30 @@ def check_schema(state: CallState) -> Step:
 def check_view(state: CallState) -> Step:
     """Decide whether the view that was asked has this tool, and this action of it."""
     name, traits = state.known.name, state.traits
-    state.effects = traits.effects_of(state.params) & state.held
-    refused = state.lens.decide_access(name, traits)
+    state.effects = traits.effects_of(state.params) & state.view_effects
+    refused = state.restrictions.decide_access(name, traits)
     if refused is None:
-        refused = decide_effects(name, traits, state.held, state.params, wider=state.lens.wider)
+        refused = decide_effects(name, traits, state.view_effects, state.params, wider=state.restrictions.wider)
     return _step(refused, "within the view")
 
 
 def check_filter(state: CallState) -> Step:
     """Decide by the filter of external tools."""
     entry = state.known
-    found = decide_filter(state.system.policy.filter, entry.name, external=entry.source.external)
+    found = decide_filter(state.services.policy.filter, entry.name, external=entry.source.external)
     return _step(found, "not external")
 
 
 def check_preset(state: CallState) -> Step:
     """Decide by the presets: the active one, and those of the view."""
-    found = state.lens.decide_presets(state.known.name, state.traits)
+    found = state.restrictions.decide_presets(state.known.name, state.traits)
     return _step(found, "no preset")
 
 
 def check_rules(state: CallState) -> Step:
     """Decide by the operator's rules for this tool, and by its author's wish to have it denied."""
     name = state.known.name
-    policy = state.system.policy
+    policy = state.services.policy
     permission = policy.permission_for(name)
     rule = next((rule.tool for rule in policy.rules_for(name) if rule.permission is permission), "")
     tightened = state.traits.tightening != NO_TIGHTENING
@@ -138,14 +138,14 @@ def check_rules(state: CallState) -> Step:
 
 def check_exfiltration(state: CallState) -> Step:
     """Decide by the guards against exfiltration."""
-    guard = state.system.policy.guard
-    return _step(state.lens.decide_guards(guard, state.known.name, state.traits), "nothing is guarded")
+    guard = state.services.policy.guard
+    return _step(state.restrictions.decide_guards(guard, state.known.name, state.traits), "nothing is guarded")
 
 
 def check_confirmation(state: CallState) -> Step:
     """Find whether a person, or a confirmation token in place of one, has to approve the call."""
     name, traits, effects = state.known.name, state.traits, state.effects
-    permission = state.system.policy.permission_for(name)
+    permission = state.services.policy.permission_for(name)
     asked = bool(state.tool.requires_approval(state.params))
     derived = Traits(effects=traits.effects).needs_confirmation(effects)
     tightened = traits.tightening != NO_TIGHTENING and traits.needs_confirmation(effects)
@@ -159,7 +159,9 @@ def check_confirmation(state: CallState) -> Step:
     if permission is Permission.ALLOW and not (asked or ruled):
         state.approved_by = ("rule", "operator", "always")
         return _passed("confirmation", f"the operator's rule approves it: {said}", name)
-    state.needs = Decision(False, Reason.APPROVAL_REQUIRED, said, "a person has to approve it", "tool.approval", name)
+    state.approval_needed = Decision(
+        False, Reason.APPROVAL_REQUIRED, said, "a person has to approve it", "tool.approval", name
+    )
     return f"a person is asked: {said}"
 
 
@@ -169,7 +171,7 @@ def check_unattended(state: CallState) -> Step:
     Its effects are among those of the caller, for which somebody was asked where that had to be. What the operator
     wants a person for by name is refused.
     """
-    policy, name = state.system.policy, state.known.name
+    policy, name = state.services.policy, state.known.name
     rule = policy.permission_for(name)
     tightened = state.traits.tightening != NO_TIGHTENING and state.traits.needs_confirmation(state.effects)
     if rule is Permission.ALLOW and not tightened:
@@ -195,16 +197,16 @@ def check_rate(state: CallState, *, record: bool = True) -> Step:
         RateLimitedError: the user's window for this tool is full.
     """
     entry = state.known
-    rate = state.system.policy.rate_for(entry.name)
+    rate = state.services.policy.rate_for(entry.name)
     counted = not state.traits.read_only or state.traits.network_outbound
     if rate is None and entry.source is ToolSource.BUILTIN and counted:
         rate = BUILTIN_RATE
     if rate is None:
         return "no rate is set"
-    rates = state.system.rates
+    rates = state.services.rates
     if record:
-        rates.check_and_record(state.user, entry.name, rate, what="tool", setting=partial(_rate_setting, state))
-    elif not all(rates.remaining(state.user, entry.name, rate, what="tool")):
+        rates.check_and_record(state.request.user, entry.name, rate, what="tool", setting=partial(_rate_setting, state))
+    elif not all(rates.remaining(state.request.user, entry.name, rate, what="tool")):
         hint = f"wait, or raise {_rate_setting(state, 'minute')} and {_rate_setting(state, 'hour')}"
         raise RateLimitedError("the rate of calls is spent", retry_after_seconds=0.0, hint=hint)
     return _passed("rate", f"{rate.requests_per_minute} a minute, {rate.requests_per_hour} an hour", entry.name)
@@ -213,20 +215,20 @@ def check_rate(state: CallState, *, record: bool = True) -> Step:
 def _rate_setting(state: CallState, window: str) -> str:
     """Return the setting that bounds the calls of a tool in a window: that of the narrowest rule."""
     key, name = f"requests_per_{window}", state.known.name
-    rules = [rule for rule in state.system.policy.rules_for(name) if rule.rate is not None]
+    rules = [rule for rule in state.services.policy.rules_for(name) if rule.rate is not None]
     named = min(rules, key=lambda rule: getattr(rule.rate, key)).tool if rules else name
     return f"{key} in [{section_of('tools.rules', named)}]"
 
 
 def unknown(state: CallState) -> UnknownToolError:
     """Return the error of a tool that is not there, with the one that was probably meant."""
-    store = state.system.store
-    if (step := store.step_for(state.name)) is not None:
-        return UnknownToolError(f"the tool {state.name!r:.80} cannot be used here", hint=step)
+    store = state.services.store
+    if (step := store.step_for(state.request.name)) is not None:
+        return UnknownToolError(f"the tool {state.request.name!r:.80} cannot be used here", hint=step)
     names = store.names()
-    near = did_you_mean(state.name, names)
+    near = did_you_mean(state.request.name, names)
     hint = f"did you mean {near}?" if near else "call one of the tools that are offered"
-    return UnknownToolError(f"there is no tool {state.name!r:.80}", hint=hint)
+    return UnknownToolError(f"there is no tool {state.request.name!r:.80}", hint=hint)
 
 
 def _step(decision: Decision | None, otherwise: str) -> Step:
@@ -238,7 +240,7 @@ def _asking_rules(state: CallState) -> str:
     """Return the rules of the policy that want a person, by their heads in the file."""
     asking = [
         rule.tool
-        for rule in state.system.policy.rules_for(state.known.name)
+        for rule in state.services.policy.rules_for(state.known.name)
         if rule.permission is Permission.ASK or rule.tightening != NO_TIGHTENING
     ]
     return " and ".join(f"[{section_of('tools.rules', tool)}]" for tool in asking) or "a rule of the policy"
@@ -250,7 +252,7 @@ def approving_line(state: CallState) -> str:
         return ""
     if state.finding is not None:
         return "name its destination under known in [tools.flows]"
-    name, policy, traits = state.known.name, state.system.policy, state.traits
+    name, policy, traits = state.known.name, state.services.policy, state.traits
     if traits.tightening != NO_TIGHTENING and traits.needs_confirmation(state.effects):
         return f"take out what asks for it in {_asking_rules(state)}"
     asking = next((rule.tool for rule in policy.rules_for(name) if rule.permission is Permission.ASK), name)
@@ -267,12 +269,12 @@ def redeem(state: CallState) -> Decision:
     Raises:
         NotAuthorizedError: it is not good for this call.
     """
-    tokens = state.system.tokens
+    tokens = state.services.tokens
     name = state.known.name
     if tokens is None:
         raise NotAuthorizedError("no confirmation tokens are taken here", hint="call it without a token")
     tokens.redeem(
-        state.token or "", trace=state.trace, tool=name, effects=state.effects,
+        state.request.token or "", trace=state.request.trace, tool=name, effects=state.effects,
         params_digest=params_digest(state.params),
     )  # fmt: skip
     state.approved_by = ("token", "", "once")

@@ -10,16 +10,15 @@ from wasmrt.agent.approvals import ApprovalRequest, Approvals, Approver
 from wasmrt.agent.flows import FlowMap
 from wasmrt.agent.policy import ExfiltrationGuard, Preset, ToolPolicy
 from wasmrt.agent.registry import _batch, _explain, _pipeline, _steps
-from wasmrt.agent.registry._answer import ToolAnswer, answer_of, clean
 from wasmrt.agent.registry._calls import ToolCall, read_call
-from wasmrt.agent.registry._entry import Entry
-from wasmrt.agent.registry._lens import Lens, actions_within, is_visible
-from wasmrt.agent.registry._map import flow_map
-from wasmrt.agent.registry._state import CallState, denied
-from wasmrt.agent.registry._system import System
+from wasmrt.agent.registry._executor import AsyncExecutor, BlockingExecutor, blocking, driven
+from wasmrt.agent.registry._explain import flow_map
+from wasmrt.agent.registry._output import ToolAnswer, answer_of, clean
+from wasmrt.agent.registry._registered import RegisteredTool
+from wasmrt.agent.registry._restrictions import ToolRestrictions, actions_within, is_visible
+from wasmrt.agent.registry._services import RegistryServices, Trace
+from wasmrt.agent.registry._state import CallRequest, CallState, denied
 from wasmrt.agent.registry._tool import Tool
-from wasmrt.agent.registry._traces import Trace
-from wasmrt.agent.registry._waits import AwaitingWaits, BlockingWaits, blocking, driven
 from wasmrt.core.errors import ConfigurationError, NotAuthorizedError, NotInstalledError, ToolError
 from wasmrt.core.limits import MAX_USER_BYTES
 from wasmrt.core.model import Decision, ToolOutput
@@ -40,29 +39,31 @@ class ToolView:
     the effects that the view allows.
     """
 
-    def __init__(self, system: System, lens: Lens) -> None:
-        self._system = system
-        self._lens = lens
-        self._shown: dict[Entry, tuple[Traits, bool]] = {}
+    def __init__(self, services: RegistryServices, restrictions: ToolRestrictions) -> None:
+        self._services = services
+        self._restrictions = restrictions
+        self._shown: dict[RegisteredTool, tuple[Traits, bool]] = {}
 
     # -- views -----------------------------------------------------------------------------------------------------
 
     def read_only(self) -> ToolView:
         """Return the view in which nothing can be changed: GET and HEAD, reading files, and tools that do the same."""
-        return ToolView(self._system, self._lens._replace(read_only=True))
+        return ToolView(self._services, self._restrictions._replace(read_only=True))
 
     def for_subagent(self) -> ToolView:
         """Return the view for an agent that an agent started: tools that only read, and of others what only reads."""
-        return ToolView(self._system, self._lens._replace(subagent=True))
+        return ToolView(self._services, self._restrictions._replace(subagent=True))
 
     def without_network(self, allow: Iterable[str] = ()) -> ToolView:
         """Return the view without tools that can send something outside, but for those that `allow` names."""
         guard = ExfiltrationGuard(enabled=True, allow_tools=_names(allow))
-        return ToolView(self._system, self._lens._replace(guards=(*self._lens.guards, guard)))
+        return ToolView(self._services, self._restrictions._replace(guards=(*self._restrictions.guards, guard)))
 
     def only(self, patterns: Iterable[str]) -> ToolView:
         """Return the view of the tools that one of the patterns (`files-*`) fits."""
-        return ToolView(self._system, self._lens._replace(names=(*self._lens.names, _names(patterns))))
+        return ToolView(
+            self._services, self._restrictions._replace(names=(*self._restrictions.names, _names(patterns)))
+        )
 
     def under(self, preset: str | Preset) -> ToolView:
         """Return the view under a preset, by its name in the policy, besides the active one.
@@ -70,20 +71,20 @@ class ToolView:
         Raises:
             ConfigurationError: there is no such preset.
         """
-        found = preset if isinstance(preset, Preset) else self._system.policy.named(preset)
-        return ToolView(self._system, self._lens._replace(presets=(*self._lens.presets, found)))
+        found = preset if isinstance(preset, Preset) else self._services.policy.named(preset)
+        return ToolView(self._services, self._restrictions._replace(presets=(*self._restrictions.presets, found)))
 
     # -- tools -----------------------------------------------------------------------------------------------------
 
     @property
     def policy(self) -> ToolPolicy:
         """The policy that decides."""
-        return self._system.policy
+        return self._services.policy
 
     @property
     def approvals(self) -> Approvals:
         """Those who are asked, with what was answered before."""
-        return self._system.approvals
+        return self._services.approvals
 
     def tool_names(self) -> list[str]:
         """Return the names of the tools that can be called, sorted."""
@@ -95,7 +96,7 @@ class ToolView:
         Raises:
             NotInstalledError: no tool has it, or this view does not.
         """
-        entry = self._system.store.get(name)
+        entry = self._services.store.get(name)
         if not self._shows(entry):
             raise NotInstalledError(f"this view has no tool named {name!r}", hint="look at explain() for the reason")
         return entry.tool
@@ -106,9 +107,9 @@ class ToolView:
         Raises:
             NotInstalledError: no tool has this name.
         """
-        entry = self._system.store.get(name)
+        entry = self._services.store.get(name)
         traits = self._traits(entry)
-        return traits.within(self._lens.held(traits))
+        return traits.within(self._restrictions.allowed_effects(traits))
 
     def definitions(self, provider: Provider, *, for_: str | None = None) -> list[dict[str, Any]]:
         """Return what can be called, as a provider wants it declared: openai, anthropic, gemini or mcp.
@@ -131,7 +132,7 @@ class ToolView:
             ConfigurationError: the provider is not known.
         """
         self.get(name)
-        return self._definition(self._system.store.get(name), provider)
+        return self._definition(self._services.store.get(name), provider)
 
     def described(self) -> Iterator[DescribedTool]:
         """Yield the tools that programs can call in this view, as a model may read of them."""
@@ -144,7 +145,7 @@ class ToolView:
 
     def clean(self, text: str) -> str:
         """Return a text of a stranger's as a model may read it: sanitized under the policy, and without secrets."""
-        return clean(self._system, text)
+        return clean(self._services, text)
 
     def document(self, name: str) -> str:
         """Return the document for models that a tool's package has, made fit for a model to read; empty without one.
@@ -155,13 +156,13 @@ class ToolView:
             NotInstalledError: no tool has this name, or this view does not.
         """
         self.get(name)
-        return self._system.store.get(name).document
+        return self._services.store.get(name).document
 
     def __iter__(self) -> Iterator[Tool]:
         return (entry.tool for entry in self._visible())
 
     def __contains__(self, name: object) -> bool:
-        entry = self._system.store.find(name) if isinstance(name, str) else None
+        entry = self._services.store.find(name) if isinstance(name, str) else None
         return entry is not None and self._shows(entry)
 
     def __len__(self) -> int:
@@ -188,9 +189,8 @@ class ToolView:
         Raises:
             ToolError: a step refused it, or the tool failed; `decisions` says which.
         """
-        state = self._state(name, params, user, trace, data, token)
-        state.on_progress = on_progress
-        return driven(_pipeline.execute(state, BlockingWaits()))
+        state = self._state(name, params, user, trace, data=data, token=token, on_progress=on_progress)
+        return driven(_pipeline.execute(state, BlockingExecutor()))
 
     async def aexecute(
         self,
@@ -207,7 +207,7 @@ class ToolView:
         Raises:
             ToolError: as `execute`.
         """
-        return await _pipeline.execute(self._state(name, params, user, trace, data, token), AwaitingWaits())
+        return await _pipeline.execute(self._state(name, params, user, trace, data=data, token=token), AsyncExecutor())
 
     def answer(
         self, call: Call, *, user: str = "local", trace: str = "", data: Any = None, approver: Approver | None = None
@@ -217,9 +217,8 @@ class ToolView:
         `approver` is who is asked about this call where a person has to be, in place of the registry's approver.
         """
         asked = read_call(call)
-        state = self._state(asked.name, asked.arguments, user, trace, data, None)
-        state.approver = approver
-        return driven(_answered(state, asked, BlockingWaits()))
+        state = self._state(asked.name, asked.arguments, user, trace, data=data, approver=approver)
+        return driven(_answered(state, asked, BlockingExecutor()))
 
     async def aanswer(
         self,
@@ -236,16 +235,16 @@ class ToolView:
         `on_progress` gets `(done, total, message)` of a tool that tells, on another thread.
         """
         asked = read_call(call)
-        state = self._state(asked.name, asked.arguments, user, trace, data, None)
-        state.on_progress, state.approver = on_progress, approver
-        return await _answered(state, asked, AwaitingWaits())
+        details = {"data": data, "on_progress": on_progress, "approver": approver}
+        state = self._state(asked.name, asked.arguments, user, trace, **details)
+        return await _answered(state, asked, AsyncExecutor())
 
     def refuse(
         self, name: str, params: Any, decision: Decision, *, user: str = "local", trace: str = ""
     ) -> NotAuthorizedError:
         """Return the error of a call that whoever carries it refuses, and write its receipt."""
-        state = self._state(name, params, user, trace, None, None)
-        state.entry = self._system.store.find(name)
+        state = self._state(name, params, user, trace)
+        state.entry = self._services.store.find(name)
         failure = denied(decision)
         state.decisions.append(decision._replace(policy=state.policy_digest))
         _pipeline.finished(state, failure)
@@ -257,8 +256,8 @@ class ToolView:
         Raises:
             ConfigurationError: it cannot be written.
         """
-        if self._system.receipts is not None:
-            self._system.receipts(receipt)
+        if self._services.receipts is not None:
+            self._services.receipts(receipt)
 
     def execute_many(
         self, calls: Iterable[Call], *, user: str = "local", trace: str = "", data: Any = None
@@ -275,19 +274,19 @@ class ToolView:
         """Answer the tool calls of one turn, as `execute_many` does, without blocking the event loop."""
         asked = [read_call(call) for call in calls]
         return await _batch.execute_many(
-            asked, lambda call: self._state(call.name, call.arguments, user, trace, data, None)
+            asked, lambda call: self._state(call.name, call.arguments, user, trace, data=data)
         )
 
     def explain(self, name: str, params: Any = None, *, user: str = "local", trace: str = "") -> _explain.Explanation:
         """Say what would become of a call, and at which step, without making it."""
-        return _explain.explain(self._state(name, params, user, trace, None, None))
+        return _explain.explain(self._state(name, params, user, trace))
 
     def asks(self, name: str, params: Any = None, *, user: str = "local", trace: str = "") -> ApprovalRequest | None:
         """Return what a person would be asked before a call, without making it.
 
         None where nobody has to be asked, an answer is remembered, or the call would be refused anyway.
         """
-        return _explain.asked(self._state(name, params, user, trace, None, None))
+        return _explain.asked(self._state(name, params, user, trace))
 
     def trace(self, name: str, *, user: str = "local", automation: bool = False) -> Trace:
         """Open a conversation or job: what its calls see is labelled, and the rules over flows hold for them.
@@ -298,7 +297,7 @@ class ToolView:
             ConfigurationError: the name or the user cannot be one, or too many traces are open.
         """
         _check_circumstances(user, name)
-        return self._system.traces.open(user, name, automation=automation)
+        return self._services.traces.open(user, name, automation=automation)
 
     def flows(self) -> FlowMap:
         """Return the paths by which private text could leave at a stranger's word, from effects and grants alone."""
@@ -306,64 +305,64 @@ class ToolView:
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
-    def _state(self, name: str, params: Any, user: str, trace: str, data: Any, token: str | None) -> CallState:
+    def _state(self, name: str, arguments: Any, user: str = "local", trace: str = "", **details: Any) -> CallState:
+        """Return the state of a new call; `details` are further fields of `CallRequest`."""
         _check_circumstances(user, trace)
         if not isinstance(name, str):
-            raise ConfigurationError("a tool's name is a text", hint="call it by one of tool_names()")
-        return CallState(
-            system=self._system, lens=self._lens, name=name, arguments={} if params is None else params, user=user,
-            trace=trace, data=data, token=token, tools=self,
-        )  # fmt: skip
+            raise ConfigurationError("expected a tool name as text", hint="pass one of tool_names()")
+        given = {} if arguments is None else arguments
+        request = CallRequest(name=name, arguments=given, user=user, trace=trace, tools=self, **details)
+        return CallState(services=self._services, restrictions=self._restrictions, request=request)
 
-    def _definition(self, entry: Entry, provider: Provider) -> dict[str, Any]:
+    def _definition(self, entry: RegisteredTool, provider: Provider) -> dict[str, Any]:
         traits = self._traits(entry)
-        held = self._lens.held(traits)
+        held = self._restrictions.allowed_effects(traits)
         definition = entry.definition(provider, actions_within(traits, held))
         if provider == "mcp":
             definition["annotations"] = self._reach(entry, traits.within(held)).annotations()
         return definition
 
-    def _reach(self, entry: Entry, traits: Traits) -> Traits:
+    def _reach(self, entry: RegisteredTool, traits: Traits) -> Traits:
         """Return traits with all that a call can lead to: of the interpreter, what programs can call in this view."""
         if not _steps.runs_programs(entry):
             return traits
         reached = (self._traits(each) for each in self._visible() if _steps.in_programs(each))
-        effects = traits.effects.union(*(each.effects & self._lens.held(each) for each in reached))
+        effects = traits.effects.union(*(each.effects & self._restrictions.allowed_effects(each) for each in reached))
         return replace(traits, effects=effects)
 
-    def _traits(self, entry: Entry) -> Traits:
-        return entry.traits(self._system.policy)
+    def _traits(self, entry: RegisteredTool) -> Traits:
+        return entry.traits(self._services.policy)
 
-    def _visible(self) -> Iterator[Entry]:
-        return (entry for entry in self._system.store if self._shows(entry))
+    def _visible(self) -> Iterator[RegisteredTool]:
+        return (entry for entry in self._services.store if self._shows(entry))
 
-    def _shows(self, entry: Entry) -> bool:
+    def _shows(self, entry: RegisteredTool) -> bool:
         """Tell whether a call of some action of the tool would get past the steps that look at the tool alone."""
         traits = self._traits(entry)
         kept = self._shown.get(entry)
         if kept is not None and kept[0] is traits:
             return kept[1]
         shows = self._shows_now(entry, traits)
-        if len(self._shown) > 2 * len(self._system.store) + 64:  # tools that are gone
+        if len(self._shown) > 2 * len(self._services.store) + 64:  # tools that are gone
             self._shown.clear()
         self._shown[entry] = (traits, shows)
         return shows
 
-    def _probe(self, entry: Entry) -> CallState:
+    def _probe(self, entry: RegisteredTool) -> CallState:
         """Return a call of a tool that is not made."""
-        probe = self._state(entry.name, None, "local", "", None, None)
+        probe = self._state(entry.name, None)
         probe.entry, probe.traits = entry, self._traits(entry)
-        probe.effects = probe.traits.effects & self._lens.held(probe.traits)
+        probe.effects = probe.traits.effects & self._restrictions.allowed_effects(probe.traits)
         return probe
 
-    def _shows_now(self, entry: Entry, traits: Traits) -> bool:
+    def _shows_now(self, entry: RegisteredTool, traits: Traits) -> bool:
         probe = self._probe(entry)
-        return is_visible(traits, self._lens.held(traits)) and _passes(probe)
+        return is_visible(traits, self._restrictions.allowed_effects(traits)) and _passes(probe)
 
 
-async def _answered(state: CallState, call: ToolCall, waits: BlockingWaits | AwaitingWaits) -> ToolAnswer:
+async def _answered(state: CallState, call: ToolCall, executor: BlockingExecutor | AsyncExecutor) -> ToolAnswer:
     try:
-        output = await _pipeline.execute(state, waits)
+        output = await _pipeline.execute(state, executor)
     except ToolError as error:
         return answer_of(state, call.id, None, error)
     return answer_of(state, call.id, output, None)
@@ -378,7 +377,7 @@ def _check_circumstances(user: object, trace: object) -> None:
 
 def _passes(probe: CallState) -> bool:
     checks = (_steps.check_filter, _steps.check_preset, _steps.check_rules, _steps.check_exfiltration)
-    found = (probe.lens.decide_access(probe.known.name, probe.traits), *(check(probe) for check in checks))
+    found = (probe.restrictions.decide_access(probe.known.name, probe.traits), *(check(probe) for check in checks))
     return all(each.allowed for each in found if isinstance(each, Decision))
 
 

@@ -112,7 +112,7 @@ class CallTarget:
                 power = self._powers.setdefault(key, Power(grant, self._backends(grant)))
         return power
 
-    def grown(self, tool: str, additions: Sequence[Addition]) -> CallTarget:
+    def with_added_grant(self, tool: str, additions: Sequence[Addition]) -> CallTarget:
         """Return the same component under a grant in which one tool has more entries, and no other tool has them.
 
         Raises:

@@ -1,4 +1,4 @@
-"""A registered tool, with the names that it answers to and the definitions made of it."""
+"""RegisteredTool: a tool in a registry, with its names and its definitions for models."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from wasmrt.sandbox.schema import Validator, is_light
 from wasmrt.sandbox.schema.providers import Provider, render
 
 _SANITIZER = Sanitizer()
-_MAX_GROWN = 64
+_MAX_VARIANTS = 64
 
 
-class Entry:
+class RegisteredTool:
     """One tool in a registry. What is derived from it is kept, since a registry asks for each of its tools often."""
 
     def __init__(self, tool: Tool, name: str, source: ToolSource, group: str, aliases: tuple[str, ...]) -> None:
@@ -38,7 +38,7 @@ class Entry:
         self._lock = threading.Lock()
         self._definitions: dict[tuple[str, frozenset[str] | None], str] = {}
         self._tightened: tuple[Traits, ToolPolicy, Traits] | None = None
-        self._grown: dict[tuple[Addition, ...], Entry] = {}
+        self._variants: dict[tuple[Addition, ...], RegisteredTool] = {}
 
     def traits(self, policy: ToolPolicy) -> Traits:
         """Return the tool's traits under an operator's rules, as both are now."""
@@ -48,20 +48,22 @@ class Entry:
             kept = self._tightened = (own, policy, own.tightened(policy.tightening_for(self.name)))
         return kept[2]
 
-    def grown(self, additions: tuple[Addition, ...]) -> Entry:
+    def with_added_grant(self, additions: tuple[Addition, ...]) -> RegisteredTool:
         """Return the entry of the same component with more entries in its grant; this one stays as it is.
 
         Raises:
             ConfigurationError: one cannot be added.
         """
-        found = self._grown.get(additions)
+        found = self._variants.get(additions)
         if found is None:
             assert isinstance(self.tool, PreparedTool)
-            found = Entry(self.tool.grown(additions), self.name, self.source, self.group, self.aliases)
+            found = RegisteredTool(
+                self.tool.with_added_grant(additions), self.name, self.source, self.group, self.aliases
+            )
             with self._lock:
-                if len(self._grown) >= _MAX_GROWN:
-                    self._grown.clear()
-                self._grown[additions] = found
+                if len(self._variants) >= _MAX_VARIANTS:
+                    self._variants.clear()
+                self._variants[additions] = found
         return found
 
     @property

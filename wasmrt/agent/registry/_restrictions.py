@@ -1,4 +1,4 @@
-"""The restrictions of a view. They only ever add up: each narrows what the ones before it left."""
+"""ToolRestrictions: what a view allows. Each restriction narrows the ones before it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WIDER = "call it outside of the read-only view"
 """The step for whoever wanted what only reads, by `read_only()` or the option --read-only."""
 
 
-class Lens(NamedTuple):
+class ToolRestrictions(NamedTuple):
     """The part of each tool that a view lets through: the effects that its calls may have, if it is there at all."""
 
     read_only: bool = False
@@ -26,8 +26,8 @@ class Lens(NamedTuple):
     names: tuple[tuple[str, ...], ...] = ()
     """Patterns of names; a tool is there where one of each tuple fits it."""
 
-    def held(self, traits: Traits) -> frozenset[Effect]:
-        """Return the effects that calls of a tool are held to in this view."""
+    def allowed_effects(self, traits: Traits) -> frozenset[Effect]:
+        """Return the effects that the view allows for calls of a tool."""
         effects = EVERY_EFFECT
         if self.read_only or any(preset.read_only for preset in self.presets):
             effects &= READING
@@ -95,17 +95,17 @@ class Lens(NamedTuple):
         return WIDER if self.read_only else "have the agent itself call it, and not a sub-agent"
 
 
-def actions_within(traits: Traits, held: frozenset[Effect]) -> frozenset[str] | None:
+def actions_within(traits: Traits, allowed: frozenset[Effect]) -> frozenset[str] | None:
     """Return the actions whose effects a view allows; None where it allows the whole tool, or the tool has none."""
-    if not traits.actions or traits.effects <= held:
+    if not traits.actions or traits.effects <= allowed:
         return None
-    return frozenset(action.name for action in traits.actions if action.effects <= held)
+    return frozenset(action.name for action in traits.actions if action.effects <= allowed)
 
 
 def decide_effects(
     name: str,
     traits: Traits,
-    held: frozenset[Effect],
+    allowed: frozenset[Effect],
     params: object,
     *,
     wider: Callable[[], str] = lambda: WIDER,
@@ -115,7 +115,7 @@ def decide_effects(
     SECURITY: an action that is missing or is no text is refused before the tool is asked, since the tool may have a
     default. A tool in a sandbox is let through: the sandbox holds it.
     """
-    what, listed = "tool.effects", actions_within(traits, held)
+    what, listed = "tool.effects", actions_within(traits, allowed)
     if listed is not None:
         action, choose = traits.action(params), f"choose one of {', '.join(sorted(listed))}, or " if listed else ""
         if action is None:
@@ -123,20 +123,20 @@ def decide_effects(
             hint = f"{choose}{wider()}"
             return Decision(False, Reason.ACTION_MISSING, rule, hint, what, name)
         if action.name not in listed:
-            over = ", ".join(sorted(action.effects - held))
+            over = ", ".join(sorted(action.effects - allowed))
             rule = f"the action {action.name} can {over}, which the view does not allow"
             hint = f"{choose}{wider()}"
             return Decision(False, Reason.ACTION_NOT_ALLOWED, rule, hint, what, name)
-    elif not traits.effects <= held and not traits.enforced:
-        over = ", ".join(sorted(traits.effects - held))
+    elif not traits.effects <= allowed and not traits.enforced:
+        over = ", ".join(sorted(traits.effects - allowed))
         rule = f"the tool can {over}, which the view does not allow"
         return Decision(False, Reason.EFFECT_NOT_ALLOWED, rule, wider(), what, name)
     return None
 
 
-def is_visible(traits: Traits, held: frozenset[Effect]) -> bool:
+def is_visible(traits: Traits, allowed: frozenset[Effect]) -> bool:
     """Tell whether a view has any part of a tool."""
-    listed = actions_within(traits, held)
+    listed = actions_within(traits, allowed)
     if listed is not None:
         return bool(listed)
-    return traits.effects <= held or traits.enforced
+    return traits.effects <= allowed or traits.enforced

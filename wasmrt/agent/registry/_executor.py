@@ -1,4 +1,4 @@
-"""The two places where a call waits, for a person and for the tool, in programs that await and in those that do not."""
+"""Executors: how a call waits for an approver and for its tool, in blocking and in asynchronous programs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from wasmrt.runtime.prepared import PreparedTool
 T = TypeVar("T")
 
 
-class Waits(Protocol):
+class Executor(Protocol):
     """A way of waiting."""
 
     async def decide(self, approvals: Approvals, request: ApprovalRequest, approver: Approver | None) -> ApprovalAnswer:
@@ -35,8 +35,8 @@ class Waits(Protocol):
         """Wait for a tool's output, and no longer than `seconds`."""
 
 
-class BlockingWaits:
-    """Waits by blocking the thread. A coroutine that waits this way never suspends, so that it needs no event loop."""
+class BlockingExecutor:
+    """Block the thread. A coroutine with this executor never suspends, and needs no event loop."""
 
     async def decide(self, approvals: Approvals, request: ApprovalRequest, approver: Approver | None) -> ApprovalAnswer:
         """Wait for the answer to a request."""
@@ -63,8 +63,8 @@ class BlockingWaits:
             raise
 
 
-class AwaitingWaits:
-    """Waits in the event loop; a tool that blocks runs in a thread."""
+class AsyncExecutor:
+    """Executor in the event loop; a tool that blocks runs in a thread."""
 
     async def decide(self, approvals: Approvals, request: ApprovalRequest, approver: Approver | None) -> ApprovalAnswer:
         """Wait for the answer to a request."""

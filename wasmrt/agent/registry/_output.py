@@ -1,0 +1,293 @@
+"""The output of a call: scanned for secrets, sanitized, and written for a model."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+from wasmrt.agent.registry import _access
+from wasmrt.agent.registry._services import RegistryServices
+from wasmrt.agent.registry._state import CallState
+from wasmrt.agent.safety import Flag, Sanitizer, wrap_tool_output
+from wasmrt.core.errors import ConfigurationError, GuestOutputError, LeakError, ToolError
+from wasmrt.core.limits import MAX_TOOL_OUTPUT_BYTES, MIB
+from wasmrt.core.model import Decision, LogEntry, Reason, ToolOutput
+from wasmrt.core.strict_json import JsonError, utf8_size, write_json, written_by
+from wasmrt.egress.leaks import Action, LeakDetector
+
+_PLAIN = "have the tool answer in a plain form"
+
+
+def scanned(state: CallState, output: ToolOutput) -> ToolOutput:
+    """Return the output without secrets.
+
+    Raises:
+        LeakError: it holds one that cannot be cut out, or could not be opened to look.
+        GuestOutputError: it is no JSON data, or over the cap.
+    """
+    if state.known.is_component:
+        return output
+    try:
+        text = write_json(output.result)
+    except JsonError as error:
+        raise GuestOutputError(f"the tool's answer is {error}", hint="have the tool return JSON data") from error
+    if utf8_size(text) > MAX_TOOL_OUTPUT_BYTES:
+        raise GuestOutputError(
+            f"the tool's answer is over {MAX_TOOL_OUTPUT_BYTES:,} bytes", code="output-too-large",
+            hint="have the tool answer with less",
+        )  # fmt: skip
+    if not output.usage.wall_seconds:
+        seconds = round(output.duration or time.monotonic() - state.request.started, 6)
+        output = output._replace(usage=output.usage._replace(wall_seconds=seconds, output_bytes=len(text)))
+    return _clean(state, output._replace(logs=clean_logs(state, output.logs)), text)
+
+
+def clean_logs(state: CallState, logs: tuple[LogEntry, ...]) -> tuple[LogEntry, ...]:
+    """Return log lines without secrets."""
+    redact = state.services.detector.redact
+    return tuple(entry._replace(message=redact(entry.message)) for entry in logs)
+
+
+def _clean(state: CallState, output: ToolOutput, text: str) -> ToolOutput:
+    detector, name = state.services.detector, state.known.name
+    report = detector.scan(text)
+    if report.unscanned is not None:
+        passed = not report.should_block
+        state.decisions.append(Decision(passed, Reason.NOT_SCANNED, report.unscanned, _PLAIN, "result", name))
+    if report.should_block:
+        said = "could not be opened to look for secrets" if report.unscanned else "holds a secret"
+        raise LeakError(f"the tool's answer {said} and was withheld", hint="have the tool answer without it")
+    if all(match.action is Action.WARN for match in report.matches):
+        return output._replace(raw=text)
+    clean = _redacted(detector, output.result)
+    text = write_json(clean)
+    # SECURITY: what only shows across values cannot be cut out of the structure.
+    if detector.redact(text) != text:
+        raise LeakError("the tool's answer holds a secret in pieces and was withheld")
+    return output._replace(result=clean, raw=text)
+
+
+def _redacted(detector: LeakDetector, value: Any) -> Any:
+    if isinstance(value, str):
+        return detector.redact(value)
+    if isinstance(value, list):
+        return [_redacted(detector, item) for item in value]
+    if isinstance(value, dict):
+        return {detector.redact(key): _redacted(detector, item) for key, item in value.items()}
+    return value
+
+
+MAX_BLOCKS = 64
+MAX_MEDIA_BYTES = 4 * MIB
+"""Of all blocks of a result, in base64."""
+_TYPE = re.compile(r"[a-z]+/[a-zA-Z0-9][a-zA-Z0-9.+-]{0,100}")
+_URI = re.compile(r"[a-z][a-z0-9+.-]{0,30}:[\x21-\x7e]{1,2000}")
+_LINKED = re.compile(r"https?:", re.IGNORECASE)
+Clean = Callable[[str], str]
+Block = dict[str, Any]
+
+
+def split_media(result: Any, clean: Clean) -> tuple[str, tuple[Block, ...]] | None:
+    """Return the text of a result of blocks, and the blocks beside it; None for a result that is none.
+
+    `clean` makes a text fit to read. A block that is broken or over the bounds makes the whole an ordinary result.
+    """
+    blocks = result.get("content") if isinstance(result, dict) and len(result) == 1 else None
+    if not isinstance(blocks, list) or not 0 < len(blocks) <= MAX_BLOCKS:
+        return None
+    lines, kept, size = [], [], 0
+    for block in blocks:
+        read = _READERS[block["type"]](block, clean) if isinstance(block, dict) and _is_known(block) else None
+        if read is None:
+            return None
+        line, media = read
+        lines.append(line)
+        if media is not None:
+            kept.append(media)
+            inside = media.get("resource", media)
+            size += sum(len(value) for value in inside.values() if isinstance(value, str))
+    return ("\n".join(lines), tuple(kept)) if size <= MAX_MEDIA_BYTES else None
+
+
+def _is_known(block: dict[str, Any]) -> bool:
+    return isinstance(block.get("type"), str) and block["type"] in _READERS
+
+
+def _text(block: Block, _: Clean) -> tuple[str, Block | None] | None:
+    return (block["text"], None) if isinstance(block.get("text"), str) else None
+
+
+def _data(block: Block, _: Clean) -> tuple[str, Block | None] | None:
+    kind, data = block.get("mimeType"), block.get("data")
+    if not isinstance(kind, str) or not kind.startswith(f"{block['type']}/") or not _TYPE.fullmatch(kind):
+        return None
+    size = _decoded_size(data)
+    if size is None:
+        return None
+    return f"[{kind}, {size} bytes]", {"type": block["type"], "data": data, "mimeType": kind}
+
+
+def _link(block: Block, clean: Clean) -> tuple[str, Block | None] | None:
+    uri, name = block.get("uri"), block.get("name")
+    # SECURITY: a client may open it; what is a file or a program of its machine is nothing for a tool to point at.
+    if not isinstance(uri, str) or not _URI.fullmatch(uri) or not _LINKED.match(uri) or not isinstance(name, str):
+        return None
+    link = {"type": "resource_link", "uri": uri, "name": clean(name)[:200]}
+    if isinstance(block.get("description"), str):
+        link["description"] = clean(block["description"])[:1000]
+    if isinstance(block.get("mimeType"), str) and _TYPE.fullmatch(block["mimeType"]):
+        link["mimeType"] = block["mimeType"]
+    return f"[link to {uri}]", link
+
+
+def _resource(block: Block, clean: Clean) -> tuple[str, Block | None] | None:
+    inner = block.get("resource")
+    uri = inner.get("uri") if isinstance(inner, dict) else None
+    if not isinstance(inner, dict) or not isinstance(uri, str) or not _URI.fullmatch(uri):
+        return None
+    kind = inner.get("mimeType", "text/plain")
+    if not isinstance(kind, str) or not _TYPE.fullmatch(kind):
+        return None
+    made: Block = {"uri": uri, "mimeType": kind}
+    if isinstance(inner.get("text"), str):
+        made["text"] = clean(inner["text"])
+    elif _decoded_size(inner.get("blob")) is not None:
+        made["blob"] = inner["blob"]
+    else:
+        return None
+    return f"[resource {uri}]", {"type": "resource", "resource": made}
+
+
+def _decoded_size(data: Any) -> int | None:
+    """Return the bytes that a text stands for in base64; None where it is none."""
+    if not isinstance(data, str) or len(data) > MAX_MEDIA_BYTES:
+        return None
+    try:
+        return len(base64.b64decode(data, validate=True))
+    except (binascii.Error, ValueError):
+        return None
+
+
+_READERS: dict[str, Callable[[Block, Clean], tuple[str, Block | None] | None]] = {
+    "text": _text, "image": _data, "audio": _data, "resource_link": _link, "resource": _resource,
+}  # fmt: skip
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
+_MAX_ERROR_BYTES = 2048
+MessageFormat = Literal["openai", "anthropic", "gemini", "mcp"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolAnswer:
+    """The end of one call, for a model and for the program around it.
+
+    Example:
+        >>> from wasmrt import ToolCall, ToolRegistry, tool
+        >>> @tool(effects=[])
+        ... def add(a: int, b: int) -> int:
+        ...     "Add two numbers."
+        ...     return a + b
+        >>> registry = ToolRegistry()
+        >>> _ = registry.register(add)
+        >>> answer = registry.answer(ToolCall("call-1", "add", {"a": 1, "b": 2}))
+        >>> answer.ok, answer.output.result, answer.message()["tool_call_id"]
+        (True, 3, 'call-1')
+    """
+
+    id: str
+    """The id that the model gave the call."""
+    name: str
+    text: str
+    """For the model: wrapped, without secrets, cut to size."""
+    body: str = ""
+    """The text without its wrapper, for whoever sends it on as data."""
+    output: ToolOutput | None = None
+    error: ToolError | None = None
+    decisions: tuple[Decision, ...] = ()
+    flags: tuple[Flag, ...] = ()
+    """Threats that the sanitizer found in the output."""
+    truncated: bool = False
+    media: tuple[dict[str, Any], ...] | None = None
+    """Images, sounds, resources and links beside the text, as MCP has them; None for a result that is data."""
+    edited: bool = False
+    """True where a person changed the parameters of the call."""
+    access: tuple[str, ...] = ()
+    """Requests by which a person was asked for what the call was refused; ids are for people."""
+    needs_review: bool = False
+    """True where the policy of outputs wants a person to look before a model does."""
+
+    @property
+    def ok(self) -> bool:
+        """True where the tool answered."""
+        return self.error is None
+
+    def message(self, style: MessageFormat = "openai") -> dict[str, Any]:
+        """Return the answer as the message, or the part of one, that goes back to the model.
+
+        Raises:
+            ConfigurationError: the provider is not known.
+        """
+        if style == "anthropic":
+            block = {"type": "tool_result", "tool_use_id": self.id, "content": self.text}
+            return block | ({} if self.ok else {"is_error": True})
+        if style == "gemini":
+            return {"functionResponse": {"name": self.name, "response": {"output" if self.ok else "error": self.text}}}
+        if style == "mcp":
+            return {"content": [{"type": "text", "text": self.text}], "isError": not self.ok}
+        if style != "openai":
+            raise ConfigurationError(f"there is no message for {style!r:.40}", hint="openai, anthropic, gemini or mcp")
+        return {"role": "tool", "tool_call_id": self.id, "content": self.text}
+
+
+def clean(services: RegistryServices, text: str) -> str:
+    """Return a text that is no tool's whole answer as a model may read it: sanitized, and without secrets."""
+    return services.detector.redact(Sanitizer(services.safety).sanitize(text).text)
+
+
+def answer_of(state: CallState, identity: str, output: ToolOutput | None, error: ToolError | None) -> ToolAnswer:
+    """Return how a call ended, for a model: sanitized, validated, held against the policy of outputs, cut, wrapped."""
+    redact = state.services.detector.redact
+    name = state.known.offered if state.entry is not None else (state.request.name[:64] or "tool")
+    if output is not None:
+        plain, media = _plain(state, output.result)
+        try:
+            # SECURITY: a component's too, which was scanned: what the sanitizer takes out may have kept a secret apart.
+            wrapped = wrap_tool_output(
+                name, plain, redact=redact, policy=state.services.safety,
+                requires_sanitization=state.tool.requires_sanitization,
+                max_output_bytes=state.services.policy.max_output_bytes,
+            )  # fmt: skip
+        except LeakError as blocked:
+            error, output = ToolError(blocked.message, code=blocked.code, hint=blocked.hint), None
+        else:
+            note = "\n(a person changed the parameters of this call)" if state.edited else ""
+            note += _access.note(state)
+            return ToolAnswer(
+                id=identity, name=name, text=wrapped.text + note, body=wrapped.body, output=output,
+                decisions=output.decisions, flags=wrapped.flags, truncated=wrapped.truncated,
+                needs_review=wrapped.needs_review, edited=state.edited, media=media, access=state.access_requests,
+            )  # fmt: skip
+    assert error is not None
+    said = wrap_tool_output(
+        name, f"Tool execution failed: {error.for_model()}", redact=redact, max_output_bytes=_MAX_ERROR_BYTES
+    )
+    return ToolAnswer(
+        id=identity, name=name, text=said.text, body=said.body, error=error, decisions=error.decisions,
+        flags=said.flags, access=state.access_requests,
+    )  # fmt: skip
+
+
+def _plain(state: CallState, result: Any) -> tuple[str, tuple[dict[str, Any], ...] | None]:
+    """Return the text of a result, before it is made safe to read, and what is beside it."""
+    if isinstance(result, str):
+        return result, None
+    found = split_media(result, partial(clean, state.services))
+    return (written_by(_ENCODER, result), None) if found is None else found
