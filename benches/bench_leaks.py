@@ -23,8 +23,8 @@ import pytest
 
 from tests.egress.leaks.examples import example_of
 from wasmrt.egress.leaks import LeakDetector, Rule
-from wasmrt.egress.leaks._builtin import builtin_rules
 from wasmrt.egress.leaks._engine import compile_rule
+from wasmrt.egress.leaks._rule_sets import builtin_rules
 
 MB = 1_000_000
 ALNUM = string.ascii_letters + string.digits

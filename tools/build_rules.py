@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 
-from wasmrt.egress.leaks._builtin import BUILT, RULE_FOLDER
 from wasmrt.egress.leaks._keywords import keywords_of
+from wasmrt.egress.leaks._rule_sets import BUILT, RULE_FOLDER
 from wasmrt.egress.leaks._rules import Rule, parse_rules
 
 _UNIT = re.compile(r"\\(.)|(\[[^\]]+\])(?:\{([0-9]+)\}|(\*))?|(.)", re.DOTALL)

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from tests.egress.leaks.examples import shapes
 from wasmrt.egress.leaks import Rule
-from wasmrt.egress.leaks._builtin import builtin_rules
 from wasmrt.egress.leaks._engine import RuleEngine
+from wasmrt.egress.leaks._rule_sets import builtin_rules
 
 _UNIT = re.compile(
     r"\\(?P<escaped>[^A-Za-z0-9])|\\.|\[(?:\\.|[^\]])+\]|\{[0-9,]+\}|\(\?[a-z]*:|[()|?*+^$.]|(?P<plain>.)", re.DOTALL

@@ -14,7 +14,7 @@ from tests.agent.first_party.web import Web, serve_web
 from wasmrt import PreparedTool, WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.catalog.search import WebSearch
 from wasmrt.core.errors import ToolError
-from wasmrt.egress.rates._memory import MemoryWindows
+from wasmrt.egress.rates._window import MemoryWindows
 
 Run = Callable[..., Any]
 

@@ -13,9 +13,8 @@ from wasmrt.testing import FakeResolver, ScriptedServer
 from wasmrt.testing._server import ReceivedRequest, Script, ServerConnection, http_response
 
 from wasmrt.egress.gateway import NetworkConfig
-from wasmrt.egress.gateway._budget import ExchangeBudget
 from wasmrt.egress.gateway._client import Client
-from wasmrt.egress.gateway._wire import WireRequest, WireResponse
+from wasmrt.egress.gateway._exchange import ExchangeBudget, WireRequest, WireResponse
 
 PUBLIC = "93.184.216.34"
 HOSTS = (

@@ -17,10 +17,9 @@ import wasmrt.egress.gateway._pools as pools_file
 from tests.runtime.call.conftest import until
 from wasmrt.capabilities import Capabilities, EndpointPattern
 from wasmrt.egress.gateway import EgressGateway, HttpFailure, HttpRequest, NetworkConfig
-from wasmrt.egress.gateway._budget import ExchangeBudget
 from wasmrt.egress.gateway._client import Client
-from wasmrt.egress.gateway._socket import BoundedSocket, UnreachableError, dial
-from wasmrt.egress.gateway._wire import WireRequest
+from wasmrt.egress.gateway._connection import BoundedSocket, UnreachableError, dial
+from wasmrt.egress.gateway._exchange import ExchangeBudget, WireRequest
 from wasmrt.sandbox.component.worlds import FailureKind
 
 from .world import HOST, MakeWorld, World

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from wasmrt.testing import FakeCall
 
-import wasmrt.egress.gateway._budget as budget_file
+import wasmrt.egress.gateway._exchange as budget_file
 from wasmrt.capabilities import Capabilities, EndpointPattern, HttpCapability
 from wasmrt.core.limits import MAX_HEADER_BYTES
 from wasmrt.core.model import Reason
 from wasmrt.egress.gateway import HttpFailure, WaitTimeouts
-from wasmrt.egress.gateway._budget import ExchangeBudget, Wait
+from wasmrt.egress.gateway._exchange import ExchangeBudget, Wait
 from wasmrt.sandbox.component.worlds import FailureKind
 
 ORIGIN = "https://api.example.com"

@@ -7,7 +7,7 @@ import pytest
 from wasmrt.capabilities import AllowlistValidator, EndpointPattern
 from wasmrt.core.model import Reason
 from wasmrt.core.url import parse_url
-from wasmrt.egress.gateway._parameters import may_be_read_as, overridden_method, query_names
+from wasmrt.egress.gateway._headers import may_be_read_as, overridden_method, query_names
 
 
 def test_the_names_of_a_query_are_read_at_both_separators_and_decoded() -> None:

@@ -21,9 +21,8 @@ from wasmrt.core.limits import MAX_PROXY_HELLO_BYTES
 from wasmrt.core.model import Decision, Reason
 from wasmrt.egress.gateway import EgressGateway, NetworkConfig
 from wasmrt.egress.proxy import ProgramProxy
-from wasmrt.egress.proxy._hello import NotAHelloError, read_hello
 from wasmrt.egress.proxy._proxy import _MAX_CONNECTIONS
-from wasmrt.egress.proxy._request import RefusedError, read_request
+from wasmrt.egress.proxy._request import NotAHelloError, RefusedError, read_hello, read_request
 from wasmrt.egress.proxy._tunnel import Tunnel
 from wasmrt.egress.rates import RateLimiter
 

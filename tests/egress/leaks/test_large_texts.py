@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from tests.egress.leaks.examples import example_of
 from tests.tiers import examples
 from wasmrt.egress.leaks import LeakDetector, Rule
-from wasmrt.egress.leaks._builtin import builtin_engine, builtin_rules
-from wasmrt.egress.leaks._prefilter import Prefilter
+from wasmrt.egress.leaks._keywords import Prefilter
+from wasmrt.egress.leaks._rule_sets import builtin_engine, builtin_rules
 
 SECRET = "Zq9kT7ab" + "vX2mB4nC6pD8eF"
 PLAIN = b'{"id": 12345, "name": "a plain name", "tags": ["one", "two"], "note": "nothing to see"},\n' * 800

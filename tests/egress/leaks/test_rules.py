@@ -20,8 +20,8 @@ from tests.tiers import examples
 from tools.mutate_rules import breaks_of, is_found, is_noticed
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.egress.leaks import LeakDetector, check_rule, load_custom_rules
-from wasmrt.egress.leaks._builtin import BUILT, RULE_FOLDER, builtin_rules
 from wasmrt.egress.leaks._keywords import FirstLook, keywords_of
+from wasmrt.egress.leaks._rule_sets import BUILT, RULE_FOLDER, builtin_rules
 
 ROOT = Path(__file__).parents[3]
 RULES = builtin_rules()

@@ -14,9 +14,8 @@ import pytest
 from wasmrt.capabilities import RateLimitConfig
 from wasmrt.core.errors import ConfigurationError, ExternalServiceError, RateLimitedError
 from wasmrt.egress.rates import RateLimiter
-from wasmrt.egress.rates._memory import MemoryWindows
 from wasmrt.egress.rates._redis import RedisWindows
-from wasmrt.egress.rates._window import WINDOWS
+from wasmrt.egress.rates._window import WINDOWS, MemoryWindows
 
 
 class Clock:
@@ -124,7 +123,7 @@ def test_windows_slide() -> None:
 
 
 def test_memory_stays_bounded_and_forgets_the_least_recently_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wasmrt.egress.rates._memory.MAX_RATE_KEYS", 2)
+    monkeypatch.setattr("wasmrt.egress.rates._window.MAX_RATE_KEYS", 2)
     limiter = RateLimiter()
     rates = RateLimitConfig(1, 10)
     for user in ("ann", "bob", "cat"):

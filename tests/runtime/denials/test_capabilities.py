@@ -23,7 +23,7 @@ from wasmrt.capabilities import SOME_TOOL, WorkspaceWriteCapability
 from wasmrt.core.errors import CapabilityDeniedError, NotAuthorizedError
 from wasmrt.core.model import Decision, Reason
 from wasmrt.egress.gateway import EgressGateway, HttpRequest, NetworkConfig
-from wasmrt.egress.gateway._failure import HttpFailure
+from wasmrt.egress.gateway._model import HttpFailure
 from wasmrt.egress.secrets import DEFAULT_USER, Secret, UserSecrets
 from wasmrt.runtime.workspace import WorkspaceWriter
 

@@ -6,16 +6,15 @@ and the credentials.
 
 from __future__ import annotations
 
-from wasmrt.egress.gateway._budget import ExchangeBudget
 from wasmrt.egress.gateway._config import NetworkConfig
-from wasmrt.egress.gateway._download import decide_download, download, read_host
-from wasmrt.egress.gateway._failure import HttpFailure
+from wasmrt.egress.gateway._exchange import Body, ExchangeBudget, Transport, WholeBody, WireRequest, WireResponse
 from wasmrt.egress.gateway._gateway import EgressGateway
-from wasmrt.egress.gateway._host import HostCall
+from wasmrt.egress.gateway._host import HostCall, decide_download, download, read_host
 from wasmrt.egress.gateway._injector import Credential, CredentialInjector, Injected
 from wasmrt.egress.gateway._model import (
     EgressCall,
     Face,
+    HttpFailure,
     HttpRequest,
     HttpResponse,
     SecretsView,
@@ -24,7 +23,6 @@ from wasmrt.egress.gateway._model import (
 )
 from wasmrt.egress.gateway._resolver import ResolveError, Resolver, ResolverForUsers, SystemResolver
 from wasmrt.egress.gateway._response import Response
-from wasmrt.egress.gateway._wire import Body, Transport, WholeBody, WireRequest, WireResponse
 
 __all__ = [
     "Body",

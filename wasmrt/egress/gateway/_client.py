@@ -1,18 +1,187 @@
-"""Sends one request to one checked host, and returns the response within its budget. Decides nothing."""
+"""Send requests to checked addresses, and read and decode response bodies within the response limit."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import zlib
+from collections.abc import Callable, Iterator, Sequence
 
-from wasmrt.core.limits import MAX_CONNECT_ATTEMPTS
-from wasmrt.egress.gateway._body import StreamedBody
-from wasmrt.egress.gateway._budget import ExchangeBudget
+import h11
+
+from wasmrt.core.limits import (
+    KIB,
+    MAX_CONNECT_ATTEMPTS,
+    MAX_CONTENT_CODINGS,
+    MAX_GZIP_MEMBERS,
+    MAX_HEADER_BYTES,
+    MAX_HEADERS,
+    MIB,
+)
 from wasmrt.egress.gateway._config import NetworkConfig
-from wasmrt.egress.gateway._connection import DeadConnectionError
+from wasmrt.egress.gateway._connection import Connection, DeadConnectionError, UnreachableError, content_length
+from wasmrt.egress.gateway._exchange import ExchangeBudget, WireRequest, WireResponse
+from wasmrt.egress.gateway._headers import header_bytes
+from wasmrt.egress.gateway._model import HttpFailure
 from wasmrt.egress.gateway._pools import Pool, Route
-from wasmrt.egress.gateway._socket import UnreachableError
-from wasmrt.egress.gateway._wire import WireRequest, WireResponse
 from wasmrt.sandbox.component.worlds import FailureKind
+
+
+class CodingError(ValueError):
+    """The body is not in the coding that its Content-Encoding names. Never leaves this package."""
+
+
+_STEP_BYTES = 16 * KIB
+"""Bytes that are decoded at once: what a member leaves of them is copied, so that many members stay cheap."""
+_STEP_OUT_BYTES = MIB
+
+
+class GzipDecoder:
+    """Decoder of RFC 1952, several members allowed; `check` is called at every step, and ends it by raising."""
+
+    def __init__(self, check: Callable[[], object]) -> None:
+        self._check = check
+        self._inner = zlib.decompressobj(16 + zlib.MAX_WBITS)
+        self._fresh = True
+        self._members = 1
+
+    def feed(self, data: bytes, limit: int) -> bytes:
+        """Return the decoded `data`, but at most `limit` + 1 bytes: one more says that there are more.
+
+        Raises:
+            CodingError: it is not gzip, or has more than `MAX_GZIP_MEMBERS` members.
+        """
+        pieces: list[bytes] = []
+        room = limit + 1
+        for low in range(0, len(data), _STEP_BYTES):
+            step = data[low : low + _STEP_BYTES]
+            while step and room > 0:
+                piece, step = self._step(step, min(room, _STEP_OUT_BYTES))
+                pieces.append(piece)
+                room -= len(piece)
+        return b"".join(pieces)
+
+    def _step(self, data: bytes, room: int) -> tuple[bytes, bytes]:
+        self._check()
+        if self._inner.eof:
+            self._inner, self._fresh = zlib.decompressobj(16 + zlib.MAX_WBITS), True
+            self._members += 1
+            if self._members > MAX_GZIP_MEMBERS:
+                raise CodingError(f"the body has more than {MAX_GZIP_MEMBERS} members of gzip")
+        try:
+            piece = self._inner.decompress(data, room)
+        except zlib.error:
+            raise CodingError("the body is not valid gzip") from None
+        self._fresh = False
+        return piece, self._inner.unused_data if self._inner.eof else self._inner.unconsumed_tail
+
+    def finish(self) -> None:
+        """Raise `CodingError` where the body ended too early."""
+        if not (self._inner.eof or self._fresh):
+            raise CodingError("the gzip body ended too early")
+
+
+_GZIP = ("gzip", "x-gzip")  # RFC 9110 8.4.1.3: two names of one coding
+
+
+def decoders_for(codings: list[str], check: Callable[[], object]) -> list[GzipDecoder]:
+    """Return the decoders for the values of Content-Encoding, in the order of their use.
+
+    Raises:
+        CodingError: a coding that was not asked for. SECURITY: such a body could not be searched for secrets, so it
+            is not passed on undecoded.
+    """
+    names = [name.strip().lower() for value in codings for name in value.split(",")]
+    names = [name for name in names if name not in ("", "identity")]
+    if len(names) > MAX_CONTENT_CODINGS or any(name not in _GZIP for name in names):
+        raise CodingError("the body has a content coding other than gzip, or more than one")
+    return [GzipDecoder(check) for _ in names]
+
+
+class StreamedBody:
+    """A body read from its connection, which goes back to the pool at the end.
+
+    Raises:
+        HttpFailure: the headers are too many, or name a coding that was not asked for.
+    """
+
+    def __init__(
+        self, pool: Pool, route: Route, connection: Connection, head: h11.Response, budget: ExchangeBudget
+    ) -> None:
+        headers = head.headers.raw_items()
+        size = header_bytes(headers)
+        if len(headers) > MAX_HEADERS or size > MAX_HEADER_BYTES or size > budget.max_response_bytes:
+            raise budget.too_large()
+        self._decoders = _decoders(headers, budget)
+        self._pool = pool
+        self._route = route
+        self._connection: Connection | None = connection
+        self._head = head
+        self._budget = budget
+        self._room = budget.max_response_bytes - size
+
+    def __iter__(self) -> Iterator[bytes | bytearray]:
+        """Yield pieces as they come.
+
+        Raises:
+            HttpFailure: it ended too early, is over the cap, or is not in the coding it names.
+        """
+        try:
+            if self._connection is not None:
+                for chunk in self._connection.body(self._head, self._budget):
+                    if piece := self._decoded(chunk):
+                        yield piece
+                self._finish()
+                self._give_back(healthy=True)
+        finally:
+            self.close()
+
+    def check_length(self) -> None:
+        """Refuse at once a body whose Content-Length is over the cap."""
+        if not self._decoders and content_length(self._head) > self._room:
+            raise self._budget.too_large()
+
+    def close(self) -> None:
+        """Release the connection. It carries another response only where nothing of this one is still to come."""
+        self._give_back(healthy=self._connection is not None and self._connection.skip_rest())
+
+    def _give_back(self, *, healthy: bool) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            self._pool.give_back(self._route, connection, healthy=healthy)
+
+    def _decoded(self, chunk: bytes | bytearray) -> bytes | bytearray:
+        piece = chunk
+        for decoder in self._decoders:
+            try:
+                piece = decoder.feed(bytes(piece), self._room)
+            except CodingError as error:
+                raise _not_decoded(error, self._budget) from None
+            if len(piece) > self._room:
+                # SECURITY: also between two codings, so that a bomb inside a bomb stays small.
+                raise self._budget.too_large()
+        self._room -= len(piece)
+        if self._room < 0:
+            raise self._budget.too_large()
+        return piece
+
+    def _finish(self) -> None:
+        for decoder in self._decoders:
+            try:
+                decoder.finish()
+            except CodingError as error:
+                raise _not_decoded(error, self._budget) from None
+
+
+def _decoders(headers: Sequence[tuple[bytes, bytes]], budget: ExchangeBudget) -> list[GzipDecoder]:
+    codings = [value.decode("latin-1") for name, value in headers if name.lower() == b"content-encoding"]
+    try:
+        return decoders_for(codings, budget.wait_seconds)
+    except CodingError as error:
+        raise _not_decoded(error, budget) from None
+
+
+def _not_decoded(error: CodingError, budget: ExchangeBudget) -> HttpFailure:
+    return budget.failure(FailureKind.OPERATION_FAILED, "content-coding", str(error))
+
 
 # RFC 9110 9.2.2: may be sent again when a connection that had been idle turns out to be dead.
 _IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE"})

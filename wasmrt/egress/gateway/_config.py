@@ -9,8 +9,8 @@ from pathlib import Path
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.limits import CONNECT_TIMEOUT_SECONDS, MAX_CA_FILE_BYTES, MAX_CONNECTIONS_PER_ORIGIN
 from wasmrt.core.url import InvalidUrlError, parse_networks, parse_url
+from wasmrt.egress.gateway._exchange import Transport
 from wasmrt.egress.gateway._resolver import Resolver
-from wasmrt.egress.gateway._wire import Transport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

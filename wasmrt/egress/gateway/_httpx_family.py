@@ -11,8 +11,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from functools import cache
 from typing import Any
 
-from wasmrt.egress.gateway._failure import HttpFailure
-from wasmrt.egress.gateway._model import HttpRequest, WaitTimeouts
+from wasmrt.egress.gateway._model import HttpFailure, HttpRequest, WaitTimeouts
 from wasmrt.egress.gateway._response import Response
 
 DENIED_HEADER = "x-wasmrt-denied"

@@ -13,10 +13,8 @@ from wasmrt.capabilities import CredentialMapping, HttpCapability, LocationType
 from wasmrt.core.errors import SecretError, SecretExpiredError, SecretNotFoundError
 from wasmrt.core.model import Decision, Reason
 from wasmrt.core.url import InvalidUrlError, ParsedUrl
-from wasmrt.egress.gateway._failure import HttpFailure
-from wasmrt.egress.gateway._headers import Headers
-from wasmrt.egress.gateway._model import SecretsView, SecretValue
-from wasmrt.egress.gateway._parameters import may_be_read_as, query_names
+from wasmrt.egress.gateway._headers import Headers, may_be_read_as, query_names
+from wasmrt.egress.gateway._model import HttpFailure, SecretsView, SecretValue
 from wasmrt.egress.gateway._signing import AwsKey, SignedRequest, aws_headers, hmac_headers
 from wasmrt.sandbox.component.worlds import FailureKind
 

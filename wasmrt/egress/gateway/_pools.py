@@ -11,10 +11,9 @@ from pathlib import Path
 
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.limits import MAX_IDLE_CONNECTIONS
-from wasmrt.egress.gateway._budget import ExchangeBudget, Wait
-from wasmrt.egress.gateway._connection import Connection
-from wasmrt.egress.gateway._shares import Shares
-from wasmrt.egress.gateway._socket import dial
+from wasmrt.egress.gateway._connection import Connection, dial
+from wasmrt.egress.gateway._exchange import ExchangeBudget, Wait
+from wasmrt.egress.gateway._resolver import Shares
 
 
 @dataclass(frozen=True, slots=True)

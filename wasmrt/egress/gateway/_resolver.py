@@ -1,15 +1,54 @@
-"""Names to addresses, within a time limit. The answers are checked elsewhere."""
+"""Resolve host names within a time limit, and check every address before it is dialled."""
 
 from __future__ import annotations
 
 import socket
 import threading
 import time
+from collections.abc import Hashable, Sequence
 from typing import Protocol, runtime_checkable
 
+from wasmrt.capabilities import check_addresses, check_host
 from wasmrt.core.errors import WasmrtError
 from wasmrt.core.limits import MAX_DNS_ANSWERS, MAX_DNS_LOOKUPS
-from wasmrt.egress.gateway._shares import Shares
+from wasmrt.core.model import Decision, Reason
+from wasmrt.core.url import Network, ParsedUrl
+
+
+class Shares:
+    """Places, each held by a user. Not locked: its owner is.
+
+    A user may take one more as long as no more are held by that user than are free. One that holds on to all it can get
+    leaves half to the others, and two leave a quarter.
+    """
+
+    __slots__ = ("_held", "_of", "_total")
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._held = 0
+        self._of: dict[Hashable, int] = {}
+
+    @property
+    def empty(self) -> bool:
+        """True where nobody holds any."""
+        return not self._held
+
+    def take(self, user: Hashable) -> bool:
+        """Take a place for a user; False where there is none."""
+        mine, free = self._of.get(user, 0), self._total - self._held
+        if free < 1 or mine > free:
+            return False
+        self._held += 1
+        self._of[user] = mine + 1
+        return True
+
+    def give_back(self, user: Hashable) -> None:
+        """Give a place of a user's back."""
+        self._held -= 1
+        self._of[user] -= 1
+        if not self._of[user]:
+            del self._of[user]
 
 
 class ResolveError(WasmrtError):
@@ -124,3 +163,25 @@ class _Lookup:
         finally:
             self._slots.give_back(self._user)
             self.done.set()
+
+
+def checked_addresses(
+    url: ParsedUrl, networks: Sequence[Network], resolver: Resolver, ends_at: float
+) -> tuple[tuple[str, ...], Decision]:
+    """Resolve once and check every answer; no address where the decision is a refusal.
+
+    SECURITY: the addresses returned are the addresses dialled. The name is not looked up a second time.
+    """
+    if (refused := check_host(url, networks)) is not None:
+        return (), refused
+    if url.address is not None:
+        # `check_host` has checked it.
+        return (str(url.address),), Decision(True, Reason.ALLOWED, "a literal address", None, "http", url.origin)
+    try:
+        left = max(0.0, ends_at - time.monotonic())
+        addresses = resolver.resolve(url.host, url.port, timeout_seconds=left)
+    except ResolveError as error:
+        hint = "check its spelling, and that this machine is online and can look names up"
+        return (), Decision(False, Reason.NO_ADDRESS, error.message, hint, "http", url.origin)
+    decision = check_addresses(addresses, networks, url.origin)
+    return (addresses if decision.allowed else ()), decision

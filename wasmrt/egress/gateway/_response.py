@@ -9,10 +9,9 @@ from itertools import accumulate
 from types import TracebackType
 
 from wasmrt.core.model import Decision, Reason
-from wasmrt.egress.gateway._failure import HttpFailure
+from wasmrt.egress.gateway._exchange import WireResponse
 from wasmrt.egress.gateway._headers import Headers, visible_headers
-from wasmrt.egress.gateway._model import EgressCall, Face
-from wasmrt.egress.gateway._wire import WireResponse
+from wasmrt.egress.gateway._model import EgressCall, Face, HttpFailure
 from wasmrt.egress.leaks import (
     DECODE_LIMIT_RULE,
     SECRET_RULE,

@@ -10,12 +10,17 @@ from wasmrt.capabilities import AllowlistValidator, HttpCapability, describe_req
 from wasmrt.core.errors import SecretError
 from wasmrt.core.model import Decision, Reason
 from wasmrt.core.url import InvalidUrlError, Network, ParsedUrl, parse_url
-from wasmrt.egress.gateway._budget import ExchangeBudget
-from wasmrt.egress.gateway._failure import HttpFailure
-from wasmrt.egress.gateway._headers import header_bytes, is_sensitive, partial_header, request_problem, without
+from wasmrt.egress.gateway._exchange import ExchangeBudget
+from wasmrt.egress.gateway._headers import (
+    header_bytes,
+    is_sensitive,
+    overridden_method,
+    partial_header,
+    request_problem,
+    without,
+)
 from wasmrt.egress.gateway._injector import CredentialInjector, Injected
-from wasmrt.egress.gateway._model import EgressCall, Face, HttpRequest, SecretValue
-from wasmrt.egress.gateway._parameters import overridden_method
+from wasmrt.egress.gateway._model import EgressCall, Face, HttpFailure, HttpRequest, SecretValue
 from wasmrt.egress.leaks import SECRET_RULE, Action, Direction, LeakMatch, LeakScanner
 from wasmrt.sandbox.component.worlds import FailureKind
 

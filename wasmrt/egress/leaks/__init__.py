@@ -6,8 +6,7 @@ caller.
 
 from __future__ import annotations
 
-from wasmrt.egress.leaks._custom import check_rule, load_custom_rules, read_rule_file
-from wasmrt.egress.leaks._detector import LeakDetector
+from wasmrt.egress.leaks._detector import LeakDetector, WatchedSecrets
 from wasmrt.egress.leaks._model import (
     DECODE_LIMIT_RULE,
     SCAN_BUDGET_RULE,
@@ -19,10 +18,10 @@ from wasmrt.egress.leaks._model import (
     Severity,
     cut_out,
 )
+from wasmrt.egress.leaks._rule_sets import check_rule, load_custom_rules, read_rule_file
 from wasmrt.egress.leaks._rules import Rule
 from wasmrt.egress.leaks._scanner import LeakScanner, Overrides
 from wasmrt.egress.leaks._streaming import StreamingRedactor
-from wasmrt.egress.leaks._watched import WatchedSecrets
 
 __all__ = [
     "DECODE_LIMIT_RULE",

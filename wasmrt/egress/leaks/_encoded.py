@@ -1,4 +1,4 @@
-"""Decode content that is encoded as a whole: base64, base32, hex, dumps and lists of bytes, archives."""
+"""Find and decode encoded text: base64, base32, hexadecimal, percent-encoding, and hexadecimal dumps."""
 
 from __future__ import annotations
 
@@ -11,9 +11,120 @@ from typing import Any
 from wasmrt.core.limits import KIB
 from wasmrt.egress.leaks._archives import GZIP, archives
 from wasmrt.egress.leaks._budgets import PIECE_BYTES, Check, DecodeBudget, no_check
-from wasmrt.egress.leaks._dumps import DUMP, dumped
 from wasmrt.egress.leaks._escapes import holds_escapes
 from wasmrt.egress.leaks._linear import compile_linear
+
+_BASE85 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
+_Z85 = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+_AS_Z85 = bytes.maketrans(_BASE85, _Z85)
+_WORD = 4
+_MOST_AS_NUMBER = 256
+"""Bytes of a secret that is also written as one number: that takes the square of its length."""
+_NUMBER_DIGITS = (
+    b"0123456789abcdefghijklmnopqrstuvwxyz",
+    b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz",
+    b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz",
+)
+"""Base 36, base 58 (Bitcoin's alphabet), and base 62 with the digits first."""
+_ROT47 = bytes.maketrans(bytes(range(33, 127)), bytes((*range(80, 127), *range(33, 80))))
+
+
+def in_letters_and_digits(raw: bytes) -> Iterator[bytes]:
+    """Yield notations of letters and digits, in lower case, in which marks between them do not count.
+
+    Numbers stand for the bytes of `raw`: `97, 98`, `97|98` and `&#97;&#98;` are all one text without their marks,
+    and so are `\\u0061\\u0062`, `U+0061 U+0062` and `%u0061%u0062`.
+    """
+    for written in _notations():
+        yield b"".join(map(written.__getitem__, raw))
+    if len(raw) <= _MOST_AS_NUMBER:
+        yield b"%d" % int.from_bytes(raw, "big")
+        yield from (_in_base(raw, digits).lower() for digits in _NUMBER_DIGITS)
+
+
+def in_visible_characters(raw: bytes) -> Iterator[bytes]:
+    """Yield notations of any visible characters, in which only white space between them does not count."""
+    from base64 import a85encode, b85encode  # half a millisecond, and a process without secrets needs neither
+
+    for offset in range(_WORD):
+        words = raw[-offset % _WORD :]
+        words = words[: len(words) // _WORD * _WORD]
+        if len(words) >= 2 * _WORD:
+            base85 = b85encode(words)
+            yield from (a85encode(words), base85, base85.translate(_AS_Z85))
+    yield raw.translate(_ROT47)
+
+
+@lru_cache(maxsize=1)
+def _notations() -> tuple[tuple[bytes, ...], ...]:
+    """Write every byte as a number: decimal, hexadecimal, as a code point, octal, binary."""
+    formats = ("{:d}", "{:03d}", "0x{:02x}", "x{:02x}", "u{:04x}", "u{:x}", "{:o}", "{:03o}", "0o{:o}", "{:08b}")
+    return tuple(tuple(notation.format(byte).encode() for byte in range(256)) for notation in formats)
+
+
+def _in_base(raw: bytes, digits: bytes) -> bytes:
+    number, written = int.from_bytes(raw, "big"), bytearray()
+    while number:
+        number, rest = divmod(number, len(digits))
+        written.append(digits[rest])
+    return bytes(reversed(written))
+
+
+_OFFSET = rb"[ \t|]{0,16}(?:0[xX])?[A-Fa-f]{0,8}[0-9][0-9A-Fa-f]{3,15}[:|>]?[ \t|]{1,8}"
+DUMP = rb"(?:^|\n)" + _OFFSET + rb"[0-9A-Fa-f]{2}"
+"""An expression that every text with a dump matches."""
+_WORDS = rb"((?:[0-9A-Fa-f]{2}){1,8}(?:(?: {1,3}|\t|-)(?:[0-9A-Fa-f]{2}){1,8})*)"
+_LEAST_BYTES = 2
+_MOST_OF_A_LINE = (16, 8, 32, 20)
+"""Bytes a line, where the text beside them may look like more of them."""
+
+
+@lru_cache(maxsize=1)
+def _line() -> Any:
+    return compile_linear(rb"(?m)^" + _OFFSET + _WORDS + rb"(?:[^0-9A-Fa-f\n][^\n]*)?$", captures=True)
+
+
+@lru_cache(maxsize=1)
+def _dump() -> Any:
+    return compile_linear(DUMP)
+
+
+def dumped(data: bytes, check: Check) -> Iterator[tuple[int, int, bytes]]:
+    """Yield the places and the bytes of dumps: each as printed, and with the bytes of words in the other order."""
+    lines: list[bytes] = []
+    start = end = -1
+    for found in _line().finditer(data) if _dump().search(data) is not None else ():
+        check()
+        if lines and found.start() > end + 2:
+            yield from _contents(start, end, lines)
+            lines = []
+        start, end = start if lines else found.start(), found.end()
+        lines.append(found[1])
+    if lines:
+        yield from _contents(start, end, lines)
+
+
+def _contents(start: int, end: int, lines: list[bytes]) -> Iterator[tuple[int, int, bytes]]:
+    whole = [bytes.fromhex(line.translate(None, b" \t-").decode()) for line in lines]
+    if sum(map(len, whole)) < _LEAST_BYTES * len(whole):
+        return
+    seen: set[bytes] = set()
+    for most in (max(map(len, whole)), *_MOST_OF_A_LINE):
+        content = b"".join(line[:most] for line in whole)
+        for read in (content, _swapped(content, 2), _swapped(content, 4)):
+            if read not in seen:
+                seen.add(read)
+                yield start, end, read
+
+
+def _swapped(content: bytes, word: int) -> bytes:
+    """Return the bytes of little-endian words in their own order, as `od -x` and `hexdump` print them."""
+    whole = len(content) // word * word
+    turned = bytearray(whole)
+    for at in range(word):
+        turned[at::word] = content[word - 1 - at : whole : word]
+    return bytes(turned) + content[whole:]
+
 
 _PEEK_BYTES = 64 * KIB
 """Bytes that are decoded to see whether content is nested once more."""

@@ -14,11 +14,20 @@ from collections.abc import Iterator, Mapping
 from wasmrt.core.limits import KIB, MIN_SECRET_CHARS
 from wasmrt.egress.leaks._budgets import MAX_NESTING, PIECE_BYTES, Check, DecodeBudget, no_check
 from wasmrt.egress.leaks._encoded import LEAST_RUN, decode, is_encoded
-from wasmrt.egress.leaks._escapes import unescapings
-from wasmrt.egress.leaks._markup import with_places, without_markup
-from wasmrt.egress.leaks._partial import PartialPattern, find_partial, partial_patterns
-from wasmrt.egress.leaks._pattern_set import MayMatch, PatternSet
-from wasmrt.egress.leaks._patterns import NOT_ALNUM, NOT_VISIBLE, SEPARATORS, Pattern, Patterns, patterns_of
+from wasmrt.egress.leaks._escapes import unescapings, with_places, without_markup
+from wasmrt.egress.leaks._patterns import (
+    NOT_ALNUM,
+    NOT_VISIBLE,
+    SEPARATORS,
+    MayMatch,
+    PartialPattern,
+    Pattern,
+    Patterns,
+    PatternSet,
+    find_partial,
+    partial_patterns,
+    patterns_of,
+)
 
 _APART_NESTING = 2
 """Down to this nesting each kind of escape is also undone by itself, where a secret holds one literally."""

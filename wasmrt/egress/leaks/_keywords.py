@@ -1,18 +1,80 @@
-"""Tell which keywords a text holds: one pass of RE2, and two short cuts for texts that hold none.
-
-Keywords are plain literals with character classes, so that their automaton is bounded and never runs out of memory,
-where RE2's Set would say "nothing".
-"""
+"""Find the keywords of rules: a first look at short texts, Hyperscan for large ones, and RE2."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from wasmrt.core.limits import MIB
 from wasmrt.egress.leaks._linear import compile_set
-from wasmrt.egress.leaks._prefilter import Prefilter
 from wasmrt.egress.leaks._rules import Rule
+
+if TYPE_CHECKING:
+    import hyperscan
+
+_COMPILE_AFTER_BYTES = 4 * MIB
+"""Bytes of large texts after which compiling, some 50 ms, is worthwhile: a short-lived process never does."""
+
+
+class Prefilter:
+    """The shipped keywords as one Hyperscan automaton. Safe to share between threads."""
+
+    __slots__ = ("_database", "_keywords", "_lock", "_seen_bytes")
+
+    def __init__(self, keywords: Iterable[str]) -> None:
+        self._keywords = tuple(keywords)
+        self._database: hyperscan.Database | None = None
+        self._lock = Lock()
+        """SECURITY: Hyperscan's scratch memory serves one scan at a time."""
+        self._seen_bytes = 0
+
+    def rules_out(self, data: bytes | memoryview) -> bool:
+        """Tell that a large text holds no keyword; False where it may hold one or nobody has looked."""
+        if not self._lock.acquire(blocking=False):
+            return False  # another thread is scanning, or was when this process was forked
+        try:
+            database = self._prepared(len(data))
+            return database is not None and not _found_in(database, data)
+        finally:
+            self._lock.release()
+
+    def _prepared(self, size: int) -> hyperscan.Database | None:
+        if self._seen_bytes <= _COMPILE_AFTER_BYTES:
+            self._seen_bytes += size
+            if self._seen_bytes > _COMPILE_AFTER_BYTES:
+                self._database = _compiled(self._keywords)
+        return self._database
+
+
+def _compiled(keywords: tuple[str, ...]) -> hyperscan.Database | None:
+    try:
+        import hyperscan
+    except ImportError:
+        return None
+    database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+    try:
+        database.compile(
+            expressions=[keyword.encode("latin-1") for keyword in keywords], flags=hyperscan.HS_FLAG_SINGLEMATCH
+        )
+    except hyperscan.error:  # it does not support every processor
+        return None
+    return database
+
+
+def _found_in(database: hyperscan.Database, data: bytes | memoryview) -> bool:
+    from hyperscan import ScanTerminated
+
+    try:
+        database.scan(cast("bytes", data), match_event_handler=_stop)  # it takes any buffer
+    except ScanTerminated:
+        return True
+    return False
+
+
+def _stop(*_match: object) -> bool:
+    return True
+
 
 if TYPE_CHECKING:
     import re2

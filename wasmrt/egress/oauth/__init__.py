@@ -6,13 +6,10 @@ text is never repeated, PKCE is not optional, a token goes back only to where it
 
 from __future__ import annotations
 
-from wasmrt.egress.oauth._authorization import AuthorizationRequest
-from wasmrt.egress.oauth._callback import LoopbackCallback
 from wasmrt.egress.oauth._device import DeviceCode, log_in_by_device
-from wasmrt.egress.oauth._login import check_replaceable, log_in, login_state
-from wasmrt.egress.oauth._renewal import Renewals, RenewingSecrets, token_renewer
-from wasmrt.egress.oauth._state import OAuthState, load_state, store_tokens
-from wasmrt.egress.oauth._tokens import OAuthError, TokenEndpoint, Tokens
+from wasmrt.egress.oauth._login import LoopbackCallback, check_replaceable, log_in, login_state
+from wasmrt.egress.oauth._renewal import OAuthState, Renewals, RenewingSecrets, load_state, store_tokens, token_renewer
+from wasmrt.egress.oauth._tokens import AuthorizationRequest, OAuthError, TokenEndpoint, Tokens
 
 __all__ = [
     "AuthorizationRequest",

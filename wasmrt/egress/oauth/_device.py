@@ -11,7 +11,7 @@ from wasmrt.capabilities.file import OAuthConfig
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.limits import OAUTH_LOGIN_SECONDS, OAUTH_TIMEOUT_SECONDS
 from wasmrt.egress.gateway import EgressGateway, HttpFailure
-from wasmrt.egress.oauth._state import OAuthState
+from wasmrt.egress.oauth._renewal import OAuthState
 from wasmrt.egress.oauth._tokens import OAuthError, Tokens, json_object
 
 _MAX_SHOWN = 200

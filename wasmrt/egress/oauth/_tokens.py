@@ -1,8 +1,11 @@
-"""The token endpoint: a code, or a refresh token, for an access token. RFC 6749 4.1.3, 5 and 6."""
+"""Build authorization requests, and request tokens from the token endpoint."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
+import secrets as randomness
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +15,50 @@ from urllib.parse import urlencode
 from wasmrt.core.errors import SecretError
 from wasmrt.core.limits import OAUTH_TIMEOUT_SECONDS
 from wasmrt.egress.gateway import EgressGateway, HttpFailure, HttpResponse
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class AuthorizationRequest:
+    """One attempt to log in. Has no repr.
+
+    `state` tells the answer to this attempt from a forged one, `verifier` its code from a stolen one.
+    """
+
+    state: str
+    verifier: str
+
+    @classmethod
+    def new(cls) -> AuthorizationRequest:
+        """Return an attempt with random values: 32 and 64 bytes of entropy."""
+        return cls(randomness.token_urlsafe(32), randomness.token_urlsafe(64))
+
+    def url(
+        self,
+        authorization_url: str,
+        *,
+        client_id: str,
+        redirect_uri: str,
+        scopes: tuple[str, ...] = (),
+        extra_params: tuple[tuple[str, str], ...] = (),
+    ) -> str:
+        """Return the address to open in a browser; `extra_params` replace none of the protocol's own.
+
+        PKCE with S256 is always part of it, also where a capability file says `use_pkce: false`: OAuth 2.1 requires
+        it, and servers that do not know it ignore it (RFC 6749 3.1).
+        """
+        challenge = base64.urlsafe_b64encode(hashlib.sha256(self.verifier.encode()).digest()).rstrip(b"=")
+        params = dict(extra_params) | {
+            "response_type": "code",
+            "client_id": client_id,
+            "redirect_uri": redirect_uri,
+            "state": self.state,
+            "code_challenge": challenge.decode(),
+            "code_challenge_method": "S256",
+        }
+        if scopes:
+            params["scope"] = " ".join(scopes)
+        return f"{authorization_url}{'&' if '?' in authorization_url else '?'}{urlencode(params)}"
+
 
 # RFC 6749 5.2. Anything else that a server says is not repeated: it is foreign text.
 _KNOWN_ERRORS = frozenset(

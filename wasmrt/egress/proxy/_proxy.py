@@ -13,11 +13,10 @@ from wasmrt.capabilities import EndpointPattern, HttpCapability, RateLimitConfig
 from wasmrt.core.errors import ExternalServiceError, RateLimitedError
 from wasmrt.core.limits import PROXY_BODY_BYTES, PROXY_HEAD_SECONDS
 from wasmrt.core.model import Decision
-from wasmrt.egress.gateway._failure import HttpFailure
 from wasmrt.egress.gateway._gateway import EgressGateway
 from wasmrt.egress.gateway._headers import FRAMING, without
 from wasmrt.egress.gateway._host import HostCall, HostClient
-from wasmrt.egress.gateway._model import Face, HttpRequest
+from wasmrt.egress.gateway._model import Face, HttpFailure, HttpRequest
 from wasmrt.egress.proxy._request import Asked, RefusedError, read_request
 from wasmrt.egress.proxy._tunnel import Tunnel, for_program
 from wasmrt.egress.rates import RateLimiter

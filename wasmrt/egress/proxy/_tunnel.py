@@ -19,12 +19,11 @@ from wasmrt.core.limits import (
 )
 from wasmrt.core.model import Addition, Decision, Reason, Step
 from wasmrt.core.url import InvalidUrlError, ParsedUrl, parse_url
-from wasmrt.egress.gateway._budget import ExchangeBudget
+from wasmrt.egress.gateway._connection import UnreachableError, dial
+from wasmrt.egress.gateway._exchange import ExchangeBudget
 from wasmrt.egress.gateway._gateway import EgressGateway
 from wasmrt.egress.gateway._host import HostCall
-from wasmrt.egress.gateway._socket import UnreachableError, dial
-from wasmrt.egress.proxy._hello import Hello, NotAHelloError, read_hello
-from wasmrt.egress.proxy._request import RefusedError
+from wasmrt.egress.proxy._request import Hello, NotAHelloError, RefusedError, read_hello
 
 _CHUNK = 64 * 1024
 _ANY_METHOD = "GET"

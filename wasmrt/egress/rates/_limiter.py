@@ -9,8 +9,7 @@ from urllib.parse import quote
 
 from wasmrt.capabilities import RateLimitConfig
 from wasmrt.core.errors import ConfigurationError, RateLimitedError
-from wasmrt.egress.rates._memory import MemoryWindows
-from wasmrt.egress.rates._window import WINDOWS, WindowStore
+from wasmrt.egress.rates._window import WINDOWS, MemoryWindows, WindowStore
 
 
 class RateLimiter:

@@ -3,11 +3,9 @@
 The only package that imports keyring and cryptography, and only when a backend needs them.
 """
 
-from wasmrt.egress.secrets._choose import BACKENDS, backend_of, open_store, open_store_later
-from wasmrt.egress.secrets._deferred import DeferredSecrets
+from wasmrt.egress.secrets._choose import BACKENDS, DeferredSecrets, backend_of, open_store, open_store_later
 from wasmrt.egress.secrets._entries import Entry, EntryStore
-from wasmrt.egress.secrets._env_file import parse_env_file
-from wasmrt.egress.secrets._environment import EnvironmentSecrets
+from wasmrt.egress.secrets._environment import EnvironmentSecrets, parse_env_file
 from wasmrt.egress.secrets._file import FileKey, FileSecrets
 from wasmrt.egress.secrets._keyring import KeyringSecrets
 from wasmrt.egress.secrets._types import (
@@ -16,13 +14,13 @@ from wasmrt.egress.secrets._types import (
     Secret,
     SecretInfo,
     SecretsStore,
+    UserSecrets,
+    check_usable,
     checked_name,
     checked_user,
     replace_secret,
     set_command,
 )
-from wasmrt.egress.secrets._usable import check_usable
-from wasmrt.egress.secrets._view import UserSecrets
 
 __all__ = [
     "BACKENDS",

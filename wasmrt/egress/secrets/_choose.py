@@ -1,18 +1,59 @@
-"""The choice of the backend that keeps this installation's secrets."""
+"""Choose the secret store that a setting names, and open it at its first use."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.names import did_you_mean
-from wasmrt.egress.secrets._deferred import DeferredSecrets
 from wasmrt.egress.secrets._environment import EnvironmentSecrets
 from wasmrt.egress.secrets._file import FileKey, FileSecrets
 from wasmrt.egress.secrets._keyring import KeyringSecrets, usable_keyring
-from wasmrt.egress.secrets._types import SecretsStore
+from wasmrt.egress.secrets._types import Secret, SecretInfo, SecretsStore
+
+
+class DeferredSecrets:
+    """Stands for the store that `choose` returns, and calls it once, from whichever thread comes first.
+
+    Every method raises what `choose` raises, and then what the store does.
+    """
+
+    def __init__(self, choose: Callable[[], SecretsStore]) -> None:
+        self._choose = choose
+        self._lock = threading.Lock()
+        self._chosen: SecretsStore | None = None
+
+    @property
+    def chosen(self) -> SecretsStore:
+        """The store itself."""
+        with self._lock:
+            if self._chosen is None:
+                self._chosen = self._choose()
+            return self._chosen
+
+    def get(self, user: str, name: str) -> Secret:
+        """Return the secret, or raise `SecretNotFoundError` or `SecretExpiredError`."""
+        return self.chosen.get(user, name)
+
+    def set(self, user: str, name: str, secret: Secret, *, expires_at: float | None = None) -> None:
+        """Keep `secret`, replacing an older one; `expires_at` is in Unix seconds."""
+        self.chosen.set(user, name, secret, expires_at=expires_at)
+
+    def remove(self, user: str, name: str) -> None:
+        """Forget the secret, or raise `SecretNotFoundError`."""
+        self.chosen.remove(user, name)
+
+    def list(self, user: str) -> tuple[SecretInfo, ...]:
+        """Return names and ages, sorted by name."""
+        return self.chosen.list(user)
+
+    def exists(self, user: str, name: str) -> bool:
+        """Tell whether the secret is there and not expired."""
+        return self.chosen.exists(user, name)
+
 
 BACKENDS = ("auto", "keyring", "file", "environment")
 

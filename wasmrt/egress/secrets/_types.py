@@ -1,15 +1,17 @@
-"""The type of a secret: a value that cannot be printed by accident, under a name and a user."""
+"""Secrets, the stores that hold them, and a store's view for one user."""
 
 from __future__ import annotations
 
 import hmac
+import re
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
 from wasmrt.core.errors import SecretError, SecretNotFoundError
-from wasmrt.core.limits import MAX_SECRET_BYTES, MAX_USER_BYTES
+from wasmrt.core.limits import MAX_SECRET_BYTES, MAX_USER_BYTES, MIN_SECRET_CHARS
 from wasmrt.core.names import is_secret_name
+from wasmrt.core.url import InvalidUrlError, parse_url
 
 DEFAULT_USER = "local"
 """The owner of the secrets of a person at their own machine. Never a fallback for another user."""
@@ -138,3 +140,81 @@ def checked_user(user: str) -> str:
 def set_command(user: str, name: str) -> str:
     """Return the command line that sets the secret `name` of `user`."""
     return f"wasmrt secret set {name}" + ("" if user == DEFAULT_USER else f" --user {user}")
+
+
+@dataclass(frozen=True, slots=True)
+class UserSecrets:
+    """A store seen by one user: a call is given this and can ask for nobody else's."""
+
+    store: SecretsStore
+    user: str
+
+    def get(self, name: str) -> Secret:
+        """Return the secret, or raise `SecretNotFoundError` or `SecretExpiredError`."""
+        return self.store.get(self.user, name)
+
+    def exists(self, name: str) -> bool:
+        """Tell whether the secret is there and not expired."""
+        return self.store.exists(self.user, name)
+
+    def renewed(self, name: str) -> Secret | None:
+        """Return a newer value after the server refused this one. A plain secret has none."""
+        return None
+
+
+_NOT_IN_A_FIELD = re.compile(r"[^\x20-\x7e]")  # RFC 9110, 5.5, without what is obsolete
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")  # RFC 7617, 2
+
+
+def check_usable(name: str, secret: Secret) -> str | None:
+    """Return a sentence on the places that cannot hold the value of the secret `name`; None where every place can.
+
+    SECURITY: it gives the position of a character and its kind, and never the character.
+
+    Raises:
+        SecretError: no place could hold it, because it is shorter than what is recognised in an answer.
+    """
+    value = secret.reveal()
+    if len(value) < MIN_SECRET_CHARS:
+        raise SecretError(
+            f"the value of {name} has fewer than {MIN_SECRET_CHARS} characters: it could not be recognised in an "
+            "answer, so no request would carry it",
+            code="secret-value",
+            hint="set the whole token, as the service shows it",
+        )
+    places = ["a query parameter"]  # takes everything, percent-encoded
+    if not (in_path := _fits_a_path(value)):
+        problem: str | None = "it holds a dot segment ('.' or '..')"
+    else:
+        places.append("a place in a URL's path")
+        problem = None
+    if not _CONTROL.search(value):
+        places.append("a basic login")
+    if (unfit := _unfit_for_a_field(value)) is None:
+        places.append("a bearer token or header")
+        if in_path:
+            return None
+    reason = "; ".join(part for part in (unfit, problem) if part)
+    return f"{name} can only be used as {_either(places)}: {reason}"
+
+
+def _unfit_for_a_field(value: str) -> str | None:
+    found = _NOT_IN_A_FIELD.search(value)
+    if found is None:
+        return "it begins or ends with a blank" if value != value.strip(" ") else None
+    kind = "outside ASCII"
+    if _CONTROL.match(found[0]):
+        kind = "a line break" if found[0] in "\r\n" else "a control character"
+    return f"character {found.start() + 1} is {kind}"
+
+
+def _fits_a_path(value: str) -> bool:
+    try:
+        parse_url("https://a.invalid/{it}").with_placeholder("it", value)
+    except InvalidUrlError:
+        return False
+    return True
+
+
+def _either(places: list[str]) -> str:
+    return places[0] if len(places) == 1 else f"{', '.join(places[:-1])} or {places[-1]}"

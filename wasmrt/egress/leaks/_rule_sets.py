@@ -1,14 +1,66 @@
-"""Rules of one's own: the same file format, checked before they are used."""
+"""The shipped rules, and custom rules that are checked before they are used."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
+from typing import overload
 
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.files import UnfitFileError, read_file
 from wasmrt.core.limits import KIB
 from wasmrt.egress.leaks._engine import RuleEngine, compile_rule
-from wasmrt.egress.leaks._rules import Rule, parse_rules
+from wasmrt.egress.leaks._keywords import FirstLook, Keywords, Prefilter
+from wasmrt.egress.leaks._rules import Rule, parse_rules, rule_from
+
+RULE_FOLDER = Path(__file__).parent / "rules"
+BUILT = "built.jsonl"
+
+
+class BuiltinRules(Sequence[Rule]):
+    """Every rule that ships, each parsed when it is first asked for."""
+
+    __slots__ = ("_lines", "_rules", "keywords", "literals")
+
+    def __init__(self) -> None:
+        literals, keywords, *self._lines = (RULE_FOLDER / BUILT).read_bytes().splitlines()
+        self.literals: tuple[list[str], list[str]] = tuple(json.loads(literals))
+        """One of these, with its case or in lower case, is in every text with a keyword."""
+        self.keywords: dict[str, list[int]] = json.loads(keywords)
+        """Every keyword with the numbers of the rules behind it."""
+        self._rules: list[Rule | None] = [None] * len(self._lines)
+
+    def __len__(self) -> int:
+        return len(self._rules)
+
+    @overload
+    def __getitem__(self, index: int) -> Rule: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Rule, ...]: ...
+    def __getitem__(self, index: int | slice) -> Rule | tuple[Rule, ...]:
+        if isinstance(index, slice):
+            return tuple(self[i] for i in range(*index.indices(len(self))))
+        rule = self._rules[index]
+        if rule is None:
+            rule = self._rules[index] = rule_from(json.loads(self._lines[index]))
+        return rule
+
+
+@lru_cache(maxsize=1)
+def builtin_rules() -> BuiltinRules:
+    """Return every rule that ships with wasmrt, opened once per process."""
+    return BuiltinRules()
+
+
+@lru_cache(maxsize=1)
+def builtin_engine() -> RuleEngine:
+    """Return the engine of the rules that ship, compiled once per process."""
+    rules = builtin_rules()
+    first_look, prefilter = FirstLook(*rules.literals), Prefilter(rules.keywords)
+    return RuleEngine(rules, Keywords(rules.keywords, first_look=first_look, prefilter=prefilter))
+
 
 MAX_RULE_FILE_BYTES = 256 * KIB
 MAX_CUSTOM_RULES = 256
