@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -310,7 +311,9 @@ class PreparedTool(ToolDefaults):
             )
         known, tape = recording.call, Replay(recording)
         try:
-            self._run(CallRequest(known.tool, known.params, known.context, known.user, tape=tape))
+            self._run(
+                CallRequest(known.tool, known.params, ToolContext(user=known.user, data=known.context), tape=tape)
+            )
         except InvalidParametersError as error:
             tape.end(error.code, None)  # again, where it was refused before it began
         except ToolError:
@@ -350,7 +353,7 @@ class PreparedTool(ToolDefaults):
         tool = self._tool
 
         def start(params: Any, opened: OpenedCall) -> Future[ToolOutput]:
-            request = CallRequest(tool, params, context, user, on_open=opened)
+            request = CallRequest(tool, params, ToolContext(user=user, data=context), on_open=opened)
             return self._runner.submit(partial(self._run, request))
 
         return Batch(start, batch, parallel=parallel or 2 * (os.cpu_count() or 1), ordered=ordered)
@@ -361,19 +364,18 @@ class PreparedTool(ToolDefaults):
         Raises:
             ToolError: as `execute`.
         """
-        return self._run(CallRequest(self._tool, params, user=caller.user, parent=caller))
+        return self._run(CallRequest(self._tool, params, ToolContext(user=caller.user), parent=caller))
 
     def _request(
         self, params: Any, context: Any, user: str, on_progress: Progress | None, receipt: Receipt, folder: Path | None
     ) -> CallRequest:
-        if not isinstance(context, ToolContext):
-            return CallRequest(self._tool, params, context, user, on_progress, receipt=receipt, workspace=folder)
-        on_progress = on_progress or context.on_progress
-        receipt = context.receipt
-        if not receipt.trace_id:
-            receipt = receipt._replace(trace_id=context.trace_id)
-        own = CallRequest(self._tool, params, context.data, context.user, on_progress, terms=context)
-        return own._replace(receipt=receipt, workspace=folder or context.workspace)
+        if isinstance(context, ToolContext):
+            if on_progress is not None or folder is not None:
+                on_progress, folder = on_progress or context.on_progress, folder or context.workspace
+                context = replace(context, on_progress=on_progress, workspace=folder)
+        else:
+            context = ToolContext(user=user, data=context, on_progress=on_progress, receipt=receipt, workspace=folder)
+        return CallRequest(self._tool, params, context)
 
     def _run(self, request: CallRequest) -> ToolOutput:
         self._runner.check_open()

@@ -26,6 +26,7 @@ from wasmrt import (
 from wasmrt.egress.gateway import NetworkConfig
 from wasmrt.egress.leaks import LeakDetector
 from wasmrt.runtime.call import Backends, Call
+from wasmrt.runtime.context import ToolContext
 from wasmrt.sandbox.component import ToolSpec
 from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.runner import Description
@@ -69,7 +70,7 @@ def a_call(
     return Call(
         call_id="1",
         tool="tool",
-        user=user,
+        context=ToolContext(user=user),
         limits=ResourceLimits(timeout_seconds=timeout_seconds),
         grant=grant,
         full_grant=grant,

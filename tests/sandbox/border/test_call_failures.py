@@ -70,8 +70,8 @@ def test_a_guest_gets_the_context_that_its_caller_gave_and_none_where_there_is_n
         return "{}"
 
     run(note)
-    run(note, context={"a": [1, "ü"]})
-    run(note, context='{"b": 2}')
+    run(note, context=ToolContext(data={"a": [1, "ü"]}))
+    run(note, context=ToolContext(data='{"b": 2}'))
     assert seen == [None, '{"a":[1,"ü"]}', '{"b":2}']
 
 
@@ -122,9 +122,9 @@ def test_a_call_takes_a_permit_unless_it_runs_under_that_of_its_program() -> Non
         taken.append(admission.running)
         return "{}"
 
-    for terms in (None, ToolContext(), ToolContext(under_permit=True)):
-        run(note, admission=admission, terms=terms)
-    assert taken == [1, 1, 0]
+    for context in (ToolContext(), ToolContext(under_permit=True)):
+        run(note, admission=admission, context=context)
+    assert taken == [1, 0]
 
 
 def test_a_receipt_says_when_a_call_began_and_when_it_ended() -> None:
@@ -149,7 +149,11 @@ def test_a_receipt_goes_on_from_what_the_caller_knows(trace: str) -> None:
         return "{}"
 
     records: list[Receipt] = []
-    run(ask_often, audit=records.append, receipt=EMPTY_RECEIPT._replace(trace_id=trace, decisions_dropped=2))
+    run(
+        ask_often,
+        audit=records.append,
+        context=ToolContext(receipt=EMPTY_RECEIPT._replace(trace_id=trace, decisions_dropped=2)),
+    )
     (record,) = records
     assert (record.trace_id, record.decisions_dropped) == (trace or record.call_id, 3)
 
@@ -161,7 +165,7 @@ def test_a_refusal_by_the_folders_that_a_call_is_held_to_says_so() -> None:
         return "{}"
 
     grant = Capabilities.none().with_workspace_write([""])
-    refused = run(write, grant=grant, terms=ToolContext(write_paths=(("out",),))).decisions[-1]
+    refused = run(write, grant=grant, context=ToolContext(write_paths=(("out",),))).decisions[-1]
     assert (refused.allowed, refused.rule) == (False, "the preset lets no tool write there")
 
 
@@ -184,8 +188,8 @@ def test_a_refusal_by_the_effects_that_a_call_is_held_to_says_so(
 ) -> None:
     held = frozenset(effects)
     call = Call(
-        call_id="1", tool="tool", user="ann", limits=ResourceLimits(), grant=within_effects(grant, held),
-        full_grant=grant, backends=Backends(LeakDetector()), terms=ToolContext(effects=held),
+        call_id="1", tool="tool", limits=ResourceLimits(), grant=within_effects(grant, held),
+        full_grant=grant, backends=Backends(LeakDetector()), context=ToolContext(effects=held),
     )  # fmt: skip
     told = call.told(Decision(False, reason, "a rule", None, capability, "a subject"))
     assert told.rule == f"the call is held to its effects ({', '.join(sorted(effects)) or 'none'})"

@@ -86,7 +86,7 @@ def test_what_is_granted_and_not_there_is_refused() -> None:
 
 def test_a_guest_is_told_what_is_on_record_where_something_else_than_its_grant_holds_it() -> None:
     call = Call(
-        call_id="1", tool="notes", user="ann", limits=ResourceLimits(), grant=Capabilities.none(),
+        call_id="1", tool="notes", limits=ResourceLimits(), grant=Capabilities.none(),
         full_grant=Capabilities.none(), backends=Backends(LeakDetector()), to_ask=lambda addition: addition.to,
     )  # fmt: skip
     host = CallServices(call)
@@ -118,8 +118,8 @@ def test_a_write_that_is_granted_and_has_no_folder_is_refused_with_the_way_to_gi
 def test_folders_of_a_preset_are_named_where_they_refuse_a_write_and_nowhere_else() -> None:
     grant = Capabilities.none().with_workspace_read(["notes/"]).with_workspace_write(["out/", "top.md"])
     call = Call(
-        call_id="1", tool="tool", user="ann", limits=ResourceLimits(), grant=within_write_paths(grant, ["out/deep/"]),
-        full_grant=grant, backends=Backends(LeakDetector()), terms=ToolContext(write_paths=(("out/deep/",),)),
+        call_id="1", tool="tool", limits=ResourceLimits(), grant=within_write_paths(grant, ["out/deep/"]),
+        full_grant=grant, backends=Backends(LeakDetector()), context=ToolContext(write_paths=(("out/deep/",),)),
     )  # fmt: skip
     writing, beyond = call.grant.explain_workspace_write("out/a.md"), call.grant.explain_workspace_write("private/a.md")
     top, reading = call.grant.explain_workspace_write("top.md"), call.grant.explain_workspace("out/a.md")
@@ -141,8 +141,8 @@ def test_effects_that_a_call_is_held_to_are_named_where_they_refuse_and_nowhere_
     grant = Capabilities.none().with_workspace_read(["notes/"])
     terms = ToolContext(effects=frozenset(effects))
     call = Call(
-        call_id="1", tool="tool", user="ann", limits=ResourceLimits(), grant=within_effects(grant, frozenset(effects)),
-        full_grant=grant, backends=Backends(LeakDetector()), terms=terms,
+        call_id="1", tool="tool", limits=ResourceLimits(), grant=within_effects(grant, frozenset(effects)),
+        full_grant=grant, backends=Backends(LeakDetector()), context=terms,
     )  # fmt: skip
     reading, writing = call.grant.explain_workspace("notes/a.md"), call.grant.explain_workspace_write("out/a.md")
     assert (reading.reason, writing.reason) == (Reason.NOT_GRANTED, Reason.NOT_GRANTED)
@@ -151,17 +151,17 @@ def test_effects_that_a_call_is_held_to_are_named_where_they_refuse_and_nowhere_
 
 
 def test_a_call_is_held_to_what_its_caller_is_held_to_and_to_its_own() -> None:
-    def opened(terms: ToolContext | None, parent: Call | None = None) -> Call:
+    def opened(terms: ToolContext, parent: Call | None = None) -> Call:
         return Call(
-            call_id="1", tool="tool", user="ann", limits=ResourceLimits(), grant=ALL, full_grant=ALL,
-            backends=Backends(LeakDetector()), terms=terms, parent=parent,
+            call_id="1", tool="tool", limits=ResourceLimits(), grant=ALL, full_grant=ALL,
+            backends=Backends(LeakDetector()), context=terms, parent=parent,
         )  # fmt: skip
 
     some = ToolContext(effects=frozenset({Effect.NETWORK, Effect.READ_FILESYSTEM}), write_paths=(("out/",),))
     other = ToolContext(effects=frozenset({Effect.NETWORK, Effect.USE_SECRET}), write_paths=(("out/",), ("out/deep/",)))
-    alone, free = opened(some), opened(None)
+    alone, free = opened(some), opened(ToolContext())
     assert (free.effects, free.write_paths) == (None, ())
-    for call in (alone, opened(None, alone), opened(some, free)):
+    for call in (alone, opened(ToolContext(), alone), opened(some, free)):
         assert (call.effects, call.write_paths) == (some.effects, some.write_paths)
     both = opened(other, alone)
     assert (both.effects, both.write_paths) == (frozenset({Effect.NETWORK}), (("out/",), ("out/deep/",)))
@@ -397,7 +397,7 @@ def test_a_change_that_what_is_there_prevents_is_no_attempt_at_what_is_not_grant
 
 def test_no_step_that_is_not_on_record_is_told_to_a_guest() -> None:
     call = Call(
-        call_id="1", tool="notes", user="ann", limits=ResourceLimits(), grant=Capabilities.none(),
+        call_id="1", tool="notes", limits=ResourceLimits(), grant=Capabilities.none(),
         full_grant=Capabilities.none(), backends=Backends(LeakDetector()), to_ask=lambda addition: addition.to,
     )  # fmt: skip
     host, told = CallServices(call), []

@@ -38,7 +38,6 @@ class Guest:
         self.call = Call(
             call_id="test",
             tool="test",
-            user="local",
             limits=limits,
             grant=grant,
             full_grant=grant,

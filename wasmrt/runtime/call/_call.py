@@ -8,7 +8,6 @@ import re
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from wasmrt.capabilities import RateLimitConfig
@@ -26,15 +25,15 @@ from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.limits import MAX_USER_BYTES
 from wasmrt.core.model import ToolOutput, Usage
 from wasmrt.egress.rates import RateLimiter
-from wasmrt.runtime.audit import EMPTY_RECEIPT, OK, Receipt, RecordedCall, Recorder, Tape
+from wasmrt.runtime.audit import OK, Receipt, RecordedCall, Recorder, Tape
 from wasmrt.runtime.call._admission import Admission
 from wasmrt.runtime.call._answer import Answer, clean_line, clean_logs, last_words, read_answer, scan_answer
 from wasmrt.runtime.call._outcome import tool_error
 from wasmrt.runtime.call._params import read_params, write_params
 from wasmrt.runtime.call._services import CallServices
-from wasmrt.runtime.call._state import Call, held_to, held_to_paths, lifetime_of
+from wasmrt.runtime.call._state import Call, effective_effects, effective_write_paths, lifetime_of
 from wasmrt.runtime.call._target import CallTarget
-from wasmrt.runtime.context import Progress, ToolContext
+from wasmrt.runtime.context import ToolContext
 from wasmrt.sandbox.component.worlds import FailureKind
 from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.clock import Clock
@@ -64,19 +63,12 @@ class CallRequest(NamedTuple):
 
     tool: str
     params: Any
-    context: Any = None
-    user: str = "local"
-    on_progress: Progress | None = None
+    context: ToolContext = ToolContext()
+    """The caller's part: user, data, effects, known parts of the receipt. The call fills in the rest of the receipt."""
     parent: Call | None = None
     on_open: Callable[[Call], None] | None = None
-    terms: ToolContext | None = None
-    """Set by whoever lets the call through: the effects that it is held to, and the tools it may invoke."""
-    receipt: Receipt = EMPTY_RECEIPT
-    """The caller's part: id, trace, source, effects, policy, approval, decisions. The call fills in the rest."""
-    workspace: Path | None = None
-    """The folder of its files, in place of the runtime's."""
     tape: Tape | None = None
-    """Plays a recorded call in place of the host."""
+    """Replays a recorded call in place of the host."""
 
 
 class _End(NamedTuple):
@@ -93,8 +85,8 @@ def run_call(pipeline: CallPipeline, target: CallTarget, request: CallRequest) -
     Raises:
         ToolError: with what was used, logged and decided until then.
     """
-    begin = None if request.terms is None else request.terms.on_begin
-    lifetime = lifetime_of(target.limits, request.terms, request.parent)
+    begin = request.context.on_begin
+    lifetime = lifetime_of(target.limits, request.context, request.parent)
     try:
         params, context = _check(target, request, lifetime.check)
     except ToolError as error:
@@ -132,7 +124,7 @@ def run_call(pipeline: CallPipeline, target: CallTarget, request: CallRequest) -
 
 
 def _check(target: CallTarget, request: CallRequest, check: Callable[[], None]) -> tuple[str, str | None]:
-    if not _is_user(request.user):
+    if not _is_user(request.context.user):
         raise InvalidParametersError(f"a user is 1 to {MAX_USER_BYTES} printable characters", hint="alice is one")
     if request.tool not in target.specs:
         raise UnknownToolError(f"{target.name} holds several tools", hint=target.choice)
@@ -141,7 +133,8 @@ def _check(target: CallTarget, request: CallRequest, check: Callable[[], None]) 
     accepted = target.accept(request.tool, params)
     if accepted is not params:
         text = write_params(accepted, check)  # a model's "5" for 5, where only one reading exists
-    context = target.context(request.tool, None if request.context is None else read_params(request.context, check))
+    data = request.context.data
+    context = target.context(request.tool, None if data is None else read_params(data, check))
     return text, None if context is None else write_params(context, check)
 
 
@@ -157,26 +150,21 @@ def _open(
     params: str,
     context: str | None,
 ) -> tuple[Call, CallServices]:
-    effects = held_to(request.terms, request.parent)
-    write_paths = held_to_paths(request.terms, request.parent)
+    effects = effective_effects(request.context, request.parent)
+    write_paths = effective_write_paths(request.context, request.parent)
     grant, backends = target.power(request.tool, effects, write_paths)
     call = Call(
-        call_id=request.receipt.call_id or _new_id(),
+        call_id=request.context.receipt.call_id or _new_id(),
         tool=target.name,
-        user=request.user,
+        context=request.context,
         limits=target.limits,
         lifetime=lifetime,
         grant=grant,
         backends=backends,
         to_ask=partial(target.to_ask, request.tool),
         full_grant=target.power(request.tool).grant if effects is not None or write_paths else grant,
-        terms=request.terms,
         action=target.action(request.tool),
         parent=request.parent,
-        on_progress=request.on_progress,
-        trace_id=request.receipt.trace_id,
-        within=request.receipt.parent_id,
-        workspace=request.workspace,
     )
     services = CallServices(call)
     call.tape = request.tape
@@ -198,7 +186,7 @@ def _admit(pipeline: CallPipeline, request: CallRequest, call: Call) -> None:
     if pipeline.rate is not None:
         pipeline.rates.check_and_record(call.user, call.tool, pipeline.rate, what="call")
     # A tool called by a tool, or by a program that waits for it, runs under its caller's permit.
-    if call.parent is None and not (request.terms is not None and request.terms.under_permit):
+    if call.parent is None and not request.context.under_permit:
         pipeline.admission.enter(call)
 
 
@@ -266,19 +254,21 @@ def _record_refusal(pipeline: CallPipeline, target: CallTarget, request: CallReq
     if pipeline.audit is None:
         return
     error.call_id = _new_id()
-    known, parent, tool = request.receipt, request.parent, target.action(request.tool)
+    known, parent, tool = request.context.receipt, request.parent, target.action(request.tool)
     now = time.time_ns() // 1_000_000
     pipeline.audit(
         known._replace(
             started_ms=now,
             ended_ms=now,
-            trace_id=known.trace_id or (error.call_id if parent is None else parent.trace_id),
+            trace_id=known.trace_id
+            or request.context.trace_id
+            or (error.call_id if parent is None else parent.trace_id),
             call_id=error.call_id,
             parent_id=known.parent_id if parent is None else parent.call_id,
             tool=tool,
             kind=known.kind or "component",
             digest=target.digest,
-            user=request.user if _is_user(request.user) else "",
+            user=request.context.user if _is_user(request.context.user) else "",
             chain=(*known.chain, *(() if parent is None else parent.tool_chain), tool),
             outcome=error.code,
         )
@@ -288,7 +278,7 @@ def _record_refusal(pipeline: CallPipeline, target: CallTarget, request: CallReq
 def _record(
     pipeline: CallPipeline, target: CallTarget, request: CallRequest, call: Call, params: str, end: _End
 ) -> None:
-    failure, known = end.failure, request.receipt
+    failure, known = end.failure, request.context.receipt
     outcome = OK
     if failure is not None:
         outcome = failure.code if isinstance(failure, WasmrtError) else type(failure).__name__

@@ -18,7 +18,7 @@ from wasmrt.core.model import Addition, Decision, GrantList, Reason, Step, Usage
 from wasmrt.core.url import Network
 from wasmrt.egress.leaks import Direction, LeakDetector, LeakScanner, WatchedSecrets
 from wasmrt.runtime.audit import Tape
-from wasmrt.runtime.context import CallTool, MayInvoke, Progress, ToolContext
+from wasmrt.runtime.context import CallTool, MayInvoke, ToolContext
 from wasmrt.sandbox.component import printable
 from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.requests import Headers, HttpOpen
@@ -35,6 +35,8 @@ CLOSING_SECONDS = 0.05
 _NARROWED = frozenset(
     {Reason.NOT_GRANTED, Reason.EMPTY_ALLOWLIST, Reason.METHOD_NOT_ALLOWED, Reason.REMOVE_NOT_ALLOWED}
 )
+
+_NO_CONTEXT = ToolContext()
 
 
 class ToolInvoker(Protocol):
@@ -103,70 +105,30 @@ class Call:
     It counts, waits and remembers; what is allowed is decided by `wasmrt.capabilities` from `grant`.
     """
 
-    __slots__ = (
-        "_scan_until",
-        "_to_ask",
-        "_watched",
-        "backends",
-        "call_id",
-        "call_tool",
-        "deadline",
-        "decisions",
-        "decisions_dropped",
-        "effects",
-        "files",
-        "full_grant",
-        "grant",
-        "guest",
-        "http_received_bytes",
-        "http_requests",
-        "http_sent_bytes",
-        "lifetime",
-        "limits",
-        "may_invoke",
-        "on_progress",
-        "params_bytes",
-        "parent",
-        "scanner",
-        "tape",
-        "tool",
-        "tool_chain",
-        "tool_invocations",
-        "trace_id",
-        "user",
-        "within",
-        "workspace",
-        "write_paths",
-    )
-
     def __init__(
         self,
         *,
         call_id: str,
         tool: str,
-        user: str,
         limits: ResourceLimits,
         grant: Capabilities,
         full_grant: Capabilities,
         backends: Backends,
         to_ask: Callable[[Addition], str | None] | None = None,
-        terms: ToolContext | None = None,
+        context: ToolContext = _NO_CONTEXT,
         action: str | None = None,
         parent: Call | None = None,
-        on_progress: Progress | None = None,
-        trace_id: str = "",
-        within: str = "",
-        workspace: Path | None = None,
         lifetime: Lifetime | None = None,
     ) -> None:
         self.call_id = call_id
-        self.trace_id: str = trace_id or (call_id if parent is None else parent.trace_id)
+        receipt, workspace = context.receipt, context.workspace
+        self.trace_id: str = receipt.trace_id or context.trace_id or (call_id if parent is None else parent.trace_id)
         """The id of what it is part of: the caller's own word for it, or the id of the outermost call."""
-        self.within: str = within if parent is None else parent.within
+        self.within: str = receipt.parent_id if parent is None else parent.within
         """The id of the program's pass that made the outermost call; empty where none did."""
-        self.tool, self.user = tool, user
+        self.tool, self.user = tool, context.user
         self.limits, self.grant, self.backends = limits, grant, backends
-        self.parent, self.on_progress = parent, on_progress
+        self.parent, self.on_progress = parent, context.on_progress
         self.full_grant = full_grant
         """The grant before it was narrowed to the effects and folders that the call is held to."""
         self._to_ask = to_ask
@@ -174,14 +136,13 @@ class Call:
         """The folder that this call brings for its files; None for the runtime's."""
         self.files = Files(backends.workspace, backends.writer)
         """Its workspace, once it was opened."""
-        self.effects = held_to(terms, parent)
-        self.write_paths = held_to_paths(terms, parent)
-        ways = terms if parent is None else parent
-        self.may_invoke: MayInvoke | None = None if ways is None else ways.may_invoke
-        self.call_tool: CallTool | None = None if terms is None else terms.call_tool
+        self.effects = effective_effects(context, parent)
+        self.write_paths = effective_write_paths(context, parent)
+        self.may_invoke: MayInvoke | None = context.may_invoke if parent is None else parent.may_invoke
+        self.call_tool: CallTool | None = context.call_tool
         self.tool_chain: tuple[str, ...] = (*(parent.tool_chain if parent else ()), action or tool)
         """Callers before it, and last itself, by the names that aliases stand for."""
-        self.lifetime: Lifetime = lifetime or lifetime_of(limits, terms, parent)
+        self.lifetime: Lifetime = lifetime or lifetime_of(limits, context, parent)
         self.deadline = self.lifetime.deadline
         """Monotonic seconds when it ends."""
         self.guest: GuestCall | None = None
@@ -350,23 +311,21 @@ class Call:
         )
 
 
-def lifetime_of(limits: ResourceLimits, terms: ToolContext | None, parent: Call | None) -> Lifetime:
-    """Begin the time of a call, which ends with that of the call or program that makes it."""
-    outer = parent.lifetime if parent is not None else None if terms is None else terms.lifetime
+def lifetime_of(limits: ResourceLimits, context: ToolContext, parent: Call | None) -> Lifetime:
+    """Start the lifetime of a call, which ends no later than its caller's."""
+    outer = context.lifetime if parent is None else parent.lifetime
     return Lifetime(limits.timeout_seconds, within=outer)
 
 
-def held_to(terms: ToolContext | None, parent: Call | None) -> frozenset[Effect] | None:
-    """Return the effects that a call is held to: its own terms and its caller's; None for all of its grant."""
-    own = None if terms is None else terms.effects
+def effective_effects(context: ToolContext, parent: Call | None) -> frozenset[Effect] | None:
+    """Return the effects allowed for a call: the intersection of its own and its caller's; None for its whole grant."""
+    own = context.effects
     if parent is None or parent.effects is None:
         return own
     return parent.effects if own is None else own & parent.effects
 
 
-def held_to_paths(terms: ToolContext | None, parent: Call | None) -> tuple[tuple[str, ...], ...]:
-    """Return the folders that a call is held to where it writes: its own terms' and its caller's."""
-    own = () if terms is None else terms.write_paths
-    return (
-        own if parent is None else (*parent.write_paths, *(paths for paths in own if paths not in parent.write_paths))
-    )
+def effective_write_paths(context: ToolContext, parent: Call | None) -> tuple[tuple[str, ...], ...]:
+    """Return the folders that limit the writes of a call: its caller's and its own."""
+    outer = () if parent is None else parent.write_paths
+    return (*outer, *(paths for paths in context.write_paths if paths not in outer))
