@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _VARIABLES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")
 
 
-class Outlet:
+class EgressProxySession:
     """The way out of one run, as a context manager: it is closed when the run is over, with every connection.
 
     Attributes:
@@ -41,7 +41,7 @@ class Outlet:
         self.env = {**dict.fromkeys(_VARIABLES, address), "NODE_USE_ENV_PROXY": "1"}
         self._thread = threading.Thread(target=self._serve, name="wasmrt-outlet", daemon=True)
 
-    def begin(self) -> Outlet:
+    def begin(self) -> EgressProxySession:
         """Wait for the program from now on; what was begun has to be closed."""
         self._thread.start()
         return self
@@ -55,7 +55,7 @@ class Outlet:
         """Return what was decided since the last time that this was asked; refusals first."""
         return self._proxy.decisions()
 
-    def __enter__(self) -> Outlet:
+    def __enter__(self) -> EgressProxySession:
         return self.begin()
 
     def __exit__(
@@ -80,7 +80,7 @@ class Outlet:
                 self._proxy.serve(socket.socket(fileno=descriptor))
 
 
-class Outlets:
+class EgressProxySessions:
     """The outlets of one program: one for each run, all with the same gateway and the same rate for a user.
 
     Any thread may use it. `close` it when no run is left.
@@ -97,7 +97,7 @@ class Outlets:
         self._lock = threading.Lock()
         self._gateway: EgressGateway | None = None
 
-    def open(self, user: str) -> Outlet:
+    def open(self, user: str) -> EgressProxySession:
         """Return the outlet of a run that is about to start; to be entered.
 
         Raises:
@@ -109,7 +109,7 @@ class Outlets:
             if self._gateway is None:
                 self._gateway = EgressGateway(self._network, rates=self._rates)
             gateway = self._gateway
-        return Outlet(ProgramProxy(self._allowlist, gateway, user=user, name=self._name, rates=self._rates))
+        return EgressProxySession(ProgramProxy(self._allowlist, gateway, user=user, name=self._name, rates=self._rates))
 
     def close(self) -> None:
         """Close what all outlets share."""

@@ -21,7 +21,7 @@ from wasmrt.testing import FakeResolver
 
 from wasmrt.capabilities import read_program_network
 from wasmrt.egress.gateway import NetworkConfig
-from wasmrt.egress.outlet import Outlet, Outlets
+from wasmrt.egress.outlet import EgressProxySession, EgressProxySessions
 from wasmrt.sandbox.isolation.confine import SHELL, confined_command
 
 GRANTED = "granted.example"
@@ -138,15 +138,15 @@ class World:
         ]
 
     @contextlib.contextmanager
-    def outlet(self, *entries: object) -> Iterator[Outlet]:
-        outlets = Outlets(read_program_network(list(entries or self.entries())), name="shell", network=self.network)
+    def outlet(self, *entries: object) -> Iterator[EgressProxySession]:
+        outlets = EgressProxySessions(read_program_network(list(entries or self.entries())), name="shell", network=self.network)
         try:
             with outlets.open("ann") as outlet:
                 yield outlet
         finally:
             outlets.close()
 
-    def run(self, outlet: Outlet, *argv: str, **env: str) -> subprocess.CompletedProcess[bytes]:
+    def run(self, outlet: EgressProxySession, *argv: str, **env: str) -> subprocess.CompletedProcess[bytes]:
         """Run a program behind an outlet, to its end."""
         given = outlet.env | {"GIT_CONFIG_NOSYSTEM": "1", "HOME": str(self.folder)} | env
         command = confined_command(SHELL, argv, env=given, read=[self.folder, self.ca], outlet=outlet.descriptor)

@@ -15,7 +15,7 @@ from pathlib import Path
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.limits import MIB
 from wasmrt.core.places import find_places
-from wasmrt.egress.outlet import Outlet
+from wasmrt.egress.outlet import EgressProxySession
 from wasmrt.runtime.config_values import ShellSettings
 from wasmrt.sandbox.isolation.confine import OUTLET_LAYER, SHELL, Command, confined_command, layers
 
@@ -113,7 +113,7 @@ def shell_command(
     workspace: Path,
     writable: Sequence[Path],
     report: Path | None = None,
-    outlet: Outlet | None = None,
+    outlet: EgressProxySession | None = None,
 ) -> Iterator[Command]:
     """Give the command that runs a command line, with a private home that is there as long as this is open.
 

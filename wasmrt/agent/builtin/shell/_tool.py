@@ -36,7 +36,7 @@ from wasmrt.core.tool_defaults import ToolDefaults
 from wasmrt.core.traits import Traits
 from wasmrt.egress.gateway import NetworkConfig
 from wasmrt.egress.leaks import LeakDetector
-from wasmrt.egress.outlet import Outlet, Outlets, refusal_lines
+from wasmrt.egress.outlet import EgressProxySession, EgressProxySessions, refusal_lines
 from wasmrt.runtime.call import read_params
 from wasmrt.runtime.config_values import ShellSettings
 from wasmrt.runtime.context import ToolContext
@@ -96,7 +96,7 @@ class ShellTool(ToolDefaults):
         self._settings = settings or ShellSettings()
         self._sessions = Sessions()
         self._held: Held | None = None
-        self._outlets = Outlets(self._settings.network, name=SHELL_NAME, network=network)
+        self._outlets = EgressProxySessions(self._settings.network, name=SHELL_NAME, network=network)
         self._validator = Validator(_SCHEMA)
         self.timeout_seconds = float(max(self._settings.timeout_seconds, self._settings.max_timeout_seconds))
 
@@ -291,12 +291,12 @@ class ShellTool(ToolDefaults):
             call_id=uuid.uuid4().hex,
         )  # fmt: skip
 
-    def _outlet(self, user: str) -> AbstractContextManager[Outlet | None]:
+    def _outlet(self, user: str) -> AbstractContextManager[EgressProxySession | None]:
         return self._outlets.open(user) if self._settings.network else nullcontext()
 
     def _ended(
         self, params: dict[str, Any], root: Path, lifetime: Lifetime, write_paths: tuple[tuple[str, ...], ...],
-        held: Held | None, outlet: Outlet | None, out: HeadAndTail, err: HeadAndTail,
+        held: Held | None, outlet: EgressProxySession | None, out: HeadAndTail, err: HeadAndTail,
     ) -> tuple[int, list[str]]:  # fmt: skip
         """Run a command line to its end; return its exit code, and what a session has to say of it."""
         cwd = _folder_in(root, _workdir_of(params))

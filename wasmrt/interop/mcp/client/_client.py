@@ -16,7 +16,7 @@ from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.limits import MCP_CONNECT_SECONDS, MCP_IDLE_SECONDS, MCP_LIST_SECONDS
 from wasmrt.core.model import Decision, Reason
 from wasmrt.egress.gateway import NetworkConfig
-from wasmrt.egress.outlet import Outlets
+from wasmrt.egress.outlet import EgressProxySessions
 from wasmrt.egress.secrets import DEFAULT_USER, SecretsStore
 from wasmrt.interop.mcp.client._asking import Asker
 from wasmrt.interop.mcp.client._connection import Connection, OnProgress
@@ -76,7 +76,7 @@ class McpClient:
         self._open: dict[str, _Held] = {}
         self.secrets = KnownSecrets()
         self._programs: dict[str, StdioServer] = {}
-        self._outlets = Outlets(server.hosts, name=f"mcp:{server.name}", network=self._parts.network)
+        self._outlets = EgressProxySessions(server.hosts, name=f"mcp:{server.name}", network=self._parts.network)
 
     def __enter__(self) -> McpClient:
         return self

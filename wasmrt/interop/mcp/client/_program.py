@@ -12,7 +12,7 @@ from pathlib import Path
 from wasmrt.capabilities import program_network_line
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.places import Places, find_places
-from wasmrt.egress.outlet import Outlet
+from wasmrt.egress.outlet import EgressProxySession
 from wasmrt.egress.secrets import DEFAULT_USER
 from wasmrt.interop.mcp.client._settings import McpServerConfig
 from wasmrt.runtime.workspace import folder_name
@@ -36,7 +36,7 @@ class Program:
     execute: tuple[str, ...]
     network: bool
 
-    def command(self, env: Mapping[str, str], outlet: Outlet | None = None) -> Command:
+    def command(self, env: Mapping[str, str], outlet: EgressProxySession | None = None) -> Command:
         """Return the command that runs it confined, with these variables and this way to the network.
 
         Raises:

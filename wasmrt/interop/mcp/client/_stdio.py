@@ -17,7 +17,7 @@ from mcp.shared.message import SessionMessage
 from wasmrt.core.errors import ExternalServiceError, GuestOutputError, WasmrtError
 from wasmrt.core.limits import MAX_MCP_MESSAGE_BYTES, MAX_MCP_NOISE_LINES, MAX_MCP_STDERR_BYTES, MCP_STOP_SECONDS
 from wasmrt.core.model import Decision
-from wasmrt.egress.outlet import Outlet
+from wasmrt.egress.outlet import EgressProxySession
 from wasmrt.interop.mcp.client._guard import MessageGuard, broken, read_line
 from wasmrt.interop.mcp.client._program import Program
 from wasmrt.interop.mcp.client._streams import Streams
@@ -38,14 +38,14 @@ class StdioServer:
         env: Mapping[str, str],
         guard: MessageGuard,
         redact: Callable[[str], str],
-        outlet: Callable[[], Outlet] | None = None,
+        outlet: Callable[[], EgressProxySession] | None = None,
     ) -> None:
         self._program = program
         self._env = env
         self._guard = guard
         self._redact = redact
         self._open_outlet = outlet
-        self._outlet: Outlet | None = None
+        self._outlet: EgressProxySession | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._stderr = bytearray()
         self._noise = 0
