@@ -1,7 +1,7 @@
-"""The outlet of a confined program: its only way to the network, which leads to a proxy of ours and no further.
+"""The egress proxy session of a confined program: its only network connection.
 
-The program has a network of its own with one port in it. The socket that listens there is accepted from here, by a
-proxy that speaks to granted hosts alone: nobody else on the machine can use it, and the program nothing else.
+The program runs in a separate network namespace with one port. This process accepts connections on that port, in a
+proxy that connects to granted hosts only. No other process can use it, and the program has no other network.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _VARIABLES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PRO
 
 
 class EgressProxySession:
-    """The way out of one run, as a context manager: it is closed when the run is over, with every connection.
+    """The proxy of one run, as a context manager that closes every connection at the end of the run.
 
     Attributes:
         env: Variables by which ordinary programs find the proxy: `HTTPS_PROXY` and its like.
@@ -42,7 +42,7 @@ class EgressProxySession:
         self._thread = threading.Thread(target=self._serve, name="wasmrt-outlet", daemon=True)
 
     def begin(self) -> EgressProxySession:
-        """Wait for the program from now on; what was begun has to be closed."""
+        """Start to accept connections of the program; the session must be closed."""
         self._thread.start()
         return self
 
@@ -52,7 +52,7 @@ class EgressProxySession:
         return self._theirs.fileno()
 
     def decisions(self) -> tuple[Decision, ...]:
-        """Return what was decided since the last time that this was asked; refusals first."""
+        """Return the decisions since the last call, denials first."""
         return self._proxy.decisions()
 
     def __enter__(self) -> EgressProxySession:
@@ -81,12 +81,12 @@ class EgressProxySession:
 
 
 class EgressProxySessions:
-    """The outlets of one program: one for each run, all with the same gateway and the same rate for a user.
+    """The sessions of one program, one for each run, with a common gateway and a common rate limit for each user.
 
     Any thread may use it. `close` it when no run is left.
 
     Args:
-        allowlist: The hosts that are reached; without any there is no outlet.
+        allowlist: The hosts that are reached; without any, no session is opened.
         name: The program, in rate limits and decisions.
         network: The operator's settings of the network.
     """
@@ -98,7 +98,7 @@ class EgressProxySessions:
         self._gateway: EgressGateway | None = None
 
     def open(self, user: str) -> EgressProxySession:
-        """Return the outlet of a run that is about to start; to be entered.
+        """Return the session of a run that is about to start; to be entered.
 
         Raises:
             ConfigurationError: the CA file of the operator cannot be used.
@@ -112,7 +112,7 @@ class EgressProxySessions:
         return EgressProxySession(ProgramProxy(self._allowlist, gateway, user=user, name=self._name, rates=self._rates))
 
     def close(self) -> None:
-        """Close what all outlets share."""
+        """Close the common gateway."""
         with self._lock:
             if self._gateway is not None:
                 self._gateway.close()
@@ -120,7 +120,7 @@ class EgressProxySessions:
 
 
 def refusal_lines(decisions: Iterable[Decision]) -> Iterator[str]:
-    """Yield a line for each refusal, for whoever wonders why a program could not connect."""
+    """Yield a line for each denial, to explain why a program could not connect."""
     for each in decisions:
         if not each.allowed:
             yield f"wasmrt: {each.subject}: {each.rule}{f'; {each.hint}' if each.hint else ''}"

@@ -88,7 +88,7 @@ def test_an_interval_that_is_none_is_that_of_the_rfc(world: MakeWorld, interval:
 
 def test_a_place_for_codes_that_cannot_be_reached_is_an_error_with_its_reason(world: MakeWorld) -> None:
     device = Device(lambda script: world(script, networks=()), CODE)
-    with pytest.raises(OAuthError, match="no code can be had") as caught:
+    with pytest.raises(OAuthError, match="no device code was issued") as caught:
         device.log_in()
     assert caught.value.code == "address-not-allowed" and caught.value.hint
     assert device.shown == [] and device.asked == []

@@ -139,7 +139,9 @@ class World:
 
     @contextlib.contextmanager
     def outlet(self, *entries: object) -> Iterator[EgressProxySession]:
-        outlets = EgressProxySessions(read_program_network(list(entries or self.entries())), name="shell", network=self.network)
+        outlets = EgressProxySessions(
+            read_program_network(list(entries or self.entries())), name="shell", network=self.network
+        )
         try:
             with outlets.open("ann") as outlet:
                 yield outlet

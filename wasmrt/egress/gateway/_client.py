@@ -30,7 +30,7 @@ class CodingError(ValueError):
 
 
 _STEP_BYTES = 16 * KIB
-"""Bytes that are decoded at once: what a member leaves of them is copied, so that many members stay cheap."""
+"""Bytes decoded in one step. The rest after a member is copied, so a small step keeps many members cheap."""
 _STEP_OUT_BYTES = MIB
 
 
@@ -140,7 +140,7 @@ class StreamedBody:
             raise self._budget.too_large()
 
     def close(self) -> None:
-        """Release the connection. It carries another response only where nothing of this one is still to come."""
+        """Release the connection. It is reused only if this response was read to its end."""
         self._give_back(healthy=self._connection is not None and self._connection.skip_rest())
 
     def _give_back(self, *, healthy: bool) -> None:

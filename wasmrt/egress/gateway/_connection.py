@@ -68,7 +68,7 @@ class BoundedSocket:
             rest = rest[count:]
 
     def is_readable(self) -> bool:
-        """Tell whether an idle connection has bytes to read: it was closed, or its server is out of step."""
+        """Return whether an idle connection has bytes to read: it was closed, or its server is out of step."""
         if isinstance(self._sock, ssl.SSLSocket) and self._sock.pending():
             return True  # decrypted already: the descriptor no longer shows it
         poll = select.poll()
@@ -76,7 +76,7 @@ class BoundedSocket:
         return bool(poll.poll(0))
 
     def release(self) -> socket.socket:
-        """Hand the socket over to somebody with bounds of their own."""
+        """Hand the socket over to a caller with its own bounds."""
         return self._sock
 
     def close(self) -> None:
@@ -98,7 +98,7 @@ def dial(
     differently by now changes nothing. No proxy variable is read anywhere in this package.
 
     Raises:
-        UnreachableError: nobody answers at that address.
+        UnreachableError: no server answers at that address.
         HttpFailure: the handshake failed, or the budget is spent.
     """
     family = socket.AF_INET6 if ip_address(address).version == 6 else socket.AF_INET
@@ -245,7 +245,7 @@ class Connection:
         raise failure
 
     def skip_rest(self) -> bool:
-        """Skip the rest of a response, if all of it has come in; False where it would have to be waited for."""
+        """Skip the rest of a response, if all of it has come in; False if it would have to be waited for."""
         try:
             while isinstance(event := self._http.next_event(), h11.Data):
                 pass
@@ -254,7 +254,7 @@ class Connection:
         return isinstance(event, h11.EndOfMessage)
 
     def become_idle(self) -> bool:
-        """Make ready for the next exchange; False where the connection cannot have another.
+        """Make ready for the next exchange; False if the connection cannot have another.
 
         SECURITY: bytes that came after the response would be read as the response to the next request, which may be
         another user's. h11 keeps such bytes and so did the pools built on it; here they end the connection, and so
@@ -270,11 +270,11 @@ class Connection:
         return True
 
     def is_fresh(self, now: float) -> bool:
-        """Tell whether an idle connection may still be used."""
+        """Return whether an idle connection may still be used."""
         return now - self._idle_since < KEEPALIVE_SECONDS and not self._socket.is_readable()
 
     def is_expired(self, now: float) -> bool:
-        """Tell whether a connection has been idle for too long."""
+        """Return whether a connection has been idle for too long."""
         return now - self._idle_since >= KEEPALIVE_SECONDS
 
     def close(self) -> None:

@@ -29,10 +29,10 @@ class Wait(StrEnum):
 
 
 class ExchangeBudget:
-    """Asked before every wait and charged with every byte.
+    """The time and bytes of one exchange, checked before every wait and charged for every byte.
 
-    A timeout for each read would not do: a server that sends a byte a second never meets one. Its failures name the
-    origin, redacted, and nothing else of the URL.
+    A timeout for each read does not suffice: a server that sends one byte a second never exceeds it.
+    Failures name the redacted origin, and nothing else of the URL.
     """
 
     __slots__ = (
@@ -81,7 +81,7 @@ class ExchangeBudget:
 
     @property
     def user(self) -> str:
-        """The user that the exchange is for; nobody where it is the host's own."""
+        """The user that the exchange is for; empty for the host's own request."""
         return "" if self._call is None else self._call.user
 
     def begin(self, wait: Wait) -> None:
@@ -230,4 +230,4 @@ class Transport(Protocol):
         """Return the response as soon as its head is here, or raise `HttpFailure`."""
 
     def close(self) -> None:
-        """Close the connections that nobody uses."""
+        """Close the idle connections."""

@@ -1,4 +1,4 @@
-"""The guarded way out. `EgressGateway.open` reads as the order of the checks; each step may refuse."""
+"""The egress gateway. `EgressGateway.open` lists the checks in their order; each step may deny the request."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from wasmrt.sandbox.component.worlds import FailureKind
 
 
 class EgressGateway:
-    """One for a runtime, shared by all its calls and threads; `close` it when no call is left.
+    """Guarded HTTP for a runtime, shared by all its calls and threads; `close` it when no call is left.
 
     Raises:
         ConfigurationError: the CA file cannot be used.
@@ -169,7 +169,7 @@ class EgressGateway:
     def send_own(
         self, method: str, url: str, headers: Headers, body: bytes | None, *, timeout_seconds: float
     ) -> HttpResponse:
-        """Send a request of the host's own, such as for a token: no guest wrote it and none sees the response.
+        """Send the host's own request, such as for a token: no guest writes it or sees the response.
 
         The same parser, addresses, TLS and bounds apply; https only. Nothing is scanned, because credentials are the
         subject of such requests.

@@ -36,14 +36,14 @@ _SENSITIVE_PARTS = (
     "csrf",
     "xsrf",
 )
-# `x-auth-method: token` names a method, not a credential. No other sensitive word may stand beside it.
+# `x-auth-method: token` names a method, not a credential. No other sensitive word may be in the name.
 _WAYS = frozenset({"method", "methods", "scheme", "schemes", "type", "types"})
 # They describe the bytes on the wire, which the guest does not get.
 FRAMING = frozenset({"content-encoding", "content-length", "transfer-encoding", "connection", "keep-alive", "trailer"})
 
 
 def request_problem(headers: Headers, body_bytes: int, owned_by_injector: Iterable[str]) -> str | None:
-    """Return the reason why a guest's headers cannot be sent; None where they can. Never quotes a value."""
+    """Return the reason why a guest's headers cannot be sent, or None. Never quotes a value."""
     if len(headers) > MAX_HEADERS:
         return f"a request may have {MAX_HEADERS} headers"
     if header_bytes(headers) > MAX_HEADER_BYTES:
@@ -65,7 +65,7 @@ def request_problem(headers: Headers, body_bytes: int, owned_by_injector: Iterab
 
 
 def partial_header(headers: Headers) -> str | None:
-    """Return the name of a header that asks for a part of an answer; None where there is none."""
+    """Return the name of a header that requests a partial response, or None."""
     return next((name for name, _ in headers if folded_header(name) in _PARTIAL), None)
 
 
@@ -106,7 +106,7 @@ def visible_headers(
 ) -> Headers:
     """Return the headers of a response without its framing, and without credentials and cookies but for the host.
 
-    In a response to `HEAD` (`bodyless`) the body's length and coding are what was asked for, and stay.
+    In a response to `HEAD` (`bodyless`) the body's length and coding are the requested information, and stay.
     """
     hidden = FRAMING - {"content-length", "content-encoding"} if bodyless else FRAMING
     kept = []
@@ -142,7 +142,7 @@ def query_names(query: str | None) -> list[str]:
 
 
 def may_be_read_as(written: str, name: str) -> bool:
-    """Tell whether some server takes the parameter `written` for `name`.
+    """Return whether some server reads the parameter `written` as `name`.
 
     SECURITY: PHP drops white space in front, ends a name at NUL, makes `_` of `.`, of a blank and of a lone `[`, and
     reads `name[]` and `name[x]` into `name`; others ignore case, or drop the NUL alone.
@@ -158,7 +158,7 @@ def may_be_read_as(written: str, name: str) -> bool:
 def overridden_method(
     allowlist: AllowlistValidator, url: ParsedUrl, method: str, headers: Headers, body: bytes | None
 ) -> Decision | None:
-    """Return the denial of a method that a parameter of a POST may stand for; None where there is none.
+    """Return the denial of a method that a POST parameter may select, or None.
 
     Rack, Laravel, Symfony and others take `_method`, in the query or in a form, for the method of the request; but
     the allowlist checked the real one. Where it allows every method, the parameter may hold anything.

@@ -22,7 +22,7 @@ OnDecision = Callable[[Decision], object]
 
 @dataclass(slots=True)
 class HostCall:
-    """An `EgressCall` that belongs to no guest: no deadline and no budget but those of the capability."""
+    """An `EgressCall` without a guest; only the capability's timeout and bounds apply."""
 
     tool: str
     user: str
@@ -56,7 +56,7 @@ class HostCall:
 
 
 class HostClient:
-    """A capability with its gateway: one of its own, or one that others share.
+    """A capability with its gateway, either dedicated or shared.
 
     Raises:
         ConfigurationError: both a gateway and a network are given, or the network's CA file cannot be used.
@@ -120,7 +120,7 @@ def read_host(text: str) -> EndpointPattern:
 
 
 def decide_download(url: str, hosts: Iterable[str], section: str) -> Decision | None:
-    """Decide on an address that a model names; None where it is on a host that the operator allowed in `section`."""
+    """Return the denial of a URL that a model names, or None if the operator allowed its host in `section`."""
     decision = Capabilities.none().with_http(_capability(hosts)).explain_http("GET", url)
     if decision.allowed:
         return None
@@ -139,7 +139,7 @@ def download(gateway: EgressGateway, url: str, hosts: Iterable[str], *, name: st
     `name` stands for the caller in rate limits.
 
     Raises:
-        SourceError: its host is not allowed, its address is not a public one, or it cannot be had.
+        SourceError: its host is not allowed, its address is not public, or it cannot be downloaded.
     """
     grant = Capabilities.none().with_http(_capability(hosts, max_bytes))
     call = HostCall(name, user, grant, None, WatchedSecrets(LeakDetector()))

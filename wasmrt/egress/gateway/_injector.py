@@ -29,7 +29,7 @@ class Credential:
     value: str
 
     def wire_forms(self) -> Iterator[tuple[str, str]]:
-        """Yield every form of the value that goes on the wire, under a name for each: what a response may echo."""
+        """Yield a name and the value for every form that is sent and that a response may echo."""
         yield self.mapping.secret_name, self.value
         if self.mapping.location.type is LocationType.BASIC:
             yield f"{self.mapping.secret_name}.basic", self.basic_pair()
@@ -75,7 +75,7 @@ class CredentialInjector:
         return bool(self._placed)
 
     def query_problem(self) -> str | None:
-        """Name the credential's query parameter that the guest has set itself; None where it has set none."""
+        """Return the problem of a credential's query parameter that the guest set itself, or None."""
         if self._url.query is None:
             return None
         written = query_names(self._url.query)  # servers disagree on which of two parameters counts
@@ -90,14 +90,14 @@ class CredentialInjector:
     def fetch(
         self, secrets: SecretsView | None, *, renewed: Mapping[str, SecretValue] | None = None
     ) -> tuple[Credential, ...]:
-        """Read every secret that the request gets; `renewed` replaces those that the store has.
+        """Read every secret that the request needs; `renewed` replaces the stored values.
 
         Raises:
             HttpFailure: a secret is missing, expired or unreadable, or would go over plain http.
         """
         found = []
         for mapping in self._placed:
-            # SECURITY: fail closed. A request without its credential would go out as somebody else's, or nobody's.
+            # SECURITY: fail closed. A request without its credential would be sent as a different user or as none.
             if self._url.scheme != "https":
                 rule = "would go over plain http"
                 raise _refused(mapping, Reason.CREDENTIAL_INSECURE, rule, "ask for the URL over https")
@@ -109,7 +109,7 @@ class CredentialInjector:
     def place(
         self, credentials: Sequence[Credential], headers: Headers, method: str = "GET", body: bytes | None = None
     ) -> Injected:
-        """Return the request with `credentials` in it, and signed by those that sign.
+        """Return the request with `credentials` injected, and signed if one of them signs.
 
         Raises:
             HttpFailure: a value holds a character that its place cannot have, or is no key.

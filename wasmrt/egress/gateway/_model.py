@@ -15,9 +15,9 @@ from wasmrt.sandbox.component.worlds import FailureKind
 
 
 class HttpFailure(WasmrtError):  # noqa: N818 - the worlds call it a failure
-    """A request without a response; each world has an error of its own for it.
+    """A request without a response; each world maps it to its own error.
 
-    `request_sent` is False only when not one byte of the request has left. `decision` is the refusal, where one was
+    `request_sent` is False only if no byte of the request was sent. `decision` is the denial, if one was
     made; `retry_after_seconds` belongs to code `rate-limited`.
     """
 
@@ -45,12 +45,12 @@ class Face(StrEnum):
     GUEST = "guest"
     """Everything it wrote is scanned, it may set no header of the injector's, and it sees no credential of a server."""
     HOST = "host"
-    """The host's own client: what it sends in headers that carry logins is its own business, a header that the
+    """The host's own client: headers that carry logins are not scanned, a header that the
     injector sets is replaced, and it sees every header. Injected secrets are redacted from its responses too."""
 
 
 class WaitTimeouts(NamedTuple):
-    """Limits of every single wait, in seconds, as HTTP clients have them; None for none."""
+    """Timeouts of single waits, in seconds, as HTTP clients have them; None for no timeout."""
 
     connect: float | None = None
     read: float | None = None
@@ -78,8 +78,8 @@ class HttpRequest:
 class HttpResponse:
     """A response as a guest gets it: decoded, redacted, headers in the order received with duplicates kept.
 
-    Missing are headers that carry credentials by their name (`Set-Cookie`, `WWW-Authenticate`, `X-Auth-Token` and the
-    like) and those that describe the bytes on the wire (`Content-Length`, `Content-Encoding`, `Connection`).
+    Headers whose name carries credentials (`Set-Cookie`, `WWW-Authenticate`, `X-Auth-Token` and the like) and headers
+    that describe the bytes on the wire (`Content-Length`, `Content-Encoding`, `Connection`) are left out.
     """
 
     status: int
@@ -101,7 +101,7 @@ class SecretsView(Protocol):
         """Return the secret, or raise `SecretNotFoundError` or `SecretExpiredError`."""
 
     def renewed(self, name: str) -> SecretValue | None:
-        """Return a newer value after the server refused this one, or None where there is none."""
+        """Return a newer value after the server refused this one, or None."""
 
 
 class EgressCall(Protocol):
@@ -125,7 +125,7 @@ class EgressCall(Protocol):
 
     @property
     def secrets(self) -> SecretsView | None:
-        """Those of the call's user; None in a runtime that holds none."""
+        """The secrets of the call's user; None in a runtime without secrets."""
 
     @property
     def scanner(self) -> LeakScanner:
@@ -133,16 +133,16 @@ class EgressCall(Protocol):
 
     @property
     def cancelled(self) -> threading.Event:
-        """Set when nobody waits for the call any more."""
+        """Set when the call is cancelled."""
 
     def watch(self, name: str, value: str) -> None:
         """Have `scanner` find `value` from now on. Called before the value goes on the wire."""
 
     def charge_http_request(self) -> bool:
-        """Count one request; False where the call's budget is spent."""
+        """Count one request; False if the call's budget is spent."""
 
     def charge_http_bytes(self, *, sent: int, received: int) -> None:
         """Count bytes on the wire, headers included, as they come."""
 
     def decide(self, decision: Decision) -> Decision | None:
-        """Record a decision, and return it as it is on record; None where that is as it was given."""
+        """Record a decision, and return the recorded version if it differs, otherwise None."""

@@ -48,7 +48,7 @@ class Pool:
         self._closed = False
 
     def has_idle(self, route: Route) -> bool:
-        """Tell whether an idle connection leads to `route`."""
+        """Return whether an idle connection leads to `route`."""
         with self._changed:
             return route in self._idle.values()
 
@@ -81,7 +81,7 @@ class Pool:
         return connection, False
 
     def give_back(self, route: Route, connection: Connection, *, healthy: bool) -> None:
-        """Take a connection back: kept where it is healthy, else closed."""
+        """Return a connection to the pool if it is healthy, otherwise close it."""
         keep = healthy and connection.become_idle()
         with self._changed:
             user = self._users.pop(connection)
@@ -111,7 +111,7 @@ class Pool:
                     break
                 dead.append(oldest)
                 del self._idle[oldest]
-            self._changed.notify_all()  # whoever waits may not be who has a share left
+            self._changed.notify_all()  # the waiter that is woken may have no share left
         _close(dead)
 
     def _pick(self, route: Route) -> tuple[Connection | None, list[Connection]]:

@@ -16,10 +16,10 @@ from wasmrt.core.url import Network, ParsedUrl
 
 
 class Shares:
-    """Places, each held by a user. Not locked: its owner is.
+    """Slots, each held by a user. Not thread-safe: the owner locks.
 
-    A user may take one more as long as no more are held by that user than are free. One that holds on to all it can get
-    leaves half to the others, and two leave a quarter.
+    A user may take one more as long as no more are held by that user than are free. A user that holds all it can get
+    leaves half to the others, and two users leave a quarter.
     """
 
     __slots__ = ("_held", "_of", "_total")
@@ -31,11 +31,11 @@ class Shares:
 
     @property
     def empty(self) -> bool:
-        """True where nobody holds any."""
+        """True if no user holds a slot."""
         return not self._held
 
     def take(self, user: Hashable) -> bool:
-        """Take a place for a user; False where there is none."""
+        """Take a slot for a user; False if none is available."""
         mine, free = self._of.get(user, 0), self._total - self._held
         if free < 1 or mine > free:
             return False
@@ -44,7 +44,7 @@ class Shares:
         return True
 
     def give_back(self, user: Hashable) -> None:
-        """Give a place of a user's back."""
+        """Release a slot of a user."""
         self._held -= 1
         self._of[user] -= 1
         if not self._of[user]:
@@ -75,7 +75,7 @@ class ResolverForUsers(Protocol):
 class SystemResolver:
     """The resolver of the operating system.
 
-    `getaddrinfo` cannot be interrupted and may take half a minute. It runs on a thread of its own, at most 64 at a
+    `getaddrinfo` cannot be interrupted and may take half a minute. It runs on a separate thread, at most 64 at a
     time and shared between users, so that a call ends at its deadline whatever a name server does.
     """
 
@@ -83,7 +83,7 @@ class SystemResolver:
         self._slots = LookupSlots()
 
     def for_user(self, user: str) -> Resolver:
-        """Return the resolver of one user, whose lookups take from a share of their own."""
+        """Return the resolver of one user, whose lookups use a separate share."""
         return _UserResolver(self._slots, user)
 
     def resolve(self, host: str, port: int, *, timeout_seconds: float) -> tuple[str, ...]:
@@ -104,12 +104,12 @@ class LookupSlots:
 
     @property
     def all_free(self) -> bool:
-        """True where nobody looks anything up."""
+        """True if no lookup is running."""
         with self._changed:
             return self._shares.empty
 
     def take(self, user: str, timeout_seconds: float) -> bool:
-        """Take a slot, waiting for one; False where none came free in time."""
+        """Take a slot, waiting for one; False if none became free in time."""
         with self._changed:
             return self._changed.wait_for(lambda: self._shares.take(user), timeout_seconds)
 

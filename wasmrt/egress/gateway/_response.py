@@ -78,7 +78,7 @@ class Response:
                 raise _partial(call, secret_names[0])
             shown = visible_headers(response.headers, bodyless=bodyless, credentials=face is Face.HOST)
             self.headers = _clean_headers(call, shown)
-            """In the order received, with duplicates; without those that a guest must not see."""
+            """In the order received, with duplicates; without the headers that a guest must not see."""
         except BaseException:
             self.close()
             raise
@@ -124,7 +124,7 @@ class Response:
         return shown
 
     def _judged(self, report: LeakReport) -> LeakReport:
-        """Return what is to be cut out of the body; raise where it is withheld, and record what was not looked at."""
+        """Return the matches to redact from the body; raise if it is withheld, and record unscanned content."""
         unscanned = report.unscanned
         if self._pass_unopened:
             report = report.without_unopened()
@@ -135,19 +135,19 @@ class Response:
         return report
 
     def _record(self, rule: str) -> None:
-        """Put on record that a response passed which was not looked at to the end."""
+        """Record that a response passed without being scanned completely."""
         if not self._recorded:
             self._recorded = True
             why = "network.unsafe_unscanned_hosts" if rule == DECODE_LIMIT_RULE and self._pass_unopened else rule
             self._call.decide(Decision(True, Reason.NOT_SCANNED, why, None, "http", "the response"))
 
     def _is_plain(self, scanner: LeakScanner) -> bool:
-        """Tell whether nothing is redacted: the host's own client, and no secret was injected for it so far."""
+        """Return whether nothing is redacted: the host's own client, and no secret was injected for it so far."""
         return self._face is Face.HOST and not scanner.has_secrets
 
     def close(self) -> None:
         """Release the connection, whether all was read or not; more than once does nothing."""
-        self._pieces = iter(())  # SECURITY: from now on the connection may carry the response to somebody else
+        self._pieces = iter(())  # SECURITY: from now on the connection may carry another call's response
         self._body.close()
 
     def __enter__(self) -> Response:
@@ -198,7 +198,7 @@ def _clean_headers(call: EgressCall, headers: Headers) -> Headers:
 
 
 def _may_be_split(call: EgressCall, headers: Headers) -> bool:
-    """Tell whether anything is found in the texts of `_holders`, scanned as one: nearly always nothing is."""
+    """Return whether the texts of `_holders`, scanned as one, hold a secret; nearly always they do not."""
     values, lines = "".join(value for _, value in headers), "".join(name + value for name, value in headers)
     return bool(call.scanner.scan(f"{values}\n.\n{lines}"))
 

@@ -27,7 +27,7 @@ class AwsKey(NamedTuple):
 
     @classmethod
     def read(cls, text: str) -> AwsKey | None:
-        """Read the value of a secret; None where it is not of that form."""
+        """Parse the value of a secret, or return None if it does not have this form."""
         parts = text.split(":", 2)
         return (
             cls(*parts)
@@ -37,7 +37,7 @@ class AwsKey(NamedTuple):
 
 
 class SignedRequest(NamedTuple):
-    """The parts of a request that its signature is over."""
+    """The signed parts of a request."""
 
     method: str
     url: ParsedUrl
@@ -95,7 +95,7 @@ def _chain(key: bytes, parts: Sequence[str], text: str) -> str:
 
 
 def _canonical_path(path: str, service: str) -> str:
-    # S3 signs the path as it is, every other service the path encoded once more.
+    # S3 signs the path unchanged, every other service the path encoded once more.
     if service == "s3":
         return quote(unquote_to_bytes(path), safe=f"/{_UNRESERVED}")
     return quote(quote(unquote_to_bytes(path), safe=f"/{_UNRESERVED}"), safe=f"/{_UNRESERVED}")

@@ -29,7 +29,7 @@ _SHORT_CHARS = 16
 
 @dataclass(frozen=True, slots=True)
 class PlannedRequest:
-    """A request that the allowlist covers, with all that the later steps ask about it."""
+    """A request that the allowlist covers, with the values that later steps need."""
 
     call: EgressCall
     request: HttpRequest
@@ -92,7 +92,7 @@ def check_headers(plan: PlannedRequest) -> None:
 
 
 def check_parameters(plan: PlannedRequest) -> None:
-    """Refuse a parameter that a server may take for the request's method."""
+    """Deny a parameter that a server may read as the request's method."""
     request = plan.request
     denial = overridden_method(plan.allowlist, plan.url, request.method, request.headers, request.body)
     if denial is not None:
@@ -120,7 +120,7 @@ def scan(plan: PlannedRequest) -> None:
 
 
 def _is_own_login(plan: PlannedRequest, match: LeakMatch) -> bool:
-    """Tell whether a finding is the login of the host's own client, in a header that is there for logins.
+    """Return whether a finding is the login of the host's own client, in a header for logins.
 
     SECURITY: never a secret that the gateway has injected itself: that goes where the grant says, and nowhere else.
     """
@@ -160,7 +160,7 @@ def inject(plan: PlannedRequest, renewed: Mapping[str, SecretValue] | None = Non
 
 def _watch(call: EgressCall, name: str, value: str) -> None:
     call.watch(name, value)
-    # SECURITY: a value too short to be told from a word would come back unrecognised, so it does not leave.
+    # SECURITY: a value too short to distinguish from a word would return unrecognised, so it is not sent.
     if len(value) < _SHORT_CHARS and not call.scanner.scan(value):
         raise HttpFailure(
             FailureKind.AUTH_REQUIRED,
@@ -199,7 +199,7 @@ def denied(call: EgressCall, decision: Decision, kind: FailureKind = FailureKind
     """Record a refusal and make the failure that reports it."""
     # SECURITY: rule, hint and subject may quote the guest's URL, and a URL may hold a secret.
     scanner = call.scanner.partial
-    # As it is on record: a call that is held to fewer effects than its grant is told so, and not to widen the grant.
+    # Use the recorded decision: a call with fewer effects than its grant gets that reason, not a hint to widen it.
     decision = decision.redacted(lambda text: _redact(scanner, text))
     recorded = call.decide(decision)
     decision = decision if recorded is None else recorded

@@ -7,17 +7,17 @@ A request passes the same checks in the same order as a guest's: allowlist, rate
 then the capability's credentials are injected, and the exchange keeps to its bounds. Every redirect is a request of
 its own. Where the two faces differ:
 
-- A login that the client sets itself (`Authorization`, `Cookie`, `X-Api-Key` and the like) is sent as it is, unless a
+- A login that the client sets itself (`Authorization`, `Cookie`, `X-Api-Key` and the like) is sent unchanged, unless a
   credential of the capability has that place: then the credential replaces it. URL, body and all other headers are
   scanned for tokens as a guest's are.
 - The client sees every header of a response, cookies and challenges included, and tokens that a server issues to it.
-  A secret that the capability injected is redacted all the same, from headers and bodies, whole or in pieces.
+  A secret that the capability injected is redacted in any case, from headers and bodies, whole or in pieces.
 - A refusal is a response with status 403, the header `x-wasmrt-denied`, and `{"error": {"code", "message", "hint"}}`.
   A failure of the network is httpx's own exception.
 - Its time limits apply to each wait, under the capability's `timeout_seconds` for the whole exchange.
 
 A request's body is read into memory, at most `max_request_bytes`, and sent when all of it was scanned. HTTP/1.1 only.
-Give the transport to a client as its only one: a `proxy` or `mounts` beside it would go around the gateway.
+Give the transport to a client as its only one: an additional `proxy` or `mounts` would bypass the gateway.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class GuardedTransport(httpx.BaseTransport):
         for piece in request.stream:  # type: ignore[union-attr]
             body += piece
             if len(body) > self._client.http.max_request_bytes:
-                break  # too much, and the gateway says so
+                break  # too large; the gateway reports it
         asked = read_request(request, bytes(body))
         try:
             response = self._client.gateway.open(self._client.call(), asked, face=Face.HOST)
@@ -150,7 +150,7 @@ class AsyncGuardedTransport(httpx.AsyncBaseTransport):
         async for piece in request.stream:  # type: ignore[union-attr]
             body += piece
             if len(body) > self._client.http.max_request_bytes:
-                break  # too much, and the gateway says so
+                break  # too large; the gateway reports it
         exchange = _Exchange(self._client.gateway, self._client.call(), read_request(request, bytes(body)))
         try:
             response = await self._wait(exchange, exchange.open)
@@ -220,7 +220,7 @@ class _Exchange:
         response = self._gateway.open(self._call, self._request, face=Face.HOST)
         with self._lock:
             self._response = response
-            self._settle()  # perhaps nobody waits for it any more
+            self._settle()  # the waiter may be gone
         return response
 
     def read(self) -> bytes:

@@ -142,7 +142,7 @@ def archives(data: bytes, budget: DecodeBudget) -> Iterator[tuple[int, bytes]]:
 
 
 def first_archive(data: bytes, start: int, *, from_beginning: bool) -> int:
-    """Return where compressed content may begin at `start` or behind; -1 where none does.
+    """Return where compressed content may begin at `start` or behind; -1 if none does.
 
     One whose bytes are not all here yet counts; `from_beginning` where `data` is the text from its first byte on.
     """
@@ -160,7 +160,7 @@ def first_archive(data: bytes, start: int, *, from_beginning: bool) -> int:
 
 
 def _may_begin(data: bytes, at: int) -> bool:
-    """Tell whether what is here of a stream of deflate is sound."""
+    """Return whether what is here of a stream of deflate is sound."""
     try:
         _Inflate().feed(data[at : at + 4 * _FIRST_BYTES], _STEP_OUT_BYTES)
     except _BrokenError as broken:
@@ -169,7 +169,7 @@ def _may_begin(data: bytes, at: int) -> bool:
 
 
 def _beginning(data: bytes, at: int) -> _Beginning | None:
-    """Return where the compressed bytes of an archive at `at` begin; None where they cannot be opened."""
+    """Return where the compressed bytes of an archive at `at` begin; None if they cannot be opened."""
     head = data[at : at + 6]
     if head[:2] in _ZLIB:
         return _Beginning(at + 2, _Inflate)

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from wasmrt.core.limits import KIB, MIB
 
 Check = Callable[[], None]
-"""Called all along a scan; ends it by raising."""
+"""Called throughout a scan; ends it by raising."""
 
 
 def no_check() -> None:
-    """Let a scan go on: nobody waits for it."""
+    """Never end a scan."""
 
 
 MAX_NESTING = 5
@@ -42,13 +42,13 @@ class DecodeBudget:
         return cls(max(MAX_DECODED_BYTES, size * _DECODED_FOR_A_BYTE), check)
 
     def charge(self, size: int) -> bool:
-        """Pay for decoded bytes; False where the budget does not cover them."""
+        """Pay for decoded bytes; False if the budget does not cover them."""
         self.left -= size
         self.exceeded = self.exceeded or self.left < 0
         return self.left >= 0
 
     def charge_escapes(self, count: int) -> bool:
-        """Pay for escapes, or bytes that look like one; False where nothing is left."""
+        """Pay for escapes, or bytes that look like one; False if nothing is left."""
         self.check()
         return self.charge(count * _ESCAPE_BYTES)
 
@@ -86,20 +86,20 @@ class WorkBudget:
         self._words = min(_FIRST_WORDS, max(0, self._words) + size // _BYTES_PER_WORD)
 
     def covers(self, rule_bytes: int) -> bool:
-        """Tell whether so much work can be paid for."""
+        """Return whether so much work can be paid for."""
         return rule_bytes <= self._left
 
     def charge(self, rule_bytes: int) -> bool:
-        """Pay for rule work; False where the budget does not cover it."""
+        """Pay for rule work; False if the budget does not cover it."""
         self._left -= rule_bytes
         return self._left >= 0
 
     def charge_false_positive(self, size: int, *, inside_word: bool) -> bool:
-        """Pay for a rejected candidate of `size` bytes; False where the budget does not cover it."""
+        """Pay for a rejected candidate of `size` bytes; False if the budget does not cover it."""
         return self.charge(_INSIDE_WORD_BYTES if inside_word else _FALSE_POSITIVE_BYTES + size * _LENGTH_SHARE)
 
     def charge_word(self, cost: int = _NEW_WORD_COST) -> bool:
-        """Pay for trying a word by its prefix; False where the budget does not cover it."""
+        """Pay for trying a word by its prefix; False if the budget does not cover it."""
         self._words -= cost
         return self._words >= 0
 

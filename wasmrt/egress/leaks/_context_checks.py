@@ -111,7 +111,7 @@ def looks_assigned(data: bytes, begin: int, start: int, end: int) -> bool:
 
 
 def _ends_well(data: bytes, start: int, end: int) -> bool:
-    """Tell whether the value ends where its notation ends, not in the middle of a sentence or an expression."""
+    """Return whether the value ends where its notation ends, not in the middle of a sentence or an expression."""
     if end >= len(data):
         return True
     quoted = start > 0 and data[start - 1] in _QUOTES
@@ -119,7 +119,7 @@ def _ends_well(data: bytes, start: int, end: int) -> bool:
 
 
 def _name_suffices(name: bytes, value: bytes, *, quoted: bool, random: bool) -> bool:
-    """Tell whether a name suffices for a value: the weaker the name, the more random the value has to be."""
+    """Return whether a name suffices for a value: the weaker the name, the more random the value has to be."""
     secretive = re.search(_PASSWORD_NAMES, name) is not None
     if not random:
         return secretive and (quoted or not is_made_of_words(value))
@@ -158,7 +158,7 @@ def _name_of(data: bytes, begin: int, start: int) -> tuple[bytes, bytes]:
 
 
 def is_password(data: bytes, begin: int, start: int, end: int) -> bool:
-    """Accept a value in a place where only a password can stand, but for placeholders and variables."""
+    """Accept a value in a place where only a password can stand, except placeholders and variables."""
     del begin
     value = data[start:end]
     lowered = value.lower()
@@ -175,7 +175,7 @@ _EXAMPLE_PASSWORDS = (
 
 
 def is_url_password(data: bytes, begin: int, start: int, end: int) -> bool:
-    """Accept the password of a URL, but for the words that manuals use."""
+    """Accept the password of a URL, except the words that manuals use."""
     value = data[start:end]
     if re.fullmatch(_EXAMPLE_PASSWORDS, value) or not is_password(data, begin, start, end):
         return False
@@ -206,7 +206,7 @@ def is_curl_user(data: bytes, begin: int, start: int, end: int) -> bool:
 
 
 def is_curl_header(data: bytes, begin: int, start: int, end: int) -> bool:
-    """Accept a credential in a header that curl sends; shorter ones too, since nobody types a header for prose."""
+    """Accept a credential in a header that curl sends; shorter ones too, since prose rarely contains a curl header."""
     del begin
     value = data[start:end]
     if is_placeholder(value) or value.isalpha():
@@ -226,7 +226,7 @@ def is_kubernetes_data(data: bytes, begin: int, start: int, end: int) -> bool:
 
 
 def is_aws_secret(data: bytes, begin: int, start: int, end: int) -> bool:
-    """Accept forty characters of base64 that are no path, no hash and not part of a longer text."""
+    """Accept forty characters of base64 that are not a path, a hash or part of a longer text."""
     del begin
     value = data[start:end]
     if end < len(data) and data[end] in b"+/=":

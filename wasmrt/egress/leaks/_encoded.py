@@ -205,7 +205,7 @@ def _readable(data: bytes, budget: DecodeBudget, least_run: int) -> Iterator[tup
 
 
 def is_encoded(data: bytes, check: Check = no_check) -> bool:
-    """Tell whether a text holds content that is nested once more."""
+    """Return whether a text holds content that is nested once more."""
     if holds_escapes(data, check):
         return True
     peek = DecodeBudget(left=_PEEK_BYTES, check=check)
@@ -257,7 +257,7 @@ def _bytes_of(numbers: bytes) -> bytes:
 
 
 def continues_run(lines: bytes | bytearray) -> bool:
-    """Tell whether whole lines that follow a run are more of it."""
+    """Return whether whole lines that follow a run are more of it."""
     texts = (line.strip(b" \t\r") for line in lines.split(b"\n")[:-1])
     return all(text and not text.translate(None, _ALPHABET + b"=") for text in texts)
 

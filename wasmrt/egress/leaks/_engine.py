@@ -26,7 +26,7 @@ _HEX = frozenset(b"0123456789abcdefABCDEF")
 
 
 def classify(rule: Rule, data: bytes, begin: int, start: int, end: int) -> bool | None:
-    """Return None for a false positive, else True where a checksum proves the candidate `data[start:end]`.
+    """Return None for a false positive, else True if a checksum proves the candidate `data[start:end]`.
 
     `begin` is where the rule's match begins: at the candidate, or at the name before it.
     """
@@ -117,7 +117,7 @@ class RuleEngine:
         self._prefixes: TokenPrefixes | None = None
 
     def rules_out(self, data: bytes) -> bool:
-        """Tell at little cost that a text holds nothing to find; False where it may."""
+        """Return, at little cost, whether a text holds nothing to find; False if it may."""
         return self._keywords.rules_out_text(data)
 
     def find(self, data: bytes, check: Check = no_check, budget: WorkBudget | None = None) -> Iterator[Finding]:

@@ -30,7 +30,7 @@ def _between(only_tags: bool) -> re.Pattern[bytes]:
 
 
 def without_markup(data: bytes, check: Check) -> bytes | None:
-    """Return a text without its markup; None where it has none."""
+    """Return a text without its markup; None if it has none."""
     if not _may_hold_markup(data):
         return None
     bare = []
@@ -43,7 +43,7 @@ def without_markup(data: bytes, check: Check) -> bytes | None:
 
 
 def _may_hold_markup(data: bytes) -> bool:
-    """Tell whether one of `_STARTS` is in a text; two bytes are found twenty times as slowly as one."""
+    """Return whether one of `_STARTS` is in a text; two bytes are found twenty times as slowly as one."""
     return b"<" in data or b"\x1b" in data or (b"\x9b" in data and b"\xc2\x9b" in data)
 
 
@@ -154,19 +154,19 @@ def unescapings(data: bytes, *, apart: bool, budget: DecodeBudget) -> Iterator[U
 
 
 def _holds_letters(data: bytes, family: bytes) -> bool:
-    """Tell whether letters of another width stand in a row: their first byte begins many other characters too."""
+    """Return whether letters of another width stand in a row: their first byte begins many other characters too."""
     if family == b"U":
         return b"U+" in data
     return _escapes((family,)).search(data) is not None
 
 
 def holds_escapes(data: bytes, check: Check = no_check) -> bool:
-    """Tell whether a text changes when escapes are undone."""
+    """Return whether a text changes when escapes are undone."""
     return next(_places(data, list(_FAMILIES), DecodeBudget(check=check)), None) is not None
 
 
 def unescaped(data: bytes, check: Check = no_check) -> Unescaped | None:
-    """Undo percent, `\\u`, `\\x`, JSON and HTML escapes once; None where there are none."""
+    """Undo percent, `\\u`, `\\x`, JSON and HTML escapes once; None if there are none."""
     return next(unescapings(data, apart=False, budget=DecodeBudget(check=check)), None)
 
 

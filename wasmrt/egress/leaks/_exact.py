@@ -52,7 +52,7 @@ class Seen:
 
     def __init__(self) -> None:
         self.nothing_encoded = False
-        """True where no run, list or dump is in it; False where there may be."""
+        """True if no run, list or dump is in it; False if there may be."""
 
 
 class ExactMatcher:

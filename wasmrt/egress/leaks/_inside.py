@@ -1,4 +1,4 @@
-"""Content that a request carries inside of a text: encoded, escaped or packed, and so in layers."""
+"""Content nested in a text: encoded, escaped or packed, layer by layer."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _URL_MARKS = re.compile(rb"[/?&=#]")
 
 
 def contents(data: bytes, check: Check, *, nothing_encoded: bool = False) -> Iterator[bytes]:
-    """Yield what is inside of a text, layer by layer, within the budget of decoding.
+    """Yield the nested content of a text, layer by layer, within the decoding budget.
 
-    `nothing_encoded` says that somebody has looked for runs, lists and dumps already.
+    With `nothing_encoded`, the caller has already searched for runs, lists and dumps.
     """
     plain = data.isascii() and not any(mark in data for mark in _ESCAPES)
     if plain and (nothing_encoded or not may_hold_encoded(data)):
-        return  # most texts, told apart in a glance
+        return  # most texts
     budget = DecodeBudget.for_text(len(data), check)
     layer = [data]
     for _ in range(_MAX_LAYERS):
@@ -30,7 +30,7 @@ def contents(data: bytes, check: Check, *, nothing_encoded: bool = False) -> Ite
 
 
 def url_contents(url: bytes, check: Check) -> Iterator[bytes]:
-    """Yield what is inside of a URL: of its parts, since a slash is of the alphabet of base64 too."""
+    """Yield the nested content of a URL's parts: a slash is also in the alphabet of base64."""
     for part in _URL_MARKS.split(url):
         if len(part) >= LEAST_RUN:
             yield from contents(part, check)

@@ -30,7 +30,7 @@ class Prefilter:
         self._seen_bytes = 0
 
     def rules_out(self, data: bytes | memoryview) -> bool:
-        """Tell that a large text holds no keyword; False where it may hold one or nobody has looked."""
+        """Return whether a large text holds no keyword; False if it may or was not checked."""
         if not self._lock.acquire(blocking=False):
             return False  # another thread is scanning, or was when this process was forked
         try:
@@ -109,7 +109,7 @@ class FirstLook:
         self._left = _FIRST_TEXTS
 
     def rules_out(self, data: bytes) -> bool:
-        """Tell that a short text holds no keyword; False where it may, or where it is time to compile them."""
+        """Return whether a short text holds no keyword; False if it may, or where it is time to compile them."""
         if self._left <= 0 or len(data) > _SHORT_BYTES:
             return False
         self._left -= 1
@@ -145,13 +145,13 @@ class Keywords:
         return (self._set or self._compiled()).Match(data) or []
 
     def rules_out_text(self, data: bytes) -> bool:
-        """Tell at little cost that a whole text holds no keyword; False where it may."""
+        """Return, at little cost, whether a whole text holds no keyword; False if it may."""
         if self._set is None and self._first_look is not None and self._first_look.rules_out(data):
             return True
         return len(data) <= _ONE_PASS_BYTES and not self.in_text(data)
 
     def rules_out_chunk(self, data: memoryview) -> bool:
-        """Tell at little cost that a chunk of a large text holds no keyword; False where it may."""
+        """Return, at little cost, whether a chunk of a large text holds no keyword; False if it may."""
         return self._prefilter is not None and self._prefilter.rules_out(data)
 
     def _compiled(self) -> Any:

@@ -57,7 +57,7 @@ class LeakMatch(NamedTuple):
     severity: Severity
     action: Action
     certain: bool = False
-    """True where a checksum held, or the value is a watched secret."""
+    """True if a checksum held, or the value is a watched secret."""
     where: str = "text"
     """`text`, or for a request `url`, `header:NAME`, `body`."""
 
@@ -89,7 +89,7 @@ class LeakReport(NamedTuple):
 
     @property
     def unscanned(self) -> str | None:
-        """The rule that says that not all of the text was looked at; None where all was."""
+        """The rule that reports unscanned text; None if the whole text was scanned."""
         last = self.matches[-1].rule if self.matches else ""
         return last if last in UNSCANNED_RULES else None
 

@@ -48,7 +48,7 @@ class Pattern(NamedTuple):
 
     @property
     def exact(self) -> bytes | None:
-        """The text to look for in its own case; None where a match in another case is no accident."""
+        """The text to look for in its own case; None if a match in another case is no accident."""
         return self.cased if len(self.text) < _CASELESS_FROM else None
 
 
@@ -64,7 +64,7 @@ class Patterns(NamedTuple):
     verbatim: tuple[tuple[str, bytes], ...]
     """Names and values of secrets that are too short for any normal form."""
     hold_escapes: bool
-    """True where a secret would be changed by undoing escapes."""
+    """True if a secret would be changed by undoing escapes."""
 
 
 def patterns_of(secrets: Iterable[tuple[str, str]]) -> Patterns:
@@ -211,7 +211,7 @@ def _extended(data: bytes, start: int, end: int, text: bytes, begin: int) -> tup
 
 
 def _is_word(part: bytes) -> bool:
-    """Tell whether a part is one word or one number, with or without separators around it."""
+    """Return whether a part is one word or one number, with or without separators around it."""
     bare = part.strip(b"-_. /:")
     return bare.isdigit() or (bare.isalpha() and (bare.islower() or bare.isupper() or bare.istitle()))
 

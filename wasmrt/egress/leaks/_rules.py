@@ -2,7 +2,7 @@
 
 A rule is written in one of three ways:
 `token`    a format that is recognisable by itself, written from its first literal characters on;
-`names` + `value`  a format that means something only beside a name, as in `NAME_key = value`;
+`names` + `value`  a format that is significant only next to a name, as in `NAME_key = value`;
 `pattern`  any expression whose first group is the secret, with its `keywords`; `ASSIGN` in it stands
            for everything between a name and its value.
 """
@@ -50,9 +50,9 @@ class Rule(NamedTuple):
     checksum: str = ""
     """A checksum that makes a match certain, by its name in `CHECKSUMS`."""
     placeholders: bool = False
-    """True where values of the format look like placeholders by themselves."""
+    """True if values of the format look like placeholders by themselves."""
     inside: bool = False
-    """True where the format is so distinctive that it counts in the middle of a word as well."""
+    """True if the format is so distinctive that it counts in the middle of a word as well."""
     reach: int = 512
     """Bytes that a match may span."""
     matching: tuple[str, ...] = ()
@@ -96,7 +96,7 @@ def leading_literal(expression: str) -> str:
 
 
 def _keyword(text: str, *, cased: bool) -> str:
-    """Quote a keyword but for its character classes, each of which may repeat: the keywords' automaton stays small."""
+    """Quote a keyword except for its character classes, each of which may repeat, for a small automaton."""
     parts = _CLASS.split(text)
     units = sum(1 if part.startswith("[") else len(part) for part in parts)
     if units < _KEYWORD_MIN:
@@ -118,7 +118,7 @@ def parse_rules(text: str, *, origin: str) -> tuple[Rule, ...]:
     Raises:
         ConfigurationError: not TOML, an unknown key, a wrong type, or an incomplete rule.
     """
-    import tomllib  # a process that has no rules of its own is spared 3 ms
+    import tomllib  # a process without custom rules saves 3 ms
 
     try:
         document = tomllib.loads(text)

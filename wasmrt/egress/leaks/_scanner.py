@@ -60,7 +60,7 @@ class LeakScanner:
 
     @property
     def has_secrets(self) -> bool:
-        """True where it looks for a secret of its call."""
+        """True if it looks for a secret of its call."""
         return self._exact is not None
 
     @property

@@ -10,14 +10,14 @@ from wasmrt.egress.leaks._scanner import LeakScanner
 _MAGIC_BYTES = 16
 """More than the first bytes of any archive."""
 _CONTEXT_BYTES = 1024
-"""Bytes before a piece that are scanned with it: the words that tell what a value is."""
+"""Bytes before a piece that are scanned with it: the words that identify a value."""
 _LONG_BYTES = 64 * 1024
 """With so much and no line's end, a piece may end at a blank, far enough from the last byte."""
 _KEY_STARTS = (b"-----begin", b"putty-user-key-file-", b"$ansible_vault;")
 """The first words of secrets of several lines."""
 _KEY_END = b"-----end"
 _SOUND_BYTES = 1024
-"""Bytes of an archive after which it is taken for one."""
+"""Bytes after which a possible archive is treated as one."""
 
 
 class StreamingRedactor:
@@ -49,7 +49,7 @@ class StreamingRedactor:
         """Begin a text; `pass_unopened` returns content that could not be opened as well."""
         self._pass_unopened = pass_unopened
         self.unscanned: str | None = None
-        """The rule that says that not all of the text was looked at."""
+        """The rule that reports unscanned text."""
         self.scanner = scanner
         """May be replaced at any time, by one that looks for more secrets."""
         self._direction = direction
@@ -64,7 +64,7 @@ class StreamingRedactor:
         self._cut_off = False
         """True once `_data` no longer begins where the text does."""
         self._archive = -1
-        """The place where an archive begins, as far as what is here of it can tell; -1 where there is none."""
+        """The place where an archive begins, as far as what is here of it can tell; -1 if there is none."""
         self.blocked: LeakMatch | None = None
         """The match for which nothing more is returned."""
 
@@ -104,7 +104,7 @@ class StreamingRedactor:
         return self._returned + max(0, min(run, _unfinished_key(fresh.lower()), secret))
 
     def _archive_start(self, size: int) -> int:
-        """Return where an archive begins; -1 where none does."""
+        """Return where an archive begins; -1 if none does."""
         if self._archive >= 0:
             # It may have turned out by now to be none; another look is worth it while it is short.
             if len(self._data) - self._archive > _SOUND_BYTES:

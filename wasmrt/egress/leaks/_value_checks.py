@@ -47,12 +47,12 @@ def _run(length: int) -> re.Pattern[bytes]:
 
 
 def has_run(value: bytes, length: int) -> bool:
-    """Tell whether one byte stands `length` times in a row."""
+    """Return whether one byte stands `length` times in a row."""
     return _run(length).search(value) is not None
 
 
 def has_sequence(value: bytes, length: int) -> bool:
-    """Tell whether `length` bytes in a row count up or down by one, as `abcdef` and `98765` do."""
+    """Return whether `length` bytes in a row count up or down by one, as `abcdef` and `98765` do."""
     far = length - 1
     if far not in map(abs, map(sub, value[far:], value)):
         return False  # no stretch ends as far from its beginning as it would
@@ -68,7 +68,7 @@ def _placeholders() -> Any:
 
 
 def is_placeholder(value: bytes) -> bool:
-    """Tell whether a value announces that it stands for another one."""
+    """Return whether a value is evidently a placeholder."""
     if _placeholders().search(value):
         return True
     return len(value) >= 8 and (has_run(value, max(6, len(value) // 3)) or has_sequence(value, 16))
@@ -81,7 +81,7 @@ def _documented() -> frozenset[str]:
 
 
 def is_documented(value: bytes) -> bool:
-    """Tell whether a value is printed in a standard or a manual: known by its SHA-256, so that none is kept here."""
+    """Return whether a standard or a manual prints the value. Only the SHA-256 is stored."""
     import hashlib  # with OpenSSL behind it: only a process that finds something pays 3 ms
 
     return hashlib.sha256(value).hexdigest()[:32] in _documented()
@@ -106,7 +106,7 @@ def _luhn(value: bytes) -> bool:
 
 
 def unpadded_base64(value: bytes) -> bytes | None:
-    """Decode base64 or base64url with or without its padding; None where it is neither."""
+    """Decode base64 or base64url with or without its padding; None if it is neither."""
     plain = value.rstrip(b"=").replace(b"-", b"+").replace(b"_", b"/")
     try:
         return binascii.a2b_base64(plain + b"=" * (-len(plain) % 4), strict_mode=True)

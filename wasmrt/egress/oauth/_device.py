@@ -1,4 +1,4 @@
-"""A login on a machine without a browser: a code that is typed on another one. RFC 8628."""
+"""Device authorization: log in on a machine without a browser, by a code entered on another one. RFC 8628."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MAX_INTERVAL_SECONDS = 60.0
 
 
 class DeviceCode(NamedTuple):
-    """The words for a person: the place to open, and the code to type there."""
+    """The address that the user opens, and the code to enter there."""
 
     place: str
     code: str
@@ -35,11 +35,11 @@ def log_in_by_device(
     wait: Callable[[float], None] = time.sleep,
     now: Callable[[], float] = time.monotonic,
 ) -> Tokens:
-    """Have a person log in elsewhere with a code, and return the tokens.
+    """Let the user log in on another device with a code, and return the tokens.
 
     Raises:
-        ConfigurationError: the login names no place that gives such codes.
-        OAuthError: nobody typed the code in time, the person refused, or a place answered something else.
+        ConfigurationError: the login has no device_authorization_url.
+        OAuthError: the code was not entered in time, the user refused, or an endpoint sent an invalid response.
     """
     if oauth.device_authorization_url is None:
         raise ConfigurationError(
@@ -61,7 +61,7 @@ def log_in_by_device(
                 raise OAuthError("the login was refused", code="login-refused") from None
             elif error.code != "authorization_pending":
                 raise
-    raise OAuthError("nobody logged in in time", code="login-timeout", hint="run the command again")
+    raise OAuthError("the login was not completed in time", code="login-timeout", hint="run the command again")
 
 
 def _requested(gateway: EgressGateway, oauth: OAuthConfig, state: OAuthState) -> tuple[DeviceCode, str, float, float]:
@@ -77,16 +77,18 @@ def _requested(gateway: EgressGateway, oauth: OAuthConfig, state: OAuthState) ->
             timeout_seconds=OAUTH_TIMEOUT_SECONDS,
         )
     except HttpFailure as failure:
-        raise OAuthError(f"no code can be had: {failure.message}", code=failure.code, hint=failure.hint) from None
+        raise OAuthError(
+            f"no device code was issued: {failure.message}", code=failure.code, hint=failure.hint
+        ) from None
     data = json_object(response.body)
     place, code, device = (data.get(key) for key in ("verification_uri", "user_code", "device_code"))
     place = place or data.get("verification_url")  # as Google spells it
     if response.status != 200 or not all(isinstance(text, str) and text for text in (place, code, device)):
-        raise OAuthError(f"no code can be had: the place for codes answered {response.status}")
-    # SECURITY: the place chose both texts. They are shown, bounded and in plain ASCII, and never opened.
+        raise OAuthError(f"no device code was issued: the device authorization endpoint answered {response.status}")
+    # SECURITY: the endpoint chose both texts. They are shown, bounded and in plain ASCII, and never opened.
     plain = all(text.isascii() and text.isprintable() and len(text) <= _MAX_SHOWN for text in (str(place), str(code)))
     if not plain or urlsplit(str(place)).scheme != "https":
-        raise OAuthError("the place for codes answered something that is no address and code")
+        raise OAuthError("device authorization response has an invalid verification_uri or user_code")
     return (
         DeviceCode(str(place), str(code)),
         str(device),

@@ -38,7 +38,7 @@ class LoopbackCallback:
         self._done = threading.Event()
         self._code: str | None = None
         self.issuer: str | None = None
-        """The issuer that came with the code (RFC 9207), for whoever checks it."""
+        """The issuer that came with the code (RFC 9207), for the caller to check."""
         try:
             self._server = ThreadingHTTPServer(("127.0.0.1", port or 0), self._handler())
         except OSError as error:
@@ -69,7 +69,7 @@ class LoopbackCallback:
         return self._state
 
     def expect(self, state: str) -> None:
-        """Wait for another state: that of a request that somebody else makes."""
+        """Wait for a different state, which belongs to another process's request."""
         self._state = state
 
     def wait(self, seconds: float) -> str:
@@ -79,7 +79,7 @@ class LoopbackCallback:
             OAuthError: nobody came in time, or the person said no.
         """
         if not self._done.wait(seconds):
-            raise OAuthError("nobody logged in in time", code="login-timeout", hint="run the command again")
+            raise OAuthError("the login was not completed in time", code="login-timeout", hint="run the command again")
         if self._code is None:
             raise OAuthError("the login was refused", code="login-refused")
         return self._code
@@ -88,7 +88,7 @@ class LoopbackCallback:
         parts = urlsplit(target)
         query = parse_qs(parts.query)
         states, codes = query.get("state", []), query.get("code", [])
-        # SECURITY: without our state this is somebody else's code, brought here to log us in as them. It does not end
+        # SECURITY: without our state this is another user's code, sent here to log us in as that user. It does not end
         # the wait, so that a stray request cannot stop a login either.
         if parts.path != _PATH or len(states) != 1 or not hmac.compare_digest(states[0].encode(), self._state.encode()):
             return 400, _PAGE % b"This is not the login that was asked for."
@@ -172,13 +172,13 @@ def log_in(
     present: Callable[[str], None],
     port: int | None = None,
 ) -> Tokens:
-    """Have a person log in and return the tokens; `present` gets the address to open in a browser.
+    """Let the user log in, and return the tokens; `present` gets the address to open in a browser.
 
     The browser comes back to `port`, else to the login's own, else to one that the system chooses.
 
     Raises:
         ConfigurationError: the authorization URL is not https.
-        OAuthError: nobody logged in within `OAUTH_LOGIN_SECONDS`, the person refused, or the token endpoint did.
+        OAuthError: no login within `OAUTH_LOGIN_SECONDS`, the person refused, or the token endpoint did.
     """
     if urlsplit(oauth.authorization_url).scheme != "https":
         raise ConfigurationError("the login's address must begin with https://")

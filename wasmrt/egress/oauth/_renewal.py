@@ -32,7 +32,7 @@ class OAuthState:
     refresh_token: str | None
     access_token_field: str
     expires_at: float | None
-    """Of the access token, in Unix seconds."""
+    """Expiry of the access token, in Unix seconds."""
 
     def endpoint(self, gateway: EgressGateway) -> TokenEndpoint:
         """Return the endpoint that issues the tokens of this login."""
@@ -102,11 +102,11 @@ class Waiting(Protocol):
         """Return the seconds until its deadline."""
 
     def check(self) -> None:
-        """Raise where it is over."""
+        """Raise if it has ended."""
 
 
 class _Renewal:
-    """One request for the next token, and everybody who waits for it."""
+    """One renewal request and the calls that wait for it."""
 
     def __init__(self) -> None:
         self.done = threading.Event()
@@ -114,7 +114,7 @@ class _Renewal:
         self.error: SecretError | None = None
 
     def wait(self, waiting: Waiting | None) -> Secret:
-        """Return the new secret, or raise what every waiting call is told; no longer than `waiting` goes on."""
+        """Return the new secret, or raise the error of the renewal; wait no longer than `waiting` allows."""
         if waiting is None:
             self.done.wait()
         else:
@@ -127,7 +127,7 @@ class _Renewal:
 
 
 class RenewingSecrets:
-    """One user's secrets; those that came by OAuth are renewed before they expire, and when a server refuses them.
+    """One user's secrets; OAuth tokens are renewed before they expire and when a server refuses them.
 
     One for each user and process. A token that many calls ask for at once is renewed by one request, on a thread of its
     own: whoever waits for it leaves at the end of its own time, and none of them tries again.
@@ -165,7 +165,7 @@ class RenewingSecrets:
 
         Raises:
             SecretNotFoundError, SecretExpiredError: it is not set, or has expired and cannot be renewed.
-            DeadlineExceededError, CancelledError, RuntimeClosedError: as `waiting` ended meanwhile.
+            DeadlineExceededError, CancelledError, RuntimeClosedError: as `waiting` ended in the meantime.
         """
         state = load_state(self._store, self._user, name)
         if state is not None and self._is_due(state) and _may_renew(state, place):
@@ -174,17 +174,17 @@ class RenewingSecrets:
         return self._store.get(self._user, name)
 
     def exists(self, name: str) -> bool:
-        """Tell whether the secret is there, or can be renewed."""
+        """Return whether the secret is there, or can be renewed."""
         if self._store.exists(self._user, name):
             return True
         state = load_state(self._store, self._user, name)
         return state is not None and state.refresh_token is not None
 
     def renewed(self, name: str, waiting: Waiting | None = None, place: str | None = None) -> Secret | None:
-        """Return a newer value after the server refused this one; None where there is none.
+        """Return a newer value after the server refused this one, or None.
 
         Raises:
-            DeadlineExceededError, CancelledError, RuntimeClosedError: as `waiting` ended meanwhile.
+            DeadlineExceededError, CancelledError, RuntimeClosedError: as `waiting` ended in the meantime.
         """
         try:
             state = load_state(self._store, self._user, name)
@@ -252,7 +252,7 @@ class SecretsWithin:
         return self._secrets.get(name, self._waiting, self._places.get(name))
 
     def renewed(self, name: str) -> Secret | None:
-        """Return a newer value after the server refused this one; None where there is none."""
+        """Return a newer value after the server refused this one, or None."""
         return self._secrets.renewed(name, self._waiting, self._places.get(name))
 
 

@@ -1,4 +1,4 @@
-"""ProgramProxy: connections of one program's run, each on a thread, until the run is over."""
+"""ProgramProxy: connections of one program's run, each on a thread, until the run ends."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _BODYLESS = (204, 304)
 
 
 class ProgramProxy:
-    """The way out of one run of a program, to hosts that were granted to it. `close` it when the run is over.
+    """The proxy for one run of a program, to its granted hosts. `close` it when the run has ended.
 
     Tunnels (CONNECT) are decided by host and port, resolved and dialled as the gateway does it, and carry TLS for that
     host. Plain HTTP goes through the gateway itself, where an entry grants it.
@@ -105,7 +105,7 @@ class ProgramProxy:
     def _begin(self, client: socket.socket) -> None:
         thread = threading.Thread(target=self._connection, args=(client,), name="wasmrt-proxy", daemon=True)
         with suppress(RuntimeError), self._lock:  # no thread is left
-            if not self._cancelled.is_set():  # else nobody would wait for it
+            if not self._cancelled.is_set():  # otherwise the thread would not be joined
                 thread.start()
                 self._threads.add(thread)  # it cannot end before: it needs the lock
                 return

@@ -19,16 +19,16 @@ _SERVER_NAME, _ENCRYPTED_HELLO = 0, 0xFE0D
 
 
 class NotAHelloError(Exception):
-    """The bytes are no ClientHello; the text says why."""
+    """The bytes are not a ClientHello; the message has the reason."""
 
 
 class Hello(NamedTuple):
     """The parts of a ClientHello that say where it goes."""
 
     server_name: str
-    """In small letters; empty where it names none."""
+    """In lower case; empty if the ClientHello has none."""
     encrypted: bool
-    """True where it carries a second name that cannot be read."""
+    """True if it carries a second name that cannot be read."""
 
 
 def read_hello(data: bytes) -> Hello | None:
@@ -131,7 +131,7 @@ _HOP_BY_HOP = frozenset((
 ))  # fmt: skip
 _CHUNK = 64 * 1024
 _MAX_HEAD_BYTES = 16 * KIB
-"""Of a request's line and headers."""
+"""Bytes of a request's line and headers."""
 
 
 class RefusedError(Exception):
@@ -152,7 +152,7 @@ class Asked(NamedTuple):
 
 
 def read_request(client: socket.socket, credential: str, seconds: float) -> Asked:
-    """Read the head of a request, and the body of one that is no CONNECT.
+    """Read the head of a request, and the body unless the method is CONNECT.
 
     Raises:
         RefusedError: it is not HTTP, has no credential or another one, or is too long or too slow.
@@ -182,7 +182,7 @@ def read_request(client: socket.socket, credential: str, seconds: float) -> Aske
 
 
 def _check_credential(head: h11.Request, credential: str) -> None:
-    """SECURITY: the port is in a network of the run's own; the credential holds even where somebody got into it."""
+    """SECURITY: the credential protects the port even if another process reaches the run's network."""
     expected = b"Basic " + b64encode(f"wasmrt:{credential}".encode())
     given = [value for name, value in head.headers if name == _CREDENTIAL]
     if len(given) != 1 or not hmac.compare_digest(given[0], expected):
@@ -192,7 +192,7 @@ def _check_credential(head: h11.Request, credential: str) -> None:
 
 
 def _check_connect(target: str, headers: tuple[tuple[str, str], ...], behind: bytes) -> None:
-    """SECURITY: one reading alone: what could be taken for another host or another request is refused."""
+    """SECURITY: requests that could be read as a different host or request are denied."""
     if not _AUTHORITY.fullmatch(target):
         raise RefusedError(400, "invalid-request", "CONNECT is followed by a host and a port")
     host = target.rpartition(":")[0].lower()
@@ -206,7 +206,7 @@ def _check_connect(target: str, headers: tuple[tuple[str, str], ...], behind: by
 
 
 def _check_plain(target: str, headers: tuple[tuple[str, str], ...]) -> None:
-    """SECURITY: the host that is checked is the host that is asked: a Host beside it is no other."""
+    """SECURITY: the checked host is the requested host: a Host header must match."""
     authority = re.fullmatch(r"http://([^/?#@]+)(?:[/?][^#]*)?", target)
     if authority is None:
         raise RefusedError(400, "invalid-request", "a request to a proxy has a whole URL with http:// or is a CONNECT")

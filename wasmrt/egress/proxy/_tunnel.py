@@ -60,7 +60,7 @@ class Tunnel:
             with suppress(UnreachableError):
                 limit = CONNECT_TIMEOUT_SECONDS
                 return dial(address, self._url.port, self._url.host, None, budget, limit).release()
-        raise RefusedError(502, "connect", f"nobody answers at {self._url.origin}")
+        raise RefusedError(502, "connect", f"no server answers at {self._url.origin}")
 
     def join(self, client: socket.socket, server: socket.socket) -> None:
         """Read the ClientHello, and carry bytes both ways where it is for the granted host.
@@ -145,7 +145,7 @@ class _Relay:
             each.setblocking(False)
 
     def run(self) -> bool:
-        """Carry until both ends are done; False where a bound ended it.
+        """Carry until both ends are done; False if a bound ended it.
 
         Raises:
             OSError: a connection broke.

@@ -81,10 +81,10 @@ class RedisWindows:
         return self._storage.get_moving_window(f"{key}/{window.name}", limit, window.seconds)
 
     def _ask(self, redis: Callable[[], Answer], otherwise: Callable[[WindowStore], Answer]) -> Answer:
-        """Ask Redis, one request at a time and unless it has just failed; else the store that counts instead."""
+        """Use Redis, one request at a time, unless it has just failed; otherwise the fallback store."""
         if time.monotonic() >= self._retry_at and self._lock.acquire(timeout=REDIS_TIMEOUT_SECONDS):
             try:
-                if time.monotonic() >= self._retry_at:  # whoever had the lock may have found out
+                if time.monotonic() >= self._retry_at:  # the previous holder of the lock may have failed
                     return redis()
             except StorageError as error:
                 self._retry_at = time.monotonic() + REDIS_PAUSE_SECONDS

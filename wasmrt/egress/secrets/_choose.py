@@ -16,7 +16,7 @@ from wasmrt.egress.secrets._types import Secret, SecretInfo, SecretsStore
 
 
 class DeferredSecrets:
-    """Stands for the store that `choose` returns, and calls it once, from whichever thread comes first.
+    """A store that `choose` opens at its first use, once for all threads.
 
     Every method raises what `choose` raises, and then what the store does.
     """
@@ -51,7 +51,7 @@ class DeferredSecrets:
         return self.chosen.list(user)
 
     def exists(self, user: str, name: str) -> bool:
-        """Tell whether the secret is there and not expired."""
+        """Return whether the secret is there and not expired."""
         return self.chosen.exists(user, name)
 
 
@@ -61,8 +61,8 @@ BACKENDS = ("auto", "keyring", "file", "environment")
 def open_store(home: Path, *, backend: str | None = None, environ: Mapping[str, str] | None = None) -> SecretsStore:
     """Open the store of this installation, whose data directory is `home`.
 
-    `backend`, else the variable WASMRT_SECRETS_BACKEND, else `auto`: the desktop's keyring where there is
-    one, else the encrypted file, with its passphrase in WASMRT_SECRETS_PASSPHRASE or a key file beside.
+    `backend`, else the variable WASMRT_SECRETS_BACKEND, else `auto`: the desktop's keyring if there is
+    one, otherwise the encrypted file, with its passphrase in WASMRT_SECRETS_PASSPHRASE or in a key file next to it.
 
     Raises:
         ConfigurationError: there is no backend of that name.
@@ -93,7 +93,7 @@ def open_store(home: Path, *, backend: str | None = None, environ: Mapping[str, 
 
 
 def open_store_later(home: Path, *, backend: str | None = None) -> SecretsStore:
-    """Return what `open_store` does; where that would look for a keyring, it is looked for on first use.
+    """Return the store of `open_store`; if that would search for a keyring, search at the first use.
 
     Raises:
         ConfigurationError, SecretBackendError: as `open_store`.
@@ -111,7 +111,7 @@ def _what_instead(chosen: str) -> str:
 
 
 def backend_of(store: SecretsStore) -> str:
-    """Return the name of the backend of `store`, as in `BACKENDS`; of a store of another make, its type's name."""
+    """Return the backend's name of `store`, as in `BACKENDS`, or the type's name of a custom store."""
     for kind, name in ((FileSecrets, "file"), (KeyringSecrets, "keyring"), (EnvironmentSecrets, "environment")):
         if isinstance(store, kind):
             return name

@@ -57,7 +57,7 @@ class EntryStore(ABC):
         user, name = checked_user(user), checked_name(name)
         entry = self._read(user, name)
         if entry is None:
-            # SECURITY: nobody else's are looked at. A fallback to a default user leaks across tenants.
+            # SECURITY: no other user's secrets are read. A fallback to a default user leaks across tenants.
             raise SecretNotFoundError(f"the secret {name} is not set", hint=f"run: {set_command(user, name)}")
         if self._expired(entry):
             raise SecretExpiredError(f"the secret {name} has expired", hint=f"run: {set_command(user, name)}")
@@ -88,7 +88,7 @@ class EntryStore(ABC):
         return tuple(infos)
 
     def exists(self, user: str, name: str) -> bool:
-        """Tell whether the secret is there and not expired."""
+        """Return whether the secret is there and not expired."""
         entry = self._read(checked_user(user), checked_name(name))
         return entry is not None and not self._expired(entry)
 

@@ -51,9 +51,9 @@ PREFIX = "WASMRT_SECRET_"
 
 
 class EnvironmentSecrets(EntryStore):
-    """Reads `example_token` from `WASMRT_SECRET_EXAMPLE_TOKEN`, for `user` and for nobody else.
+    """Reads `example_token` from `WASMRT_SECRET_EXAMPLE_TOKEN`, for `user` only.
 
-    The prefix is the point: without one, any variable of the host could be asked for by name.
+    SECURITY: without the prefix, any variable of the host could be requested by name.
     """
 
     def __init__(

@@ -171,7 +171,7 @@ def _split(blob: bytes, *, with_passphrase: bool) -> tuple[bytes, bytes, bytes]:
     """Return head, salt and the sealed rest.
 
     SECURITY: the head must be one that we write, byte for byte. Parameters from the file are never used, or
-    whoever can change it could make scrypt cheap, or make it eat all memory.
+    a process that can change it could make scrypt cheap, or exhaust memory.
     """
     end = blob.find(b"\n", len(_MAGIC), len(_MAGIC) + 512) + 1
     head = blob[:end]
@@ -202,7 +202,7 @@ def _bounded_read(path: Path) -> bytes | None:
 
 
 def _key_from_file(path: Path) -> bytes:
-    """Read the key, or make one where there is none yet."""
+    """Read the key, or create one."""
     with _os_errors("the key file of the secrets cannot be opened", path):
         try:
             key = read_file(path, max_bytes=_KEY_BYTES, follow_link=False, private=True)

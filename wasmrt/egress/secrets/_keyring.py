@@ -1,4 +1,4 @@
-"""Secrets in the desktop's keyring. It cannot list, so an index of names is kept beside the values."""
+"""Secrets in the desktop's keyring. It cannot list, so an index of names is stored next to the values."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class KeyringSecrets(EntryStore):
 
     def _write(self, user: str, name: str, entry: Entry) -> None:
         with self._lock:
-            # The name first: a crash between the two leaves a name without value, which nobody lists.
+            # The name first: a crash between the two leaves a name without value, which is not listed.
             names = set(self._names(user)) | {name}
             self._ask("set_password", user, _INDEX, json.dumps(sorted(names)))
             self._ask("set_password", user, name, json.dumps(entry.as_json()))

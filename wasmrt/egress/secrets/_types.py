@@ -93,7 +93,7 @@ class SecretsStore(Protocol):
         """Return names and ages, sorted by name. Companions of OAuth secrets are not listed."""
 
     def exists(self, user: str, name: str) -> bool:
-        """Tell whether the secret is there and not expired."""
+        """Return whether the secret is there and not expired."""
 
 
 def replace_secret(
@@ -105,7 +105,7 @@ def replace_secret(
         SecretError: the store cannot be read or written, or refuses the name.
     """
     # First: after a crash between the two, an older value stays, and nothing overwrites the new one later.
-    with suppress(SecretNotFoundError):  # it was no login
+    with suppress(SecretNotFoundError):  # it was not a login
         store.remove(user, name + OAUTH_SUFFIX)
     store.set(user, name, secret, expires_at=expires_at)
 
@@ -144,7 +144,7 @@ def set_command(user: str, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class UserSecrets:
-    """A store seen by one user: a call is given this and can ask for nobody else's."""
+    """A store's view for one user: a call cannot read another user's secrets."""
 
     store: SecretsStore
     user: str
@@ -154,7 +154,7 @@ class UserSecrets:
         return self.store.get(self.user, name)
 
     def exists(self, name: str) -> bool:
-        """Tell whether the secret is there and not expired."""
+        """Return whether the secret is there and not expired."""
         return self.store.exists(self.user, name)
 
     def renewed(self, name: str) -> Secret | None:
