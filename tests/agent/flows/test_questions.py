@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.agent.flows.agents import Agent, own
-from wasmrt import ApprovalAnswer, ApprovalScope
+from wasmrt import ApprovalAnswer, ApprovalScope, ConfigurationError, ToolRegistry
 from wasmrt.agent.flows import FlowTrace, Label, outgoing
 from wasmrt.agent.policy import ToolRule, decide_flow, flow_policy
 from wasmrt.core.limits import MAX_FLOW_LINKS
@@ -193,3 +193,16 @@ def test_the_sentence_of_a_short_value_is_the_one_it_stands_in() -> None:
     origin = flows_of(agent).origin(traced.destination)
     assert origin is not None
     assert origin.sentence == "Cancel order 7 today."
+
+
+def test_the_former_names_of_trace_methods_are_aliases() -> None:
+    with ToolRegistry() as registry:
+        trace = registry.trace("t")
+        trace.user_said("read https://news.example")
+        trace.saw("a pasted mail", source="mail")
+        other = registry.trace("u")
+        other.add_user_message("read https://news.example")
+        other.add_content("a pasted mail", source="mail")
+        assert trace.labels == other.labels == {Label.TRUSTED, Label.UNTRUSTED}
+        with pytest.raises(ConfigurationError, match="expected a user message as text, got int"):
+            trace.user_said(7)  # type: ignore[arg-type]

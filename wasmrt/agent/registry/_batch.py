@@ -1,7 +1,7 @@
-"""Many calls of one turn: those that only read at once, the others in order, and nobody's denial stops another.
+"""Run the calls of one turn: reading calls concurrently, the others in order. A denied call does not stop the others.
 
-The results are the same in whatever order people answer. Calls that need nobody have run before the first of those
-that a person approved, and these run in the order asked, each as soon as those before it are decided.
+The results do not depend on the order of approvals. Calls that require no approval run before the first approved call,
+and approved calls run in the given order, each as soon as those before it are decided.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from wasmrt.core.errors import ToolError
 from wasmrt.core.model import ToolOutput
 
 MAX_PARALLEL = 16
-"""Calls that only read, at once."""
+"""Limit of concurrent reading calls."""
 _Ended = ToolOutput | ToolError
 
 
 async def execute_many(calls: Sequence[ToolCall], state_of: Callable[[ToolCall], CallState]) -> list[ToolAnswer]:
-    """Take calls through the pipeline, and return their answers in the order asked."""
+    """Run calls through the pipeline, and return their answers in the given order."""
     states = [state_of(call) for call in calls]
     ended: dict[int, _Ended] = {}
     try:
         await _run(states, ended)
-    except BaseException as error:  # such as a cancellation: what has not ended ends with it
+    except BaseException as error:  # such as a cancellation, which ends the remaining calls
         for place, state in enumerate(states):
             if place not in ended:
                 finished(state, error)
@@ -38,7 +38,7 @@ async def execute_many(calls: Sequence[ToolCall], state_of: Callable[[ToolCall],
 
 
 async def _run(states: Sequence[CallState], ended: dict[int, _Ended]) -> None:
-    """Admit every call, ask for those that need a person, and run each when its turn has come."""
+    """Admit every call, request approvals, and run each call in its turn."""
     for place, state in enumerate(states):
         await _step(ended, place, state, _admitted(state))
     waiting = [place for place, state in enumerate(states) if place not in ended and state.approval_needed is not None]
@@ -54,7 +54,7 @@ async def _run(states: Sequence[CallState], ended: dict[int, _Ended]) -> None:
 
 
 async def _run_unasked(states: Sequence[CallState], ended: dict[int, _Ended], waiting: Sequence[int]) -> None:
-    """Run the calls that need nobody: those that only read at once, beside the others in their order."""
+    """Run calls that require no approval: reading ones concurrently, and the others in order."""
     ready = [place for place in range(len(states)) if place not in ended and place not in waiting]
     reading = [place for place in ready if _reads(states[place])]
     limit = asyncio.Semaphore(MAX_PARALLEL)
@@ -72,7 +72,7 @@ async def _run_unasked(states: Sequence[CallState], ended: dict[int, _Ended], wa
 
 
 def _reads(state: CallState) -> bool:
-    """Tell whether a call changes nothing; a program's own calls may."""
+    """Return whether a call only reads. The calls of a program may do more."""
     return state.traits.tier(state.effects) == "read-only" and not runs_programs(state.known)
 
 
@@ -87,7 +87,7 @@ async def _approved_then_run(state: CallState, asking: asyncio.Future[None]) -> 
 
 
 async def _step(ended: dict[int, _Ended], place: int, state: CallState, work: Awaitable[ToolOutput | None]) -> None:
-    """Do one part of one call; where it ends the call, remember how."""
+    """Run one step of a call, and record how the call ended, if it did."""
     try:
         output = await work
     except Exception as error:

@@ -24,13 +24,13 @@ _MAX_VARIANTS = 64
 
 
 class RegisteredTool:
-    """One tool in a registry. What is derived from it is kept, since a registry asks for each of its tools often."""
+    """One tool in a registry. Derived values are cached."""
 
     def __init__(self, tool: Tool, name: str, source: ToolSource, group: str, aliases: tuple[str, ...]) -> None:
         self.tool = tool
         self.name = name
         self.offered = offered_name(name)
-        """The name that every provider takes: the one that a model sees, and calls."""
+        """The name for models, valid for every provider."""
         self.source = source
         self.group = group
         self.aliases = aliases
@@ -41,7 +41,7 @@ class RegisteredTool:
         self._variants: dict[tuple[Addition, ...], RegisteredTool] = {}
 
     def traits(self, policy: ToolPolicy) -> Traits:
-        """Return the tool's traits under an operator's rules, as both are now."""
+        """Return the tool's current traits under the operator's current rules."""
         own = self.tool.traits
         kept = self._tightened
         if kept is None or kept[0] is not own or kept[1] is not policy:
@@ -49,10 +49,10 @@ class RegisteredTool:
         return kept[2]
 
     def with_added_grant(self, additions: tuple[Addition, ...]) -> RegisteredTool:
-        """Return the entry of the same component with more entries in its grant; this one stays as it is.
+        """Return a copy of this tool with more entries in its grant.
 
         Raises:
-            ConfigurationError: one cannot be added.
+            ConfigurationError: an entry cannot be added.
         """
         found = self._variants.get(additions)
         if found is None:
@@ -68,39 +68,39 @@ class RegisteredTool:
 
     @property
     def digest(self) -> str:
-        """The digest of the tool's code; empty for one that has none, whose approvals are never remembered."""
+        """The digest of the tool's code; if it is empty, approvals are never remembered."""
         return self.tool.digest
 
     @property
     def grant_digest(self) -> str:
-        """The digest of its grant and effects, as they are now."""
+        """The digest of its current grant and effects."""
         return self.tool.grant_digest or repr(sorted(self.tool.traits.effects))
 
     @property
     def granted_effects(self) -> frozenset[Effect]:
-        """Every effect that a call can have if nobody holds it to fewer."""
+        """All effects that an unrestricted call can have."""
         granted = self.tool.granted_effects
         return self.tool.traits.effects if granted is None else granted
 
     @property
     def document(self) -> str:
-        """A document for models from the tool's package; empty where there is none."""
-        # SECURITY: it is read by the model like an answer, and a stranger wrote it.
+        """A document for models from the tool's package; empty if it has none."""
+        # SECURITY: models read this untrusted text like an answer.
         document: str = _cleaned(self.tool.prompt)
         return document
 
     @cached_property
     def validator(self) -> Validator | None:
-        """The validator of params in this process; None where they are checked where the tool lives.
+        """The validator of params in this process; None if the tool's worker checks them.
 
-        SECURITY: a component's schema is a stranger's. Only one that is too small to cost anything is looked at here.
+        SECURITY: a component's schema is untrusted. Only small schemas are evaluated in this process.
         """
         tool = self.tool
         here = not isinstance(tool, PreparedTool) or (tool.checks_params and is_light(tool.schema))
         return Validator(tool.schema) if here else None
 
     def definition(self, provider: Provider, actions: frozenset[str] | None) -> dict[str, Any]:
-        """Return the tool as a provider wants it declared, with these actions alone; None for all."""
+        """Return the definition for a provider, limited to some actions; None for all."""
         key = (provider, actions)
         text = self._definitions.get(key)
         if text is None:
@@ -114,7 +114,7 @@ class RegisteredTool:
 
     def _rendered(self, provider: Provider, actions: frozenset[str] | None) -> dict[str, Any]:
         tool = self.tool
-        # SECURITY: a description is read by the model like an answer, and a stranger wrote it.
+        # SECURITY: models read this untrusted description like an answer.
         schema, description = _cleaned(tool.schema), _cleaned(tool.description)
         if actions is not None:
             schema = with_actions(schema, tool.traits.action_param, actions)
@@ -122,7 +122,7 @@ class RegisteredTool:
         rendered = render(self.offered, description, schema, provider, prompt=self.document)
         output = tool.output_schema
         if provider == "mcp" and output is not None and is_light(output):
-            # SECURITY: a stranger wrote it. One that is not small is left out: what it says could not be checked here.
+            # SECURITY: the schema is untrusted. Large ones are omitted, because they could not be checked here.
             rendered["outputSchema"] = _cleaned(output)
         return rendered
 
@@ -138,7 +138,7 @@ def _cleaned(value: Any) -> Any:
 
 
 def with_actions(schema: dict[str, Any], param: str, actions: frozenset[str]) -> dict[str, Any]:
-    """Return a schema in which the parameter that names an action takes these alone, and has to be there."""
+    """Return a schema in which the action parameter is required, and accepts only these actions."""
     listed = action_names(schema, param) or ()
     kept = [name for name in listed if name in actions] or sorted(actions)
     properties = dict(schema.get("properties", {}))

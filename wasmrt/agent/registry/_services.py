@@ -27,13 +27,13 @@ from wasmrt.runtime.audit import EMPTY_RECEIPT, Approval, Receipt
 from wasmrt.runtime.runtime import WasmToolRuntime
 
 CLEARED = "flows.clear"
-"""The name that stands for a tool in the receipt of labels that were cleared."""
+"""The tool name in receipts of removed labels."""
 
 
 class Trace:
-    """One conversation or job of a user, as the program around the model sees it.
+    """One conversation or job of a user, for the program that runs the model.
 
-    Calls that are made with `trace=` of its name belong to it. Its labels only grow; `clear` is for a person.
+    Calls with its name as `trace=` belong to it. Labels are only added; `clear`, for people, removes them.
     """
 
     def __init__(self, traces: Traces, user: str, name: str, flows: FlowTrace) -> None:
@@ -44,72 +44,80 @@ class Trace:
 
     @property
     def labels(self) -> frozenset[Label]:
-        """The labels of everything that it has seen."""
+        """The labels of everything that the trace contains."""
         return self._flows.labels
 
-    def user_said(self, text: str) -> None:
-        """Take in what the person said. A destination that stands in it is not asked about.
+    def add_user_message(self, text: str) -> None:
+        """Add a message of the user. Calls to a destination that is in it do not require approval.
 
-        Text that the person pasted is not said by them: give it to `saw`.
+        Add text that the user pasted from elsewhere with `add_content` instead.
 
         Raises:
-            ConfigurationError: it is no text.
+            ConfigurationError: the message is not a string.
         """
         if not isinstance(text, str):
-            raise ConfigurationError("what a person said is a text")
+            raise ConfigurationError(f"expected a user message as text, got {type(text).__name__}")
         self._flows.user_said(text)
 
-    def saw(self, text: Any, labels: Iterable[Label | str] = (Label.UNTRUSTED,), *, source: str = "") -> None:
-        """Take in what the model gets besides the results of tools: a file that was uploaded, a mail that was pasted.
+    def user_said(self, text: str) -> None:
+        """Add a message of the user: an alias of `add_user_message`."""
+        self.add_user_message(text)
+
+    def add_content(self, text: Any, labels: Iterable[Label | str] = (Label.UNTRUSTED,), *, source: str = "") -> None:
+        """Add content that the model reads in addition to tool results, such as an uploaded file or a pasted mail.
 
         Raises:
-            ConfigurationError: a label is none, or they contradict each other.
+            ConfigurationError: a label is unknown, or labels contradict each other.
         """
         self._flows.saw(text, read_labels(labels), tool=source)
 
+    def saw(self, text: Any, labels: Iterable[Label | str] = (Label.UNTRUSTED,), *, source: str = "") -> None:
+        """Add content that the model reads: an alias of `add_content`."""
+        self.add_content(text, labels, source=source)
+
     def clear(self, *labels: Label | str, by: str) -> frozenset[Label]:
-        """Forget what was seen under some labels, all where none is given, and write a receipt of it.
+        """Remove labels, all by default, with the content that has them, and write a receipt.
 
         Raises:
-            ConfigurationError: a label is none, or nobody is named.
+            ConfigurationError: a label is unknown, or `by` is empty.
         """
         if not by:
             raise ConfigurationError("labels are cleared by a person", hint='clear(by="ann")')
         cleared = self._flows.clear(*sorted(read_labels(labels)) if labels else ())
-        self._traces.told(self, cleared, by)
+        self._traces.record_clearing(self, cleared, by)
         return cleared
 
     def close(self) -> None:
-        """End the trace, forget what it has seen, and end what tools were granted for it.
+        """End the trace: remove its content, and revoke what tools were granted for it.
 
         Raises:
-            ApprovalError: what was granted cannot be ended, since its store cannot be written.
+            ApprovalError: the grants cannot be revoked, because their store cannot be written.
         """
         self._traces.end(self.user, self.name)
 
 
 class Traces:
-    """The traces that are open, by their user and name. Safe to use from many threads."""
+    """The open traces, by user and name. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._open: dict[tuple[str, str], Trace] = {}
         self.written = Written()
-        """Marks of what calls wrote after they had seen strangers' text, for whichever trace reads it again."""
+        """Marks of text that was written after untrusted text was read, so that other traces recognize it."""
         self.receipts: Callable[[Receipt], None] | None = None
         self.on_end: Callable[[str, str], None] | None = None
-        """Gets user and name of a trace that has ended."""
+        """Receives user and name of each trace that ends."""
 
     def find(self, user: str, name: str) -> FlowTrace | None:
-        """Return what a trace has seen; None for one that is not open."""
+        """Return the content of an open trace, otherwise None."""
         found = self._open.get((user, name))
         return None if found is None else found._flows
 
     def open(self, user: str, name: str, *, automation: bool = False) -> Trace:
-        """Return the trace of a name, opened where it is not.
+        """Return the trace with a name, and open it if necessary.
 
         Raises:
-            ConfigurationError: too many are open. SECURITY: none is forgotten to make room, since its labels would be.
+            ConfigurationError: too many are open. SECURITY: evicting a trace would drop its labels.
         """
         with self._lock:
             found = self._open.get((user, name))
@@ -125,14 +133,14 @@ class Traces:
             return found
 
     def end(self, user: str, name: str) -> None:
-        """Forget a trace."""
+        """Close a trace."""
         with self._lock:
             self._open.pop((user, name), None)
         if self.on_end is not None:
             self.on_end(user, name)
 
-    def told(self, trace: Trace, cleared: frozenset[Label], by: str) -> None:
-        """Write the receipt of labels that a person cleared."""
+    def record_clearing(self, trace: Trace, cleared: frozenset[Label], by: str) -> None:
+        """Write the receipt of labels that a person removed."""
         if self.receipts is None:
             return
         now = time.time_ns() // 1_000_000
@@ -157,24 +165,24 @@ PROTECTED_TOOL_NAMES = frozenset(
         "build_software",
     }
 )
-"""Names that an agent's own tools go by; a tool that somebody else wrote may not take one."""
+"""Names of an agent's own tools, which other tools may not use."""
 
 
 class ToolStore:
-    """Entries by name. A name that a model could take for another one counts as the same."""
+    """Registered tools by name. Names that a model could confuse count as the same. Thread-safe."""
 
     def __init__(self) -> None:
         self._entries: dict[str, RegisteredTool] = {}
         self._by_spelling: dict[str, RegisteredTool] = {}
         self._lock = threading.Lock()
         self.absent: dict[str, str] = {}
-        """Names that tools would have if something else were here, each with the step that brings it."""
+        """Names of tools that are unavailable here, each with the step that makes it available."""
 
     def add(self, entry: RegisteredTool) -> None:
         """Add a tool under its name, the name that models call it by, and its aliases.
 
         Raises:
-            InvalidNameError: a name is protected, or taken; the message says by what.
+            InvalidNameError: a name is protected or taken.
         """
         spellings = _spellings(entry)
         with self._lock:
@@ -187,7 +195,7 @@ class ToolStore:
         """Remove a tool by the name it was registered under.
 
         Raises:
-            NotInstalledError: no tool has it.
+            NotInstalledError: no tool has this name.
         """
         with self._lock:
             entry = self._entries.get(name)
@@ -198,15 +206,15 @@ class ToolStore:
         return entry
 
     def find(self, name: str) -> RegisteredTool | None:
-        """Return the tool of a name, in the spelling of a model or by an alias; None where there is none."""
+        """Return the tool with a name, in any spelling or by an alias; None if there is none."""
         entry = self._entries.get(name)
         return entry if entry is not None else self._by_spelling.get(folded(name))
 
     def get(self, name: str) -> RegisteredTool:
-        """Return the tool of a name.
+        """Return the tool with a name.
 
         Raises:
-            NotInstalledError: no tool has it.
+            NotInstalledError: no tool has this name.
         """
         entry = self.find(name)
         if entry is None:
@@ -220,12 +228,12 @@ class ToolStore:
         return entry
 
     def step_for(self, name: str) -> str | None:
-        """Return the step that brings a tool which would have this name; None where none would."""
+        """Return the step that makes an unavailable tool available; None if the name is unknown."""
         meant = spelling(name)
         return next((step for absent, step in self.absent.items() if spelling(absent) == meant), None)
 
     def names(self) -> tuple[str, ...]:
-        """Return the names that models call the tools by."""
+        """Return the names that models use."""
         return tuple(entry.offered for entry in self._entries.values())
 
     def __iter__(self) -> Iterator[RegisteredTool]:
@@ -253,27 +261,27 @@ _PROTECTED = frozenset(map(folded, PROTECTED_TOOL_NAMES))
 
 
 def _spellings(entry: RegisteredTool) -> dict[str, str]:
-    """Return every folded spelling that means the tool, with the name that it is of."""
+    """Return every folded spelling of the tool's names, each with the name."""
     names = (entry.offered, *entry.aliases, entry.name)
     return {form(name): name for name in names for form in (spelling, folded)}
 
 
 class Tokens(Protocol):
-    """Takes confirmation tokens; `wasmrt.ConfirmationTokens` does."""
+    """The interface of `wasmrt.ConfirmationTokens`."""
 
     def redeem(
         self, token: str, *, trace: str, tool: str, effects: Collection[Effect], params_digest: str | None
     ) -> object:
-        """Use up a token for one call.
+        """Redeem a token for one call.
 
         Raises:
-            NotAuthorizedError: it is not good for this call.
+            NotAuthorizedError: the token is not valid for this call.
         """
 
 
 @dataclass(slots=True, kw_only=True)
 class RegistryServices:
-    """One agent's tools, the policy over them, and those who are asked."""
+    """The tools of one agent, and everything that calls of them use."""
 
     store: ToolStore = field(default_factory=ToolStore)
     policy: ToolPolicy = field(default_factory=ToolPolicy)
@@ -283,21 +291,21 @@ class RegistryServices:
     safety: Policy = field(default_factory=Policy)
     traces: Traces = field(default_factory=Traces)
     receipts: Callable[[Receipt], None] | None = None
-    """Takes the receipts of calls that no runtime writes."""
+    """Writes the receipts of calls that no runtime records."""
     hashed: Callable[[str], str] | None = None
     """The keyed hash of params and results in receipts."""
     tokens: Tokens | None = None
     access: AccessStore | None = None
-    """The requests for more of a grant; None where nobody is asked for that."""
+    """Requests for more permissions; None if such requests are off."""
     refresh: Callable[[], object] | None = None
-    """Offers the tools as the catalog has them now, where the registry follows one."""
+    """Updates the tools to the current catalog, if the registry follows one."""
     session: str = field(default_factory=lambda: secrets.token_hex(8))
-    """The name of this program's run, which nobody else has."""
+    """A random ID of this process's session."""
     lasting: bool = True
-    """False for a program that ends with its call, so that nothing holds for a session of it."""
+    """False for a program that makes one call and ends, so that grants for its session make no sense."""
     runtime_writes: bool = False
-    """True where the runtime writes the receipts of its components' calls to the same place."""
+    """True if the runtime writes the receipts of component calls to the same place."""
     telemetry: Telemetry | None = None
-    """Tells of its calls; None where nobody wants to know."""
+    """Reports its calls, or None."""
     runtime: WasmToolRuntime | None = None
-    """The one that its components are prepared in, and invoke each other."""
+    """The runtime of its components."""

@@ -1,10 +1,10 @@
 """One call from params to scanned result, decided on the host's side of the border."""
 
 from wasmrt.runtime.call._admission import Admission
+from wasmrt.runtime.call._answer import read_params, write_params
 from wasmrt.runtime.call._batch import Batch, BatchResult, OpenedCall
 from wasmrt.runtime.call._call import CallPipeline, CallRequest, run_call
 from wasmrt.runtime.call._invoke import Invoker
-from wasmrt.runtime.call._params import read_params, write_params
 from wasmrt.runtime.call._services import CallServices
 from wasmrt.runtime.call._state import Backends, Call, Files, ToolInvoker
 from wasmrt.runtime.call._target import CallTarget

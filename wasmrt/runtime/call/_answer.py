@@ -1,18 +1,105 @@
-"""A guest's answer on its way out: read under the output cap, then scanned. Nobody truncates before that."""
+"""Params in, answers out: JSON within bounds, answers scanned before they are cut, and failures as `ToolError`."""
 
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, NoReturn
 
-from wasmrt.core.errors import DeadlineExceededError, GuestOutputError, LeakError
-from wasmrt.core.limits import MAX_ERROR_TEXT_BYTES, MAX_JSON_DEPTH, MAX_JSON_PARTS
+from wasmrt.core.errors import (
+    CapabilityDeniedError,
+    DeadlineExceededError,
+    GuestOutputError,
+    InvalidParametersError,
+    LeakError,
+    NotAuthorizedError,
+    SecretError,
+    ToolError,
+    ToolErrorKind,
+    WasmrtError,
+)
+from wasmrt.core.limits import MAX_ERROR_TEXT_BYTES, MAX_JSON_DEPTH, MAX_JSON_PARTS, MAX_PARAMS_BYTES
 from wasmrt.core.model import Decision, LogEntry, LogLevel, Reason
-from wasmrt.core.strict_json import JsonError, check_nesting, check_text, parse_json, utf8_size, written_by
+from wasmrt.core.strict_json import (
+    JsonError,
+    JsonFault,
+    check_nesting,
+    check_size,
+    check_text,
+    parse_json,
+    read_json,
+    utf8_size,
+    write_json,
+    written_by,
+)
 from wasmrt.egress.leaks import Action, LeakScanner
 from wasmrt.runtime.call._state import Call
 from wasmrt.sandbox.component import cut_line, printable
 from wasmrt.sandbox.guest.call import LOG_OVERLAP_BYTES, cut_log
+
+
+def read_params(params: Any, check: Callable[[], object] | None = None) -> Any:
+    """Return `params` as JSON data: a mapping as it is, a text or bytes parsed; `check` may end what takes long.
+
+    Raises:
+        InvalidParametersError: a text that is not JSON (RFC 8259), or is over the size or depth cap.
+    """
+    if not isinstance(params, (str, bytes, bytearray)):
+        return params
+    try:
+        return read_json(
+            params, max_bytes=MAX_PARAMS_BYTES, max_depth=MAX_JSON_DEPTH, max_parts=MAX_JSON_PARTS, check=check
+        )
+    except JsonError as error:
+        _refuse(error)
+
+
+def write_params(params: Any, check: Callable[[], object] | None = None) -> str:
+    """Return `params` as JSON text within the caps; `check` may end what takes long.
+
+    Raises:
+        InvalidParametersError: something in them is not JSON, or they are over a cap.
+    """
+    try:
+        text = write_json(params, check=check)
+        check_size(text, max_bytes=MAX_PARAMS_BYTES)
+        check_nesting(text, max_depth=MAX_JSON_DEPTH, max_parts=MAX_JSON_PARTS)
+    except JsonError as error:
+        _refuse(error)
+    return text
+
+
+_HINTS = {
+    JsonFault.SIZE: "pass large data by reference",
+    JsonFault.PARTS: "pass large data by reference",
+    JsonFault.DEPTH: "flatten them",
+    JsonFault.ENCODING: "pass a JSON object as UTF-8 text",
+    JsonFault.SYNTAX: "pass a JSON object",
+}
+
+
+def _refuse(error: JsonError) -> NoReturn:
+    raise InvalidParametersError(f"params are {error}", hint=_HINTS[error.fault]) from error
+
+
+def tool_error(cause: BaseException) -> BaseException:
+    """Return the error that the caller gets. KeyboardInterrupt and its like pass through unchanged.
+
+    SECURITY: the text of an exception that nobody foresaw may hold anything, so none of it is passed on.
+    """
+    if isinstance(cause, ToolError) or not isinstance(cause, Exception):
+        return cause
+    if isinstance(cause, (CapabilityDeniedError, SecretError)):
+        return NotAuthorizedError(cause.message, code=cause.code, hint=cause.hint)
+    if isinstance(cause, LeakError):
+        return ToolError(cause.message, code=cause.code, hint=cause.hint, kind=ToolErrorKind.SANDBOX)
+    if isinstance(cause, WasmrtError):
+        return ToolError(cause.message, code=cause.code, hint=cause.hint)
+    return ToolError(
+        "a host function broke; this is a bug in wasmrt",
+        code="internal", hint="please report it", kind=ToolErrorKind.SANDBOX,
+    )  # fmt: skip
+
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
 _LAST_LINES = 4

@@ -27,9 +27,17 @@ from wasmrt.core.model import ToolOutput, Usage
 from wasmrt.egress.rates import RateLimiter
 from wasmrt.runtime.audit import OK, Receipt, RecordedCall, Recorder, Tape
 from wasmrt.runtime.call._admission import Admission
-from wasmrt.runtime.call._answer import Answer, clean_line, clean_logs, last_words, read_answer, scan_answer
-from wasmrt.runtime.call._outcome import tool_error
-from wasmrt.runtime.call._params import read_params, write_params
+from wasmrt.runtime.call._answer import (
+    Answer,
+    clean_line,
+    clean_logs,
+    last_words,
+    read_answer,
+    read_params,
+    scan_answer,
+    tool_error,
+    write_params,
+)
 from wasmrt.runtime.call._services import CallServices
 from wasmrt.runtime.call._state import Call, effective_effects, effective_write_paths, lifetime_of
 from wasmrt.runtime.call._target import CallTarget
