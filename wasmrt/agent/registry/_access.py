@@ -1,7 +1,7 @@
-"""From a refusal to a request: what a component's call was refused for want of a grant, a person is asked for.
+"""Request access when a component's call is denied for lack of a permission.
 
-Before a call, the answers that hold for it grow its grant. After it, what was refused becomes an access request, where
-the policy lets anybody be asked. Nothing here answers one.
+Before a call, granted requests are added to its grant. After it, denials become access requests if the policy allows
+such requests. Only `wasmrt.answer_access` answers them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _KINDS = {GrantList.HTTP: Kind.URL, GrantList.WORKSPACE: Kind.PATH, GrantList.WO
 
 
 def grow(state: CallState) -> str:
-    """Give a call the entries that a person granted it; the registered tool stays as it is.
+    """Add the entries that were granted for a call to its grant; the registered tool stays unchanged.
 
     Raises:
         UnknownToolError: the tool is not installed any more.
@@ -74,10 +74,10 @@ def grow(state: CallState) -> str:
 
 
 def use(state: CallState) -> None:
-    """Use up the answers that hold for this call alone, right before it runs, and put all of them on record.
+    """Redeem the grants for this call only, right before it runs, and record all grants that apply.
 
     Raises:
-        NotAuthorizedError: another call has used one meanwhile.
+        NotAuthorizedError: another call has used one since.
     """
     store, name = state.services.access, state.known.name
     for each in state.granted_access:
@@ -93,7 +93,7 @@ def _said(granted: AccessRequest) -> str:
 
 
 def asked(state: CallState, failure: ToolError) -> ToolError:
-    """Ask a person for what a failed call was refused; return that as its failure, or the failure as it was."""
+    """Request access that a failed call was denied. Return an `AccessRequestedError`, or the original failure."""
     if not isinstance(failure, (GuestError, TrapError, GuestOutputError, NotAuthorizedError)):
         return failure  # a deadline or a cancellation is the news then
     requests = ask(state, failure.decisions, failure.call_id or state.request.call_id)
@@ -108,7 +108,7 @@ def asked(state: CallState, failure: ToolError) -> ToolError:
 
 
 def ask(state: CallState, decisions: Iterable[Decision], call: str) -> tuple[str, ...]:
-    """Ask a person for what a call was refused; return the ids of the requests that wait for it."""
+    """Request access that a call was denied, and return the IDs of the pending requests."""
     services, entry = state.services, state.entry
     if services.access is None or entry is None or not isinstance(entry.tool, PreparedTool):
         return ()
@@ -129,15 +129,15 @@ def ask(state: CallState, decisions: Iterable[Decision], call: str) -> tuple[str
 
 
 def _is_unattended(state: CallState) -> bool:
-    """Tell whether nobody is there to be asked, as the operator or the program has said."""
+    """Return whether the operator or the program declared the call as unattended."""
     trace = state.services.traces.find(state.request.user, state.request.trace)
     return (trace is not None and trace.automation) or any(each.automation for each in _flow.policies_of(state))
 
 
 def _could_help(state: CallState, addition: Addition) -> bool:
-    """Tell whether a call with the entry would get past the policy: a person is asked for nothing that stays refused.
+    """Return whether the policy would allow a call with the entry: only then, access is requested.
 
-    SECURITY: what a view or a preset keeps from a tool, no answer gives it.
+    SECURITY: an answer cannot grant what a view or a preset withholds.
     """
     if any(covers(known, addition) for one in state.granted_access for known in one.additions):
         return False  # it was there, and something else refused

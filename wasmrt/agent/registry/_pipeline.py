@@ -1,4 +1,4 @@
-"""The pipeline: every step of a call, in order. Each may refuse; what was decided stays on record."""
+"""The pipeline: every step of a call, in order. Each step may deny the call, and every decision is recorded."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def execute(state: CallState, executor: Executor) -> ToolOutput:
 
 
 def finished(state: CallState, error: BaseException) -> ToolError:
-    """Return how a call failed, with every decision on it, and write its receipt."""
+    """Return the error of a failed call with all its decisions, and write the receipt."""
     failure = _as_tool_error(error)
     failure.decisions = _with_sandbox(state, failure)
     if not state.in_sandbox:
@@ -91,7 +91,7 @@ def _begin(state: CallState) -> None:
 
 
 def admit(state: CallState) -> None:
-    """Take a call through the steps that need nobody.
+    """Run the steps that require no approval.
 
     Raises:
         ToolError: one refused it.
@@ -105,7 +105,7 @@ def admit(state: CallState) -> None:
 
 
 def look(state: CallState) -> None:
-    """Take a call through the steps that decide on the tool and its params, and use nothing up.
+    """Run the steps that decide on the tool and its params, and that consume nothing.
 
     Raises:
         ToolError: one refused it.
@@ -123,17 +123,17 @@ def look(state: CallState) -> None:
 
 
 def asks(state: CallState) -> bool:
-    """Tell whether a person has to be asked now: none has answered for good."""
+    """Return whether the call requires approval, and no remembered answer applies."""
     if state.approval_needed is None or state.request.token is not None:
         return False
     return state.services.approvals.remembered(approval_request(state, None)) is None
 
 
 async def approve(state: CallState, executor: Executor) -> None:
-    """Have a person approve the call, where one has to.
+    """Request approval of the call if it requires approval.
 
     Raises:
-        NotAuthorizedError: nobody approved it.
+        NotAuthorizedError: the call was not approved.
     """
     if state.approval_needed is None:
         return
@@ -222,7 +222,7 @@ async def _run_program(state: CallState, executor: Executor, context: ToolContex
 
 
 def tool_context(state: CallState, seconds: float) -> ToolContext:
-    """Return the circumstances of the call, as the tool gets them."""
+    """Return the context of the call for the tool."""
     entry = state.known
     # SECURITY: the sandbox holds a component to what it declares, and to the view; else a declaration were a claim.
     restrictions = state.restrictions
@@ -248,7 +248,7 @@ def tool_context(state: CallState, seconds: float) -> ToolContext:
 
 
 def approval_request(state: CallState, preview: str | None) -> ApprovalRequest:
-    """Return what a person is asked; `preview` is what the tool says that the call would change."""
+    """Return the request for an approver; `preview` shows what the call would change."""
     assert state.approval_needed is not None
     entry, now = state.known, time.time_ns() // 1_000_000
     return ApprovalRequest(
@@ -272,7 +272,7 @@ def approval_request(state: CallState, preview: str | None) -> ApprovalRequest:
 
 
 def _check_edited(state: CallState, params: dict[str, object]) -> None:
-    """Hold what a person has edited against the steps that look at the params, approval aside: it was given."""
+    """Repeat the steps that depend on the params, except approval, for params that an approver edited."""
     try:
         state.params = parse_arguments(params)
         state.take(_steps.check_schema(state))
@@ -286,7 +286,7 @@ def _check_edited(state: CallState, params: dict[str, object]) -> None:
 
 
 def _may_invoke(state: CallState, name: str) -> Decision | None:
-    """Decide on a tool that the called one invokes: it is under the same policy, registered or not."""
+    """Decide on a tool that this tool invokes: the same policy applies, whether it is registered or not."""
     services = state.services
     prepared = None if services.runtime is None else services.runtime.prepared(name)
     if prepared is None:
@@ -321,7 +321,7 @@ def _stamped(state: CallState, decision: Decision) -> Decision:
 
 
 def _with_sandbox(state: CallState, failure: ToolError) -> tuple[Decision, ...]:
-    """Return the decisions of the steps, and behind them those that the sandbox made."""
+    """Return the decisions of the steps, followed by those of the sandbox."""
     known = set(state.decisions)
     return (*state.decisions, *(_stamped(state, each) for each in failure.decisions if each not in known))
 
