@@ -22,7 +22,13 @@ KINDS = {
     "wheel": "sdist and wheel",
     "slow": "more than a few seconds of processor time",
 }
-KIND_BY_FIXTURE = {"guest": "toolchain", "node_peers": "peers", "python_peers": "peers"}
+KIND_BY_FIXTURE = {
+    "guest": "toolchain",
+    "elsewhere": "toolchain",
+    "preview1_adapter": "toolchain",
+    "node_peers": "peers",
+    "python_peers": "peers",
+}
 _SHORT_SHARE = 5
 _left_out: Counter[str] = Counter()
 

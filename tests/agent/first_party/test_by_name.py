@@ -241,7 +241,7 @@ def test_the_page_has_every_tool_with_its_names_params_effects_and_approval(
         assert sorted(re.findall(r"`([^`]+)`", effects)) == sorted(traits.effects), name
         asks = getattr(tool, "default_permission", "") == "ask"
         assert approval == ("always" if asks else traits.confirmation()), name
-        assert (PAGE.parents[2] / test.strip("`")).is_file(), name
+        assert (PAGE.parents[1] / test.strip("`")).is_file(), name
 
 
 def test_nothing_that_the_specifications_name_is_missing_without_a_reason(

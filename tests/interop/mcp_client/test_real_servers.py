@@ -135,6 +135,7 @@ REGISTRY: list[tuple[str, str, tuple[str, ...], str, dict[str, Any], str]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.ci("peers")
 @pytest.mark.parametrize(
     ("name", "registry", "command", "tool", "params", "part"), REGISTRY, ids=[row[0] for row in REGISTRY]
 )

@@ -38,7 +38,7 @@ def nowhere(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(scope="session")
-def adapter(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def preview1_adapter(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The adapter, kept from an earlier run or fetched where that is allowed."""
 
     def may_fetch(question: str) -> bool:
@@ -70,13 +70,13 @@ def pretended(folder: Path, name: str, script: str) -> None:
     path.chmod(0o755)
 
 
-def test_a_core_module_is_installed_as_a_program_and_run(home: Path, adapter: Path) -> None:
+def test_a_core_module_is_installed_as_a_program_and_run(home: Path, preview1_adapter: Path) -> None:
     module = home / "words.wasm"
     module.write_bytes(preview1_module().read_bytes())
     refused = command("install", module, code=2).stderr
     assert "this is a core module" in refused
     assert "wasmrt install FILE --command" in refused
-    command("install", module, "--command", "--adapter", adapter)
+    command("install", module, "--command", "--adapter", preview1_adapter)
     ran = answer("words", args=["a", "b"], stdin="one\ntwo\n")
     assert ran == {"stdout": "a\nb\n> one\n> two\n", "stderr": "", "exit_code": 0}
     failed = command("run", "words", '{"args": ["fail"]}', code=1).stderr
@@ -84,23 +84,23 @@ def test_a_core_module_is_installed_as_a_program_and_run(home: Path, adapter: Pa
     assert "the program ended with exit code 1: it did not work" in failed
 
 
-def test_an_adapted_program_reads_the_granted_workspace(home: Path, adapter: Path) -> None:
+def test_an_adapted_program_reads_the_granted_workspace(home: Path, preview1_adapter: Path) -> None:
     module = home / "words.wasm"
     module.write_bytes(preview1_module().read_bytes())
     (home / "words.capabilities.json").write_text('{"workspace": {"allowed_prefixes": ["notes/"]}}')
     (home / "work/notes").mkdir(parents=True)
     (home / "work/notes/one.txt").write_text("from a file\n")
-    command("install", module, "--command", "--adapter", adapter, "--yes")
+    command("install", module, "--command", "--adapter", preview1_adapter, "--yes")
     params = json.dumps({"args": ["read", "notes/one.txt"]})
     ran = json.loads(command("run", "words", params, "--workspace", home / "work").stdout)
     assert ran["stdout"] == "read\nnotes/one.txt\nfrom a file\n"
 
 
-def test_a_program_from_a_registry_is_installed_and_solves_a_formula(home: Path, adapter: Path) -> None:
+def test_a_program_from_a_registry_is_installed_and_solves_a_formula(home: Path, preview1_adapter: Path) -> None:
     found = find("boolector", fetch=os.environ.get("WASMRT_GUESTS_PREPARE") == "1")
     if isinstance(found, str):
         pytest.skip(f"program boolector: {found}")
-    command("install", found, "--command", "--adapter", adapter, "--name", "boolector")
+    command("install", found, "--command", "--adapter", preview1_adapter, "--name", "boolector")
     formula = (
         "(set-logic QF_BV)(declare-const a (_ BitVec 8))(assert (= (bvmul a #x03) #x15))(check-sat)(get-value (a))"
     )
@@ -118,17 +118,17 @@ def test_a_component_needs_no_adapter(home: Path, nowhere: Path) -> None:
     assert answer("it", args=["cat"], stdin="x")["stdout"] == "x"
 
 
-def test_what_is_no_program_is_refused_by_what_it_exports(home: Path, adapter: Path) -> None:
+def test_what_is_no_program_is_refused_by_what_it_exports(home: Path, preview1_adapter: Path) -> None:
     tool = Path(cli.__module__ and __import__("wasmrt").__file__).parent / "catalog/shipped/echo.wasm"
     assert "the component is no program" in command("install", tool, "--command", "--name", "e", code=2).stderr
-    assert "--adapter is for a program" in command("install", tool, "--adapter", adapter, code=2).stderr
+    assert "--adapter is for a program" in command("install", tool, "--adapter", preview1_adapter, code=2).stderr
     assert "a package is no program" in command("install", home, "--command", code=2).stderr
 
 
-def test_a_module_with_other_imports_is_refused_with_their_name(adapter: Path) -> None:
+def test_a_module_with_other_imports_is_refused_with_their_name(preview1_adapter: Path) -> None:
     text = '(module (import "env" "launch" (func)) (memory (export "memory") 1) (func (export "_start") (call 0)))'
     with pytest.raises(BuildError) as caught:
-        adapt_program(bytes(wasmtime.wat2wasm(text)), adapter.read_bytes())
+        adapt_program(bytes(wasmtime.wat2wasm(text)), preview1_adapter.read_bytes())
     assert "env" in caught.value.output
 
 
@@ -183,10 +183,10 @@ def test_cargo_fetches_it_where_npm_is_not(home: Path, nowhere: Path) -> None:
     assert question.startswith("Fetch wasi-preview1-component-adapter-provider 50.0.1 from crates.io, which has")
 
 
-def test_an_adapter_that_was_changed_since_is_fetched_again(home: Path, nowhere: Path, adapter: Path) -> None:
+def test_an_adapter_that_was_changed_since_is_fetched_again(home: Path, nowhere: Path, preview1_adapter: Path) -> None:
     folder = home / "toolchains/adapters"
     folder.mkdir(parents=True)
     for digest in ("2a652d711c1fff34", "0b4fe490390ecc9c"):
-        (folder / f"{digest}.wasm").write_bytes(adapter.read_bytes() + b"\0")
+        (folder / f"{digest}.wasm").write_bytes(preview1_adapter.read_bytes() + b"\0")
     with pytest.raises(MissingToolchainError, match="neither npm nor cargo"):
         find_adapter(confirm=lambda _: True)
