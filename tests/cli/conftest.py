@@ -8,15 +8,24 @@ import pytest
 import wasmtime
 from click.testing import CliRunner, Result
 
+from tests.compiled import Installation
 from wasmrt.cli import cli
 
 BUNDLED = Path(cli.__module__ and __import__("wasmrt").__file__).parent / "catalog/shipped"
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An installation of its own."""
-    folder = tmp_path / "home"
+def home(tmp_path: Path, sharing_code: Installation, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A separate installation, with the compiled code that all tests share."""
+    folder = sharing_code(tmp_path / "home")
+    monkeypatch.setenv("WASMRT_HOME", str(folder))
+    return folder
+
+
+@pytest.fixture
+def absent_home(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of an installation that does not exist yet."""
+    folder = tmp_path / "absent-home"
     monkeypatch.setenv("WASMRT_HOME", str(folder))
     return folder
 

@@ -37,11 +37,11 @@ def asked(store: ApprovalStore) -> ApprovalRequest:
     return made
 
 
-def test_nothing_waits_where_nothing_was_asked(wasmrt: Run, home: Path) -> None:
+def test_listing_approvals_does_not_create_an_installation(wasmrt: Run, absent_home: Path) -> None:
     assert "nothing waits" in wasmrt("approvals", "list").stderr
     listed = json.loads(wasmrt("approvals", "list", "--json").stdout)
     assert listed == {"pending": [], "access": [], "programs": [], "denied_access": [], "remembered": []}
-    assert not home.exists()
+    assert not absent_home.exists()
 
 
 def test_a_request_is_listed_shown_and_approved(wasmrt: Run, store: ApprovalStore, asked: ApprovalRequest) -> None:

@@ -73,7 +73,7 @@ def test_other_commands_leave_no_receipts(wasmrt: Run, tool_file: Callable[..., 
 
 def test_receipts_can_be_turned_off_and_put_elsewhere(wasmrt: Run, home: Path, folder: Path) -> None:
     config = home / "data/config.toml"
-    config.parent.mkdir(parents=True)
+    config.parent.mkdir(parents=True, exist_ok=True)
     config.write_text("[audit]\nenabled = false\n")
     wasmrt("run", "echo", '{"message": "hi"}')
     assert not folder.exists()
@@ -235,7 +235,7 @@ CLOCK = Body(
 @pytest.fixture
 def recording(home: Path) -> None:
     config = home / "data/config.toml"
-    config.parent.mkdir(parents=True)
+    config.parent.mkdir(parents=True, exist_ok=True)
     config.write_text("[audit]\nrecord = true\n")
 
 

@@ -59,7 +59,7 @@ def test_commands_and_names_of_tools_are_completed(wasmrt: Run, tool_file: Write
 
 
 def test_a_broken_catalog_completes_nothing_and_says_nothing(home: Path) -> None:
-    (home / "data").mkdir(parents=True)
+    (home / "data").mkdir(parents=True, exist_ok=True)
     (home / "data" / "catalog.sqlite3").write_bytes(b"no database at all" * 100)
 
     assert completed(home, "inspect", "pa") == []

@@ -229,7 +229,7 @@ def test_a_grant_that_changed_meanwhile_is_not_overwritten(home: Path, parrot: N
 
 
 def test_an_operator_s_services_and_networks_are_known_to_explanations(wasmrt: Run, home: Path, tmp_path: Path) -> None:
-    (home / "data").mkdir(parents=True)
+    (home / "data").mkdir(parents=True, exist_ok=True)
     (home / "data" / "config.toml").write_text(
         '[network]\nunsafe_allowed_networks = ["10.1.0.0/16"]\n[explain]\nservices = "mine.toml"\n'
     )

@@ -52,7 +52,7 @@ def test_a_trap_is_one_sentence_and_exit_code_1(wasmrt: Run, guest: Callable[...
 def test_the_last_words_of_a_guest_are_part_of_its_error(
     wasmrt: Run, home: Path, guest: Callable[..., Path], imports: tuple[str, ...], end: str, isolation: str
 ) -> None:
-    (home / "data").mkdir(parents=True)
+    (home / "data").mkdir(parents=True, exist_ok=True)
     (home / "data/config.toml").write_text(f'[guests]\nisolation = "{isolation}"\n')
     log = "(call $log (i32.const 4) (i32.const 1024) (i32.const 13))"
     path = guest(Body(imports=("log", *imports), text=b"it went wrong", execute=f"{log} {end} (call $ok)"))

@@ -167,9 +167,9 @@ def test_a_source_that_is_not_there_is_named_without_its_folder(wasmrt: Run, tmp
     assert "from a file only" in wasmrt("install", "https://example.com/tool.wasm", code=2).stderr
 
 
-def test_the_cache_folder_may_be_read_only(wasmrt: Run, tool_file: Write, home: Path) -> None:
+def test_the_cache_folder_may_be_read_only(wasmrt: Run, tool_file: Write, absent_home: Path) -> None:
     wasmrt("install", tool_file())
-    cache = home / "cache"
+    cache = absent_home / "cache"
     for path in (*cache.rglob("*.cwasm"),):
         path.unlink()
     # Root may write anywhere: a file in the folder's place cannot be written into by anybody.

@@ -155,7 +155,7 @@ def server() -> Iterator[ThreadingHTTPServer]:
 def test_a_request_is_sent_once_it_is_allowed_and_never_before(
     home: Path, tool_file: Write, encode: Encode, server: ThreadingHTTPServer, tmp_path: Path
 ) -> None:
-    (home / "data").mkdir(parents=True)
+    (home / "data").mkdir(parents=True, exist_ok=True)
     (home / "data/config.toml").write_text(
         '[network]\nunsafe_allowed_networks = ["127.0.0.1/32"]\nhosts = {"api.test" = ["127.0.0.1"]}\n'
     )

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from tests.compiled import Installation
 from tests.interop.mcp_client import hostile
 from tests.interop.mcp_client.hostile_http import hostile_site
 from wasmrt.cli._root import cli
@@ -20,10 +21,10 @@ CONFIG = '[tools.filter]\nallow_external = true\n[tools.rules."bad_*"]\npermissi
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("WASMRT_HOME", str(tmp_path / "home"))
-    data = tmp_path / "home" / "data"
-    data.mkdir(parents=True)
+def home(tmp_path: Path, sharing_code: Installation, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = sharing_code(tmp_path / "home")
+    monkeypatch.setenv("WASMRT_HOME", str(folder))
+    data = folder / "data"
     (data / "config.toml").write_text(CONFIG)
     return data
 

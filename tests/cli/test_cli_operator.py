@@ -142,7 +142,7 @@ def test_a_capability_file_that_was_edited_since_the_build_is_noticed(
 ) -> None:
     built = tool_file()
     project = tmp_path / "project"
-    (project / "build").mkdir(parents=True)
+    (project / "build").mkdir(parents=True, exist_ok=True)
     (project / "wasmrt.toml").write_text('name = "parrot"\nlanguage = "rust"\n')
     path = built.rename(project / "build" / "parrot.wasm")
     copy, original = (folder / "parrot.capabilities.json" for folder in (project / "build", project))
@@ -223,15 +223,15 @@ def test_doctor_says_which_installed_component_is_not_what_was_installed(
     assert state == "failed" and "parrot" in found
 
 
-def test_doctor_says_that_a_home_cannot_be_used(wasmrt: Run, home: Path) -> None:
-    home.write_text("a file where a folder should be")
+def test_doctor_reports_a_home_that_cannot_be_used(wasmrt: Run, absent_home: Path) -> None:
+    absent_home.write_text("a file where a folder should be")
     state, found = state_of(wasmrt, "folders", code=1)
-    assert state == "failed" and str(home) in found and "cannot be written" in found
+    assert state == "failed" and str(absent_home) in found and "cannot be written" in found
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="rights as POSIX has them")
 def test_doctor_warns_of_a_home_that_others_may_write(wasmrt: Run, home: Path) -> None:
-    (home / "data").mkdir(parents=True)
+    (home / "data").mkdir(parents=True, exist_ok=True)
     (home / "data").chmod(0o777)
     assert state_of(wasmrt, "folders")[0] == "warning"
 
@@ -241,7 +241,7 @@ def test_doctor_says_where_commands_of_the_shell_run_and_why_nowhere(wasmrt: Run
         checks = json.loads(wasmrt("doctor", "--json").stdout)
         return next((check["state"], check["found"]) for check in checks if check["name"] == "shell")
 
-    (home / "data").mkdir(parents=True)
+    (home / "data").mkdir(parents=True, exist_ok=True)
     for text, state, said in (
         (
             "enabled = false",

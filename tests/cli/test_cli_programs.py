@@ -22,7 +22,7 @@ WAYS = [("run",), ("tools", "run")]
 
 @pytest.fixture
 def installed(wasmrt: Run, home: Path) -> Run:
-    (home / "data").mkdir(parents=True)
+    (home / "data").mkdir(parents=True, exist_ok=True)
     (home / "data/config.toml").write_text("[tools.filter]\nallow_external = true\n")
     wasmrt("install", program(), "--name", "program", "--yes")
     return wasmrt

@@ -162,7 +162,7 @@ def test_doctor_finds_everything_in_order(wasmrt: Run) -> None:
 
 
 def test_doctor_fails_when_the_catalog_is_damaged(wasmrt: Run, home: Path) -> None:
-    (home / "data").mkdir(parents=True)
+    (home / "data").mkdir(parents=True, exist_ok=True)
     (home / "data" / "catalog.sqlite3").write_bytes(b"no database" * 1000)
     checks = json.loads(wasmrt("doctor", "--json", code=1).stdout)
     assert [check["name"] for check in checks if check["state"] == "failed"] == ["catalog"]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.compiled import Installation
 from wasmrt import CallbackApprover, ToolRegistry, WasmRuntimeConfig, WasmToolRuntime, tool
 from wasmrt.agent.approvals import ApprovalAnswer, ApprovalRequest
 from wasmrt.agent.policy import ToolPolicy
@@ -17,8 +18,8 @@ from wasmrt.runtime.audit import Receipt
 
 
 @pytest.fixture(scope="session")
-def installation(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("installation")
+def installation(tmp_path_factory: pytest.TempPathFactory, sharing_code: Installation) -> Path:
+    return sharing_code(tmp_path_factory.mktemp("installation") / "home")
 
 
 @pytest.fixture(scope="session")

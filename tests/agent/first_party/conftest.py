@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.agent.first_party.web import Web, serve_web
+from tests.compiled import Installation
 from wasmrt import PreparedTool, WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.catalog.search import WebSearch
 from wasmrt.core.errors import ToolError
@@ -20,9 +21,9 @@ Run = Callable[..., Any]
 
 
 @pytest.fixture(scope="package")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def home(tmp_path_factory: pytest.TempPathFactory, sharing_code: Installation) -> Iterator[Path]:
     """An installation of its own."""
-    folder = tmp_path_factory.mktemp("home")
+    folder = sharing_code(tmp_path_factory.mktemp("installation") / "home")
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("WASMRT_HOME", str(folder))
         yield folder

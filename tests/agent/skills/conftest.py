@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.compiled import Installation
 from wasmrt import CallbackApprover, ToolRegistry
 from wasmrt.agent.approvals import ApprovalRequest
 from wasmrt.agent.builtin.skills import SkillSources, SkillStore, SkillTools
@@ -54,8 +55,8 @@ MakeAgent = Callable[..., Agent]
 
 
 @pytest.fixture
-def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
-    monkeypatch.setenv("WASMRT_HOME", str(tmp_path / "home"))
+def places(tmp_path: Path, sharing_code: Installation, monkeypatch: pytest.MonkeyPatch) -> Places:
+    monkeypatch.setenv("WASMRT_HOME", str(sharing_code(tmp_path / "home")))
     return find_places()
 
 

@@ -10,6 +10,7 @@ import trustme
 from wasmrt.testing import FakeResolver, MemorySecrets, ScriptedServer, http_response
 
 from tests.catalog.packages.desk_package import component, write_package
+from tests.compiled import Installation
 from wasmrt import PreparedTool, WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.capabilities import Capabilities
 from wasmrt.catalog.package import Package, open_files, read_package
@@ -21,8 +22,8 @@ TOKEN, KEY = "token-of-the-" + "desk-1", "key-of-the-" + "vault-2"
 
 
 @pytest.fixture(autouse=True)
-def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WASMRT_HOME", str(tmp_path / "home"))
+def _home(tmp_path: Path, sharing_code: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WASMRT_HOME", str(sharing_code(tmp_path / "home")))
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.compiled import Installation
 from tests.interop.mcp_server.processes import WASMRT
 from tests.interop.mcp_server.site import Site
 from tests.interop.mcp_server.world import Line, World
@@ -37,9 +38,9 @@ def site(world: World, tmp_path: Path) -> Iterator[Site]:
 
 
 @pytest.fixture(scope="session")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def compiled(tmp_path_factory: pytest.TempPathFactory, sharing_code: Installation) -> Path:
     """An installation in which the tools that come with wasmrt are compiled already."""
-    folder = tmp_path_factory.mktemp("compiled")
+    folder = sharing_code(tmp_path_factory.mktemp("installation") / "home")
     environment = os.environ | {"WASMRT_HOME": str(folder)}
     subprocess.run([*WASMRT, "serve"], input=b"", env=environment, timeout=60, check=True)
     return folder
@@ -48,6 +49,6 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def home(compiled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "home"
-    shutil.copytree(compiled, folder)
+    shutil.copytree(compiled, folder, symlinks=True)
     monkeypatch.setenv("WASMRT_HOME", str(folder))
     return folder

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from wasmrt.testing.attacks import Body, tool
 
+from tests.compiled import Installation
 from wasmrt import Isolation, PreparedTool, ResourceLimits, WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.sandbox.guest.engine import wat2wasm
 
@@ -14,8 +15,8 @@ ECHO = Body(execute="(call $say (local.get $params) (local.get $length))")
 
 
 @pytest.fixture(autouse=True)
-def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WASMRT_HOME", str(tmp_path / "home"))
+def _home(tmp_path: Path, sharing_code: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WASMRT_HOME", str(sharing_code(tmp_path / "home")))
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from wasmrt.testing.attacks import Body, tool
 
+from tests.compiled import Installation
 from wasmrt import PreparedTool, WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.sandbox.guest.engine import wat2wasm
 from wasmrt.sandbox.isolation.confine import layers
@@ -25,8 +26,8 @@ as_users = pytest.mark.parametrize("user", [0, NOBODY] if os.getuid() == 0 else 
 
 
 @pytest.fixture(autouse=True)
-def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WASMRT_HOME", str(tmp_path / "home"))
+def _home(tmp_path: Path, sharing_code: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WASMRT_HOME", str(sharing_code(tmp_path / "home")))
 
 
 @pytest.fixture
