@@ -252,7 +252,7 @@ def test_a_person_is_asked_before_anything_is_fetched(
 ) -> None:
     script(machine, "node", "exit 0")
     script(machine, "npm", "echo the registry is away; exit 1")
-    monkeypatch.setattr("wasmrt.cli._authoring.is_interactive", lambda: True)
+    monkeypatch.setattr("wasmrt.cli.author.progress.is_interactive", lambda: True)
     project = create_project("weather", "js-quickjs", tmp_path)
     result = CliRunner().invoke(cli, ["build", str(project.folder)], input=f"{answer}\n", prog_name="wasmrt")
     assert result.exit_code == 1

@@ -15,9 +15,9 @@ from click.testing import CliRunner
 
 from wasmrt.authoring.project import Project, changes
 from wasmrt.cli import cli
-from wasmrt.cli import dev as dev_file
-from wasmrt.cli._authoring import report_progress
-from wasmrt.cli._events import JsonEvents, TextEvents
+from wasmrt.cli.author import dev as dev_file
+from wasmrt.cli.author._events import JsonEvents, TextEvents
+from wasmrt.cli.author.progress import report_progress
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.limits import MAX_PROJECT_FILES
 
@@ -143,9 +143,11 @@ def test_dev_tells_a_program_one_line_for_each_event(
 def test_a_step_that_lasts_is_announced_where_no_terminal_spins(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("wasmrt.cli._authoring._PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr("wasmrt.cli.author.progress._PATIENCE_SECONDS", 0.0)
     said = threading.Event()
-    monkeypatch.setattr("wasmrt.cli._authoring.print_message", lambda text: (click.echo(text, err=True), said.set()))
+    monkeypatch.setattr(
+        "wasmrt.cli.author.progress.print_message", lambda text: (click.echo(text, err=True), said.set())
+    )
     with report_progress(quiet=False)("compiling tool.c"):
         assert said.wait(10)
     first, last = capsys.readouterr().err.splitlines()

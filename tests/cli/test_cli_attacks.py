@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from wasmrt.testing.attacks import ATTACKS, Attack, Outcome
 
-import wasmrt.cli._attacks as cli_attacks
+import wasmrt.cli.operate.attacks as cli_attacks
 from wasmrt.runtime.runtime import WasmToolRuntime
 
 Run = Callable[..., "object"]

@@ -15,7 +15,7 @@ import pytest
 from wasmrt.testing.attacks import Body, tool
 
 from wasmrt.capabilities import Capabilities
-from wasmrt.cli._output import show_json, show_json_list
+from wasmrt.cli.shared.output import show_json, show_json_list
 
 Run = Callable[..., "object"]
 Write = Callable[..., Path]

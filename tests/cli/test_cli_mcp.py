@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from tests.compiled import Installation
 from tests.interop.mcp_client import hostile
 from tests.interop.mcp_client.hostile_http import hostile_site
-from wasmrt.cli._root import cli
+from wasmrt.cli.shared.root import cli
 
 HOSTILE = str(Path(hostile.__file__).resolve())
 CONFIG = '[tools.filter]\nallow_external = true\n[tools.rules."bad_*"]\npermission = "allow"\n'

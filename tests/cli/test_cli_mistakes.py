@@ -13,7 +13,7 @@ import pytest
 from click.testing import Result
 from wasmrt.testing.attacks import Body, tool
 
-from wasmrt.cli._errors import exit_code, fail
+from wasmrt.cli.shared.errors import exit_code, fail
 from wasmrt.core.errors import MemoryLimitError, NotAuthorizedError, WasmrtError
 from wasmrt.core.model import Decision, Reason
 

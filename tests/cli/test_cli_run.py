@@ -15,8 +15,8 @@ import pytest
 
 from tests.cli.terminal import python_on_a_terminal
 from wasmrt.catalog.bundled import REGISTRY_TOOLS
-from wasmrt.cli import _root as root
 from wasmrt.cli import cli
+from wasmrt.cli.shared import root as root
 from wasmrt.core.limits import MAX_PARAMS_BYTES
 
 Run = Callable[..., "object"]
@@ -193,7 +193,10 @@ def test_output_that_nobody_can_take_is_no_accident_of_ours(home: Path) -> None:
 
 
 def test_the_help_page_shows_each_command_as_its_own_help_begins() -> None:
-    files = {path.stem for path in Path(root.__file__).parent.glob("[a-z]*.py")}
+    commands = Path(root.__file__).parents[1]
+    files = {
+        name for folder, names in root.FOLDERS.items() for name in names if (commands / folder / f"{name}.py").exists()
+    }
     assert set(COMMANDS) == files == root.COMMANDS.keys()
     for name in COMMANDS:
         command = cli.get_command(click.Context(cli), name)
@@ -202,7 +205,7 @@ def test_the_help_page_shows_each_command_as_its_own_help_begins() -> None:
 
 
 def test_a_terminal_shows_what_is_going_on_in_one_line_and_takes_it_away() -> None:
-    script = "from wasmrt.cli._output import status\nwith status('a\\n\\x1b[2J' + 'long ' * 50): print(end='')"
+    script = "from wasmrt.cli.shared.output import status\nwith status('a\\n\\x1b[2J' + 'long ' * 50): print(end='')"
     shown = python_on_a_terminal(b"", "-c", script, columns=40)[1]
     assert shown.startswith("a \\u001b[2Jlong long ") and shown.endswith("\r\x1b[K")
     assert len(shown.removesuffix("\r\x1b[K")) == 39

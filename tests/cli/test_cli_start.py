@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from wasmrt.cli._root import COMMANDS
+from wasmrt.cli.shared.root import COMMANDS
 
 Run = Callable[..., "object"]
 Write = Callable[..., Path]
@@ -32,7 +32,8 @@ TOOLS = {
 }
 UNUSED = NETWORK | SECRETS | INSTALLING | ELSEWHERE | TOOLS
 UNUSED |= {"wasmrt.authoring.project", "wasmrt.testing", "tempfile", "logging"}
-COMMAND = ("_calling", "_errors", "_lazy", "_options", "_output", "_root", "_runtime", "_tools", "run")
+SHARED = ("calls", "errors", "lazy", "options", "output", "root", "runtime", "tools")
+COMMAND = {"shared", *(f"shared.{name}" for name in SHARED), "use", "use.run"}
 
 
 def loaded_by(*arguments: str) -> set[str]:
@@ -69,7 +70,7 @@ def test_help_and_the_list_of_tools_load_no_engine(wasmrt: Run, tool_file: Write
     wasmrt("install", tool_file())
     heavy = NETWORK | SECRETS | {"wasmtime", "wasmrt.sandbox.guest", "wasmrt.egress.leaks", "wasmrt.runtime.runtime"}
     assert loaded_by("list") & (heavy | {"wasmrt.capabilities", "wasmrt.sandbox.component"}) == set()
-    assert loaded_by("--help") & (heavy | {"sqlite3", "wasmrt.capabilities", "wasmrt.cli.run"}) == set()
+    assert loaded_by("--help") & (heavy | {"sqlite3", "wasmrt.capabilities", "wasmrt.cli.use.run"}) == set()
 
 
 FILE = "x.capabilities.json"

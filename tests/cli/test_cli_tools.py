@@ -146,7 +146,7 @@ def test_the_interpreter_of_programs_is_prepared_in_sight(
     wasmrt: Run, configure: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prepared: list[str] = []
-    monkeypatch.setattr("wasmrt.cli.tools.prepare", lambda runtime, name, component: prepared.append(name))
+    monkeypatch.setattr("wasmrt.cli.use.tools.prepare", lambda runtime, name, component: prepared.append(name))
     code = json.dumps({"code": "x" * (MAX_CODE_BYTES + 1)})  # refused before the interpreter is asked
     assert "turn code mode on" in wasmrt("tools", "run", "run_code", code, code=2).stderr
     assert not prepared

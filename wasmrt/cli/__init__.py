@@ -6,6 +6,6 @@ Exit codes: 0 done, 1 the tool or a check failed, 2 usage or bad input, 3 denied
 
 from __future__ import annotations
 
-from wasmrt.cli._root import cli, main
+from wasmrt.cli.shared.root import cli, main
 
 __all__ = ["cli", "main"]

@@ -103,7 +103,7 @@ def machine(config: Path, root: Path, web: Web, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(EgressGateway, "_opened", lambda gateway: web.transport)
     monkeypatch.setattr(web.transport, "close", lambda: None)  # it is that of all these tests
     monkeypatch.setattr("wasmrt.agent.registry._load.approver_of", agreeing)
-    monkeypatch.setattr("wasmrt.cli._own.approver_of", agreeing)
+    monkeypatch.setattr("wasmrt.cli.use.host_tool.approver_of", agreeing)
     script = "<p id=a></p><script>a.innerText = 'made ' + 'by a script'</script>"
     web.pages["https://example.com/"] = page(script)
     return root

@@ -22,7 +22,7 @@ KILL_AT_EVERY_MOMENT = textwrap.dedent("""
     import json, os, select, shutil, signal, sys, time
     from pathlib import Path
     from click.testing import CliRunner
-    import wasmrt.cli.install as install
+    import wasmrt.cli.grant.install as install
     from wasmrt.cli import cli
     from wasmrt.core.errors import SecretNotFoundError
     from wasmrt.catalog import Catalog

@@ -15,7 +15,7 @@ from tests.catalog.packages.desk_package import write_package
 from wasmrt.capabilities.file import CapabilityFile, format_file, parse
 from wasmrt.catalog.package import Package, open_files, read_package
 from wasmrt.cli import cli
-from wasmrt.cli._services import settings
+from wasmrt.cli.shared.logins import settings
 from wasmrt.core.errors import CapabilityFileError, ManifestError
 from wasmrt.egress.oauth import Tokens
 from wasmrt.egress.secrets import Secret
@@ -82,7 +82,7 @@ def test_a_login_logs_in_for_the_vendor_that_was_named(wasmrt: Run, two: Path, m
         asked.append((config, state))
         return Tokens("token-of-" + "a-login", "renews-" + "it", None)
 
-    monkeypatch.setattr("wasmrt.cli.auth.log_in", log_in)
+    monkeypatch.setattr("wasmrt.cli.operate.auth.log_in", log_in)
     monkeypatch.setenv("VAULT_CLIENT_ID", "the-vaults-client")
     nobody = wasmrt("auth", "desk", "--vendor", "desk", code=2)
     assert "wasmrt secret set desk_oauth_client_id (or set the variable DESK_OAUTH_CLIENT_ID)" in nobody.stderr

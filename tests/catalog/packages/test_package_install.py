@@ -17,7 +17,7 @@ from tests.catalog.packages.desk_package import HERE, write_package
 from wasmrt.capabilities.file import OAuthConfig, format_file
 from wasmrt.catalog.package import FolderFiles, open_files, pack, read_archive, read_package
 from wasmrt.cli import cli
-from wasmrt.cli._services import settings
+from wasmrt.cli.shared.logins import settings
 from wasmrt.core.errors import PackageError
 from wasmrt.core.limits import MAX_TOOLS_PER_COMPONENT
 from wasmrt.egress.secrets import Secret
@@ -380,7 +380,7 @@ def test_the_params_schema_of_a_sidecar_decides_for_a_tool_without_a_package(
 
 def test_a_person_is_asked_for_the_settings_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WASMRT_SECRETS_BACKEND", "file")
-    monkeypatch.setattr("wasmrt.cli.install.is_interactive", lambda: True)
+    monkeypatch.setattr("wasmrt.cli.grant.install.is_interactive", lambda: True)
 
     def install(answers: str) -> Result:
         return CliRunner().invoke(cli, ["install", str(folder)], input=answers)

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.egress.leaks.examples import example_of
-from wasmrt.cli.leaks import leaks
+from wasmrt.cli.operate.leaks import leaks
 from wasmrt.egress.leaks import Direction, LeakDetector
 
 RULES = LeakDetector().rules

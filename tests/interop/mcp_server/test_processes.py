@@ -228,7 +228,7 @@ def test_the_settings_for_codex_and_claude_are_toml_and_a_command(home: Path) ->
 def test_nothing_but_the_protocol_is_on_standard_output(home: Path) -> None:
     """What a library prints there goes to stderr: here, a module that is loaded with the tools."""
     code = (
-        "import sys, os; from wasmrt.cli import main; import wasmrt.cli._served as served\n"
+        "import sys, os; from wasmrt.cli import main; import wasmrt.cli.serve.registry as served\n"
         "before = served.open_served\n"
         "def noisy(*given):\n    print('noise', flush=True); os.write(1, b'more noise\\n'); return before(*given)\n"
         "served.open_served = noisy; sys.argv = ['wasmrt', 'serve']; main()"
@@ -242,7 +242,7 @@ def test_nothing_but_the_protocol_is_on_standard_output(home: Path) -> None:
 def test_the_first_answer_does_not_wait_for_the_tools(home: Path) -> None:
     """Loading them waits for a byte from the test."""
     code = (
-        "import os, sys; from wasmrt.cli import main; import wasmrt.cli._serve_tools as tools\n"
+        "import os, sys; from wasmrt.cli import main; import wasmrt.cli.serve.session as tools\n"
         "gate, before = int(sys.argv.pop()), tools._open\n"
         "def waiting(*given):\n    os.read(gate, 1); return before(*given)\n"
         "tools._open = waiting; sys.argv[1:] = ['serve']; main()"

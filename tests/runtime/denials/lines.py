@@ -12,7 +12,7 @@ from typing import Any
 
 from wasmrt.capabilities import Capabilities
 from wasmrt.capabilities.file import parse
-from wasmrt.cli._errors import fail
+from wasmrt.cli.shared.errors import fail
 from wasmrt.core.errors import WasmrtError
 from wasmrt.runtime.config_file import OperatorConfig, read_config_file
 

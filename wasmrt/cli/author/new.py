@@ -1,0 +1,80 @@
+"""`wasmrt new`: a tool's source, ready to be built."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from wasmrt.authoring.project import WorldForm, create_project, load_template, missing_needs, template_names
+from wasmrt.cli.shared.options import json_option
+from wasmrt.cli.shared.output import print_message, show, show_json
+
+_FORMS = {
+    WorldForm.FUNCTIONS: "plain functions with types and doc comments, the best way to write a tool",
+    WorldForm.PROVIDER: "a provider, which describes its tools with JSON Schemas; --world provider for the others too",
+}
+
+
+@click.command("new")
+@click.argument("name", required=False)
+@click.option("--lang", "language", metavar="LANGUAGE", help="What it is written in; --list shows the choices.")
+@click.option(
+    "--world",
+    type=click.Choice([form.value for form in WorldForm]),
+    help="Plain functions, or a provider with schemas of its own; functions, where the language has them.",
+)
+@click.option("--list", "listing", is_flag=True, help="List the languages.")
+@json_option
+def new(name: str | None, language: str | None, world: str | None, listing: bool, as_json: bool) -> None:
+    """Start a tool of your own in the new folder NAME.
+
+    It is a small working tool with its tests: edit it, then wasmrt build. Each function that its world exports is a
+    tool: the types are the schema of its params, and its doc comment is what a model reads of it. C and Go, which have
+    no bindings for a world of your own, start with --world provider, as the others can: a tool that describes itself
+    with JSON Schemas.
+
+    \b
+    Examples:
+      wasmrt new --list
+      wasmrt new weather --lang python
+      wasmrt new weather --lang rust --world provider
+      cd weather && wasmrt build && wasmrt test
+    """
+    if listing:
+        _list(as_json)
+        return
+    if name is None:
+        raise click.UsageError("missing argument NAME")
+    if language is None:
+        raise click.UsageError(f"missing option --lang: one of {', '.join(template_names())}")
+    template = load_template(language)
+    form = template.worlds[0] if world is None else WorldForm(world)
+    project = create_project(name, language, Path(), world=form)
+    if as_json:
+        files = sorted(path.relative_to(project.folder).as_posix() for path in project.folder.rglob("*"))
+        about = {"name": name, "language": template.language, "world": form, "edit": template.edit, "files": files}
+        show_json(about)
+        return
+    print_message(f"wrote {name}/: {template.title}")
+    edited = f"{name}/{template.edit}"
+    if form is WorldForm.FUNCTIONS:
+        edited = f"{name}/wit/tool.wit, which declares its functions, and {edited}"
+    print_message(f"edit {edited}, then: cd {name} && wasmrt build && wasmrt test")
+    for need in missing_needs(template):
+        print_message(f"{need.command} is missing, to build it: {need.hint}")
+
+
+def _list(as_json: bool) -> None:
+    templates = sorted(map(load_template, template_names()), key=lambda template: -len(template.worlds))
+    if as_json:
+        show_json([
+            {"language": template.language, "title": template.title, "worlds": list(template.worlds)}
+            for template in templates
+        ])  # fmt: skip
+        return
+    for form, about in _FORMS.items():
+        show(f"{about}:")
+        for template in templates:
+            if template.worlds[0] is form:
+                show(f"  {template.language:<18}{template.title}")

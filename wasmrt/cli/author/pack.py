@@ -1,0 +1,53 @@
+"""`wasmrt pack`: an archive of a package of our own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from wasmrt.catalog.package import PACKAGE_FILE, FolderFiles, read_package_file
+from wasmrt.catalog.package import pack as make_archive
+from wasmrt.cli.shared.options import json_option
+from wasmrt.cli.shared.output import print_message, show_json
+from wasmrt.core.component_bytes import digest_of
+from wasmrt.core.errors import SourceError
+from wasmrt.core.files import replace_file
+
+
+@click.command("pack")
+@click.argument("folder", type=click.Path(path_type=Path), metavar="[DIR]", default=Path())
+@click.option(
+    "--to", type=click.Path(path_type=Path), metavar="FILE", help="Where to; without it, NAME-VERSION.zip here."
+)
+@json_option
+def pack(folder: Path, to: Path | None, as_json: bool) -> None:
+    """Make an archive of the package in DIR: its wasmrt.toml and all that this names.
+
+    The same files always make the same bytes. The digest of every file goes with it, and an install checks them.
+
+    \b
+    Examples:
+      wasmrt pack
+      wasmrt pack weather --to weather.zip
+    """
+    if not folder.is_dir():
+        raise SourceError(f"{folder.name!r} is no folder", hint="give the folder that has the wasmrt.toml")
+    name, data = make_archive(FolderFiles(folder))
+    if "language" in read_package_file((folder / PACKAGE_FILE).read_bytes()).values:
+        from wasmrt.authoring.project import is_stale, open_project  # with all that builds tools
+
+        if is_stale(open_project(folder)):
+            print_message("warning: the source changed since the build; wasmrt build brings the component up to date")
+    target = to or Path(name)
+    try:
+        replace_file(target, data, mode=0o644)
+    except OSError as error:
+        raise SourceError(
+            f"{target.name!r} cannot be written ({error.strerror})", hint="choose another place"
+        ) from error
+    if as_json:
+        show_json({"archive": target.name, "digest": digest_of(data), "size_bytes": len(data)})
+        return
+    print_message(f"packed {target.name} ({len(data):,} bytes, {digest_of(data)[:12]})")
+    print_message(f"next: wasmrt inspect {target.as_posix()}, or wasmrt install {target.as_posix()}")

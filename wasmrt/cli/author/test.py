@@ -1,0 +1,53 @@
+"""`wasmrt test`: a tool's test cases in the real sandbox."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from wasmrt.authoring.project import is_stale, open_project, read_cases, read_component, run_cases, sidecar_of
+from wasmrt.cli.author.progress import show_results
+from wasmrt.cli.shared.errors import FAILED
+from wasmrt.cli.shared.options import json_option
+from wasmrt.cli.shared.output import print_message, show, show_json
+from wasmrt.core.errors import ConfigurationError
+
+
+@click.command("test")
+@click.argument("folder", type=click.Path(path_type=Path), metavar="[DIR]", default=Path())
+@click.option("-k", "only", metavar="TEXT", help="Only cases whose name or file holds this.")
+@json_option
+def test(folder: Path, only: str | None, as_json: bool) -> int:
+    """Run the test cases of the tool in DIR, as last built, in the real sandbox.
+
+    A case is an object in DIR/tests/*.json (or several in a list): name, input, and expected_output or
+    expected_error; further http (recorded exchanges), workspace (files), secrets (names), tool and context. What
+    the capability file asks for is granted, and nothing else; no request leaves this machine.
+
+    \b
+    Example:
+      {"name": "greets", "input": {"who": "Ada"}, "expected_output": "Hello, Ada"}
+
+    \b
+    Examples:
+      wasmrt test
+      wasmrt test weather -k berlin --json
+    """
+    project = open_project(folder)
+    cases = read_cases(project)
+    if only is not None:
+        cases = tuple(case for case in cases if only in case.name or only in case.file)
+        if not cases:
+            raise ConfigurationError(f"no case's name or file holds {only!r:.60}", hint="run them all without -k")
+    component = read_component(project)
+    if is_stale(project):
+        print_message("warning: the source changed since the last build; wasmrt build makes a new component")
+    results = run_cases(project.name, component, sidecar_of(project), cases)
+    if as_json:
+        listed = list(results)
+        failed = sum(not result.passed for result in listed)
+        show_json({"passed": len(listed) - failed, "failed": failed, "cases": [result.as_dict() for result in listed]})
+    else:
+        _, failed = show_results(results, show)
+    return FAILED if failed else 0

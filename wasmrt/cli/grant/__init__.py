@@ -1,0 +1,1 @@
+"""Commands that install tools and decide what they may do."""

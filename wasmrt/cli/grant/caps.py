@@ -1,0 +1,148 @@
+"""`wasmrt caps`: write, check, read, compare and learn capability files. Nothing here grants anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+
+from wasmrt.capabilities.file import CapabilityFile, capability_schema, format_file, parse
+from wasmrt.capabilities.sentences import Change, review
+from wasmrt.capabilities.sentences import diff as compare
+from wasmrt.catalog.sources import read_capability_file
+from wasmrt.cli.grant.caps_subject import read_subject, write_capability_file
+from wasmrt.cli.shared.errors import FAILED
+from wasmrt.cli.shared.lazy import LazyGroup
+from wasmrt.cli.shared.missing import missing_secrets, print_missing
+from wasmrt.cli.shared.options import capability_file_argument, complete_tools, json_option, subject_argument
+from wasmrt.cli.shared.output import Style, print_message, show, show_json, show_line
+from wasmrt.core.terminal import in_one_line
+
+
+@click.group(
+    "caps",
+    cls=LazyGroup,
+    modules={
+        "explain": "wasmrt.cli.grant.caps_explain",
+        "import": "wasmrt.cli.grant.caps_import",
+        "init": "wasmrt.cli.grant.caps_init",
+        "learn": "wasmrt.cli.grant.caps_learn",
+    },
+)
+def caps() -> None:
+    """Write, check and explain capability files: what a tool asks for.
+
+    \b
+    Examples:
+      wasmrt caps init ./search.wasm > search.capabilities.json
+      wasmrt caps check search.capabilities.json ./search.wasm
+      wasmrt caps explain search.capabilities.json --url https://api.example.com/
+    """
+
+
+@caps.command("schema")
+@json_option
+def schema(as_json: bool) -> None:
+    """Print the JSON Schema of capability files, for editors. It is JSON with and without --json.
+
+    \b
+    Example:
+      wasmrt caps schema > capabilities.schema.json
+    """
+    show_json(capability_schema())
+
+
+@caps.command("check")
+@subject_argument
+@click.argument("tool", required=False, metavar="[NAME_OR_PATH]", shell_complete=complete_tools)
+@json_option
+def check(subject: str, tool: str | None, as_json: bool) -> None:
+    """Report every mistake in a file, what deserves a second look, and the secrets it needs that are not set.
+
+    With a tool also whether the two fit. In place of the file an installed tool, a component or a package may be named:
+    then it is what that asks for, and whether it fits itself.
+
+    \b
+    Examples:
+      wasmrt caps check search.capabilities.json
+      wasmrt caps check search.capabilities.json ./search.wasm --json
+      wasmrt caps check search
+    """
+    read, imports = read_subject(subject), None
+    asked = read.asked
+    tool = subject if tool is None and read.tool is not None else tool
+    if tool is not None:
+        from wasmrt.cli.grant.caps_init import import_names
+
+        imports = import_names(tool)
+    warnings = review(asked, imports)
+    missing = missing_secrets(asked, tool="TOOL" if tool is None else tool)
+    if as_json:
+        show_json({
+            "warnings": [warning.as_dict() for warning in warnings],
+            "missing_secrets": [secret._asdict() for secret in missing],
+        })  # fmt: skip
+        return
+    for warning in warnings:
+        show(in_one_line(f"warning: {warning.path}: {warning.message}"))
+    print_missing(missing)
+    count = len(warnings) + len(missing)
+    counted = f", with {count} warning{'s' * (count != 1)}" if count else ""
+    print_message(f"{Path(subject).name} is valid{counted}")
+
+
+@caps.command("diff")
+@click.argument("old", type=click.Path(path_type=Path))
+@click.argument("new", type=click.Path(path_type=Path))
+@json_option
+def diff(old: Path, new: Path, as_json: bool) -> int:
+    """Say what NEW allows beyond OLD, and what it no longer allows. Exit code 1 where anything got wider.
+
+    \b
+    Example:
+      wasmrt caps diff search-1.capabilities.json search-2.capabilities.json
+    """
+    changes = compare(_read(old).capabilities, _read(new).capabilities)
+    if as_json:
+        show_json(changes.as_dict())
+    else:
+        _show_changes("wider", changes.widened, Style.ALARM)
+        _show_changes("narrower", changes.narrowed, Style.PLAIN)
+        if not changes:
+            print_message("both allow the same")
+    return FAILED if changes.widened else 0
+
+
+def _show_changes(title: str, changes: Iterable[Change], style: Style) -> None:
+    for at, change in enumerate(changes):
+        if at == 0:
+            show(f"{title}:")
+        show_line(f"{change.section}: {change.sentence}", style, indent=2)
+
+
+@caps.command("fmt")
+@capability_file_argument
+@click.option("--write", is_flag=True, help="Write it back instead of printing it.")
+@json_option
+def fmt(file: Path, write: bool, as_json: bool) -> None:
+    """Print a file in its one spelling: known order, defaults left out. It is JSON with and without --json.
+
+    \b
+    Examples:
+      wasmrt caps fmt search.capabilities.json
+      wasmrt caps fmt --write search.capabilities.json
+    """
+    text = format_file(_read(file))
+    if not write:
+        show(text.removesuffix("\n"))
+        return
+    write_capability_file(file, text)
+    if as_json:
+        show_json({"wrote": file.name})
+    else:
+        print_message(f"wrote {file.name}")
+
+
+def _read(path: Path) -> CapabilityFile:
+    return parse(read_capability_file(path))

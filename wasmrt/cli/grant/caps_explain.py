@@ -1,0 +1,134 @@
+"""`wasmrt caps explain`: what a capability file allows, in sentences or for one use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from wasmrt.capabilities import Capabilities
+from wasmrt.capabilities.file import CapabilityFile
+from wasmrt.capabilities.sentences import ANYWHERE
+from wasmrt.cli.grant.caps_subject import read_subject
+from wasmrt.cli.shared.calls import step_of
+from wasmrt.cli.shared.errors import DENIED
+from wasmrt.cli.shared.explain import about, explained
+from wasmrt.cli.shared.options import json_option, subject_argument
+from wasmrt.cli.shared.output import Style, print_message, show, show_json, show_line
+from wasmrt.core.model import Decision
+from wasmrt.core.places import find_places
+from wasmrt.core.terminal import in_one_line
+from wasmrt.core.url import AddressClass, InvalidUrlError, classify_address, parse_url
+from wasmrt.egress.gateway import NetworkConfig
+from wasmrt.runtime.config_file import HostsResolver, read_config_file
+
+
+@click.command("explain")
+@subject_argument
+@click.option("--url", help="Decide a request to this URL.")
+@click.option("--method", help="The request's method; GET unless given.")
+@click.option("--resolves-to", multiple=True, metavar="IP", help="An address the URL's host has; may be repeated.")
+@click.option("--path", help="Decide reading this workspace path.")
+@click.option("--write", help="Decide writing this workspace path.")
+@click.option("--secret", help="Decide asking whether this secret is set.")
+@click.option("--alias", help="Decide calling a tool by this alias.")
+@json_option
+def explain(
+    subject: str,
+    url: str | None,
+    method: str | None,
+    resolves_to: tuple[str, ...],
+    path: str | None,
+    write: str | None,
+    secret: str | None,
+    alias: str | None,
+    as_json: bool,
+) -> int:
+    """Say in plain sentences what a file allows, or decide one use of it. Never touches the network.
+
+    A refused use ends with exit code 3 and names the line that would allow it. A --url is decided as `wasmrt run`
+    would, under the operator's configuration file; `wasmrt doctor` shows that file.
+
+    In place of the file a tool may be named: of an installed one it is what it was granted, of a component or a package
+    what it asks for.
+
+    \b
+    Examples:
+      wasmrt caps explain search.capabilities.json
+      wasmrt caps explain search
+      wasmrt caps explain grant.json --url https://a.org/ --resolves-to 10.0.0.7
+    """
+    asked = [use for use in (url, path, write, secret, alias) if use is not None]
+    if len(asked) > 1:
+        raise click.UsageError("give one of --url, --path, --write, --secret and --alias")
+    if url is None and (method is not None or resolves_to):
+        raise click.UsageError("--method and --resolves-to say more about a --url; give one")
+    _check_addresses(resolves_to)
+    read = read_subject(subject).granted
+    granted = read.capabilities
+    if not asked:
+        _print_sentences(subject, read, as_json)
+        return 0
+    if url is not None:
+        return _decide_http(granted, method or "GET", url, resolves_to, as_json)
+    if path is not None:
+        return _print_decision(granted.explain_workspace(path), as_json)
+    if write is not None:
+        return _print_decision(granted.explain_workspace_write(write), as_json)
+    if secret is not None:
+        return _print_decision(granted.explain_secret(secret), as_json)
+    return _print_decision(granted.explain_tool(alias or ""), as_json)
+
+
+def _print_sentences(subject: str, file: CapabilityFile, as_json: bool) -> None:
+    name = Path(subject).name.removesuffix(".json").removesuffix(".capabilities").removesuffix(".wasm")
+    sentences = explained(file.capabilities)
+    if as_json:
+        show_json({"name": name, "description": file.description, "sentences": sentences})
+        return
+    show_line(about(name, file.description), Style.STRONG)
+    for sentence in sentences:
+        show_line(sentence, Style.ALARM if ANYWHERE in sentence else Style.PLAIN, indent=2)
+
+
+def _check_addresses(texts: tuple[str, ...]) -> None:
+    for text in texts:
+        if classify_address(text) is AddressClass.UNREADABLE:
+            raise click.UsageError(f"--resolves-to takes an IP address, not {text!r:.60}")
+
+
+def _decide_http(granted: Capabilities, method: str, url: str, resolves_to: tuple[str, ...], as_json: bool) -> int:
+    """Decide a request with the operator's networks and host table, and say where they decided it."""
+    file = find_places().config
+    network = read_config_file(file).network
+    opened, addresses = network.networks, resolves_to or _in_the_host_table(network, url)
+    decision = granted.explain_http(method, url, addresses, unsafe_allowed_networks=opened)
+    note = None
+    if decision.allowed:
+        if not granted.explain_http(method, url, addresses).allowed:
+            note = f"without unsafe_allowed_networks in {file} it would be denied"
+    elif granted.explain_http(method, url, resolves_to or None, unsafe_allowed_networks=opened).allowed:
+        note = f"without its addresses under hosts in {file} it would be allowed"
+    return _print_decision(decision, as_json, note)
+
+
+def _in_the_host_table(network: NetworkConfig, url: str) -> tuple[str, ...] | None:
+    if not isinstance(network.resolver, HostsResolver):
+        return None
+    try:
+        return network.resolver.known(parse_url(url).host)
+    except InvalidUrlError:
+        return None
+
+
+def _print_decision(decision: Decision, as_json: bool, note: str | None = None) -> int:
+    if as_json:
+        show_json(decision.as_dict() | {"note": note})
+    else:
+        show(in_one_line(f"{'allowed' if decision.allowed else 'denied'}: {decision.subject or decision.capability}"))
+        show(f"by: {decision.rule} ({decision.reason})")
+        if decision.hint:
+            print_message(f"hint: {step_of(decision)}")
+        if note:
+            print_message(note)
+    return 0 if decision.allowed else DENIED

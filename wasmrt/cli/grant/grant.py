@@ -1,0 +1,191 @@
+"""`wasmrt grant`: the decision that an update waits for, and changes of a grant in place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from wasmrt.capabilities import Amendment, Capabilities, add_to_grant, asks_for_all, merge, revoke_from_grant
+from wasmrt.capabilities.file import format_file, parse
+from wasmrt.capabilities.sentences import diff
+from wasmrt.catalog import Catalog, ToolVersion
+from wasmrt.catalog.bundled import bundled_tool
+from wasmrt.catalog.granted import granted_to, only_tools, request_of
+from wasmrt.catalog.sources import read_capability_file
+from wasmrt.cli.grant.consent import NotGrantedError, ask, print_difference, print_request
+from wasmrt.cli.shared.explain import about, explained
+from wasmrt.cli.shared.missing import missing_secrets, print_missing
+from wasmrt.cli.shared.options import complete_tools, json_option
+from wasmrt.cli.shared.output import is_interactive, print_message, show_json
+from wasmrt.core.errors import CapabilityFileError, ConfigurationError, NotInstalledError
+from wasmrt.core.places import find_places
+
+
+@click.command("grant")
+@click.argument("name", shell_complete=complete_tools)
+@click.option("--grant", type=click.Path(path_type=Path), metavar="FILE", help="Grant no more than this file allows.")
+@click.option("--tool", "only", multiple=True, metavar="NAME", help="Grant only this tool of several, or only get_*.")
+@click.option("--add", "added", multiple=True, metavar="WHAT", help="Add this to the grant it has: see below.")
+@click.option("--revoke", "revoked", multiple=True, metavar="WHAT", help="Take this away from the grant it has.")
+@click.option("--edit", is_flag=True, help="Change the grant it has in your editor.")
+@click.option("--yes", is_flag=True, help="Grant it without being asked: for scripts.")
+@json_option
+def grant(
+    name: str,
+    grant: Path | None,
+    only: tuple[str, ...],
+    added: tuple[str, ...],
+    revoked: tuple[str, ...],
+    edit: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Grant a pending update what it asks for, and start using it; or change a grant in place.
+
+    The difference is shown first. Nothing is granted that the tool's capability file does not ask for.
+
+    WHAT is SECTION or SECTION=VALUE, of the sections http, credentials, workspace, workspace_write, secrets,
+    tool_invoke, logins and tools. To --add a section alone is to grant all that the tool asks for in it.
+
+    \b
+    Examples:
+      wasmrt grant search
+      wasmrt grant search --grant narrower.json --yes
+      wasmrt grant github --tool 'get_*'
+      wasmrt grant search --add 'http=GET https://api.example.com/v1/'
+      wasmrt grant search --revoke workspace=notes/ --revoke credentials
+      wasmrt grant search --edit
+    """
+    catalog = Catalog(find_places().data)
+    if bundled_tool(name) is not None and not catalog.has(name):
+        raise ConfigurationError(
+            f"{name} comes with wasmrt and has no grant to change",
+            code="bundled",
+            hint=f"wasmrt caps explain {name} shows what it may do",
+        )
+    if edit and (added or revoked):
+        raise click.UsageError("give --edit, or --add and --revoke")
+    if edit or added or revoked:
+        if grant is not None or only:
+            raise click.UsageError("--grant and --tool are for an update; change the grant with --add and --revoke")
+        version = catalog.get(name)
+        changed = _edited(version) if edit else _amended(version, added, revoked)
+        beyond = tuple(text for text in added if not asks_for_all(request_of(version), Amendment.read(text)))
+        _regrant(catalog, version, changed, beyond, yes=yes, as_json=as_json)
+        return
+    _grant_pending(catalog, name, grant, only, yes=yes, as_json=as_json)
+
+
+def _amended(version: ToolVersion, added: tuple[str, ...], revoked: tuple[str, ...]) -> Capabilities:
+    """Return the grant of a version with what is revoked taken away and what is added added, in this order."""
+    request, changed = request_of(version), granted_to(version)
+    for text in revoked:
+        changed = revoke_from_grant(changed, Amendment.read(text))
+    for text in added:
+        changed = add_to_grant(changed, request, Amendment.read(text))
+    return changed
+
+
+def _edited(version: ToolVersion) -> Capabilities:
+    """Have a person edit the grant of a version, again where there is a mistake in it.
+
+    Raises:
+        ConfigurationError: it asks for more than the tool does, or was not saved.
+    """
+    text = format_file(granted_to(version))
+    while True:
+        edited = click.edit(text, extension=".json")
+        if edited is None:
+            raise ConfigurationError("nothing was changed: the editor saved nothing", code="unchanged")
+        try:
+            changed = parse(edited).capabilities
+            break
+        except CapabilityFileError as error:
+            for place, problem in error.problems:
+                print_message(f"{place}: {problem}")
+            if not is_interactive() or not click.confirm("Edit it again?", default=True, err=True):
+                raise
+            text = edited
+    beyond = diff(request_of(version), changed).widened
+    if beyond:
+        raise ConfigurationError(
+            f"{version.name} does not ask for this: {beyond[0].sentence}",
+            hint="nothing is granted that a tool does not ask for; install it with a file that asks",
+        )
+    return merge(request_of(version), changed)
+
+
+def _regrant(
+    catalog: Catalog, version: ToolVersion, changed: Capabilities, beyond: tuple[str, ...], *, yes: bool, as_json: bool
+) -> None:
+    """Show the difference, ask where something is more, and store the grant.
+
+    `beyond` is what was to be added of which the capability file asks for a part alone.
+    """
+    name = version.name
+    changes = diff(granted_to(version), changed)
+    more, less = ([change.sentence for change in side] for side in (changes.widened, changes.narrowed))
+    if beyond and not changes:
+        raise ConfigurationError(
+            f"its capability file asks for a part of {beyond[0]:.120} alone, which {name} has already",
+            hint="nothing is granted that a tool does not ask for; install it with a file that asks",
+        )
+    for text in () if as_json else beyond:
+        print_message(f"its capability file asks for a part of {text:.120} alone; no more is granted")
+    if not as_json and changes:
+        print_difference(f"the grant of {name} would change:", more, [f"no longer: {each}" for each in less])
+    if more and not yes:
+        if as_json or not is_interactive():
+            raise NotGrantedError(
+                f"nobody is here to grant {name} more", hint="read it, then pass --yes", asks=more, changes=more
+            )
+        ask(name)
+    if changes:
+        version = catalog.regrant(version, format_file(changed))
+    if as_json:
+        show_json(version.as_dict() | changes.as_dict() | {"granted": list(explained(changed))})
+    elif changes:
+        print_message(f"the grant of {name} is changed")
+    else:
+        print_message(f"{name} has exactly that already")
+
+
+def _grant_pending(
+    catalog: Catalog, name: str, grant: Path | None, only: tuple[str, ...], *, yes: bool, as_json: bool
+) -> None:
+    pending = catalog.pending(name)
+    if pending is None:
+        raise NotInstalledError(
+            f"no update of {name} waits for a grant",
+            hint=f"wasmrt inspect {name} shows the grant that it has; change it with --add, --revoke or --edit",
+        )
+    granted = request_of(pending)
+    if grant is not None:
+        granted = merge(granted, parse(read_capability_file(grant)).capabilities)
+    if only:
+        granted = only_tools(granted, only)
+    changes, asks = diff(granted_to(catalog.get(name)), granted), explained(granted)
+    new = [f"new: {change.sentence}" for change in changes.widened]
+    gone = [f"no longer: {change.sentence}" for change in changes.narrowed]
+    if not as_json:
+        title = f"{name} version {pending.number}"
+        if new or gone:
+            print_difference(f"{title} differs from what is granted now:", new, gone)
+        print_request(about(title, pending.description), asks)
+    if not yes:
+        if as_json or not is_interactive():
+            raise NotGrantedError(
+                f"nobody is here to grant {name} anything",
+                hint="read what it asks for, then pass --yes",
+                asks=asks,
+                changes=new,
+            )
+        ask(name)
+    version = catalog.grant(name, pending.number, format_file(granted), digest=pending.digest)
+    missing = [] if version.sidecar is None else missing_secrets(parse(version.sidecar), granted=granted, tool=name)
+    if as_json:
+        show_json(version.as_dict() | {"missing_secrets": [secret._asdict() for secret in missing]})
+        return
+    print_message(f"{name} is version {version.number} now ({version.digest[:12]})")
+    print_missing(missing)

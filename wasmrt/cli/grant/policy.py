@@ -1,0 +1,269 @@
+"""`wasmrt policy`: the policy over tools, checked, shown, and walked for one call without making it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from wasmrt.agent.flows import Label, picture
+from wasmrt.agent.policy import Preset, ToolPolicy, ToolRule
+from wasmrt.agent.registry import Outcome, ToolView
+from wasmrt.catalog import Catalog
+from wasmrt.catalog.bundled import SHIPPED, TOOLS, bundled_names
+from wasmrt.cli.shared.calls import read_params
+from wasmrt.cli.shared.errors import FAILED
+from wasmrt.cli.shared.files import read_named, write_named
+from wasmrt.cli.shared.options import complete_tools, json_option, workspace_option
+from wasmrt.cli.shared.output import print_message, show, show_columns, show_json, show_section
+from wasmrt.cli.shared.registry import open_registry, view_options
+from wasmrt.core.places import find_places
+from wasmrt.runtime.config_file import read_config_file
+
+_EXPLAINED = "explain"
+"""The name of the conversation that `explain` makes up."""
+
+
+@click.group("policy")
+def policy() -> None:
+    """Check and show the policy over tools, and say what would become of a call.
+
+    It is in the configuration file: [tools], [presets.NAME] and [approvals]; `wasmrt doctor` names the file.
+
+    \b
+    Examples:
+      wasmrt policy check
+      wasmrt policy explain echo '{"message": "hi"}'
+      wasmrt policy show --json
+    """
+
+
+@policy.command("check")
+@json_option
+def check(as_json: bool) -> int:
+    """Check the policy: every mistake with its line, and what in it has no effect.
+
+    \b
+    Examples:
+      wasmrt policy check
+      wasmrt policy check --json
+    """
+    found = read_config_file(find_places().config).policy
+    warnings = found.warnings(built_in=bundled_names(), known=_known(found))
+    if as_json:
+        show_json({"ok": True, "digest": found.digest, "warnings": list(warnings)})
+        return 0
+    for warning in warnings:
+        print_message(f"warning: {warning}")
+    show(f"the policy can be used, digest {found.digest[:16]}")
+    return 0
+
+
+@policy.command("show")
+@json_option
+def show_policy(as_json: bool) -> None:
+    """Show the policy that is in force: presets with their digests, filter, guard, rules and approvals.
+
+    \b
+    Examples:
+      wasmrt policy show
+      wasmrt policy show --json
+    """
+    found = read_config_file(find_places().config).policy
+    if as_json:
+        show_json(as_data(found))
+        return
+    active = found.preset or "none: every tool that passes the filter"
+    show(f"policy {found.digest[:16]}\nactive preset: {active}")
+    if found.presets:
+        rows = [_preset_row(preset) for preset in found.presets.values()]
+        show_columns(("PRESET", "TOOLS", "NETWORK", "WRITES", "READ ONLY", "DIGEST"), rows)
+    listed = ", ".join(found.filter.external_allow_list) or "all"
+    external = f"allowed: {listed}" if found.filter.allow_external else "denied"
+    guard = f"on, but for {', '.join(found.guard.allow_tools) or 'none'}" if found.guard.enabled else "off"
+    show_section("External tools", [external])
+    show_section("Exfiltration guard", [guard])
+    show_section("Rules", [_rule_line(rule) for rule in found.rules])
+    show_section("Flows", _flow_lines(found))
+    show_section("Approvals", [f"asked: {found.approver}, denied after {found.approval_seconds:g} s"])
+
+
+@policy.command("flows")
+@click.option("--svg", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw it into FILE.")
+@workspace_option
+@view_options
+@json_option
+def flows(svg: Path | None, workspace: Path | None, view_of: Callable[[ToolView], ToolView], as_json: bool) -> None:
+    """Show by which tools private text could leave at a stranger's word, and the line that would break each path.
+
+    It looks at effects and grants alone, and runs nothing. Tools for files are
+    counted with --workspace.
+
+    \b
+    Examples:
+      wasmrt policy flows --workspace .
+      wasmrt policy flows --preset web --svg flows.svg
+      wasmrt policy flows --json
+    """
+    with open_registry(workspace=workspace) as registry:
+        found = view_of(registry).flows()
+        counted = any(tool.needs == "workspace" for tool in TOOLS if tool.name in registry.all_names())
+    if svg is not None:
+        write_named(svg, picture(found))
+    if as_json:
+        show_json(found.as_dict() | {"file_tools_counted": counted})
+        return
+    senders = found.summary()
+    if not senders:
+        show("no path: these tools together cannot read private text, take in strangers' text and send something out")
+    for each in senders:
+        show(f"{'open ' if each.shortest.is_open else 'asks '} {each.sentence}")
+    if not counted:
+        show("the tools for files were not counted: name the folder that they would have with --workspace DIR")
+    changes = []
+    for change in found.changes():
+        section, key = change.section
+        changes += [f"{section}   # {change.breaks} of {found.count} open paths", key]
+    show_section("To break, in the configuration file", changes)
+    show_section("Rules over flows", _flow_lines(registry.policy))
+    if svg is not None:
+        print_message(f"drawn into {svg}")
+
+
+@policy.command("explain")
+@click.argument("tool", shell_complete=complete_tools)
+@click.argument("params", default="{}", metavar="[JSON | @FILE | -]")
+@click.option("--user", default="local", show_default=True, help="Whose rate limits count.")
+@click.option("--said", default="", metavar="TEXT", help="What the person said before the call.")
+@click.option("--seen", multiple=True, type=click.Path(path_type=Path), metavar="FILE", help="A stranger's text, read.")
+@click.option("--private", multiple=True, type=click.Path(path_type=Path), metavar="FILE", help="Private text, read.")
+@workspace_option
+@view_options
+@json_option
+def explain(
+    tool: str,
+    params: str,
+    user: str,
+    said: str,
+    seen: tuple[Path, ...],
+    private: tuple[Path, ...],
+    workspace: Path | None,
+    view_of: Callable[[ToolView], ToolView],
+    as_json: bool,
+) -> int:
+    """Walk the steps of a call without making it: where it would stop, and what would let it through.
+
+    --said, --seen and --private say what the conversation has seen before, for the rules over flows.
+
+    \b
+    Examples:
+      wasmrt policy explain echo '{"message": "hi"}'
+      wasmrt policy explain weather --preset dev --json
+      wasmrt policy explain send '{"to": "eve@evil.example"}' --seen mail.txt
+    """
+    text = read_params(params)
+    read = [(path, read_named(path), Label.UNTRUSTED) for path in seen]
+    read += [(path, read_named(path), Label.PRIVATE) for path in private]
+    with open_registry(workspace=workspace) as registry:
+        if said or read:
+            trace = registry.trace(_EXPLAINED, user=user)
+            if said:
+                trace.user_said(said)
+            for path, content, label in read:
+                trace.saw(content, (label,), source=str(path))
+        found = view_of(registry).explain(tool, text, user=user, trace=_EXPLAINED if said or read else "")
+    code = FAILED if found.outcome is Outcome.REFUSED else 0
+    if as_json:
+        show_json(found.as_dict())
+        return code
+    for name, decision in found.steps:
+        mark = "ok  " if decision.allowed else "ask " if found.outcome is Outcome.ASKS else "stop"
+        show(f"{mark} {name:<13} {decision.rule}")
+    words = {
+        Outcome.RUNS: "it would run",
+        Outcome.ASKS: "a person would be asked",
+        Outcome.REFUSED: f"it would be refused at {found.stopped_at}",
+    }
+    show(words[found.outcome])
+    if not found.decision.allowed and found.decision.hint:
+        print_message(f"to let it through: {found.decision.hint}")
+    return code
+
+
+def _known(found: ToolPolicy) -> list[str]:
+    """Return the names that the policy can mean; a component's own tools are not known before it runs."""
+    installed = [tool.name for tool in Catalog(find_places().data).tools()]
+    plugins = sorted(path.stem for path in found.plugin_dir.glob("*.toml")) if found.plugin_dir else []
+    meant = [rule.tool for rule in found.rules] + [tool for each in found.presets.values() for tool in each.tools]
+    below = [name for name in meant if name.partition(".")[0] in installed]
+    return [*(tool.name for tool in SHIPPED), *installed, *plugins, *below]
+
+
+def as_data(found: ToolPolicy) -> dict[str, object]:
+    """Return a policy as JSON data."""
+    return {
+        "digest": found.digest,
+        "preset": found.preset,
+        "presets": {
+            preset.name: {
+                "tools": list(preset.tools),
+                "allow_network": preset.allow_network,
+                "allow_write_paths": list(preset.allow_write_paths),
+                "read_only": preset.read_only,
+                "digest": preset.digest,
+            }
+            for preset in found.presets.values()
+        },
+        "filter": {
+            "allow_external": found.filter.allow_external,
+            "external_allow_list": list(found.filter.external_allow_list),
+        },
+        "exfiltration_guard": {"enabled": found.guard.enabled, "allow_tools": list(found.guard.allow_tools)},
+        "rules": [_rule_line(rule) for rule in found.rules],
+        "flows": None
+        if found.flows is None
+        else {
+            "preset": found.flows.preset,
+            "rules": {rule.name: str(rule.action) for rule in found.flows.rules},
+            "known": list(found.flows.known),
+            "automation": found.flows.automation,
+            "files_untrusted": found.flows.files_untrusted,
+            "digest": found.flows.digest,
+        },
+        "max_output_bytes": found.max_output_bytes,
+        "approvals": {"approver": str(found.approver), "timeout_seconds": found.approval_seconds},
+    }
+
+
+def _preset_row(preset: Preset) -> tuple[str, ...]:
+    return (
+        preset.name,
+        ", ".join(preset.tools) or "none",
+        "yes" if preset.allow_network else "no",
+        ", ".join(preset.allow_write_paths) or "none",
+        "yes" if preset.read_only else "no",
+        preset.digest[:16],
+    )
+
+
+def _flow_lines(found: ToolPolicy) -> list[str]:
+    if found.flows is None:
+        return ["no rules are named: those of the preset default, in conversations that the program opens"]
+    rules = ", ".join(f"{rule.name} {rule.action}" for rule in found.flows.rules) or "none"
+    nobody = ["nobody is there: what would ask refuses"] if found.flows.automation else []
+    return [f"{found.flows.preset}: {rules}", f"known: {', '.join(found.flows.known) or 'none'}", *nobody]
+
+
+def _rule_line(rule: ToolRule) -> str:
+    said = [f"permission {rule.permission}"] if rule.permission else []
+    words = ("tier", "risk", "confirmation", "subagent_access")
+    said += [f"{word} {value}" for word in words if (value := getattr(rule.tightening, word)) is not None]
+    said += ["network outbound"] if rule.tightening.network_outbound else []
+    if rule.rate is not None:
+        said.append(f"{rule.rate.requests_per_minute} a minute, {rule.rate.requests_per_hour} an hour")
+    said += [f"{rule.timeout_seconds:g} s a call"] if rule.timeout_seconds else []
+    said += [] if rule.results is None else [f"results {' and '.join(sorted(rule.results)) or 'without a label'}"]
+    said += [] if rule.destinations is None else [f"destinations {', '.join(rule.destinations) or 'none'}"]
+    said += [f"identifiers for {', '.join(rule.ids)}"] if rule.ids else []
+    return f"{rule.tool}: {', '.join(said) or 'nothing'}"

@@ -1,0 +1,39 @@
+"""`wasmrt rollback`: run an older version of a tool again."""
+
+from __future__ import annotations
+
+import click
+
+from wasmrt.capabilities.sentences import diff
+from wasmrt.catalog import Catalog
+from wasmrt.catalog.granted import granted_to
+from wasmrt.cli.shared.options import complete_tools, json_option
+from wasmrt.cli.shared.output import print_message, show_json
+from wasmrt.core.places import find_places
+
+
+@click.command("rollback")
+@click.argument("name", shell_complete=complete_tools)
+@click.option("--to", "number", type=int, metavar="VERSION", help="Which version; without it, the one before.")
+@json_option
+def rollback(name: str, number: int | None, as_json: bool) -> None:
+    """Run an older version of a tool again.
+
+    It becomes the active one, with the grant that it had; what it may do beyond the version that ran until now is
+    listed.
+
+    \b
+    Examples:
+      wasmrt rollback search
+      wasmrt rollback search --to 3
+    """
+    catalog = Catalog(find_places().data)
+    before = granted_to(catalog.get(name))
+    version = catalog.rollback(name, number)
+    wider = [change.sentence for change in diff(before, granted_to(version)).widened]
+    if as_json:
+        show_json({"name": name, "version": version.number, "digest": version.digest, "wider": wider})
+        return
+    print_message(f"{name} is version {version.number} again ({version.digest[:12]})")
+    for sentence in wider:
+        print_message(f"  again: {sentence}")

@@ -1,0 +1,204 @@
+"""`wasmrt audit`: receipts shown, checked, exported and counted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+
+from wasmrt.cli.shared.errors import FAILED
+from wasmrt.cli.shared.options import json_option
+from wasmrt.cli.shared.output import print_message, show, show_columns, show_json, show_json_list, show_section
+from wasmrt.cli.shared.receipts import (
+    filter_options,
+    folder_option,
+    installation_keys,
+    receipts_folder,
+)
+from wasmrt.core.errors import NotInstalledError
+from wasmrt.runtime.audit.reading import Filter, Record, as_csv, find_receipt, last_receipts, read_receipts
+from wasmrt.runtime.audit.report import Report, report_on
+from wasmrt.runtime.audit.verify import ChainHead, chain_head
+from wasmrt.runtime.audit.verify import verify as verify_chain
+from wasmrt.runtime.audit.words import HEADER, described, in_words, row
+
+
+@click.group()
+def audit() -> None:
+    """Show and check receipts: what was called, for whom, what was decided.
+
+    \b
+    Examples:
+      wasmrt audit tail
+      wasmrt audit verify
+    """
+
+
+@audit.command("show")
+@click.argument("call_id", metavar="[CALL_ID]", required=False)
+@filter_options
+@folder_option
+@json_option
+def show_receipts(wanted: Filter, call_id: str | None, folder: Path | None, as_json: bool) -> None:
+    """Show receipts, oldest first, or all that one of them says.
+
+    \b
+    Examples:
+      wasmrt audit show --tool search --since 2h
+      wasmrt audit show --outcome failed --json
+    """
+    place = receipts_folder(folder)
+    if call_id is None:
+        _listed(read_receipts(place, wanted), as_json=as_json)
+        return
+    record = find_receipt(place, call_id)
+    if record is None:
+        raise NotInstalledError(f"no receipt of a call {call_id!r:.80}", hint="`wasmrt audit tail` lists the newest")
+    if as_json:
+        show_json(record)
+    else:
+        show_section(call_id, described(record))
+
+
+@audit.command("tail")
+@click.option("-n", "--lines", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many.")
+@filter_options
+@folder_option
+@json_option
+def tail(wanted: Filter, lines: int, folder: Path | None, as_json: bool) -> None:
+    """Show the newest receipts.
+
+    Example: wasmrt audit tail -n 5 --user ann
+    """
+    _listed(last_receipts(receipts_folder(folder), lines, wanted), as_json=as_json)
+
+
+def _listed(records: Iterable[Record], *, as_json: bool) -> None:
+    if as_json:
+        show_json_list(records)
+        return
+    rows = [row(record) for record in records]
+    if not rows:
+        print_message("no receipts")
+        return
+    show_columns(HEADER, rows)
+
+
+@audit.command("verify")
+@click.option(
+    "--head", metavar="N:HASH", help="A head that `wasmrt audit head` printed before: it has to be in the chain."
+)
+@click.option(
+    "--from-segment", type=click.IntRange(min=1), default=1, metavar="N",
+    help="The first segment that is kept; those before it are not missed.",
+)  # fmt: skip
+@folder_option
+@json_option
+def verify(head: str | None, from_segment: int, folder: Path | None, as_json: bool) -> int:
+    """Check that no receipt was changed, removed, put elsewhere or cut off; name the first that was.
+
+    Exit code 0: the chain holds; 1: it does not.
+
+    \b
+    Examples:
+      wasmrt audit verify
+      wasmrt audit verify --head 1042:6f0c... --json
+    """
+    place = receipts_folder(folder)
+    expected = None if head is None else ChainHead.parse(head)
+    found = verify_chain(place, installation_keys(), expected=expected, first=from_segment)
+    if found.broken is None and not found.segments:
+        raise NotInstalledError(f"there are no receipts at {place}", hint="name their folder: --folder DIR")
+    if as_json:
+        show_json(found.as_dict())
+    elif found.broken is None:
+        show(f"{found.records:,} records in {found.segments} segments hold")
+    else:
+        where = found.broken.file + (f", line {found.broken.line}" if found.broken.line else "")
+        show(f"broken: {where}: {found.broken.kind}: {found.broken.message}")
+        print_message(f"{found.records:,} records before it hold")
+    for note in () if as_json else found.notes:
+        print_message(f"note: {note}")
+    return FAILED if found.broken else 0
+
+
+@audit.command("head")
+@folder_option
+@json_option
+def head(folder: Path | None, as_json: bool) -> None:
+    """Print the head of the chain, to be noted where whoever changes the receipts cannot change it.
+
+    Example: wasmrt audit head
+    """
+    found = chain_head(receipts_folder(folder), installation_keys())
+    if found is None:
+        raise NotInstalledError("there is no head that this installation has written", hint="wasmrt audit verify")
+    if as_json:
+        show_json({"n": found.number, "hash": found.hash})
+    else:
+        show(str(found))
+
+
+@audit.command("export")
+@click.option(
+    "--format", "form", type=click.Choice(["jsonl", "csv"]), default="jsonl", show_default=True,
+    help="One JSON object a line, or a table for spreadsheets.",
+)  # fmt: skip
+@filter_options
+@folder_option
+@json_option
+def export(wanted: Filter, form: str, folder: Path | None, as_json: bool) -> None:
+    """Write receipts to standard output. What is exported is a copy, and no chain any more.
+
+    Example: wasmrt audit export --format csv --since 30d > receipts.csv
+    """
+    records = read_receipts(receipts_folder(folder), wanted)
+    if as_json:
+        show_json_list(records)
+        return
+    for line in as_csv(records) if form == "csv" else map(_one_line, records):
+        show(line)
+
+
+def _one_line(record: Record) -> str:
+    return json.dumps(record)  # in ASCII: nothing in it can drive a terminal
+
+
+@audit.command("report")
+@filter_options
+@folder_option
+@json_option
+def report(wanted: Filter, folder: Path | None, as_json: bool) -> None:
+    """Count calls, failures, denials and approvals, in words.
+
+    Example: wasmrt audit report --since 7d
+    """
+    found = report_on(read_receipts(receipts_folder(folder), wanted))
+    if as_json:
+        show_json(found.as_dict())
+    else:
+        _in_words(found)
+
+
+def _in_words(found: Report) -> None:
+    if not found.calls:
+        print_message("no receipts")
+        return
+    show(
+        f"{found.calls:,} calls by {found.users} users from {in_words(found.first_ms)} to {in_words(found.last_ms)} "
+        f"(UTC), {found.failed:,} failed"
+    )
+    show_section("tools", (
+        f"{tool.tool}: {tool.calls:,} calls, {tool.failed:,} failed, {tool.seconds:.1f} s, "
+        f"{tool.http_requests:,} HTTP requests"
+        for tool in found.tools
+    ))  # fmt: skip
+    for title, counts in (
+        ("failures", found.outcomes),
+        ("denied", found.denied),
+        ("approvals", found.approvals),
+        ("users", found.top_users),
+    ):
+        show_section(title, (f"{name}: {count:,}" for name, count in counts))

@@ -1,0 +1,334 @@
+"""`wasmrt doctor`: does everything that wasmrt stands on work here?"""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from wasmrt.cli.shared.errors import FAILED
+from wasmrt.cli.shared.options import json_option
+from wasmrt.cli.shared.output import show_columns, show_json, size_in_words
+from wasmrt.core.errors import ConfigFileError, InstallError, MissingToolchainError, WasmrtError
+
+if TYPE_CHECKING:
+    from wasmrt.core.places import Places
+
+_THIS_RELEASE = 1_763_596_800  # November 2025: a clock before that is wrong, and certificates fail
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing looked at. `state` is ok, optional, warning or failed."""
+
+    name: str
+    state: str
+    found: str
+
+
+@click.command("doctor")
+@click.option("attacking", "--attack", is_flag=True, help="Let the bundled hostile tools loose on this installation.")
+@click.option("wall", "--wall", is_flag=True, help="With --attack: try the forbidden calls of confined processes.")
+@json_option
+@click.pass_context
+def doctor(ctx: click.Context, attacking: bool, wall: bool, as_json: bool) -> None:
+    """Check versions, engine, isolation, folders, configuration, cache, installed components, secrets and clock.
+
+    With --attack, run every bundled hostile tool instead, and show what stopped each; with --wall as well, try from
+    confined processes what they must not be able to do. The exit code is 1 when something does not work or an
+    attack broke out.
+
+    \b
+    Examples:
+      wasmrt doctor
+      wasmrt doctor --attack
+      wasmrt doctor --attack --wall
+      wasmrt doctor --json
+    """
+    if wall and not attacking:
+        raise click.UsageError("--wall belongs to --attack")
+    if wall:
+        from wasmrt.cli.operate.wall import attack_wall
+
+        if not attack_wall(as_json):
+            ctx.exit(FAILED)
+        return
+    if attacking:
+        from wasmrt.cli.operate.attacks import attack
+
+        if not attack(as_json):
+            ctx.exit(FAILED)
+        return
+    from wasmrt.core.places import find_places
+
+    places = find_places()
+    checks = [*(_looked(name, look, places) for name, look in _CHECKS.items()), *_isolation()]
+    if as_json:
+        show_json([asdict(check) for check in checks])
+    else:
+        show_columns(("CHECK", "STATE", "FOUND"), [(c.name, c.state, c.found) for c in checks])
+    if any(check.state == "failed" for check in checks):
+        ctx.exit(FAILED)
+
+
+def _looked(name: str, look: Callable[[Places], tuple[str, str]], places: Places) -> Check:
+    try:
+        return Check(name, *look(places))
+    except WasmrtError as error:
+        if isinstance(error, ConfigFileError) and look is not _configuration:  # its mistakes are told there
+            return Check(name, "warning", "unknown while the configuration file cannot be used")
+        return Check(name, "failed", error.message + (f"; {error.hint}" if error.hint else ""))
+    except Exception as error:
+        return Check(name, "failed", f"{type(error).__name__}, please report it")
+
+
+def _isolation() -> list[Check]:
+    """Show each layer that confines worker processes and programs."""
+    from wasmrt.sandbox.isolation.confine import layers
+
+    try:
+        found = layers()
+    except Exception as error:
+        return [Check("isolation", "failed", f"{type(error).__name__}, please report it")]
+    return [
+        Check(f"isolation: {layer.name}", "ok" if layer.standing or layer.optional else "warning", layer.sentence)
+        for layer in found
+    ]
+
+
+def _versions(_: Places) -> tuple[str, str]:
+    from importlib.metadata import version
+
+    from wasmrt.sandbox.guest.engine import VERSION
+
+    return "ok", f"wasmrt {version('wasmrt')}, wasmtime {VERSION}, Python {platform.python_version()}"
+
+
+def _wasm_tools(_: Places) -> tuple[str, str]:
+    """Show the wasm-tools that `wasmrt build` and `inspect --wit` would run; nothing else needs one."""
+    from wasmrt.authoring.project import find_wasm_tools
+
+    try:
+        found = find_wasm_tools()
+    except MissingToolchainError as missing:
+        return "optional", f"{missing.message}; only wasmrt build and inspect --wit need it: {missing.hint}"
+    return "ok", f"{found.version_text}, {found.source}"
+
+
+def _machine(_: Places) -> tuple[str, str]:
+    return "ok", f"{platform.system()} {platform.machine()}, {os.cpu_count()} processors"
+
+
+def _allocator(_: Places) -> tuple[str, str]:
+    from wasmrt.sandbox.guest.settings import Allocator, best_allocator
+
+    found = best_allocator()
+    if found == Allocator.POOLING:
+        return "ok", "pooling"
+    return "warning", "on demand, because this process may not reserve address space (ulimit -v): calls start slower"
+
+
+def _engine(_: Places) -> tuple[str, str]:
+    from wasmrt.catalog.bundled import bundled_names
+    from wasmrt.catalog.find import find_bundled
+    from wasmrt.cli.shared.runtime import open_runtime
+
+    if "echo" not in bundled_names():
+        return "warning", "the bundled tools are not built: run the build script of the repository"
+    found = find_bundled("echo")
+    start = time.perf_counter()
+    with open_runtime() as runtime:
+        runtime.prepare(found.name, found.component).execute({"message": "doctor"})
+    return "ok", f"echo answered in {(time.perf_counter() - start) * 1000:.0f} ms"
+
+
+def _folders(places: Places) -> tuple[str, str]:
+    """Write a file into both: rights, a full disk and a read-only mount all look alike from here."""
+    import tempfile
+
+    for label, folder in (("data", places.data), ("cache", places.cache)):
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with tempfile.NamedTemporaryFile(dir=folder, prefix=".doctor-") as file:
+                file.write(b"doctor")
+        except OSError as error:
+            what = "install tools and keep secrets" if folder == places.data else "keep compiled code"
+            step = f"make it yours to {what}, or set WASMRT_HOME"
+            return "failed", f"the {label} folder {folder} cannot be written ({error.strerror}): {step}"
+    if hasattr(os, "geteuid"):
+        found = places.data.stat()
+        if found.st_uid != os.geteuid() or found.st_mode & 0o022:
+            return "warning", f"the data folder {places.data} can be written by other users, who could exchange tools"
+    return "ok", f"data: {places.data}; cache: {places.cache}"
+
+
+def _configuration(places: Places) -> tuple[str, str]:
+    """Read the operator's file as the commands do that send requests; what it says of the network comes below."""
+    from wasmrt.runtime.config_file import read_config_file
+
+    read_config_file(places.config)
+    if not places.config.exists():
+        return "ok", f"{places.config} does not exist: everything is at its default"
+    if hasattr(os, "geteuid") and places.config.stat().st_mode & 0o022:
+        return "warning", f"{places.config} can be written by other users, who could open the network to tools"
+    return "ok", str(places.config)
+
+
+def _network(places: Places) -> tuple[str, str]:
+    from wasmrt.capabilities import RateLimitConfig
+    from wasmrt.egress.gateway import EgressGateway
+    from wasmrt.egress.rates import RateLimiter
+    from wasmrt.runtime.config_file import read_config_file
+
+    config = read_config_file(places.config)
+    network, storage = config.network, config.rate_limit_storage
+    EgressGateway(network).close()  # reads the CA file
+    RateLimiter(redis_url=storage).remaining("nobody", "doctor", RateLimitConfig())  # asks Redis, where it is one
+    away = "counted in each process" if config.unsafe_rate_limits_without_redis else "refused"
+    found = [
+        f"certificates: {f'only {network.ca_file}' if network.ca_file else 'as this system trusts them'}",
+        f"rate limits: {f'one count in Redis, without it {away}' if storage else 'each command counts anew'}",
+    ]
+    if network.unsafe_unscanned_hosts:
+        hosts = ", ".join(network.unsafe_unscanned_hosts)
+        found.append(f"unsafe_unscanned_hosts passes what cannot be searched of {hosts}")
+    if not network.networks:
+        return "warning" if network.unsafe_unscanned_hosts else "ok", "; ".join(found)
+    opened = ", ".join(map(str, network.networks))
+    return "warning", "; ".join([f"unsafe_allowed_networks lets tools reach {opened}", *found])
+
+
+def _cache(places: Places) -> tuple[str, str]:
+    from wasmrt.sandbox.guest.artifacts import DiskCache
+
+    folder = places.cache / "compiled"
+    cache = DiskCache(folder, places.data / "cache.key")
+    if cache.problem is not None:
+        return "warning", cache.problem
+    if not os.access(folder, os.W_OK):
+        return "warning", "the folder cannot be written: every start compiles again"
+    sizes = [entry.stat().st_size for entry in os.scandir(folder) if entry.is_file()]
+    return "ok", f"{len(sizes)} files, {size_in_words(sum(sizes))}"
+
+
+def _catalog(places: Places) -> tuple[str, str]:
+    from wasmrt.catalog import Catalog
+
+    catalog = Catalog(places.data)
+    tools = catalog.tools()
+    findings = catalog.verify()
+    broken = dict.fromkeys(finding.name for finding in findings if finding.problem)
+    if broken:
+        return "failed", f"not what was installed: {', '.join(broken)}; wasmrt verify tells more, install them again"
+    pending = sum(tool.pending is not None for tool in tools)
+    waits = f"{pending} of them with an update that waits for a grant" if pending else "no update waits for a grant"
+    return "ok", f"{len(tools)} installed, {waits}; valid components: {len(findings)} of {len(findings)}"
+
+
+def _needed_secrets(places: Places) -> tuple[str, str]:
+    from wasmrt.capabilities.file import parse
+    from wasmrt.catalog import Catalog
+    from wasmrt.catalog.bundled import WEB_SEARCH
+    from wasmrt.catalog.granted import granted_to
+    from wasmrt.cli.shared.missing import missing_secrets
+    from wasmrt.runtime.config_file import read_config_file
+
+    catalog = Catalog(places.data)
+    lacking: list[str] = []
+    try:
+        tools = catalog.tools()
+    except InstallError:
+        return "warning", "unknown while the catalog cannot be read"
+    search = read_config_file(places.config).runtime.get("web_search")
+    if search is not None:
+        missing = missing_secrets(parse(search.sidecar), granted=search.grant, tool=WEB_SEARCH)
+        lacking += [f"{WEB_SEARCH}: {secret.problem}; {secret.hint or 'set it again'}" for secret in missing]
+    for tool in tools:
+        version = catalog.get(tool.name)
+        if version.sidecar is not None:
+            missing = missing_secrets(parse(version.sidecar), granted=granted_to(version), tool=tool.name)
+            lacking += [f"{tool.name}: {secret.problem}; {secret.hint or 'set it again'}" for secret in missing]
+    if lacking:
+        return "warning", "; ".join(lacking[:3]) + (f"; and {len(lacking) - 3} more" if len(lacking) > 3 else "")
+    return "ok", "every installed tool has those that it needs"
+
+
+def _memory(places: Places) -> tuple[str, str]:
+    """Say how a memory is searched here."""
+    from wasmrt.agent.builtin.memory import MemorySettings, why_not_in_c
+    from wasmrt.runtime.config_file import read_config_file
+
+    settings = read_config_file(places.config).runtime.get("memory") or MemorySettings()
+    if settings.embedder is None:
+        return "ok", 'by words; by meaning too with embedder = "wordllama" in [memory] and wasmrt[embeddings]'
+    how = why_not_in_c()
+    return "ok", f"by words and by {settings.embedder.name}; vectors are compared in {f'Python: {how}' if how else 'C'}"
+
+
+def _shell(places: Places) -> tuple[str, str]:
+    """Say where the shell's commands run, or why nowhere."""
+    from wasmrt.agent.builtin.shell import ShellSettings, choose_backend
+    from wasmrt.runtime.config_file import read_config_file
+
+    settings = read_config_file(places.config).shell
+    backend, why = choose_backend(settings)
+    if why:
+        return (
+            "optional" if settings == ShellSettings() or not settings.enabled else "warning"
+        ), f"no command runs: {why}"
+    if settings.unsafe_host:
+        return "warning", "unsafe_host runs commands without confinement"
+    return "ok", f"commands run confined; back end: {backend}"
+
+
+def _desktop(places: Places) -> tuple[str, str]:
+    """Say which tools for a desktop are on, and what each of those lacks here."""
+    from wasmrt.agent.builtin.desktop import desktop_problem
+    from wasmrt.runtime.config_file import read_config_file
+
+    settings = read_config_file(places.config).desktop
+    if not settings.tools:
+        return "ok", "off: the section [desktop] of the configuration file turns each of its tools on"
+    found = {name: desktop_problem(name, settings) for name in settings.tools}
+    lacking = [f"{name}: {problem}" for name, problem in found.items() if problem]
+    return ("warning", "; ".join(lacking)) if lacking else ("ok", f"on: {', '.join(found)}")
+
+
+def _secrets(places: Places) -> tuple[str, str]:
+    from wasmrt.egress.secrets import DEFAULT_USER
+    from wasmrt.runtime.config_file import read_config_file
+
+    kept = read_config_file(places.config).open_secrets()
+    return "ok", f"{type(kept).__name__}, {len(kept.list(DEFAULT_USER))} of {DEFAULT_USER}"
+
+
+def _clock(_: Places) -> tuple[str, str]:
+    if time.time() < _THIS_RELEASE:
+        return "failed", "the clock is years behind: certificates and expiry dates cannot be checked"
+    step = time.get_clock_info("monotonic").resolution
+    return "ok", f"monotonic steps of {step * 1e9:.0f} ns"
+
+
+_CHECKS: dict[str, Callable[[Places], tuple[str, str]]] = {
+    "versions": _versions,
+    "wasm-tools": _wasm_tools,
+    "machine": _machine,
+    "allocator": _allocator,
+    "engine": _engine,
+    "folders": _folders,
+    "configuration": _configuration,
+    "network": _network,
+    "cache": _cache,
+    "catalog": _catalog,
+    "secrets": _secrets,
+    "needed secrets": _needed_secrets,
+    "memory": _memory,
+    "shell": _shell,
+    "desktop": _desktop,
+    "clock": _clock,
+}

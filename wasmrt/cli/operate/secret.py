@@ -1,0 +1,186 @@
+"""`wasmrt secret`: credentials, by user. A value is typed or piped in, never given as an argument, and never shown."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import click
+
+from wasmrt.cli.shared.lazy import LazyGroup
+from wasmrt.cli.shared.options import json_option, user_option
+from wasmrt.cli.shared.output import is_interactive, print_message, show_columns, show_json
+from wasmrt.cli.shared.secret_messages import check_all, describe_backend, new_file_warning, print_warnings, store
+from wasmrt.core.errors import ConfigurationError, SecretError
+from wasmrt.core.limits import MAX_ENV_FILE_BYTES, MAX_SECRET_BYTES
+from wasmrt.egress.secrets import Secret, SecretInfo, backend_of, checked_name, parse_env_file, replace_secret
+
+_DAY = 86400.0
+
+
+@click.group("secret", cls=LazyGroup, modules={"test": "wasmrt.cli.operate.secret_test"})
+def secret() -> None:
+    """Keep the credentials that tools use and never see.
+
+    \b
+    Examples:
+      wasmrt secret set example_token
+      wasmrt secret list
+      wasmrt secret test example_token --tool search
+    """
+
+
+@secret.command("set")
+@click.argument("name")
+@user_option
+@click.option(
+    "--expires-in-days", type=click.FloatRange(min=0, min_open=True, max=36500), help="When it stops working."
+)
+@json_option
+def set_secret(name: str, user: str, expires_in_days: float | None, as_json: bool) -> None:
+    """Set a secret: asked for without echo, or read from stdin.
+
+    A value that no request could carry is refused; of one that only some places of a request can hold, a warning
+    says which.
+
+    \b
+    Examples:
+      wasmrt secret set example_token
+      pass show example | wasmrt secret set example_token --json
+    """
+    name = checked_name(name)
+    text = _typed(name) if is_interactive() else _piped()
+    if not text:
+        step = f"type it in a terminal, or pipe it in: pass show example | wasmrt secret set {name}"
+        raise SecretError("no value was given", code="secret-value", hint=step)
+    value = Secret(text)
+    warnings = check_all({name: value})
+    expires_at = None if expires_in_days is None else time.time() + expires_in_days * _DAY
+    kept = store()
+    note = new_file_warning(kept)
+    replace_secret(kept, user, name, value, expires_at=expires_at)
+    warnings += [note] if note else []
+    print_warnings(warnings)
+    if as_json:
+        show_json({"set": [name], "user": user, "expires_at": expires_at, "warnings": warnings})
+    else:
+        print_message(f"{name} is set for {user}")
+
+
+def _typed(name: str) -> str:
+    value: str = click.prompt(f"value of {name}", hide_input=True, confirmation_prompt=True, err=True)
+    return value
+
+
+def _piped() -> str:
+    text = _decoded(sys.stdin.buffer.read(MAX_SECRET_BYTES + 3), "a secret", "secret-value")
+    return text.removesuffix("\n").removesuffix("\r")
+
+
+def _decoded(data: bytes, what: str, code: str) -> str:
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = ""
+    if not text and data:  # out of the handler: a decoding error carries what it could not decode
+        raise SecretError(f"{what} must be valid UTF-8 text", code=code)
+    return text
+
+
+@secret.command("list")
+@user_option
+@json_option
+def list_secrets(user: str, as_json: bool) -> None:
+    """List the names and ages of a user's secrets, and say what keeps them. Values are never shown.
+
+    \b
+    Examples:
+      wasmrt secret list
+      wasmrt secret list --user alice --json
+    """
+    kept = store()
+    infos = kept.list(user)
+    if as_json:
+        backend = {"backend": backend_of(kept)}
+        show_json([{slot: getattr(info, slot) for slot in info.__slots__} | backend for info in infos])
+        return
+    print_message(f"backend: {describe_backend(kept)}")
+    if not infos:
+        print_message(f"{user} has no secrets; wasmrt secret set NAME sets one")
+        return
+    now = time.time()
+    show_columns(("NAME", "AGE", "EXPIRES"), [(info.name, _age(info, now), _expiry(info, now)) for info in infos])
+
+
+def _age(info: SecretInfo, now: float) -> str:
+    return _span(max(0.0, now - info.created_at))
+
+
+def _expiry(info: SecretInfo, now: float) -> str:
+    if info.expires_at is None:
+        return "never"
+    left = info.expires_at - now
+    return f"in {_span(left)}" if left > 0 else "expired"
+
+
+def _span(seconds: float) -> str:
+    for size, unit in ((_DAY, "d"), (3600.0, "h"), (60.0, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+@secret.command("remove")
+@click.argument("name")
+@user_option
+@json_option
+def remove_secret(name: str, user: str, as_json: bool) -> None:
+    """Forget a secret, at once: what was kept here is gone.
+
+    \b
+    Examples:
+      wasmrt secret remove example_token
+      wasmrt secret remove example_token --user alice --json
+    """
+    name = checked_name(name)
+    store().remove(user, name)
+    if as_json:
+        show_json({"removed": name, "user": user})
+    else:
+        print_message(f"{name} is removed for {user}")
+
+
+@secret.command("import")
+@click.argument("file", type=click.File("rb"), metavar="FILE | -")
+@user_option
+@click.option("--only", multiple=True, metavar="NAME", help="Take this one only; may be given several times.")
+@json_option
+def import_secrets(file: click.File, user: str, only: tuple[str, ...], as_json: bool) -> None:
+    """Set every secret of a .env file, under lower-case names; all of them, or none where one cannot be used.
+
+    \b
+    Examples:
+      wasmrt secret import .env --only API_TOKEN
+      wasmrt secret import - --json < .env
+    """
+    data = file.read(MAX_ENV_FILE_BYTES + 1)  # type: ignore[attr-defined]
+    found = dict(parse_env_file(_decoded(data, "a .env file", "env-file")))
+    wanted = {checked_name(name) for name in only} or found.keys()
+    missing = sorted(wanted - found.keys())
+    if missing:
+        raise ConfigurationError(f"the file does not set {missing[0]}", hint="check the names after --only")
+    names = sorted(wanted)
+    warnings = check_all({name: found[name] for name in names})
+    kept = store()
+    note = new_file_warning(kept) if names else None
+    replaced = sorted(wanted & {info.name for info in kept.list(user)})
+    for name in names:
+        replace_secret(kept, user, name, found[name])
+    warnings += [note] if note else []
+    print_warnings(warnings)
+    if as_json:
+        show_json({"set": names, "replaced": replaced, "user": user, "warnings": warnings})
+        return
+    print_message(f"set for {user}: {', '.join(names) or 'nothing, for the file sets none'}")
+    if replaced:
+        print_message(f"of these, replaced: {', '.join(replaced)}")

@@ -1,0 +1,43 @@
+"""`wasmrt verify`: stored components against their digests."""
+
+from __future__ import annotations
+
+import click
+
+from wasmrt.catalog import Catalog
+from wasmrt.cli.shared.errors import FAILED
+from wasmrt.cli.shared.options import complete_tools, json_option
+from wasmrt.cli.shared.output import print_message, show_json
+from wasmrt.core.places import find_places
+
+
+@click.command("verify")
+@click.argument("name", required=False, shell_complete=complete_tools)
+@json_option
+@click.pass_context
+def verify(ctx: click.Context, name: str | None, as_json: bool) -> None:
+    """Check stored components against their digests.
+
+    Without a name it also removes what an install that was cut off left behind. The exit code is 1 when a
+    component is not what was installed.
+
+    \b
+    Examples:
+      wasmrt verify
+      wasmrt verify search --json
+    """
+    catalog = Catalog(find_places().data)
+    findings = catalog.verify(name)
+    strays = catalog.sweep() if name is None else 0
+    broken = [finding for finding in findings if finding.problem]
+    if as_json:
+        checked = [finding._asdict() for finding in findings]
+        show_json({"checked": checked, "broken": len(broken), "strays_removed": strays})
+    else:
+        for finding in broken:
+            print_message(f"{finding.name} version {finding.number}: {finding.problem}")
+        print_message(
+            f"{len(findings)} checked, {len(broken)} broken" + (f", {strays} left-over removed" if strays else "")
+        )
+    if broken:
+        ctx.exit(FAILED)

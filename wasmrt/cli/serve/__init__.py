@@ -1,0 +1,1 @@
+"""Commands for MCP, in both directions, and the operator pages."""

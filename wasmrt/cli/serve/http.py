@@ -1,0 +1,104 @@
+"""`wasmrt serve --http`: the address, the tokens of its users, and what is said of them."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import ExitStack
+
+from wasmrt.cli.serve.options import ServeOptions, check_user
+from wasmrt.cli.serve.pages import operator_pages
+from wasmrt.cli.serve.session import serve_tools
+from wasmrt.cli.shared.output import print_message, show, show_json
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.places import find_places
+from wasmrt.core.version import VERSION
+from wasmrt.egress.gateway import EgressGateway
+from wasmrt.interop.mcp.server.http import PATH, Access, Beside, Entrance, UserTokens, serve_http
+from wasmrt.interop.mcp.server.protocol import Server
+from wasmrt.runtime.config_file import OperatorConfig, read_config_file
+
+_HOST = "127.0.0.1"
+_PAGES = "/approvals/"
+
+
+def serve_over_http(options: ServeOptions, address: str) -> int:
+    """Serve until a signal comes; the first start makes a token, and shows it once.
+
+    Raises:
+        ConfigurationError: the address is none of loopback, or taken; the file of tokens cannot be used.
+    """
+    host, port = _address(address)
+    users = UserTokens(find_places().mcp_tokens)
+    return asyncio.run(_serve(options, users, host, port))
+
+
+def new_token(user: str, *, as_json: bool) -> int:
+    """Make a token for a user, and show it: nobody can look it up later.
+
+    Raises:
+        ConfigurationError: the user is none, or the file of tokens cannot be used.
+    """
+    check_user(user, "--new-token")
+    token = UserTokens(find_places().mcp_tokens).renew(user)
+    if as_json:
+        show_json({"user": user, "token": token})
+        return 0
+    print_message(f"the token of {user}, shown this once; one that {user} had before is good no more")
+    show(token)
+    return 0
+
+
+async def _serve(options: ServeOptions, users: UserTokens, host: str, port: int) -> int:
+    server, ended = Server(version=VERSION), asyncio.Event()
+    pages, config = operator_pages(_PAGES), read_config_file(find_places().config)
+    at: list[str] = []
+
+    def started(url: str) -> None:
+        at.append(f"{url}{_PAGES}")
+        print_message(f"serving at {url}{PATH}; end it with Ctrl-C")
+        if config.resource is not None:
+            print_message(
+                f"clients know it as {config.resource.resource}; logins are those of {config.resource.issuer}"
+            )
+        print_message(f"approvals, receipts and grants, for a browser: {pages.link(url)} (once, within 15 minutes)")
+        if not users.has(options.user):
+            token = users.renew(options.user)
+            print_message(f"the token of {options.user}, shown this once: {token}")
+        print_message("clients send it as Authorization: Bearer TOKEN; wasmrt serve --new-token USER makes another")
+
+    beside = Beside(_PAGES, pages.gate, pages)
+    with ExitStack() as held:
+        access, origin = _access(config, held)
+        transport = serve_http(
+            server, Entrance(users, access), host=host, port=port, ended=ended, started=started, beside=beside,
+            origin=origin,
+        )  # fmt: skip
+        return await serve_tools(options, server, transport, ended, own_pages=lambda: at[0] if at else None)
+
+
+def _access(config: OperatorConfig, held: ExitStack) -> tuple[Access | None, str | None]:
+    """Return the access tokens that are taken beside the server's own, and the origin that they are for.
+
+    `held` closes the way to their keys.
+
+    Raises:
+        ConfigurationError: the library that reads them is missing.
+    """
+    if config.resource is None:
+        return None, None
+    try:
+        from wasmrt.interop.mcp.server.oauth import AccessTokens, KeySet
+    except ImportError:
+        raise ConfigurationError(
+            "the section [serve] needs a library that reads access tokens", hint="pip install 'wasmrt[serve]'"
+        ) from None
+    keys = KeySet(held.enter_context(EgressGateway(config.network)), config.resource.jwks_url)
+    return AccessTokens(config.resource, keys), config.resource.origin
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]") or _HOST
+    if not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise ConfigurationError(f"{text!r:.80} is no address", hint="write it like --http 127.0.0.1:8931")
+    return (_HOST if host == "localhost" else host), int(port)

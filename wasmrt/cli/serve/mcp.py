@@ -1,0 +1,217 @@
+"""`wasmrt mcp`: servers of others, whose tools join the registry."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from wasmrt.cli.serve import mcp_servers as kept
+from wasmrt.cli.shared.calls import interruptible, read_params, show_progress
+from wasmrt.cli.shared.errors import FAILED
+from wasmrt.cli.shared.lazy import LazyGroup
+from wasmrt.cli.shared.options import json_option, user_option
+from wasmrt.cli.shared.output import print_message, show_columns, show_json, show_json_list
+from wasmrt.cli.shared.registry import open_registry
+from wasmrt.core.errors import WasmrtError
+from wasmrt.core.places import find_places
+from wasmrt.interop.mcp.client import (
+    NOTHING,
+    McpServerConfig,
+    Trust,
+    Trusted,
+    find_server,
+    forget_server,
+    keep_server,
+    load_servers,
+    server_named,
+    tool_name,
+    trust_server,
+)
+
+
+@click.group("mcp", cls=LazyGroup, modules={"add": "wasmrt.cli.serve.mcp_add", "auth": "wasmrt.cli.serve.mcp_auth"})
+def mcp() -> None:
+    """Use the tools of MCP servers: programs that run confined, and URLs that are reached through the gateway.
+
+    \b
+    Examples:
+      wasmrt mcp add notion https://mcp.notion.com/mcp
+      wasmrt mcp list
+      wasmrt mcp call notion search '{"query": "otters"}'
+    """
+
+
+@mcp.command("list")
+@json_option
+def list_servers(as_json: bool) -> None:
+    """List the servers, without connecting to any.
+
+    \b
+    Examples:
+      wasmrt mcp list
+      wasmrt mcp list --json
+    """
+    servers, known = load_servers(find_places())
+    rows = [_row(server, known.get(server.name, NOTHING)) for server in servers.values()]
+    if as_json:
+        show_json_list(rows)
+    elif rows:
+        header = ("NAME", "TRUST", "TOOLS", "STATE", "WHERE")
+        show_columns(header, [(r["name"], r["trust"], str(r["tools"]), r["state"], r["where"]) for r in rows])
+    else:
+        print_message("there is no MCP server; add one: wasmrt mcp add NAME URL")
+
+
+@mcp.command("tools")
+@click.argument("name")
+@user_option
+@json_option
+def tools(name: str, user: str, as_json: bool) -> None:
+    """Ask a server for its tools, and compare them with those that somebody agreed to.
+
+    \b
+    Examples:
+      wasmrt mcp tools notion
+      wasmrt mcp tools notion --json
+    """
+    server, entry = find_server(find_places(), name)
+    facts = kept.look_at(server, entry, user=user, quiet=as_json)
+    rows = kept.described(server, facts.tools, entry)
+    if as_json:
+        show_json_list(rows)
+        return
+    header = ("TOOL", "CALLED", "STATE", "CAN")
+    show_columns(header, [(r["name"], r["called"], r["state"], r["can"]) for r in rows])
+    kept.show_changes(rows)
+    if any(row["state"] in ("new", "changed", "gone") for row in rows):
+        print_message(f"use them as they are now: wasmrt mcp trust {name}")
+
+
+@mcp.command("call")
+@click.argument("name")
+@click.argument("tool")
+@click.argument("params", default="{}", metavar="[JSON | @FILE | -]")
+@user_option
+@click.option("--trace", default="", metavar="ID", help="The conversation or job that the call is part of.")
+@json_option
+def call(name: str, tool: str, params: str, user: str, trace: str, as_json: bool) -> None:
+    """Call a tool of a server, through every step that `wasmrt tools run` takes.
+
+    \b
+    Examples:
+      wasmrt mcp call notion search '{"query": "otters"}'
+      wasmrt mcp call files read_file @params.json --json
+    """
+    server, _ = find_server(find_places(), name)
+    text = read_params(params)
+    with open_registry() as registry:
+        called = tool if tool.startswith(f"{server.name}_") and tool in registry else tool_name(server.name, tool)
+        told = None if as_json else show_progress
+        output = interruptible(
+            registry.close, lambda: registry.execute(called, text, user=user, trace=trace, on_progress=told)
+        )
+    show_json(output.as_dict() if as_json else output.result)
+
+
+@mcp.command("trust")
+@click.argument("name")
+@click.option("--level", type=click.Choice([str(level) for level in Trust]), help="Trust it this far from now on.")
+@click.option("--yes", is_flag=True, help="Agree to what is shown, without being asked.")
+@user_option
+@json_option
+def trust(name: str, level: str | None, yes: bool, user: str, as_json: bool) -> None:
+    """Agree to a server's command and to its tools as they are now, after what changed was shown.
+
+    \b
+    Examples:
+      wasmrt mcp trust notion
+      wasmrt mcp trust notion --level verified --yes --json
+    """
+    server, entry = find_server(find_places(), name)
+    if level is not None:
+        server = replace(server, trust=Trust(level))
+    if not entry.covers(server):
+        kept.agree_to_start(server, yes=yes, as_json=as_json)
+    agreed = kept.agreed_start(server, entry)
+    facts = kept.look_at(server, agreed, user=user, quiet=as_json)
+    rows = kept.described(server, facts.tools, entry)
+    if not as_json:
+        kept.show_changes(rows)
+    if any(row["state"] in ("new", "changed") for row in rows):
+        kept.agree_to_tools(name, yes=yes, as_json=as_json)
+    keep_server(find_places(), server, trust_server(server, facts.tools, entry.auth_hosts))
+    usable = sum(row["state"] not in ("refused", "gone") for row in rows)
+    if as_json:
+        show_json({"name": name, "trust": str(server.trust), "tools": rows})
+    else:
+        print_message(f"{name} is trusted as {server.trust}, with {usable} tools")
+
+
+@mcp.command("check")
+@click.argument("names", nargs=-1, metavar="[NAME...]")
+@user_option
+@json_option
+@click.pass_context
+def check(ctx: click.Context, names: tuple[str, ...], user: str, as_json: bool) -> None:
+    """Connect to servers, all of them without a NAME, and say what holds. The exit code is 1 when something does not.
+
+    \b
+    Examples:
+      wasmrt mcp check
+      wasmrt mcp check notion --json
+    """
+    servers, known = load_servers(find_places())
+    chosen = [server_named(servers, name) for name in names] or [s for s in servers.values() if s.enabled]
+    results = [_checked(server, known.get(server.name, NOTHING), user, quiet=as_json) for server in chosen]
+    if as_json:
+        show_json_list(results)
+    for result in [] if as_json else results:
+        state = "ok" if result["ok"] else f"failed: {result['problem']}"
+        print_message(f"{result['name']}: {state}" + (f"; {result['hint']}" if result["hint"] else ""))
+    if not all(result["ok"] for result in results):
+        ctx.exit(FAILED)
+
+
+@mcp.command("remove")
+@click.argument("name")
+@json_option
+def remove(name: str, as_json: bool) -> None:
+    """Remove a server, and what was agreed to of it. Its secrets stay.
+
+    \b
+    Examples:
+      wasmrt mcp remove notion
+      wasmrt mcp remove notion --json
+    """
+    server, _ = find_server(find_places(), name)
+    forget_server(find_places(), server.name)
+    show_json({"removed": name}) if as_json else print_message(f"{name} is removed")
+
+
+def _row(server: McpServerConfig, entry: Trusted) -> dict[str, Any]:
+    state = "ready" if entry.covers(server) else "nobody agreed"
+    return {
+        "name": server.name,
+        "trust": str(server.trust),
+        "tools": len(entry.tools),
+        "state": state if server.enabled else "disabled",
+        "where": server.url or " ".join(map(repr, server.command)),
+        "description": server.description,
+    }
+
+
+def _checked(server: McpServerConfig, entry: Trusted, user: str, *, quiet: bool) -> dict[str, Any]:
+    result: dict[str, Any] = {"name": server.name, "ok": False, "problem": None, "hint": None, "protocol": None}
+    try:
+        facts = kept.look_at(server, entry, user=user, quiet=quiet)
+    except WasmrtError as error:
+        return result | {"problem": error.message, "hint": error.hint, "code": error.code}
+    rows = kept.described(server, facts.tools, entry)
+    waiting = [row["name"] for row in rows if row["state"] in ("new", "changed", "gone")]
+    result |= {"protocol": facts.version, "server": facts.name, "tools": len(facts.tools), "waiting": waiting}
+    if waiting:
+        problem = f"{len(waiting)} tools are not as somebody agreed to"
+        return result | {"problem": problem, "hint": f"wasmrt mcp trust {server.name}"}
+    return result | {"ok": True}

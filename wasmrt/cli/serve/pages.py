@@ -1,0 +1,111 @@
+"""`wasmrt approvals --web`: the pages of approvals, receipts and grants, served until Ctrl-C."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import tempfile
+import webbrowser
+from collections.abc import Iterator
+from contextlib import contextmanager
+from html import escape
+from pathlib import Path
+
+from wasmrt.agent.access import AccessStore
+from wasmrt.agent.approvals import ApprovalStore, person
+from wasmrt.agent.flows import FlowMap
+from wasmrt.cli.shared.output import print_message, show, show_json
+from wasmrt.cli.shared.receipts import receipt_writer, receipts_folder
+from wasmrt.cli.shared.registry import open_registry
+from wasmrt.core.places import find_places
+from wasmrt.interop.pages import OperatorPages, PageSources, announced
+from wasmrt.interop.web import WebServer
+from wasmrt.runtime.audit import Receipt
+
+
+def serve_pages(
+    *, host: str, port: int, origins: tuple[str, ...], beyond_loopback: bool, opened: bool, as_json: bool
+) -> None:
+    """Serve the pages until SIGINT or SIGTERM; print the link that begins a session.
+
+    Raises:
+        ConfigurationError: the address cannot be listened at.
+    """
+    pages = operator_pages()
+    server = WebServer(
+        pages, host=host, port=port, gate=pages.gate, origins=origins, unsafe_beyond_loopback=beyond_loopback
+    )
+    asyncio.run(_served(server, pages, opened=opened, as_json=as_json))
+
+
+def operator_pages(base: str = "/") -> OperatorPages:
+    """Return the pages of this installation, below a path; whoever answers on them is the one who serves them."""
+    places = find_places()
+    sources = PageSources(
+        ApprovalStore(places.approvals),
+        receipts_folder(None),
+        places.receipts_key,
+        places.data,
+        access=AccessStore(places.access),
+        flows=_flows,
+        receipt=_write_receipt,
+    )
+    return OperatorPages(sources, by=person(), command="wasmrt approvals --web", base=base)
+
+
+def _flows() -> FlowMap:
+    """Return the map of flows as `wasmrt policy flows` draws it now: no tool is called for it."""
+    with open_registry() as registry:
+        return registry.flows()
+
+
+def _write_receipt(receipt: Receipt) -> None:
+    with receipt_writer() as write:
+        if write is not None:
+            write(receipt)
+
+
+async def _served(server: WebServer, pages: OperatorPages, *, opened: bool, as_json: bool) -> None:
+    ended = asyncio.Event()
+    for each in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(each, ended.set)
+    async with server:
+        with announced(find_places().pages, f"{server.url}/"):
+            await _linked(server, pages, ended, opened=opened, as_json=as_json)
+
+
+async def _linked(
+    server: WebServer, pages: OperatorPages, ended: asyncio.Event, *, opened: bool, as_json: bool
+) -> None:
+    link = pages.link(server.url)
+    if as_json:
+        show_json({"url": server.url, "link": link})
+    else:
+        show(link)
+    print_message("open this link in a browser: it works once, within 15 minutes. Ctrl-C ends the page")
+    if not opened:
+        await ended.wait()
+        return
+    with _link_file(pages.link(server.url)) as file:
+        if not await asyncio.to_thread(webbrowser.open, file.as_uri()):
+            print_message("no browser could be opened here; open the link above")
+        await ended.wait()
+
+
+@contextmanager
+def _link_file(link: str) -> Iterator[Path]:
+    """Write a file that leads a browser to a link, for as long as the page is served.
+
+    SECURITY: a browser gets an address as an argument, which every user of the machine can read while it starts. The
+    file is its owner's alone.
+    """
+    handle, name = tempfile.mkstemp(prefix="wasmrt-approvals-", suffix=".html")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(
+                f'<!doctype html><meta http-equiv="refresh" content="0;url={escape(link)}"><title>wasmrt</title>'
+            )
+        yield Path(name)
+    finally:
+        Path(name).unlink(missing_ok=True)

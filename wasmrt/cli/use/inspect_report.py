@@ -1,0 +1,236 @@
+"""The report of `wasmrt inspect` for a person: what matters before an install, on one screen."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from shutil import get_terminal_size
+from typing import Any
+
+from wasmrt.cli.shared.output import print_message, show, show_section, size_in_words
+
+_MAX_TOOLS = 8
+_MAX_WIDTH = 120
+
+
+def show_report(report: dict[str, Any]) -> None:
+    """Print the report of `wasmrt inspect --json`, shortened."""
+    number = f" version {report['version']}" if report["version"] else ""
+    origin = "a file, granted nothing" if report["origin"] == "file" and not report["granted"][1:] else report["origin"]
+    show(f"{report['name']}{number} ({origin}): {report['world']}, {size_in_words(report['size_bytes'])}")
+    _show_origin(report)
+    if len(report["versions"]) > 1:
+        show_section("versions", [_version(version) for version in report["versions"]])
+    if report["groups"]:
+        _show_groups(report)
+    else:
+        _show_tools(report["tools"])
+    if any(tool["schema_problem"] for tool in report["tools"]):
+        print_message("it cannot be installed: no model would be told its params")
+    for refused in report["not_callable"][:_MAX_TOOLS]:
+        show(_wrapped(f"no tool: {refused['function'].partition(': ')[0]}, since {refused['problem']}", 2))
+    if len(report["not_callable"]) > _MAX_TOOLS:
+        show(f"  no tool: {len(report['not_callable']) - _MAX_TOOLS} functions more")
+    if not report["groups"]:
+        _show_capabilities(report["capabilities"])
+    for kept in report["kept"]:
+        line = f"{kept['to']}: {json.dumps(kept['entry'])}"
+        show(_wrapped(f"kept by {kept['by']} beyond what its file asks for, {kept['at']}: {line}", 0))
+    for login in report["logins"]:
+        show(_wrapped(login, 0))
+    for secret in report["missing_secrets"]:
+        show(_wrapped(f"{secret['problem']}; {secret['hint'] or 'set it again'}", 0))
+    if "limits" in report:
+        show_section("limits", [_limit(name, row["limit"], row["to_start"]) for name, row in report["limits"].items()])
+    show("more: --json has the schemas, --wit every import and export")
+
+
+def _show_origin(report: dict[str, Any]) -> None:
+    if about := _about(report["sidecar"] or {}):
+        show(_wrapped(about, 0))
+    show(f"digest: {report['digest']}")
+    for warning in report["warnings"]:
+        print_message(f"warning: {warning}")
+    if report["installed_at"]:
+        show(f"from: {report['source']}, {report['installed_at']}")
+    if report["built_with"]:
+        show(_wrapped("built with: " + "; ".join(", ".join(values) for values in report["built_with"].values()), 0))
+
+
+def _about(sidecar: dict[str, Any]) -> str:
+    """Return what a capability file says of its tool: version, license, source, description."""
+    said = [f"version {sidecar['version']}"] if sidecar.get("version") else []
+    said += [f"license {sidecar['license']}"] if sidecar.get("license") else []
+    said += [f"source {sidecar['source']}"] if sidecar.get("source") else []
+    description = " ".join(str(sidecar.get("description") or "").split())
+    return ": ".join(filter(None, (", ".join(said), description)))
+
+
+def show_tool(tool: dict[str, Any]) -> None:
+    """Print the report on one tool of several."""
+    notes = [note.replace("_", "-") for note, is_so in tool["annotations"].items() if is_so]
+    show(f"{tool['name']}" + (f" ({', '.join(notes)})" if notes else ""))
+    show(_wrapped(" ".join(tool["description"].split()), 2, lines=12))
+    show(_wrapped(f"params: {_params(tool['schema'])}", 2, lines=12))
+    for sentence in tool["may"]:
+        show(_wrapped(sentence, 2))
+    for problem in tool["problems"]:
+        show(_wrapped(f"problem: {problem}", 2))
+    for line in tool.get("prompt", "").splitlines():
+        show(_wrapped(line, 4, lines=20) if line.strip() else "")
+
+
+def _show_groups(report: dict[str, Any]) -> None:
+    """Print the tools of a package by what they are and may do, so that many are read at a glance."""
+    show(f"tools: {len(report['tools'])}, by what they {'ask for' if report['origin'] == 'file' else 'may do'}")
+    admitted = {"allow": "without asking", "ask": "after asking", "deny": "not unless somebody allows it"}
+    for group in report["groups"]:
+        kind = ["writes" if group["writes"] else "only reads", admitted.get(group["permission"], group["permission"])]
+        kind += ["hidden from models"] if group["hidden"] else []
+        show(_wrapped(f"{', '.join(kind)}: {', '.join(group['tools'])}", 2, lines=12))
+        for sentence in group["may"] or ["may not do anything outside the sandbox"]:
+            show(_wrapped(sentence, 6))
+    for tool in report["tools"]:
+        for problem in tool["problems"][:1]:
+            show(_wrapped(f"problem of {tool['name']}: {problem}", 2, lines=1))
+
+
+def _show_tools(tools: list[dict[str, Any]]) -> None:
+    if len(tools) > _MAX_TOOLS:
+        show(_wrapped(f"tools: {', '.join(tool['name'] for tool in tools)}", 0, lines=6))
+    else:
+        show("tools:")
+    for tool in tools:
+        notes = ", ".join(note.replace("_", "-") for note, is_so in tool["annotations"].items() if is_so)
+        if len(tools) <= _MAX_TOOLS:
+            show(f"  {tool['name']}" + (f" ({notes})" if notes else ""))
+            about = " ".join(tool["description"].split())
+            if about:
+                show(_wrapped(about, 4))
+            if ": func(" not in about:  # a signature has the params already
+                show(_wrapped(f"params: {_params(tool['schema'])}", 4))
+        for problem in tool["problems"]:
+            show(_wrapped(f"problem of {tool['name']}: {problem}", 4))
+
+
+def _params(schema: dict[str, Any]) -> str:
+    """Format the parameters of a schema: `path: string, depth?: integer`."""
+    properties = schema.get("properties")
+    forms = [form for choice in ("oneOf", "anyOf") for form in schema.get(choice) or () if isinstance(form, dict)]
+    if forms:
+        return _union(schema, forms)
+    if not isinstance(properties, dict) or not properties:
+        return "none"
+    required = schema.get("required", [])
+    return ", ".join(
+        f"{' '.join(name.split())}{'' if name in required else '?'}: {_kind(part)}" for name, part in properties.items()
+    )
+
+
+def _union(schema: dict[str, Any], forms: list[dict[str, Any]]) -> str:
+    """Format a choice of forms, by the field that tells them apart: `action is one of: create (title), list, ...`."""
+    constants = [{name for name, part in _fields(form).items() if _constant(part) is not None} for form in forms]
+    tag = next(iter(sorted(set.intersection(*constants))), None)
+    if tag is None:
+        own = _params(schema | {"oneOf": None, "anyOf": None})
+        return f"{own}, in one of {len(forms)} forms" if own != "none" else f"one of {len(forms)} forms"
+    listed = []
+    for form in forms:
+        needed = [name for name in form.get("required", []) if name != tag]
+        listed.append(f"{_constant(_fields(form)[tag])}" + (f" ({', '.join(map(str, needed))})" if needed else ""))
+    return f"{tag} is one of: {', '.join(listed)}"
+
+
+def _fields(form: dict[str, Any]) -> dict[str, Any]:
+    fields = form.get("properties")
+    return fields if isinstance(fields, dict) else {}
+
+
+def _constant(part: Any) -> str | None:
+    if isinstance(part, dict):
+        options = [part["const"]] if "const" in part else part.get("enum")
+        if isinstance(options, list) and len(options) == 1 and isinstance(options[0], str):
+            return " ".join(options[0].split())
+    return None
+
+
+def _kind(schema: Any) -> str:
+    if not isinstance(schema, dict):
+        return "any"
+    if isinstance(schema.get("enum"), list) or "const" in schema:
+        options = schema["enum"] if isinstance(schema.get("enum"), list) else [schema["const"]]
+        return " | ".join(json.dumps(value, ensure_ascii=False) for value in options)
+    kind, fields = schema.get("type"), schema.get("properties")
+    if isinstance(kind, list):
+        return " | ".join(map(str, kind))
+    if kind == "array":
+        return f"array of {_kind(schema['items'])}" if isinstance(schema.get("items"), dict) else "array"
+    if kind == "object" and isinstance(fields, dict) and fields:
+        tag = f"tag: {_kind(fields['tag'])}" if "tag" in fields else ""
+        return f"{{{', '.join([*([tag] if tag else []), *(name for name in fields if name != 'tag')])}}}"
+    if isinstance(kind, str):
+        return kind
+    for choice in ("anyOf", "oneOf"):
+        if isinstance(schema.get(choice), list):
+            return " | ".join(dict.fromkeys(map(_kind, schema[choice])))
+    return "any"
+
+
+def _show_capabilities(listed: list[dict[str, Any]]) -> None:
+    needed = [entry for entry in listed if entry["capability"]]
+    show("capabilities:" if needed else "capabilities: it needs none")
+    for entry in needed:
+        unused = "" if entry["capability"] == "limits" else ": nothing that it imports uses it"
+        uses = f": {_imports(entry['imports'])}" if entry["imports"] else unused
+        show(_wrapped(f"{entry['capability']}{uses}", 2))
+        _show_requests(entry["asks"], entry["granted"], entry["refused"])
+    for entry in listed:
+        if not entry["capability"]:
+            show(_wrapped(f"open to every tool: {_imports(entry['imports'])}", 2))
+
+
+def _show_requests(asks: list[str], granted: list[str], refused: str | None) -> None:
+    shown = [("asks for and is granted", asks)] if asks == granted else [("asks for", asks), ("is granted", granted)]
+    for title, sentences in shown:
+        for sentence in sentences:
+            show(_wrapped(f"{title}: {sentence}", 4))
+    if refused:
+        show(_wrapped(f"{'is not granted yet' if asks else 'will be refused'}: {refused}", 4))
+
+
+def _imports(imports: dict[str, list[str]]) -> str:
+    """Format one interface with its functions; several of one package together."""
+    packages: dict[str, list[str]] = {}
+    for interface in imports:
+        path, _, version = interface.partition("@")
+        package, _, _ = path.partition("/")
+        packages.setdefault(f"{package}@{version}" if version else package, []).append(interface)
+    shown = []
+    for package, interfaces in packages.items():
+        if len(interfaces) == 1:
+            (interface,) = interfaces
+            shown.append(f"{interface or 'functions'} ({', '.join(imports[interface]) or 'types'})")
+        else:
+            shown.append(f"{package} ({', '.join(name.partition('@')[0].partition('/')[2] for name in interfaces)})")
+    return "; ".join(shown)
+
+
+def _version(version: dict[str, Any]) -> str:
+    state = ", active" * version["active"] + ", waits for a grant" * version["pending"]
+    return f"{version['number']}: {version['digest'][:12]}, {version['installed_at']}{state}"
+
+
+def _limit(name: str, limit: int, to_start: int) -> str:
+    words = size_in_words if name.endswith("_bytes") else "{:,}".format
+    if to_start > limit:
+        return f"{name}: {words(limit)}, too little: it needs {words(to_start)} to start"
+    return f"{name}: {words(limit)}, of which {words(to_start)} to start and describe itself"
+
+
+def _wrapped(text: str, indent: int, lines: int = 3) -> str:
+    blank = " " * indent
+    width = min(max(get_terminal_size().columns, 60), _MAX_WIDTH)
+    return textwrap.fill(
+        text, width, initial_indent=blank, subsequent_indent=blank + "  ", max_lines=lines, placeholder=" ...",
+        break_on_hyphens=False,
+    )  # fmt: skip

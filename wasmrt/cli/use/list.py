@@ -1,0 +1,36 @@
+"""`wasmrt list`: the installed tools."""
+
+from __future__ import annotations
+
+import click
+
+from wasmrt.catalog import Catalog
+from wasmrt.cli.shared.options import json_option
+from wasmrt.cli.shared.output import print_message, show_columns, show_json_list, size_in_words
+from wasmrt.core.places import find_places
+
+
+@click.command("list")
+@json_option
+def list(as_json: bool) -> None:
+    """Show the installed tools, one line each.
+
+    \b
+    Examples:
+      wasmrt list
+      wasmrt list --json
+    """
+    tools = Catalog(find_places().data).tools()
+    if as_json:
+        show_json_list(tool._asdict() for tool in tools)
+        return
+    if not tools:
+        print_message("nothing is installed yet; wasmrt tools list shows the tools that come with wasmrt")
+        return
+    show_columns(
+        ("NAME", "VERSION", "TOOLS", "WORLD", "SIZE", "DIGEST"),
+        [(t.name, str(t.number), str(t.tools), t.world, size_in_words(t.size_bytes), t.digest[:12]) for t in tools],
+    )
+    for tool in tools:
+        if tool.pending is not None:
+            print_message(f"version {tool.pending} of {tool.name} waits for a grant: wasmrt grant {tool.name}")
