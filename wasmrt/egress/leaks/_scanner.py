@@ -1,15 +1,16 @@
-"""The scanner of one call: rules plus the secrets that the call may use."""
+"""LeakScanner: scan texts and requests of one call for its secrets and for token formats."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
-from wasmrt.egress.leaks._budgets import Check, WorkBudget, no_check
+from wasmrt.egress.leaks._budgets import Check, DecodeBudget, WorkBudget, no_check
+from wasmrt.egress.leaks._encoded import LEAST_RUN, decode, may_hold_encoded
 from wasmrt.egress.leaks._engine import RuleEngine
 from wasmrt.egress.leaks._escapes import unescaped
 from wasmrt.egress.leaks._exact import ExactMatcher, Seen
-from wasmrt.egress.leaks._inside import contents, url_contents
 from wasmrt.egress.leaks._model import (
     DECODE_LIMIT_RULE,
     SCAN_BUDGET_RULE,
@@ -23,6 +24,41 @@ from wasmrt.egress.leaks._model import (
     redactions,
     report_of,
 )
+
+_MAX_LAYERS = 3
+_ESCAPES = (b"%", b"\\", b"&")
+_URL_MARKS = re.compile(rb"[/?&=#]")
+
+
+def contents(data: bytes, check: Check, *, nothing_encoded: bool = False) -> Iterator[bytes]:
+    """Yield the nested content of a text, layer by layer, within the decoding budget.
+
+    With `nothing_encoded`, the caller has already searched for runs, lists and dumps.
+    """
+    plain = data.isascii() and not any(mark in data for mark in _ESCAPES)
+    if plain and (nothing_encoded or not may_hold_encoded(data)):
+        return  # most texts
+    budget = DecodeBudget.for_text(len(data), check)
+    layer = [data]
+    for _ in range(_MAX_LAYERS):
+        layer = [inner for text in layer for inner in _opened(text, budget)]
+        yield from layer
+
+
+def url_contents(url: bytes, check: Check) -> Iterator[bytes]:
+    """Yield the nested content of a URL's parts: a slash is also in the alphabet of base64."""
+    for part in _URL_MARKS.split(url):
+        if len(part) >= LEAST_RUN:
+            yield from contents(part, check)
+
+
+def _opened(text: bytes, budget: DecodeBudget) -> Iterator[bytes]:
+    plain = unescaped(text, budget.check)
+    if plain and budget.charge(len(plain.data)):
+        yield plain.data
+    for _, _, inner in decode(text, budget):
+        yield inner
+
 
 Overrides = Mapping[str, Action | Mapping[Direction, Action]]
 """The action of a rule, or of a rule in one direction, by its name."""
