@@ -21,6 +21,8 @@ def sharing_code(tmp_path_factory: pytest.TempPathFactory) -> Installation:
     private_key(key)
 
     def make(home: Path) -> Path:
+        if (home / "cache" / "compiled").is_symlink():
+            return home
         (home / "data").mkdir(parents=True, mode=0o700)
         shutil.copy2(key, home / "data" / "cache.key")
         (home / "cache").mkdir(mode=0o700)

@@ -77,6 +77,7 @@ body: Body = 2
 """
 
 
+@pytest.mark.ci("wheel")
 def test_mypy_finds_the_aliases_of_an_installed_wheel(tmp_path: Path) -> None:
     venv.create(tmp_path / "venv", with_pip=False)
     (site,) = (tmp_path / "venv" / "lib").glob("python*/site-packages")

@@ -13,7 +13,7 @@ from tests.agent.desktop.conftest import call, x_server
 from tests.runtime.call.conftest import until
 from wasmrt import CallbackApprover, ToolRegistry, WasmRuntimeConfig, WasmToolRuntime, load_registry
 from wasmrt.agent.builtin.desktop import _programs, desktop_problem, desktop_tool
-from wasmrt.agent.registry import _installed
+from wasmrt.agent.registry import _load
 from wasmrt.catalog.bundled import DESKTOP_NAMES
 from wasmrt.cli import cli
 from wasmrt.core.errors import (
@@ -263,7 +263,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_each_is_off_until_the_operator_turns_it_on_and_shown_as_such(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_installed, "TOOLS", ())  # components, which would be compiled
+    monkeypatch.setattr(_load, "TOOLS", ())  # components, which would be compiled
     for name in DESKTOP_NAMES:
         step = f'tools = ["{name}"] in [desktop]'
         assert step in wasmrt("run", name, "{}", code=2).stderr

@@ -202,6 +202,7 @@ def test_a_module_for_preview_1_is_adapted_by_what_the_caller_gives(
     assert seen == [preview1_module().read_bytes()]
 
 
+@pytest.mark.ci("slow")
 def test_an_interrupt_while_they_are_loaded_leaves_no_runtime_behind(
     write: Callable[..., None], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

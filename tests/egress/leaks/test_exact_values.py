@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.tiers import examples
-from wasmrt.egress.leaks import Action, Direction, LeakDetector, Severity, _pattern_set
+from wasmrt.egress.leaks import Action, Direction, LeakDetector, Severity, _patterns
 from wasmrt.egress.leaks._exact import ExactMatcher
 from wasmrt.egress.leaks._linear import ExpressionError
 
@@ -197,7 +197,7 @@ def refused(expressions: object, *, memory_bytes: int) -> Mute:
 def test_patterns_that_are_too_many_for_re2s_memory_rule_nothing_out(
     monkeypatch: pytest.MonkeyPatch, compile_set: Callable[..., Mute]
 ) -> None:
-    monkeypatch.setattr(_pattern_set, "compile_set", compile_set)
+    monkeypatch.setattr(_patterns, "compile_set", compile_set)
     scanner, text = DETECTOR.scanner({"k": "Zq9kT7ab" + "vX2mB4nC6pD8eF"}), b"a plain text\n" * 6000
     assert not scanner.scan_bytes(text).matches
     assert scanner.scan_bytes(text + b"Zq9kT7ab" + b"vX2mB4nC6pD8eF\n" + text).matches

@@ -8,7 +8,7 @@ import zlib
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.egress.leaks.test_exact_values import ENCODINGS
@@ -111,8 +111,12 @@ def test_short_words_on_lines_of_their_own_are_shown_at_once() -> None:
 
 @settings(max_examples=examples(60), deadline=None)
 @given(text=st.binary(max_size=3000), size=st.integers(1, 400))
+@example(text=b"\x1f\x9d\x90", size=1)
 def test_what_holds_nothing_is_shown_as_it_is(text: bytes, size: int) -> None:
-    assert shown(new_stream(), text, size) == DETECTOR.scanner({"token": SECRET}).redact_bytes(text)
+    if DETECTOR.scanner({"token": SECRET}).scan_bytes(text).matches:  # such as the magic number of a sealed archive
+        assert shown(new_stream(), text, size) != text
+    else:
+        assert shown(new_stream(), text, size) == text
 
 
 def test_nothing_is_shown_from_a_finding_on_that_blocks() -> None:
