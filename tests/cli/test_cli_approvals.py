@@ -49,7 +49,7 @@ def test_a_request_is_listed_shown_and_approved(wasmrt: Run, store: ApprovalStor
     [listed] = json.loads(wasmrt("approvals", "list", "--json").stdout)["pending"]
     assert (listed["id"], listed["params"], listed["effects"]) == (asked.id, asked.params, ["write-filesystem"])
     shown = wasmrt("approvals", "show", asked.id.upper()).stdout
-    assert "asked because: write_file: write_file writes" in shown and "    +new\n" in shown
+    assert "reason: write_file: write_file writes" in shown and "    +new\n" in shown
     assert json.loads(wasmrt("approvals", "show", asked.id, "--json").stdout)["state"] == "pending"
     approved = json.loads(wasmrt("approvals", "approve", asked.id, "--json").stdout)
     assert approved == {
@@ -94,18 +94,18 @@ def test_always_is_widened_remembered_and_forgotten(wasmrt: Run, store: Approval
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("approve", "nnnnn-nnnnn"), 1, "there is no request"),
+        (("approve", "nnnnn-nnnnn"), 1, "no request has the ID"),
         (("show", "nnnnn-nnnnn"), 1, "there is no request"),
         (("forget", "nnnnn-nnnnn"), 1, "there is no request or answer"),
         (("forget",), 2, "say which"),
         (("forget", "ID", "--all"), 2, "say which"),
-        (("approve", "ID", "--user", "mallory"), 1, "another user's"),
-        (("deny", "ID", "--user", "mallory"), 1, "another user's"),
+        (("approve", "ID", "--user", "mallory"), 1, "belongs to another user"),
+        (("deny", "ID", "--user", "mallory"), 1, "belongs to another user"),
         (("approve", "ID", "--any", "text"), 2, "--any and --like widen"),
         (("approve", "ID", "--scope", "always", "--any", "missing"), 2, "no parameter"),
         (("approve", "ID", "--scope", "always", "--like", "path"), 2, "has no pattern"),
-        (("approve", "ID", "--scope", "always", "--like", "path=x"), 2, "is no pattern"),
-        (("approve", "ID", "--scope", "always", "--like", "path=other/"), 2, "is not below other"),
+        (("approve", "ID", "--scope", "always", "--like", "path=x"), 2, "invalid pattern"),
+        (("approve", "ID", "--scope", "always", "--like", "path=other/"), 2, "does not match below other"),
         (("approve", "ID", "--scope", "forever"), 2, "forever"),
     ],
 )
@@ -123,9 +123,9 @@ def test_a_mistake_changes_nothing_and_says_the_next_step(
 @pytest.mark.parametrize(
     ("end", "said"),
     [
-        (lambda s, r: s.withdraw(r.id), "nobody waits for the answer any more"),
-        (lambda s, r: s.answer(r.id, ApprovalAnswer(approved=False), user="local"), "was answered already"),
-        (lambda s, r: s.tool_changed(r.tool, digest="d2", grant="g1"), "updated meanwhile"),
+        (lambda s, r: s.withdraw(r.id), "its caller no longer waits"),
+        (lambda s, r: s.answer(r.id, ApprovalAnswer(approved=False), user="local"), "was already answered"),
+        (lambda s, r: s.tool_changed(r.tool, digest="d2", grant="g1"), "its tool has been updated"),
     ],
 )
 @pytest.mark.parametrize("more", [(), ("--scope", "always", "--any", "text")])

@@ -21,7 +21,7 @@ from wasmrt.agent.access import (
     AccessState,
     AccessStore,
     Caller,
-    Wish,
+    DeniedAccess,
     access_lines,
     answer_access,
 )
@@ -57,11 +57,11 @@ KEEP = AccessChoice(granted=True, scope=AccessScope.KEEP)
 
 
 def test_a_path_that_words_its_own_approval_is_shown_as_data(agent: Agent) -> None:
-    path = "x\n  it can hold: for good\n\x1b[2Japproved by ops/\u202efile"
+    path = "x\n  can be granted: permanently\n\x1b[2Japproved by ops/\u202efile"
     agent.answer(path)
     for request in agent.store.pending():
         lines = access_lines(request, whole=True)[0]
-        assert all(not line.startswith("  it can hold") for line in lines[4:])
+        assert all(not line.startswith("  can be granted") for line in lines[4:])
         assert not any(mark in "".join(lines) for mark in ("\x1b", "\u202e", "\n"))
 
 
@@ -106,7 +106,7 @@ def _caller(**other: Any) -> Caller:
 
 def test_many_tools_of_one_user_leave_room_for_another_user(tmp_path: Any) -> None:
     store = AccessStore(tmp_path / "private" / "access.sqlite3")
-    wish = Wish(addition=Addition(GrantList.WORKSPACE, '"a/"'))
+    wish = DeniedAccess(addition=Addition(GrantList.WORKSPACE, '"a/"'))
     asked = [store.ask(_caller(tool=f"tool-{number}"), wish) for number in range(MAX_ACCESS_PER_USER + 3)]
     assert sum(request is not None for request in asked) == MAX_ACCESS_PER_USER
     assert store.ask(_caller(user="bob"), wish) is not None
@@ -276,7 +276,7 @@ def test_what_a_view_keeps_back_nobody_is_asked_for(program: Program) -> None:
         each.answer({"id": "1", "name": "reader", "arguments": params}, user="ann", trace="t")
         assert agent.store.pending() == []
     agent.registry.answer({"id": "1", "name": "reader", "arguments": params}, user="ann", trace="t")
-    assert json.loads(agent.only().wish.addition.entry)["host"] == "api.example.com"
+    assert json.loads(agent.only().denied.addition.entry)["host"] == "api.example.com"
 
 
 def test_what_was_granted_in_a_session_is_held_by_a_view_all_the_same(program: Program) -> None:
@@ -353,7 +353,7 @@ def test_what_cannot_be_written_down_is_not_granted(agent: Agent) -> None:
 
 def test_without_a_catalog_at_hand_an_installed_tool_is_granted_nothing(agent: Agent) -> None:
     agent.answer("notes/a.md")
-    with pytest.raises(ApprovalError, match="catalog is not at hand"):
+    with pytest.raises(ApprovalError, match="no catalog directory was given"):
         answer_access(agent.store, agent.only().id, GRANT, user="ann", by="ops")
     assert agent.only()
 
@@ -374,7 +374,7 @@ def test_what_another_process_ends_holds_no_longer_however_soon(tmp_path: Any) -
     mine, theirs = AccessStore(path), AccessStore(path)
     for number in range(20):
         caller = _caller(trace=f"t{number}")
-        asked = mine.ask(caller, Wish(addition=Addition(GrantList.WORKSPACE, '"a/"')))
+        asked = mine.ask(caller, DeniedAccess(addition=Addition(GrantList.WORKSPACE, '"a/"')))
         assert asked is not None and mine.granted(caller) == ()
         answer_access(
             theirs, asked.id, AccessChoice(granted=True, scope=AccessScope.SESSION), user=caller.user, by="ops"
@@ -387,7 +387,7 @@ def test_what_another_process_ends_holds_no_longer_however_soon(tmp_path: Any) -
 def test_answers_are_read_again_only_where_the_file_has_changed(tmp_path: Any) -> None:
     path = tmp_path / "private" / "access.sqlite3"
     store, caller = AccessStore(path), _caller()
-    asked = store.ask(caller, Wish(addition=Addition(GrantList.WORKSPACE, '"a/"')))
+    asked = store.ask(caller, DeniedAccess(addition=Addition(GrantList.WORKSPACE, '"a/"')))
     assert asked is not None
     os.utime(path, ns=(0, 10**18))
     assert store.granted(caller) == store.granted(caller) == ()

@@ -33,18 +33,18 @@ def test_a_request_is_listed_shown_and_kept_narrower(agent: Agent, wasmrt: Run) 
     assert request.id in listed.stdout and "reader" in listed.stdout and "notes/" in listed.stdout
     [found] = json.loads(wasmrt("approvals", "list", "--json").stdout)["access"]
     assert (found["id"], found["asked"], found["scopes"]) == (request.id, 1, ["once", "session", "keep"])
-    assert "the line:" in wasmrt("approvals", "show", request.id.upper()).stdout
+    assert "entry:" in wasmrt("approvals", "show", request.id.upper()).stdout
     assert json.loads(wasmrt("approvals", "show", request.id, "--json").stdout)["state"] == "pending"
     given = ("--scope", "keep", "--narrower", "notes/a.md", "--user", "ann")
     told = wasmrt("approvals", "approve", request.id, *given).stderr
-    assert "granted for good, narrower" in told and "reader" in told
+    assert "granted permanently, narrower" in told and "reader" in told
     assert agent.reads("notes/a.md") == "notes/a.md"
     explained = wasmrt("caps", "explain", "reader").stdout
     assert "notes/a.md" in explained
     assert json.loads(wasmrt("list", "--json").stdout)
     assert wasmrt("approvals", "show", request.id).stdout.count(request.id) == 1
     ended = wasmrt("approvals", "list", "--decided").stdout
-    assert "granted for good" in ended
+    assert "granted permanently" in ended
     (receipt,) = [
         json.loads(line) for line in wasmrt("audit", "tail", "--json").stdout.splitlines() if "access" in line
     ]
@@ -68,7 +68,7 @@ def test_a_request_is_denied_for_good_as_json(agent: Agent, wasmrt: Run) -> None
     given = ("--scope", "keep", "--user", "ann", "--note", "no", "--json")
     denied = json.loads(wasmrt("approvals", "deny", agent.only().id, *given).stdout)
     assert (denied["state"], denied["scope"], denied["note"], denied["granted"]) == ("denied", "keep", "no", None)
-    assert "denied (for good)" in wasmrt("approvals", "show", denied["id"]).stdout
+    assert "denied (permanently)" in wasmrt("approvals", "show", denied["id"]).stdout
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_a_request_is_denied_for_good_as_json(agent: Agent, wasmrt: Run) -> None
         (("--scope", "always"), "access is not granted always"),
         (("--any", "path"), "--any and --like are for calls"),
         (("--narrower", "plans/"), "is not within what was asked for"),
-        (("--user", "bob"), "another user's request"),
+        (("--user", "bob"), "belongs to another user"),
     ],
 )
 def test_an_answer_that_cannot_be_says_so_in_a_sentence(
@@ -137,7 +137,7 @@ def test_a_program_that_ends_with_its_call_is_offered_no_session(agent: Agent, w
     request = agent.only()
     assert [str(scope) for scope in request.scopes] == ["once", "keep"]
     told = wasmrt("approvals", "approve", request.id, "--scope", "session", "--user", "ann", code=1).stderr
-    assert "the program that asked has ended" in told and "once or keep" in told
+    assert "the program that requested it has ended" in told and "once or keep" in told
     assert "this session" not in wasmrt("approvals", "show", request.id).stdout
     assert "denied (this time)" in wasmrt("approvals", "deny", request.id, "--user", "ann").stderr
 

@@ -79,7 +79,7 @@ def test_a_request_says_which_credentials_would_go_along(made: Made) -> None:
     agent.registry.remove("reader")
     agent.registry.register(agent.registry.runtime.prepared("reader"))  # type: ignore[union-attr,arg-type]
     get(agent, f"https://api.example.com:{here.server.port + 1}/")
-    assert any("api_key" in line for line in agent.only().wish.limited)
+    assert any("api_key" in line for line in agent.only().denied.limited)
 
 
 def test_of_an_alias_a_person_names_the_tool_that_is_meant(made: Made) -> None:
@@ -88,7 +88,7 @@ def test_of_an_alias_a_person_names_the_tool_that_is_meant(made: Made) -> None:
     agent.registry.runtime.prepare_installed("echo")
     call: Any = {"id": "1", "name": "reader", "arguments": {"alias": "say", "params-json": '{"message": "hi"}'}}
     assert not agent.registry.answer(call, user="ann", trace="talk").ok
-    assert json.loads(agent.only().wish.addition.entry) == {"say": "NAME-OF-THE-TOOL"}
+    assert json.loads(agent.only().denied.addition.entry) == {"say": "NAME-OF-THE-TOOL"}
     with pytest.raises(Exception, match="which tool is meant"):
         agent.grant("session")
     agent.grant("session", narrower="echo")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.agent.approvals.requests import request
-from wasmrt.agent.approvals import ApprovalScope, ApprovalStore, Choice, State, Wide, Widening, choose, reach_in_words
+from wasmrt.agent.approvals import ApprovalScope, ApprovalStore, Choice, State, Wide, Widening, choose, describe_reach
 from wasmrt.core.errors import ApprovalError, ConfigurationError
 
 ANY = Widening(Wide.ANY)
@@ -21,7 +21,7 @@ def store(tmp_path: Path) -> ApprovalStore:
 def test_a_choice_is_applied_and_told_in_words(store: ApprovalStore) -> None:
     for choice, words in (
         (Choice(approved=True), "this once"),
-        (Choice(approved=False, scope=ApprovalScope.SESSION), "in this session, whatever its parameters"),
+        (Choice(approved=False, scope=ApprovalScope.SESSION), "in this session, with any parameters"),
         (Choice(approved=True, scope=ApprovalScope.ALWAYS), "from now on (exactly these parameters)"),
         (
             Choice(approved=True, scope=ApprovalScope.ALWAYS, widened=(("text", ANY),)),
@@ -31,7 +31,7 @@ def test_a_choice_is_applied_and_told_in_words(store: ApprovalStore) -> None:
         asked = request()
         store.add(asked)
         answer = choose(store, asked.id, choice, user="alice", by="ann")
-        assert reach_in_words(answer) == words
+        assert describe_reach(answer) == words
         taken = store.take(asked.id)
         assert taken is not None
         assert (taken.approved, taken.scope, taken.by) == (choice.approved, choice.scope, "ann")
@@ -41,7 +41,7 @@ def test_what_is_widened_for_one_call_is_refused_and_changes_nothing(store: Appr
     asked = request()
     store.add(asked)
     for scope in (ApprovalScope.ONCE, ApprovalScope.SESSION):
-        with pytest.raises(ConfigurationError, match="holds always"):
+        with pytest.raises(ConfigurationError, match="only be widened with the scope always"):
             choose(
                 store, asked.id, Choice(approved=True, scope=scope, widened=(("text", ANY),)), user="alice", by="ann"
             )

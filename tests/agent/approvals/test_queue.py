@@ -111,7 +111,7 @@ def test_cancelling_withdraws_and_whoever_answers_is_told(path: Path) -> None:
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
-        with pytest.raises(ApprovalError, match="nobody waits"):
+        with pytest.raises(ApprovalError, match="its caller no longer waits"):
             store.answer(asked.id, ApprovalAnswer(approved=True, scope=ApprovalScope.ALWAYS), user="alice")
         assert store.remembered(asked) is None
 
@@ -164,7 +164,7 @@ def test_a_store_that_cannot_be_used_denies(path: Path) -> None:
     assert approvals.remembered(request()) is None
     answer = asyncio.run(approvals.decide(request()))
     assert not answer.approved
-    assert "cannot be kept" in answer.note
+    assert "cannot use the approvals database" in answer.note
 
 
 def test_a_store_that_cannot_be_written_remembers_nothing_and_says_so(path: Path) -> None:

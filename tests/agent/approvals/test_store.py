@@ -402,7 +402,7 @@ def test_two_that_make_the_file_at_once_end_with_one(path: Path, clock: Clock) -
     stores = [ApprovalStore(path, now=clock) for _ in range(4)]
     asked = [timed(clock) for _ in stores]
     for each, one in zip(stores, asked, strict=True):
-        each._database._create()
+        each._requests.database._create()
         each.add(one)
     assert {q.id for q in stores[0].pending()} == {a.id for a in asked}
     assert [f.name for f in path.parent.iterdir() if f.name.startswith(".new")] == []

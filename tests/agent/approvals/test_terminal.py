@@ -100,9 +100,9 @@ def test_the_person_sees_what_would_be_done_and_why(screen: Screen) -> None:
     dialogue(screen, asked, ("approve", "n\n"))
     shown = screen.seen
     assert f"\napproval {asked.id}: write_file\n" in shown
-    assert "for: alice" in shown
-    assert "it may: write-filesystem (risk: medium)" in shown
-    assert "asked because: write_file: write_file writes" in shown
+    assert "user: alice" in shown
+    assert "effects: write-filesystem (risk: medium)" in shown
+    assert "reason: write_file: write_file writes" in shown
     assert '    {\n      "path": "notes/a.txt",\n      "text": "hello"\n    }' in shown
     assert "    -old\n    +new" in shown
 
@@ -136,7 +136,7 @@ def test_what_is_long_is_cut_and_shown_on_request(screen: Screen) -> None:
 @pytest.mark.parametrize("word", ["y", "s", "a"])
 def test_nothing_is_approved_of_which_a_part_was_left_out(screen: Screen, word: str) -> None:
     hidden = request({**{f"a{n}": n for n in range(60)}, "command": "curl evil"})
-    answer = dialogue(screen, hidden, ("[m]ore", f"{word}\n"), ("look at all of it with m", "n\n"))
+    answer = dialogue(screen, hidden, ("[m]ore", f"{word}\n"), ("press m to see the whole request", "n\n"))
     assert not answer.approved
     assert "curl evil" not in screen.seen
     assert dialogue(screen, hidden, ("[m]ore", "m\n"), ("curl evil", ""), ("approve", "y\n")).approved
@@ -152,7 +152,7 @@ def test_always_takes_the_parameters_that_may_differ(screen: Screen) -> None:
         (prompt, "path=notes/\n"),
         ("so far: path: below notes, the rest as it was", ""),
         (prompt, "path=other/\n"),
-        ("is not below other", ""),
+        ("does not match below other", ""),
         (prompt, "missing\n"),
         ("no parameter 'missing'", ""),
         (prompt, "text\n"),
@@ -179,13 +179,13 @@ def test_parameters_are_edited_and_shown_again(screen: Screen) -> None:
         (prompt, "mode=1\n"),
         (prompt, "text=\n"),
         (prompt, "text=\n"),
-        ("no parameter of the call", ""),
+        ("not a parameter of the call", ""),
         (prompt, "x=nope\n"),
         ("not JSON", ""),
         (prompt, 'x="\\ud800"\n'),
         ("half a surrogate pair", ""),
         (prompt, "x\n"),
-        ("without a =", ""),
+        ("missing an = sign", ""),
         (prompt, "\n"),
         ('"mode": 1', ""),
         ("approve", "y\n"),
@@ -216,7 +216,7 @@ def test_only_what_can_be_remembered_is_offered(screen: Screen) -> None:
                 await screen.shows("[e]dit: ")
                 assert not any(word in screen.seen for word in absent)
                 screen.type(word)
-                await screen.shows("is no answer")
+                await screen.shows("unknown answer")
                 await screen.shows("[e]dit: ")
                 screen.type("n\n")
                 assert not (await waiting).approved
@@ -254,7 +254,7 @@ def test_an_answer_after_cancellation_changes_nothing_and_is_told(screen: Screen
         with pytest.raises(asyncio.CancelledError):
             await cancelled
         screen.type("a\n")
-        await screen.shows("withdrawn: nobody waits for the answer any more, and nothing was changed")
+        await screen.shows("the request was withdrawn; nothing was changed")
         await screen.shows("[e]dit: ")  # and the next one's turn comes
         screen.type("y\n")
         assert (await queued).approved
@@ -279,7 +279,7 @@ def test_an_answer_in_the_moment_of_a_cancellation_is_told_too(
             turn.withdraw()
         else:
             assert not answer.approved
-        await screen.shows("withdrawn: nobody waits for the answer any more, and nothing was changed")
+        await screen.shows("the request was withdrawn; nothing was changed")
 
     asyncio.run(scene())
 
@@ -324,7 +324,7 @@ def test_what_is_no_terminal_is_never_read(screen: Screen, which: str) -> None:
     ends = {"stdin": screen.theirs, "stderr": screen.theirs} | {which: ours if which == "stdin" else theirs}
     answer = asyncio.run(TerminalApprover(**ends).ask(request()))
     assert not answer.approved
-    assert answer.note == "nobody is at a terminal"
+    assert answer.note == "no terminal is available"
     expected = b"y\n"
     assert os.read(ours, 10) == expected
     os.close(ours)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from tests.interop.pages.site import Site
-from wasmrt.agent.access import AccessRequest, Caller, Wish
+from wasmrt.agent.access import AccessRequest, Caller, DeniedAccess
 from wasmrt.core.model import Addition, GrantList
 
 
 def asking(site: Site, *, tool: str = "reader", user: str = "alice", words: str = "may read notes/") -> AccessRequest:
     caller = Caller(user=user, trace="t1", session="s1", tool=tool, digest="d1", grant="g1", params_digest="p1")
-    wish = Wish(
+    wish = DeniedAccess(
         addition=Addition(GrantList.WORKSPACE, '"notes/"'),
         sentences=(words,),
         refused=words,

@@ -71,14 +71,14 @@ def test_an_answer_that_holds_always_is_widened_as_the_form_says(site: Site, ann
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
-        ({"may-0": "below", "text-0": "elsewhere/"}, "is not below elsewhere"),
-        ({"may-0": "starts", "text-0": ""}, "would match everything"),
-        ({"may-0": "starts", "text-0": "https://example.com"}, "leaves the host open"),
-        ({"may-0": "below", "text-0": "../"}, "is no folder"),
-        ({"may-0": "any", "text-0": "notes/"}, "has no text"),
+        ({"may-0": "below", "text-0": "elsewhere/"}, "does not match below elsewhere"),
+        ({"may-0": "starts", "text-0": ""}, "would match every string"),
+        ({"may-0": "starts", "text-0": "https://example.com"}, "would match other hosts"),
+        ({"may-0": "below", "text-0": "../"}, "expected a folder"),
+        ({"may-0": "any", "text-0": "notes/"}, "expected no text"),
         ({"may-0": "same", "text-0": "notes/"}, "it is not chosen"),
         ({"may-0": "nothing"}, "it is not chosen"),
-        ({"scope": "once", "may-0": "any"}, "widened for an answer that holds always"),
+        ({"scope": "once", "may-0": "any"}, "only be widened with the scope always"),
         ({"answer": "maybe"}, "holds no answer"),
         ({"scope": "forever"}, "holds no answer"),
         ({"scope": ""}, "holds no answer"),
@@ -128,7 +128,7 @@ def test_of_two_people_who_answer_at_once_one_is_heard_and_the_others_are_told(s
     assert found.approved is (won == "allow-once")
     for each in got:
         if each.status == 409:
-            assert "was answered already, and nothing was changed" in each.text
+            assert "was already answered; nothing was changed" in each.text
             assert ("was approved" if found.approved else "was denied") in each.text
             assert "by <bdi>ann</bdi>" in each.text
             assert '<button type="submit" name="answer"' not in each.text

@@ -1,10 +1,18 @@
-"""Access requests: a refusal that becomes a question to a person, whose answer grows a grant by that line alone."""
+"""Access requests: after a denial, ask an approver to add the missing entry to the tool's grant."""
 
 from __future__ import annotations
 
-from wasmrt.agent.access._answer import ACCESS, AccessChoice, answer_access, grant_digest
-from wasmrt.agent.access._model import AccessRequest, AccessScope, AccessState, Caller, Wish
-from wasmrt.agent.access._show import access_lines, access_parts, asked_words, granted_words
+from wasmrt.agent.access._answer import (
+    ACCESS,
+    AccessChoice,
+    access_lines,
+    access_parts,
+    answer_access,
+    asked_words,
+    grant_digest,
+    granted_words,
+)
+from wasmrt.agent.access._model import AccessRequest, AccessScope, AccessState, Caller, DeniedAccess
 from wasmrt.agent.access._store import AccessStore
 
 __all__ = [
@@ -15,7 +23,7 @@ __all__ = [
     "AccessState",
     "AccessStore",
     "Caller",
-    "Wish",
+    "DeniedAccess",
     "access_lines",
     "access_parts",
     "answer_access",

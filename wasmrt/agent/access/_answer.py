@@ -1,4 +1,4 @@
-"""A person's answer to an access request: checked against what was asked, put into the grant, written as a receipt."""
+"""Show an access request to a person, and apply the answer: check it, change the grant and write a receipt."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from blake3 import blake3
 
 from wasmrt.agent.access._model import AccessRequest, AccessScope, AccessState
 from wasmrt.agent.access._store import AccessStore
-from wasmrt.agent.approvals import LIST_HINT, unknown_request
+from wasmrt.agent.approvals import LIST_HINT, Shown, bounded, unknown_request
 from wasmrt.capabilities import Capabilities, effects_of, grown, narrowed
 from wasmrt.capabilities.file import format_file
 from wasmrt.catalog import Catalog, Kept
@@ -22,6 +22,62 @@ from wasmrt.core.errors import ApprovalError, InstallError, NotInstalledError
 from wasmrt.core.model import Addition, Decision, Reason
 from wasmrt.runtime.audit import EMPTY_RECEIPT, OK, Approval, Receipt
 
+_WORDS = {"once": "once", "session": "for this session", "keep": "permanently"}
+
+
+def access_parts(request: AccessRequest, *, whole: bool = False) -> list[tuple[str, Shown]]:
+    """Return the non-empty parts of a request, each with its title.
+
+    SECURITY: paths, hosts and parameters are untrusted. They are escaped, and never part of a wasmrt sentence.
+    """
+    denied = request.denied
+    parts = (
+        ("entry", (denied.addition.hint,)),
+        ("allows", denied.sentences),
+        ("limits and side effects", denied.limited),
+        ("granted once before, and required again", tuple(each.hint for each in denied.again)),
+        ("denied", (denied.refused,) if denied.refused else ()),
+        ("provenance", denied.origins),
+        ("parameters", tuple(denied.params.split("\n")) if denied.params else ()),
+    )
+    return [(title, bounded(lines, whole=whole)) for title, lines in parts if lines]
+
+
+def access_lines(request: AccessRequest, *, whole: bool = False) -> tuple[list[str], bool]:
+    """Return a request as lines, and whether long lines or lists were cut. Nothing is cut if `whole` is true."""
+    head = bounded(
+        (
+            f"access {request.id}: {request.caller.tool} requests an addition to its grant",
+            f"  user: {request.caller.user}",
+            f"  requested: {asked_words(request)}, first by call {request.denied.call}",
+            f"  can be granted: {', '.join(_WORDS[scope] for scope in request.scopes)}",
+        ),
+        whole=True,
+    )
+    lines, cut = list(head.lines), False
+    for title, part in access_parts(request, whole=whole):
+        lines += [f"  {title}:", *(f"    {line}" for line in part.lines)]
+        cut = cut or part.cut
+    return lines, cut
+
+
+def asked_words(request: AccessRequest) -> str:
+    """Return the number of calls that requested it, such as `once` or `3 times`."""
+    return "once" if request.asked == 1 else f"{request.asked:,} times"
+
+
+def granted_words(request: AccessRequest) -> str:
+    """Describe the answer to a request, or its end."""
+    if request.scope is None:
+        return str(request.state)
+    if request.granted is None:
+        reach = "for this session" if request.denied.lasting else "this time"
+        reach = "permanently" if request.scope is AccessScope.KEEP else reach
+        return f"denied ({reach})"
+    narrower = "" if request.granted.entry == request.denied.addition.entry else f", narrower: {request.granted.entry}"
+    return f"granted {_WORDS[request.scope]}{narrower}"
+
+
 ACCESS = "access"
 """The kind of receipts of answers."""
 _MAX_BY_CHARS = 256
@@ -29,7 +85,7 @@ _MAX_BY_CHARS = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessChoice:
-    """Yes or no, for how long, and for less than what was asked.
+    """The answer, its scope, and optionally a narrower entry.
 
     Example:
         >>> from wasmrt import AccessChoice, AccessScope
@@ -40,7 +96,7 @@ class AccessChoice:
     granted: bool
     scope: AccessScope = AccessScope.ONCE
     narrower: str = ""
-    """An entry in place of the one that was asked for; empty for that."""
+    """An entry to grant instead of the requested one; empty for the requested one."""
     note: str = ""
 
 
@@ -54,21 +110,21 @@ def answer_access(
     data: Path | None = None,
     receipts: Callable[[Receipt], None] | None = None,
 ) -> AccessRequest:
-    """Answer an access request on behalf of the user whose call it is; return it with its answer.
+    """Answer an access request on behalf of the user of its call; return the answered request.
 
     Args:
-        store: Has the request.
+        store: The store of the request.
         request_id: The request.
-        choice: What the person chose.
-        user: Whose call it is.
-        by: Who answers.
-        data: The folder of the catalog: what is kept goes there. None where nothing is installed.
-        receipts: Takes the receipt of the answer.
+        choice: The answer.
+        user: The user of the call.
+        by: The name of the approver.
+        data: The catalog directory, which holds stored grants; None if no tool is installed.
+        receipts: Called with the receipt of the answer.
 
     Raises:
-        ConfigurationError: the narrower entry is none, is wider, or the entry does not say which tool it means.
-        ApprovalError: there is no such request, it is another user's, has ended, is for a tool or a grant that changed
-            since, or cannot have this scope. Nothing was changed.
+        ConfigurationError: the narrower entry is invalid or wider, or the entry does not name a tool.
+        ApprovalError: no request has this ID, it belongs to another user, it is not pending, its tool or grant has
+            changed, or the scope is not available. Nothing was changed.
 
     Example:
         >>> from pathlib import Path
@@ -94,8 +150,8 @@ def answer_access(
     except _ChangedError:
         store.outdate(request_id)
         raise ApprovalError(
-            f"{request_id} is for a tool or a grant that changed meanwhile, and nothing was changed",
-            code="outdated", hint="the next call that needs it asks again",
+            f"{request_id} is outdated: its tool or grant has changed; nothing was modified",
+            code="outdated", hint="the next denied call creates a new request",
         ) from None  # fmt: skip
     found = store.get(request_id)
     if found is None:
@@ -104,22 +160,22 @@ def answer_access(
 
 
 def grant_digest(grant: Capabilities) -> str:
-    """Return the digest of a component's grant: of another one, in whatever part, it is another."""
+    """Return a digest that identifies the whole grant of a component."""
     return blake3(repr(grant).encode()).hexdigest()
 
 
 class _ChangedError(Exception):
-    """The tool is not the one that the person was told of."""
+    """The tool or its grant differs from the one in the request."""
 
 
 def _entry(request: AccessRequest, choice: AccessChoice) -> Addition:
-    """Return the entry that a choice grants. SECURITY: never more than what was asked for."""
+    """Return the entry to grant. SECURITY: never wider than the requested entry."""
     if choice.scope not in request.scopes:
         raise ApprovalError(
-            f"{request.id} cannot hold for {choice.scope}: {_why_not(choice.scope, request)}",
+            f"{request.id} does not support the scope {choice.scope}: {_why_not(choice.scope, request)}",
             code="not-offered", hint=f"choose {' or '.join(request.scopes)}",
         )  # fmt: skip
-    asked = request.wish.addition
+    asked = request.denied.addition
     entry = narrowed(asked, choice.narrower) if choice.narrower.strip() else asked
     grown(Capabilities.none(), (entry,))
     return entry
@@ -127,38 +183,40 @@ def _entry(request: AccessRequest, choice: AccessChoice) -> Addition:
 
 def _why_not(scope: AccessScope, request: AccessRequest) -> str:
     if scope is AccessScope.SESSION:
-        return "the call belongs to no conversation" if request.wish.lasting else "the program that asked has ended"
-    return "the tool is not installed, so that no grant of it is stored"
+        lasting = request.denied.lasting
+        return "the call does not belong to a conversation" if lasting else "the program that requested it has ended"
+    return "the tool is not installed, so it has no stored grant"
 
 
 @contextmanager
 def _in_catalog(
     request: AccessRequest, granted: Addition, scope: AccessScope, data: Path | None, by: str
 ) -> Iterator[None]:
-    """Put an entry that is kept into the stored grant, and take it out again where the block fails.
+    """Add an entry of scope `keep` to the stored grant, and remove it again if the block fails.
 
-    Nothing grows unrecorded. SECURITY: another version, or another grant, is not what the person was told of.
+    The block writes the receipt, so no grant is widened without one.
+    SECURITY: an answer is rejected if the version or the grant differs from the one in the request.
     """
-    wish = request.wish
-    if not wish.component:  # it is not installed, and nothing of it is kept
+    denied = request.denied
+    if not denied.component:  # not installed, so there is no stored grant
         yield
         return
     if data is None:
-        raise ApprovalError("the catalog is not at hand, so nothing was changed", code="not-offered", hint=LIST_HINT)
+        raise ApprovalError("no catalog directory was given; nothing was changed", code="not-offered", hint=LIST_HINT)
     catalog = Catalog(data)
     try:
-        version = catalog.get(wish.component)
+        version = catalog.get(denied.component)
     except NotInstalledError:
         raise _ChangedError from None
     stored, before = granted_to(version), version.grant
-    if before is None or version.digest != request.caller.digest or grant_digest(stored) != wish.stored_grant:
+    if before is None or version.digest != request.caller.digest or grant_digest(stored) != denied.stored_grant:
         raise _ChangedError
     if scope is not AccessScope.KEEP:
         yield
         return
     at = datetime.now(UTC).isoformat(timespec="seconds")
-    kept = (*version.kept, Kept(granted, wish.part, by[:_MAX_BY_CHARS], at))
-    grant = grown(stored, (granted,), wish.part)
+    kept = (*version.kept, Kept(granted, denied.part, by[:_MAX_BY_CHARS], at))
+    grant = grown(stored, (granted,), denied.part)
     try:
         changed = catalog.regrant(version, format_file(grant), kept)
     except InstallError as error:
@@ -180,11 +238,11 @@ def _write(
     """Write the receipt of an answer."""
     if receipts is None:
         return
-    caller, entry = request.caller, granted or request.wish.addition
+    caller, entry = request.caller, granted or request.denied.addition
     alone = effects_of(Capabilities.none().with_addition(entry))
     now = time.time_ns() // 1_000_000
     reason = Reason.APPROVAL_DENIED if granted is None else Reason.ALLOWED
-    rule = f"a person {'denied' if granted is None else 'granted'} it: {entry.hint}"
+    rule = f"{'denied' if granted is None else 'granted'} by the approver: {entry.hint}"
     capability = entry.to.partition(".")[0]
     receipts(
         EMPTY_RECEIPT._replace(
@@ -192,7 +250,7 @@ def _write(
             ended_ms=now,
             trace_id=caller.trace or request.id,
             call_id=request.id,
-            parent_id=request.wish.call,
+            parent_id=request.denied.call,
             tool=caller.tool,
             kind=ACCESS,
             digest=caller.digest,

@@ -1,4 +1,4 @@
-"""Access requests: one entry more of a tool's grant, that a call was refused for want of, and a person's answer."""
+"""Access requests: an entry that a tool's grant lacks, the denied call, and the answer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from wasmrt.core.model import Addition
 
 
 class AccessScope(StrEnum):
-    """Reach of an answer to an access request.
+    """Scope of an answer to an access request.
 
     Example:
         >>> from wasmrt import AccessScope
@@ -19,11 +19,11 @@ class AccessScope(StrEnum):
     """
 
     ONCE = "once"
-    """The next call that is the same; of a denial, as `session`."""
+    """The next identical call; for a denial, same as `session`."""
     SESSION = "session"
     """Every call of this tool in this conversation of this program."""
     KEEP = "keep"
-    """The stored grant, until it is revoked or the tool is updated; of a denial, until the tool is updated."""
+    """The stored grant, until the entry is revoked or the tool is updated; for a denial, until the tool is updated."""
 
 
 class AccessState(StrEnum):
@@ -32,25 +32,25 @@ class AccessState(StrEnum):
     PENDING = "pending"
     GRANTED = "granted"
     USED = "used"
-    """Granted once, and the call was made."""
+    """Granted once and used by a call."""
     DENIED = "denied"
     OUTDATED = "outdated"
-    """The tool or its grant changed meanwhile."""
+    """The tool or its grant has changed since the request."""
     EXPIRED = "expired"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """The side of a call that a grant is bound to: whose it is, in which conversation, of which tool under which grant.
+    """The properties of a call that an answer is bound to.
 
-    SECURITY: all of it is the host's own knowledge, nothing a tool or a model says.
+    SECURITY: all values come from the host, never from a tool or a model.
     """
 
     user: str
     trace: str
-    """The conversation; empty for none, and then nothing holds for a session."""
+    """The conversation; if it is empty, the scope `session` is not available."""
     session: str
-    """The program that runs, by a random text of its own: a session ends with it."""
+    """A random ID of the running program: sessions end with the program."""
     tool: str
     digest: str
     """BLAKE3 of the component's bytes."""
@@ -60,49 +60,49 @@ class Caller:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """A refusal of a call, with all that a person is told of it."""
+class DeniedAccess:
+    """A denied use of a call, and the details shown to the approver."""
 
     addition: Addition
     """The entry that would have allowed it."""
     again: tuple[Addition, ...] = ()
-    """Entries that the call had, once: a call that is made again needs them, too."""
+    """Entries that were granted once to this call: the repeated call needs them, too."""
     sentences: tuple[str, ...] = ()
-    """All that the grant would allow besides, in words."""
+    """Descriptions of everything the entry would allow."""
     limited: tuple[str, ...] = ()
-    """Bounds, and what goes along with it, in words."""
+    """Descriptions of related limits and side effects."""
     refused: str = ""
-    """The use that was refused, and the rule."""
+    """The denied use, and the rule."""
     origins: tuple[str, ...] = ()
-    """Lines about where the place that it names came from."""
+    """Lines that describe the origin of the path or host in the entry."""
     params: str = ""
-    """The parameters of the call, as JSON text, cut."""
+    """The parameters of the call as JSON, possibly cut."""
     call: str = ""
     component: str = ""
-    """The name in the catalog; empty for a tool that is not installed, whose grant nobody can keep."""
+    """The name in the catalog; empty if the tool is not installed and has no stored grant."""
     part: str | None = None
-    """Of a component whose grant tells its tools apart, the tool's own name."""
+    """The tool's name within its component, if the grant distinguishes the component's tools."""
     lasting: bool = True
-    """False where the program ends with the call, so that there is no session to grant anything for."""
+    """False if the program ends with the call, so that the scope `session` is not available."""
     stored_grant: str = ""
-    """The digest of the component's stored grant: one that changed since is another one."""
+    """The digest of the component's stored grant at the time of the request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessRequest:
-    """An access request as it is kept, and its answer once it has one."""
+    """A stored access request, and its answer if it has one."""
 
     id: str
     state: AccessState
     caller: Caller
-    wish: Wish
+    denied: DeniedAccess
     asked: int
-    """Calls that were refused for want of it since it was made, the first one included."""
+    """The number of calls denied for lack of the entry, including the first one."""
     created_ms: int
     expires_ms: int
     scope: AccessScope | None = None
     granted: Addition | None = None
-    """The entry that was granted: the one asked for, or a narrower one."""
+    """The granted entry: the requested one or a narrower one."""
     by: str = ""
     note: str = ""
     decided_ms: int | None = None
@@ -112,24 +112,24 @@ class AccessRequest:
         """The entries that a granted request gives a call."""
         if self.granted is None:
             return ()
-        return (self.granted, *(self.wish.again if self.scope is AccessScope.ONCE else ()))
+        return (self.granted, *(self.denied.again if self.scope is AccessScope.ONCE else ()))
 
     @property
     def scopes(self) -> tuple[AccessScope, ...]:
-        """The scopes that an answer can have."""
-        session = (AccessScope.SESSION,) if self.caller.trace and self.wish.lasting else ()
-        keep = (AccessScope.KEEP,) if self.wish.component else ()
+        """The scopes available for an answer."""
+        session = (AccessScope.SESSION,) if self.caller.trace and self.denied.lasting else ()
+        keep = (AccessScope.KEEP,) if self.denied.component else ()
         return (AccessScope.ONCE, *session, *keep)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the request as JSON data."""
-        wish, caller = self.wish, self.caller
+        denied, caller = self.denied, self.caller
         return {
             "id": self.id, "state": str(self.state), "tool": caller.tool, "user": caller.user, "trace": caller.trace,
-            "digest": caller.digest, "addition": wish.addition.as_dict(), "line": wish.addition.hint,
-            "again": [each.as_dict() for each in wish.again], "sentences": list(wish.sentences),
-            "limited": list(wish.limited), "refused": wish.refused, "origins": list(wish.origins),
-            "params": wish.params, "call": wish.call, "asked": self.asked, "scopes": [str(s) for s in self.scopes],
+            "digest": caller.digest, "addition": denied.addition.as_dict(), "line": denied.addition.hint,
+            "again": [each.as_dict() for each in denied.again], "sentences": list(denied.sentences),
+            "limited": list(denied.limited), "refused": denied.refused, "origins": list(denied.origins),
+            "params": denied.params, "call": denied.call, "asked": self.asked, "scopes": [str(s) for s in self.scopes],
             "created_ms": self.created_ms, "expires_ms": self.expires_ms,
             "scope": None if self.scope is None else str(self.scope),
             "granted": None if self.granted is None else self.granted.as_dict(),

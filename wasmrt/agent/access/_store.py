@@ -1,7 +1,8 @@
-"""AccessStore: the access requests of an installation, in one SQLite file for any number of threads and processes."""
+"""AccessStore: requests for additions to a tool's grant, and the answers that apply to calls."""
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import time
@@ -9,12 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, Protocol
 
-from wasmrt.agent.access._model import AccessRequest, AccessScope, AccessState, Caller, Wish
-from wasmrt.agent.access._rows import SCHEMA, VERSION, granted_text, request_of, row_of
-from wasmrt.agent.approvals import check_user, closed_request, new_request_id, short_note, unknown_request, unusable
+from wasmrt.agent.access._model import AccessRequest, AccessScope, AccessState, Caller, DeniedAccess
+from wasmrt.agent.approvals import RequestKind, RequestTable, new_request_id, short_note
 from wasmrt.capabilities import covers
-from wasmrt.core.database import Database
 from wasmrt.core.limits import (
     ACCESS_ONCE_SECONDS,
     ACCESS_REQUEST_SECONDS,
@@ -23,18 +23,36 @@ from wasmrt.core.limits import (
     MAX_DECIDED_ACCESS,
     MAX_PENDING_ACCESS,
 )
-from wasmrt.core.model import Addition
+from wasmrt.core.model import Addition, GrantList
 
-_ENDED = {
-    AccessState.OUTDATED: "is for a tool or a grant that changed meanwhile",
-    AccessState.EXPIRED: "has expired",
-}
+_SCHEMA = """
+CREATE TABLE access (
+    id TEXT PRIMARY KEY, state TEXT NOT NULL, user TEXT NOT NULL, trace TEXT NOT NULL, session TEXT NOT NULL,
+    tool TEXT NOT NULL, digest TEXT NOT NULL, granted_digest TEXT NOT NULL, params_digest TEXT NOT NULL,
+    wish TEXT NOT NULL, asked INTEGER NOT NULL, created_ms INTEGER NOT NULL, expires_ms INTEGER NOT NULL, scope TEXT,
+    granted TEXT, answered_by TEXT NOT NULL, note TEXT NOT NULL, decided_ms INTEGER
+) WITHOUT ROWID;
+CREATE INDEX access_tool ON access (user, tool, state);
+CREATE INDEX access_state ON access (state, created_ms);
+"""
+_PERMANENT_DENIAL = "state = 'denied' AND scope = 'keep'"
+_TEXTS = ("refused", "params", "call", "component", "part", "lasting", "stored_grant")
+_LISTS = ("sentences", "limited", "origins")
+
+
+class Settle(Protocol):
+    """Stores an answer in the transaction of `AccessStore.answering`."""
+
+    def __call__(
+        self, state: AccessState, scope: AccessScope, granted: Addition | None = None, *, by: str, note: str
+    ) -> None:
+        """Store the answer."""
 
 
 class AccessStore:
-    """The access requests that wait, and the answers that hold for calls.
+    """The access requests of an installation in one SQLite file, and the answers that apply to calls.
 
-    Every change is one transaction: an answer that holds once is used once, by whichever process.
+    Each change is one transaction: an answer of scope `once` is used once, by one process.
 
     Example:
         >>> from pathlib import Path
@@ -44,232 +62,192 @@ class AccessStore:
     """
 
     def __init__(self, path: Path, *, now: Callable[[], float] = time.time) -> None:
-        self._database = Database(path, SCHEMA, VERSION, unusable=unusable)
-        self._now = now
-        self._read_before: tuple[Trace | None, dict[tuple[str, str], list[AccessRequest]]] = (None, {})
-        """The answers for a user and a tool, as they were when the file had this trace: every call asks for them."""
+        self._requests = RequestTable(_GRANT, path, now=now)
+        self._cache: tuple[FileVersion | None, dict[tuple[str, str], list[AccessRequest]]] = (None, {})
+        """The answers by user and tool, valid for one version of the file: every call reads them."""
 
-    # What a call does.
+    # Requests of calls.
 
-    def ask(self, caller: Caller, wish: Wish) -> AccessRequest | None:
-        """Ask a person for one entry more; return the request that waits for it.
+    def ask(self, caller: Caller, denied: DeniedAccess) -> AccessRequest | None:
+        """Request an addition to a grant, and return the pending request.
 
-        A wish that one covers which waits already is counted to that. None where a person has said no, or where too
-        many wait: then it is a denial, and nobody is asked.
+        If a pending request already covers the addition, count this call there. Return None, without asking, if it was
+        denied before or too many requests are pending.
 
         Raises:
             ApprovalError: the store cannot be written.
         """
-        with self._changing() as db:
+        with self._requests.changing() as db:
             for row in db.execute(
                 "SELECT * FROM access WHERE user = ? AND tool = ? AND digest = ? AND state IN ('pending', 'denied')",
                 (caller.user, caller.tool, caller.digest),
             ).fetchall():
-                known = request_of(row)
-                if known.state is AccessState.DENIED and _is_denied(known, caller, wish):
+                known = _request_of(row, 0)
+                if known.state is AccessState.DENIED and _is_denied(known, caller, denied):
                     return None
-                if known.state is AccessState.PENDING and _is_same(known, caller, wish):
-                    db.execute("UPDATE access SET asked = asked + 1 WHERE id = ?", (known.id,))
+                if known.state is AccessState.PENDING and _is_same(known, caller, denied):
+                    self._requests.update(db, known.id, {"asked": known.asked + 1})
                     return replace(known, asked=known.asked + 1)
             if _is_full(db, caller):
                 return None
-            now = self._now_ms()
+            now = self._requests.now_ms()
             made = AccessRequest(
-                id=new_request_id(), state=AccessState.PENDING, caller=caller, wish=wish, asked=1, created_ms=now,
+                id=new_request_id(), state=AccessState.PENDING, caller=caller, denied=denied, asked=1, created_ms=now,
                 expires_ms=now + int(ACCESS_REQUEST_SECONDS * 1000),
             )  # fmt: skip
-            row_values = row_of(made)
-            names, marks = ", ".join(row_values), ", ".join("?" * len(row_values))
-            db.execute(f"INSERT INTO access ({names}) VALUES ({marks})", tuple(row_values.values()))  # noqa: S608 - ours
-            _forget_old(db)
+            self._requests.insert(db, _row_of(made), max_closed=MAX_DECIDED_ACCESS)
             return made
 
     def granted(self, caller: Caller) -> tuple[AccessRequest, ...]:
-        """Return the answers that hold for a call: of those that are kept, the ones that its own program asked for.
+        """Return the answers that apply to a call; of those of scope `keep`, the ones that its own program requested.
 
         Raises:
             ApprovalError: the store cannot be read.
         """
-        return tuple(each for each in self.answers(caller.user, caller.tool) if _holds(each, caller, self._now_ms()))
+        now = self._requests.now_ms()
+        return tuple(each for each in self.answers(caller.user, caller.tool) if _applies(each, caller, now))
 
     def answers(self, user: str, tool: str) -> Sequence[AccessRequest]:
-        """Return the granted requests of a user for a tool, whatever call each holds for; most have none.
+        """Return all granted requests of a user for a tool; most users have none.
 
         Raises:
             ApprovalError: the store cannot be read.
         """
-        status = self._database.status()
+        status = self._requests.database.status()
         if status is None:
             return ()
-        trace, (seen, read) = _trace(self._database.path, status), self._read_before
-        if trace is None or trace != seen:
-            self._read_before = seen, read = trace, {}
-        found = read.get((user, tool))
+        version, (cached, answers) = _file_version(self._requests.database.path, status), self._cache
+        if version is None or version != cached:
+            self._cache = cached, answers = version, {}
+        found = answers.get((user, tool))
         if found is None:
-            sql = "SELECT * FROM access WHERE user = ? AND tool = ? AND state = 'granted'"
-            found = read[user, tool] = self._read(sql, user, tool)
+            found = self._requests.select("user = ? AND tool = ? AND state = 'granted'", user, tool)
+            answers[user, tool] = found
         return found
 
     def use(self, request: AccessRequest) -> bool:
-        """Use up an answer that holds once; tell whether it was still there to be used.
+        """Mark an answer of scope `once` used; return False if it was already used.
 
         Raises:
             ApprovalError: the store cannot be written.
         """
         if request.scope is not AccessScope.ONCE:
             return True
-        with self._changing() as db:
-            sql = "UPDATE access SET state = 'used' WHERE id = ? AND state = 'granted'"
-            return db.execute(sql, (request.id,)).rowcount == 1
+        with self._requests.changing() as db:
+            return self._requests.end(db, AccessState.USED, "id = ? AND state = 'granted'", request.id) == 1
 
     def end_session(self, session: str, user: str, trace: str) -> None:
-        """End what holds for one conversation of a user in a program.
+        """End the answers for one conversation of a user in a program.
 
         Raises:
             ApprovalError: the store cannot be written.
         """
-        if self._database.status() is not None:
-            with self._changing() as db:
-                db.execute(
-                    "UPDATE access SET state = 'expired' WHERE session = ? AND user = ? AND trace = ? "
-                    "AND scope = 'session' AND state = 'granted'",
-                    (session, user, trace),
-                )
+        if self._requests.exists:
+            with self._requests.changing() as db:
+                where = "session = ? AND user = ? AND trace = ? AND scope = 'session' AND state = 'granted'"
+                self._requests.end(db, AccessState.EXPIRED, where, session, user, trace)
 
-    # What people do.
+    # Answers and lists.
 
     @contextmanager
     def answering(self, request_id: str, *, user: str) -> Iterator[tuple[AccessRequest, Settle]]:
-        """Open the transaction of an answer; nobody else can answer meanwhile. It is kept if the block ends well.
+        """Open the transaction that answers a request; other answers wait. It is committed if the block succeeds.
 
         Raises:
-            ApprovalError: there is no such request, it is another user's, or it has ended.
+            ApprovalError: no request has this ID, it belongs to another user, or it is not pending.
         """
-        with self._changing() as db:
-            row = db.execute("SELECT * FROM access WHERE id = ?", (request_id,)).fetchone()
-            if row is None:
-                raise unknown_request(request_id)
-            request = request_of(row)
-            check_user(request_id, request.caller.user, user)
-            if (state := request.state) is not AccessState.PENDING:
-                words = _ENDED.get(state, "was answered already")
-                raise closed_request(request_id, str(state) if state in _ENDED else "answered", words)
+        with self._requests.changing() as db:
+            request = self._requests.answerable(db, request_id, user)
 
             def settle(
                 state: AccessState, scope: AccessScope, granted: Addition | None = None, *, by: str, note: str
             ) -> None:
-                now = self._now_ms()
+                now = self._requests.now_ms()
                 until = now + int(ACCESS_ONCE_SECONDS * 1000) if scope is AccessScope.ONCE else request.expires_ms
-                db.execute(
-                    "UPDATE access SET state = ?, scope = ?, granted = ?, answered_by = ?, note = ?, decided_ms = ?, "
-                    "expires_ms = ? WHERE id = ?",
-                    (state, scope, granted_text(granted), short_note(by), short_note(note), now, until, request_id),
-                )
-                if granted is not None and scope is AccessScope.KEEP:  # the others are for the grant before it
-                    outdated = "UPDATE access SET state = 'outdated' WHERE state = 'pending' AND digest = ?"
-                    db.execute(outdated, (request.caller.digest,))
+                values = {
+                    "state": state, "scope": scope, "granted": _addition_text(granted), "answered_by": short_note(by),
+                    "note": short_note(note), "decided_ms": now, "expires_ms": until,
+                }  # fmt: skip
+                self._requests.update(db, request_id, values)
+                if granted is not None and scope is AccessScope.KEEP:  # the stored grant changes
+                    where = "state = 'pending' AND digest = ?"
+                    self._requests.end(db, AccessState.OUTDATED, where, request.caller.digest)
 
             yield request, settle
 
     def outdate(self, request_id: str) -> None:
-        """End a request for a tool or a grant that changed.
+        """End a request whose tool or grant has changed.
 
         Raises:
             ApprovalError: the store cannot be written.
         """
-        with self._changing() as db:
-            db.execute("UPDATE access SET state = 'outdated' WHERE id = ? AND state = 'pending'", (request_id,))
+        with self._requests.changing() as db:
+            self._requests.end(db, AccessState.OUTDATED, "id = ? AND state = 'pending'", request_id)
 
     def get(self, request_id: str) -> AccessRequest | None:
-        """Return one request, whatever its state.
+        """Return one request in any state, or None.
 
         Raises:
             ApprovalError: the store cannot be read.
         """
-        return next(iter(self._read("SELECT * FROM access WHERE id = ?", request_id)), None)
+        return self._requests.get(request_id)
 
     def pending(self, user: str | None = None) -> list[AccessRequest]:
-        """Return the requests that wait, of one user or of all, the oldest first.
+        """Return the pending requests of one user or of all, oldest first.
 
         Raises:
             ApprovalError: the store cannot be read.
         """
-        found = self._read("SELECT * FROM access WHERE state = 'pending' ORDER BY created_ms, id")
-        return [each for each in found if each.state is AccessState.PENDING and user in (None, each.caller.user)]
+        return self._requests.pending(user)
 
     def decided(self, limit: int = 100) -> list[AccessRequest]:
-        """Return the requests that were answered or ended otherwise, the latest first.
+        """Return the requests that were answered or ended, latest first.
 
         Raises:
             ApprovalError: the store cannot be read.
         """
-        return self._read("SELECT * FROM access WHERE state != 'pending' ORDER BY created_ms DESC, id LIMIT ?", limit)
+        return self._requests.decided(limit)
 
     def refused(self, user: str | None = None) -> list[AccessRequest]:
-        """Return what was denied for good, of one user or of all, the oldest first: it is not asked for again.
+        """Return the permanent denials of one user or of all, oldest first: these additions are not requested again.
 
         Raises:
             ApprovalError: the store cannot be read.
         """
-        found = self._read("SELECT * FROM access WHERE state = 'denied' AND scope = 'keep' ORDER BY created_ms, id")
-        return [each for each in found if user in (None, each.caller.user)]
+        return self._requests.select(f"{_PERMANENT_DENIAL} AND user = ifnull(?, user) ORDER BY created_ms, id", user)
 
     def forget(self, request_id: str) -> bool:
-        """Forget a denial that holds for good, so that it is asked for again; tell whether it was there.
+        """Delete a permanent denial, so that the addition can be requested again; return whether it existed.
 
         Raises:
             ApprovalError: the store cannot be written.
         """
-        return self._forget("id = ?", request_id) > 0
+        return self._forget(request_id) > 0
 
     def forget_all(self) -> int:
-        """Forget every denial that holds for good; return how many there were.
+        """Delete every permanent denial; return their number.
 
         Raises:
             ApprovalError: the store cannot be written.
         """
-        return self._forget("1")
+        return self._forget(None)
 
-    def _forget(self, which: str, *values: str) -> int:
-        if self._database.status() is None:
+    def _forget(self, request_id: str | None) -> int:
+        if not self._requests.exists:
             return 0
-        with self._changing() as db:
-            sql = f"DELETE FROM access WHERE state = 'denied' AND scope = 'keep' AND {which}"  # noqa: S608 - ours
-            return db.execute(sql, values).rowcount
-
-    def _read(self, sql: str, *values: object) -> list[AccessRequest]:
-        if self._database.status() is None:
-            return []
-        with self._database.reading() as db:
-            db.row_factory = sqlite3.Row
-            found = [request_of(row) for row in db.execute(sql, values)]
-        now = self._now_ms()
-        return [replace(each, state=AccessState.EXPIRED) if _is_over(each, now) else each for each in found]
-
-    @contextmanager
-    def _changing(self) -> Iterator[sqlite3.Connection]:
-        """Open a transaction, and end in it what has expired until now."""
-        with self._database.writing() as db:
-            db.row_factory = sqlite3.Row
-            db.execute(
-                "UPDATE access SET state = 'expired' WHERE expires_ms <= ? "
-                "AND (state = 'pending' OR (state = 'granted' AND scope = 'once'))",
-                (self._now_ms(),),
-            )
-            yield db
-
-    def _now_ms(self) -> int:
-        return int(self._now() * 1000)
+        with self._requests.changing() as db:
+            sql = f"DELETE FROM access WHERE {_PERMANENT_DENIAL} AND id = ifnull(?, id)"  # noqa: S608 - constants
+            return db.execute(sql, (request_id,)).rowcount
 
 
-Trace = tuple[tuple[int, int, int], ...]
+FileVersion = tuple[tuple[int, int, int], ...]
 _RACY_SECONDS = 0.1
 
 
-def _trace(path: Path, status: os.stat_result) -> Trace | None:
-    """Return numbers that differ after a change of the file; None where it changed so lately that they may not.
+def _file_version(path: Path, status: os.stat_result) -> FileVersion | None:
+    """Return numbers that differ after a change of the file; None if it changed so recently that they may not.
 
-    SECURITY: the clock of a file system ticks in milliseconds. Within a tick a second change could go unnoticed.
+    SECURITY: file timestamps have a resolution of milliseconds. A second change in the same tick could be missed.
     """
     found = [status]
     with suppress(FileNotFoundError):
@@ -279,21 +257,10 @@ def _trace(path: Path, status: os.stat_result) -> Trace | None:
     return tuple((each.st_ino, each.st_size, each.st_mtime_ns) for each in found)
 
 
-Settle = Callable[..., None]
-"""Puts an answer down: state, scope, the entry that is granted, `by` and `note`."""
+def _applies(request: AccessRequest, caller: Caller, now_ms: int) -> bool:
+    """Return whether an answer applies to a call.
 
-
-def _is_over(request: AccessRequest, now_ms: int) -> bool:
-    open_ = request.state is AccessState.PENDING or (
-        request.state is AccessState.GRANTED and request.scope is AccessScope.ONCE
-    )
-    return open_ and request.expires_ms <= now_ms
-
-
-def _holds(request: AccessRequest, caller: Caller, now_ms: int) -> bool:
-    """Tell whether an answer is for a call.
-
-    SECURITY: of the answers for a user and a tool, it is one for these bytes and this grant, as the person was told.
+    SECURITY: an answer applies only to the component and the grant that were shown when it was given.
     """
     own = request.caller
     if (own.digest, own.grant) != (caller.digest, caller.grant):
@@ -307,34 +274,99 @@ def _holds(request: AccessRequest, caller: Caller, now_ms: int) -> bool:
     return own.session == caller.session
 
 
-def _is_denied(known: AccessRequest, caller: Caller, wish: Wish) -> bool:
-    """Tell whether a person has said no to this: for good, or in this conversation."""
+def _is_denied(known: AccessRequest, caller: Caller, denied: DeniedAccess) -> bool:
+    """Return whether an addition was denied permanently or in this conversation."""
     here = (known.caller.session, known.caller.trace) == (caller.session, caller.trace)
-    return (known.scope is AccessScope.KEEP or here) and covers(known.wish.addition, wish.addition)
+    return (known.scope is AccessScope.KEEP or here) and covers(known.denied.addition, denied.addition)
 
 
-def _is_same(known: AccessRequest, caller: Caller, wish: Wish) -> bool:
+def _is_same(known: AccessRequest, caller: Caller, denied: DeniedAccess) -> bool:
     same = (known.caller.trace, known.caller.grant) == (caller.trace, caller.grant)
-    return same and known.wish.again == wish.again and covers(known.wish.addition, wish.addition)
+    return same and known.denied.again == denied.again and covers(known.denied.addition, denied.addition)
 
 
 def _is_full(db: sqlite3.Connection, caller: Caller) -> bool:
-    """Tell whether nobody is asked more. SECURITY: each no counts too, or a tool would ask until somebody says yes."""
-    waiting = "SELECT count(*) FROM access WHERE (state = 'pending'"
-    refused = f"{waiting} OR state = 'denied' AND session = ? AND trace = ?) AND user = ? AND tool = ?"
+    """Return whether no more requests are accepted.
+
+    SECURITY: denials count too. Otherwise a tool could repeat its request until it is approved.
+    """
+    pending = "SELECT count(*) FROM access WHERE (state = 'pending'"
+    of_tool = f"{pending} OR state = 'denied' AND session = ? AND trace = ?) AND user = ? AND tool = ?"
     counts: tuple[tuple[str, tuple[str, ...], int], ...] = (
-        (f"{waiting})", (), MAX_PENDING_ACCESS),
-        (f"{waiting}) AND user = ?", (caller.user,), MAX_ACCESS_PER_USER),
-        (refused, (caller.session, caller.trace, caller.user, caller.tool), MAX_ACCESS_PER_TOOL),
+        (f"{pending})", (), MAX_PENDING_ACCESS),
+        (f"{pending}) AND user = ?", (caller.user,), MAX_ACCESS_PER_USER),
+        (of_tool, (caller.session, caller.trace, caller.user, caller.tool), MAX_ACCESS_PER_TOOL),
     )
     return any(db.execute(sql, values).fetchone()[0] >= limit for sql, values, limit in counts)
 
 
-def _forget_old(db: sqlite3.Connection) -> None:
-    """Keep the latest of those that have ended. SECURITY: a no that holds for good is not pushed out."""
-    over = "state != 'pending' AND NOT (state = 'denied' AND scope = 'keep')"
-    db.execute(
-        f"DELETE FROM access WHERE ({over}) AND id NOT IN "  # noqa: S608 - ours
-        f"(SELECT id FROM access WHERE {over} ORDER BY created_ms DESC LIMIT ?)",
-        (MAX_DECIDED_ACCESS,),
-    )
+def _row_of(request: AccessRequest) -> dict[str, Any]:
+    """Return the columns of a request."""
+    caller, denied = request.caller, request.denied
+    details: dict[str, Any] = {name: getattr(denied, name) for name in (*_TEXTS, *_LISTS)}
+    details |= {"addition": _plain(denied.addition), "again": [_plain(each) for each in denied.again]}
+    return {
+        "id": request.id, "state": request.state, "user": caller.user, "trace": caller.trace,
+        "session": caller.session, "tool": caller.tool, "digest": caller.digest, "granted_digest": caller.grant,
+        "params_digest": caller.params_digest, "wish": json.dumps(details), "asked": request.asked,
+        "created_ms": request.created_ms, "expires_ms": request.expires_ms, "scope": request.scope,
+        "granted": _addition_text(request.granted), "answered_by": request.by, "note": request.note,
+        "decided_ms": request.decided_ms,
+    }  # fmt: skip
+
+
+def _request_of(row: sqlite3.Row, now_ms: int) -> AccessRequest:
+    """Return the request of a row, as of a time."""
+    details = json.loads(row["wish"])
+    details["addition"] = _addition(details["addition"])
+    details["again"] = tuple(map(_addition, details["again"]))
+    details |= {name: tuple(details[name]) for name in _LISTS}
+    state, scope = AccessState(row["state"]), None if row["scope"] is None else AccessScope(row["scope"])
+    open_ = state is AccessState.PENDING or (state is AccessState.GRANTED and scope is AccessScope.ONCE)
+    return AccessRequest(
+        id=row["id"],
+        state=AccessState.EXPIRED if open_ and row["expires_ms"] <= now_ms else state,
+        caller=Caller(
+            user=row["user"], trace=row["trace"], session=row["session"], tool=row["tool"], digest=row["digest"],
+            grant=row["granted_digest"], params_digest=row["params_digest"],
+        ),
+        denied=DeniedAccess(**details),
+        asked=row["asked"],
+        created_ms=row["created_ms"],
+        expires_ms=row["expires_ms"],
+        scope=scope,
+        granted=None if row["granted"] is None else _addition(json.loads(row["granted"])),
+        by=row["answered_by"],
+        note=row["note"],
+        decided_ms=row["decided_ms"],
+    )  # fmt: skip
+
+
+def _addition_text(addition: Addition | None) -> str | None:
+    return None if addition is None else json.dumps(_plain(addition))
+
+
+def _plain(addition: Addition) -> list[Any]:
+    return [str(addition.to), addition.entry, addition.new_section]
+
+
+def _addition(row: list[Any]) -> Addition:
+    to, entry, new_section = row
+    return Addition(GrantList(to), entry, bool(new_section))
+
+
+_GRANT = RequestKind(
+    table="access",
+    schema=_SCHEMA,
+    view=_request_of,
+    expiring="state = 'pending' OR (state = 'granted' AND scope = 'once')",
+    # SECURITY: permanent denials are never deleted to make space.
+    closed=f"state != 'pending' AND NOT ({_PERMANENT_DENIAL})",
+    closed_states={
+        AccessState.OUTDATED: ("outdated", "is outdated: its tool or grant has changed"),
+        AccessState.EXPIRED: ("expired", "has expired"),
+        **dict.fromkeys(
+            (AccessState.GRANTED, AccessState.USED, AccessState.DENIED), ("answered", "was already answered")
+        ),
+    },
+)

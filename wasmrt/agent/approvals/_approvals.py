@@ -1,4 +1,4 @@
-"""Approvals: what was answered before holds, everything else is asked, and nobody's silence approves."""
+"""Approvals: apply remembered answers, ask an approver for the rest, and deny after a timeout."""
 
 from __future__ import annotations
 
@@ -8,23 +8,22 @@ import threading
 import time
 from dataclasses import dataclass, replace
 
+from wasmrt.agent.approvals._approvers import QueueApprover, to_its_end
 from wasmrt.agent.approvals._model import ApprovalAnswer, ApprovalRequest, ApprovalScope, Approver
-from wasmrt.agent.approvals._queue import QueueApprover
 from wasmrt.agent.approvals._remembered import Answers, Remembered
 from wasmrt.agent.approvals._store import ApprovalStore
-from wasmrt.agent.approvals._thread import to_its_end
 from wasmrt.core.errors import ApprovalError, ConfigurationError
 from wasmrt.core.limits import APPROVAL_TIMEOUT_SECONDS, MAX_PENDING_APPROVALS
 
 _log = logging.getLogger("wasmrt.approvals")
 _WITHDRAWAL_SECONDS = 5.0
-"""For an approver to notice that nobody waits for it any more."""
-_UPDATED = "the tool was updated meanwhile"
+"""Time for a cancelled approver to withdraw its request."""
+_UPDATED = "the tool was updated while the request was pending"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Waiting:
-    """A request that somebody waits for, and the means to end the wait from any thread."""
+    """A pending request, and the future that ends its wait from any thread."""
 
     request: ApprovalRequest
     loop: asyncio.AbstractEventLoop
@@ -33,8 +32,8 @@ class _Waiting:
     def settle(self, answer: ApprovalAnswer) -> None:
         try:
             self.loop.call_soon_threadsafe(self._settle, answer)
-        except RuntimeError:  # its loop is closed, so nobody waits
-            _log.debug("a request's event loop was closed before it was answered")
+        except RuntimeError:  # the event loop is closed
+            _log.debug("the event loop of a request was closed before the answer")
 
     def _settle(self, answer: ApprovalAnswer) -> None:
         if not self.settled.done():
@@ -42,13 +41,13 @@ class _Waiting:
 
 
 class Approvals:
-    """Remembered answers, and the approver who is asked where none holds. Safe from many threads and event loops.
+    """Remembered answers, and an approver for all other requests. Safe for use by many threads and event loops.
 
     Args:
-        approver: Answers what is asked.
-        store: Keeps answers of scope `always`, for other processes too; unless given, that of a `QueueApprover`, and
-            with any other approver they last as long as this object.
-        timeout_seconds: After it nobody's answer is a denial.
+        approver: Answers requests that no remembered answer matches.
+        store: Stores answers of scope `always` for all processes. Defaults to the store of a `QueueApprover`; with any
+            other approver, such answers last as long as this object.
+        timeout_seconds: A request without an answer is denied after this time.
 
     Raises:
         ConfigurationError: `timeout_seconds` is not positive.
@@ -68,7 +67,7 @@ class Approvals:
         timeout_seconds: float = APPROVAL_TIMEOUT_SECONDS,
     ) -> None:
         if not timeout_seconds > 0:
-            raise ConfigurationError(f"an approval's timeout is a positive number, not {timeout_seconds!r}")
+            raise ConfigurationError(f"approval timeout: expected a positive number, got {timeout_seconds!r}")
         self._approver = approver
         self._store = approver.store if store is None and isinstance(approver, QueueApprover) else store
         self._timeout_seconds = timeout_seconds
@@ -78,56 +77,56 @@ class Approvals:
 
     @property
     def approver(self) -> Approver:
-        """Who is asked."""
+        """The approver that answers new requests."""
         return self._approver
 
     @property
     def timeout_seconds(self) -> float:
-        """Seconds after which nobody's answer is a denial."""
+        """Seconds after which an unanswered request is denied."""
         return self._timeout_seconds
 
     def remembered(self, request: ApprovalRequest) -> ApprovalAnswer | None:
-        """Return the answer that a person gave before and that holds for this request, or None."""
+        """Return the remembered answer that applies to a request, or None."""
         with self._lock:
             found = self._own.find(request)
         if self._store is not None and (found is None or found.approved):
             try:
-                kept = self._store.remembered(request)
+                stored = self._store.remembered(request)
             except ApprovalError as error:
-                _log.warning("remembered approvals cannot be read (%s); every call asks", error)
+                _log.warning("cannot read remembered approvals (%s); asking for every call", error)
                 return None if found is None or found.approved else found.answer
-            found = kept or found
+            found = stored or found
         return None if found is None else found.answer
 
     async def decide(self, request: ApprovalRequest, approver: Approver | None = None) -> ApprovalAnswer:
-        """Return the answer to a request: a remembered one, the approver's, or after the timeout a denial.
+        """Return the answer to a request: a remembered answer, the approver's, or a denial after the timeout.
 
-        `approver` is one for this request alone, in place of the one that the others ask.
+        `approver` replaces the usual approver for this request.
 
-        Cancelling it withdraws the request, and an answer afterwards changes nothing. An approver that fails denies;
-        of more than 256 requests that wait at once the later ones are denied.
+        Cancelling this coroutine withdraws the request; later answers have no effect. If the approver fails, or more
+        than 256 requests are pending, the request is denied.
         """
         loop = asyncio.get_running_loop()
         waiting = _Waiting(request, loop, loop.create_future())
-        with self._lock:  # before anything is looked up, so that no answer falls in between
-            if has_place := len(self._waiting) < MAX_PENDING_APPROVALS:
+        with self._lock:  # register first, so that an answer during the lookup is not missed
+            if has_capacity := len(self._waiting) < MAX_PENDING_APPROVALS:
                 self._waiting.add(waiting)
-        if not has_place:
-            full = ApprovalAnswer(approved=False, note="too many requests wait for an answer already")
+        if not has_capacity:
+            full = ApprovalAnswer(approved=False, note="too many requests are already waiting for approval")
             return self.remembered(request) or full
         try:
-            return self.remembered(request) or await self._asked(waiting, approver or self._approver)
+            return self.remembered(request) or await self._ask(waiting, approver or self._approver)
         finally:
             with self._lock:
                 self._waiting.discard(waiting)
 
     def tool_changed(self, tool: str, *, digest: str, grant: str) -> None:
-        """Withdraw the requests that wait for another version or grant of a tool: they are denied, and may ask again.
+        """Deny the pending requests for another version or grant of a tool; retried calls ask again.
 
-        For whoever exchanges tools. Remembered answers need no such call; they are bound to the digest.
+        Call this after replacing a tool. Remembered answers need no update: they are bound to the digest.
 
         Raises:
-            ApprovalError: the store cannot be written; those who wait in this process are told all the same.
+            ApprovalError: the store cannot be written. Requests of this process are denied in any case.
         """
         try:
             if self._store is not None:
@@ -140,34 +139,34 @@ class Approvals:
                     each.settle(ApprovalAnswer(approved=False, note=_UPDATED))
 
     def end_session(self, trace: str) -> None:
-        """Forget what was answered for one session."""
+        """Forget the answers for one session."""
         with self._lock:
             for answer in [a for a in self._own if a.scope is ApprovalScope.SESSION and a.trace == trace]:
                 self._own.drop(answer)
 
-    async def _asked(self, waiting: _Waiting, approver: Approver) -> ApprovalAnswer:
+    async def _ask(self, waiting: _Waiting, approver: Approver) -> ApprovalAnswer:
         request = waiting.request
         seconds = min(self._timeout_seconds, request.expires_ms / 1000 - time.time())
         if seconds <= 0:
-            return ApprovalAnswer(approved=False, note="the request had expired before anybody was asked")
-        asking = asyncio.ensure_future(_caught(request, approver))
+            return ApprovalAnswer(approved=False, note="the request expired before the approver was asked")
+        asking = asyncio.ensure_future(_ask_safely(request, approver))
         try:
             await asyncio.wait({asking, waiting.settled}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
             settled = waiting.settled.result() if waiting.settled.done() else None
-            # SECURITY: of two answers in the same moment a denial holds, such as that of an update.
+            # SECURITY: if two answers arrive at the same time, a denial wins, such as one for an updated tool.
             if asking.done() and (settled is None or settled.approved):
-                return await self._kept(request, asking.result())
+                return await self._apply(request, asking.result())
             if settled is not None:
                 return settled
         finally:
             if not asking.done():
                 asking.cancel()
                 await asyncio.wait({asking}, timeout=_WITHDRAWAL_SECONDS)
-        note = f"nobody answered within {seconds:.0f} seconds"
+        note = f"not answered within {seconds:.0f} seconds"
         return ApprovalAnswer(approved=False, note=note, timed_out=True)
 
-    async def _kept(self, request: ApprovalRequest, answer: ApprovalAnswer) -> ApprovalAnswer:
-        """Remember what is to be remembered, and let it answer the requests that wait and fit."""
+    async def _apply(self, request: ApprovalRequest, answer: ApprovalAnswer) -> ApprovalAnswer:
+        """Remember an answer if its scope requires it, and apply it to other matching requests."""
         if answer.scope is ApprovalScope.ONCE:
             return answer
         if not answer.remembered:
@@ -176,7 +175,7 @@ class Approvals:
             except ApprovalError as error:
                 problem = error.message
             if problem is not None:
-                _log.warning("an approval holds for one call only: %s", problem)
+                _log.warning("an approval applies to one call only: %s", problem)
                 return replace(answer, scope=ApprovalScope.ONCE, note=f"not remembered: {problem}")
         with self._lock:
             others = [w for w in self._waiting if w.request is not request]
@@ -186,25 +185,25 @@ class Approvals:
         return answer
 
     async def _remember(self, request: ApprovalRequest, answer: ApprovalAnswer) -> str | None:
-        """Remember an answer; return why that cannot be."""
+        """Remember an answer; return the reason if that is impossible."""
         if not request.may_be_remembered:
-            return "the tool has no digest that it could be bound to"
+            return "the tool has no digest to bind it to"
         if answer.scope is ApprovalScope.SESSION and not request.trace:
-            return "the call belongs to no session"
-        kept = Remembered.of(request, answer, now_ms=time.time_ns() // 1_000_000)
-        if kept.scope is ApprovalScope.ALWAYS and self._store is not None:
-            await to_its_end(self._store.remember, kept)
+            return "the call does not belong to a session"
+        remembered = Remembered.of(request, answer, now_ms=time.time_ns() // 1_000_000)
+        if remembered.scope is ApprovalScope.ALWAYS and self._store is not None:
+            await to_its_end(self._store.remember, remembered)
             return None
         with self._lock:
-            self._own.add(kept)
+            self._own.add(remembered)
         return None
 
 
-async def _caught(request: ApprovalRequest, approver: Approver) -> ApprovalAnswer:
-    """Return an approver's answer. SECURITY: an approver that fails, or answers with something else, has not approved.
+async def _ask_safely(request: ApprovalRequest, approver: Approver) -> ApprovalAnswer:
+    """Return an approver's answer. SECURITY: a failure or an answer of another type counts as a denial.
 
-    The text of a foreign error may hold anything, and the note of an answer may reach a log: its type is enough. It may
-    reach a model too, which never sees the id of a request.
+    The note may reach a log or a model. It therefore holds the type of an unknown error but not its text, and not the
+    ID of the request.
     """
     try:
         answer: object = await approver.ask(request)
@@ -216,7 +215,8 @@ async def _caught(request: ApprovalRequest, approver: Approver) -> ApprovalAnswe
     except asyncio.CancelledError:
         if (task := asyncio.current_task()) is not None and task.cancelling():
             raise
-        return ApprovalAnswer(approved=False, note="the approver gave up")
+        return ApprovalAnswer(approved=False, note="the approver was cancelled")
     if not isinstance(answer, ApprovalAnswer):
-        return ApprovalAnswer(approved=False, note=f"the approver returned {type(answer).__name__}, and no answer")
+        note = f"the approver failed: expected ApprovalAnswer, got {type(answer).__name__}"
+        return ApprovalAnswer(approved=False, note=note)
     return answer

@@ -1,4 +1,4 @@
-"""Requests for an approval, their answers, and those who answer."""
+"""Approval requests, answers and approvers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from wasmrt.core.strict_json import JsonError, check_nesting, parse_json, write_
 
 _SORTED = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 _ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
-"""Digits and letters that are not taken for each other when they are read aloud or copied by hand."""
+"""Digits and letters that are hard to confuse when read aloud or copied by hand."""
 _ID_PART = 5
 
 
@@ -40,12 +40,12 @@ class ApprovalScope(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalRequest:
-    """A call that a person has to approve.
+    """A call that requires approval.
 
-    `params` are copied, so that nothing that happens to the caller's own changes what the person sees.
+    `params` are copied, so that later changes by the caller do not affect the request.
 
     Raises:
-        InvalidParametersError: `params` are no JSON object, or nest too deep.
+        InvalidParametersError: `params` are not a JSON object, or are nested too deeply.
 
     Example:
         >>> from wasmrt import ApprovalRequest, CallbackApprover, ToolRegistry, tool
@@ -63,26 +63,26 @@ class ApprovalRequest:
     """
 
     id: str
-    """For people, never for a model; made by `new_request_id`."""
+    """An ID from `new_request_id`, shown to approvers and never to a model."""
     tool: str
     digest: str
-    """The tool's digest. An empty one matches no remembered answer."""
+    """The tool's digest. If it is empty, no remembered answer matches."""
     grant: str
-    """The digest of its grant and effects: an update or a wider grant asks again."""
+    """The digest of its grant and effects: answers do not apply after an update or a change of the grant."""
     params: Mapping[str, Any]
     effects: tuple[Effect, ...]
     risk: str
     why: Decision
-    """The decision that asks for it."""
+    """The decision that requires the approval."""
     user: str
     trace: str
     call: str
     preview: str | None = None
     """A unified diff of the files that would change."""
     provenance: tuple[str, ...] = ()
-    """Lines for people about where the values of the call came from."""
+    """Lines that describe where the values of the call came from."""
     destinations: tuple[str, ...] = ()
-    """The destinations that the question is about: a remembered answer is none to another one."""
+    """The destinations to approve: a remembered answer applies only to the same destinations."""
     created_ms: int
     """Unix milliseconds, as is `expires_ms`."""
     expires_ms: int
@@ -92,10 +92,9 @@ class ApprovalRequest:
 
     @property
     def binding(self) -> str:
-        """BLAKE3 of all that an answer is about, in hex: user, tool, digest, grant, effects, parameters, preview, why.
+        """BLAKE3 of user, tool, digest, grant, effects, parameters, preview and reason, in hexadecimal.
 
-        Two requests with the same binding ask the same.
-        SECURITY: an answer to what a person was shown is none to what would be shown now.
+        SECURITY: an answer applies only to a request with the same binding, which shows the approver the same content.
         """
         effects = sorted(map(str, self.effects))
         why = [str(self.why.reason), self.why.rule, *self.destinations]
@@ -104,7 +103,7 @@ class ApprovalRequest:
 
     @property
     def may_be_remembered(self) -> bool:
-        """True where an answer can be bound to the tool: to one without a digest it cannot."""
+        """Whether an answer can be remembered: it must be bound to the tool's digest."""
         return bool(self.digest)
 
 
@@ -113,7 +112,7 @@ class ApprovalAnswer:
     """An answer to a request.
 
     Raises:
-        InvalidParametersError: edited `params` are no JSON object, or nest too deep; or the scope is none.
+        InvalidParametersError: edited `params` are not a JSON object or are nested too deeply, or the scope is unknown.
 
     Example:
         >>> from wasmrt import ApprovalAnswer, ApprovalScope
@@ -124,44 +123,116 @@ class ApprovalAnswer:
     approved: bool
     scope: ApprovalScope = ApprovalScope.ONCE
     by: str = ""
-    """Who answered; empty where nobody did."""
+    """The name of the approver; empty if there was none."""
     params: Mapping[str, Any] | None = None
-    """Parameters to call the tool with instead, where the person edited them."""
+    """Parameters edited by the approver, which replace those of the call."""
     note: str = ""
-    """The reason, in a sentence for people."""
+    """The reason, as a sentence."""
     pattern: ParamsPattern | None = None
-    """The parameters that the answer is remembered for. None stands for exactly those of the call with
-    `ApprovalScope.ALWAYS`, and for any with `ApprovalScope.SESSION`."""
+    """The parameters that a remembered answer applies to. None means exactly those of the call with
+    `ApprovalScope.ALWAYS`, and any with `ApprovalScope.SESSION`."""
     way: str = "person"
-    """The way that it was given, for the receipt: a person answered, or a `client` says that one did."""
+    """The source of the answer, for the receipt: `person`, or `client` if a client reported it."""
     remembered: bool = False
-    """True for an answer that was given before, or that is kept already: it is not to be remembered again."""
+    """True for an answer that has already been remembered."""
     timed_out: bool = False
-    """True where somebody was asked, and nobody answered in time."""
+    """True if the approver did not answer in time."""
 
     def __post_init__(self) -> None:
-        # SECURITY: only True approves; another true value may be a mistake.
+        # SECURITY: only True approves; any other truthy value may be a mistake.
         object.__setattr__(self, "approved", self.approved is True)
-        # SECURITY: a word that is none of the scopes would else be remembered like the longest of them.
+        # SECURITY: reject unknown scopes, which would otherwise be treated as the longest one.
         try:
             object.__setattr__(self, "scope", ApprovalScope(self.scope))
         except ValueError:
             known = ", ".join(ApprovalScope)
-            raise InvalidParametersError(f"an approval's scope is one of {known}, not {self.scope!r:.40}") from None
+            raise InvalidParametersError(f"approval scope: expected {known}, got {self.scope!r:.40}") from None
         if self.params is not None:
             object.__setattr__(self, "params", json_object(self.params))
 
 
+class State(StrEnum):
+    """States of a request. The first two are open; the others are final."""
+
+    PENDING = "pending"
+    ANSWERED = "answered"
+    """The request was answered, and the caller has not used the answer yet."""
+    USED = "used"
+    WITHDRAWN = "withdrawn"
+    OUTDATED = "outdated"
+    EXPIRED = "expired"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuedRequest:
+    """A request in the queue, and its answer if it has one.
+
+    `params` and `preview` are stored only while the request is pending.
+    """
+
+    id: str
+    state: State
+    user: str
+    tool: str
+    digest: str
+    grant: str
+    trace: str
+    call: str
+    risk: str
+    effects: tuple[Effect, ...]
+    why: Decision
+    params_digest: str
+    created_ms: int
+    expires_ms: int
+    params: dict[str, Any] | None
+    preview: str | None
+    provenance: tuple[str, ...]
+    destinations: tuple[str, ...]
+    approved: bool | None
+    scope: ApprovalScope | None
+    by: str
+    note: str
+    decided_ms: int | None
+
+    @property
+    def request(self) -> ApprovalRequest:
+        """The request itself, while it is pending."""
+        assert self.params is not None
+        return ApprovalRequest(
+            id=self.id,
+            tool=self.tool,
+            digest=self.digest,
+            grant=self.grant,
+            params=self.params,
+            effects=self.effects,
+            risk=self.risk,
+            why=self.why,
+            user=self.user,
+            trace=self.trace,
+            call=self.call,
+            preview=self.preview,
+            provenance=self.provenance,
+            destinations=self.destinations,
+            created_ms=self.created_ms,
+            expires_ms=self.expires_ms,
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the request as JSON data."""
+        data = {name: getattr(self, name) for name in self.__slots__}
+        return data | {"effects": [str(e) for e in self.effects], "why": self.why.as_dict()}
+
+
 class Approver(Protocol):
-    """Somebody who answers. Cancelling `ask` withdraws the request: nobody waits for the answer any more."""
+    """Answers approval requests. Cancelling `ask` withdraws the request."""
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
-        """Return the answer to one request; many may be asked at once, from several threads and event loops."""
+        """Return the answer to a request. May be called concurrently from several threads and event loops."""
         ...
 
 
 def new_request_id() -> str:
-    """Return an id of 49 random bits, such as `k7dq2-9mxhp`: easy to read out, and not hit by chance."""
+    """Return an ID with 49 random bits, such as `k7dq2-9mxhp`: easy to read aloud and hard to guess."""
     letters = "".join(secrets.choice(_ALPHABET) for _ in range(2 * _ID_PART))
     return f"{letters[:_ID_PART]}-{letters[_ID_PART:]}"
 
@@ -170,7 +241,7 @@ def json_object(params: Mapping[str, Any]) -> dict[str, Any]:
     """Return a copy of parameters as plain JSON data.
 
     Raises:
-        InvalidParametersError: they are no JSON object, or nest too deep.
+        InvalidParametersError: they are not a JSON object, or are nested too deeply.
     """
     if not isinstance(params, Mapping):
         raise InvalidParametersError(f"parameters are a JSON object, not {type(params).__name__}")
@@ -180,17 +251,17 @@ def json_object(params: Mapping[str, Any]) -> dict[str, Any]:
         check_nesting(text, max_depth=MAX_JSON_DEPTH)
         copied: dict[str, Any] = parse_json(text, exact=True)
     except UnicodeEncodeError:
-        raise InvalidParametersError("the parameters hold half a surrogate pair") from None
+        raise InvalidParametersError("the parameters contain an unpaired surrogate") from None
     except JsonError as error:
         raise InvalidParametersError(f"the parameters are {error}") from error
     return copied
 
 
 def params_digest(params: Mapping[str, Any]) -> str:
-    """Return the BLAKE3 digest of parameters, in hexadecimal: the same for the same JSON data in any order of names.
+    """Return the BLAKE3 digest of parameters in hexadecimal, independent of the order of object members.
 
     Raises:
-        InvalidParametersError: they are no JSON object, or nest too deep.
+        InvalidParametersError: they are not a JSON object, or are nested too deeply.
     """
     text = written_by(_SORTED, json_object(params))
     return blake3(text.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Requests that outlive the call that made them: a later call that is the same takes the answer."""
+"""Parked requests: the call ends, and the next identical call receives the answer."""
 
 from __future__ import annotations
 
@@ -7,43 +7,42 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from wasmrt.agent.approvals._model import ApprovalAnswer, ApprovalRequest
-from wasmrt.agent.approvals._rows import State
+from wasmrt.agent.approvals._approvers import to_its_end
+from wasmrt.agent.approvals._model import ApprovalAnswer, ApprovalRequest, State
 from wasmrt.agent.approvals._store import ApprovalStore
-from wasmrt.agent.approvals._thread import to_its_end
 from wasmrt.core.errors import ApprovalError
 from wasmrt.core.limits import APPROVAL_POLL_SECONDS
 
 
 @dataclass(slots=True, eq=False)
 class Parked:
-    """A request that waits in the store while nobody holds a call open for it."""
+    """A pending request in the store whose call has ended."""
 
     request: ApprovalRequest
     again: bool = False
-    """True once a second call was the same."""
+    """True after an identical second call."""
     declined: bool = False
-    """True where the person at the client did not want to answer there."""
+    """True if the user declined to answer in the client."""
     asked: int = 0
-    """Questions that a client was asked."""
+    """The number of questions sent to a client."""
     nonce: str = ""
-    """The latest question to a client; an answer to another one is none."""
+    """The ID of the latest question to a client; answers to earlier questions are ignored."""
 
     @property
     def id(self) -> str:
-        """The request's id, for people."""
+        """The ID of the request, for approvers."""
         return self.request.id
 
     @property
     def seconds_left(self) -> float:
-        """Seconds until it expires; below zero after."""
+        """Seconds until the request expires; negative afterwards."""
         return self.request.expires_ms / 1000 - time.time()
 
 
 class ParkedRequests:
-    """The parked requests of one process. For one event loop.
+    """The parked requests of one process. For use by one event loop.
 
-    A request and a later one are the same where their bindings and their conversations are.
+    Two requests are identical if their bindings and conversations are equal.
     """
 
     def __init__(self, store: ApprovalStore) -> None:
@@ -51,14 +50,14 @@ class ParkedRequests:
         self._parked: dict[tuple[str, str], Parked] = {}
 
     async def park(self, request: ApprovalRequest) -> Parked:
-        """Return the parked request that is the same; else put this one into the store.
+        """Return the identical parked request, or else add this request to the store.
 
         Raises:
             ApprovalError: the store cannot be used, or its queue is full.
         """
         for key in [key for key, each in self._parked.items() if each.seconds_left <= 0]:
             del self._parked[key]
-        # SECURITY: a person answered for one conversation, whose texts the question showed; another one asks anew.
+        # SECURITY: an answer is given for the conversation that the question showed; another conversation asks again.
         key = (request.trace, request.binding)
         known = self._parked.get(key)
         if known is not None:
@@ -73,10 +72,10 @@ class ParkedRequests:
         return parked
 
     async def answer(self, parked: Parked, *, seconds: float = 0.0) -> ApprovalAnswer | None:
-        """Return the answer of a person and use it up; None while there is none, looked for until `seconds` are over.
+        """Return the answer and mark it used. Wait up to `seconds` for it, then return None.
 
         Raises:
-            ApprovalError: it was withdrawn, is outdated or has expired; the next call that is the same asks anew.
+            ApprovalError: it was withdrawn, is outdated or has expired; the next identical call asks again.
         """
         deadline = time.monotonic() + seconds
         while True:
@@ -94,7 +93,7 @@ class ParkedRequests:
             await asyncio.sleep(min(left, APPROVAL_POLL_SECONDS))
 
     async def settle(self, parked: Parked, answer: ApprovalAnswer) -> ApprovalAnswer:
-        """Answer a request on behalf of its user, and use the answer up; one that was first in the store holds.
+        """Answer a request on behalf of its user and mark the answer used; an earlier answer in the store wins.
 
         Raises:
             ApprovalError: it was withdrawn, is outdated or has expired.
@@ -109,11 +108,11 @@ class ParkedRequests:
             own = False
         found = await self.answer(parked)
         if found is None:
-            raise ApprovalError("the request has no answer", code="unknown")
+            raise ApprovalError("the request was not answered", code="unknown")
         return replace(found, way=answer.way) if own else found
 
     async def waits(self, parked: Parked) -> bool:
-        """Tell whether nobody has answered a request yet, and somebody may.
+        """Return whether the request is still pending.
 
         Raises:
             ApprovalError: the store cannot be read.
@@ -122,7 +121,7 @@ class ParkedRequests:
         return found is not None and found.state is State.PENDING
 
     async def withdraw(self, parked: Parked) -> None:
-        """End a request that nobody will ask for again.
+        """End a request that no call will repeat.
 
         Raises:
             ApprovalError: the store cannot be written.
@@ -131,7 +130,7 @@ class ParkedRequests:
         await to_its_end(self._store.withdraw, parked.id)
 
     def close(self) -> None:
-        """Withdraw what still waits: no other process knows which call would take the answer."""
+        """Withdraw the pending requests: no other process can match them to a call."""
         for parked in list(self._parked.values()):
             with suppress(ApprovalError):
                 self._store.withdraw(parked.id)

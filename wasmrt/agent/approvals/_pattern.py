@@ -1,7 +1,7 @@
-"""Patterns of parameters, for answers that are remembered: what a call had, and the places where another may differ.
+"""Patterns of parameters for remembered answers: the parameters of one call, and those of them that may differ.
 
-A pattern is no regular expression. It is read aloud: "path below src, limit anything, the rest as it was".
-Whatever a pattern does not name has to be equal, in type too, and a name it does not know never matches.
+A pattern reads like "path: below src, limit: anything, the rest as it was". It is not a regular expression.
+Parameters that the pattern does not widen must be equal in value and type, and additional ones do not match.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.limits import MAX_PATH_BYTES
 
 _PLAIN = re.compile(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029;&|`$<>(){}\[\]!*?'\"#~^\\]*")
-"""Text that neither ends a line nor means anything to a shell."""
+"""Text without line ends and characters that are special to a shell."""
 _NAMES_IN_HINT = 8
 _HIDDEN_STEPS = ("%2e", "%2f", "%5c", "\\", "\0")
-"""Other spellings of the parts of a path: some reader may take them for `.` and `/`."""
+"""Alternative spellings that some programs read as `.` or `/`."""
 
 
 class Wide(StrEnum):
@@ -34,10 +34,10 @@ class Wide(StrEnum):
 class Widening:
     """The values that one parameter may have.
 
-    Any JSON value; a text that begins with `text` and goes on in plain words; or a path below the folder `text`.
+    Any JSON value, a string that starts with `text` and continues without shell syntax, or a path below `text`.
 
     Raises:
-        ConfigurationError: `text` is empty, no folder, or would match more than it seems to.
+        ConfigurationError: `text` is empty, is not a folder, or would match more than it appears to.
     """
 
     kind: Wide
@@ -46,23 +46,23 @@ class Widening:
     def __post_init__(self) -> None:
         if self.kind is Wide.ANY:
             if self.text:
-                raise ConfigurationError("a parameter that may be anything has no text")
+                raise ConfigurationError("expected no text for a parameter that may have any value")
         elif not self.text:
-            raise ConfigurationError("an empty text would match everything", hint="say that it may be anything")
+            raise ConfigurationError("an empty text would match every string", hint="to allow any value, write any")
         elif self.kind is Wide.BELOW and not _segments(self.text):
-            raise ConfigurationError(f"{self.text!r:.80} is no folder that something can be below")
+            raise ConfigurationError(f"expected a folder, got {self.text!r:.80}")
         elif self.kind is Wide.STARTS and re.fullmatch(r"(?:[a-zA-Z][a-zA-Z0-9+.-]*:)?//[^/]*", self.text):
             # SECURITY: https://example.com* would match https://example.com.evil.test
             raise ConfigurationError(
-                f"{self.text!r:.80} leaves the host open", hint="end the host with a slash: https://example.com/*"
+                f"{self.text!r:.80} would match other hosts", hint="end the host with a slash: https://example.com/*"
             )
 
     @classmethod
     def parse(cls, text: str) -> Widening:
-        """Read what a person writes: `TEXT*` for texts that begin so, `FOLDER/` for paths below, `any` or `*`.
+        """Parse `TEXT*` (strings with this prefix), `FOLDER/` (paths below it), `any` or `*`.
 
         Raises:
-            ConfigurationError: it is none of these.
+            ConfigurationError: the text has a different form.
         """
         if text in ("any", "*"):
             return cls(Wide.ANY)
@@ -70,11 +70,11 @@ class Widening:
             return cls(Wide.STARTS, text[:-1])
         if text.endswith("/"):
             return cls(Wide.BELOW, text)
-        raise ConfigurationError(f"{text!r:.80} is no pattern", hint="write TEXT*, FOLDER/ or any")
+        raise ConfigurationError(f"invalid pattern: {text!r:.80}", hint="write TEXT*, FOLDER/ or any")
 
     @property
     def words(self) -> str:
-        """The values in words."""
+        """A description of the values."""
         if self.kind is Wide.ANY:
             return "anything"
         return f'"{self.text}*"' if self.kind is Wide.STARTS else f"below {self.text.rstrip('/')}"
@@ -88,44 +88,44 @@ class Widening:
         if self.kind is Wide.BELOW:
             folder, found = _segments(self.text) or [], _segments(value) or []
             return len(found) > len(folder) and found[: len(folder)] == folder
-        # SECURITY: what was approved as the beginning of a command or a path neither goes on in a second command
-        # nor climbs out. Everything else asks again, which is the harmless mistake.
+        # SECURITY: after an approved prefix, a second command or a parent directory must not match. Strings that are
+        # rejected needlessly only cost another approval.
         rest = value[len(self.text) :]
         return value.startswith(self.text) and _PLAIN.fullmatch(rest) is not None and not _climbs(value)
 
 
 @dataclass(frozen=True, slots=True)
 class ParamsPattern:
-    """The parameters of one call, and those of its places that may differ, each by its JSON Pointer (RFC 6901)."""
+    """The parameters of one call, and those that may differ, each by its JSON Pointer (RFC 6901)."""
 
     params: Mapping[str, Any]
     widened: Mapping[str, Widening] = field(default_factory=dict)
 
     def widen(self, place: str, widening: Widening) -> ParamsPattern:
-        """Return the pattern with one more place that may differ: a parameter's name, or a JSON Pointer.
+        """Return the pattern with one more parameter that may differ: a name or a JSON Pointer.
 
         Raises:
-            ConfigurationError: there is no such parameter, or the call's own value does not fit.
+            ConfigurationError: the call has no such parameter, or its own value does not match.
         """
         pointer = place if place.startswith("/") else f"/{_escaped(place)}"
         if not widening.matches(_value_at(self.params, pointer)):
             raise ConfigurationError(
-                f"the call's own {pointer[1:]!r:.80} is not {widening.words:.80}",
-                hint="a pattern holds the call it is of",
+                f"the call's {pointer[1:]!r:.80} does not match {widening.words:.80}",
+                hint="choose a pattern that matches this call, too",
             )
         return ParamsPattern(self.params, {**self.widened, pointer: widening})
 
     def widen_by(self, text: str) -> ParamsPattern:
-        """Return the pattern widened as a person writes it: `NAME` for anything, `NAME=TEXT*` or `NAME=FOLDER/`.
+        """Return the pattern widened by `NAME` (any value), `NAME=TEXT*` or `NAME=FOLDER/`.
 
         Raises:
-            ConfigurationError: it cannot be.
+            ConfigurationError: the text is invalid, or the call's own value does not match.
         """
         name, given, values = text.partition("=")
         return self.widen(name, Widening.parse(values) if given else Widening(Wide.ANY))
 
     def matches(self, params: Mapping[str, Any]) -> bool:
-        """Return whether parameters fit, as JSON data within the depth of a call."""
+        """Return whether parameters match; they must be JSON data within the depth limit of a call."""
         return self._fits("", self.params, params)
 
     def _fits(self, pointer: str, own: Any, other: Any) -> bool:
@@ -145,7 +145,7 @@ class ParamsPattern:
 
     @property
     def words(self) -> str:
-        """The pattern in words, without the values that have to be equal."""
+        """A description of the pattern, without the values that must be equal."""
         wide = [f"{pointer[1:]}: {widening.words}" for pointer, widening in sorted(self.widened.items())]
         return ", ".join([*wide, "the rest as it was"]) if wide else "exactly these parameters"
 
@@ -162,7 +162,7 @@ class ParamsPattern:
 
 
 def _segments(path: str) -> list[str] | None:
-    """Return a path's segments, a first empty one for an absolute path; None where it may lead elsewhere."""
+    """Return a path's segments, with an empty first one if it is absolute; None if it may leave its folder."""
     if len(path) > MAX_PATH_BYTES:
         return None
     parts = path.removesuffix("/").split("/")
@@ -194,6 +194,6 @@ def _value_at(params: Mapping[str, Any], pointer: str) -> Any:
             names = ", ".join(list(params)[:_NAMES_IN_HINT])
             raise ConfigurationError(
                 f"the call has no parameter {pointer[1:]!r:.80}",
-                hint=f"it has {names:.200}" if names else "it has none",
+                hint=f"its parameters: {names:.200}" if names else "it has no parameters",
             )
     return value

@@ -1,7 +1,11 @@
-"""Remembered answers: what each is bound to, and the quick search for the one that fits a request."""
+"""Remembered answers: their bindings, the search for a matching answer, and an in-memory copy of the stored ones."""
 
 from __future__ import annotations
 
+import json
+import os
+import sqlite3
+import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +14,8 @@ from blake3 import blake3
 
 from wasmrt.agent.approvals._model import ApprovalAnswer, ApprovalRequest, ApprovalScope, new_request_id
 from wasmrt.agent.approvals._pattern import ParamsPattern
+from wasmrt.agent.approvals._requests import short_note
+from wasmrt.core.database import Database
 from wasmrt.core.effects import Effect
 from wasmrt.core.limits import MAX_REMEMBERED_ANSWERS
 
@@ -18,7 +24,7 @@ Key = tuple[str, str, str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remembered:
-    """An answer that holds for later requests too, and everything that these have to have in common with the first."""
+    """An answer that also applies to later requests, and the properties that these must share with the first."""
 
     id: str
     approved: bool
@@ -30,7 +36,7 @@ class Remembered:
     trace: str
     """Empty unless the scope is a session."""
     asked: str
-    """The reason and the rule for which a person was asked: a request for another reason asks again."""
+    """The reason and the rule of the request: a request for a different reason requires a new answer."""
     effects: frozenset[Effect]
     pattern: ParamsPattern | None
     """None for any parameters."""
@@ -40,7 +46,7 @@ class Remembered:
 
     @classmethod
     def of(cls, request: ApprovalRequest, answer: ApprovalAnswer, *, now_ms: int) -> Remembered:
-        """Return what is remembered of an answer that holds for more than its request."""
+        """Return the remembered form of an answer of scope `session` or `always`."""
         pattern = answer.pattern
         if pattern is None and answer.scope is not ApprovalScope.SESSION:
             pattern = ParamsPattern(request.params if answer.params is None else answer.params)
@@ -63,19 +69,19 @@ class Remembered:
 
     @property
     def key(self) -> Key:
-        """Everything that has to be equal before the rest is compared."""
+        """The properties that are compared first: user, tool, digest and grant."""
         return self.user, self.tool, self.digest, self.grant
 
     @property
     def binding(self) -> tuple[Any, ...]:
-        """All that it is bound to: of two with the same binding the later one replaces the earlier."""
+        """All properties that identify the answer: a new answer replaces an older one with the same binding."""
         pattern = None if self.pattern is None else repr(self.pattern.as_dict())
         return (*self.key, self.scope, self.trace, self.asked, self.effects, pattern)
 
     def matches(self, request: ApprovalRequest) -> bool:
-        """Return whether the answer holds for this request.
+        """Return whether the answer applies to this request.
 
-        SECURITY: everything has to be what the person saw. A tool without a digest may be another one each time.
+        SECURITY: the request must match everything the approver saw. A tool without a digest may change between calls.
         """
         return (
             request.may_be_remembered
@@ -87,7 +93,7 @@ class Remembered:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the answer, and what it is bound to, as JSON data."""
+        """Return the answer and its binding as JSON data."""
         data = {name: getattr(self, name) for name in self.__slots__}
         effects = sorted(str(effect) for effect in self.effects)
         return data | {"effects": effects, "pattern": None if self.pattern is None else self.pattern.as_dict()}
@@ -101,7 +107,7 @@ class Remembered:
 
 
 class Answers:
-    """Remembered answers by what they are bound to. Not safe from threads by itself."""
+    """Remembered answers by binding. Not thread-safe."""
 
     def __init__(self, answers: Iterable[Remembered] = (), *, limit: int = MAX_REMEMBERED_ANSWERS) -> None:
         self._limit = limit
@@ -114,7 +120,7 @@ class Answers:
         return iter(self._order.values())
 
     def add(self, answer: Remembered) -> None:
-        """Keep an answer; the oldest goes where there are too many, and its tool asks again."""
+        """Add an answer. Over the limit, the oldest answer is dropped, and its tool asks again."""
         same = self._by_key.setdefault(answer.key, {})
         binding = answer.binding
         if (replaced := same.get(binding)) is not None:
@@ -133,7 +139,7 @@ class Answers:
             del self._by_key[answer.key]
 
     def find(self, request: ApprovalRequest) -> Remembered | None:
-        """Return the answer that holds for a request. SECURITY: of two that disagree the denial."""
+        """Return the answer that applies to a request. SECURITY: if answers disagree, the denial wins."""
         same = self._by_key.get(request_key(request))
         if not same:
             return None
@@ -147,7 +153,7 @@ class Answers:
 
 
 def request_key(request: ApprovalRequest) -> Key:
-    """Return what a remembered answer and a request have to have in common."""
+    """Return the properties of a request that a remembered answer must share."""
     return request.user, request.tool, request.digest, request.grant
 
 
@@ -155,6 +161,141 @@ def _asked(request: ApprovalRequest) -> str:
     asked = f"{request.why.reason}: {request.why.rule}"
     if not request.destinations:
         return asked
-    # SECURITY: a yes to one destination is none to another.
+    # SECURITY: an approval applies only to the same destinations.
     text = "\n".join(sorted(request.destinations))
     return f"{asked} [{blake3(text.encode('utf-8', 'replace')).hexdigest()}]"
+
+
+class Mirror:
+    """The stored answers in memory, read through one open connection. Safe across threads and forks."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._lock = threading.Lock()
+        self._db: sqlite3.Connection | None = None
+        self._opened: tuple[int, int] | None = None
+        self._process = os.getpid()
+        self._version = 0
+        self._counter = -1
+        self._answers = Answers()
+
+    def find(self, request: ApprovalRequest) -> Remembered | None:
+        """Return the stored answer that applies to a request, as of now.
+
+        Raises:
+            ApprovalError: the file cannot be read.
+        """
+        self._notice_fork()
+        with self._lock, self._database.translated():
+            self._refresh()
+            return self._answers.find(request)
+
+    def version(self) -> tuple[int, ...]:
+        """Return numbers that differ after every change of the file.
+
+        Raises:
+            ApprovalError: the file cannot be read.
+        """
+        self._notice_fork()
+        with self._lock, self._database.translated():
+            return (self._data_version(), *(self._opened or ()))
+
+    def close(self) -> None:
+        """Close the connection; the next query opens a new one."""
+        self._notice_fork()
+        with self._lock:
+            self._forget()
+
+    def __del__(self) -> None:
+        # Since Python 3.13, an unclosed connection causes a ResourceWarning.
+        if self._db is not None and self._process == os.getpid():
+            self._db.close()
+
+    def _data_version(self) -> int:
+        """SECURITY: detect a replaced or removed file, whose answers no longer apply."""
+        found = self._database.status()
+        identity = None if found is None else (found.st_dev, found.st_ino)
+        if identity != self._opened:
+            self._forget()
+            if identity is not None:
+                self._db = self._database.connect()
+                self._opened = identity
+        if self._db is None:
+            return 0
+        version: int = self._db.execute("PRAGMA data_version").fetchone()[0]
+        return version
+
+    def _refresh(self) -> None:
+        version = self._data_version()
+        if self._db is None or version == self._version:
+            return
+        counter = self._db.execute("SELECT value FROM counter WHERE name = 'answers'").fetchone()[0]
+        if counter != self._counter:
+            self._db.row_factory = sqlite3.Row
+            try:
+                rows = self._db.execute("SELECT * FROM answer ORDER BY made_ms, id").fetchall()
+            finally:
+                self._db.row_factory = None
+            self._answers = Answers(map(remembered_of, rows))
+        self._version, self._counter = version, counter
+
+    def _forget(self) -> None:
+        if self._db is not None:
+            self._db.close()
+        self._db, self._opened, self._version, self._counter, self._answers = None, None, 0, -1, Answers()
+
+    def _notice_fork(self) -> None:
+        """Abandon the parent's connection: SQLite connections must not be used or closed after a fork."""
+        if self._process != os.getpid():
+            self._process = os.getpid()
+            self._abandoned = self._db
+            self._lock = threading.Lock()
+            self._db = None
+            self._forget()
+
+
+def remembered_row(answer: Remembered) -> dict[str, Any]:
+    """Return the columns of a remembered answer."""
+    assert answer.pattern is not None
+    pattern = json.dumps(answer.pattern.as_dict(), ensure_ascii=False, sort_keys=True)
+    row: dict[str, Any] = {
+        "user": answer.user,
+        "tool": answer.tool,
+        "digest": answer.digest,
+        "granted": answer.grant,
+        "asked": answer.asked,
+        "effects": effects_text(answer.effects),
+        "pattern": pattern,
+    }
+    return row | {
+        "id": answer.id,
+        "binding": blake3(json.dumps(row).encode()).hexdigest(),
+        "approved": int(answer.approved),
+        "answered_by": short_note(answer.by),
+        "note": short_note(answer.note),
+        "made_ms": answer.made_ms,
+    }
+
+
+def remembered_of(row: sqlite3.Row) -> Remembered:
+    """Return the remembered answer of a row."""
+    return Remembered(
+        id=row["id"],
+        approved=bool(row["approved"]),
+        scope=ApprovalScope.ALWAYS,
+        user=row["user"],
+        tool=row["tool"],
+        digest=row["digest"],
+        grant=row["granted"],
+        trace="",
+        asked=row["asked"],
+        effects=frozenset(Effect(e) for e in json.loads(row["effects"])),
+        pattern=ParamsPattern.from_dict(json.loads(row["pattern"])),
+        by=row["answered_by"],
+        note=row["note"],
+        made_ms=row["made_ms"],
+    )
+
+
+def effects_text(effects: tuple[Effect, ...] | frozenset[Effect]) -> str:
+    return json.dumps(sorted(str(e) for e in effects))

@@ -1,33 +1,27 @@
-"""The store of approvals: the requests that wait for another process's answer, and the answers that hold always."""
+"""ApprovalStore: requests that wait for an answer from another process, and the stored answers."""
 
 from __future__ import annotations
 
 import json
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from wasmrt.agent.approvals._failure import LIST_HINT, check_user, closed_request, unknown_request, unusable
-from wasmrt.agent.approvals._mirror import Mirror
-from wasmrt.agent.approvals._model import ApprovalAnswer, ApprovalRequest, ApprovalScope
-from wasmrt.agent.approvals._remembered import Remembered
-from wasmrt.agent.approvals._rows import (
-    SCHEMA,
-    VERSION,
+from blake3 import blake3
+
+from wasmrt.agent.approvals._model import (
+    ApprovalAnswer,
+    ApprovalRequest,
+    ApprovalScope,
     QueuedRequest,
     State,
-    answer_of,
-    queued,
-    remembered_of,
-    remembered_row,
-    request_row,
-    short_note,
+    params_digest,
 )
-from wasmrt.core.database import Database
+from wasmrt.agent.approvals._remembered import Mirror, Remembered, effects_text, remembered_of, remembered_row
+from wasmrt.agent.approvals._requests import LIST_HINT, RequestKind, RequestTable, insert, short_note, unknown_request
+from wasmrt.core.effects import Effect
 from wasmrt.core.errors import ApprovalError
 from wasmrt.core.limits import (
     MAX_APPROVAL_BYTES,
@@ -36,23 +30,32 @@ from wasmrt.core.limits import (
     MAX_PENDING_APPROVALS,
     MAX_REMEMBERED_ANSWERS,
 )
+from wasmrt.core.model import Addition, Decision, GrantList, Reason, Step
 
-T = TypeVar("T")
-_CLOSED = {
-    State.ANSWERED: "was answered already",
-    State.USED: "was answered already",
-    State.WITHDRAWN: "was withdrawn: nobody waits for the answer any more",
-    State.OUTDATED: "is for a tool that was updated meanwhile",
-    State.EXPIRED: "has expired",
-}
+_SCHEMA = """
+CREATE TABLE request (
+    id TEXT PRIMARY KEY, state TEXT NOT NULL, user TEXT NOT NULL, tool TEXT NOT NULL, digest TEXT NOT NULL,
+    granted TEXT NOT NULL, trace TEXT NOT NULL, call TEXT NOT NULL, risk TEXT NOT NULL, effects TEXT NOT NULL,
+    why TEXT NOT NULL, params_digest TEXT NOT NULL, fingerprint TEXT NOT NULL, created_ms INTEGER NOT NULL,
+    expires_ms INTEGER NOT NULL, size INTEGER NOT NULL, approved INTEGER, scope TEXT, answered_by TEXT, note TEXT,
+    decided_ms INTEGER, params TEXT, preview TEXT, edited TEXT
+) WITHOUT ROWID;
+CREATE INDEX request_state ON request (state, created_ms);
+CREATE TABLE answer (
+    id TEXT PRIMARY KEY, binding TEXT NOT NULL UNIQUE, approved INTEGER NOT NULL, user TEXT NOT NULL,
+    tool TEXT NOT NULL, digest TEXT NOT NULL, granted TEXT NOT NULL, asked TEXT NOT NULL, effects TEXT NOT NULL,
+    pattern TEXT NOT NULL, answered_by TEXT NOT NULL, note TEXT NOT NULL, made_ms INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE counter (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+INSERT INTO counter VALUES ('answers', 0);
+"""
 _OPEN = "state IN ('pending', 'answered')"
-_EMPTIED = "params = NULL, preview = NULL, edited = NULL"
 
 
 class ApprovalStore:
-    """One SQLite file of an installation, for any number of threads and processes.
+    """The approval requests of an installation in one SQLite file, for any number of threads and processes.
 
-    Every change is one transaction. A process that is killed leaves it done or not done; an answer is used once.
+    Each change is one transaction: if a process is killed, it is complete or absent. Each answer is used once.
 
     Example:
         >>> from pathlib import Path
@@ -64,14 +67,13 @@ class ApprovalStore:
     """
 
     def __init__(self, path: Path, *, now: Callable[[], float] = time.time) -> None:
-        self._database = Database(path, SCHEMA, VERSION, unusable=unusable)
-        self._mirror = Mirror(self._database)
-        self._now = now
+        self._requests = RequestTable(_CALL, path, now=now)
+        self._mirror = Mirror(self._requests.database)
 
     # Remembered answers.
 
     def remembered(self, request: ApprovalRequest) -> Remembered | None:
-        """Return the answer of scope `always` that holds for a request.
+        """Return the stored answer of scope `always` that applies to a request, or None.
 
         Raises:
             ApprovalError: the store cannot be read.
@@ -79,91 +81,106 @@ class ApprovalStore:
         return self._mirror.find(request)
 
     def remember(self, answer: Remembered) -> None:
-        """Keep an answer; one with the same binding is replaced.
+        """Store an answer, replacing one with the same binding.
 
         Raises:
-            ApprovalError: there are too many, or the store cannot be written.
+            ApprovalError: too many answers are stored, or the store cannot be written.
         """
-        with self._database.writing() as db:
+        with self._requests.database.writing() as db:
             _insert_answer(db, answer)
 
     def answers(self) -> list[Remembered]:
-        """Return the remembered answers, the oldest first.
+        """Return the remembered answers, oldest first.
 
         Raises:
             ApprovalError: the store cannot be read.
         """
-        return self._read(remembered_of, "SELECT * FROM answer ORDER BY made_ms, id")
+        if not self._requests.exists:
+            return []
+        with self._requests.database.reading() as db:
+            db.row_factory = sqlite3.Row
+            return [remembered_of(row) for row in db.execute("SELECT * FROM answer ORDER BY made_ms, id")]
 
     def forget(self, answer_id: str) -> bool:
-        """Forget a remembered answer, in every process at once; return whether there was one.
+        """Delete a remembered answer, for all processes; return whether it existed.
 
         Raises:
             ApprovalError: the store cannot be written.
         """
-        return self._forget("DELETE FROM answer WHERE id = ?", answer_id) > 0
+        return self._forget("id = ?", answer_id) > 0
 
     def forget_all(self, user: str | None = None) -> int:
-        """Forget every remembered answer, or those for one user; return how many there were.
+        """Delete every remembered answer, or those of one user; return their number.
 
         Raises:
             ApprovalError: the store cannot be written.
         """
-        if user is None:
-            return self._forget("DELETE FROM answer")
-        return self._forget("DELETE FROM answer WHERE user = ?", user)
+        return self._forget("user = ifnull(?, user)", user)
 
-    # Requests that wait.
+    def _forget(self, where: str, value: str | None) -> int:
+        if not self._requests.exists:
+            return 0
+        with self._requests.database.writing(scrub=True) as db:
+            deleted = db.execute(f"DELETE FROM answer WHERE {where}", (value,)).rowcount  # noqa: S608 - constants
+            _count(db)
+            return deleted
+
+    # Requests of callers.
 
     def add(self, request: ApprovalRequest) -> None:
-        """Put a request into the queue. One that is there already stays, for a caller that was ended and asks again.
+        """Add a request. If it is already stored and open, keep it: its caller was restarted and asks again.
 
         Raises:
-            ApprovalError: it was answered or withdrawn before, its id is another's, it is too large, or the queue is
-                full.
+            ApprovalError: it was already answered or withdrawn, its ID belongs to a different request, it is too large,
+                or the queue is full.
         """
-        row = request_row(request)
+        row = _request_row(request)
         if row["size"] > MAX_APPROVAL_BYTES:
             raise ApprovalError(
-                f"the request is over {MAX_APPROVAL_BYTES:,} bytes and cannot wait in the queue", code="too-large"
+                f"cannot queue the request: expected at most {MAX_APPROVAL_BYTES:,} bytes, got {row['size']:,}",
+                code="too-large",
             )
-        with self._changing() as db:
-            found = _row(db, request.id)
+        with self._requests.changing() as db:
+            found = self._requests.row(db, request.id)
             if found is None:
-                _insert_request(db, row)
+                _check_capacity(db, row["size"])
+                self._requests.insert(db, row, max_closed=MAX_DECIDED_APPROVALS)
             elif found["fingerprint"] != row["fingerprint"]:
-                raise ApprovalError("another request has this id", code="id-taken")
+                raise ApprovalError("a different request has this ID", code="id-taken")
             elif found["state"] not in (State.PENDING, State.ANSWERED):
-                raise _closed(found)
+                raise self._requests.closed(found)
 
     def take(self, request_id: str) -> ApprovalAnswer | None:
-        """Return the answer to a request and use it up, or None while there is none.
+        """Return the answer to a request and mark it used, or return None if the request is pending.
 
         Raises:
             ApprovalError: it was used, withdrawn, outdated, or has expired.
         """
-        with self._changing(scrub=True) as db:
-            row = _row(db, request_id)
+        with self._requests.changing(scrub=True) as db:
+            row = self._requests.row(db, request_id)
             if row is None:
                 raise unknown_request(request_id)
             if row["state"] == State.PENDING:
                 return None
             if row["state"] != State.ANSWERED:
-                raise _closed(row)
-            _end(db, State.USED, "id = ?", request_id)
-            return answer_of(row)
+                raise self._requests.closed(row)
+            self._requests.end(db, State.USED, "id = ?", request_id)
+            return _answer_of(row)
 
     def state(self, request_id: str) -> State | None:
-        """Return the state of a request, or None where there is none with this id.
+        """Return the stored state of a request, or None if no request has this ID.
 
         Raises:
             ApprovalError: the store cannot be read.
         """
-        found = self._read(lambda row: State(row["state"]), "SELECT state FROM request WHERE id = ?", request_id)
-        return found[0] if found else None
+        if not self._requests.exists:
+            return None
+        with self._requests.database.reading() as db:
+            found = db.execute("SELECT state FROM request WHERE id = ?", (request_id,)).fetchone()
+            return None if found is None else State(found[0])
 
     def version(self) -> tuple[int, ...]:
-        """Return numbers that are others after every change of the store, by whichever process.
+        """Return numbers that differ after every change of the store by any process.
 
         Raises:
             ApprovalError: the store cannot be read.
@@ -171,13 +188,13 @@ class ApprovalStore:
         return self._mirror.version()
 
     def withdraw(self, request_id: str) -> None:
-        """End a request that nobody waits for any more.
+        """End a request whose caller no longer waits.
 
         Raises:
             ApprovalError: the store cannot be written.
         """
-        with self._changing(scrub=True) as db:
-            _end(db, State.WITHDRAWN, "id = ?", request_id)
+        with self._requests.changing(scrub=True) as db:
+            self._requests.end(db, State.WITHDRAWN, f"{_OPEN} AND id = ?", request_id)
 
     def tool_changed(self, tool: str, *, digest: str, grant: str) -> None:
         """End the requests for another version or grant of a tool, answered or not.
@@ -185,125 +202,68 @@ class ApprovalStore:
         Raises:
             ApprovalError: the store cannot be written.
         """
-        if self._database.status() is not None:
-            with self._changing(scrub=True) as db:
-                _end(db, State.OUTDATED, "tool = ? AND (digest, granted) != (?, ?)", tool, digest, grant)
+        if self._requests.exists:
+            with self._requests.changing(scrub=True) as db:
+                where = f"{_OPEN} AND tool = ? AND (digest, granted) != (?, ?)"
+                self._requests.end(db, State.OUTDATED, where, tool, digest, grant)
 
-    # What people do.
+    # Answers and lists.
 
     def answer(self, request_id: str, answer: ApprovalAnswer, *, user: str) -> None:
-        """Answer a request on behalf of the user whose call it is; one of scope `always` is remembered with it.
+        """Answer a request on behalf of the user of its call; an answer of scope `always` is also remembered.
 
         Raises:
-            ApprovalError: nothing was changed, because there is no such request, it is another user's, it was answered,
-                withdrawn or outdated, it has expired, or the answer cannot be remembered as it should.
+            ApprovalError: no request has this ID, it belongs to another user, it is not pending, or the answer cannot
+                be remembered as required. Nothing was changed.
         """
-        with self._changing(scrub=True) as db:
-            row = _row(db, request_id)
-            if row is None:
-                raise unknown_request(request_id)
-            check_user(request_id, row["user"], user)
-            if row["state"] != State.PENDING:
-                raise _closed(row)
-            request = queued(row).request
+        with self._requests.changing(scrub=True) as db:
+            request = self._requests.answerable(db, request_id, user).request
+            now = self._requests.now_ms()
             if answer.scope is not ApprovalScope.ONCE:
                 _check_memorable(request, answer.scope)
             if answer.scope is ApprovalScope.ALWAYS:
-                _insert_answer(db, Remembered.of(request, answer, now_ms=self._now_ms()))
-            edited = None if answer.params is None else json.dumps(answer.params, ensure_ascii=False)
-            db.execute(
-                "UPDATE request SET state = 'answered', params = NULL, preview = NULL, approved = ?, scope = ?, "
-                "answered_by = ?, note = ?, edited = ?, decided_ms = ? WHERE id = ?",
-                (
-                    *(answer.approved, answer.scope, short_note(answer.by), short_note(answer.note)),
-                    *(edited, self._now_ms(), request_id),
-                ),
-            )
+                _insert_answer(db, Remembered.of(request, answer, now_ms=now))
+            values = {
+                "state": State.ANSWERED, "params": None, "preview": None, "approved": answer.approved,
+                "scope": answer.scope, "answered_by": short_note(answer.by), "note": short_note(answer.note),
+                "edited": None if answer.params is None else json.dumps(answer.params, ensure_ascii=False),
+                "decided_ms": now,
+            }  # fmt: skip
+            self._requests.update(db, request_id, values)
 
     def get(self, request_id: str) -> QueuedRequest | None:
-        """Return one request, whatever its state.
+        """Return one request in any state, or None.
 
         Raises:
             ApprovalError: the store cannot be read.
         """
-        found = self._read(self._queued, "SELECT * FROM request WHERE id = ?", request_id)
-        return found[0] if found else None
+        return self._requests.get(request_id)
 
     def pending(self, user: str | None = None) -> list[QueuedRequest]:
-        """Return the requests that wait, of one user or of all, the oldest first.
+        """Return the pending requests of one user or of all, oldest first.
 
         Raises:
             ApprovalError: the store cannot be read.
         """
-        found = self._read(self._queued, "SELECT * FROM request WHERE state = 'pending' ORDER BY created_ms, id")
-        return [q for q in found if q.state is State.PENDING and user in (None, q.user)]
+        return self._requests.pending(user)
 
     def decided(self, limit: int = 100) -> list[QueuedRequest]:
-        """Return the requests that were answered or ended otherwise, the latest first.
+        """Return the requests that were answered or ended, latest first.
 
         Raises:
             ApprovalError: the store cannot be read.
         """
-        sql = "SELECT * FROM request WHERE state != 'pending' ORDER BY created_ms DESC, id LIMIT ?"
-        return self._read(self._queued, sql, limit)
+        return self._requests.decided(limit)
 
     def close(self) -> None:
-        """Close the connection that reading keeps open; the store can be used on."""
+        """Close the connection that is kept open for reading; the store remains usable."""
         self._mirror.close()
 
-    @contextmanager
-    def _changing(self, *, scrub: bool = False) -> Iterator[sqlite3.Connection]:
-        """Open a transaction; what has expired until now is ended before it, whatever becomes of it."""
-        with self._database.writing(scrub=scrub) as db:
-            db.row_factory = sqlite3.Row
-            _end(db, State.EXPIRED, "expires_ms <= ?", self._now_ms())
-            db.execute("COMMIT")
-            db.execute("BEGIN IMMEDIATE")
-            yield db
 
-    def _forget(self, sql: str, *values: str) -> int:
-        if self._database.status() is None:
-            return 0
-        with self._database.writing(scrub=True) as db:
-            forgotten = db.execute(sql, values).rowcount
-            _count(db)
-            return forgotten
-
-    def _read(self, convert: Callable[[sqlite3.Row], T], sql: str, *values: object) -> list[T]:
-        if self._database.status() is None:
-            return []
-        with self._database.reading() as db:
-            db.row_factory = sqlite3.Row
-            return [convert(row) for row in db.execute(sql, values)]
-
-    def _queued(self, row: sqlite3.Row) -> QueuedRequest:
-        found = queued(row)
-        overdue = found.expires_ms <= self._now_ms() and found.state in (State.PENDING, State.ANSWERED)
-        return (
-            replace(found, state=State.EXPIRED, params=None, preview=None, provenance=(), destinations=())
-            if overdue
-            else found
-        )
-
-    def _now_ms(self) -> int:
-        return int(self._now() * 1000)
-
-
-def _row(db: sqlite3.Connection, request_id: str) -> sqlite3.Row | None:
-    found: sqlite3.Row | None = db.execute("SELECT * FROM request WHERE id = ?", (request_id,)).fetchone()
-    return found
-
-
-def _insert_request(db: sqlite3.Connection, row: dict[str, Any]) -> None:
-    count, size = db.execute(f"SELECT count(*), total(size) FROM request WHERE {_OPEN}").fetchone()  # noqa: S608 - ours
-    if count >= MAX_PENDING_APPROVALS or size + row["size"] > MAX_PENDING_APPROVAL_BYTES:
-        raise ApprovalError("too many requests wait for an approval", code="queue-full", hint=LIST_HINT)
-    _insert(db, "request", row)
-    db.execute(
-        f"DELETE FROM request WHERE NOT {_OPEN} AND id NOT IN "  # noqa: S608 - ours
-        f"(SELECT id FROM request WHERE NOT {_OPEN} ORDER BY created_ms DESC LIMIT ?)",
-        (MAX_DECIDED_APPROVALS,),
-    )
+def _check_capacity(db: sqlite3.Connection, size: int) -> None:
+    count, total = db.execute(f"SELECT count(*), total(size) FROM request WHERE {_OPEN}").fetchone()  # noqa: S608 - a constant
+    if count >= MAX_PENDING_APPROVALS or total + size > MAX_PENDING_APPROVAL_BYTES:
+        raise ApprovalError("too many requests are waiting for approval", code="queue-full", hint=LIST_HINT)
 
 
 def _insert_answer(db: sqlite3.Connection, answer: Remembered) -> None:
@@ -311,41 +271,97 @@ def _insert_answer(db: sqlite3.Connection, answer: Remembered) -> None:
     db.execute("DELETE FROM answer WHERE binding = ?", (row["binding"],))
     if db.execute("SELECT count(*) FROM answer").fetchone()[0] >= MAX_REMEMBERED_ANSWERS:
         raise ApprovalError(
-            f"{MAX_REMEMBERED_ANSWERS:,} answers are remembered already",
+            f"{MAX_REMEMBERED_ANSWERS:,} answers are already remembered",
             code="too-many-answers",
-            hint="forget those that nobody needs: wasmrt approvals forget ID",
+            hint="delete answers that are no longer needed: wasmrt approvals forget ID",
         )
-    _insert(db, "answer", row)
+    insert(db, "answer", row)
     _count(db)
 
 
-def _insert(db: sqlite3.Connection, table: str, row: dict[str, Any]) -> None:
-    names, values = ", ".join(row), ", ".join("?" * len(row))
-    db.execute(f"INSERT INTO {table} ({names}) VALUES ({values})", tuple(row.values()))  # noqa: S608 - names of ours
-
-
 def _count(db: sqlite3.Connection) -> None:
-    """Have every process read the remembered answers again."""
+    """Make every process read the remembered answers again."""
     db.execute("UPDATE counter SET value = value + 1 WHERE name = 'answers'")
-
-
-def _end(db: sqlite3.Connection, state: State, where: str, *values: object) -> None:
-    """End the open requests that `where` selects, and delete their parameters."""
-    sql = f"UPDATE request SET state = ?, {_EMPTIED} WHERE {_OPEN} AND {where}"  # noqa: S608 - parts of ours
-    db.execute(sql, (state, *values))
 
 
 def _check_memorable(request: ApprovalRequest, scope: ApprovalScope) -> None:
     if not request.may_be_remembered or (scope is ApprovalScope.SESSION and not request.trace):
-        what = "session" if request.may_be_remembered else "digest"
+        missing = "session" if request.may_be_remembered else "digest"
         raise ApprovalError(
-            f"an answer to {request.id} cannot be remembered: the call has no {what} to bind it to",
+            f"cannot remember an answer to {request.id}: the call has no {missing} to bind it to",
             code="not-memorable",
-            hint=f"answer this call alone: wasmrt approvals approve {request.id}",
+            hint=f"approve only this call: wasmrt approvals approve {request.id}",
         )
 
 
-def _closed(row: sqlite3.Row) -> ApprovalError:
+def _request_row(request: ApprovalRequest) -> dict[str, Any]:
+    """Return the columns of a new request."""
+    flow = (request.provenance, request.destinations)
+    # A list holds the params and the flow lines: all of it is cleared together once the request is answered.
+    params = json.dumps([request.params, *flow] if any(flow) else request.params, ensure_ascii=False)
+    row: dict[str, Any] = {
+        "user": request.user, "tool": request.tool, "digest": request.digest, "granted": request.grant,
+        "trace": request.trace, "call": request.call, "risk": request.risk, "effects": effects_text(request.effects),
+        "why": json.dumps(request.why.as_dict(), ensure_ascii=False), "params_digest": params_digest(request.params),
+    }  # fmt: skip
+    fingerprint = blake3(json.dumps(row).encode()).hexdigest()
+    return row | {
+        "id": request.id, "state": State.PENDING, "fingerprint": fingerprint,
+        "created_ms": request.created_ms, "expires_ms": request.expires_ms, "params": params,
+        "size": len(params.encode()) + len((request.preview or "").encode("utf-8", "replace")),
+        "preview": None if request.preview is None else request.preview.encode("utf-8", "replace").decode(),
+    }  # fmt: skip
+
+
+def _queued(row: sqlite3.Row, now_ms: int) -> QueuedRequest:
     state = State(row["state"])
-    code = "answered" if state is State.USED else str(state)
-    return closed_request(row["id"], code, _CLOSED[state])
+    overdue = state in (State.PENDING, State.ANSWERED) and row["expires_ms"] <= now_ms
+    stored = None if overdue or row["params"] is None else json.loads(row["params"])
+    params, provenance, destinations = stored if isinstance(stored, list) else (stored, (), ())
+    return QueuedRequest(
+        id=row["id"], state=State.EXPIRED if overdue else state, user=row["user"], tool=row["tool"],
+        digest=row["digest"], grant=row["granted"], trace=row["trace"], call=row["call"], risk=row["risk"],
+        effects=tuple(Effect(e) for e in json.loads(row["effects"])), why=_decision(json.loads(row["why"])),
+        provenance=tuple(provenance), destinations=tuple(destinations), params_digest=row["params_digest"],
+        created_ms=row["created_ms"], expires_ms=row["expires_ms"], params=params,
+        preview=None if overdue else row["preview"],
+        approved=None if row["approved"] is None else bool(row["approved"]),
+        scope=None if row["scope"] is None else ApprovalScope(row["scope"]),
+        by=row["answered_by"] or "", note=row["note"] or "", decided_ms=row["decided_ms"],
+    )  # fmt: skip
+
+
+def _answer_of(row: sqlite3.Row) -> ApprovalAnswer:
+    """Return the answer of a row. An answer of scope `always` has been remembered already."""
+    scope = ApprovalScope(row["scope"])
+    return ApprovalAnswer(
+        approved=bool(row["approved"]), scope=scope, remembered=scope is ApprovalScope.ALWAYS, by=row["answered_by"],
+        note=row["note"], params=None if row["edited"] is None else json.loads(row["edited"]),
+    )  # fmt: skip
+
+
+def _decision(data: dict[str, Any]) -> Decision:
+    suggestion: Addition | Step | None = None
+    if (stored := data["suggestion"]) is not None and stored["kind"] == "step":
+        suggestion = Step(stored["step"])
+    elif stored is not None:
+        suggestion = Addition(GrantList(stored["to"]), json.dumps(stored["entry"], ensure_ascii=False))
+    reason = Reason(data["reason"])
+    return Decision(data["allowed"], reason, data["rule"], suggestion, data["capability"], data["subject"])
+
+
+_CALL = RequestKind(
+    table="request",
+    schema=_SCHEMA,
+    view=_queued,
+    expiring=_OPEN,
+    closed=f"NOT {_OPEN}",
+    cleared=("params", "preview", "edited"),
+    closed_states={
+        State.ANSWERED: ("answered", "was already answered"),
+        State.USED: ("answered", "was already answered"),
+        State.WITHDRAWN: ("withdrawn", "was withdrawn: its caller no longer waits"),
+        State.OUTDATED: ("outdated", "is outdated: its tool has been updated"),
+        State.EXPIRED: ("expired", "has expired"),
+    },
+)

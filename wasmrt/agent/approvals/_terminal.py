@@ -1,4 +1,4 @@
-"""The approver at a terminal: shows what would be done, and takes a word for an answer."""
+"""The approver that shows a request at the terminal and reads the answer."""
 
 from __future__ import annotations
 
@@ -12,26 +12,25 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from wasmrt.agent.approvals._approvers import DenyApprover
+from wasmrt.agent.approvals._approvers import DenyApprover, in_own_thread
 from wasmrt.agent.approvals._model import ApprovalAnswer, ApprovalRequest, ApprovalScope, Approver, params_digest
 from wasmrt.agent.approvals._pattern import ParamsPattern
-from wasmrt.agent.approvals._show import request_lines
-from wasmrt.agent.approvals._thread import in_own_thread
+from wasmrt.agent.approvals._review import request_lines
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.limits import MAX_JSON_DEPTH
 from wasmrt.core.strict_json import JsonError, check_text, read_json
 from wasmrt.core.terminal import in_one_line, printable
 
 _TERMINAL = threading.Lock()
-"""Held while a question is on the screen: of many requests one is asked at a time."""
+"""Held while a question is on the screen, so that one request is shown at a time."""
 _LOOK_SECONDS = 0.1
 _MAX_LINE_BYTES = 4096
 _MAX_MISTAKES = 5
-_NO_TERMINAL = "nobody is at a terminal"
+_NO_TERMINAL = "no terminal is available"
 
 
 class TerminalApprover:
-    """Asks a person at a terminal, one request at a time, and denies where there is no terminal.
+    """Asks at the terminal, one request at a time, and denies if there is no terminal.
 
     Args:
         stdin: The descriptor to read answers from.
@@ -47,7 +46,7 @@ class TerminalApprover:
         self._stderr = stderr
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
-        """Return what the person answers. Being cancelled takes the question off the screen."""
+        """Return the answer from the terminal. Cancelling this coroutine ends the question."""
         turn = _Turn(self._stdin, self._stderr)
         try:
             return await in_own_thread(turn.ask, request)
@@ -56,8 +55,8 @@ class TerminalApprover:
             raise
 
 
-class _Withdrawn(Exception):  # noqa: N818 - no error: nobody waits any more
-    """Nobody waits for the answer any more."""
+class _Withdrawn(Exception):  # noqa: N818 - not an error
+    """The request was withdrawn."""
 
 
 @dataclass(slots=True, eq=False)
@@ -71,7 +70,7 @@ class _Turn:
     answered: bool = False
 
     def withdraw(self) -> None:
-        """End the turn, from any thread; a person whose answer came too late is told so."""
+        """End the turn, from any thread; if the answer was too late, report that."""
         with self.lock:
             self.gone.set()
             if self.answered:
@@ -89,14 +88,14 @@ class _Turn:
             self._withdrawn()
             return ApprovalAnswer(approved=False)
         except (OSError, termios.error):
-            return ApprovalAnswer(approved=False, note="the terminal is gone")
+            return ApprovalAnswer(approved=False, note="the terminal was closed")
         finally:
             _TERMINAL.release()
 
     def _asked(self, request: ApprovalRequest) -> ApprovalAnswer:
         if self.gone.is_set():
             return ApprovalAnswer(approved=False)
-        # SECURITY: keys that were pressed before the question could be read do not answer it.
+        # SECURITY: discard keys that were pressed before the question was shown.
         termios.tcflush(self.stdin, termios.TCIFLUSH)
         asked, mistakes = request, 0
         cut = self._show(asked)
@@ -108,41 +107,41 @@ class _Turn:
                 asked = replace(asked, params=self._edited(asked.params), preview=None)
                 cut = self._show(asked)
             elif (scope := _scope(word, request)) is not None and cut:
-                # SECURITY: what was left out may be what matters; a tool chooses how long the rest is.
+                # SECURITY: a tool can make its parameters long enough to hide the important part.
                 mistakes += 1
-                self._say("  something was left out above: look at all of it with m, then answer")
+                self._say("  some lines above were cut: press m to see the whole request, then answer")
             elif scope is not None:
                 return self._approved(request, asked, scope)
             elif word in ("", "n", "no"):
                 return self._settled(ApprovalAnswer(approved=False, by=person()), "denied")
             else:
                 mistakes += 1
-                self._say(f"  {word[:40]!r} is no answer")
-        return self._settled(ApprovalAnswer(approved=False, by=person()), "denied: no answer was understood")
+                self._say(f"  unknown answer: {word[:40]!r}")
+        return self._settled(ApprovalAnswer(approved=False, by=person()), "denied: too many unknown answers")
 
     def _approved(self, request: ApprovalRequest, asked: ApprovalRequest, scope: ApprovalScope) -> ApprovalAnswer:
         pattern = self._pattern(asked.params) if scope is ApprovalScope.ALWAYS else None
-        # By their digests: for Python, 1 is true.
+        # Compare the digests: in Python, 1 equals True.
         params = None if params_digest(asked.params) == params_digest(request.params) else asked.params
-        told = {
+        message = {
             ApprovalScope.ONCE: "approved, this once",
-            ApprovalScope.SESSION: "approved for this session, whatever the parameters",
+            ApprovalScope.SESSION: "approved for this session, with any parameters",
             ApprovalScope.ALWAYS: f"approved from now on, for {pattern and pattern.words}",
         }[scope]
         answer = ApprovalAnswer(approved=True, scope=scope, by=person(), params=params, pattern=pattern)
-        return self._settled(answer, told)
+        return self._settled(answer, message)
 
-    def _settled(self, answer: ApprovalAnswer, told: str) -> ApprovalAnswer:
+    def _settled(self, answer: ApprovalAnswer, message: str) -> ApprovalAnswer:
         with self.lock:
             if self.gone.is_set():
                 raise _Withdrawn
-            self._say(f"  {told}")
+            self._say(f"  {message}")
             self.answered = True
         return answer
 
     def _withdrawn(self) -> None:
         with suppress(OSError):
-            self._write("\n  withdrawn: nobody waits for the answer any more, and nothing was changed\n")
+            self._write("\n  the request was withdrawn; nothing was changed\n")
 
     def _pattern(self, params: Any) -> ParamsPattern:
         pattern = ParamsPattern(params)
@@ -160,21 +159,21 @@ class _Turn:
     def _edited(self, params: Any) -> dict[str, Any]:
         changed = dict(params)
         while True:
-            text = self._line('  a parameter as NAME=JSON, such as path="b.txt", NAME= to take it away, or Enter: ')
+            text = self._line('  a parameter as NAME=JSON, such as path="b.txt", NAME= to remove it, or Enter: ')
             if not text:
                 return changed
             name, given, value = text.partition("=")
             try:
                 if not given:
-                    raise JsonError("without a =")
+                    raise JsonError("missing an = sign")
                 if value:
                     new = read_json(value, max_bytes=_MAX_LINE_BYTES, max_depth=MAX_JSON_DEPTH - 1, exact=True)
                     check_text({name: new})
                     changed[name] = new
                 elif changed.pop(name, given) is given:
-                    raise JsonError("no parameter of the call")
+                    raise JsonError("not a parameter of the call")
             except JsonError as error:
-                self._say(f"  it is {error}")
+                self._say(f"  invalid: it is {error}")
 
     def _show(self, request: ApprovalRequest, *, whole: bool = False) -> bool:
         lines, cut = request_lines(request, whole=whole)
@@ -182,7 +181,7 @@ class _Turn:
         return cut
 
     def _line(self, question: str) -> str:
-        """Ask for one line; the end of the input is an empty one."""
+        """Ask for one line; return an empty string at the end of the input."""
         self._write(question)
         while not select.select([self.stdin], [], [], _LOOK_SECONDS)[0]:
             if self.gone.is_set():
@@ -199,21 +198,21 @@ class _Turn:
 
 
 def default_approver() -> Approver:
-    """Return the approver that asks at the terminal, or where there is none the one that denies."""
+    """Return the approver that asks at the terminal, or the one that denies if there is no terminal."""
     return TerminalApprover() if is_terminal() else DenyApprover()
 
 
 def is_terminal(stdin: int = 0, stderr: int = 2) -> bool:
-    """Return whether a person at a terminal can be asked: both are terminals, and this process is in its foreground."""
+    """Return whether both descriptors are terminals and this process is in the foreground."""
     if not (os.isatty(stdin) and os.isatty(stderr)):
         return False
-    with suppress(OSError):  # not our controlling terminal: nothing is in its foreground
+    with suppress(OSError):  # not the controlling terminal: it has no foreground process
         return os.tcgetpgrp(stdin) == os.getpgrp()
     return True
 
 
 def person() -> str:
-    """Return the name of the person whose process this is, as the system knows it."""
+    """Return the name of the user of this process."""
     try:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
@@ -223,7 +222,7 @@ def person() -> str:
 def _question(request: ApprovalRequest, *, cut: bool) -> str:
     words = ["[y]es", "[N]o"]
     if request.may_be_remembered:
-        words += ["[s]ession: whatever its parameters"] if request.trace else []
+        words += ["[s]ession: any parameters"] if request.trace else []
         words.append("[a]lways")
     words += ["[e]dit", *(["[m]ore"] if cut else [])]
     return f"  approve {in_one_line(request.tool)}? {', '.join(words)}: "

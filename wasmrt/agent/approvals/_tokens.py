@@ -1,4 +1,4 @@
-"""Confirmation tokens: a person's yes that a program can carry, bound to what was confirmed, counted, and over soon."""
+"""Confirmation tokens: signed, counted and short-lived proof that a person confirmed a call."""
 
 from __future__ import annotations
 
@@ -6,21 +6,69 @@ import base64
 import json
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import cache
 from hmac import compare_digest
 from pathlib import Path
 from typing import Any
 
 from blake3 import blake3
 
-from wasmrt.agent.approvals import _clock
-from wasmrt.agent.approvals._failure import unusable
+from wasmrt.agent.approvals._requests import unusable
 from wasmrt.core.database import Database
 from wasmrt.core.effects import Effect
 from wasmrt.core.errors import ApprovalError, ConfigurationError, NotAuthorizedError
 from wasmrt.core.files import private_key
 from wasmrt.core.limits import MAX_LIVE_TOKENS, MAX_TOKEN_BYTES, MAX_TOKEN_TOOLS, MAX_TOKEN_TTL_SECONDS, MAX_TOKEN_USES
+
+_CLOCK_SCHEMA = """
+CREATE TABLE clock (seen_ms INTEGER NOT NULL, boot TEXT NOT NULL, boot_ms INTEGER NOT NULL);
+INSERT INTO clock VALUES (0, '', 0);
+"""
+
+
+class Clock:
+    """Unix milliseconds that never decrease, and always increase between two boots.
+
+    The latest time is stored. If the wall clock is set back, time continues from the stored value by the clock that
+    counts since boot, including suspend (CLOCK_BOOTTIME), which cannot be set. If the wall clock is set ahead, time
+    stays ahead, so that tokens expire early rather than late.
+
+    Args:
+        wall: Returns Unix seconds.
+        boot: Returns an ID of the current boot, empty if unknown, and the seconds since.
+    """
+
+    def __init__(self, wall: Callable[[], float] | None = None, boot: Callable[[], tuple[str, float]] | None = None):
+        self._wall = wall or time.time
+        self._boot = boot or _since_boot
+
+    def now_ms(self, db: sqlite3.Connection) -> int:
+        """Return the time and store it as the latest, within the caller's transaction."""
+        latest_ms, boot, boot_ms = db.execute("SELECT seen_ms, boot, boot_ms FROM clock").fetchone()
+        current, seconds = self._boot()
+        current_ms = int(seconds * 1000)
+        passed_ms = max(0, current_ms - boot_ms) if current and current == boot else 0
+        now_ms: int = max(int(self._wall() * 1000), latest_ms + passed_ms)
+        db.execute("UPDATE clock SET seen_ms = ?, boot = ?, boot_ms = ?", (now_ms, current, current_ms))
+        return now_ms
+
+
+def _since_boot() -> tuple[str, float]:
+    if not hasattr(time, "CLOCK_BOOTTIME"):  # available on Linux only
+        return "", 0.0
+    return _boot_id(), time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+@cache
+def _boot_id() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        return ""
+
 
 _VERSION = 1
 _SCHEMA = """
@@ -31,12 +79,12 @@ INSERT INTO store VALUES (lower(hex(randomblob(16))));
 """
 _PREFIX = "confirm1"
 _CONTEXT = b"wasmrt confirmation token 1\0"
-_HINT = "ask the person to confirm this call again"
+_HINT = "ask the user to confirm this call again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redeemed:
-    """A token that was accepted, with this use counted."""
+    """An accepted token, including this use."""
 
     id: str
     trace: str
@@ -47,17 +95,17 @@ class Redeemed:
 
 
 class ConfirmationTokens:
-    """Issues and redeems tokens, in any number of threads and processes that share the store and the key.
+    """Issues and redeems tokens, for any number of threads and processes that share the store and the key.
 
-    A token is signed with a key of this installation (keyed BLAKE3) and bound to a trace, tools, effects and, unless it
-    says otherwise, parameters. Its uses are counted in one transaction each; its time is that of a clock that does not
-    go back. A store that was lost takes the tokens it had issued with it.
+    A token is signed with a key of this installation (keyed BLAKE3) and bound to a trace, tools, effects and,
+    optionally, parameters. Each use is counted in a transaction, with a clock that never goes back. If the store is
+    lost, the tokens it issued become invalid.
 
     Args:
-        store_path: The SQLite file of what was used; made on first use.
-        key_path: The file of the key, private; made on first use.
-        wall: Unix seconds, for tests.
-        boot: The name of this start of the machine and the seconds since, for tests.
+        store_path: The SQLite file that counts uses; created on first use.
+        key_path: The private key file; created on first use.
+        wall: Returns Unix seconds, for tests.
+        boot: Returns the ID of the current boot and the seconds since, for tests.
 
     Example:
         >>> from pathlib import Path
@@ -74,9 +122,9 @@ class ConfirmationTokens:
         wall: Callable[[], float] | None = None,
         boot: Callable[[], tuple[str, float]] | None = None,
     ) -> None:
-        self._database = Database(store_path, _SCHEMA + _clock.SCHEMA, _VERSION, unusable=unusable)
+        self._database = Database(store_path, _SCHEMA + _CLOCK_SCHEMA, _VERSION, unusable=unusable)
         self._key_path = key_path
-        self._clock = _clock.Clock(wall, boot)
+        self._clock = Clock(wall, boot)
 
     def issue(
         self,
@@ -89,22 +137,22 @@ class ConfirmationTokens:
         reusable: bool = False,
         max_uses: int = 1,
     ) -> str:
-        """Return a new token, for a person who has just confirmed.
+        """Return a new token. Call this only after a user has confirmed.
 
         Args:
-            trace: The run that it is for.
-            tools: The tools that it may be used for.
+            trace: The run that the token is valid for.
+            tools: The tools that the token is valid for.
             scopes: The effects that a call may have.
-            params_digest: Digest of the only parameters that it is for (`params_digest`); None for any.
-            ttl_seconds: Seconds until it ends, at most a day.
-            reusable: True for a token of more than one use.
-            max_uses: Calls that a reusable one is for.
+            params_digest: Digest (`params_digest`) of the only valid parameters; None for any parameters.
+            ttl_seconds: Seconds until the token expires, at most a day.
+            reusable: True for a token with more than one use.
+            max_uses: The number of uses of a reusable token.
 
         Raises:
-            ConfigurationError: an argument is none that a token can be bound to.
+            ConfigurationError: an argument is invalid.
             ApprovalError: the store or the key cannot be used.
         """
-        named = [] if isinstance(tools, str) else sorted(set(tools))  # a text is a collection of its letters
+        named = [] if isinstance(tools, str) else sorted(set(tools))  # a string is a collection of characters
         allowed = sorted({Effect(scope) for scope in scopes})
         _check(trace, named, ttl_seconds, max_uses, reusable=reusable)
         key = self._key()
@@ -123,7 +171,7 @@ class ConfirmationTokens:
         body = f"{_PREFIX}.{_encoded(json.dumps(claims, separators=(',', ':')).encode())}"
         token = f"{body}.{_signature(body, key)}"
         if len(token) > MAX_TOKEN_BYTES:
-            raise ConfigurationError("the trace and the tools' names are too long for a token")
+            raise ConfigurationError("the trace and the tool names are too long for a token")
         return token
 
     def redeem(
@@ -132,16 +180,16 @@ class ConfirmationTokens:
         """Use a token once, for one call.
 
         Raises:
-            NotAuthorizedError: it is none of ours (`token-signature`), for another trace, tool or parameters
-                (`token-trace`, `token-tool`, `token-params`), the call has effects that it does not allow
-                (`token-scope`), it has expired (`token-expired`) or was used (`token-used`), or that cannot be told
-                (`token-store`). Nothing was used then.
+            NotAuthorizedError: the token was not issued here (`token-signature`), is for another trace, tool or
+                parameters (`token-trace`, `token-tool`, `token-params`), does not allow an effect of the call
+                (`token-scope`), has expired (`token-expired`), was used (`token-used`), or cannot be checked
+                (`token-store`). No use was counted.
         """
         try:
             claims = _claims(token, self._key())
             _check_binding(claims, trace, tool, effects, params_digest)
             with self._database.writing() as db:
-                # A refusal is returned, and not raised: the clock's step is kept whatever becomes of the token.
+                # Return a refusal instead of raising it, so that the transaction stores the clock.
                 used = _use(db, claims, self._clock.now_ms(db))
         except ApprovalError as error:
             raise _refused("store", "it cannot be checked here") from error
@@ -156,20 +204,22 @@ class ConfirmationTokens:
 
 def _check(trace: str, tools: list[str], ttl_seconds: float, max_uses: int, *, reusable: bool) -> None:
     if not trace or not all(tools) or not 1 <= len(tools) <= MAX_TOKEN_TOOLS:
-        raise ConfigurationError(f"a token is for one trace and 1 to {MAX_TOKEN_TOOLS} tools")
+        raise ConfigurationError(f"a token requires a trace and 1 to {MAX_TOKEN_TOOLS} tools")
     if not 0 < ttl_seconds <= MAX_TOKEN_TTL_SECONDS:
-        raise ConfigurationError(f"a token lasts up to {MAX_TOKEN_TTL_SECONDS:.0f} seconds, not {ttl_seconds!r}")
+        raise ConfigurationError(
+            f"token lifetime: expected up to {MAX_TOKEN_TTL_SECONDS:.0f} seconds, got {ttl_seconds!r}"
+        )
     most = MAX_TOKEN_USES if reusable else 1
     if not isinstance(max_uses, int) or not 1 <= max_uses <= most:
         raise ConfigurationError(
-            f"this token has 1 to {most} uses, not {max_uses!r}", hint=None if reusable else "say that it is reusable"
+            f"token uses: expected 1 to {most}, got {max_uses!r}", hint=None if reusable else "pass reusable=True"
         )
 
 
 def _check_binding(
     claims: dict[str, Any], trace: str, tool: str, effects: Collection[Effect], params_digest: str | None
 ) -> None:
-    """SECURITY: everything that the token is bound to has to be what the person confirmed."""
+    """SECURITY: the call must match everything that the token is bound to."""
     if claims["trace"] != trace:
         raise _refused("trace", "it is for another trace")
     if tool not in claims["tools"]:
@@ -181,7 +231,7 @@ def _check_binding(
 
 
 def _use(db: sqlite3.Connection, claims: dict[str, Any], now_ms: int) -> Redeemed | NotAuthorizedError:
-    if claims["store"] != _store_id(db):  # its uses were counted in a store that is gone
+    if claims["store"] != _store_id(db):  # issued by a store that was lost, together with the number of uses
         return _refused("signature", "it was not issued here")
     if claims["expires_ms"] <= now_ms:
         return _refused("expired", "it has expired")
@@ -189,7 +239,7 @@ def _use(db: sqlite3.Connection, claims: dict[str, Any], now_ms: int) -> Redeeme
     found = db.execute("SELECT uses FROM used WHERE id = ?", (claims["id"],)).fetchone()
     uses = 0 if found is None else found[0]
     if uses >= claims["uses"]:
-        return _refused("used", "it was used already")
+        return _refused("used", "it was already used")
     if found is None and db.execute("SELECT count(*) FROM used").fetchone()[0] >= MAX_LIVE_TOKENS:
         return _refused("store", "too many tokens are in use")
     db.execute("INSERT OR REPLACE INTO used VALUES (?, ?, ?)", (claims["id"], uses + 1, claims["expires_ms"]))
@@ -204,8 +254,8 @@ def _use(db: sqlite3.Connection, claims: dict[str, Any], now_ms: int) -> Redeeme
 
 
 def _claims(token: str, key: bytes) -> dict[str, Any]:
-    """Return a token's claims. SECURITY: nothing of it is read before its signature over every character is right."""
-    body, _, signature = token.rpartition(".") if _may_be_one(token) else ("", "", "")
+    """Return a token's claims. SECURITY: verify the signature over the whole text before parsing any of it."""
+    body, _, signature = token.rpartition(".") if _may_be_token(token) else ("", "", "")
     if not compare_digest(_signature(body, key).encode(), signature.encode("utf-8", "replace")):
         raise _refused("signature", "it was not issued here")
     encoded = body.removeprefix(f"{_PREFIX}.")
@@ -213,7 +263,7 @@ def _claims(token: str, key: bytes) -> dict[str, Any]:
     return claims
 
 
-def _may_be_one(token: object) -> bool:
+def _may_be_token(token: object) -> bool:
     return isinstance(token, str) and len(token) <= MAX_TOKEN_BYTES
 
 
@@ -231,4 +281,4 @@ def _store_id(db: sqlite3.Connection) -> str:
 
 
 def _refused(code: str, reason: str) -> NotAuthorizedError:
-    return NotAuthorizedError(f"the confirmation token does not hold: {reason}", code=f"token-{code}", hint=_HINT)
+    return NotAuthorizedError(f"the confirmation token is not valid: {reason}", code=f"token-{code}", hint=_HINT)

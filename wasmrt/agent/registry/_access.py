@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import islice
 
-from wasmrt.agent.access import AccessRequest, AccessScope, Caller, Wish, grant_digest
+from wasmrt.agent.access import AccessRequest, AccessScope, Caller, DeniedAccess, grant_digest
 from wasmrt.agent.approvals import params_digest
 from wasmrt.agent.flows import Destination, Kind, Outgoing
 from wasmrt.agent.registry import _flow, _steps
@@ -119,7 +119,7 @@ def ask(state: CallState, decisions: Iterable[Decision], call: str) -> tuple[str
     helping = (each for each in widest(refused, lambda one, other: covers(other, one)) if _could_help(state, each))
     for addition in islice(helping, MAX_ACCESS_PER_CALL):
         try:
-            request = services.access.ask(_caller(state), _wish(state, addition, refused[addition], call))
+            request = services.access.ask(_caller(state), _denied_access(state, addition, refused[addition], call))
         except ApprovalError:  # the store cannot be written: then it is a denial as ever
             continue
         if request is not None:
@@ -174,7 +174,7 @@ def _caller(state: CallState) -> Caller:
     )  # fmt: skip
 
 
-def _wish(state: CallState, addition: Addition, decision: Decision, call: str) -> Wish:
+def _denied_access(state: CallState, addition: Addition, decision: Decision, call: str) -> DeniedAccess:
     entry = state.registered
     assert entry is not None
     tool = entry.tool
@@ -183,7 +183,7 @@ def _wish(state: CallState, addition: Addition, decision: Decision, call: str) -
     text = json.dumps(state.params, ensure_ascii=False, indent=2)
     params = clean(text[: 2 * MAX_ACCESS_PARAMS_BYTES])  # more than is shown, so that no secret is cut in two
     cut = params.encode("utf-8", "replace")[:MAX_ACCESS_PARAMS_BYTES].decode("utf-8", "ignore")
-    return Wish(
+    return DeniedAccess(
         addition=addition,
         again=tuple(added for one in state.granted_access if one.scope is AccessScope.ONCE for added in one.additions),
         sentences=_sentences(grant, addition),

@@ -64,5 +64,5 @@ def answer_in_words(request_id: str, choice: AccessChoice, *, user: str, as_json
     if as_json:
         show_json(answered.as_dict())
         return
-    line = (answered.granted or answered.wish.addition).hint
+    line = (answered.granted or answered.denied.addition).hint
     print_message(f"{granted_words(answered)} {request_id}: {answered.caller.tool}, {line}")

@@ -19,8 +19,8 @@ from wasmrt.agent.approvals import (
     Wide,
     Widening,
     choose,
+    describe_reach,
     person,
-    reach_in_words,
     request_lines,
 )
 from wasmrt.cli.grant.access import access_scope, access_store, answer_in_words, is_access, show_access
@@ -139,7 +139,7 @@ def list_approvals(decided: bool, as_json: bool) -> None:
     if not (waiting or access or programs or answers or refused or ended or over):
         print_message("nothing waits for an approval, and no answer is remembered")
     if access:
-        rows = [(r.id, r.caller.tool, r.caller.user, asked_words(r), r.wish.addition.hint) for r in access]
+        rows = [(r.id, r.caller.tool, r.caller.user, asked_words(r), r.denied.addition.hint) for r in access]
         show_columns(("ACCESS", "TOOL", "USER", "ASKED", "TO ALLOW IT"), rows)
     if waiting:
         rows = [(q.id, q.tool, q.user, q.risk, _left(q)) for q in waiting]
@@ -151,7 +151,7 @@ def list_approvals(decided: bool, as_json: bool) -> None:
     if answers:
         show_columns(("REMEMBERED", "TOOL", "USER", "ANSWER", "FOR"), map(_row, answers))
     if refused:
-        rows = [(r.id, r.caller.tool, r.caller.user, "denied", r.wish.addition.hint) for r in refused]
+        rows = [(r.id, r.caller.tool, r.caller.user, "denied", r.denied.addition.hint) for r in refused]
         show_columns(("REMEMBERED", "TOOL", "USER", "ACCESS", "FOR"), rows)
     if ended:
         rows = [(q.id, q.tool, q.user, _outcome(q), q.by) for q in ended]
@@ -333,7 +333,7 @@ def _answer(store: ApprovalStore, request_id: str, choice: Choice, user: str, *,
         data = {"id": request_id, "tool": tool, "approved": answer.approved}
         show_json(data | {"scope": str(answer.scope), "by": answer.by})
         return
-    print_message(f"{'approved' if answer.approved else 'denied'} {request_id}: {tool}, {reach_in_words(answer)}")
+    print_message(f"{'approved' if answer.approved else 'denied'} {request_id}: {tool}, {describe_reach(answer)}")
 
 
 def _call_scope(scope: str) -> ApprovalScope:

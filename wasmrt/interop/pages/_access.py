@@ -91,7 +91,7 @@ def _shown(request: AccessRequest, *, whole: bool) -> tuple[Html, bool]:
         ("For", foreign(request.caller.user)),
         ("Session", foreign(request.caller.trace) if request.caller.trace else None),
         ("Asked", asked_words(request)),
-        ("First by call", foreign(request.wish.call)),
+        ("First by call", foreign(request.denied.call)),
         ("Request", foreign(request.id)),
     )
     return together(about, *blocks), any(part.cut for _, part in parts)

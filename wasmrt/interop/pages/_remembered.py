@@ -54,7 +54,7 @@ def _refusal(frame: Frame, request: AccessRequest) -> list[Part]:
     return [
         foreign(tool),
         foreign(request.caller.user),
-        tag("code", foreign(request.wish.addition.hint)),
+        tag("code", foreign(request.denied.addition.hint)),
         foreign(request.by),
         in_words(request.decided_ms or request.created_ms),
         frame.form(f"remembered/{request.id}", button),

@@ -1,0 +1,177 @@
+"""The request table: storage, expiry, answering and listing of the requests that wait for an approver.
+
+There are two kinds: `call` (approve this call) and `grant` (add an entry to a tool's grant).
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from wasmrt.core.database import Database
+from wasmrt.core.errors import ApprovalError
+from wasmrt.core.limits import MAX_ANSWER_NOTE_BYTES
+
+R = TypeVar("R")
+
+LIST_HINT = "wasmrt approvals list shows the pending requests"
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestKind(Generic[R]):
+    """One kind of request: its table and its rules. Every SQL fragment is a constant of this package."""
+
+    table: str
+    schema: str
+    view: Callable[[sqlite3.Row, int], R]
+    """Reads a row as of a time in Unix milliseconds: an overdue request is returned as expired."""
+    expiring: str
+    """SQL condition of the rows that can expire."""
+    closed: str
+    """SQL condition of the rows that may be deleted to bound the table."""
+    cleared: tuple[str, ...] = ()
+    """Columns that are set to NULL when a request ends."""
+    closed_states: Mapping[str, tuple[str, str]]
+    """From each state that cannot be answered to an error code and the end of its message."""
+
+
+class RequestTable(Generic[R]):
+    """Requests of one kind in a private SQLite file, for any number of threads and processes.
+
+    Each change is one transaction: if a process is killed, the change is either complete or absent.
+    """
+
+    def __init__(self, kind: RequestKind[R], path: Path, *, now: Callable[[], float]) -> None:
+        self.database = Database(path, kind.schema, _VERSION, unusable=unusable)
+        self._kind = kind
+        self._now = now
+
+    @property
+    def exists(self) -> bool:
+        """Whether the database file has been created."""
+        return self.database.status() is not None
+
+    def now_ms(self) -> int:
+        """Return the time in Unix milliseconds."""
+        return int(self._now() * 1000)
+
+    @contextmanager
+    def changing(self, *, scrub: bool = False) -> Iterator[sqlite3.Connection]:
+        """Open a transaction. Overdue requests are expired first, even if the block fails."""
+        with self.database.writing(scrub=scrub) as db:
+            db.row_factory = sqlite3.Row
+            if self.end(db, "expired", f"({self._kind.expiring}) AND expires_ms <= ?", self.now_ms()):
+                db.execute("COMMIT")
+                db.execute("BEGIN IMMEDIATE")
+            yield db
+
+    def insert(self, db: sqlite3.Connection, row: Mapping[str, Any], *, max_closed: int) -> None:
+        """Add a request, and delete the oldest closed requests over the limit."""
+        insert(db, self._kind.table, row)
+        table, closed = self._kind.table, self._kind.closed
+        db.execute(
+            f"DELETE FROM {table} WHERE ({closed}) AND id NOT IN "  # noqa: S608 - constants
+            f"(SELECT id FROM {table} WHERE {closed} ORDER BY created_ms DESC LIMIT ?)",
+            (max_closed,),
+        )
+
+    def update(self, db: sqlite3.Connection, request_id: str, values: Mapping[str, Any]) -> None:
+        """Set columns of one request."""
+        columns = ", ".join(f"{name} = ?" for name in values)
+        sql = f"UPDATE {self._kind.table} SET {columns} WHERE id = ?"  # noqa: S608 - constants
+        db.execute(sql, (*values.values(), request_id))
+
+    def end(self, db: sqlite3.Connection, state: str, where: str, *values: object) -> int:
+        """End the requests that match `where`, clear their private columns, and return their number."""
+        columns = "".join(f", {name} = NULL" for name in self._kind.cleared)
+        sql = f"UPDATE {self._kind.table} SET state = ?{columns} WHERE {where}"  # noqa: S608 - constants
+        return db.execute(sql, (state, *values)).rowcount
+
+    def row(self, db: sqlite3.Connection, request_id: str) -> sqlite3.Row | None:
+        """Return the row of one request, or None."""
+        sql = f"SELECT * FROM {self._kind.table} WHERE id = ?"  # noqa: S608 - a constant
+        found: sqlite3.Row | None = db.execute(sql, (request_id,)).fetchone()
+        return found
+
+    def answerable(self, db: sqlite3.Connection, request_id: str, user: str) -> R:
+        """Return a pending request of a user.
+
+        SECURITY: the user is checked before any other property of the request is reported.
+
+        Raises:
+            ApprovalError: no request has this ID, it belongs to another user, or it is not pending.
+        """
+        row = self.row(db, request_id)
+        if row is None:
+            raise unknown_request(request_id)
+        if row["user"] != user:
+            raise ApprovalError(
+                f"{request_id} belongs to another user; nothing was changed", code="other-user",
+                hint="pass the user of the call: --user NAME",
+            )  # fmt: skip
+        if row["state"] != "pending":
+            raise self.closed(row)
+        return self._kind.view(row, 0)  # as stored: overdue requests were expired when the transaction began
+
+    def closed(self, row: sqlite3.Row) -> ApprovalError:
+        """Return the error for a request that can no longer be answered or used."""
+        code, end = self._kind.closed_states[row["state"]]
+        return ApprovalError(f"{row['id']} {end}; nothing was changed", code=code, hint=LIST_HINT)
+
+    def get(self, request_id: str) -> R | None:
+        """Return one request in any state, or None."""
+        return next(iter(self.select("id = ?", request_id)), None)
+
+    def pending(self, user: str | None) -> list[R]:
+        """Return the pending requests of one user or of all, oldest first."""
+        where = "state = 'pending' AND expires_ms > ? AND user = ifnull(?, user) ORDER BY created_ms, id"
+        return self.select(where, self.now_ms(), user)
+
+    def decided(self, limit: int) -> list[R]:
+        """Return the requests that were answered or ended, latest first."""
+        return self.select("state != 'pending' ORDER BY created_ms DESC, id LIMIT ?", limit)
+
+    def select(self, where: str, *values: object) -> list[R]:
+        """Return the requests that match an SQL condition.
+
+        Raises:
+            ApprovalError: the file cannot be read.
+        """
+        if not self.exists:
+            return []
+        sql, now = f"SELECT * FROM {self._kind.table} WHERE {where}", self.now_ms()  # noqa: S608 - constants
+        with self.database.reading() as db:
+            db.row_factory = sqlite3.Row
+            return [self._kind.view(row, now) for row in db.execute(sql, values)]
+
+
+def insert(db: sqlite3.Connection, table: str, row: Mapping[str, Any]) -> None:
+    """Insert a row."""
+    names, marks = ", ".join(row), ", ".join("?" * len(row))
+    db.execute(f"INSERT INTO {table} ({names}) VALUES ({marks})", tuple(row.values()))  # noqa: S608 - constants
+
+
+def short_note(text: str) -> str:
+    """Return a note or a name, cut to the bytes that are stored."""
+    return text.encode("utf-8", "replace")[:MAX_ANSWER_NOTE_BYTES].decode("utf-8", "ignore")
+
+
+def unusable(reason: str) -> ApprovalError:
+    """Return the error for a database that cannot be used."""
+    return ApprovalError(
+        f"cannot use the approvals database: {reason}",
+        code="approval-store",
+        hint="run wasmrt doctor for the data directory; check its owner, its permissions and the free disk space",
+    )
+
+
+def unknown_request(request_id: str) -> ApprovalError:
+    """Return the error for an ID that no request has."""
+    return ApprovalError(
+        f"no request has the ID {request_id!r:.40}; nothing was changed", code="unknown", hint=LIST_HINT
+    )

@@ -1,0 +1,131 @@
+"""Show a request to a person, and record the person's choice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from wasmrt.agent.approvals._model import ApprovalAnswer, ApprovalRequest, ApprovalScope, State
+from wasmrt.agent.approvals._pattern import ParamsPattern, Widening
+from wasmrt.agent.approvals._store import ApprovalStore
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.terminal import in_one_line
+
+_MAX_LINES = 40
+_MAX_LINE = 200
+_MAX_HEAD_LINE = 400
+
+
+def request_lines(request: ApprovalRequest, *, whole: bool = False) -> tuple[list[str], bool]:
+    """Return a request as lines, and whether long lines or lists were cut. Nothing is cut if `whole` is true.
+
+    SECURITY: tool, parameters and diff are untrusted. Their lines are indented, and control characters are escaped.
+    """
+    effects = ", ".join(request.effects) or "none"
+    head = [
+        f"approval {request.id}: {request.tool}",
+        f"  user: {request.user}",
+        f"  effects: {effects} (risk: {request.risk})",
+        f"  reason: {request.why.sentence}",
+    ]
+    lines, cut = bounded(head, _MAX_HEAD_LINE, whole=whole)
+    for title, part in (
+        ("provenance", origins_shown(request, whole=whole)),
+        ("parameters", params_shown(request, whole=whole)),
+        ("changes", changes_shown(request, whole=whole)),
+    ):
+        lines += [f"  {title}:", *(f"    {line}" for line in part.lines)] if part.lines else []
+        cut = cut or part.cut
+    return lines, cut
+
+
+class Shown(NamedTuple):
+    """Escaped lines, and whether some of them were cut or omitted."""
+
+    lines: list[str]
+    cut: bool
+
+
+def origins_shown(request: ApprovalRequest, *, whole: bool = False) -> Shown:
+    """Return lines that describe the origin of the values that a flow rule asks about, cut as in `request_lines`."""
+    return bounded(request.provenance, _MAX_LINE, whole=whole)
+
+
+def params_shown(request: ApprovalRequest, *, whole: bool = False) -> Shown:
+    """Return a request's parameters as lines of JSON, cut as in `request_lines`."""
+    return bounded(json.dumps(request.params, ensure_ascii=False, indent=2).split("\n"), _MAX_LINE, whole=whole)
+
+
+def changes_shown(request: ApprovalRequest, *, whole: bool = False) -> Shown:
+    """Return the lines of a request's diff, cut as in `request_lines`; empty if no file would change."""
+    return bounded(request.preview.split("\n") if request.preview else [], _MAX_LINE, whole=whole)
+
+
+def bounded(lines: Iterable[str], limit: int = _MAX_LINE, *, whole: bool) -> Shown:
+    """Return untrusted lines, escaped, and cut as in `request_lines`."""
+    escaped = [in_one_line(line) for line in lines]
+    if whole:
+        return Shown(escaped, False)
+    shown = [line[:limit] + _more(len(line) - limit, "characters") for line in escaped[:_MAX_LINES]]
+    if len(escaped) > _MAX_LINES:
+        shown.append(_more(len(escaped) - _MAX_LINES, "lines").strip())
+    return Shown(shown, shown != escaped)
+
+
+def _more(count: int, what: str) -> str:
+    return f" ... {count:,} more {what}" if count > 0 else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The answer, its scope, and the parameters that it applies to."""
+
+    approved: bool
+    scope: ApprovalScope = ApprovalScope.ONCE
+    widened: tuple[tuple[str, Widening], ...] = ()
+    """With `ApprovalScope.ALWAYS`: parameter names or JSON Pointers, and the values that they may have."""
+    note: str = ""
+
+
+def choose(store: ApprovalStore, request_id: str, choice: Choice, *, user: str, by: str) -> ApprovalAnswer:
+    """Answer a request on behalf of the user of its call; return the answer.
+
+    Args:
+        store: The queue.
+        request_id: The request.
+        choice: The answer.
+        user: The user of the call.
+        by: The name of the approver.
+
+    Raises:
+        ConfigurationError: a parameter cannot be widened, or the answer is not remembered; nothing was changed.
+        ApprovalError: see `ApprovalStore.answer`; nothing was changed.
+    """
+    if choice.widened and choice.scope is not ApprovalScope.ALWAYS:
+        raise ConfigurationError("parameters can only be widened with the scope always", hint="choose that scope")
+    pattern = _pattern(store, request_id, choice, user) if choice.widened else None
+    answer = ApprovalAnswer(approved=choice.approved, scope=choice.scope, by=by, note=choice.note, pattern=pattern)
+    store.answer(request_id, answer, user=user)
+    return answer
+
+
+def _pattern(store: ApprovalStore, request_id: str, choice: Choice, user: str) -> ParamsPattern | None:
+    found = store.get(request_id)
+    if found is None or found.state is not State.PENDING or found.user != user:
+        return None  # answering reports the error, without the parameters of other users
+    pattern = ParamsPattern(found.request.params)
+    for place, widening in choice.widened:
+        pattern = pattern.widen(place, widening)
+    return pattern
+
+
+def describe_reach(answer: ApprovalAnswer) -> str:
+    """Describe the scope of an answer, such as `this once`."""
+    words = "exactly these parameters" if answer.pattern is None else answer.pattern.words
+    return {
+        ApprovalScope.ONCE: "this once",
+        ApprovalScope.SESSION: "in this session, with any parameters",
+        ApprovalScope.ALWAYS: f"from now on ({words})",
+    }[answer.scope]
