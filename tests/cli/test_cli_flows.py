@@ -39,7 +39,7 @@ def test_the_command_shows_paths_and_draws_them(
     assert [path["sender"] for path in data["paths"] if path["open"]] == ["parrot"] * many
     section = f'[tools.rules."parrot"]   # {many} of {many} open paths\n  permission = "ask"\n'
     assert section in shown.stdout
-    assert f"(and {many - 1} more ways to it)" in shown.stdout
+    assert f"(and {many - 1} more paths to it)" in shown.stdout
     (home / "data/config.toml").write_text(f"[tools]\nmax_output_bytes = 20000\n{section}{NO_WEB}[tools.flows]\n")
     shown = wasmrt("policy", "flows")
     assert "asks  parrot reads files" in shown.stdout

@@ -49,7 +49,7 @@ def test_a_path_whose_sender_asks_a_person_is_not_open() -> None:
     asking = [path for path in registry().flows().paths() if path.sender.tool == "post"]
     assert asking
     assert not any(path.is_open for path in asking)
-    assert all(path.sentence.endswith("; a person is asked") for path in asking)
+    assert all(path.sentence.endswith("; approval required") for path in asking)
 
 
 def test_the_line_that_is_named_breaks_the_paths_it_says_and_no_others() -> None:

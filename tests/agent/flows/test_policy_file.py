@@ -83,7 +83,7 @@ def test_a_file_that_says_nothing_of_flows_names_no_rules(tmp_path: Path) -> Non
         ('[tools.flows.rules.mine]\neffects = ["send"]', "effects are "),
         ("[tools.flows]\nrules = 1", "must be a section"),
         ("[tools]\nflows = 1", "must be a section"),
-        ('[tools.rules.x]\nresults = ["trusted", "untrusted"]', "cannot be trusted and untrusted"),
+        ('[tools.rules.x]\nresults = ["trusted", "untrusted"]', "cannot be both trusted and untrusted"),
         ('[presets.x]\nflows = "strict"', "must be one of careful, default, trusting, off"),
     ],
 )

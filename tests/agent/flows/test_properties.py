@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.tiers import examples
 from wasmrt.agent.flows import FlowTrace, Label, Provenance, outgoing
-from wasmrt.agent.flows._seen import Seen
+from wasmrt.agent.flows._untrusted_text import UntrustedText
 from wasmrt.agent.policy import FLOW_PRESETS, FlowAction, FlowPolicy, decide_flow, flow_policy
 from wasmrt.core.effects import Effect
 
@@ -108,7 +108,7 @@ LONG = st.one_of(addresses, hosts).filter(lambda value: len(value) >= 12)
 def test_no_spelling_hides_that_a_value_stands_in_a_text(
     value: str, written: str, sent: str, before: str, after: str
 ) -> None:
-    one = Seen()
+    one = UntrustedText()
     one.add(f"{before} {SPELLINGS[written](value)} {after}")
     assert one.holds(value)
     plain = SPELLINGS[sent] if sent in ("capitals", "percent", "full width", "look-alikes", "zero width") else str
@@ -118,7 +118,7 @@ def test_no_spelling_hides_that_a_value_stands_in_a_text(
 @given(st.text(LETTERS, min_size=4, max_size=10), st.text(LETTERS, min_size=1, max_size=6), addresses.map(str))
 def test_a_tag_behind_a_plus_hides_nothing(tag: str, other: str, value: str) -> None:
     local, _, domain = value.partition("@")
-    one = Seen()
+    one = UntrustedText()
     one.add(f"write to {local}+{tag}@{domain}")
     assert one.holds(value)
     assert one.holds(f"{local}+{other}@{domain}")
@@ -129,7 +129,7 @@ def test_punycode_hides_nothing(name: str) -> None:
     label = f"b\u00fccher{name}"
     international, ascii_name = f"{label}.example", f"xn--{label.encode('punycode').decode()}.example"
     for written, sent in ((international, ascii_name), (ascii_name, international)):
-        one = Seen()
+        one = UntrustedText()
         one.add(f"see https://{written}/page")
         assert one.holds(f"https://{sent}/other")
 
@@ -137,7 +137,7 @@ def test_punycode_hides_nothing(name: str) -> None:
 @given(st.integers(1000, 10**9), st.sampled_from(["{:,}", "{}", "{:,}.00", "{}.0", "'", " ", "."]))
 def test_no_format_of_a_number_hides_it(number: int, form: str) -> None:
     written = form.format(number) if "{" in form else f"{number:,}".replace(",", form)
-    one = Seen()
+    one = UntrustedText()
     one.add(f"Please pay {written} euros.")
     assert one.holds(number)
     assert one.holds(float(number))
@@ -147,7 +147,7 @@ def test_no_format_of_a_number_hides_it(number: int, form: str) -> None:
 @settings(max_examples=examples(100))
 @given(st.lists(st.text(max_size=400), max_size=12), st.integers(100, 5000))
 def test_what_is_kept_is_bounded_by_what_was_seen_and_by_the_limit(results: list[str], limit: int) -> None:
-    one = Seen(limit)
+    one = UntrustedText(limit)
     for text in results:
         one.add(text)
         one.holds("x")
@@ -162,13 +162,13 @@ def test_a_long_text_that_is_seen_again_takes_no_more_room_and_is_seen_after_it_
     for _ in range(3):
         for number in range(40):
             trace.saw(text, [Label.UNTRUSTED], tool="page", call=f"c{number}")
-        one = trace._seen
+        one = trace._untrusted
         assert one.holds("host77.example") and not one.holds("host777.example") and not one.blind
         assert one.size <= 3 * len(text)
         origin = one.where("host77.example")
         assert origin is not None and origin.call == "c0"
         trace.clear(Label.UNTRUSTED)
-        assert not trace._seen.holds("host77.example")
+        assert not trace._untrusted.holds("host77.example")
 
 
 @given(st.text(max_size=300))

@@ -1,8 +1,4 @@
-"""Destinations: the parameters of a call that decide where something goes or what is changed.
-
-They are those that the tool's traits name. Else they are guessed from the names and formats of the schema and from the
-values' own shape, and where that finds none, every text counts.
-"""
+"""Destinations: the parameters of a call that decide where data goes or what is changed."""
 
 from __future__ import annotations
 
@@ -15,25 +11,54 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any
 
-from wasmrt.agent.flows._words import ABOUT, ADDRESSES, AMOUNTS, BODIES, IDS, PATHS, TIMES, URLS
 from wasmrt.core.limits import MAX_FLOW_VALUES
 
+ADDRESSES = """
+    to cc bcc recipient recipients email emails mail address addresses participant participants attendee attendees
+    invitee invitees invite user users username member members channel channels contact contacts phone receiver
+    beneficiary payee account iban bic wallet handle person people assignee assignees reviewer reviewers owner group
+    team room chat with share guest guests audience customer destination
+"""
+URLS = """
+    url urls uri link links href endpoint host hosts hostname domain server webhook callback remote site website origin
+    proxy
+"""
+PATHS = """
+    path paths file files filename filepath folder directory dir bucket repo repository branch database table target
+    output
+"""
+IDS = "id ids uuid guid key issue ticket order number identifier ref"
+AMOUNTS = "amount amounts price total sum quantity fee budget salary rate"
+BODIES = """
+    body text content contents message messages description comment comments note notes html markdown data payload
+    reason instructions location place venue summary query question details caption bio
+"""
+"""Words in the names of parameters that hold the content, not the destination."""
+TIMES = """
+    time date day start end when until since from deadline due duration timezone month year hour minute at action mode
+    type kind format permission permissions role status state priority level color recurring language locale encoding
+"""
+"""Words in the names of parameters that hold times and options."""
+ABOUT = "count limit max min size page offset format type name"
+"""Last words of names that describe a property: `file_size` is not a file."""
+
+
 _EMAIL = re.compile(r"[^\s@<>\"',;]+@([^\s@<>\"',;]+)")
-"""An address, whose domain has a dot besides; the pattern itself says no more, so that no text takes long."""
+"""An address. The dot in its domain is checked separately, so that matching takes linear time."""
 _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]{1,20}://\S+")
 _WWW = re.compile(r"(?:www\.)?(?:[a-zA-Z0-9-]+\.)+[a-zA-Z]{2,24}/\S+|www\.(?:[a-zA-Z0-9-]+\.)+[a-zA-Z]{2,24}")
 _ACCOUNT = re.compile(r"[A-Z]{2}\d{2}(?: ?[A-Z0-9]{2,4}){3,8}|\+\d[\d ()-]{6,18}|0x[0-9a-fA-F]{40}")
-_LINKS = re.compile(  # every repetition is bounded, so that no text takes long
+_LINKS = re.compile(  # every repetition is bounded, to bound the time
     r"[a-zA-Z][a-zA-Z0-9+.-]{1,20}://[^\s<>\"'`]+|[^\s@<>\"',;:()]{1,64}@[^\s@<>\"',;:()]{1,253}\.[a-zA-Z]{2,24}"
     r"|\b(?:www\.)(?:[a-zA-Z0-9-]+\.)+[a-zA-Z]{2,24}(?:/[^\s<>\"'`]*)?"
 )
 _ENDS = ".,;:!?)]}'\""
 _NAME_AROUND = re.compile(r"[\w \t.,;'\"()-]{0,200}")
-"""Behind a line break, and in brackets of its own, stands no name but what could be another recipient."""
+"""Text around an address. After a line break or in brackets, it could be another recipient."""
 _MAX_WHEN = 32
-"""Characters of a date with a time and a zone."""
+"""Maximum length of a date with a time and a zone."""
 _MAX_KEY = 256
-"""Characters of a member's name that are looked at; no schema declares a longer one."""
+"""Maximum length of a member's name; longer names are cut."""
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -45,10 +70,10 @@ class Kind(StrEnum):
     URL = "url"
     PATH = "path"
     ID = "id"
-    """An identifier that means nothing by itself; it belongs to the thing that it names."""
+    """An opaque identifier of a thing that may have a name."""
     AMOUNT = "amount"
     NAME = "name"
-    """Any other text, where nothing is known of the parameters."""
+    """Any other text, if the meaning of the parameters is unknown."""
 
 
 _WORDS: dict[str, Kind] = {
@@ -69,39 +94,41 @@ _ABOUT_WORDS = frozenset(ABOUT.split())
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """One value that decides where something goes or what is changed."""
+    """One value that decides where data goes or what is changed."""
 
     param: str
-    """The parameter, as a person reads it: `participants`, `rows.to`."""
+    """The path of the parameter, such as `participants` or `rows.to`."""
     value: Any
     kind: Kind
     noun: str = ""
-    """Of an identifier, what it is of: `file` of `file_id`."""
+    """The type of thing that an identifier stands for: `file` for `file_id`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """The parts of a call's params: where it goes, and the texts that it carries."""
+    """The destinations and the content in a call's params."""
 
     destinations: tuple[Destination, ...]
     bodies: tuple[str, ...]
     guessed_all: bool = False
-    """True where nothing was known of the parameters, so that every text counts as a destination."""
+    """True if the meaning of the parameters is unknown, so that every string counts as a destination."""
     cut: bool = False
-    """True where there were more values than are looked at."""
+    """True if there were more values than the limit."""
 
     @property
     def carried(self) -> tuple[Destination, ...]:
-        """The links and addresses inside of what is sent."""
+        """The links and addresses inside the content."""
         found = dict.fromkeys(link for body in self.bodies for link in links(body))
         kinds = (Kind.ADDRESS if is_email(link) else Kind.URL for link in found)
         return tuple(Destination("text", link, kind) for link, kind in zip(found, kinds, strict=True))
 
 
 def outgoing(schema: Mapping[str, Any], params: Mapping[str, Any], named: Sequence[str] | None = None) -> Outgoing:
-    """Return the destinations of a call and the texts that it carries.
+    """Return the destinations and the content of a call.
 
-    `named` are the parameters that the tool's traits name; an empty sequence says that it has none.
+    `named` are the destination parameters declared by the tool's traits; if it is empty, the tool has none. If it is
+    None, destinations are guessed from the names and formats in the schema and from the values. If that finds none,
+    every string counts.
     """
     leaves = list(islice(_leaves(params), MAX_FLOW_VALUES + 1))
     cut = len(leaves) > MAX_FLOW_VALUES
@@ -136,20 +163,20 @@ def outgoing(schema: Mapping[str, Any], params: Mapping[str, Any], named: Sequen
 
 
 def links(text: str) -> tuple[str, ...]:
-    """Return the links and addresses inside of a text, without what ends a sentence behind them."""
+    """Return the links and addresses inside a text, without trailing punctuation."""
     if not any(mark in text for mark in ("@", "://", "www.")):
         return ()
     return tuple(found.rstrip(_ENDS) for found in _LINKS.findall(text))
 
 
 def is_email(text: str) -> bool:
-    """Tell whether a text is an address of mail."""
+    """Return whether a text is an email address."""
     found = _EMAIL.fullmatch(text)
     return found is not None and "." in found[1][1:-1]
 
 
 def _several(value: Any, kind: Kind) -> tuple[Any, ...]:
-    """Return the addresses of a value that holds several, or one behind a name: `Bob <bob@example.com>`."""
+    """Split a value with several addresses, or an address with a name: `Bob <bob@example.com>`."""
     if kind is not Kind.ADDRESS or not isinstance(value, str) or is_email(value.strip()):
         return (value,)
     found = links(value)
@@ -161,7 +188,7 @@ def _several(value: Any, kind: Kind) -> tuple[Any, ...]:
 
 
 def _leaves(value: Any, path: str = "", key: str = "") -> Iterator[tuple[str, str, Any]]:
-    """Yield the values of params with their paths, and the nearest name above each."""
+    """Yield each value in the params with its path and the nearest member name above it."""
     if isinstance(value, Mapping):
         for name, part in value.items():
             if path and _shape(name) is not None:  # such as {"shares": {"ann@example.com": "read"}}
@@ -195,7 +222,7 @@ def _kind(path: str, key: str, value: Any, formats: Mapping[str, Any], named: Se
 
 @lru_cache(maxsize=2048)
 def _named_kind(key: str, form: str) -> Kind | None:
-    """Guess the kind of a parameter from the format in its schema, else from the words of its name."""
+    """Guess the kind of a parameter from the format in its schema, or else from the words of its name."""
     if form in _FORMATS:
         return _FORMATS[form]
     words = _split(key)
@@ -213,7 +240,7 @@ def _named_kind(key: str, form: str) -> Kind | None:
 
 
 def _shape(value: Any) -> Kind | None:
-    """Return the kind that a text has by its own shape."""
+    """Return the kind of a text according to its syntax."""
     if not isinstance(value, str) or not value or len(value) > 4096:
         return None
     text = value.strip()
@@ -223,7 +250,7 @@ def _shape(value: Any) -> Kind | None:
 
 
 def _says_when(key: str, value: str) -> bool:
-    """Tell whether a parameter that says when holds a date or a time alone, which is no text that is sent."""
+    """Return whether a time parameter holds only a date or a time, which is not content."""
     if len(value) > _MAX_WHEN or not _words(key) & _TIMES:
         return False
     for read in (datetime.fromisoformat, time.fromisoformat):
@@ -236,7 +263,7 @@ def _says_when(key: str, value: str) -> bool:
 
 
 def _listed(formats: Mapping[str, Any], key: str) -> bool:
-    """Tell whether the schema lists the values of a parameter, so that nothing can be hidden in it."""
+    """Return whether the schema enumerates the values of a parameter, so that it cannot carry data."""
     described = formats.get(key)
     return isinstance(described, Mapping) and ("enum" in described or "const" in described)
 

@@ -1,7 +1,7 @@
-"""Forms of a text in which a value is found again, however it was written.
+"""Normal forms of texts, to find a value regardless of its spelling.
 
-SECURITY: what a stranger's text holds is compared in the widest form, so that no spelling hides it. What the person
-said is compared in the narrowest, so that a look-alike of it is not taken for it (`_said`).
+SECURITY: untrusted text is compared in the most tolerant form, so that no spelling hides a value. User text is compared
+in the strictest form, so that a look-alike does not match (`_user_text`).
 """
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from urllib.parse import unquote
 
-from wasmrt.agent.flows._confusables import CAPITALS, CONFUSABLES
-from wasmrt.agent.flows._packed import unpacked
+from wasmrt.agent.flows._encodings import CAPITALS, CONFUSABLES, unpacked
 
 MIN_SQUEEZED = 8
-"""Characters from which a value is looked for inside of words; a shorter one has to be a word."""
+"""Minimum length of a value that may match inside a word; shorter values must match a whole word."""
 _ROUNDS = 4
 _MAX_NUMBER = 60
-"""Characters; what is longer is no amount of anything."""
+"""Maximum length of a number."""
 _ESCAPED = re.compile(
     r"%(?:[0-9a-f]{2}|u[0-9a-f]{4})|&#\d{2,7}|&#x[0-9a-f]{2,8}|&[a-z0-9]{2,32};|\\u(?:[0-9a-f]{4}|\{)|\\x[0-9a-f]{2}"
     r"|\\[0-3][0-7]{2}|(?:\\[0-9a-f]{2,6} ?){3}|\bu\+[0-9a-f]{4}|xn--|=[0-9a-f]{2}",
@@ -39,7 +38,7 @@ _OCTAL = re.compile(r"\\([0-3][0-7]{2})")
 _CSS = re.compile(r"(?:\\[0-9a-f]{2,6} ?){3,}", re.I)
 _CSS_ONE = re.compile(r"\\([0-9a-f]{2,6}) ?", re.I)
 _TURNED = re.compile("\u202e([^\u202c\u202d\n]{1,2000})")
-"""Shown from right to left, and so written backwards."""
+"""Text displayed from right to left, and therefore written backwards."""
 _IN_TAGS = re.compile(r"(?:[^\s<>]{1,200}(?:<[^<>]{1,200}>){1,8}){1,40}[^\s<>]{1,200}")
 _TAG = re.compile(r"<[^<>]{1,200}>")
 _RUN_ON = re.compile(r"(?<=[a-z0-9])(?:AT|DOT)(?=[a-z0-9])")
@@ -63,11 +62,11 @@ _CURRENCY = re.compile(r"(?:[a-z]{3}|[$€£¥])?\s?([\d '’_.,+-]{1,40}?)\s?(?
 _SEPARATORS = re.compile(r"[ '’_·٬]")
 _ASCII_APART = bytes(code for code in range(128) if not chr(code).isalnum())
 _FIRST = {0xE0000 + code: chr(code) for code in range(0x20, 0x7F)} | CAPITALS
-"""Before case is folded: invisible characters that stand for ASCII (Unicode 16.0, section 23.9), and capitals."""
+"""Replacements before case folding: invisible tag characters for ASCII (Unicode 16.0, section 23.9), and capitals."""
 
 
 def skeleton(text: str) -> str:
-    """Return a text with one spelling for characters that look alike: compatible forms, case, marks, scripts."""
+    """Return a text with look-alike characters replaced: compatibility forms, case, marks and scripts."""
     if text.isascii():
         return text.lower()
     plain = unicodedata.normalize("NFKD", text.translate(_FIRST)).casefold()
@@ -75,12 +74,12 @@ def skeleton(text: str) -> str:
 
 
 def _has_escape(text: str) -> bool:
-    """Tell whether a text holds an escape; most have none of the characters that one begins with."""
+    """Return whether a text contains an escape sequence."""
     return any(mark in text for mark in _ESCAPES) and _ESCAPED.search(text) is not None
 
 
 def decoded(text: str) -> str:
-    """Return a skeleton without percent, HTML, Unicode and punycode escapes, also where they stand in each other."""
+    """Return a skeleton with percent, HTML, Unicode and Punycode escapes decoded, including nested ones."""
     for _ in range(_ROUNDS):
         if not _has_escape(text):
             break
@@ -95,23 +94,23 @@ def decoded(text: str) -> str:
 
 
 def readings(text: str) -> Iterator[str]:
-    """Yield the skeleton of a text, of its lines that hold escapes what they say, and of its packed words."""
+    """Yield the skeletons of a text, of its decoded lines and of its encoded words."""
     plain = skeleton(text)
     yield plain
-    for said in unpacked(text):
-        yield decoded(skeleton(said))
-        for inside in unpacked(said):
-            yield decoded(skeleton(inside))
-    for said in _other_ways(text):
-        yield skeleton(said)
+    for word in unpacked(text):
+        yield decoded(skeleton(word))
+        for inner in unpacked(word):
+            yield decoded(skeleton(inner))
+    for reading in _other_readings(text):
+        yield skeleton(reading)
     if _has_escape(plain):
         for line in plain.splitlines():
-            if _has_escape(line) and (said := decoded(line)) != line:
-                yield said
+            if _has_escape(line) and (reading := decoded(line)) != line:
+                yield reading
 
 
-def _other_ways(text: str) -> Iterator[str]:
-    """Yield words without the markup inside of them, backwards where they are shown so, and paths without detours."""
+def _other_readings(text: str) -> Iterator[str]:
+    """Yield words without inner markup, text in its displayed direction, and normalized paths."""
     if "<" in text:
         yield from (_TAG.sub("", found[0]) for found in _IN_TAGS.finditer(text))
     if "\u202e" in text:
@@ -123,7 +122,7 @@ def _other_ways(text: str) -> Iterator[str]:
 
 
 def squeezed(plain: str) -> bytes:
-    """Return the letters and digits of a skeleton alone, without an `at` or a `dot` that stands by itself."""
+    """Return only the letters and digits of a skeleton, without the separate words `at` and `dot`."""
     plain = _SPELLED_OUT.sub(" ", plain)
     if plain.isascii():
         return plain.encode().translate(None, _ASCII_APART)
@@ -131,14 +130,14 @@ def squeezed(plain: str) -> bytes:
 
 
 def short_words(plain: str) -> set[str]:
-    """Return the words of a skeleton that are too short to be looked for in words, and short runs such as a host."""
+    """Return the words of a skeleton that are too short to match inside words, and short runs such as a host."""
     words = {word for word in _WORD.findall(plain) if len(word) < MIN_SQUEEZED}
     runs = {_APART.sub("", run) for run in {*plain.split(), *_PIECES.split(plain)} if len(run) < 2 * MIN_SQUEEZED}
     return words | {run for run in runs if 0 < len(run) < MIN_SQUEEZED}
 
 
 def numbers(plain: str) -> set[str]:
-    """Return the numbers of a skeleton in every reading that their separators allow, and the parts of long ones."""
+    """Return the numbers of a skeleton in every possible reading of their separators, and their parts."""
     written = set(_NUMBER.findall(plain))
     found = {reading for each in written for reading in _number_readings(each)}
     parts = {part for each in written if not each.isdigit() for part in _PART.findall(each)}
@@ -150,19 +149,19 @@ def numbers(plain: str) -> set[str]:
 
 
 def amount(value: object) -> str | None:
-    """Return the number of an amount in one spelling, without its sign and its currency; None for what is none."""
+    """Return the normalized number of an amount, without sign and currency; None if the value is not an amount."""
     if isinstance(value, str) and len(value) <= 40:
         plain = skeleton(value).strip()
         if found := _HEXADECIMAL.fullmatch(plain):
             return str(int(found[1], 16))
         if found := _CURRENCY.fullmatch(plain):
             value = found[1].strip()
-    said = number(value)
-    return None if said is None else said.removeprefix("-")
+    normal = number(value)
+    return None if normal is None else normal.removeprefix("-")
 
 
 def number(value: object) -> str | None:
-    """Return a number in one spelling: 1000, 1e3, "1,000.00" are the same; None for what is none."""
+    """Return a number in its normal form, equal for 1000, 1e3 and "1,000.00"; None if the value is not a number."""
     if isinstance(value, bool):
         return None
     if isinstance(value, (int, float)):
@@ -176,13 +175,13 @@ def number(value: object) -> str | None:
 
 
 def likely_numbers(plain: str) -> set[str]:
-    """Return the numbers of a text in the reading that people mean: of three digits behind a sign, thousands."""
+    """Return the numbers of a text in their most likely reading: three digits after a separator mean thousands."""
     return {found for text in _NUMBER.findall(plain) if (found := _likely(text)) is not None}
 
 
 @lru_cache(maxsize=512)
 def value_forms(value: str) -> tuple[bytes, ...]:
-    """Return the squeezed forms in which a value may stand in a text: as it is, without escapes, without a tag."""
+    """Return the squeezed forms of a value: unchanged, without escapes, and without the tag of an address."""
     plain = skeleton(value)
     if not _has_escape(plain) and "+" not in plain:
         return (squeezed(plain) or plain.encode("utf-8", "replace"),)
@@ -215,7 +214,7 @@ def _label(found: re.Match[str]) -> str:
 
 
 def _without_plus(text: str) -> str:
-    """Return an address without the tag behind a plus in its local part (RFC 5233)."""
+    """Return an address without the tag after the plus sign in its local part (RFC 5233)."""
     return re.sub(r"\+[^@\s]*@", "@", text)
 
 

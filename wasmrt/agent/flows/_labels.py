@@ -1,4 +1,4 @@
-"""Labels of what a trace has seen, and those that the result of a call gets from its effects."""
+"""Provenance of values, and the labels of a result according to the effects of its call."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from wasmrt.core.labels import Label
 
 
 class Provenance(StrEnum):
-    """Origin of a value that a call sends something to, or changes something by; the worst stands last."""
+    """Origin of a destination, from most to least trusted."""
 
     SAID = "said"
-    """The person said it in this trace."""
+    """Named by the user in this trace."""
     KNOWN = "known"
-    """The operator vouches for it, or a person approved it in this trace."""
+    """Trusted by the operator, or approved in this trace."""
     UNSAID = "unsaid"
-    """Nobody said it, and no text that a stranger could write holds it."""
+    """Found neither in user text nor in untrusted content."""
     UNTRUSTED = "untrusted"
-    """It stands in text that a stranger could write, and nobody else said it."""
+    """Found only in untrusted content."""
 
     @property
     def vouched(self) -> bool:
-        """True where the person or the operator stands for it."""
+        """True if the user or the operator trusts the value."""
         return self in (Provenance.SAID, Provenance.KNOWN)
 
 
 _KEPT = frozenset({Effect.READ_FILESYSTEM, Effect.READ_MEMORY})
-"""Effects by which a tool reads what was written down before; whoever did may have been told to by a stranger."""
+"""Effects of reading stored text, which may have been written at the request of untrusted content."""
 _READS = _KEPT | NETWORKING | {Effect.READ_DESKTOP}
-"""Effects of a tool whose results come from somewhere else than its params."""
+"""Effects of a tool whose results depend on more than its params."""
 
 
 def labels_of(
     effects: frozenset[Effect], seen: frozenset[Label], *, foreign: bool, files_untrusted: bool
 ) -> frozenset[Label]:
-    """Return the labels of a result from the effects of its call.
+    """Return the labels of a result according to the effects of its call.
 
-    `foreign` says that a stranger wrote the tool itself; `seen` are the labels of the trace, which a tool hands on that
-    makes its result of its params. `files_untrusted` is about files, and a memory that does not say.
+    `foreign` is true for a tool from an untrusted source. `seen` are the labels of the trace, which apply to the result
+    of a tool that only transforms its params. `files_untrusted` applies to files and to memory without labels.
     """
     labels = set() if effects & _READS else set(seen) - {Label.TRUSTED}
     if foreign or effects & NETWORKING:
@@ -58,7 +58,7 @@ def read_labels(names: Iterable[Label | str]) -> frozenset[Label]:
     """Return labels by their names.
 
     Raises:
-        ConfigurationError: a name is none of them, or the labels contradict each other.
+        ConfigurationError: a name is not a label, or the labels contradict each other.
     """
     found = set()
     for name in (names,) if isinstance(names, str) else names:
@@ -68,5 +68,5 @@ def read_labels(names: Iterable[Label | str]) -> frozenset[Label]:
             known = ", ".join(Label)
             raise ConfigurationError(f"{name!r:.40} is not a label", hint=f"labels are {known}") from None
     if {Label.TRUSTED, Label.UNTRUSTED} <= found:
-        raise ConfigurationError("a result cannot be trusted and untrusted", hint="leave one of the two out")
+        raise ConfigurationError("a result cannot be both trusted and untrusted", hint="remove one of the two labels")
     return frozenset(found)

@@ -1,9 +1,11 @@
-"""Paths of data through tools, from what each can reach: what is private, a stranger's word, and the way out."""
+"""Paths of data through tools, from private text and untrusted content to tools that send, and their picture."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from html import escape
+from itertools import pairwise
 from typing import Any
 
 MAX_PATHS = 10_000
@@ -12,22 +14,22 @@ _ASKS = 'permission = "ask"'
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """The part that one tool can have in a path, each in words; empty for one that it cannot have."""
+    """A tool's possible parts in a path, each as text; empty if it cannot take the part."""
 
     tool: str
     private: str = ""
-    """The private text that it reads: `reads files`."""
+    """How it reads private text, such as `reads files`."""
     untrusted: str = ""
-    """The strangers' text that it takes in."""
+    """How it reads untrusted content."""
     sends: str = ""
-    """The way in which it can send something out."""
+    """How it can send data out."""
     asks: bool = False
-    """True where a person is asked about each call that sends."""
+    """True if each call that sends requires approval."""
 
 
 @dataclass(frozen=True, slots=True)
 class FlowPath:
-    """One way for private text to leave at a stranger's word, by one, two or three tools."""
+    """A path on which untrusted content can make private text leave, through one, two or three tools."""
 
     private: Reach
     untrusted: Reach
@@ -35,19 +37,19 @@ class FlowPath:
 
     @property
     def is_open(self) -> bool:
-        """True where nobody is asked about the call that sends."""
+        """True if the call that sends requires no approval."""
         return not self.sender.asks
 
     @property
     def sentence(self) -> str:
-        """The path in words."""
+        """A description of the path."""
         private, untrusted, sender = self.private, self.untrusted, self.sender
-        told = "a text that it takes in" if untrusted.tool == private.tool else f"a text that {untrusted.tool} takes in"
+        reader = "it" if untrusted.tool == private.tool else untrusted.tool
         by = "it" if sender.tool == private.tool and untrusted.tool == private.tool else sender.tool
-        asked = "; a person is asked" if sender.asks else ""
+        approval = "; approval required" if sender.asks else ""
         return (
-            f"{private.tool} {private.private}; {told} ({untrusted.untrusted}) can have it sent on: "
-            f"{by} {sender.sends}{asked}"
+            f"{private.tool} {private.private}; untrusted content that {reader} reads ({untrusted.untrusted}) can make "
+            f"the agent send it: {by} {sender.sends}{approval}"
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -60,44 +62,44 @@ class FlowPath:
 
 @dataclass(frozen=True, slots=True)
 class FlowSummary:
-    """All paths that end with one tool."""
+    """All paths that end with the same tool."""
 
     shortest: FlowPath
     count: int
 
     @property
     def sentence(self) -> str:
-        """The shortest path in words, and the number of the others."""
+        """A description of the shortest path, and the number of other paths."""
         more = self.count - 1
-        return self.shortest.sentence + (f" (and {more:,} more ways to it)" if more else "")
+        return self.shortest.sentence + (f" (and {more:,} more paths to it)" if more else "")
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of the policy that breaks open paths, and how many of them."""
+    """A change of the policy that closes open paths, and their number."""
 
     tool: str
     breaks: int
 
     @property
     def line(self) -> str:
-        """The change as one line, by its whole key."""
+        """The change as one line with a dotted key."""
         return f'tools.rules."{self.tool}".{_ASKS}'
 
     @property
     def section(self) -> tuple[str, str]:
-        """The change as a section of its own: it may stand beside `[tools]`, where the one line may not."""
+        """The change as a separate section, which is valid in a file that has `[tools]`, unlike the line."""
         return f'[tools.rules."{self.tool}"]', _ASKS
 
 
 @dataclass(frozen=True, slots=True)
 class FlowMap:
-    """The tools of a view, and every path through them."""
+    """The tools of a view, and all paths through them."""
 
     reaches: tuple[Reach, ...]
 
     def paths(self) -> Iterator[FlowPath]:
-        """Yield every path, those of few tools first."""
+        """Yield all paths, those through fewer tools first."""
         private = [reach for reach in self.reaches if reach.private]
         untrusted = [reach for reach in self.reaches if reach.untrusted]
         senders = [reach for reach in self.reaches if reach.sends]
@@ -105,7 +107,7 @@ class FlowMap:
         return iter(sorted(_first(found), key=lambda path: len(_tools(path))))
 
     def summary(self) -> list[FlowSummary]:
-        """Return for each tool that sends the shortest path to it and the number of all, open ones first."""
+        """Return the shortest path to each sending tool and the number of its paths, open paths first."""
         private = [reach for reach in self.reaches if reach.private]
         untrusted = [reach for reach in self.reaches if reach.untrusted]
         found = []
@@ -118,11 +120,11 @@ class FlowMap:
 
     @property
     def count(self) -> int:
-        """The number of paths that are open."""
+        """The number of open paths."""
         return self._reading * sum(1 for reach in self.reaches if reach.sends and not reach.asks)
 
     def changes(self) -> tuple[Change, ...]:
-        """Return for each tool that sends without a question the line that breaks its paths, and no more."""
+        """Return the change that closes the paths of each tool that sends without approval."""
         return tuple(
             Change(reach.tool, self._reading)
             for reach in self.reaches
@@ -152,3 +154,61 @@ def _first(paths: Iterable[FlowPath]) -> list[FlowPath]:
 
 def _tools(path: FlowPath) -> set[str]:
     return {path.private.tool, path.untrusted.tool, path.sender.tool}
+
+
+_WIDTH, _BOX, _ROW, _TOP = 900, 240, 44, 70
+_COLUMNS = ((20, "reads private text"), (330, "reads untrusted content"), (640, "sends data out"))
+_MAX_ROWS = 40
+_NAME_CHARS = 28
+_STYLE = (
+    "text{font:13px sans-serif;fill:#1f2328}.h{font-weight:600}.s{font-size:11px;fill:#59636e}"
+    "rect{fill:#f6f8fa;stroke:#d1d9e0;rx:6}.o{stroke:#cf222e;fill:#fff5f5}line{stroke:#cf222e;stroke-opacity:.45}"
+    "line.a{stroke:#59636e;stroke-dasharray:4 4}"
+)
+
+
+def picture(found: FlowMap, *, styled: bool = True) -> str:
+    """Return a map of flows as SVG, with solid lines for open paths and dashed lines for paths that require approval.
+
+    Without `styled` it contains no colors: the page defines them for the class `flows`.
+    """
+    columns = [
+        [reach for reach in found.reaches if getattr(reach, part)][:_MAX_ROWS]
+        for part in ("private", "untrusted", "sends")
+    ]
+    height = _TOP + _ROW * max(1, *map(len, columns)) + 20
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" role="img" class="flows">',
+        f"<title>{found.count} open paths</title>" + (f"<style>{_STYLE}</style>" if styled else ""),
+        f'<text class="h" x="20" y="24">{found.count} open paths from private text to the outside</text>',
+    ]
+    for number, (left, right) in enumerate(pairwise(columns)):
+        parts += _lines(_COLUMNS[number][0] + _BOX, left, _COLUMNS[number + 1][0], right, senders=number == 1)
+    for (x, title), column, part in zip(_COLUMNS, columns, ("private", "untrusted", "sends"), strict=True):
+        parts.append(f'<text class="h" x="{x}" y="54">{escape(title)}</text>')
+        parts += [_box(x, _TOP + _ROW * row, reach, getattr(reach, part), part) for row, reach in enumerate(column)]
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def _lines(x1: int, left: list[Reach], x2: int, right: list[Reach], *, senders: bool) -> list[str]:
+    return [
+        f'<line{" class=" + chr(34) + "a" + chr(34) if senders and to.asks else ""} x1="{x1}" '
+        f'y1="{_TOP + _ROW * one + 17}" x2="{x2}" y2="{_TOP + _ROW * two + 17}"/>'
+        for one in range(len(left))
+        for two, to in enumerate(right)
+    ]
+
+
+def _box(x: int, y: int, reach: Reach, text: str, part: str) -> str:
+    kind = ' class="o"' if part == "sends" and not reach.asks else ""
+    asked = " (asks)" if part == "sends" and reach.asks else ""
+    return (
+        f'<rect{kind} x="{x}" y="{y}" width="{_BOX}" height="34"/>'
+        f'<text x="{x + 8}" y="{y + 15}">{escape(_cut(reach.tool))}</text>'
+        f'<text class="s" x="{x + 8}" y="{y + 28}">{escape(_cut(text, 31 if asked else 38))}{asked}</text>'
+    )
+
+
+def _cut(text: str, limit: int = _NAME_CHARS) -> str:
+    plain = "".join(char for char in text if char.isprintable())
+    return plain if len(plain) <= limit else f"{plain[: limit - 3]}..."

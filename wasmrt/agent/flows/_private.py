@@ -1,25 +1,73 @@
-"""Private text, kept as keyed marks of its runs: enough to say that another text holds a part of it, and no more."""
+"""Private and stored text as keyed marks, which can show that another text contains a part of it."""
 
 from __future__ import annotations
 
+import os
 import re
+import threading
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable
 
-from wasmrt.agent.flows._forms import readings, squeezed
-from wasmrt.agent.flows._marks import Marks
+from wasmrt.agent.flows._forms import MIN_SQUEEZED, readings, squeezed
 from wasmrt.core.limits import MAX_FLOW_BYTES
 
+_BYTES = 4
+_MASK = 0xFFFFFFFF
+
+
+class Marks:
+    """A growing set of strings, stored as hashes, that supports membership tests only.
+
+    The probability of a false match is the number of members divided by 2**32.
+    """
+
+    def __init__(self) -> None:
+        self._key = os.urandom(16)
+        self._runs: list[array[int]] = []
+        """Sorted runs of hashes; each is more than twice as long as the next, so that there are few."""
+
+    @property
+    def size(self) -> int:
+        """The size of the set in bytes."""
+        return sum(_BYTES * len(run) for run in self._runs)
+
+    def add(self, texts: Iterable[bytes]) -> None:
+        """Add strings to the set."""
+        fresh = sorted({self._mark(text) for text in texts})
+        if not fresh:
+            return
+        while self._runs and len(self._runs[-1]) <= 2 * len(fresh):
+            fresh = sorted({*self._runs.pop(), *fresh})
+        self._runs.append(array("I", fresh))
+
+    def __contains__(self, text: bytes) -> bool:
+        mark = self._mark(text)
+        for run in self._runs:
+            place = bisect_left(run, mark)
+            if place < len(run) and run[place] == mark:
+                return True
+        return False
+
+    def __bool__(self) -> bool:
+        return bool(self._runs)
+
+    def _mark(self, text: bytes) -> int:
+        return hash(self._key + text) & _MASK  # SipHash: collisions cannot be found without the key
+
+
 RUN = 24
-"""Letters and digits of a run."""
+"""Length of a run of letters and digits."""
 _ANCHOR = re.compile(rb"[0-9bgmp]")
-"""Runs begin where one of these stands, in every text in the same places, so that few have to be kept."""
+"""Runs begin only at these characters, at the same places in every text, to reduce the number of stored runs."""
 _MAY_TELL = re.compile(r"[0-9@]")
 _TELLING = re.compile(r"[\w.+%-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}|\b(?=[\w-]{0,63}\d)[\w-]{6,64}\b")
-"""Addresses, and words with a digit: codes, numbers of cards and passports. Short as they are, they tell something."""
+"""Addresses, and words with a digit, such as codes and card numbers: short strings that carry information."""
 _PENDING_BYTES = 256 * 1024
 
 
 class Private:
-    """Runs and telling words of texts, such as those that are not for everybody. Over its limit every text has one."""
+    """Marks of the runs and significant words of texts. Once over its limit, it matches every text."""
 
     def __init__(self, limit: int = MAX_FLOW_BYTES) -> None:
         self._limit = limit
@@ -30,11 +78,11 @@ class Private:
 
     @property
     def size(self) -> int:
-        """Bytes that are kept."""
+        """The stored size in bytes."""
         return self._marks.size + self._pending_bytes
 
     def add(self, text: str) -> None:
-        """Take in a text."""
+        """Add a text."""
         if self.blind or not text:
             return
         self._pending.append(text)
@@ -43,7 +91,7 @@ class Private:
             self._prepare()
 
     def is_in(self, text: str) -> bool:
-        """Tell whether a text holds a run or a telling word that was taken in."""
+        """Return whether a text contains a stored run or significant word."""
         self._prepare()
         if not self._marks and not self.blind:
             return False
@@ -55,21 +103,21 @@ class Private:
             if self._marks.size > self._limit:
                 self.blind = True
                 return
-            self._marks.add(self._kept(text))
+            self._marks.add(self._stored(text))
 
     @staticmethod
-    def _kept(text: str) -> set[bytes]:
-        """Return what is kept of a text."""
+    def _stored(text: str) -> set[bytes]:
+        """Return the marks to store for a text."""
         return marks_of(text)
 
     @staticmethod
     def _wanted(text: str) -> set[bytes]:
-        """Return what is looked for of a text."""
+        """Return the marks to search for in a text."""
         return marks_of(text)
 
 
 def marks_of(text: str) -> set[bytes]:
-    """Return what is kept, or looked for, of a text: its runs and its telling words."""
+    """Return the runs and significant words of a text."""
     found: set[bytes] = set()
     for plain in readings(text):
         letters = squeezed(plain)
@@ -77,4 +125,62 @@ def marks_of(text: str) -> set[bytes]:
         found |= {letters[start : start + RUN] for start in starts}
         if _MAY_TELL.search(plain):
             found |= {b"t" + squeezed(word) for word in _TELLING.findall(plain)}
+    return found
+
+
+_MAX_SHORT = 512
+"""Maximum length of a text that is also stored as a whole; longer texts contain runs."""
+_WORD = re.compile(r"[^\W\d]*")
+_HOST = re.compile(  # every repetition is bounded, to bound the time
+    r"[a-z][a-z0-9+.-]{0,20}:[/\\]{2,8}(?:[^\s/?#@\\]{0,256}@)?(?:www\.)?([^\s/?#:@\\<>\"'`]{1,253})"
+    r"|(?<![\w@.-])(?:www\.)?((?:[\w-]{1,63}\.){1,8}[a-z]{2,24})(?=/)"
+    r"|(?<![\w@.-])www\.((?:[\w-]{1,63}\.){1,8}[a-z]{2,24})"
+)
+
+
+class Written(Private):
+    """Marks of texts that calls stored after reading untrusted content; shared by all traces, and thread-safe.
+
+    A short text has no run, so the whole text and the hosts of its links are stored, too. A single word of fewer than
+    eight letters is not stored, because it would match many other texts.
+    """
+
+    def __init__(self, limit: int = MAX_FLOW_BYTES) -> None:
+        super().__init__(limit)
+        self._lock = threading.Lock()
+
+    def add(self, text: str) -> None:
+        """Add a text."""
+        with self._lock:
+            super().add(text)
+
+    def is_in(self, text: str) -> bool:
+        """Return whether a text contains a stored run, word, host or text."""
+        with self._lock:
+            return super().is_in(text)
+
+    @staticmethod
+    def _stored(text: str) -> set[bytes]:
+        return marks_of(text) | _hosts(text) | _whole(text)
+
+    @staticmethod
+    def _wanted(text: str) -> set[bytes]:
+        lines = text.splitlines() if "\n" in text or "\r" in text else ()
+        return marks_of(text) | _hosts(text) | _whole(text).union(*map(_whole, lines))
+
+
+def _hosts(text: str) -> set[bytes]:
+    """Return the hosts of the links in a text, but not of its email addresses, whose hosts are too common."""
+    found = (match for plain in readings(text) for match in _HOST.finditer(plain))
+    return {b"h" + squeezed(match[match.lastindex or 0]) for match in found}
+
+
+def _whole(text: str) -> set[bytes]:
+    if len(text) > _MAX_SHORT:
+        return set()
+    found = set()
+    for plain in readings(text):
+        letters = squeezed(plain)
+        if letters and (len(letters) >= MIN_SQUEEZED or not _WORD.fullmatch(plain.strip())):
+            found.add(b"s" + letters)
     return found

@@ -1,4 +1,4 @@
-"""A trace: one conversation or job, with what it has seen and who said it."""
+"""FlowTrace: one conversation or job, with the labels of its content and the provenance of values."""
 
 from __future__ import annotations
 
@@ -11,21 +11,19 @@ from typing import Any
 
 from wasmrt.agent.flows._destinations import Destination, Kind, Outgoing, is_email
 from wasmrt.agent.flows._forms import number
-from wasmrt.agent.flows._ids import Ids, members
 from wasmrt.agent.flows._labels import Provenance, read_labels
-from wasmrt.agent.flows._marks import Marks
-from wasmrt.agent.flows._private import Private
-from wasmrt.agent.flows._said import Said
-from wasmrt.agent.flows._seen import Origin, Seen, inside
+from wasmrt.agent.flows._private import Marks, Private
+from wasmrt.agent.flows._untrusted_text import Origin, UntrustedText, inside
+from wasmrt.agent.flows._user_text import Ids, UserText, members
 from wasmrt.core.labels import Label
 from wasmrt.core.limits import MAX_FLOW_BYTES, MAX_FLOW_LINKS, MAX_FLOW_SAID_BYTES, MAX_FLOW_VALUES
 
 _WEB_HOST = re.compile(r"(?:(?:https?|wss?)://)?([\w.-]+)(?::\d{1,5})?(?:[/?#]\S*)?")
 _PLAIN_LINK = re.compile(r"(?:https?://)?[a-zA-Z0-9.-]{1,60}(?:/[a-zA-Z0-9._~/-]{0,40})?")
 _AMOUNT = b"\0#"
-"""Before a number that is known as an amount."""
+"""Prefix of the mark of a known amount."""
 _LOCAL_PART = re.compile(r"[\w.+'=&~-]{1,64}")
-"""Without the signs that old servers take for a route to another host (`eve%evil.example@example.com`)."""
+"""Excludes characters that old servers interpret as a route to another host (`eve%evil.example@example.com`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,64 +35,65 @@ class Traced:
 
     @property
     def named(self) -> str:
-        """The destination in words: `to = eve@example.com`."""
+        """The destination as text, such as `to = eve@example.com`."""
         return f"{self.destination.param} = {self.destination.value}"
 
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """A call as a flow: what the trace had seen, where the call goes, and what it carries."""
+    """A call as a flow: the labels of its trace, its destinations and its content."""
 
     labels: frozenset[Label]
     destinations: tuple[Traced, ...]
     carried: tuple[Traced, ...] = ()
-    """Links and addresses inside of what is sent."""
+    """Links and addresses inside the content."""
     private_body: bool = False
-    """True where what is sent holds a part of what is private."""
+    """True if the content includes private text."""
     guessed_all: bool = False
     cut: bool = False
 
 
 class FlowTrace:
-    """The labels of one trace, and the texts behind them. Safe to use from many threads.
+    """The labels of one trace, and the texts that caused them. Thread-safe.
 
-    SECURITY: everything here grows only. What does not fit any more makes it blind, and then more is asked.
+    SECURITY: stored content is never evicted. Content over the limits is treated as untrusted, so that more calls
+    require approval.
     """
 
     def __init__(self, *, automation: bool = False, limit: int = MAX_FLOW_BYTES) -> None:
         self.automation = automation
-        """True where nobody is there to be asked: what would ask refuses."""
+        """True for unattended runs: calls that would require approval fail."""
         self._limit = limit
         self._lock = threading.RLock()
         self._labels: frozenset[Label] = frozenset()
-        self._said, self._known = Said(), Marks()
-        self._seen, self._private = Seen(limit), Private(limit)
+        self._user_text, self._known = UserText(), Marks()
+        self._untrusted, self._private = UntrustedText(limit), Private(limit)
         self._ids = Ids()
         self._approved: set[tuple[str, str]] = set()
-        """Tools, and destinations that a person approved for them."""
+        """Tools, and the destinations approved for them."""
         self._approved_links: set[tuple[str, str]] = set()
-        """Tools, and links that a person let them read beside the one that was asked about."""
+        """Tools, and the links that they may read because a neighboring link was approved."""
 
     @property
     def labels(self) -> frozenset[Label]:
-        """The labels of everything that was seen."""
+        """The labels of everything recorded so far."""
         return self._labels
 
     @property
     def size(self) -> int:
-        """Bytes that are kept."""
-        return self._seen.size + self._private.size
+        """The stored size in bytes."""
+        return self._untrusted.size + self._private.size
 
     @property
     def has_statement(self) -> bool:
-        """True where the person has said something."""
+        """True if the user has sent a message."""
         return Label.TRUSTED in self._labels
 
     def user_said(self, text: str) -> None:
-        """Take in words of the person: what they name is not asked about."""
+        """Record a message from the user: destinations named in it need no approval."""
         with self._lock:
             self._labels |= {Label.TRUSTED}
-            self._said.add(text)
+            self._user_text.add(text)
 
     def saw(
         self,
@@ -107,17 +106,17 @@ class FlowTrace:
         vouched: Sequence[str] = (),
         asked: Any = None,
     ) -> None:
-        """Take in a result, or any other text that the model gets, with its labels.
+        """Record a result, or other model input, with its labels.
 
-        `ids` are the parameters that take the identifiers in it, and `vouched` the members of it that the service
-        writes itself, where the operator vouches for these. `asked` are the parameters of the call.
+        `ids` are the parameters that take the identifiers in the result. `vouched` are the members that the operator
+        trusts because the service itself writes them. `asked` are the parameters of the call.
         """
         given = read_labels(labels)
         text = "\n".join(flow_texts(result))
         with self._lock:
             self._labels |= given
             if Label.UNTRUSTED in given:
-                self._seen.add(text, tool, call)
+                self._untrusted.add(text, tool, call)
             elif given:
                 self._vouch(_wholes(result), asked)
             if vouched:
@@ -128,33 +127,33 @@ class FlowTrace:
                 self._ids.add(result, ids)
 
     def _vouch(self, values: Iterable[Any], asked: Any) -> None:
-        """Take in values that the operator vouches for, so far as there is room; the others are asked about."""
+        """Record values that the operator trusts, up to a limit; values over it require approval."""
         if self._known.size >= MAX_FLOW_SAID_BYTES:
             return
-        # SECURITY: what a tool repeats of its parameters is the model's word, and nobody vouches for it.
+        # SECURITY: a value that only repeats a parameter was chosen by the model and is not trusted.
         repeated = b"\n".join(_whole(each) for each in flow_texts(asked))
         self._known.add(mark for each in values if (mark := _known_mark(each)) and _whole(each) not in repeated)
 
     def approve(self, tool: str, destinations: Iterable[Traced]) -> None:
-        """Take in destinations that a person approved for a tool. What may be read is not thereby to be deleted."""
+        """Record destinations approved for a tool. They are not approved for other tools, such as one that deletes."""
         with self._lock:
             self._approved |= {(tool, _key(each.destination)) for each in destinations}
 
     def approve_links(self, tool: str, links: Iterable[Destination]) -> None:
-        """Take in links that a person lets a tool read: for calls that carry nothing else, and no others."""
+        """Record links that a tool may read, in calls without content only."""
         with self._lock:
             self._approved_links |= {(tool, _key(each)) for each in links}
 
     def links_beside(self, traced: Traced) -> tuple[Destination, ...]:
-        """Return the other links of the text that a link stands in, where all of them are few, plain and a stranger's.
+        """Return the other links in the text that contains a link, if all are few, plain and untrusted.
 
-        SECURITY: the link has to stand there whole, and a link with a query, or a long one, is left out: what carries
-        data is asked about by itself. Of many links none is returned, since which one is read would tell something.
+        SECURITY: the text must contain the link as a whole. Long links and links with a query can carry data and are
+        excluded. If there are many links, none is returned, because the choice of a link can carry data, too.
         """
         with self._lock:
             found = [
                 Destination(traced.destination.param, link, Kind.URL)
-                for link in self._seen.links_beside(traced.destination.value)
+                for link in self._untrusted.links_beside(traced.destination.value)
                 if "://" in link or not is_email(link)
             ]
             if not 0 < len(found) < MAX_FLOW_LINKS or not all(map(_is_plain_link, found)):
@@ -163,38 +162,38 @@ class FlowTrace:
             return tuple(each for each in found if self._provenance("", each, ()) not in known)
 
     def written(self, outgoing: Outgoing) -> tuple[str, ...]:
-        """Return what a call writes down after strangers' text was seen: read again, it is still a stranger's."""
+        """Return the text that a call stores after untrusted content was read: it stays untrusted when read again."""
         if Label.UNTRUSTED not in self._labels:
             return ()
-        said = [str(each.value) for each in outgoing.destinations if each.kind in (Kind.NAME, Kind.ADDRESS, Kind.URL)]
+        values = [str(each.value) for each in outgoing.destinations if each.kind in (Kind.NAME, Kind.ADDRESS, Kind.URL)]
         with self._lock:
-            return (*outgoing.bodies, *(value for value in said if not self._said.names(value, Kind.NAME)))
+            return (*outgoing.bodies, *(value for value in values if not self._user_text.names(value, Kind.NAME)))
 
     def clear(self, *labels: Label) -> frozenset[Label]:
-        """Forget what was seen under some labels, all where none is given; return those that were cleared.
+        """Remove labels and the text recorded under them, all labels by default; return the removed labels.
 
-        For a person alone: nothing that a model calls reaches it.
+        For users and operators only: no tool call can invoke it.
         """
         with self._lock:
             cleared = self._labels & (frozenset(labels) if labels else frozenset(Label))
             self._labels -= cleared
             if Label.UNTRUSTED in cleared:
-                self._seen = Seen(self._limit)
+                self._untrusted = UntrustedText(self._limit)
             if Label.PRIVATE in cleared:
                 self._private = Private(self._limit)
             if Label.TRUSTED in cleared:
-                self._said, self._known, self._ids = Said(), Marks(), Ids()
+                self._user_text, self._known, self._ids = UserText(), Marks(), Ids()
                 self._approved, self._approved_links = set(), set()
         return cleared
 
     def flow(self, tool: str, outgoing: Outgoing, known: Sequence[str] = ()) -> Flow:
-        """Return a call as a flow. `known` are destinations that the operator vouches for (`*@example.com`)."""
+        """Return a call as a flow. `known` are destinations that the operator trusts (`*@example.com`)."""
         with self._lock:
             reads = not outgoing.bodies
             traced = tuple(
                 Traced(each, self._provenance(tool, each, known, reads=reads)) for each in outgoing.destinations
             )
-            carried = outgoing.carried  # found in the texts each time
+            carried = outgoing.carried  # computed on each access
             links = tuple(Traced(each, self._provenance(tool, each, known)) for each in carried[:MAX_FLOW_VALUES])
             body = "\n".join(outgoing.bodies)
             private = Label.PRIVATE in self._labels and self._private.is_in(body)
@@ -207,18 +206,18 @@ class FlowTrace:
             )  # fmt: skip
 
     def origin(self, destination: Destination) -> Origin | None:
-        """Return where a destination stood in text that strangers could write; None where no kept text holds it."""
+        """Return the source of a destination in untrusted content, or None if no stored text contains it."""
         with self._lock:
-            return self._seen.where(destination.value)
+            return self._untrusted.where(destination.value)
 
     def _said_by_name(self, each: Destination) -> bool:
-        """Tell whether the person said what an identifier names: people say the name, and not the number."""
+        """Return whether the user named the thing that an identifier stands for."""
         names = self._ids.names(each.param, each.value)
-        return bool(names) and all(self._said.names(name, Kind.NAME) for name in names)
+        return bool(names) and all(self._user_text.names(name, Kind.NAME) for name in names)
 
     def _provenance(self, tool: str, each: Destination, known: Sequence[str], *, reads: bool = False) -> Provenance:
         brought = each.kind is Kind.PATH and self._brought(each.value)
-        if not brought and self._said.names(each.value, each.kind, each.noun) and not self._leads_on(each):
+        if not brought and self._user_text.names(each.value, each.kind, each.noun) and not self._leads_on(each):
             return Provenance.SAID
         if (tool, _key(each)) in self._approved or any(_fits(each, pattern) for pattern in known):
             return Provenance.KNOWN
@@ -230,22 +229,22 @@ class FlowTrace:
             return Provenance.SAID
         if Label.UNTRUSTED not in self._labels:
             return Provenance.UNSAID
-        found = brought or self._seen.holds(each.value) or self._seen.blind
+        found = brought or self._untrusted.holds(each.value) or self._untrusted.blind
         return Provenance.UNTRUSTED if found else Provenance.UNSAID
 
     def _leads_on(self, each: Destination) -> bool:
-        """Tell whether a URL that was said holds another link, which only a stranger's text names."""
+        """Return whether a URL from the user contains another link that is found only in untrusted content."""
         if each.kind is not Kind.URL or Label.UNTRUSTED not in self._labels:
             return False
-        within = (link for link in inside(each.value) if not self._said.names(link, Kind.URL))
-        return any(self._seen.holds(link) for link in within)
+        within = (link for link in inside(each.value) if not self._user_text.names(link, Kind.URL))
+        return any(self._untrusted.holds(link) for link in within)
 
     def _brought(self, path: object) -> bool:
-        """Tell whether a stranger's text may have brought a folder of a path that the person did not say whole."""
+        """Return whether a folder of a path that the user did not fully name may come from untrusted content."""
         if Label.UNTRUSTED not in self._labels:
             return False
-        folders = self._said.unsaid_folders(path)
-        return bool(folders) and (self._seen.blind or any(map(self._seen.holds, folders)))
+        folders = self._user_text.unsaid_folders(path)
+        return bool(folders) and (self._untrusted.blind or any(map(self._untrusted.holds, folders)))
 
 
 def _key(destination: Destination) -> str:
@@ -253,9 +252,9 @@ def _key(destination: Destination) -> str:
 
 
 def _wholes(result: Any) -> Iterable[str]:
-    """Return the values of a result, each as a whole; of a result that is one text, its words.
+    """Return the values of a result, each as a whole, or the words of a result that is a single text.
 
-    SECURITY: where a stranger can write a name in a list, a destination inside of that name is not known thereby.
+    SECURITY: a destination inside a longer value is not trusted, because that value may be untrusted.
     """
     return (word.strip(".,;:<>()\"'") for word in result.split()) if isinstance(result, str) else flow_texts(result)
 
@@ -265,7 +264,7 @@ def _whole(value: object) -> bytes:
 
 
 def _known_mark(value: object) -> bytes:
-    """Return what is kept of a value that is known. A number is one of an amount, and nothing else."""
+    """Return the mark of a known value. A number matches only amounts."""
     if isinstance(value, (int, float)) and (found := number(value)) is not None:
         return _AMOUNT + found.encode()
     return _whole(value)
@@ -282,9 +281,9 @@ def _is_plain_link(link: Destination) -> bool:
 
 
 def _fits(destination: Destination, pattern: str) -> bool:
-    """Tell whether an operator's pattern is for a destination: an address, `*@DOMAIN`, a host, `*.HOST`."""
+    """Return whether an operator's pattern matches a destination: an address, `*@DOMAIN`, a host or `*.HOST`."""
     if not str(destination.value).isprintable():
-        return False  # a line break, or a character that nobody sees
+        return False  # contains a line break or an invisible character
     value = str(destination.value).strip().lower()
     if destination.kind is Kind.URL:
         found = _WEB_HOST.fullmatch(value)
@@ -300,7 +299,7 @@ def _fits(destination: Destination, pattern: str) -> bool:
 
 
 def flow_texts(value: Any) -> Iterator[str]:
-    """Yield every text and number of a result, names of members too."""
+    """Yield every string and number of a result, including member names."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):

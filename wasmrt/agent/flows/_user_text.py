@@ -1,29 +1,89 @@
-"""Said: the words of the person, in which a destination counts only as a whole and in its own spelling.
+"""UserText: the user's messages, and the names of the things that identifiers stand for.
 
-SECURITY: what stands here lets a call pass. So nothing is folded but case and the normal form of Unicode: a look-alike
-of a name, or a longer name around it, is another one.
+SECURITY: a destination found in user text needs no approval. Values are therefore compared as a whole, and only case
+and Unicode normalization are ignored: look-alikes and longer names do not match.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from wasmrt.agent.flows._destinations import Kind
 from wasmrt.agent.flows._forms import likely_numbers, number
-from wasmrt.core.limits import MAX_FLOW_SAID_BYTES
+from wasmrt.core.limits import MAX_FLOW_IDS, MAX_FLOW_SAID_BYTES
+
+_NAMES = ("name", "title", "filename", "file_name", "subject", "label", "summary", "display_name", "full_name")
+_MAX_NAME = 200
+
+
+class Ids:
+    """The names of things, by parameter and identifier.
+
+    SECURITY: names decide whether an identifier needs approval, so they are only read from results whose structure the
+    operator trusts. An identifier with several names is known only if the user named all of them.
+    """
+
+    def __init__(self, limit: int = MAX_FLOW_IDS) -> None:
+        self._limit = limit
+        self._names: dict[tuple[str, str], set[str]] = {}
+
+    def add(self, result: Any, params: Sequence[str]) -> None:
+        """Add the things in a result, for the parameters that take their identifiers."""
+        for record in _records(result):
+            names = {value[:_MAX_NAME] for key in _NAMES if isinstance(value := record.get(key), str) and value.strip()}
+            for param in params:
+                for key in (param, "id", "id_"):
+                    value = record.get(key)
+                    if isinstance(value, (str, int)) and not isinstance(value, bool) and names:
+                        self._put((param, str(value)), names)
+                        break
+
+    def names(self, param: str, value: object) -> frozenset[str]:
+        """Return the names of the thing that a parameter's identifier stands for."""
+        return frozenset(self._names.get((param.rpartition(".")[2], str(value)), ()))
+
+    def _put(self, key: tuple[str, str], names: set[str]) -> None:
+        if key not in self._names and len(self._names) >= self._limit:
+            return  # the identifier stays unknown and requires approval
+        self._names.setdefault(key, set()).update(sorted(names)[: len(_NAMES)])
+
+
+def members(result: Any, names: Sequence[str]) -> Iterator[str | int | float]:
+    """Yield the values of the members with the given names, and the items of lists there.
+
+    SECURITY: text that looks like a member inside a string is not one.
+    """
+    for record in _records(result):
+        for name in names:
+            value = record.get(name)
+            for each in value if isinstance(value, (list, tuple)) else (value,):
+                if isinstance(each, (str, int, float)) and not isinstance(each, bool):
+                    yield each
+
+
+def _records(value: Any) -> Iterator[Mapping[str, Any]]:
+    if isinstance(value, Mapping):
+        yield value
+        for part in value.values():
+            yield from _records(part)
+    elif isinstance(value, (list, tuple)):
+        for part in value:
+            yield from _records(part)
+
 
 _MIN_NAME = 3
 _MAX_VALUE = 2048
-"""Characters; nobody says a longer destination."""
+"""Maximum length of a destination in user text."""
 _MAX_PLACES = 1000
 _URLS = re.compile(r"[a-z][a-z0-9+.-]{0,20}://[^\s<>\"'`]+|(?<![\w.@/\\%+~-])[\w-]+(?:\.[\w-]+)+[^\s<>\"'`]*")
-"""Of an address the domain is none: who says ann@example.com says nothing of a server there."""
+"""URLs and hosts. The domain of an email address does not count: it does not name a web server."""
 _RUN_ON = re.compile(r"(?:https?://|\bwww\.)[a-z0-9.-]{1,253}\.[a-z]{2,24}(?=\.[A-Z][a-z]{2,24}\s)")
-"""A link with the next sentence right behind its full stop: `www.example.com.They sent it`."""
+"""A link followed by the next sentence without a space: `www.example.com.They sent it`."""
 _MAX_CLAUSE = 200
-"""Characters before a value in which the words of its clause are looked for."""
+"""Maximum length of the clause before a value that is searched for a negation."""
 _CLAUSE = re.compile(r"[.!?;:\n]\s|[,\n]|\b(?:but|instead|aber|sondern)\b(?! of)")
 _REFUSED = re.compile(
     r"\b(?:not|never|don'?t|don’t|won'?t|mustn'?t|cannot|can'?t|no longer|except|instead of|other than|without|avoid"
@@ -32,7 +92,7 @@ _REFUSED = re.compile(
 _REMINDER = re.compile(
     r"\b(?:(?:do not|don'?t|don’t|never) (?:forget|hesitate|fail)|(?:not|nicht) (?:only|just|nur)|why not)\b"
 )
-"""Words that read like a refusal and ask for something."""
+"""Phrases that look like a negation but express a request."""
 _FILE_ENDINGS = frozenset(re.findall(r"\w+", """
     7z as avi bak bash bat bin bmp bz bz2 c cab cc cfg cl class cmd conf cpp cs css csv dat db deb diff dll dmg
     doc docs docx dot env eps epub exe fish gd gif go gz h hpp hs htm html ico ini ipynb iso jar java jpeg jpg
@@ -41,28 +101,28 @@ _FILE_ENDINGS = frozenset(re.findall(r"\w+", """
     rst rtf sass scala scss sh so sql sqlite st svg swift tar tex tf tgz tif tiff toml ts tsv tsx txt vb vue
     wasm wav webp whl wit xhtml xls xlsx xml xz yaml yml zig zip zsh
 """))  # fmt: skip
-"""Last labels that are domains too (README.md, build.sh), or could be ones on a network of one's own."""
+"""File name extensions that are also top-level domains (README.md, build.sh), or may be ones on a private network."""
 _PARTS = re.compile(r"([a-z][a-z0-9+.-]*://)?([^/?#\\\s]+)([^?#\\\s]*)[^\\\s]*")
 _TRAILING = ".,;:!?)]}>'\""
 _NUMBERED = r"(?:#|\b(?:ids?|no|nr|num|number|{noun})\b)[\s.:=#'\"`(]*"
 _MARKED = "'\"`#@"
 _WEB = ("http://", "https://", "ws://", "wss://")
-"""Schemes that a host is said for that was said without one."""
+"""Schemes allowed for a host that the user named without a scheme."""
 
 
-class Said:
-    """Words of the person. Over the bound later words are not taken in, and what they name is asked about."""
+class UserText:
+    """Messages of the user. Messages over the limit are not stored, so destinations in them require approval."""
 
     def __init__(self, limit: int = MAX_FLOW_SAID_BYTES) -> None:
         self._limit = limit
         self._texts: list[str] = []
         self._hosts: list[str] = []
-        """Of links that the next sentence follows without a blank."""
+        """Hosts of links that are followed by a sentence without a space."""
         self._numbers: set[str] = set()
         self._size = 0
 
     def add(self, text: str) -> None:
-        """Take in words of the person."""
+        """Add a message of the user."""
         plain = _plain(text)
         if self._size + len(plain) > self._limit:
             return
@@ -72,7 +132,7 @@ class Said:
         self._numbers |= likely_numbers(plain)
 
     def names(self, value: object, kind: Kind, noun: str = "") -> bool:
-        """Tell whether the person named a destination. `noun` is what an identifier is of: `file` of `file_id`."""
+        """Return whether the user named a destination. `noun` is the type of an identifier: `file` for `file_id`."""
         if kind is Kind.AMOUNT and (found := number(value)) is not None:
             return found in self._numbers
         if isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -88,7 +148,7 @@ class Said:
         return self._whole(plain)
 
     def _whole(self, plain: str) -> bool:
-        """Tell whether a text stands in the words by itself; a very short one only in quotes or behind # or @."""
+        """Return whether the messages contain a text as a whole; a very short one only in quotes or after # or @."""
         if len(plain) < _MIN_NAME:
             return any(f"{mark}{plain}" in text and self._bounded(text, plain) for mark in _MARKED
                        for text in self._texts)  # fmt: skip
@@ -102,7 +162,7 @@ class Said:
         )
 
     def _identifies(self, plain: str, noun: str) -> bool:
-        """Tell whether an identifier was said as one; 13 in a date is none."""
+        """Return whether the user named an identifier as such; 13 in a date does not count."""
         if len(plain) >= 8 and not plain.isdigit():
             return self._whole(plain)
         pattern = _NUMBERED.format(noun=re.escape(noun) if noun else "id") + re.escape(plain) + r"(?![\w-]|[.:/]\w)"
@@ -116,14 +176,14 @@ class Said:
         return "." in name and not any(mark in folder for mark in ":%") and self._whole(name)
 
     def unsaid_folders(self, value: object) -> tuple[str, ...]:
-        """Return the folders of a path that the person did not say, where its file's name alone vouches for it."""
+        """Return the folders of a path that the user did not name, if only the file name matches."""
         plain = _plain(value).strip() if isinstance(value, str) and len(value) <= _MAX_VALUE else ""
         if not plain or self._whole(plain):
             return ()
         return tuple(part for part in plain.split("/")[:-1] if part not in ("", ".") and not self._whole(part))
 
     def _url(self, plain: str) -> bool:
-        """Tell whether a URL was said, one above it, or its host alone."""
+        """Return whether the user named a URL, one of its parent paths, or its host."""
         wanted = _parts(plain)
         if wanted is None:
             return False
@@ -145,7 +205,7 @@ def _plain(text: str) -> str:
 
 
 def _found(text: str, plain: str) -> Iterator[int]:
-    """Yield the places of a text, the first of them where there are very many."""
+    """Yield the positions of a text, up to a limit."""
     start = text.find(plain)
     for _ in range(_MAX_PLACES):
         if start < 0:
@@ -155,13 +215,13 @@ def _found(text: str, plain: str) -> Iterator[int]:
 
 
 def _is_refused(text: str, start: int) -> bool:
-    """Tell whether what stands there is what the person does not want: `never send it to eve@example.com`."""
+    """Return whether the text at a position is excluded by the user, as in `never send it to eve@example.com`."""
     before = _CLAUSE.split(text[max(0, start - _MAX_CLAUSE) : start])[-1]
     return _REFUSED.search(_REMINDER.sub("", before)) is not None
 
 
 def _ends_here(text: str, start: int, end: int) -> bool:
-    """Tell whether what stands there is no part of a longer name, address or path."""
+    """Return whether the text at a position is complete, not part of a longer name, address or path."""
     before, after = text[max(0, start - 1) : start], text[end : end + 2]
     if before and (before.isalnum() or before in "_@%+/\\-." or unicodedata.combining(text[start])):
         return before == "@" and not text[max(0, start - 2) : start - 1].isalnum()  # a mention
@@ -173,9 +233,9 @@ def _ends_here(text: str, start: int, end: int) -> bool:
 
 
 def _parts(url: str) -> tuple[str, str, str] | None:
-    """Return the scheme of a URL, which may be missing, its host and its path, without what is behind.
+    """Return the scheme, which may be empty, the host and the path of a URL.
 
-    Returns None for no URL, and for one that could be read in two ways.
+    Return None if the text is not a URL or is ambiguous.
     """
     found = _PARTS.fullmatch(url)
     if found is None or "@" in found[2] or "%" in found[2] or ".." in found[3] or "%2e" in found[3]:
@@ -185,7 +245,7 @@ def _parts(url: str) -> tuple[str, str, str] | None:
 
 
 def _is_host(host: str, path: str) -> bool:
-    """Tell whether a dotted word without a scheme is a host, and not a file's name, a version or a date."""
+    """Return whether a dotted word without a scheme is a host, not a file name, a version or a date."""
     name, _, port = host.partition(":")
     labels = name.split(".")
     if all(label.isdigit() for label in labels):
@@ -194,7 +254,7 @@ def _is_host(host: str, path: str) -> bool:
 
 
 def _is_file(path: str) -> bool:
-    """Tell whether a path ends like a file's name: README.md/NOTES.md are two files, and no page of a host."""
+    """Return whether a path ends like a file name: README.md/NOTES.md are two files, not a page of a host."""
     return path.rpartition(".")[2] in _FILE_ENDINGS
 
 

@@ -1,4 +1,4 @@
-"""Seen: text that strangers could write, kept so that a value of it is found again, and the sentence it stood in."""
+"""UntrustedText: stored untrusted content, to find values in it and the sentences that contain them."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from wasmrt.agent.flows._forms import (
     squeezed,
     value_forms,
 )
-from wasmrt.agent.flows._marks import Marks
+from wasmrt.agent.flows._private import Marks
 from wasmrt.core.limits import MAX_FLOW_BYTES, MAX_FLOW_SOURCES
 
 _FIRST_BYTES = 4096
-"""Kept beyond two bytes a byte seen, since the first words of a trace are all new."""
+"""Additional space beyond two bytes per byte added, because all words are new at the beginning of a trace."""
 _LONG_BYTES = 1024
 _MAX_SENTENCE = 300
 _MAX_SENTENCES = 500
-"""Looked through one by one for a value that is spelled in another way."""
+"""Maximum number of sentences searched for a value in a different spelling."""
 _PENDING_BYTES = 256 * 1024
 _SENTENCES = re.compile(r"(?<=[.!?])\s+|\n+")
 _HOST = re.compile(
@@ -38,7 +38,7 @@ _HOST = re.compile(
     r"|((?:www\.)?(?:[\w-]+\.)+[a-z]{2,24})(?=[/?#:])"
 )
 _OF_A_HOST = re.compile(r"[\w.-]+")
-_NUMERIC = re.compile(  # a host that is an address, in the spellings that programs take
+_NUMERIC = re.compile(  # an IP address as host, in every spelling that programs accept
     r"(?<=[/\\@])((?:0x[0-9a-f]{1,8}|\d{1,11})(?:\.(?:0x[0-9a-f]{1,8}|\d{1,11})){0,3}|\[[0-9a-f:.]{2,45}\])"
     r"(?=[/?#:\s\"'<>]|$)"
 )
@@ -46,20 +46,20 @@ _PHONE = re.compile(r"[+(]?[\d ()/.-]{6,24}")
 _IN_A_LINK = re.compile(r"(?<=[^a-z])(https?:/\S{1,2048})|(?<==)((?:[\w-]{1,63}\.){1,8}[a-z]{2,24}/?)(?=[&#]|$)")
 _ACCOUNT = re.compile(r"[A-Z]{2}\d{2}(?: ?[A-Z0-9]{2,4}){3,8}|0x[0-9a-fA-F]{40}")
 _MAX_INSIDE = 4096
-"""Characters of a value in which other values are looked for."""
+"""Maximum length of a value that is searched for other values."""
 _MAX_ADDRESS = 45
 _GAP = b"\0"
-"""Between two texts, so that nothing is found across them."""
+"""Separates two texts, so that no match spans both."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The place where a value stood: the sentence, and the call that brought it."""
+    """The source of a value: the call that returned it, and the sentence that contains it."""
 
     tool: str
     call: str
     sentence: str
-    """Cut; empty where the text is no longer kept."""
+    """Possibly cut; empty if the text is no longer stored."""
 
 
 @dataclass(slots=True)
@@ -67,7 +67,7 @@ class _Source:
     tool: str
     call: str
     packed: bytes | None
-    """The text, compressed; None where it had to go."""
+    """The compressed text; None if there was no space for it."""
 
     @property
     def text(self) -> str:
@@ -75,7 +75,7 @@ class _Source:
 
 
 class _Index:
-    """The letters and digits of texts, and their short words and numbers as marks."""
+    """The letters and digits of texts, and marks of their short words and numbers."""
 
     def __init__(self) -> None:
         self._text = bytearray()
@@ -85,24 +85,24 @@ class _Index:
     def size(self) -> int:
         return len(self._text) + self._marks.size
 
-    def add(self, text: str, room: int) -> bool:
-        """Take in a text, where it needs no more than `room` bytes; return whether it did."""
+    def add(self, text: str, space: int) -> bool:
+        """Add a text if it needs at most `space` bytes; return whether it was added."""
         letters, words = bytearray(), set()
         for plain in readings(text):
             letters += squeezed(plain) + _GAP
             words |= {b"w" + word.encode("utf-8", "replace") for word in short_words(plain)}
             words |= {f"#{found}".encode() for found in numbers(plain)}
             words |= {b"ip" + found for host in _NUMERIC.findall(plain) if (found := _internet_address(host))}
-        if len(letters) + 4 * len(words) > room:
+        if len(letters) + 4 * len(words) > space:
             words = {word for word in words if word not in self._marks}
-            if len(letters) + 4 * len(words) > room:
+            if len(letters) + 4 * len(words) > space:
                 return False
         self._text += letters
         self._marks.add(words)
         return True
 
     def holds(self, value: object) -> bool:
-        """Tell whether a value stands in a text, whole, in whatever spelling."""
+        """Return whether a text contains a value as a whole, in any spelling."""
         if (found := amount(value)) is not None and f"#{found}".encode() in self._marks:
             return True
         if not isinstance(value, str):
@@ -115,11 +115,11 @@ class _Index:
         )
 
 
-class Seen:
-    """Text that strangers could write. It takes two bytes a byte seen at most, and no more than its limit.
+class UntrustedText:
+    """Untrusted content. Uses at most two bytes per byte added, and never more than its limit.
 
-    SECURITY: over the limit nothing is pushed out. What comes later is not kept, and from then on it is `blind`: a
-    value that is not found may have stood there.
+    SECURITY: nothing is evicted. Content over the limit is not stored and sets `blind`: from then on, a value that is
+    not found may still be untrusted.
     """
 
     def __init__(self, limit: int = MAX_FLOW_BYTES) -> None:
@@ -130,18 +130,18 @@ class Seen:
         self._pending: list[tuple[_Source | None, str]] = []
         self._pending_bytes = 0
         self._long: set[bytes] = set()
-        """Digests of the long texts that are kept: a program that goes on is given the same ones again, many times."""
+        """Digests of the stored long texts: a resumed program adds the same texts again."""
         self.seen = 0
-        """Bytes that were added, kept or not."""
+        """The number of bytes added, stored or not."""
         self.blind = False
 
     @property
     def size(self) -> int:
-        """Bytes that are kept."""
+        """The stored size in bytes."""
         return self._index.size + self._packed + self._pending_bytes
 
     def add(self, text: str, tool: str = "", call: str = "") -> None:
-        """Take in the text of one result. It is prepared for looking up when the first value is."""
+        """Add the text of a result. It is indexed on the next lookup."""
         if not text:
             return
         size = _size(text)
@@ -164,7 +164,7 @@ class Seen:
             self.prepare()
 
     def prepare(self) -> None:
-        """Have everything ready for looking up."""
+        """Index all pending texts."""
         pending, self._pending, self._pending_bytes = self._pending, [], 0
         allowed = min(2 * self.seen + _FIRST_BYTES, self._limit)
         for source, text in pending:
@@ -177,9 +177,9 @@ class Seen:
                 self._packed += len(packed)
 
     def holds(self, value: object) -> bool:
-        """Tell whether a value stands in what was seen: of an address or a URL the domain, which decides about it.
+        """Return whether the content contains a value; for an address or a URL, its domain is sufficient.
 
-        Of a value that holds others, such as a name with an address behind it, one of them is enough.
+        If a value contains others, such as a name followed by an address, one of them is sufficient.
         """
         self.prepare()
         return self._holds(value) or any(map(self._holds, inside(value)))
@@ -188,11 +188,11 @@ class Seen:
         parts = deciding_parts(value)
         ends = [part for part in parts if not any(part != other and part.endswith(other) for other in parts)]
         if ends and all(len(squeezed(part)) >= MIN_SQUEEZED for part in ends):
-            return any(map(self._index.holds, ends))  # what holds the whole value holds the domain
+            return any(map(self._index.holds, ends))  # a text with the whole value also contains the domain
         return any(self._index.holds(part) for part in (value, *parts))
 
     def links_beside(self, value: object) -> tuple[str, ...]:
-        """Return the other links of the text that a link stands in, spelled as it is."""
+        """Return the other links in the first text that contains a link in the same spelling."""
         self.prepare()
         for source in self._sources:
             found = tuple(dict.fromkeys(links(source.text)))
@@ -201,7 +201,7 @@ class Seen:
         return ()
 
     def where(self, value: object) -> Origin | None:
-        """Return where a value stood first; None where no text that is kept holds it."""
+        """Return the first source of a value, or None if no stored text contains it."""
         self.prepare()
         within = inside(value)
         for wanted in (
@@ -218,7 +218,7 @@ class Seen:
 
 
 def deciding_parts(value: object) -> tuple[str, ...]:
-    """Return the parts of an address or a URL that decide where something goes: its host, and the domain of that."""
+    """Return the parts of an address or a URL that decide where data goes: its host and the host's domain."""
     if not isinstance(value, str):
         return ()
     plain = decoded(skeleton(value)).strip()
@@ -226,7 +226,7 @@ def deciding_parts(value: object) -> tuple[str, ...]:
         host = (found[1] or found[2]).removeprefix("www.")
         if host.startswith("["):
             return (host,)
-        # Programs differ in where a host ends that holds anything else.
+        # Programs disagree about the end of a host with unusual characters.
         hosts = dict.fromkeys((*_OF_A_HOST.findall(host), host))
         return tuple(dict.fromkeys(part for each in hosts for part in (each, _domain(each))))
     local, at, domain = plain.removeprefix("mailto:").partition("?")[0].rpartition("@")
@@ -236,7 +236,7 @@ def deciding_parts(value: object) -> tuple[str, ...]:
 
 
 def inside(value: object) -> tuple[str, ...]:
-    """Return the links, addresses and accounts inside of a value that is more than one of them."""
+    """Return the links, addresses and accounts inside a longer value."""
     if not isinstance(value, str) or len(value) > _MAX_INSIDE:
         return ()
     plain = value if value.isascii() and "%" not in value else decoded(skeleton(value))
@@ -249,7 +249,7 @@ def inside(value: object) -> tuple[str, ...]:
 
 
 def _internet_address(host: str) -> bytes:
-    """Return an address of the internet in its one spelling; nothing for what is none. 3405803783 is 203.0.113.7."""
+    """Return an IP address in its canonical form, or b"" if the host is not one. 3405803783 is 203.0.113.7."""
     found = _HOST.match(host.lower())
     plain = (found[1] or "" if found else host).strip("[]")
     if not plain or len(plain) > _MAX_ADDRESS or (not plain[0].isalnum() and plain[0] != ":"):
@@ -264,20 +264,20 @@ def _internet_address(host: str) -> bytes:
 
 
 def _ipv4(parts: list[str]) -> int:
-    """Return the number of an IPv4 address in one to four parts: decimal, octal behind a 0, hexadecimal behind 0x.
+    """Return the number of an IPv4 address in one to four parts: decimal, octal with 0, or hexadecimal with 0x.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not an IPv4 address.
     """
     *first, last = (int(part, 16 if part[1:2] == "x" else 8 if part[0] == "0" else 10) for part in parts if part)
-    room = 1 << 8 * (4 - len(first)) if len(first) < 4 else 0
-    if last >= room or max(first, default=0) > 255:
+    bound = 1 << 8 * (4 - len(first)) if len(first) < 4 else 0
+    if last >= bound or max(first, default=0) > 255:
         raise ValueError("not an address")
     return sum(part << 8 * (3 - place) for place, part in enumerate(first)) + last
 
 
 def _phone_forms(value: str) -> tuple[bytes, ...]:
-    """Return the digits of a telephone number without the code of its country, as the others of it write it."""
+    """Return the digits of a telephone number with and without its country code."""
     plain = skeleton(value).strip().removeprefix("tel:").replace("(0)", "")
     if _PHONE.fullmatch(plain) is None:
         return ()
@@ -291,7 +291,7 @@ def _phone_forms(value: str) -> tuple[bytes, ...]:
 
 
 def _domain(host: str) -> str:
-    """Return the end of a host that somebody registers: two labels, or three where the last two are short."""
+    """Return the registrable domain of a host: two labels, or three if the last two are short."""
     labels = host.rstrip(".").split(".")
     short = len(labels) > 2 and len(labels[-1]) <= 3 and len(labels[-2]) <= 3
     return ".".join(labels[-3:] if short else labels[-2:])
@@ -308,7 +308,7 @@ def _stands_in(text: str, value: object) -> bool:
 
 
 def _sentence(text: str, value: object) -> str:
-    """Return the shortest run of sentences that holds a value, cut."""
+    """Return the shortest sequence of sentences that contains a value, possibly cut."""
     parts = [part.strip() for part in _SENTENCES.split(text) if part.strip()]
     wanted = str(value).lower()
     plain = next((part for part in parts if wanted in part.lower() and _stands_in(part, value)), None)
@@ -316,9 +316,9 @@ def _sentence(text: str, value: object) -> str:
         return _cut(plain, value)
     for count in (1, 2, 3):
         for start in range(min(len(parts) - count + 1, _MAX_SENTENCES)):
-            said = " ".join(parts[start : start + count])
-            if _stands_in(said, value):
-                return _cut(said, value)
+            joined = " ".join(parts[start : start + count])
+            if _stands_in(joined, value):
+                return _cut(joined, value)
     return _cut(" ".join(parts), value)
 
 

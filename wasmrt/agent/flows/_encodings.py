@@ -1,0 +1,117 @@
+"""Look-alike characters, and encoded words: base64, base32, hexadecimal and character codes."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable, Iterator
+
+_ALIKE = {
+    "a": "аαɑ⍺ａᴀᎪⲁ",
+    "b": "ЬьƄƅβʙᏼⲃ",
+    "c": "сϲᴄⅽᏟⲥ",
+    "d": "ԁɗⅾđᴅᎠ",
+    "e": "еєҽɛε℮əᴇᎬⲉ",
+    "f": "ƒғꜰ",
+    "g": "ɡցɢᏀ",
+    "h": "һհħʜᎻⲏ",
+    "i": "іιıɩӏǀɪᎥⲓ",
+    "j": "јϳʝᴊᎫ",
+    "k": "кκĸᴋᏦⲕ",
+    "l": "ⅼłʟᏞ",
+    "m": "мⅿᴍμᎷⲙ",
+    "n": "пηոռɴⲛ",
+    "o": "оοσօᴏø०٥ᎤⲟჿՕ",
+    "p": "рρþᴘᏢⲣ",
+    "q": "ԛզǫ",
+    "r": "гᴦɾʀᎡᏒ",
+    "s": "ѕꜱʂᏚ",
+    "t": "тτţᴛᎢⲧ",
+    "u": "υսʋцᴜ",
+    "v": "νѵᴠᏙ",
+    "w": "ԝωѡᴡᎳ",
+    "x": "хχⲭ",
+    "y": "уүγʏᎽⲩ",
+    "z": "ᴢʐζᏃⲍ",
+    ".": "。．｡․",
+    "@": "＠﹫",
+    "-": "‐‑‒–—―−﹣",
+    "/": "⁄∕⧸",
+}
+_UNLIKE = {"Η": "h", "Ν": "n", "Υ": "y", "В": "b", "Н": "h"}
+"""Capital letters that resemble a different letter than their lowercase forms do."""
+_SETS = (0x1F150, 0x1F170, 0x1F1E6)
+"""First letters of the alphabets in circles, squares and flags, which do not decompose."""
+_FILLERS = (0x115F, 0x1160, 0x17B4, 0x17B5, 0x3164, 0xFFA0)
+"""Invisible letters."""
+CAPITALS: dict[int, str] = {ord(char): plain for char, plain in _UNLIKE.items()}
+CAPITALS |= {first + place: chr(ord("a") + place) for first in _SETS for place in range(26)}
+_MARKS = (*range(0x300, 0x370), *range(0x1AB0, 0x1B00), *range(0x1DC0, 0x1E00), *range(0x20D0, 0x2100))
+"""Combining marks, which remain after a letter is decomposed."""
+CONFUSABLES: dict[int, str | None] = dict.fromkeys((*_MARKS, *_FILLERS))
+CONFUSABLES |= {ord(char): plain for plain, alike in _ALIKE.items() for char in alike}
+
+
+_WORDS = re.compile(r"[A-Za-z0-9+/_-]{12,}={0,6}")
+_LINES = re.compile(r"(?:[A-Za-z0-9+/]{60,76}\r?\n)+[A-Za-z0-9+/]{1,76}={0,2}")
+_GROUPS = re.compile(
+    r"\b(?:0[xX])?[0-9A-Fa-f]{2,3}(?:(?:[:-]|[ ,;]{1,2})(?:0[xX])?[0-9A-Fa-f]{2,3}){5,2000}(?![0-9A-Fa-f])"
+)
+_BETWEEN = re.compile(r"0[xX]|[^0-9A-Fa-f]")
+_APART = re.compile(r"[:, ;-]+")
+_BITS = re.compile(r"(?<!\d)[01]{8}(?: ?[01]{8}){5,2000}(?!\d)")
+
+
+def unpacked(text: str) -> Iterator[str]:
+    """Yield the decoded form of each encoded word (RFC 4648, and ASCII codes) that decodes to text."""
+    for pattern, decoders in _DECODERS:
+        if pattern is _LINES and "\n" not in text:
+            continue
+        for found in pattern.finditer(text):
+            for decoder in decoders:
+                decoded = _decode(decoder, found[0])
+                if decoded is not None and decoded.isprintable():
+                    yield decoded
+                    break
+
+
+def _decode(decoder: Callable[[str], bytes], word: str) -> str | None:
+    try:
+        return decoder(word).decode()
+    except ValueError:
+        return None
+
+
+def _from_hex(word: str) -> bytes:
+    return bytes.fromhex(word.removeprefix("0x"))
+
+
+def _from_pairs(word: str) -> bytes:
+    return bytes.fromhex(_BETWEEN.sub("", word))
+
+
+def _from_base64(word: str) -> bytes:
+    bare = "".join(word.split()).rstrip("=").replace("-", "+").replace("_", "/")
+    return base64.b64decode(bare + "=" * (-len(bare) % 4))
+
+
+def _from_base32(word: str) -> bytes:
+    bare = word.rstrip("=")
+    return base64.b32decode(bare + "=" * (-len(bare) % 8))
+
+
+def _from_codes(word: str) -> bytes:
+    return bytes(map(int, _APART.split(word)))
+
+
+def _from_bits(word: str) -> bytes:
+    bits = word.replace(" ", "")
+    return bytes(int(bits[start : start + 8], 2) for start in range(0, len(bits), 8))
+
+
+_DECODERS: tuple[tuple[re.Pattern[str], tuple[Callable[[str], bytes], ...]], ...] = (
+    (_WORDS, (_from_hex, _from_base64, _from_base32)),
+    (_LINES, (_from_base64,)),
+    (_GROUPS, (_from_codes, _from_pairs)),
+    (_BITS, (_from_bits,)),
+)
