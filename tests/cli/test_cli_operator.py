@@ -246,10 +246,10 @@ def test_doctor_says_where_commands_of_the_shell_run_and_why_nowhere(wasmrt: Run
         (
             "enabled = false",
             "optional",
-            "enabled = false in [shell] of the configuration file turns it off",
+            "set enabled = true in [shell] of the configuration file",
         ),
         ("unsafe_host = true", "warning", "unsafe_host runs commands without confinement"),
-        ("unsafe_host = true\nsession = true", "warning", "leave one of them out"),
+        ("unsafe_host = true\nsession = true", "warning", "remove one of them"),
     ):
         (home / "data/config.toml").write_text(f"[shell]\n{text}\n")
         found = shell()

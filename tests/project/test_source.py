@@ -52,7 +52,7 @@ LATE_IMPORTS = {
     "runtime/config.py": "a program that sets everything itself reads no file, and opens no store of secrets",
     "egress/outlet.py": "h11 comes with the first program that has an outlet",
     "sandbox/isolation/confine/_sealing.py": "sockets take time to load, and few programs have an outlet",
-    "agent/builtin/shell/_held.py": "a shell without a session reads no list of variables",
+    "agent/builtin/shell/_session.py": "a shell without a session reads no list of variables",
     "agent/registry/_load.py": "most agents have no desktop",
     "cli/use/host_tool.py": "only a tool for a desktop needs what reaches one",
     "agent/builtin/desktop/_tools.py": "only the browser needs the way out",

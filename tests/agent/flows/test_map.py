@@ -39,7 +39,7 @@ def test_a_path_goes_from_private_text_by_a_stranger_s_word_to_the_outside() -> 
     found = registry("post").flows()
     sentences = [path.sentence for path in found.paths() if path.is_open and path.sender.tool == "post"]
     assert (
-        "read_note reads files; a text that fetch takes in (from the network) can have it sent on: "
+        "read_note reads files; untrusted content that fetch reads (from the network) can make the agent send it: "
         "post can change something outside" in sentences
     )
     assert all(path.private.tool == "read_note" for path in found.paths())

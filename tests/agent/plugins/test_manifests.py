@@ -258,7 +258,7 @@ def test_folders_that_cannot_be_used_are_named(folder: Path, tmp_path: Path) -> 
     (tmp_path / "file").touch()
     with pytest.raises(ConfigurationError, match="folder of the plugins"):
         load_plugins(tmp_path / "nowhere")
-    with pytest.raises(ConfigurationError, match="the workspace is no folder"):
+    with pytest.raises(ConfigurationError, match="the workspace is not a folder"):
         load_plugins(folder, workspace=tmp_path / "file")
     with pytest.raises(ConfigurationError, match="are called out"):
         load_plugins(folder, write_paths=[tmp_path / "a/out", tmp_path / "b/out"])

@@ -82,7 +82,7 @@ def test_output_is_kept_at_its_beginning_and_its_end(shell: ShellTool) -> None:
     assert result["truncated"]
     assert result["stdout"].startswith("first\n1\n") and result["stdout"].endswith("100000\nlast\n")
     assert len(result["stdout"].encode()) + len(result["stderr"].encode()) <= 64 * 1024
-    assert "bytes left out" in result["stdout"] and result["stderr"].endswith("90000\n")
+    assert "bytes omitted" in result["stdout"] and result["stderr"].endswith("90000\n")
 
 
 @pytest.fixture
@@ -145,7 +145,7 @@ def test_a_secret_in_the_output_is_withheld(shell: ShellTool, folder: Path) -> N
 
 @pytest.mark.parametrize("inside", ["home", "."])
 def test_a_workspace_that_holds_what_is_wasmrts_own_runs_nothing(home: Path, tmp_path: Path, inside: str) -> None:
-    with pytest.raises(ToolError, match="does not run in a workspace that holds"):
+    with pytest.raises(ToolError, match="cannot use a workspace that contains"):
         ShellTool(tmp_path / inside).execute({"command": "ls"})
 
 

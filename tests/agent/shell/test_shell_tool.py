@@ -122,7 +122,7 @@ def test_without_a_safe_place_nothing_runs_and_never_on_the_host(
         (ShellSettings(enabled=False), "", "enabled = false"),
         (ShellSettings(), "find_spec", r"wasmrt\[shell\]"),
         (ShellSettings(unsafe_host=True), "find_spec", r"wasmrt\[shell\]"),
-        (ShellSettings(), "find_bash", "no bash"),
+        (ShellSettings(), "find_bash", "bash was not found"),
     ],
 )
 def test_a_shell_that_cannot_be_says_why(

@@ -103,7 +103,7 @@ class ApprovalRequest:
 
     @property
     def may_be_remembered(self) -> bool:
-        """Whether an answer can be remembered: it must be bound to the tool's digest."""
+        """True if an answer can be remembered: it must be bound to the tool's digest."""
         return bool(self.digest)
 
 

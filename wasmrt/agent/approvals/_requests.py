@@ -53,7 +53,7 @@ class RequestTable(Generic[R]):
 
     @property
     def exists(self) -> bool:
-        """Whether the database file has been created."""
+        """True if the database file has been created."""
         return self.database.status() is not None
 
     def now_ms(self) -> int:

@@ -18,11 +18,11 @@ class Reach:
 
     tool: str
     private: str = ""
-    """How it reads private text, such as `reads files`."""
+    """The way it reads private text, such as `reads files`."""
     untrusted: str = ""
-    """How it reads untrusted content."""
+    """The way it reads untrusted content."""
     sends: str = ""
-    """How it can send data out."""
+    """The way it can send data out."""
     asks: bool = False
     """True if each call that sends requires approval."""
 

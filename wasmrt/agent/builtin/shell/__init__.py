@@ -1,4 +1,4 @@
-"""The shell: command lines read by a grammar, decided by lists, and run confined."""
+"""The shell tool: parses command lines with a grammar, checks them against lists of rules, and runs them confined."""
 
 from __future__ import annotations
 

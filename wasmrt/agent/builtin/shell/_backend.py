@@ -1,4 +1,4 @@
-"""The place where commands run: a confined shell for each call, the host by an operator's word, or nowhere."""
+"""Places where commands run: a confined shell for each call, the host if allowed, or none; and their output."""
 
 from __future__ import annotations
 
@@ -19,6 +19,46 @@ from wasmrt.egress.outlet import EgressProxySession
 from wasmrt.runtime.config_values import ShellSettings
 from wasmrt.sandbox.isolation.confine import OUTLET_LAYER, SHELL, Command, confined_command, layers
 
+MAX_OUTPUT_BYTES = 64 * 1024
+"""Limit of stdout and stderr together. Source: IronClaw's MAX_OUTPUT_SIZE."""
+STDERR_BYTES = 16 * 1024
+STDOUT_BYTES = MAX_OUTPUT_BYTES - STDERR_BYTES
+_NOTE_BYTES = 100
+
+
+class HeadAndTail:
+    """Collects output up to `cap` bytes: the first and the last half of them."""
+
+    def __init__(self, cap: int) -> None:
+        self._capacity = cap - _NOTE_BYTES
+        self._head, self._tail = bytearray(), bytearray()
+        self.total = 0
+
+    def take(self, data: bytes) -> None:
+        """Add the next bytes."""
+        self.total += len(data)
+        space = self._capacity // 2 - len(self._head)
+        self._head += data[:space]
+        self._tail += data[max(space, 0) :]
+        most = self._capacity - self._capacity // 2
+        if len(self._tail) > 2 * most:
+            del self._tail[:-most]
+
+    @property
+    def cut(self) -> bool:
+        """True if output was omitted."""
+        return self.total > self._capacity
+
+    def text(self) -> str:
+        """Return the collected output, with a note about omitted bytes; invalid UTF-8 is replaced."""
+        if not self.cut:
+            return (self._head + self._tail).decode("utf-8", "replace")
+        tail = self._tail[-(self._capacity - self._capacity // 2) :]
+        omitted = self.total - len(self._head) - len(tail)
+        note = f"\n[{omitted:,} bytes omitted]\n"
+        return self._head.decode("utf-8", "replace") + note + tail.decode("utf-8", "replace")
+
+
 _BASH_PLACES = "/usr/bin:/bin:/usr/local/bin"
 _PATH = "/usr/local/bin:/usr/bin:/bin"
 _EXECUTABLE = ("/usr", "/bin", "/sbin")
@@ -30,15 +70,15 @@ class Backend(StrEnum):
 
     CONFINED = "confined"
     SESSION = "session"
-    """Confined, and each command of a conversation begins with the directory and the variables of the last."""
+    """Confined; each command starts with the directory and the variables of the previous one in the conversation."""
     HOST = "host"
     DISABLED = "disabled"
 
 
 def choose_backend(settings: ShellSettings) -> tuple[Backend, str]:
-    """Return where commands run, and in words why where it is nowhere.
+    """Return where commands run, and the reason if they are disabled.
 
-    SECURITY: a machine that cannot confine a command runs none. The host is an operator's explicit word alone.
+    SECURITY: if the machine cannot confine commands, none runs. The host requires an explicit setting.
     """
     if why := lacking(settings):
         return Backend.DISABLED, why
@@ -46,26 +86,26 @@ def choose_backend(settings: ShellSettings) -> tuple[Backend, str]:
         return Backend.HOST, ""
     missing = _missing_layers(with_outlet=bool(settings.network))
     if missing:
-        return Backend.DISABLED, f"this machine cannot confine it: {missing}; wasmrt doctor shows the layers"
+        return Backend.DISABLED, f"this machine cannot confine commands: {missing}; wasmrt doctor lists the layers"
     return (Backend.SESSION if settings.session else Backend.CONFINED), ""
 
 
 def lacking(settings: ShellSettings) -> str:
-    """Return why no command can run, in words, as far as that is known without trying to confine one; else empty."""
+    """Return the reason if no command can run, without testing confinement; otherwise an empty string."""
     if not settings.enabled:
-        return "enabled = false in [shell] of the configuration file turns it off: set it to true"
+        return "it is disabled: set enabled = true in [shell] of the configuration file"
     if any(find_spec(name) is None for name in ("tree_sitter", "tree_sitter_bash")):
-        return 'the grammar of bash is not installed: pip install "wasmrt[shell]"'
+        return 'the bash grammar is not installed: pip install "wasmrt[shell]"'
     if find_bash() is None:
-        return "there is no bash in /usr/bin, /bin or /usr/local/bin: install it"
+        return "bash was not found in /usr/bin, /bin or /usr/local/bin: install it"
     if settings.unsafe_host and (settings.session or settings.network):
         both = "session" if settings.session else "network"
-        return f"{both} and unsafe_host of [shell] do not go together: leave one of them out"
+        return f"{both} and unsafe_host in [shell] cannot be combined: remove one of them"
     return ""
 
 
 def find_bash() -> str | None:
-    """Return the path of the shell that commands are written for; None without one."""
+    """Return the path of bash, or None."""
     return shutil.which("bash", path=_BASH_PLACES)
 
 
@@ -82,16 +122,16 @@ def check_workspace(folder: Path) -> Path:
     """Return a workspace's real path.
 
     Raises:
-        ConfigurationError: it is no folder, or holds what no command may see.
+        ConfigurationError: it is not a folder, or contains files that no command may read.
     """
     try:
         real = folder.resolve(strict=True)
     except OSError as error:
         raise ConfigurationError(f"the workspace cannot be used ({error.strerror})", hint="name a folder") from None
     if not real.is_dir():
-        raise ConfigurationError("the workspace is no folder", hint="name a folder")
+        raise ConfigurationError("the workspace is not a folder", hint="name a folder")
     places = find_places()
-    # SECURITY: all below the workspace is granted to the kernel's rules, and nothing can be taken out of it again.
+    # SECURITY: the kernel's rules grant everything below the workspace; no subfolder can be excluded.
     for kept, words in (
         (places.data, "wasmrt's own folder"), (places.cache, "wasmrt's cache"),
         (places.config.parent, "wasmrt's configuration"), (Path.home(), "the home of this user"),
@@ -99,7 +139,7 @@ def check_workspace(folder: Path) -> Path:
         kept = kept.resolve()
         if kept.is_relative_to(real) or (words != "the home of this user" and real.is_relative_to(kept)):
             raise ConfigurationError(
-                f"the shell does not run in a workspace that holds {words}", hint="name a folder apart from it"
+                f"the shell cannot use a workspace that contains {words}", hint="name a different folder"
             )
     return real
 
@@ -115,12 +155,12 @@ def shell_command(
     report: Path | None = None,
     outlet: EgressProxySession | None = None,
 ) -> Iterator[Command]:
-    """Give the command that runs a command line, with a private home that is there as long as this is open.
+    """Create the command that runs a command line, with a private home that is deleted when the context ends.
 
-    `report` is a file beside the workspace that it writes as well, `outlet` its way to the network.
+    `report` is an additional writable file; `outlet` provides network access.
 
     Raises:
-        ConfineError: it cannot be confined here.
+        ConfineError: commands cannot be confined here.
     """
     bash = find_bash()
     assert bash is not None
@@ -143,9 +183,9 @@ def shell_command(
 
 
 def command_environment(home: str, search: Sequence[str]) -> dict[str, str]:
-    """Return the environment of a command, the fifth layer: nothing else of this process's is in it.
+    """Return the environment of a command, the fifth layer; it contains no other variables of this process.
 
-    `search` are the folders that programs are looked for in.
+    `search` are the folders of PATH.
     """
     from wasmrt.agent.builtin.shell._lists import FIXED_VARIABLES, INHERITED_VARIABLES, PRIVATE_VARIABLES
 

@@ -1,15 +1,19 @@
-"""Simple commands of a script as they would run: words, redirections, and the commands that feed them."""
+"""Simple commands of a script, and the commands that they start in turn (env, xargs, find -exec, sh -c)."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import NamedTuple
 
-from wasmrt.agent.builtin.shell._words import Field
+from wasmrt.agent.builtin.shell._lists import SHELLS, interpreter, wrapper
+from wasmrt.agent.builtin.shell._words import ANY, DECODED, UNKNOWN, Field
 
 
 class NotUnderstoodError(Exception):
-    """The grammar has no reading of a script, or more of them than are looked at; the text says which part."""
+    """A script cannot be parsed unambiguously; the message names the part."""
 
 
 class Redirect(NamedTuple):
@@ -20,44 +24,44 @@ class Redirect(NamedTuple):
 
     @property
     def writes(self) -> bool:
-        """True where it opens a file for writing."""
+        """True if it opens a file for writing."""
         return ">" in self.operator and not (self.operator in (">&", "<&") and self.target.text.isdigit())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Around:
-    """The circumstances of a command, and of everything inside of a construct."""
+class CommandContext:
+    """Redirections and pipes that apply to a command, or to everything inside a construct."""
 
     redirects: tuple[Redirect, ...] = ()
     upstream: tuple[Command, ...] = ()
-    """The commands of a pipeline whose output it reads."""
+    """The earlier commands of its pipeline, whose output it reads."""
     stdin: str | None = None
     """The text of its here-document or here-string."""
     substituted: bool = False
-    """True where its output becomes part of a command line."""
+    """True if its output becomes part of a command line."""
     piped: bool = False
-    """True where its output is read by another command."""
+    """True if another command reads its output."""
 
 
 @dataclass(frozen=True, slots=True)
-class Command(Around):
-    """One simple command, in one of the ways in which it may run."""
+class Command(CommandContext):
+    """One simple command, with one of its possible expansions."""
 
     words: tuple[Field, ...]
     text: str
     """Its text in the script."""
     assigns: tuple[str, ...] = ()
     inherited: frozenset[str] = frozenset()
-    """Names of what is around it: "xargs", "find" and the like, where words of its own come from them."""
+    """Names of the commands that start it and supply some of its words, such as "xargs" and "find"."""
 
     @property
     def name(self) -> str:
-        """The program's name without its folder; with marks where it is not known."""
+        """The program's name without its folder; unknown parts are marked."""
         return self.words[0].text.rpartition("/")[2] if self.words else ""
 
     @property
     def arguments(self) -> tuple[Field, ...]:
-        """The words behind the name."""
+        """The words after the name."""
         return self.words[1:]
 
     def running(self, words: tuple[Field, ...], by: str = "") -> Command:
@@ -67,10 +71,235 @@ class Command(Around):
 
 @dataclass(slots=True)
 class Script:
-    """Everything that a script would run, in no order."""
+    """Everything that a script would run, in no particular order."""
 
     commands: list[Command] = field(default_factory=list)
     bodies: dict[str, str] = field(default_factory=dict)
     """The text of each function."""
     notes: list[str] = field(default_factory=list)
-    """Constructs that change what the rest of the script means."""
+    """Constructs that change the meaning of the rest of the script."""
+
+
+_EXECUTING = ("-exec", "-execdir", "-ok", "-okdir")
+_FD_EXECUTING = ("-x", "-X", "--exec", "--exec-batch")
+_STANDARD_INPUT = frozenset(("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"))
+_SHELL_VALUES = ("-o", "+o", "-O", "+O", "--rcfile", "--init-file")
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\+?=")
+_CODE = re.compile(r"[{(|\"\x00\x03]")
+_STRINGS = ("-S", "--split-string")
+
+
+class Inner(NamedTuple):
+    """A script that a command passes to a shell or another interpreter."""
+
+    text: str
+    of: Command
+    language: str = ""
+    """The interpreter's name; empty for a shell."""
+
+
+class Reading(NamedTuple):
+    """A command that runs a script that is not among its words."""
+
+    of: Command
+    unread: bool
+    """True if its words or its input are computed at run time, other than by its pipeline."""
+
+
+def inner_of(command: Command) -> Iterator[Command | Inner | Reading]:
+    """Yield the commands and scripts that a command starts, according to its words."""
+    name, words = command.name, command.arguments
+    if name in ("find", "fd", "fdfind"):
+        yield from _found(command, words)
+    elif name == "trap" and words:
+        yield from _text(command, words[0])
+    elif name in ("source", "."):
+        yield from _sourced(command, words)
+    elif name == "env":
+        yield from _environment(command, list(words))
+    elif name in SHELLS:
+        yield from _shell(command, words)
+    elif (form := wrapper(name)) is not None:
+        yield from _wrapped(command, list(words), form["values"], form["skip"])
+    elif (options := interpreter(name)) is not None:
+        yield from _interpreted(command, words, options)
+
+
+def is_standard_input(field: Field) -> bool:
+    """Return whether a word names the standard input or a descriptor created by a substitution."""
+    return field.text in _STANDARD_INPUT or field.text.startswith(("/dev/fd/", "/proc/self/fd/"))
+
+
+def _text(command: Command, field: Field) -> Iterator[Inner | Reading]:
+    if ANY in field.text or DECODED in field.text:
+        yield Reading(command, unread=True)
+    else:
+        yield Inner(field.text, command)
+
+
+def _input(command: Command, language: str = "") -> Iterator[Inner | Reading]:
+    """Yield the script read from the standard input."""
+    reads_file = any(each.operator.startswith("<") for each in command.redirects)
+    if command.upstream and command.stdin is None:
+        yield Reading(command, unread=False)
+    elif command.stdin is not None and ANY not in command.stdin and not reads_file:
+        yield Inner(command.stdin, command, language)
+    elif command.stdin is not None or reads_file or "xargs" in command.inherited:
+        yield Reading(command, unread=True)
+
+
+def _shell(command: Command, words: tuple[Field, ...]) -> Iterator[Inner | Reading]:
+    waiting = list(words)
+    has_text = from_input = False
+    while waiting and (waiting[0].text[:1] in ("-", "+") and waiting[0].text not in ("-", "--")):
+        option = waiting.pop(0).text
+        cluster = option[1:] if not option.startswith("--") else ""
+        has_text = has_text or (option[0] == "-" and "c" in cluster)
+        from_input = from_input or "s" in cluster or "i" in cluster
+        if not UNKNOWN.isdisjoint(option):
+            yield Reading(command, unread=True)
+            return
+        if (option in _SHELL_VALUES or (cluster and cluster[-1] in "oO")) and waiting:
+            waiting.pop(0)
+    if waiting and waiting[0].text in ("--", "-") and len(waiting) > 1:
+        waiting.pop(0)
+    if has_text and waiting:
+        yield from _text(command, waiting[0])
+    elif from_input or not waiting or is_standard_input(waiting[0]):
+        yield from _input(command)
+        if waiting and waiting[0].text.startswith("/dev/fd/"):
+            yield Reading(command, unread=True)
+        for each in waiting:
+            yield from _substituted(command, each)
+    elif not waiting[0].known:
+        yield Reading(command, unread=True)
+
+
+def _substituted(command: Command, field: Field) -> Iterator[Reading]:
+    if ANY in field.text and is_standard_input(field):
+        yield Reading(command, unread=True)
+
+
+def _sourced(command: Command, words: tuple[Field, ...]) -> Iterator[Inner | Reading]:
+    if words and is_standard_input(words[0]):
+        yield from _input(command)
+        yield from _substituted(command, words[0])
+    elif words and not words[0].known:
+        yield Reading(command, unread=True)
+
+
+def _interpreted(command: Command, words: tuple[Field, ...], options: list[str]) -> Iterator[Inner | Reading]:
+    if not options:  # awk and similar: the program is an operand, after options that may have values
+        yield from (Inner(word.text, command, command.name) for word in words if _CODE.search(word.text))
+        return
+    found = False
+    operands: list[Field] = []
+    letters = {option[1] for option in options if len(option) == 2}
+    for index, word in enumerate(words):
+        text = word.text
+        long = text.partition("=")[0]
+        is_cluster = re.fullmatch(r"-[a-zA-Z]{2,}", text) is not None and text[-1] in letters
+        if long in options or is_cluster:
+            found = True
+            value = text.partition("=")[2] or (words[index + 1].text if index + 1 < len(words) else ANY)
+            yield Inner(value, command, command.name)
+        elif len(text) > 2 and text[:2] in options and text[0] == "-" and text[1] != "-":
+            found = True
+            yield Inner(text[2:], command, command.name)
+        elif text[:1] != "-" or text == "-":
+            operands.append(word)
+    has_module = any(word.text.startswith("-m") for word in words)
+    asks_version = any(word.text in ("--version", "-V", "--help", "-h", "-v") for word in words)
+    if not found and not has_module and not asks_version and (not operands or is_standard_input(operands[0])):
+        yield from _input(command, command.name)
+        if operands:
+            yield from _substituted(command, operands[0])
+    elif not found and operands and not operands[0].known and not has_module:
+        yield Inner(operands[0].text, command, command.name)
+
+
+def _wrapped(command: Command, words: list[Field], values: list[str], skip: int) -> Iterator[Command | Inner | Reading]:
+    name = command.name
+    if name == "command" and words and re.fullmatch("-[vVp]*[vV][vVp]*", words[0].text):
+        return
+    if name in ("flock", "script"):
+        for flag, text in pairwise(words):
+            if re.fullmatch("-[a-z]*c|--command", flag.text):
+                yield from _text(command, text)
+    placeholder = _placeholder(name, words)
+    while words and words[0].text.startswith("-") and words[0].text != "--":
+        option = words.pop(0).text
+        if option in values and words:
+            words.pop(0)
+        elif len(option) > 1 and len(words) > 1:
+            # SECURITY: an unknown option may take a value; then the command starts one word later.
+            yield command.running(tuple(words[1:]), name)
+    if words and words[0].text == "--":
+        words.pop(0)
+    words = _without_assignments(words)[1][skip:]
+    if name in ("xargs", "parallel"):
+        words = _fed(words, placeholder)
+    if name == "watch" and words:
+        yield Inner(" ".join(word.text for word in words), command)
+    elif words:
+        yield command.running(tuple(words), name)
+
+
+def _placeholder(name: str, words: list[Field]) -> str:
+    """Return the placeholder for words from the standard input; empty if they are appended."""
+    if name == "parallel":
+        return "{}"
+    for word, following in pairwise((*words, Field(""))) if name == "xargs" else ():
+        if word.text == "-I":
+            return following.text or "{}"
+        if re.match("-[iI]|--replace", word.text):
+            return (word.text[2:] if word.text[1] != "-" else word.text.partition("=")[2]) or "{}"
+    return ""
+
+
+def _fed(words: list[Field], placeholder: str) -> list[Field]:
+    """Return a command line with the words from the standard input inserted."""
+    if not words:
+        return words
+    if placeholder:
+        return [Field(word.text.replace(placeholder, ANY), word.splits) for word in words]
+    return [*words, Field(ANY, splits=True)]
+
+
+def _environment(command: Command, words: list[Field]) -> Iterator[Command | Inner | Reading]:
+    while words and words[0].text.startswith("-") and words[0].text != "--":
+        option = words.pop(0).text
+        if option.startswith(_STRINGS):
+            first = option[2:] if option[1] != "-" else option.partition("=")[2]
+            text = " ".join([first, *(word.text for word in words)])
+            yield from _text(command, Field(text))
+            return
+        if option in ("-u", "-C", "--unset", "--chdir") and words:
+            words.pop(0)
+    if words and words[0].text == "--":
+        words.pop(0)
+    names, rest = _without_assignments(words)
+    if names or rest:
+        yield replace(command.running(tuple(rest), "env"), assigns=(*command.assigns, *names))
+
+
+def _without_assignments(words: list[Field]) -> tuple[tuple[str, ...], list[Field]]:
+    names: list[str] = []
+    for index, word in enumerate(words):
+        found = _ASSIGNMENT.match(word.text)
+        if found is None:
+            return tuple(names), words[index:]
+        names.append(found.group(1))
+    return tuple(names), []
+
+
+def _found(command: Command, words: tuple[Field, ...]) -> Iterator[Command]:
+    """Yield the commands after -exec and similar options; the files found are below the named folders."""
+    options = _EXECUTING if command.name == "find" else _FD_EXECUTING
+    for index, word in enumerate(words):
+        if word.text in options:
+            rest = list(words[index + 1 :])
+            end = next((at for at, each in enumerate(rest) if each.text in (";", "+")), len(rest))
+            run = tuple(Field(each.text.replace("{}", "./" + ANY), each.splits) for each in rest[:end])
+            if run:
+                yield command.running(run, "find")

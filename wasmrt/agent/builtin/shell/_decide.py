@@ -1,7 +1,7 @@
-"""The decision about a command line, before it runs: it runs, a person is asked, or it is refused.
+"""The decision about a command line before it runs: run it, require approval, or refuse it.
 
-SECURITY: the confinement is what holds. These layers keep a model from destroying what the confinement lets it reach,
-and people from being asked for what nobody should approve.
+SECURITY: confinement is the security boundary. These layers protect the files that confinement allows a command to
+change, and refuse commands that nobody should approve without asking for approval.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import pairwise
 
-from wasmrt.agent.builtin.shell._commands import Command, NotUnderstoodError, Script
+from wasmrt.agent.builtin.shell._commands import Command, Inner, NotUnderstoodError, Reading, Script, inner_of
 from wasmrt.agent.builtin.shell._lists import (
     CODE_ASKS,
     COMPILERS,
@@ -25,8 +25,7 @@ from wasmrt.agent.builtin.shell._lists import (
 from wasmrt.agent.builtin.shell._match import Fact, Match, match
 from wasmrt.agent.builtin.shell._paths import FoundPath, paths_in
 from wasmrt.agent.builtin.shell._reader import read_script
-from wasmrt.agent.builtin.shell._start import WORKSPACE, Start
-from wasmrt.agent.builtin.shell._unwrap import Inner, Reading, inner_of
+from wasmrt.agent.builtin.shell._session import WORKSPACE, Start
 from wasmrt.agent.builtin.shell._verdict import Action, Verdict
 from wasmrt.agent.builtin.shell._words import UNKNOWN
 
@@ -39,7 +38,7 @@ _RUNS = Verdict(Action.RUN)
 
 
 class _Facts:
-    """Every command of a command line, those inside of others too, and what is known of them beside the rules."""
+    """All commands of a command line, including nested ones, with the facts that rules check."""
 
     def __init__(self, start: Start) -> None:
         self._start = start
@@ -48,13 +47,13 @@ class _Facts:
         self._count = 0
 
     def add(self, text: str, depth: int = 0) -> None:
-        """Read a script and what it starts.
+        """Parse a script and the scripts that it starts.
 
         Raises:
-            NotUnderstoodError: it cannot be read with certainty.
+            NotUnderstoodError: it cannot be parsed unambiguously.
         """
         if depth > _MAX_DEPTH:
-            raise NotUnderstoodError("scripts in scripts are nested too deeply")
+            raise NotUnderstoodError("scripts are nested too deeply")
         given = dict(self._start.variables)
         script = read_script(text, environment=_VARIABLES, given=given, nested=depth > 0)
         folders = tuple(_folders(script.commands, tuple(self._start.folders())))
@@ -80,24 +79,24 @@ class _Facts:
         if not inner.language:
             self.add(inner.text, depth + 1)
         elif (found := CODE_ASKS.search(inner.text)) is not None:
-            shown = "what is not known before it runs" if found.group(0) in UNKNOWN else f"{found.group(0)!r:.40}"
-            self.asks.append(_asks("code", f"it runs code of {inner.language} in which {shown} stands", inner.of.text))
+            shown = "text that is unknown until it runs" if found.group(0) in UNKNOWN else f"{found.group(0)!r:.40}"
+            self.asks.append(_asks("code", f"it runs {inner.language} code that contains {shown}", inner.of.text))
 
     def _note(self, script: Script) -> None:
         for note in script.notes:
-            self.asks.append(_asks("redefinition", f"it has {note}", ""))
+            self.asks.append(_asks("redefinition", f"it contains {note}", ""))
         for command in script.commands:
             if command.name in ("declare", "local", "typeset") and any(
                 each.text.startswith("-") and "n" in each.text for each in command.arguments
             ):
-                self.asks.append(_asks("redefinition", "it has a variable that stands for another", command.text))
+                self.asks.append(_asks("redefinition", "it contains a reference to another variable", command.text))
 
 
-@lru_cache(maxsize=32)  # a registry asks several times on the way of one call
+@lru_cache(maxsize=32)  # a registry asks several times for each call
 def decide_command(text: str, start: Start = WORKSPACE) -> Verdict:
-    """Decide about a command line that begins with `start`: the grammar first, then the four lists in their order.
+    """Decide about a command line that starts in the state `start`: by the grammar, then by the four lists in order.
 
-    A refusal by any list comes before every question. Runs nothing.
+    A refusal by any list takes precedence over approval. Runs nothing.
     """
     problem = _unreadable(text)
     if problem is not None:
@@ -106,7 +105,7 @@ def decide_command(text: str, start: Start = WORKSPACE) -> Verdict:
     try:
         found.add(text)
     except (NotUnderstoodError, RecursionError) as error:
-        reason = f"it cannot be read with certainty: {error}" if str(error) else "it is nested too deeply"
+        reason = f"it cannot be parsed unambiguously: {error}" if str(error) else "it is nested too deeply"
         return Verdict(Action.REFUSE, "grammar", "not-understood", reason, text[:200])
     asks = list(found.asks)
     for layer, rules in LAYERS.items():
@@ -118,11 +117,7 @@ def decide_command(text: str, start: Start = WORKSPACE) -> Verdict:
                     continue
                 if holds is Match.YES and refuses:
                     return Verdict(Action.REFUSE, layer, rule.id, rule.why, fact.command.text)
-                may = (
-                    rule.why
-                    if holds is Match.YES
-                    else f"part of it is known only when it runs; it may be that {rule.why}"
-                )
+                may = rule.why if holds is Match.YES else f"part of it is unknown until it runs; possibly, {rule.why}"
                 asks.append(Verdict(Action.ASK, layer, rule.id, may, fact.command.text))
     asks += _by_grammar(found.facts)
     certain = (each for each in asks if each.layer == "approval")
@@ -131,25 +126,25 @@ def decide_command(text: str, start: Start = WORKSPACE) -> Verdict:
 
 def _unreadable(text: str) -> Verdict | None:
     if "\0" in text:
-        return Verdict(Action.REFUSE, "injection", "null-byte", "it has a null byte", "")
+        return Verdict(Action.REFUSE, "injection", "null-byte", "it contains a null byte", "")
     if len(text) > MAX_COMMAND_CHARS:
-        reason = f"it has more than {MAX_COMMAND_CHARS:,} characters; write a script file and run that"
+        reason = f"it is longer than {MAX_COMMAND_CHARS:,} characters; write a script file and run it"
         return Verdict(Action.REFUSE, "grammar", "too-long", reason, "")
     if any(unicodedata.category(each) in ("Cc", "Cs") and each not in "\t\n" for each in text):
-        return Verdict(Action.REFUSE, "grammar", "control-character", "it has a control character", "")
+        return Verdict(Action.REFUSE, "grammar", "control-character", "it contains a control character", "")
     if any(unicodedata.category(each) in ("Cf", "Zl", "Zp", "Co") for each in text):
-        return Verdict(Action.REFUSE, "grammar", "invisible-character", "it has a character that is not seen", "")
+        return Verdict(Action.REFUSE, "grammar", "invisible-character", "it contains an invisible character", "")
     return None
 
 
 def _by_grammar(facts: list[Fact]) -> Iterator[Verdict]:
-    """Yield what a person is asked for whatever the lists say: what runs is not known, or was only just written."""
+    """Yield the commands that always require approval: the program is unknown, or the same script wrote it."""
     writing = [fact for fact in facts if fact.command.name not in COMPILERS or fact.command.redirects]
     written = {path.parts[-1] for fact in writing for path in fact.written if path.parts}
     for fact in facts:
         command = fact.command
         if command.words and not command.words[0].known:
-            yield _asks("unknown-program", "it runs a program whose name is known only when it runs", command.text)
+            yield _asks("unknown-program", "it runs a program whose name is unknown until it runs", command.text)
         elif command.words and _runs_one_of(fact, written):
             yield _asks("written-first", "it runs a file that it writes itself", command.text)
 
@@ -163,7 +158,7 @@ def _runs_one_of(fact: Fact, written: set[str]) -> bool:
 
 
 def _folders(commands: Iterable[Command], start: tuple[FoundPath, ...]) -> Iterator[FoundPath]:
-    """Yield the folders that a script begins in and goes to: words count from there too."""
+    """Yield the folders that a script starts in and changes to: relative paths may start from there."""
     known = list(start)
     for command in commands:
         words = command.arguments

@@ -1,20 +1,21 @@
-"""Values of words: quotes taken off, variables put in, substitutions carried out where their text is known."""
+"""Values of words: remove quotes, and expand variables and substitutions whose text is known."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 from tree_sitter import Node
 
 from wasmrt.agent.builtin.shell._commands import Command, NotUnderstoodError
 from wasmrt.agent.builtin.shell._lists import DECODERS, TRANSLATORS
-from wasmrt.agent.builtin.shell._scope import Scope
 from wasmrt.agent.builtin.shell._words import (
     ANY,
     DECODED,
     DIGITS,
+    MAX_ALTERNATIVES,
+    NOTHING,
     Alternatives,
     Part,
     expanded,
@@ -22,7 +23,91 @@ from wasmrt.agent.builtin.shell._words import (
     literal,
     unescaped,
     unknown,
+    words_of,
 )
+
+_NUMBERS = frozenset(
+    ("!", "$", "?", "#", "RANDOM", "SECONDS", "LINENO", "PPID", "UID", "EUID", "EPOCHSECONDS", "SRANDOM")
+)
+_KNOWN = {"HOME": "~", "PWD": ".", "_": ANY, "-": ANY, "0": ANY, "IFS": " \t\n"}
+_OWN = words_of(
+    "BASH BASHOPTS BASH_VERSION BASH_ARGV0 BASH_COMMAND BASH_SUBSHELL COLUMNS COMP_WORDBREAKS DIRSTACK "
+    "EPOCHREALTIME FUNCNAME GROUPS HISTCMD HOSTNAME HOSTTYPE LINES MACHTYPE MAPFILE OLDPWD OPTARG OPTERR OPTIND "
+    "OSTYPE PIPESTATUS PS0 PS1 PS2 PS4 REPLY SHELL SHELLOPTS SHLVL TIMEFORMAT COPROC"
+)
+"""Variables that the shell itself sets to unknown values."""
+Evaluate = Callable[[Node], Alternatives]
+
+
+class Scope:
+    """The possible values of a script's variables, regardless of execution order.
+
+    `environment` are the variables that it starts with; `given` those with known values; `nested` is true for a script
+    inside another script, which may set any variable and parameter.
+    """
+
+    def __init__(self, environment: frozenset[str], *, given: Mapping[str, str], nested: bool) -> None:
+        self._environment = environment
+        self._given = given
+        self._nested = nested
+        self._nodes: dict[str, list[Node]] = {}
+        self._open: set[str] = set()
+        self._cleared: set[str] = set()
+        self._found: dict[str, Alternatives] = {}
+        self._busy: set[str] = set()
+        self.has_parameters = nested
+
+    def assign(self, name: str, value: Node) -> None:
+        """Record that `name` may have this value."""
+        self._nodes.setdefault(name, []).append(value)
+
+    def open(self, name: str) -> None:
+        """Record that `name` may have any value."""
+        self._open.add(name)
+
+    def clear(self, name: str) -> None:
+        """Record that `name` may be empty or unset, although a value was assigned."""
+        self._cleared.add(name)
+
+    def values(self, name: str, evaluate: Evaluate) -> Alternatives:
+        """Return the possible values of `name`: the initial value and each assigned one."""
+        if name in self._found:
+            return self._found[name]
+        if name in self._busy:  # it refers to itself
+            return unknown()
+        self._busy.add(name)
+        found = list(self._initial(name))
+        for node in self._nodes.get(name, ()):
+            found += evaluate(node)
+        if name in self._open or len(found) > MAX_ALTERNATIVES:
+            found += unknown()
+        self._busy.discard(name)
+        self._found[name] = tuple(dict.fromkeys(found))
+        return self._found[name]
+
+    def _initial(self, name: str) -> Alternatives:
+        if name in _NUMBERS:
+            return unknown(DIGITS)
+        if name in _KNOWN:
+            return literal(_KNOWN[name])
+        if name in ("@", "*") or name.isdigit():
+            return (*unknown(), ()) if self.has_parameters else NOTHING
+        if name in self._given:
+            return self._stored(name)
+        if name in _OWN or name in self._environment:
+            return unknown()
+        # SECURITY: an unset variable is empty, which allows a name to be split into two halves.
+        return (*unknown(), ()) if self._nested else NOTHING
+
+    def _stored(self, name: str) -> Alternatives:
+        """Return the possible values of a session's variable; an outer script may have set it differently."""
+        value = self._given[name]
+        readable = all(each >= " " or each in "\t\n" for each in value)  # control characters are used as marks
+        found = literal(value) if readable else unknown()
+        if self._nested:
+            return (*found, *unknown(), ())
+        return (*found, ()) if name in self._cleared else found
+
 
 _EXPANSIONS = ("simple_expansion", "expansion", "command_substitution", "arithmetic_expansion", "process_substitution")
 _ALTERNATIVE = frozenset((":-", "-", ":=", "=", ":+", "+"))
@@ -35,18 +120,18 @@ def text_of(node: Node) -> str:
 
 
 class Expressions:
-    """Evaluates words; what a substitution runs is given to `run`, which returns it as commands."""
+    """Evaluates words. Substitutions are passed to `run`, which returns their commands."""
 
     def __init__(self, scope: Scope, run: Callable[[Node], list[Command]]) -> None:
         self._scope = scope
         self._run = run
 
     def value(self, node: Node, *, quoted: bool = False) -> Alternatives:
-        """Return what a word may be, and take down everything that runs to find it.
+        """Return the possible values of a word, and record the commands in its substitutions.
 
         Raises:
-            NotUnderstoodError: it has a part that is not known here.
-            TooManyError: it may be too much.
+            NotUnderstoodError: it has an unknown part.
+            TooManyError: it has too many possible values.
         """
         kind, text = node.type, text_of(node)
         if kind in ("word", "extglob_pattern", "regex", "number") and not node.named_children:
@@ -75,7 +160,7 @@ class Expressions:
         return unknown(quoted=quoted)
 
     def here_document(self, node: Node) -> str:
-        """Return the text of a here-document; `ANY` stands in it for what is expanded."""
+        """Return the text of a here-document; expansions are replaced by `ANY`."""
         return "".join(part.text for part in self._between(node, 0, quoted=True)[0])
 
     def _children(self, node: Node) -> None:
@@ -88,27 +173,27 @@ class Expressions:
         at = node.start_byte
         for child, following in pairwise((*node.children, None)):
             if child is None or child.start_byte != at:
-                raise NotUnderstoodError("a word has a part that the grammar leaves out")
+                raise NotUnderstoodError("a word has a part that is missing from the syntax tree")
             at = child.end_byte
             if child.type == "simple_expansion" and following is not None and text_of(following).startswith("{"):
-                raise NotUnderstoodError("braces behind a variable change its name")
+                raise NotUnderstoodError("braces after a variable change its name")
             if child.is_named:
                 pieces.append(self.value(child))
             elif child.type == "$" and following is not None and following.type in ("string", "raw_string"):
                 before = text_of(child)[:-1]
                 if following.type == "raw_string" or before.endswith(
                     "$"
-                ):  # an escape, or a number, for the shell alone
-                    raise NotUnderstoodError("a word has quotes behind $ in its middle")
+                ):  # an escape or a number, which only the shell interprets
+                    raise NotUnderstoodError("a word has quotes after a $ in its middle")
                 pieces.append((_unquoted(before),))
             else:
                 pieces.append((_unquoted(text_of(child)),))
         if at != node.end_byte:
-            raise NotUnderstoodError("a word has a part that the grammar leaves out")
+            raise NotUnderstoodError("a word has a part that is missing from the syntax tree")
         return joined(pieces)
 
     def _between(self, node: Node, border: int, *, quoted: bool) -> Alternatives:
-        """Return a quoted text: its expansions, and all that stands between them."""
+        """Return a quoted text: its expansions and the text between them."""
         data, start = node.text or b"", node.start_byte
         at = border
         pieces: list[Alternatives] = []
@@ -141,7 +226,7 @@ class Expressions:
     def _substitution(self, node: Node, *, quoted: bool) -> Alternatives:
         text = text_of(node)
         if text.startswith("`") and ("\\" in text or text.count("`") != 2):
-            raise NotUnderstoodError("a backslash or more backticks inside of backticks: $(...) has one reading")
+            raise NotUnderstoodError("backticks that contain a backslash or more backticks are ambiguous: use $(...)")
         commands = self._run(node)
         if len(commands) == 1 and (told := printed_text(commands[0])) is not None:
             return expanded(literal(told.rstrip("\n")), quoted=quoted)
@@ -149,16 +234,16 @@ class Expressions:
 
 
 def _variable_name(text: str, *, braces: bool) -> tuple[str, str]:
-    """Return the name of a variable as bash reads it, and what the grammar took for a part of it."""
+    """Return the name of a variable as bash reads it, and the rest that the grammar included in it."""
     if text[:1].isdigit() and not braces:
         return text[0], text[1:]  # bash reference manual, 3.4.1: one digit
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*|[0-9]+|[-@*#?$!]", text):
-        raise NotUnderstoodError("a variable has a name that the shell reads otherwise")
+        raise NotUnderstoodError("the shell reads the name of a variable differently")
     return text, ""
 
 
 def printed_text(command: Command) -> str | None:
-    """Return what `echo` or `printf` prints, where all of it is known; None for anything else."""
+    """Return the output of `echo` or `printf` if all of it is known, otherwise None."""
     words = [word.text for word in command.arguments]
     if command.upstream or command.redirects or not all(word.known for word in command.words):
         return None
@@ -176,15 +261,15 @@ def printed_text(command: Command) -> str | None:
 
 
 def decodes(commands: Sequence[Command]) -> bool:
-    """Tell whether commands of a substitution make a text that cannot be read in the script.
+    """Return whether the commands of a substitution produce text that is not readable in the script.
 
-    A decoder does, and so does anything that translates what an `echo` in front of it holds.
+    This applies to decoders, and to commands that translate the output of an `echo` before them.
     """
     for command in commands:
         if command.name in DECODERS:
             return True
-        told = command.stdin is not None or any(printed_text(each) is not None for each in command.upstream)
-        if command.name in TRANSLATORS and told:
+        has_text = command.stdin is not None or any(printed_text(each) is not None for each in command.upstream)
+        if command.name in TRANSLATORS and has_text:
             return True
     return False
 
@@ -206,7 +291,7 @@ def _printed(form: str, words: list[str]) -> str:
 
 
 def _unquoted(text: str) -> tuple[Part, ...]:
-    """Return a word without quotes: what a backslash stands before is as if it were quoted."""
+    """Return a word without quotes; a character after a backslash counts as quoted."""
     parts: list[Part] = []
     for index, piece in enumerate(re.split(r"\\(\n|.)", text, flags=re.DOTALL)):
         if index % 2 and piece != "\n":

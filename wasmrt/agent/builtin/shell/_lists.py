@@ -1,4 +1,4 @@
-"""The lists of the shell tool, as they stand in `lists/`: what programs are, and the rules of each layer."""
+"""The lists of the shell tool, from `lists/`: properties of programs, and the rules of each layer."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _NEVER_KEPT: tuple[str, ...] = tuple(_ENVIRONMENT["session"]["never"])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptionValue:
-    """An option of a program, by its names, with a value that an expression finds."""
+    """An option of a program: its names, and an expression for its value."""
 
     names: frozenset[str]
     value: re.Pattern[str]
@@ -52,13 +52,13 @@ class OptionValue:
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """One line of a list. All that it names has to hold of a command.
+    """One rule of a list. It matches a command that has all its properties.
 
     Attributes:
-        id: Its name.
-        why: What a command does that it holds for.
-        examples: Command lines that it holds for; the tests try them.
-        others: Command lines that look similar, and that it does not hold for.
+        id: The name of the rule.
+        why: What a matching command does.
+        examples: Command lines that match; the tests check them.
+        others: Similar command lines that do not match.
     """
 
     id: str
@@ -86,12 +86,12 @@ class Rule:
 
     @cached_property
     def operand_expression(self) -> re.Pattern[str]:
-        """The expression of an operand."""
+        """The expression for an operand."""
         return re.compile(self.operand)
 
     @cached_property
     def statement_expression(self) -> re.Pattern[str]:
-        """The expression of a statement in any word, or in what a command reads."""
+        """The expression for a statement in any word or in the input of a command."""
         return re.compile(self.statement)
 
     @cached_property
@@ -101,12 +101,12 @@ class Rule:
         return None if given is None else OptionValue(names=frozenset(given["names"]), value=re.compile(given["value"]))
 
     def has_program(self, name: str) -> bool:
-        """Tell whether the rule is for a program of this name."""
+        """Return whether the rule applies to a program with this name."""
         return not self.programs or fits(name, self.programs)
 
 
 def fits(name: str, patterns: tuple[str, ...] | frozenset[str] | list[str]) -> bool:
-    """Tell whether a name is one of a list, in which `*` stands for any text and `@name` for a set of programs."""
+    """Return whether a name matches a list, where `*` matches any text and `@name` a set of programs."""
     for pattern in patterns:
         if pattern == "@any" or (name in _SETS[pattern] if pattern in _SETS else fnmatchcase(name, pattern)):
             return True
@@ -114,20 +114,20 @@ def fits(name: str, patterns: tuple[str, ...] | frozenset[str] | list[str]) -> b
 
 
 def interpreter(name: str) -> list[str] | None:
-    """Return the options of an interpreter that hold code; None for what is none."""
+    """Return the options of an interpreter that take code, or None if the program is not an interpreter."""
     return next((options for pattern, options in INTERPRETERS.items() if fnmatchcase(name, pattern)), None)
 
 
 def wrapper(name: str) -> Mapping[str, Any] | None:
-    """Return how a program that starts another reads its words; None for what is none."""
+    """Return how a wrapper that starts another program parses its words, or None if the program is not a wrapper."""
     return next((form for pattern, form in WRAPPERS.items() if fnmatchcase(name, pattern)), None)
 
 
 def _rule(given: dict[str, Any]) -> Rule:
     fields: dict[str, Any] = {}
     for key, value in given.items():
-        held = tuple(map(tuple, value)) if key == "flags" else tuple(value) if isinstance(value, list) else value
-        fields["sources" if key == "from" else key] = held
+        frozen = tuple(map(tuple, value)) if key == "flags" else tuple(value) if isinstance(value, list) else value
+        fields["sources" if key == "from" else key] = frozen
     return Rule(**fields)
 
 
@@ -138,14 +138,14 @@ def _rules(name: str) -> tuple[Rule, ...]:
 LAYERS: Mapping[str, tuple[Rule, ...]] = {
     name: _rules(name) for name in ("blocked", "dangerous", "injection", "approval")
 }
-"""The layers that look at a command line, in their order; the fifth is the environment."""
+"""The layers that check a command line, in order; the fifth is the environment."""
 
 
-def may_be_kept(name: str) -> bool:
-    """Tell whether a session keeps a variable.
+def is_persistable(name: str) -> bool:
+    """Return whether a session stores a variable.
 
-    SECURITY: never one that decides what programs mean or load, however it was set: a script that was sourced, or a
-    program, may have set it, and no list has seen that.
+    SECURITY: variables that change which programs run or what they load are never stored. A program or a sourced
+    script may have set them, which no list has checked.
     """
     if name in INHERITED_VARIABLES or name in PRIVATE_VARIABLES or name in FIXED_VARIABLES:
         return False

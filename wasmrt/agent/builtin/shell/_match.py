@@ -1,4 +1,4 @@
-"""Rules held against commands: yes, no, or perhaps where a word is known only when it runs."""
+"""Match rules against commands: yes, no, or perhaps if a word is unknown until the command runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
 
-from wasmrt.agent.builtin.shell._commands import Command
+from wasmrt.agent.builtin.shell._commands import Command, Reading
 from wasmrt.agent.builtin.shell._lists import (
     PRINTERS,
     PROSE,
@@ -20,7 +20,6 @@ from wasmrt.agent.builtin.shell._lists import (
     fits,
 )
 from wasmrt.agent.builtin.shell._paths import FoundPath, names, paths_in
-from wasmrt.agent.builtin.shell._unwrap import Reading
 from wasmrt.agent.builtin.shell._words import ANY, DECODED, UNKNOWN, Field
 
 _PLAIN_SEARCH = re.compile(
@@ -32,7 +31,7 @@ _VARIABLE = re.compile(r"([A-Za-z_]\w*)\+?=")
 
 
 class Match(IntEnum):
-    """Degrees to which a rule holds for a command."""
+    """Results of matching a rule against a command."""
 
     NO = 0
     PERHAPS = 1
@@ -41,12 +40,12 @@ class Match(IntEnum):
 
 @dataclass(frozen=True)
 class Fact:
-    """A command with what rules ask of it; `folders` are those that its script goes to."""
+    """A command with the properties that rules check; `folders` are the ones that its script changes to."""
 
     command: Command
     folders: tuple[FoundPath, ...] = ()
     reading: Reading | None = None
-    """The script that it reads, where that is not in its words."""
+    """The script that it reads, if that is not among its words."""
     substituted: frozenset[str] = frozenset()
     """The programs in all substitutions of the script."""
     bodies: Mapping[str, str] = field(default_factory=dict)
@@ -54,20 +53,20 @@ class Fact:
 
     @cached_property
     def options(self) -> tuple[Field, ...]:
-        """The words that are options, by a look at them alone."""
+        """The words that look like options."""
         return tuple(each for each in self._before_dashes() if each.text.startswith("-") and len(each.text) > 1)
 
     @cached_property
     def operands(self) -> tuple[Field, ...]:
-        """The words that are none, without the values of known options."""
+        """The words that are neither options nor values of known options."""
         values, found = VALUE_OPTIONS.get(self.command.name, ()), []
-        skip = behind = False
+        skip = after_dashes = False
         for each in self.command.arguments:
             if skip:
                 skip = False
-            elif each.text == "--" and not behind:
-                behind = True
-            elif each.text.startswith("-") and len(each.text) > 1 and not behind:
+            elif each.text == "--" and not after_dashes:
+                after_dashes = True
+            elif each.text.startswith("-") and len(each.text) > 1 and not after_dashes:
                 skip = each.text in values
             else:
                 found.append(each)
@@ -75,7 +74,7 @@ class Fact:
 
     @cached_property
     def looked_at(self) -> tuple[Field, ...]:
-        """The words that may name a file or hold a statement: all but those that are only printed or searched for."""
+        """The words that may name a file or contain a statement: all except text to print or to search for."""
         command = self.command
         words = list(command.arguments)
         if command.name in PRINTERS and not command.piped:
@@ -141,7 +140,7 @@ def match(rule: Rule, fact: Fact) -> Match:
 
 
 def _parts(rule: Rule, fact: Fact) -> Iterator[Match]:
-    """Yield how far each part that a rule names holds."""
+    """Yield the result for each property of a rule."""
     if rule.words:
         yield _first_operands(rule, fact)
     for group in rule.flags:
@@ -204,7 +203,7 @@ def _has_flag(group: tuple[str, ...], fact: Fact, *, perhaps: bool) -> Match:
 
 
 def _is_flag(text: str, name: str) -> bool:
-    """Tell whether an option is one of this name: a letter in a cluster, `--name` or its beginning, or `-name`."""
+    """Return whether an option has this name: as a letter in a cluster, `--name` or its prefix, or `-name`."""
     if name.startswith("-"):
         return text == name
     if text.startswith("--"):
@@ -256,7 +255,7 @@ def _has_path(rule: Rule, fact: Fact) -> Match:
 
 
 def _set_variables(command: Command) -> Iterator[str]:
-    """Yield the variables that a command sets for others; IFS for one `read` alone is none."""
+    """Yield the variables that a command sets for later commands; IFS for a single `read` is excluded."""
     for name in command.assigns:
         if not (name == "IFS" and command.name in ("read", "mapfile", "readarray")):
             yield name
@@ -279,7 +278,7 @@ def _reads(rule: Rule, fact: Fact) -> Match:
 
 
 def _starts_itself(fact: Fact) -> bool:
-    """Tell whether a command is a function that starts itself, by itself or by others, beside or in a pipeline."""
+    """Return whether a command is a function that calls itself, directly or indirectly, in the background or a pipe."""
     bodies = fact.bodies
     if fact.command.name not in bodies:
         return False
@@ -299,7 +298,7 @@ def _mentions(body: str, name: str) -> bool:
 
 
 def _without_pattern(words: list[Field]) -> list[Field]:
-    """Return a search's words without what it searches for; all of them where that is not plain."""
+    """Return the words of a search command without the search pattern, or all words if that is ambiguous."""
     for at, each in enumerate(words):
         if each.text in ("-e", "--regexp") and at + 1 < len(words):
             return [*words[:at], *words[at + 2 :]]

@@ -1,4 +1,4 @@
-"""Paths in words: every way in which a word may name a file that a rule is about."""
+"""Paths in words: all possible ways in which a word may name a file."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _TOP = words_of(
     "Library Applications Volumes private"
 )
 _LEAST_LETTERS = 3
-"""Letters that have to stand in a word of which a part is not known, before it counts as a path."""
+"""Minimum number of letters for a partly unknown word to count as a path."""
 
 
 class FoundPath(NamedTuple):
-    """A path with `.` and `..` resolved by its text alone."""
+    """A path with `.` and `..` resolved lexically."""
 
     parts: tuple[str, ...]
     absolute: bool
@@ -30,12 +30,12 @@ class FoundPath(NamedTuple):
 
     @property
     def uncertain(self) -> bool:
-        """True where a part of it may be anything."""
+        """True if a part is unknown."""
         return any(mark in part for part in self.parts for mark in (ANY, DECODED))
 
 
 def paths_in(fields: Iterable[Field], folders: Iterable[FoundPath] = ()) -> Iterator[FoundPath]:
-    """Yield every path that words may name, also from each of the folders that the script goes to."""
+    """Yield every path that words may name, relative to each folder that the script changes to."""
     folders = tuple(folders)
     for field in fields:
         for text in _pieces(field.text):
@@ -50,7 +50,7 @@ def paths_in(fields: Iterable[Field], folders: Iterable[FoundPath] = ()) -> Iter
 
 
 def resolved(text: str, *, absolute: bool = False, home: bool = False) -> FoundPath:
-    """Return a path without `.`, `..` and the links that /proc has to the root."""
+    """Return a path without `.`, `..` and the links in /proc to the root."""
     parts: list[str] = []
     absolute = absolute or text.startswith("/")
     climbed = False
@@ -72,10 +72,10 @@ def resolved(text: str, *, absolute: bool = False, home: bool = False) -> FoundP
 
 
 def names(path: FoundPath, pattern: str, *, certain: bool) -> bool:
-    """Tell whether a path is what a pattern of a rule says, or lies below it.
+    """Return whether a path matches a pattern of a rule, or is below a match.
 
-    Patterns are classes of `_CLASSES`, paths from the root, or `**/` and what may stand anywhere. With `certain` false
-    a path of which a part is not known counts too.
+    Patterns are keys of `_CLASSES`, absolute paths, or `**/` followed by a path that may occur anywhere. If `certain`
+    is false, partly unknown paths count, too.
     """
     if path.uncertain and (certain or sum(map(str.isalpha, "".join(path.parts))) < _LEAST_LETTERS):
         return False
@@ -112,7 +112,7 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 def _has_letters(path: FoundPath, at: int) -> bool:
-    """Tell whether a part is more than a pattern that fits every name."""
+    """Return whether a part contains letters, so that it does not match every name."""
     return any(map(str.isalpha, path.parts[at]))
 
 

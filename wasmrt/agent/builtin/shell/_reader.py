@@ -13,9 +13,8 @@ from itertools import pairwise
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
-from wasmrt.agent.builtin.shell._commands import Around, Command, NotUnderstoodError, Redirect, Script
-from wasmrt.agent.builtin.shell._expressions import Expressions, text_of
-from wasmrt.agent.builtin.shell._scope import Scope
+from wasmrt.agent.builtin.shell._commands import Command, CommandContext, NotUnderstoodError, Redirect, Script
+from wasmrt.agent.builtin.shell._expressions import Expressions, Scope, text_of
 from wasmrt.agent.builtin.shell._words import ANY, Alternatives, Field, TooManyError, lines_of_words, literal, words_of
 
 _PARSER = Parser(Language(tree_sitter_bash.language()))
@@ -31,29 +30,29 @@ _PLAIN = words_of(
     "test_command binary_expression unary_expression postfix_expression ternary_expression parenthesized_expression "
     "variable_name special_variable_name test_operator subscript file_descriptor string_content"
 )
-"""Nodes that are only a value: nothing of it runs but the substitutions in it."""
+"""Nodes that are values: only the substitutions in them run."""
 _WORDS = _PLAIN | {"command_name", "variable_assignment", "$"}
 _SEQUENCES = words_of(
     "command declaration_command unset_command for_statement array redirected_statement file_redirect"
 )
 _QUOTED = words_of("raw_string ansi_c_string string_content heredoc_body heredoc_content heredoc_end comment")
-"""Nodes that a backslash in front of a line's end may stand in."""
+"""Nodes that may contain a backslash before a line end."""
 _TEXTS = words_of("string heredoc_body")
-"""Nodes with characters between its children: all of them are looked at where it is evaluated."""
+"""Nodes with characters between their children, which are checked during evaluation."""
 _SETTERS = words_of("read mapfile readarray getopts let wait printf unset command builtin")
-"""Builtins that give variables a value, and those in front of them."""
-_SHARED = tuple(each.name for each in fields(Around))
+"""Builtins that assign variables, and builtins that may precede them."""
+_SHARED = tuple(each.name for each in fields(CommandContext))
 
 
 @dataclass(frozen=True, slots=True)
-class _Around(Around):
+class _Context(CommandContext):
     words: tuple[Alternatives, ...] = ()
-    """Words of the one command inside that stand behind a redirection."""
+    """Words of the inner command that follow a redirection."""
 
 
 @dataclass(slots=True)
 class _Bound:
-    """A redirected statement's own parts, beside its body."""
+    """The redirections of a statement, without its body."""
 
     redirects: list[Redirect] = field(default_factory=list)
     stdin: str | None = None
@@ -65,44 +64,43 @@ def read_script(text: str, *, environment: frozenset[str], given: Mapping[str, s
     """Return everything that a script would run.
 
     Raises:
-        NotUnderstoodError: a part of it cannot be read with certainty.
+        NotUnderstoodError: it cannot be parsed unambiguously.
     """
     tree = _PARSER.parse(text.encode("utf-8", "surrogatepass"))
     nodes = _checked(tree.root_node)
     reader = _Reader(Scope(environment, given=given, nested=nested))
     try:
         reader.declare(nodes)
-        reader.visit(tree.root_node, _Around())
+        reader.visit(tree.root_node, _Context())
     except TooManyError:
         raise NotUnderstoodError("a word has too many possible expansions") from None
     return reader.script
 
 
 def _checked(root: Node) -> list[Node]:
-    """Return every node, once none of them is an error."""
+    """Return all nodes, after checking that none of them is an error."""
     found: list[Node] = []
     waiting = [(root, 0)]
     while waiting:
         node, depth = waiting.pop()
         if node.is_error or node.is_missing:
             place = text_of(node)[:40] or "its end"
-            raise NotUnderstoodError(f"the grammar of bash has no reading of it, at {place!r}")
+            raise NotUnderstoodError(f"syntax error at {place!r}")
         if depth > _MAX_DEPTH or len(found) > _MAX_NODES:
             raise NotUnderstoodError("it is nested too deeply or too long")
         if node.type not in _TEXTS:
             _check_words(node)
         if not node.children and node.type not in _QUOTED and b"\\\n" in (node.text or b""):
-            raise NotUnderstoodError("a line goes on in the middle of a word")
+            raise NotUnderstoodError("a line continuation is inside a word")
         found.append(node)
         waiting += [(child, depth + 1) for child in node.children]
     return found
 
 
 def _check_words(node: Node) -> None:
-    """Hold the words of a sequence against the text: white space stands between any two, and nothing else.
+    """Check that the words of a sequence are separated by white space and nothing else.
 
-    SECURITY: the grammar takes some words apart that are one for the shell, such as the two halves of `a!$1b`, and
-    leaves some characters out.
+    SECURITY: the grammar splits some words that are one word to the shell, such as `a!$1b`, and omits some characters.
     """
     text = node.text or b""
     for one, other in pairwise(node.children):
@@ -110,7 +108,7 @@ def _check_words(node: Node) -> None:
         blank = between.replace(b"\\\n", b"")
         left_out = blank.strip(b" \t\n")
         if node.type == "redirected_statement" and left_out == b"-":
-            continue  # a word of its own in front of a here-document: the standard input, which it is anyway
+            continue  # a separate `-` before a here-document names the standard input
         is_word = other.type in _WORDS or (node.type == "command" and not other.type.endswith("_redirect"))
         words = (
             node.type in _SEQUENCES
@@ -118,7 +116,7 @@ def _check_words(node: Node) -> None:
             and (one.type not in ("(", "<", ">", ">>", ">|", "&>", "&>>", "<&", ">&"))
         )
         if left_out or ((words or between) and not blank):
-            raise NotUnderstoodError(f"the grammar takes a word apart, at {text_of(other)[:40]!r}")
+            raise NotUnderstoodError(f"the grammar splits a word at {text_of(other)[:40]!r}")
 
 
 class _Reader:
@@ -126,12 +124,12 @@ class _Reader:
         self.script = Script()
         self._scope = scope
         self._words = Expressions(scope, self._substituted)
-        self._around = _Around()
+        self._around = _Context()
 
     # -- variables and functions, before anything is expanded ----------------------------------------------------------
 
     def declare(self, nodes: Iterable[Node]) -> None:
-        """Take down every variable and function of the script, wherever it stands."""
+        """Record every variable and function of the script."""
         for node in nodes:
             if node.type == "variable_assignment":
                 self._declare_assignment(node)
@@ -194,24 +192,24 @@ class _Reader:
             self._scope.open(text_of(argument).strip("'\"").partition("=")[0].partition("[")[0])
 
     def _declare_words(self, node: Node) -> None:
-        """Take down `declare "a=b"`, whose assignment is only a word."""
+        """Record `declare "a=b"`, whose assignment is a word in the syntax tree."""
         for child in node.named_children:
             if child.type == "variable_name":
-                self._scope.clear(text_of(child))  # `unset` takes its value, and `local` hides it
+                self._scope.clear(text_of(child))  # `unset` removes its value, and `local` hides it
             if child.type in ("variable_assignment", "variable_name"):
                 continue
             written = text_of(child)
             if written.startswith("-") and "n" in written:
-                self.script.notes.append("a variable that stands for another")
+                self.script.notes.append("a reference to another variable")
             elif not written.startswith("-"):
                 self._scope.open(written.strip("'\"").partition("=")[0])
                 if "$" in written.partition("=")[0] or "`" in written.partition("=")[0]:
-                    self.script.notes.append("a variable whose name is not known")
+                    self.script.notes.append("a variable with an unknown name")
 
     # -- what runs -----------------------------------------------------------------------------------------------------
 
-    def visit(self, node: Node, around: _Around) -> list[Command]:
-        """Take down everything that `node` would run, and return it."""
+    def visit(self, node: Node, around: _Context) -> list[Command]:
+        """Record everything that `node` would run, and return it."""
         before = len(self.script.commands)
         outer, self._around = self._around, around
         try:
@@ -220,7 +218,7 @@ class _Reader:
             self._around = outer
         return self.script.commands[before:]
 
-    def _visit(self, node: Node, around: _Around) -> None:
+    def _visit(self, node: Node, around: _Context) -> None:
         kind = node.type
         if kind in ("command", "declaration_command", "unset_command"):
             self._command(node, around)
@@ -239,13 +237,13 @@ class _Reader:
         elif kind in ("file_redirect", "herestring_redirect", "heredoc_redirect"):
             self._redirected(node, around)
         elif kind not in ("comment", "heredoc_start", "heredoc_end", ";", "\n"):
-            raise NotUnderstoodError(f"it has a construct that is not known here ({kind})")
+            raise NotUnderstoodError(f"it contains an unsupported construct ({kind})")
 
-    def _all(self, nodes: Iterable[Node], around: _Around) -> None:
+    def _all(self, nodes: Iterable[Node], around: _Context) -> None:
         for each in nodes:
             self.visit(each, around)
 
-    def _pipeline(self, stages: Iterable[Node], around: _Around, first: Iterable[Command] = ()) -> None:
+    def _pipeline(self, stages: Iterable[Node], around: _Context, first: Iterable[Command] = ()) -> None:
         upstream = [*around.upstream, *first]
         stages = [stage for stage in stages if stage.type != "comment"]
         for index, stage in enumerate(stages):
@@ -254,7 +252,7 @@ class _Reader:
             inner = replace(around, upstream=tuple(upstream), piped=piped, stdin=stdin)
             upstream += self.visit(stage, inner)
 
-    def _redirected(self, node: Node, around: _Around) -> None:
+    def _redirected(self, node: Node, around: _Context) -> None:
         bound = _Bound()
         body = node.child_by_field_name("body") if node.type == "redirected_statement" else None
         parts = node.children_by_field_name("redirect") if node.type == "redirected_statement" else [node]
@@ -270,7 +268,7 @@ class _Reader:
             words=tuple(bound.words),
         )
         if bound.words and body is not None and body.type != "command":
-            raise NotUnderstoodError("words stand behind a redirection of more than one command")
+            raise NotUnderstoodError("words follow a redirection of several commands")
         if body is None:
             self._add(bound.words, (), inner, text_of(node))
             first: list[Command] = self.script.commands[-1:]
@@ -291,9 +289,9 @@ class _Reader:
             target, *behind = map(self._words.value, node.children_by_field_name("destination"))
             for line in lines_of_words([target]):
                 bound.redirects += [Redirect(operator, each) for each in line or (Field(ANY),)]
-            bound.words += behind  # the grammar takes the command's further words for targets
+            bound.words += behind  # the grammar parses the command's remaining words as targets
         else:
-            raise NotUnderstoodError(f"it has a construct that is not known here ({node.type})")
+            raise NotUnderstoodError(f"it contains an unsupported construct ({node.type})")
 
     def _here_document(self, node: Node, bound: _Bound) -> None:
         for child in node.named_children:
@@ -308,7 +306,7 @@ class _Reader:
         if bound.stdin is None:
             bound.stdin = ""
 
-    def _command(self, node: Node, around: _Around) -> None:
+    def _command(self, node: Node, around: _Context) -> None:
         words: list[Alternatives] = []
         assigns: list[str] = []
         bound = _Bound()
@@ -327,7 +325,7 @@ class _Reader:
             elif not child.is_named:
                 words.append(literal(text_of(child)))
             elif child.type != "comment":
-                raise NotUnderstoodError(f"it has a construct that is not known here ({child.type})")
+                raise NotUnderstoodError(f"it contains an unsupported construct ({child.type})")
         inner = replace(
             around,
             redirects=(*around.redirects, *bound.redirects),
@@ -337,12 +335,12 @@ class _Reader:
         if bound.behind:
             self._pipeline(bound.behind, around, self.script.commands[-1:])
 
-    def _assignments(self, node: Node, around: _Around) -> None:
+    def _assignments(self, node: Node, around: _Context) -> None:
         each = [node] if node.type == "variable_assignment" else node.named_children
         self._add([], tuple(self._assigned(one) for one in each), around, text_of(node))
 
     def _assigned(self, node: Node) -> str:
-        """Take down what an assignment's value runs, and return its name."""
+        """Record the commands in an assignment's value, and return its name."""
         name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
         if value is not None:
             self._words.value(value)
@@ -350,14 +348,14 @@ class _Reader:
             self._words.value(name)
         return "" if name is None else text_of(name).partition("[")[0]
 
-    def _add(self, words: list[Alternatives], assigns: tuple[str, ...], around: _Around, text: str) -> None:
+    def _add(self, words: list[Alternatives], assigns: tuple[str, ...], around: _Context, text: str) -> None:
         shared = {name: getattr(around, name) for name in _SHARED}
         self.script.commands += [Command(line, text[:400], assigns, **shared) for line in lines_of_words(words)]
 
     def _substituted(self, node: Node) -> list[Command]:
-        """Take down what a substitution runs, and return it."""
+        """Record the commands of a substitution, and return them."""
         fed = (Command((Field(ANY),), text_of(node)),) if text_of(node).startswith(">(") else ()
-        inner = _Around(upstream=fed, substituted=True, piped=True)
+        inner = _Context(upstream=fed, substituted=True, piped=True)
         before = len(self.script.commands)
         self._all(node.named_children, inner)
         return self.script.commands[before:]

@@ -1,4 +1,4 @@
-"""ShellTool: command lines as a tool of an agent."""
+"""ShellTool: runs command lines for an agent."""
 
 from __future__ import annotations
 
@@ -14,11 +14,16 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from wasmrt.agent.builtin.shell._backend import Backend, check_workspace, choose_backend, shell_command
-from wasmrt.agent.builtin.shell._held import Held, report_file, used
-from wasmrt.agent.builtin.shell._output import STDERR_BYTES, STDOUT_BYTES, HeadAndTail
-from wasmrt.agent.builtin.shell._sessions import Sessions
-from wasmrt.agent.builtin.shell._start import WORKSPACE, Start
+from wasmrt.agent.builtin.shell._backend import (
+    STDERR_BYTES,
+    STDOUT_BYTES,
+    Backend,
+    HeadAndTail,
+    check_workspace,
+    choose_backend,
+    shell_command,
+)
+from wasmrt.agent.builtin.shell._session import WORKSPACE, BoundSession, Sessions, Start, report_file, used
 from wasmrt.agent.builtin.shell._verdict import Action, Verdict
 from wasmrt.catalog.bundled import SHELL_ALIASES, SHELL_NAME
 from wasmrt.core.effects import Effect
@@ -47,9 +52,9 @@ from wasmrt.sandbox.schema import Validator
 _SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
-        "command": {"type": "string", "description": "A command line of bash."},
+        "command": {"type": "string", "description": "A bash command line."},
         "workdir": {"type": "string", "description": "A folder of the workspace to run it in."},
-        "timeout": {"type": "integer", "minimum": 1, "description": "Seconds after which it is ended."},
+        "timeout": {"type": "integer", "minimum": 1, "description": "Seconds until the command is ended."},
     },
     "required": ["command"],
     "additionalProperties": False,
@@ -60,16 +65,16 @@ _EFFECTS = (
 )  # fmt: skip
 _DETECTOR = LeakDetector()
 _MAX_REFUSALS_TOLD = 5
-_DOCTOR = 'wasmrt doctor shows what it lacks; see "Where commands run" in docs/shell.md'
+_DOCTOR = 'wasmrt doctor lists what is missing; see "Where commands run" in docs/shell.md'
 
 
 class ShellTool(ToolDefaults):
-    """Runs command lines in a workspace, each in a confined shell of its own. Any thread may call it, several at once.
+    """Runs command lines in a workspace, each in a separate confined shell. Thread-safe and concurrent.
 
     Args:
-        workspace: The folder that commands read and write, or a function from a user to that user's folder.
-        settings: The section [shell] of an operator's configuration.
-        network: The operator's settings of the network, for hosts that `settings` grants.
+        workspace: The folder that commands read and write, or a function that returns the folder of a user.
+        settings: The section [shell] of the configuration.
+        network: The operator's network settings, for the hosts that `settings` grants.
 
     Example:
         >>> from wasmrt import ShellTool, ToolRegistry
@@ -80,7 +85,7 @@ class ShellTool(ToolDefaults):
     """
 
     ends_at_deadline = True
-    """Its processes are ended at its deadline, or when its call is cancelled: nobody has to leave them behind."""
+    """Its processes end at the deadline or when the call is cancelled."""
     name = SHELL_NAME
     aliases = SHELL_ALIASES
     destinations = ()
@@ -95,14 +100,14 @@ class ShellTool(ToolDefaults):
         self._workspace = Path(workspace) if isinstance(workspace, str) else workspace
         self._settings = settings or ShellSettings()
         self._sessions = Sessions()
-        self._held: Held | None = None
+        self._held: BoundSession | None = None
         self._outlets = EgressProxySessions(self._settings.network, name=SHELL_NAME, network=network)
         self._validator = Validator(_SCHEMA)
         self.timeout_seconds = float(max(self._settings.timeout_seconds, self._settings.max_timeout_seconds))
 
     @cached_property
     def _chosen(self) -> tuple[Backend, str]:
-        return choose_backend(self._settings)  # it tries the layers, which a registry has no time for at its start
+        return choose_backend(self._settings)  # tests the layers, which is too slow for the start of a registry
 
     @property
     def backend(self) -> Backend:
@@ -111,28 +116,28 @@ class ShellTool(ToolDefaults):
 
     @property
     def disabled_because(self) -> str:
-        """The reason why no command runs, in words; empty where they do."""
+        """The reason if commands are disabled; otherwise empty."""
         return self._chosen[1]
 
     @property
     def description(self) -> str:
-        """Its description, for a model."""
-        kept = "Directory and variables are kept between calls. " if self._settings.session else ""
+        """The description for models."""
+        session = "Directory and variables are kept between calls. " if self._settings.session else ""
         hosts = ", ".join(entry.host_pattern for entry in self._settings.network)
-        network = f"the network is {hosts}, through HTTPS_PROXY" if hosts else "there is no network"
+        network = f"the network is limited to {hosts}, through HTTPS_PROXY" if hosts else "there is no network"
         return (
-            f"Run a command line of bash in the workspace. {kept}The system is read-only, the home is empty and new for"
-            f" each call, {network}. Returns exit_code, stdout and stderr."
+            f"Run a bash command line in the workspace. {session}The system is read-only, the home directory is empty"
+            f" and new for each call, {network}. Returns exit_code, stdout and stderr."
         )
 
     @property
     def schema(self) -> dict[str, Any]:
-        """JSON Schema of its params."""
+        """The JSON Schema of the params."""
         return _SCHEMA
 
     @property
     def traits(self) -> Traits:
-        """Its effects, and what follows from them: a person is asked before each call."""
+        """The effects, and the traits derived from them: each call requires approval."""
         is_host = self._settings.unsafe_host and self.backend is Backend.HOST
         has_network = is_host or bool(self._settings.network)
         return Traits.of((*_EFFECTS, *((Effect.NETWORK, Effect.EXTERNAL_WRITE) if has_network else ())))
@@ -141,15 +146,14 @@ class ShellTool(ToolDefaults):
         return f"<ShellTool, {self.backend}>"
 
     def in_conversation(self, user: str, trace_id: str) -> ShellTool:
-        """Return the tool as it decides and runs in one conversation: with its session, where it has one.
+        """Return the tool for one conversation, bound to its session if sessions are enabled.
 
-        SECURITY: what the lists decide is decided for the state that the session has now; the command runs with no
-        other.
+        SECURITY: the lists check the command with the current state of the session; it never runs with a different one.
         """
         if self.backend is not Backend.SESSION or not trace_id:
             return self
         bound = copy(self)
-        bound._held = Held(self._sessions.of((user, trace_id)))
+        bound._held = BoundSession(self._sessions.of((user, trace_id)))
         return bound
 
     def session_digest(self) -> str | None:
@@ -157,7 +161,7 @@ class ShellTool(ToolDefaults):
         return None if self._held is None else self._held.start.digest
 
     def close(self) -> None:
-        """Forget the sessions, and close the way to the network."""
+        """Delete the sessions and close the network proxy."""
         self._sessions.close()
         self._outlets.close()
 
@@ -165,11 +169,11 @@ class ShellTool(ToolDefaults):
         """Return the decision about a command line in a folder, without running it.
 
         Raises:
-            ToolError: no command runs here.
+            ToolError: the shell is disabled.
         """
         if self.backend is Backend.DISABLED:
             raise ToolError(
-                f"no command runs here: {self.disabled_because}", code="disabled", kind=ToolErrorKind.SANDBOX
+                f"the shell cannot run: {self.disabled_because}", code="disabled", kind=ToolErrorKind.SANDBOX
             )
         from wasmrt.agent.builtin.shell._decide import decide_command
 
@@ -182,10 +186,10 @@ class ShellTool(ToolDefaults):
         return self.decide(_command_of(params), _workdir_of(params))
 
     def check(self, params: Any) -> Decision | None:
-        """Return the refusal of a command line that a list refuses, before anybody is asked; else None."""
+        """Return the refusal of a command line by the lists, before approval is requested, or None."""
         _command_of(params)
         if self.backend is Backend.DISABLED:
-            rule = f"no command runs here: {self.disabled_because}"
+            rule = f"the shell cannot run: {self.disabled_because}"
             hint = _DOCTOR if self._settings.enabled else "set enabled = true in [shell] of the configuration file"
             return Decision(False, Reason.COMMAND_NOT_ALLOWED, rule, hint, "tool.command", SHELL_NAME)
         verdict = self._decided(params)
@@ -193,39 +197,39 @@ class ShellTool(ToolDefaults):
             return None
         return Decision(
             False, Reason.COMMAND_NOT_ALLOWED, verdict.sentence,
-            "no setting allows it: do it in another way, or have a person do it outside of the agent", "tool.command",
+            "no setting allows it: use a different command, or let the user run it outside the agent", "tool.command",
             verdict.part[:200] or SHELL_NAME,
         )  # fmt: skip
 
     def requires_approval(self, params: Any) -> bool:
-        """Tell whether a person has to approve this command, whatever a rule of the operator's approves."""
+        """Return whether this command requires approval, regardless of the operator's rules."""
         if self.backend is Backend.DISABLED:
             return False  # it is refused
         if not isinstance(params.get("command"), str):
-            return False  # of no command in particular: effects alone decide
+            return False  # without a command, the effects decide
         return self._decided(params).action is Action.ASK
 
     def why(self, params: Any) -> str:
-        """Return in words what a person is asked for."""
+        """Return the reason why the command requires approval."""
         verdict = self._decided(params)
         return f"{verdict.sentence}: {verdict.part}" if verdict.part else verdict.sentence
 
     def preview(self, params: Any) -> str:
-        """Return for a person what would run, where, and what they are asked for."""
+        """Return the command, its folder, the session variables that it uses, and the reason for the approval."""
         verdict = self._decided(params)
         start = self._start(_workdir_of(params))
         where = f"in {start.folder or 'the workspace'}, {self.backend}"
-        why = f"\nasked because {self.why(params)}" if verdict.action is Action.ASK else ""
-        kept = "".join(f"\nwith {name}={quote(value)}" for name, value in used(start, _command_of(params)))
-        return f"{_command_of(params)}\n({where}){kept}{why}"
+        why = f"\nreason: {self.why(params)}" if verdict.action is Action.ASK else ""
+        variables = "".join(f"\nwith {name}={quote(value)}" for name, value in used(start, _command_of(params)))
+        return f"{_command_of(params)}\n({where}){variables}{why}"
 
     def execute(self, params: Any, context: ToolContext | None = None, user: str = "local") -> ToolOutput:
-        """Run one command line and return its exit code and what it printed.
+        """Run one command line and return its exit code and output.
 
-        Whether a person has approved it is the registry's to see to.
+        The registry checks the approval before it calls this method.
 
         Raises:
-            ToolError: the params are wrong, a list refuses it, it cannot be confined, or it took too long.
+            ToolError: the params are invalid, a list refuses the command, it cannot be confined, or it took too long.
         """
         context = context or ToolContext(user=user)
         params = self._validator.accept(read_params(params))
@@ -237,11 +241,13 @@ class ShellTool(ToolDefaults):
             self._check_refused(params)
             return self._output(params, context, lifetime, None)
         with bound._held.alone(lifetime):
-            bound._held.take_over()  # nothing was decided before
+            bound._held.take_over()  # no decision was made before
             bound._check_refused(params)
             return bound._output(params, context, lifetime, bound._held)
 
-    def _in_session(self, held: Held, params: dict[str, Any], context: ToolContext, lifetime: Lifetime) -> ToolOutput:
+    def _in_session(
+        self, held: BoundSession, params: dict[str, Any], context: ToolContext, lifetime: Lifetime
+    ) -> ToolOutput:
         with held.alone(lifetime):
             held.refresh(lambda start: self._runs_with(start, params), shown=context.shown)
             self._check_refused(params)
@@ -262,7 +268,7 @@ class ShellTool(ToolDefaults):
         return float(min(params.get("timeout", self._settings.timeout_seconds), self.timeout_seconds))
 
     def _output(
-        self, params: dict[str, Any], context: ToolContext, lifetime: Lifetime, held: Held | None
+        self, params: dict[str, Any], context: ToolContext, lifetime: Lifetime, held: BoundSession | None
     ) -> ToolOutput:
         started = time.monotonic()
         root = self._root(context)
@@ -279,8 +285,8 @@ class ShellTool(ToolDefaults):
         if (problem := not_started("the command", code, stderr)) is not None:
             raise problem
         duration = round(time.monotonic() - started, 6)
-        told = [*notes, *islice(refusal_lines(decisions), _MAX_REFUSALS_TOLD)]
-        stderr = "\n".join([stderr.removesuffix("\n"), *told, ""]).lstrip("\n") if told else stderr
+        messages = [*notes, *islice(refusal_lines(decisions), _MAX_REFUSALS_TOLD)]
+        stderr = "\n".join([stderr.removesuffix("\n"), *messages, ""]).lstrip("\n") if messages else stderr
         result = {"exit_code": code, "stdout": stdout, "stderr": stderr, "truncated": out.cut or err.cut}
         if held is not None:
             result["directory"] = held.start.folder or "."
@@ -296,9 +302,9 @@ class ShellTool(ToolDefaults):
 
     def _ended(
         self, params: dict[str, Any], root: Path, lifetime: Lifetime, write_paths: tuple[tuple[str, ...], ...],
-        held: Held | None, outlet: EgressProxySession | None, out: HeadAndTail, err: HeadAndTail,
+        held: BoundSession | None, outlet: EgressProxySession | None, out: HeadAndTail, err: HeadAndTail,
     ) -> tuple[int, list[str]]:  # fmt: skip
-        """Run a command line to its end; return its exit code, and what a session has to say of it."""
+        """Run a command line to its end; return its exit code and messages about its session."""
         cwd = _folder_in(root, _workdir_of(params))
         with ExitStack() as stack:
             text, report = params["command"], None
@@ -321,9 +327,9 @@ class ShellTool(ToolDefaults):
         try:
             return run_to_end(command, b"", cwd, lifetime, out.take, err.take)
         except DeadlineExceededError as error:
-            error.hint = f"ask for more time with timeout, up to {self.timeout_seconds:g} s, or do less at once"
+            error.hint = f"increase timeout, up to {self.timeout_seconds:g} s, or split the command"
             tail = _DETECTOR.redact(out.text()[-500:])
-            error.message = f"the command took too long, and was ended; it had printed: {tail!r}"
+            error.message = f"the command took too long and was ended; the end of its output: {tail!r}"
             error.args = (error.message,)
             raise
 
@@ -338,7 +344,7 @@ class ShellTool(ToolDefaults):
 def _command_of(params: Any) -> str:
     command = params.get("command") if isinstance(params, Mapping) else None
     if not isinstance(command, str):
-        raise InvalidParametersError("params have no command", hint='pass {"command": "ls"}')
+        raise InvalidParametersError("params lack command", hint='pass {"command": "ls"}')
     return command
 
 
@@ -355,7 +361,7 @@ def _folder_in(root: Path, given: str) -> Path:
     """Return a folder of the workspace.
 
     Raises:
-        InvalidParametersError: it is none, or not in the workspace.
+        InvalidParametersError: it is not a folder in the workspace.
     """
     try:
         found = (root / given).resolve(strict=True)
@@ -363,13 +369,13 @@ def _folder_in(root: Path, given: str) -> Path:
         found = None
     if found is None or not found.is_relative_to(root) or not found.is_dir():
         raise InvalidParametersError(
-            f"workdir {given!r:.80} is no folder of the workspace", hint="leave it out, or name a folder below it"
+            f"workdir {given!r:.80} is not a folder of the workspace", hint="omit it, or name a folder of the workspace"
         )
     return found
 
 
 def _writable(root: Path, write_paths: tuple[tuple[str, ...], ...]) -> list[Path]:
-    """Return the folders that a call writes: the workspace, or what each list of a preset leaves of it."""
+    """Return the folders that a call may write: the workspace, restricted by each list of the presets."""
     found = [root]
     for listed in write_paths:
         wanted = [(root / path).resolve() for path in listed]

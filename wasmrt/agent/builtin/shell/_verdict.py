@@ -19,14 +19,14 @@ class Verdict(NamedTuple):
 
     action: Action
     layer: str = ""
-    """`grammar`, `blocked`, `dangerous`, `injection` or `approval`; empty where nothing is against it."""
+    """`grammar`, `blocked`, `dangerous`, `injection` or `approval`; empty if no rule matches."""
     rule: str = ""
     reason: str = ""
-    """In words: what the command does."""
+    """What the command does."""
     part: str = ""
-    """The part of the command line that it is about."""
+    """The part of the command line that the rule matches."""
 
     @property
     def sentence(self) -> str:
-        """The reason and the rule, for a person."""
-        return f"{self.reason} ({self.layer}: {self.rule})" if self.rule else "nothing is against it"
+        """The reason and the rule, for users."""
+        return f"{self.reason} ({self.layer}: {self.rule})" if self.rule else "no rule matches"

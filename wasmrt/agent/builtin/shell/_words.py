@@ -1,7 +1,7 @@
-"""Words of a command line after bash's expansions, with a mark where something is known only when it runs.
+"""Words of a command line after bash's expansions, with marks for parts that are unknown until it runs.
 
-Source: bash reference manual, 3.5 "Shell Expansions". In the text of a field five control characters stand for what is
-not known; a command line that holds one of them itself is refused before it is parsed.
+Source: bash reference manual, 3.5 "Shell Expansions". In the text of a field, five control characters represent unknown
+parts; a command line that contains one of them is refused before it is parsed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from itertools import groupby, pairwise, product
 from typing import NamedTuple
 
 ANY, NAME_PART, ONE, DECODED, DIGITS = "\x00", "\x01", "\x02", "\x03", "\x04"
-"""Any text; any part of a file's name (`*`); one character of it (`?`); text that was decoded; a number."""
+"""Any text; any part of a file name (`*`); one character of it (`?`); decoded text; a number."""
 UNKNOWN = frozenset((ANY, NAME_PART, ONE, DECODED, DIGITS))
 MAX_FIELDS = 512
 MAX_ALTERNATIVES = 32
@@ -27,7 +27,7 @@ def words_of(text: str) -> frozenset[str]:
 
 
 class TooManyError(Exception):
-    """A word has more expansions than are looked at."""
+    """A word has too many expansions."""
 
 
 class Part(NamedTuple):
@@ -36,48 +36,48 @@ class Part(NamedTuple):
     text: str
     quoted: bool = False
     splits: bool = False
-    """True for what an unquoted expansion gave: it is split into words."""
+    """True for the result of an unquoted expansion, which is split into words."""
 
 
 class Field(NamedTuple):
-    """One word as the program gets it."""
+    """One word as passed to the program."""
 
     text: str
     splits: bool = False
-    """True where it may be several words, or none."""
+    """True if it may be several words, or none."""
 
     @property
     def known(self) -> bool:
-        """True where nothing of it is decided only when it runs."""
+        """True if no part is unknown until it runs."""
         return UNKNOWN.isdisjoint(self.text)
 
     @property
     def open_start(self) -> bool:
-        """True where its beginning is not known, so that it may be an option."""
+        """True if its beginning is unknown, so that it may be an option."""
         return self.text[:1] in (ANY, DECODED)
 
     def expression(self) -> str:
-        """Return a regular expression of everything that it may be."""
+        """Return a regular expression that matches all its possible values."""
         return "".join(_AS_EXPRESSION.get(each) or re.escape(each) for each in self.text)
 
 
 Alternatives = tuple[tuple[Part, ...], ...]
-"""Every word that an expression may stand for."""
+"""All possible words for an expression."""
 NOTHING: Alternatives = ((),)
 
 
 def literal(text: str, *, quoted: bool = True) -> Alternatives:
-    """Return the one alternative of a text that stands there."""
+    """Return the single alternative of a literal text."""
     return ((Part(text, quoted),),)
 
 
 def unknown(mark: str = ANY, *, quoted: bool = False) -> Alternatives:
-    """Return the one alternative of what is not known."""
+    """Return the single alternative of an unknown text."""
     return ((Part(mark, quoted, splits=not quoted),),)
 
 
 def joined(pieces: Iterable[Alternatives]) -> Alternatives:
-    """Return every way in which pieces that stand side by side may be one word.
+    """Return all possible words that adjacent pieces form.
 
     Raises:
         TooManyError: there are too many.
@@ -91,14 +91,14 @@ def joined(pieces: Iterable[Alternatives]) -> Alternatives:
 
 
 def expanded(alternatives: Alternatives, *, quoted: bool) -> Alternatives:
-    """Return values of a variable as they are where it is expanded."""
+    """Return the values of a variable after an expansion."""
     return tuple(
         dict.fromkeys(tuple(Part(part.text, quoted, splits=not quoted) for part in parts) for parts in alternatives)
     )
 
 
 def fields(parts: Iterable[Part]) -> tuple[Field, ...]:
-    """Return the words that one word becomes: braces, splitting, patterns.
+    """Return the words after brace expansion, splitting and pattern marking.
 
     Raises:
         TooManyError: there are too many.
@@ -112,7 +112,7 @@ def fields(parts: Iterable[Part]) -> tuple[Field, ...]:
 
 
 def lines_of_words(words: Iterable[Alternatives]) -> Iterator[tuple[Field, ...]]:
-    """Yield every list of words that a command may have.
+    """Yield every possible list of words of a command.
 
     Raises:
         TooManyError: there are too many.
@@ -128,7 +128,7 @@ def lines_of_words(words: Iterable[Alternatives]) -> Iterator[tuple[Field, ...]]
 
 
 def unescaped(text: str) -> str:
-    """Return a text with the escapes of `$'...'`, `echo -e` and `printf` carried out."""
+    """Return a text with the escapes of `$'...'`, `echo -e` and `printf` replaced."""
 
     def one(found: re.Match[str]) -> str:
         hexadecimal, octal, short, long, other = found.groups()
@@ -143,7 +143,7 @@ def unescaped(text: str) -> str:
 
 
 def _split(parts: list[Part]) -> list[Field]:
-    """Split a word where an unquoted expansion gave white space, and mark its patterns."""
+    """Split a word at the white space of unquoted expansions, and mark its patterns."""
     found: list[Field] = []
     text, any_quoted, loose, exists = "", False, False, False
     for part in _merged(parts):
@@ -163,7 +163,7 @@ def _split(parts: list[Part]) -> list[Field]:
 
 
 def _merged(parts: list[Part]) -> list[Part]:
-    """Return parts with those of one kind that stand side by side as one, so that a pattern is seen as a whole."""
+    """Merge adjacent parts of the same kind, so that patterns are complete."""
     return [
         Part("".join(part.text for part in group), quoted, splits)
         for (quoted, splits), group in groupby(parts, key=lambda part: (part.quoted, part.splits))
@@ -177,7 +177,7 @@ def _patterns(text: str) -> str:
 
 
 def _braces(parts: list[Part]) -> list[list[Part]]:
-    """Return the words that brace expansion makes of one (bash reference manual, 3.5.1)."""
+    """Return the words after brace expansion (bash reference manual, 3.5.1)."""
     marked: list[tuple[str, Part]] = [
         (each, part) for part in parts for each in (part.text if not part.quoted and not part.splits else [part.text])
     ]
@@ -197,7 +197,7 @@ def _braces(parts: list[Part]) -> list[list[Part]]:
 
 
 def _innermost(word: list[tuple[str, Part]]) -> tuple[int, int, list[list[tuple[str, Part]]]] | None:
-    """Return where the first innermost pair of braces with a comma stands, and what is between the commas."""
+    """Return the positions of the first innermost pair of braces with a comma, and the texts between the commas."""
     opened = -1
     for index, (text, part) in enumerate(word):
         if part.quoted or part.splits:
