@@ -31,7 +31,7 @@ def test_a_folder_is_told_plugin_by_plugin(wasmrt: Run, tmp_path: Path) -> None:
     ]
     assert "other.toml: nativ: unknown key; did you mean 'native'?" in told.stderr
     assert "other.toml: version_of: unknown key" in told.stderr
-    assert "absent: the plugin's file absent.wasm cannot be used" in told.stderr
+    assert "absent: cannot use the plugin's file absent.wasm" in told.stderr
     assert "run only with unsafe_native_plugins: script" in told.stderr
     assert "2 can be used, 2 cannot" in told.stderr
     assert not (tmp_path / "ran").exists()
@@ -42,4 +42,4 @@ def test_a_folder_is_told_plugin_by_plugin(wasmrt: Run, tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_none_is_an_error(wasmrt: Run, tmp_path: Path) -> None:
-    assert "the folder of the plugins cannot be used" in wasmrt("plugins", "check", tmp_path / "no", code=2).stderr
+    assert "cannot use the plugins folder" in wasmrt("plugins", "check", tmp_path / "no", code=2).stderr

@@ -94,7 +94,7 @@ def test_a_folder_that_a_wasi_plugin_cannot_write_is_refused_when_it_is_loaded(
     (tmp_path / "outside").mkdir()
     write("echo", program=echo_plugin("wasm32-wasip2"))
     if place == "plugins":
-        with pytest.raises(ConfigurationError, match="what decides about them"):
+        with pytest.raises(ConfigurationError, match="files that control their permissions"):
             load(workspace=tmp_path, write_paths=[tmp_path])
         return
     refused = load(workspace=workspace, write_paths=[tmp_path / "outside"]).refused["echo"]
@@ -106,7 +106,7 @@ def test_time_and_output_are_bounded_by_the_manifest(echo: PluginTool, text: str
     with pytest.raises(LimitError) as caught:
         echo.execute({"text": text})
     assert caught.value.setting == setting
-    assert caught.value.hint == f"raise {setting} in its manifest if it really needs more"
+    assert caught.value.hint == f"if necessary, raise {setting} in its manifest"
     assert echo.execute({"text": "again"}).result == {"text": "again"}
 
 

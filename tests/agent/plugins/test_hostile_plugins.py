@@ -74,7 +74,7 @@ def test_a_line_of_64_mib_is_never_read_to_its_end(native: Native) -> None:
 def test_a_plugin_that_closes_its_output_answered_nothing(native: Native) -> None:
     error = fails(native("#!/bin/sh\nexec >&-\ncat >/dev/null\n"))
     assert isinstance(error, GuestOutputError)
-    assert (error.code, error.message) == ("malformed-response", "the plugin answered nothing")
+    assert (error.code, error.message) == ("malformed-response", "the plugin's response is empty")
 
 
 def test_one_that_closes_its_output_and_stays_is_ended_by_the_watchdog(native: Native) -> None:

@@ -207,7 +207,7 @@ def test_a_session_keeps_a_bounded_number_of_bytes(shell: ShellTool) -> None:
     many = run(shell, "for n in $(seq 200); do printf -v A$n 1; done")
     assert "128 variables" in many["stderr"]
     flood = run(shell, "A=3; B=$(head -c 700000 /dev/zero | tr '\\0' x)")
-    assert "too much" in flood["stderr"] and told(shell, "echo $A") == "1\n"
+    assert "too large" in flood["stderr"] and told(shell, "echo $A") == "1\n"
 
 
 def test_sessions_are_bounded_in_number_idle_time_and_age(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Make a tool's output fit for a reader that is a model: sanitizer, validator, policy, truncation, wrapping.
+"""Prepare a tool's output for a model: validate, sanitize, redact, truncate and wrap it.
 
 Pure: text in, text out.
 """
@@ -6,10 +6,8 @@ Pure: text in, text out.
 from __future__ import annotations
 
 from wasmrt.agent.safety._policy import Flag, Policy, PolicyAction, Threat, ThreatLevel
-from wasmrt.agent.safety._sanitizer import Sanitized, Sanitizer
-from wasmrt.agent.safety._truncation import MAX_MODEL_OUTPUT_BYTES, truncate
-from wasmrt.agent.safety._validator import MAX_VALIDATED_BYTES, Validator
-from wasmrt.agent.safety._wrapping import WrappedOutput, wrap_tool_output
+from wasmrt.agent.safety._sanitizer import MAX_VALIDATED_BYTES, Sanitized, Sanitizer, Validator
+from wasmrt.agent.safety._wrapping import MAX_MODEL_OUTPUT_BYTES, WrappedOutput, truncate, wrap_tool_output
 
 __all__ = [
     "MAX_MODEL_OUTPUT_BYTES",

@@ -22,7 +22,7 @@ class Threat(StrEnum):
 
 
 class ThreatLevel(StrEnum):
-    """The harm a threat can do to a reader that is a model."""
+    """The severity of a threat to a model."""
 
     LOW = "low"
     MEDIUM = "medium"
@@ -46,7 +46,7 @@ _LEVELS: dict[Threat, ThreatLevel] = {
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """One kind of threat seen in a text, and its number of occurrences."""
+    """One kind of threat found in a text, and its number of occurrences."""
 
     threat: Threat
     count: int
@@ -68,7 +68,7 @@ class PolicyAction(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """One rule for each threat level. By default everything is defused and nothing lost."""
+    """One action for each threat level. By default, all threats are sanitized."""
 
     low: PolicyAction = PolicyAction.SANITIZE
     medium: PolicyAction = PolicyAction.SANITIZE

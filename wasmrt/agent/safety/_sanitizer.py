@@ -1,6 +1,6 @@
-"""Make a text fit for a reader that is a model: nothing invisible, nothing that acts, nothing that escapes.
+"""Validate and sanitize text for a model: remove invisible and control characters, defuse control tokens.
 
-The meaning of a text is left alone: no pattern recognises persuasion, and none is claimed to.
+The meaning of a text is not checked: no pattern can recognize prompt injection reliably.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from wasmrt.agent.safety._policy import Flag, Policy, PolicyAction, Threat
+from wasmrt.core.limits import MIB
 
 # ECMA-48: CSI, OSC, DCS, SOS, PM and APC with their terminators, the remaining escapes, and the C1 forms.
 _TERMINAL = re.compile(
@@ -18,7 +19,7 @@ _TERMINAL = re.compile(
     r"|\x1b[ -/]*[0-~]?"
 )
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
-# DerivedCoreProperties.txt, Default_Ignorable_Code_Point: all of it, by what it is used for.
+# DerivedCoreProperties.txt, Default_Ignorable_Code_Point: all of it, by purpose.
 _TAGS = re.compile("[\U000e0000-\U000e0fff]")
 _BIDI = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _INVISIBLE = (
@@ -57,21 +58,21 @@ _WRAPPER = re.compile(r"<(\s*(?:/\s*)?tool_output)", re.IGNORECASE)  # linear: n
 _ANY = re.compile(
     f"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200c-\u206f\ufe00-\ufe0f{_INVISIBLE}\U000e0000-\U000e0fff]|<|[][]"
 )
-"""A character that every match of the patterns here contains: most text is done after one look."""
+"""A character that every match of the patterns above contains: most texts need only this check."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sanitized:
-    """A sanitized text and the threats that were in it."""
+    """A sanitized text and the threats found in it."""
 
     text: str
     flags: tuple[Flag, ...] = ()
 
 
 class Sanitizer:
-    """Removes content that a reader cannot see and defuses content that a chat template or our wrapper would obey.
+    """Removes invisible content, and defuses tokens of chat templates and of the wrapper.
 
-    A threat that the policy only warns of is counted and left alone; the wrapper is always protected.
+    If the policy is only to warn of a threat, it is counted but not changed. The wrapper is always protected.
     """
 
     def __init__(self, policy: Policy | None = None) -> None:
@@ -106,13 +107,33 @@ class Sanitizer:
 
 
 def protect_wrapper(text: str) -> str:
-    """Defuse tags of the wrapper alone, so that no text can close it from inside."""
+    """Defuse only the tags of the wrapper, so that no text can close it."""
     return _WRAPPER.sub(r"&lt;\1", text)
 
 
 def _defused(match: re.Match[str]) -> str:
-    """Keep a control token readable, but in characters that no tokenizer maps to the control token."""
+    """Return a control token in a readable form that no tokenizer maps to the token."""
     marker = match.group()
     if marker.startswith("]"):
         marker = "&#93;" + marker[1:]
     return marker.replace("<", "&lt;").replace("[", "&#91;")
+
+
+MAX_VALIDATED_BYTES = 16 * MIB
+
+
+class Validator:
+    """Replaces unpaired surrogates and flags texts over `max_bytes` of UTF-8."""
+
+    def __init__(self, *, max_bytes: int = MAX_VALIDATED_BYTES) -> None:
+        self.max_bytes = max_bytes
+
+    def validate(self, text: str) -> Sanitized:
+        """Replace unpaired surrogates and flag a text over the limit."""
+        flags = []
+        if not text.isascii() and (broken := sum(0xD800 <= ord(c) <= 0xDFFF for c in text)):
+            text = "".join("\ufffd" if 0xD800 <= ord(c) <= 0xDFFF else c for c in text)
+            flags.append(Flag(Threat.INVALID_TEXT, broken))
+        if len(text) > self.max_bytes or len(text.encode()) > self.max_bytes:
+            flags.append(Flag(Threat.TOO_LONG, 1))
+        return Sanitized(text, tuple(flags))

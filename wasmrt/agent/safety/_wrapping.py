@@ -1,23 +1,77 @@
-"""Wrap a tool's output for a model: validated, sanitized, redacted, truncated, in that order."""
+"""Wrap a tool's output for a model: validate, sanitize, redact and truncate it, in that order."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from wasmrt.agent.safety._policy import Flag, Policy, PolicyAction
-from wasmrt.agent.safety._sanitizer import Sanitized, Sanitizer, protect_wrapper
-from wasmrt.agent.safety._truncation import MAX_MODEL_OUTPUT_BYTES, truncate
-from wasmrt.agent.safety._validator import Validator
+from wasmrt.agent.safety._sanitizer import Sanitized, Sanitizer, Validator, protect_wrapper
 from wasmrt.core.errors import ConfigurationError, LeakError
+from wasmrt.core.limits import KIB
+from wasmrt.core.strict_json import parse_json
+
+MAX_MODEL_OUTPUT_BYTES = 16 * KIB
+
+
+def truncate(text: str, limit: int = MAX_MODEL_OUTPUT_BYTES) -> tuple[str, bool]:
+    """Cut a text to `limit` bytes of UTF-8 at a character boundary, with a notice; return whether it was cut.
+
+    If possible, JSON stays valid: its lists and strings are shortened, with the number of omitted items.
+
+    SECURITY: truncate after every scan, which would not recognize a secret that was cut.
+    """
+    data = text.encode("utf-8")
+    if len(data) <= limit:
+        return text, False
+    shown = _smaller_json(text, limit) or data[:limit].decode("utf-8", "ignore")
+    return f"{shown}\n[output truncated — original size: {len(data):,} bytes]", True
+
+
+_SHAPES = ((256, 2048), (64, 1024), (32, 512), (16, 256), (8, 128), (4, 64), (2, 32))
+"""Maximum entries of a list or object, and characters of a string; the largest shape that fits is used."""
+_MAX_DEPTH = 64
+
+
+def _smaller_json(text: str, limit: int) -> str | None:
+    """Return a JSON text shortened to `limit` bytes; None if it is not JSON or remains too large."""
+    if text[:1] not in ("{", "["):
+        return None
+    try:
+        value = parse_json(text)
+    except (ValueError, RecursionError):
+        return None
+    for entries, characters in _SHAPES:
+        kept = json.dumps(_shortened(value, entries, characters, _MAX_DEPTH), ensure_ascii=False)
+        if len(kept.encode("utf-8", "replace")) <= limit:
+            return kept
+    return None
+
+
+def _shortened(value: Any, entries: int, characters: int, depth: int) -> Any:
+    if isinstance(value, str):
+        return value if len(value) <= characters else f"{value[:characters]}… [{len(value) - characters:,} more]"
+    if not isinstance(value, (dict, list)):
+        return value
+    if depth == 0:
+        return "…"
+    more = [f"[{len(value) - entries:,} more]"] if len(value) > entries else []
+    if isinstance(value, list):
+        return [_shortened(item, entries, characters, depth - 1) for item in value[:entries]] + more
+    items = list(value.items())[:entries]
+    kept = {key: _shortened(item, entries, characters, depth - 1) for key, item in items}
+    return kept | ({"…": more[0]} if more else {})
+
 
 _MAX_NAME_CHARS = 128
 
 
 @dataclass(frozen=True, slots=True)
 class WrappedOutput:
-    """A tool's output as a model may read it."""
+    """A tool's output, prepared for a model."""
 
     text: str
     body: str
@@ -38,16 +92,16 @@ def wrap_tool_output(
 ) -> WrappedOutput:
     """Validate, sanitize, redact and truncate a tool's output, and wrap it for a model.
 
-    `redact` replaces the secrets in a text, or raises to withhold it; it is never left out.
-    `requires_sanitization=False` is for tools whose output is the agent's own. The wrapper and the notice of a cut are
-    on top of `max_output_bytes`.
+    `redact` replaces the secrets in a text, or raises an error to withhold it; it is always called.
+    `requires_sanitization=False` is for tools that return the agent's own output. The wrapper and the truncation notice
+    are not included in `max_output_bytes`.
 
     Raises:
         LeakError: the policy blocks the output.
         ConfigurationError: `max_output_bytes` is not positive, or the name is empty or too long.
     """
     if max_output_bytes < 1 or not 0 < len(name) <= _MAX_NAME_CHARS:
-        raise ConfigurationError(f"a wrapper needs a name of 1 to {_MAX_NAME_CHARS} characters and a positive size")
+        raise ConfigurationError(f"a wrapper requires a name of 1 to {_MAX_NAME_CHARS} characters and a positive size")
     policy = policy or Policy()
     valid = Validator().validate(output)
     if requires_sanitization:
@@ -58,7 +112,7 @@ def wrap_tool_output(
     _enforce(policy, flags, name)
     text, truncated = truncate(redact(cleaned.text), max_output_bytes)
     if truncated:
-        # SECURITY: JSON that was cut was read and written anew: what stood there as an escape stands there itself now.
+        # SECURITY: truncating JSON parses and writes it again, which replaces escapes by the characters themselves.
         text = Validator().validate(text).text
         text = redact(Sanitizer(policy).sanitize(text).text if requires_sanitization else protect_wrapper(text))
     sanitized = "true" if requires_sanitization else "false"
@@ -71,7 +125,7 @@ def _enforce(policy: Policy, flags: tuple[Flag, ...], name: str) -> None:
     blocked = ", ".join(str(f.threat) for f in flags if policy.action(f.threat) is PolicyAction.BLOCK)
     if blocked:
         message = f"the output of {_attribute(name)} was blocked by policy: {blocked}"
-        raise LeakError(message, hint="loosen the policy for this level, if that is meant")
+        raise LeakError(message, hint="if this is intended, relax the policy for this level")
 
 
 def _attribute(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Plugins: manifests with a program each, native or WASI, asked and answering in one JSON object."""
+"""Plugins: programs with a manifest, native or WASI, that read and write one JSON object."""
 
 from __future__ import annotations
 

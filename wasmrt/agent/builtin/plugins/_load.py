@@ -1,4 +1,4 @@
-"""Plugins of a folder: `NAME.toml` with `NAME.wasm`, or with the program `NAME` for a native one."""
+"""Load the plugins of a folder: `NAME.toml` with `NAME.wasm`, or with the program `NAME` if it is native."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ Adapt = Callable[[bytes], bytes]
 
 
 class Plugins:
-    """The plugins of a folder by name. `close` it, or use it as a context manager: WASI plugins live in a runtime."""
+    """The plugins of a folder by name. Close it, or use it as a context manager: it owns a runtime."""
 
     def __init__(self, tools: dict[str, PluginTool], refused: dict[str, WasmrtError], runtime: WasmToolRuntime | None):
         self._tools = tools
         self._runtime = runtime
         self.refused = refused
-        """Those that cannot be used, with the reason of each."""
+        """The plugins that could not be loaded, with their errors."""
 
     def __getitem__(self, name: str) -> PluginTool:
         """Return a plugin.
@@ -58,8 +58,8 @@ class Plugins:
         if name not in self._tools:
             near = did_you_mean(name, [*self._tools, *self.refused])
             raise NotInstalledError(
-                f"there is no plugin {name!r}",
-                hint=f"did you mean {near}?" if near else f"there are: {', '.join(self._tools) or 'none'}",
+                f"no plugin is named {name!r}",
+                hint=f"did you mean {near}?" if near else f"plugins: {', '.join(self._tools) or 'none'}",
             )
         return self._tools[name]
 
@@ -70,7 +70,7 @@ class Plugins:
         return len(self._tools)
 
     def close(self) -> None:
-        """End the runtime that was made for them."""
+        """Close the runtime that was created for the plugins."""
         if self._runtime is not None:
             self._runtime.close()
 
@@ -93,7 +93,7 @@ def load_plugins(
     allow_network: bool = False,
     adapt: Adapt | None = None,
 ) -> Plugins:
-    """Load every plugin of a folder; one that cannot be used is refused by itself, and stops no other.
+    """Load every plugin of a folder; a plugin that cannot be loaded does not affect the others.
 
     Args:
         folder: The folder of the manifests and programs.
@@ -118,7 +118,7 @@ def load_plugins(
         ...     print(list(plugins))
         []
     """
-    home = _folder(folder, "the folder of the plugins")
+    home = _folder(folder, "the plugins folder")
     root = None if workspace is None else _folder(workspace, "the workspace")
     settings = replace(config or WasmRuntimeConfig(), audit=None, audit_record=False, workspace=root)
     writable = _writable(write_paths, home)
@@ -164,11 +164,11 @@ class _Loader:
             found = sorted(entry.name for entry in os.scandir(self._home) if entry.name.endswith(_SUFFIX))
         except OSError as error:
             raise SourceError(
-                f"the folder of the plugins cannot be read ({error.strerror})", hint="check who owns it"
+                f"cannot read the plugins folder: {error.strerror}", hint="check its owner and permissions"
             ) from error
         if len(found) > MAX_PLUGINS:
             raise SourceError(
-                f"the folder has {len(found)} plugins, over the {MAX_PLUGINS} of one", hint="use several folders"
+                f"plugins folder: expected at most {MAX_PLUGINS} plugins, got {len(found)}", hint="use several folders"
             )
         return [name.removesuffix(_SUFFIX) for name in found]
 
@@ -181,9 +181,9 @@ class _Loader:
     def _native_program(self, manifest: PluginManifest) -> NativeProgram:
         if not self._native:
             raise ConfigurationError(
-                f"{manifest.tool_name} is a native plugin, and none may run here",
+                f"{manifest.tool_name} is a native plugin, and native plugins are disabled",
                 code="native-plugin",
-                hint="build it for WASI; or load it with unsafe_native_plugins, if you trust who made it",
+                hint="build it for WASI; or load it with unsafe_native_plugins if you trust its author",
             )
         read = () if self._workspace is None else (Mount(str(self._workspace), WORKSPACE, read_only=True),)
         network = manifest.requires_network and self._network
@@ -191,8 +191,8 @@ class _Loader:
             return NativeProgram(self._home / manifest.tool_name, manifest, (*read, *self._writable), network=network)
         except OSError as error:
             raise SourceError(
-                f"the program of the plugin {manifest.tool_name} cannot be used ({error.strerror})",
-                hint=f"put the program {manifest.tool_name} beside its manifest, and make it executable",
+                f"cannot use the program of the plugin {manifest.tool_name}: {error.strerror}",
+                hint=f"put the program {manifest.tool_name} next to its manifest, and make it executable",
             ) from error
 
     def _wasi_program(self, manifest: PluginManifest) -> WasiProgram:
@@ -202,7 +202,7 @@ class _Loader:
             raise ConfigurationError(
                 f"{name} is a WASI plugin that requires the network, and WASI has no sockets here",
                 code="no-wasi-network",
-                hint="have it use wasi:http, and install it with a capability file: wasmrt install FILE --command",
+                hint="use wasi:http, and install it with a capability file: wasmrt install FILE --command",
             )
         data = self._read(f"{name}.wasm", COMPONENT_MAX_BYTES)
         try:
@@ -220,7 +220,7 @@ class _Loader:
             )
         limits = ResourceLimits(
             timeout_seconds=manifest.timeout_seconds,
-            fuel=_NO_BOUND,  # a manifest bounds time, and not instructions
+            fuel=_NO_BOUND,  # a manifest limits time, not instructions
             # As JSON in JSON a response is up to twice as long; each stream is held against its own bound after that.
             output_bytes=2 * (manifest.max_stdout_bytes + manifest.max_stderr_bytes) + 1024,
         )
@@ -248,7 +248,7 @@ class _Loader:
             return read_file(self._home / name, max_bytes=most, follow_link=False)
         except OSError as error:
             raise SourceError(
-                f"the plugin's file {name} cannot be used ({error.strerror})", hint="check that it is there"
+                f"cannot use the plugin's file {name}: {error.strerror}", hint="check that it exists"
             ) from error
 
 
@@ -257,11 +257,9 @@ def _folder(given: Path | str, what: str) -> Path:
     try:
         resolved = path.resolve(strict=True)
     except OSError as error:
-        raise ConfigurationError(
-            f"{what} cannot be used ({error.strerror})", hint="name a folder that exists"
-        ) from error
+        raise ConfigurationError(f"cannot use {what}: {error.strerror}", hint="name a folder that exists") from error
     if not resolved.is_dir():
-        raise ConfigurationError(f"{what} is no folder", hint="name a folder")
+        raise ConfigurationError(f"{what} is not a folder", hint="name a folder")
     return resolved
 
 
@@ -269,15 +267,15 @@ def _writable(paths: Iterable[Path | str], home: Path) -> tuple[Mount, ...]:
     mounts: dict[str, Mount] = {}
     for given in paths:
         path = _folder(given, "a path that plugins may write")
-        # SECURITY: what decides what a plugin may do is not for plugins to write.
+        # SECURITY: plugins must not write files that control their permissions.
         for kept in (home, find_places().data):
             if kept.is_relative_to(path) or path.is_relative_to(kept):
                 raise ConfigurationError(
-                    f"plugins may not write {path.name or path}: it is, or holds, what decides about them",
-                    hint="name a folder apart from the plugins and from wasmrt's own",
+                    f"plugins may not write {path.name or path}: it is, or contains, files that control their permissions",
+                    hint="name a folder outside the plugins and wasmrt's own folders",
                 )
         guest = f"{_WRITE}/{path.name}"
         if guest in mounts:
-            raise ConfigurationError(f"two paths that plugins may write are called {path.name}", hint="rename one")
+            raise ConfigurationError(f"two writable paths of plugins are named {path.name}", hint="rename one")
         mounts[guest] = Mount(str(path), guest, read_only=False)
     return tuple(mounts.values())

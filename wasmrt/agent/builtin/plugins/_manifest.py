@@ -44,7 +44,7 @@ _KEYWORDS = {
 
 
 class _Bound:
-    """A whole or broken number, of either sign."""
+    """An integer or a float, positive or negative."""
 
     def read(self, value: Any, path: str, problems: Problems) -> Any:
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= 2**53:
@@ -59,37 +59,37 @@ class _Bound:
 _ARGUMENT = ObjectSchema({
     "type": Property(field=Text(choices=tuple(_TYPES)), about="Its type.", required=True),
     "description": Property(field=Text(max_length=MAX_DESCRIPTION_BYTES), about="For models."),
-    "max_length": Property(field=Number(), about="Characters of a string, at most."),
-    "min_length": Property(field=Number(), about="Characters of a string, at least."),
-    "pattern": Property(field=Text(max_length=1024), about="A regular expression that is found in it."),
-    "enum": Property(field=ListOf(item=Anything(), min_items=1), about="All that it may be."),
-    "min": Property(field=_Bound(), about="The least number."),
+    "max_length": Property(field=Number(), about="Maximum length of a string."),
+    "min_length": Property(field=Number(), about="Minimum length of a string."),
+    "pattern": Property(field=Text(max_length=1024), about="A regular expression that must match part of it."),
+    "enum": Property(field=ListOf(item=Anything(), min_items=1), about="The allowed values."),
+    "min": Property(field=_Bound(), about="The smallest number."),
     "max": Property(field=_Bound(), about="The largest number."),
 })  # fmt: skip
 _ARGS = ObjectSchema({
     "type": Property(field=Text(choices=("object",)), about="object.", required=True),
-    "required": Property(field=ListOf(item=Text(max_length=128)), about="Arguments that must be there."),
+    "required": Property(field=ListOf(item=Text(max_length=128)), about="Required arguments."),
     "properties": Property(field=MapOf(item=_ARGUMENT), about="The arguments by name."),
-    "additional_properties": Property(field=Flag(), about="Whether others are let through."),
+    "additional_properties": Property(field=Flag(), about="Whether other arguments are allowed."),
 })  # fmt: skip
 _OUTPUT = Number(maximum=MAX_PLUGIN_OUTPUT_BYTES)
 _MANIFEST = ObjectSchema({
     "tool_name": Property(
-        field=Text(max_length=64, check=check_installed_name), about="The file's name, too.", required=True
+        field=Text(max_length=64, check=check_installed_name), about="Must equal the file name.", required=True
     ),
     "version": Property(field=Text(max_length=64), about="Its version.", required=True),
     "description": Property(field=Text(max_length=MAX_DESCRIPTION_BYTES), about="For models.", required=True),
-    "requires_network": Property(field=Flag(), about="Whether it works only with a network."),
+    "requires_network": Property(field=Flag(), about="Whether it requires the network."),
     "native": Property(field=Flag(), about="A program of this machine; a WASI component otherwise."),
     "max_runtime_ms": Property(field=Number(maximum=MAX_PLUGIN_RUNTIME_MS), about="Milliseconds of a call."),
-    "max_stdout_bytes": Property(field=_OUTPUT, about="Bytes of its response."),
-    "max_stderr_bytes": Property(field=_OUTPUT, about="Bytes that it may complain."),
+    "max_stdout_bytes": Property(field=_OUTPUT, about="Maximum bytes of the response."),
+    "max_stderr_bytes": Property(field=_OUTPUT, about="Maximum bytes on stderr."),
     "args": Property(field=_ARGS, about="Its arguments.", required=True),
 })  # fmt: skip
 
 
 class PluginManifest(NamedTuple):
-    """A manifest without a mistake."""
+    """A valid manifest."""
 
     tool_name: str
     version: str
@@ -124,7 +124,7 @@ def read_manifest(data: bytes, *, name: str) -> PluginManifest:
     properties = args.get("properties", {})
     for required in args.get("required", ()):
         if required not in properties:
-            problems.add("args.required", f"{required!r} is no property")
+            problems.add("args.required", f"{required!r} is not a property")
     schema = {
         "type": "object",
         "properties": {key: _translated(key, value, problems) for key, value in properties.items()},
@@ -173,7 +173,7 @@ def _refused(name: str, problems: Problems) -> ManifestError:
     place, first = problems.found[0]
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     return ManifestError(
-        f"the manifest of the plugin {name} cannot be used: {place}: {first}{more}",
+        f"invalid manifest of the plugin {name}: {place}: {first}{more}",
         problems=tuple(problems.found),
         hint=f"mend {name}.toml",
     )

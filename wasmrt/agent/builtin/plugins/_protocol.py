@@ -1,7 +1,7 @@
-"""Protocol version 0: one JSON object on a plugin's standard input, one on its standard output.
+"""Protocol version 0: one JSON object on a plugin's standard input, one on its standard output; and exit codes.
 
-Source: zigclaw. A response without `request_id`, `ok` or `protocol_version` is malformed; the other fields are empty
-where they are left out. What a plugin answers is hostile input.
+Source: zigclaw. A response without `request_id`, `ok` or `protocol_version` is malformed; other missing fields are
+empty. SECURITY: the output of a plugin is hostile input.
 """
 
 from __future__ import annotations
@@ -9,26 +9,48 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, NoReturn
 
-from wasmrt.core.errors import GuestOutputError
-from wasmrt.core.limits import MAX_JSON_DEPTH, MAX_JSON_PARTS, MAX_PLUGIN_OUTPUT_BYTES
+from wasmrt.core.errors import GuestExitError, GuestOutputError, ToolError
+from wasmrt.core.limits import MAX_JSON_DEPTH, MAX_JSON_PARTS, MAX_PLUGIN_OUTPUT_BYTES, PROGRAM_TAIL_CHARS
+from wasmrt.core.model import NOTHING_USED, Decision, LogEntry, Usage
 from wasmrt.core.strict_json import JsonError, check_text, read_json, write_json
-from wasmrt.sandbox.component import printable_line
+from wasmrt.sandbox.component import last_lines, printable_line
+
+
+class Printed(NamedTuple):
+    """The output of a program. A failed program may still have written a response with the reason."""
+
+    stdout: str
+    stderr: str = ""
+    failure: ToolError | None = None
+    usage: Usage = NOTHING_USED
+    logs: tuple[LogEntry, ...] = ()
+    decisions: tuple[Decision, ...] = ()
+
+
+def exit_failure(code: int, stderr: str) -> GuestExitError | None:
+    """Return the error for an exit code, or None for 0. The stderr text has been redacted."""
+    if code == 0:
+        return None
+    told = printable_line(last_lines(stderr, PROGRAM_TAIL_CHARS))
+    message = f"the plugin ended with exit code {code}"
+    return GuestExitError(f"{message}: {told}" if told else message, exit_code=code)
+
 
 PROTOCOL_VERSION = 0
 _TEXTS = ("data_json", "stdout", "stderr")
 
 
 class Mount(NamedTuple):
-    """A folder that a plugin is given."""
+    """A folder granted to a plugin."""
 
     host_path: str
-    """For a WASI plugin the guest's: it learns no path of this machine."""
+    """For a WASI plugin, the guest path: it receives no host paths."""
     guest_path: str
     read_only: bool
 
 
 class Response(NamedTuple):
-    """A response that fits the request."""
+    """A valid response to a request."""
 
     ok: bool
     data_json: str = ""
@@ -37,7 +59,7 @@ class Response(NamedTuple):
 
     @property
     def data(self) -> Any:
-        """The data: parsed where it is JSON, else as text."""
+        """The data: parsed if it is JSON, otherwise as text."""
         try:
             value = read_json(
                 self.data_json, max_bytes=MAX_PLUGIN_OUTPUT_BYTES, max_depth=MAX_JSON_DEPTH, max_parts=MAX_JSON_PARTS
@@ -62,13 +84,13 @@ def encode_request(request_id: str, tool: str, args_json: str, cwd: str, mounts:
 
 
 def decode_response(text: str, request_id: str) -> Response:
-    """Read everything that a plugin wrote to its standard output.
+    """Parse the standard output of a plugin.
 
     Raises:
         GuestOutputError: it is not one response, or not to this request.
     """
     if not text.strip():
-        _malformed("the plugin answered nothing")
+        _malformed("the plugin's response is empty")
     try:
         read = read_json(
             text, max_bytes=MAX_PLUGIN_OUTPUT_BYTES, max_depth=MAX_JSON_DEPTH, max_parts=MAX_JSON_PARTS, exact=True
@@ -77,35 +99,37 @@ def decode_response(text: str, request_id: str) -> Response:
     except JsonError as error:
         raise GuestOutputError(
             f"the plugin's response is {printable_line(str(error), 200)}",
-            code="malformed-response", hint="have it write one JSON object, and nothing else",
+            code="malformed-response", hint="change it to write exactly one JSON object",
         ) from error  # fmt: skip
     if not isinstance(read, dict):
-        _malformed("the plugin's response is no JSON object")
+        _malformed("the plugin's response is not a JSON object")
     missing = [name for name in ("protocol_version", "request_id", "ok") if name not in read]
     if missing:
-        _malformed(f"the plugin's response has no {' and no '.join(missing)}")
+        _malformed(f"the plugin's response lacks {' and '.join(missing)}")
     version = read["protocol_version"]
     if type(version) is not int or version != PROTOCOL_VERSION:  # False is 0 elsewhere
         raise GuestOutputError(
-            "the plugin's response is of another protocol version",
-            code="protocol-version", hint=f"version {PROTOCOL_VERSION} is known here",
+            "the plugin's response has an unsupported protocol version",
+            code="protocol-version", hint=f"use version {PROTOCOL_VERSION}",
         )  # fmt: skip
     if read["request_id"] != request_id:
-        # SECURITY: an answer to something else is no answer to this.
+        # SECURITY: reject a response to a different request.
         raise GuestOutputError(
-            "the plugin answered to another request",
-            code="other-request", hint="have it return the request_id that it was given",
+            "the plugin's response is for a different request",
+            code="other-request", hint="change it to return the request_id of the request",
         )  # fmt: skip
     if not isinstance(read["ok"], bool):
-        _malformed("the plugin's response has an ok that is neither true nor false")
+        _malformed("the plugin's response: expected true or false for ok")
     texts = {name: read.get(name, "") for name in _TEXTS}
     wrong = next((name for name, value in texts.items() if not isinstance(value, str)), None)
     if wrong is not None:
-        _malformed(f"the plugin's response has a {wrong} that is no text")
+        _malformed(f"the plugin's response: expected a string for {wrong}")
     return Response(read["ok"], **texts)
 
 
 def _malformed(sentence: str) -> NoReturn:
     raise GuestOutputError(
-        sentence, code="malformed-response", hint="have it write one response with protocol_version, request_id and ok"
+        sentence,
+        code="malformed-response",
+        hint="write one response with protocol_version, request_id and ok",
     )

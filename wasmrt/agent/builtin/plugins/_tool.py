@@ -1,4 +1,4 @@
-"""PluginTool: a plugin as a tool, native or WASI."""
+"""PluginTool: a native or WASI plugin as a tool."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from wasmrt.agent.builtin.plugins._manifest import PluginManifest
-from wasmrt.agent.builtin.plugins._printed import Printed
-from wasmrt.agent.builtin.plugins._protocol import Mount, Response, decode_response, encode_request
+from wasmrt.agent.builtin.plugins._protocol import Mount, Printed, Response, decode_response, encode_request
 from wasmrt.core.component_bytes import digest_of
 from wasmrt.core.effects import Effect
 from wasmrt.core.errors import GuestError, NotAuthorizedError, ToolError
@@ -33,18 +32,18 @@ class PluginProgram(Protocol):
 
     @property
     def mounts(self) -> Sequence[Mount]:
-        """The folders that it is given."""
+        """The folders granted to it."""
 
     @property
     def cwd(self) -> str:
-        """The folder that it runs in, as it finds it."""
+        """Its working directory, as a path that it can use."""
 
     @property
     def digest(self) -> str:
-        """BLAKE3 of the program, in hex."""
+        """BLAKE3 of the program, in hexadecimal."""
 
     def run(self, request: bytes, context: ToolContext) -> Printed:
-        """Run it once, with a request on its standard input, within the time of the context.
+        """Run it once with a request on its standard input, within the lifetime of the context.
 
         Raises:
             ToolError: it could not be run to its end.
@@ -52,10 +51,10 @@ class PluginProgram(Protocol):
 
 
 class PluginTool(ToolDefaults):
-    """A plugin. Any thread may call it, several at once."""
+    """A plugin. Thread-safe and concurrent."""
 
     ends_at_deadline = True
-    """Its program is ended at its deadline, or when its call is cancelled: nobody has to leave it behind."""
+    """Its program ends at the deadline or when the call is cancelled."""
 
     def __init__(self, manifest: PluginManifest, source: bytes, program: PluginProgram, *, network: bool) -> None:
         self.manifest = manifest
@@ -64,23 +63,23 @@ class PluginTool(ToolDefaults):
         self._validator = Validator(manifest.schema)
         self.timeout_seconds = manifest.timeout_seconds
         self.digest = digest_of(source + b"\0" + program.digest.encode())
-        """BLAKE3 of manifest and program together, in hex: either one changed makes it another tool."""
+        """BLAKE3 of manifest and program, in hexadecimal: a change of either makes it a different tool."""
         self.grant_digest = digest_of(repr((tuple(program.mounts), network, sorted(self.effects))).encode())
-        """BLAKE3 of the folders and the network that it was given, in hex."""
+        """BLAKE3 of the granted folders and network, in hexadecimal."""
 
     @property
     def name(self) -> str:
-        """Its name, as the manifest's file is called."""
+        """Its name, which is also the name of the manifest's file."""
         return self.manifest.tool_name
 
     @property
     def description(self) -> str:
-        """Its description, for a model."""
+        """The description for models."""
         return printable_line(self.manifest.description)
 
     @property
     def schema(self) -> dict[str, Any]:
-        """JSON Schema of its params."""
+        """The JSON Schema of the params."""
         return self.manifest.schema
 
     @property
@@ -90,10 +89,10 @@ class PluginTool(ToolDefaults):
 
     @property
     def effects(self) -> frozenset[Effect]:
-        """Everything that a call can do to the world, from what it was given and not from what it says."""
+        """All possible effects of a call, derived from the grants and not from the manifest."""
         found = {Effect.READ_FILESYSTEM} if self._program.mounts else set()
         if self.kind == "native":
-            # The kernel lets it read the system's programs, and run them.
+            # The kernel allows it to read and run the system's programs.
             found |= {Effect.READ_FILESYSTEM, Effect.SPAWN_PROCESS, Effect.EXECUTE_CODE}
         if any(not mount.read_only for mount in self._program.mounts):
             found |= {Effect.WRITE_FILESYSTEM, Effect.DELETE_FILESYSTEM}
@@ -103,14 +102,14 @@ class PluginTool(ToolDefaults):
 
     @property
     def traits(self) -> Traits:
-        """Its effects, and what follows from them. The sandbox of a WASI plugin holds it to fewer where it is told."""
+        """The effects, and the traits derived from them. The sandbox can limit a WASI plugin to fewer effects."""
         return Traits(effects=self.effects, declared=True, enforced=self.kind == "wasi")
 
     def __repr__(self) -> str:
         return f"<PluginTool {self.name!r}, {self.kind}, {self.digest[:12]}>"
 
     def execute(self, params: Any, context: ToolContext | None = None, user: str = "local") -> ToolOutput:
-        """Run the plugin once and return its data: parsed where it is JSON, else as text.
+        """Run the plugin once and return its data: parsed if it is JSON, otherwise as text.
 
         `context` has the user and the time of the call; its data is not passed on, for which the protocol has no place.
 
@@ -153,7 +152,7 @@ class PluginTool(ToolDefaults):
         decision = Decision(
             allowed=False,
             reason=Reason.NETWORK_NOT_ALLOWED,
-            rule="it requires the network, and the plugins were loaded without one",
+            rule="it requires the network, and the plugins were loaded without network access",
             hint="set allow_network = true in the active preset; in Python, load_plugins(..., allow_network=True)",
             capability="tool.network",
             subject=self.name,
@@ -162,7 +161,7 @@ class PluginTool(ToolDefaults):
 
 
 def _response(printed: Printed, request_id: str) -> Response:
-    """Read the response of a program that has ended.
+    """Parse the response of a program that has exited.
 
     Raises:
         GuestError: it says that it failed, or ended with a failure.
@@ -176,7 +175,7 @@ def _response(printed: Printed, request_id: str) -> Response:
         raise
     if not response.ok:
         told = printable_line(response.stderr.strip() or response.data_json.strip())
-        raise GuestError(told or "the plugin failed and said nothing")
+        raise GuestError(told or "the plugin failed without a message")
     if printed.failure is not None:
         raise printed.failure
     return response

@@ -1,4 +1,4 @@
-"""WASI plugins: components of `wasi:cli/command`, in the sandbox that every component has."""
+"""WASI plugins: `wasi:cli/command` components, in the same sandbox as any other component."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from wasmrt.agent.builtin.plugins._manifest import PluginManifest
-from wasmrt.agent.builtin.plugins._printed import Printed, exit_failure
-from wasmrt.agent.builtin.plugins._protocol import Mount
+from wasmrt.agent.builtin.plugins._protocol import Mount, Printed, exit_failure
 from wasmrt.core.errors import DeadlineExceededError, OutputLimitError, UnknownWorldError
 from wasmrt.runtime.context import ToolContext
 from wasmrt.runtime.prepared import PreparedTool
@@ -17,7 +16,7 @@ WORKSPACE = "/workspace"
 
 
 class WasiProgram:
-    """The component of a WASI plugin, prepared.
+    """The prepared component of a WASI plugin.
 
     Raises:
         UnknownWorldError: it is no program.
@@ -30,12 +29,12 @@ class WasiProgram:
     ) -> None:
         if worlds.exported_program([tool.world]) is None:
             raise UnknownWorldError(
-                "the plugin's component is no program: it exports something else than wasi:cli/run",
+                "the plugin's component is not a program: it does not export wasi:cli/run",
                 hint="build it as a program, for wasm32-wasip2",
             )
         self._tool = tool
         self._manifest = manifest
-        # SECURITY: a guest learns no path of this machine, so the host's path is the guest's own.
+        # SECURITY: a guest receives no host paths; it is given the guest path instead.
         read = (Mount(WORKSPACE, WORKSPACE, read_only=True),) if has_workspace else ()
         self.mounts = (*read, *(Mount(name, name, read_only=False) for name in writable))
         self._folders = {"workspace": WORKSPACE, "writable": dict(writable)}
@@ -43,7 +42,7 @@ class WasiProgram:
         self.digest = tool.digest
 
     def run(self, request: bytes, context: ToolContext) -> Printed:
-        """Run it once, with a request on its standard input, within the time of the context.
+        """Run it once with a request on its standard input, within the lifetime of the context.
 
         Raises:
             ToolError: it trapped, or is over a bound.
@@ -52,18 +51,18 @@ class WasiProgram:
         try:
             output = self._tool.execute(params, replace(context, data=self._folders, on_begin=None))
         except (DeadlineExceededError, OutputLimitError) as error:
-            # The bounds of this call are the manifest's, so that is where they are raised.
+            # The limits of this call come from the manifest.
             error.setting = "max_runtime_ms" if isinstance(error, DeadlineExceededError) else "max_stdout_bytes"
-            error.hint = f"raise {error.setting} in its manifest if it really needs more"
+            error.hint = f"if necessary, raise {error.setting} in its manifest"
             raise
         stdout, stderr = output.result["stdout"], output.result["stderr"]
         for name, text in (("max_stdout_bytes", stdout), ("max_stderr_bytes", stderr)):
             cap: int = getattr(self._manifest, name)
             if (size := len(text.encode())) > cap:
                 raise OutputLimitError(
-                    f"the plugin printed {size:,} bytes, over its {name} of {cap:,}",
+                    f"the plugin's output of {size:,} bytes is over its {name} of {cap:,}",
                     limit=cap, used=size, setting=name,
-                    hint=f"raise {name} in its manifest if it really needs more",
+                    hint=f"if necessary, raise {name} in its manifest",
                 )  # fmt: skip
         return Printed(
             stdout,

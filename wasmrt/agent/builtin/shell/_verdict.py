@@ -22,7 +22,7 @@ class Verdict(NamedTuple):
     """`grammar`, `blocked`, `dangerous`, `injection` or `approval`; empty if no rule matches."""
     rule: str = ""
     reason: str = ""
-    """What the command does."""
+    """A description of what the command does."""
     part: str = ""
     """The part of the command line that the rule matches."""
 
