@@ -271,7 +271,7 @@ def _writable(paths: Iterable[Path | str], home: Path) -> tuple[Mount, ...]:
         for kept in (home, find_places().data):
             if kept.is_relative_to(path) or path.is_relative_to(kept):
                 raise ConfigurationError(
-                    f"plugins may not write {path.name or path}: it is, or contains, files that control their permissions",
+                    f"plugins may not write {path.name or path}: it is or has files that control their permissions",
                     hint="name a folder outside the plugins and wasmrt's own folders",
                 )
         guest = f"{_WRITE}/{path.name}"
