@@ -331,7 +331,7 @@ def _guest_home(config: WasmRuntimeConfig) -> GuestHome:
     compiles = config.max_concurrent_compiles
     # Each brings what the other does without; the engine alone is half of a short program's start.
     if config.isolation is Isolation.IN_PROCESS:
-        from wasmrt.sandbox.guest.in_process import InProcessHome
+        from wasmrt.sandbox.guest.component import InProcessHome
 
         return InProcessHome(engine, keep=config.cache_compiled, disk=disk, max_compiles=compiles)
     from wasmrt.sandbox.isolation.pool.home import WorkerHome

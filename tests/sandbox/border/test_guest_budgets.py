@@ -23,8 +23,7 @@ from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.limits import MAX_HOST_CALLS, MAX_LIFTED_VALUES, MAX_LOG_ENTRY_BYTES
 from wasmrt.core.model import LogLevel
 from wasmrt.sandbox.component.worlds import FailureKind
-from wasmrt.sandbox.guest.budgets import GuestBudgets
-from wasmrt.sandbox.guest.call import GuestCall, cut_log
+from wasmrt.sandbox.guest.call import GuestBudgets, GuestCall, cut_log
 from wasmrt.sandbox.guest.clock import LogicalClock, SystemClock
 from wasmrt.sandbox.guest.engine import EngineFault, LowerError, TrapCode
 from wasmrt.sandbox.guest.outcome import ended, guest_failure

@@ -15,8 +15,7 @@ from wasmrt.testing.wall._trial import try_all
 
 from wasmrt.sandbox.isolation.confine import _libc
 from wasmrt.sandbox.isolation.confine._bpf import Check
-from wasmrt.sandbox.isolation.confine._calls import NOT_THERE, REFUSED, allow, compile_filter, only, refuse
-from wasmrt.sandbox.isolation.confine._program_calls import PROGRAM
+from wasmrt.sandbox.isolation.confine._calls import NOT_THERE, PROGRAM, REFUSED, allow, compile_filter, only, refuse
 from wasmrt.sandbox.isolation.confine._seccomp import Filter
 
 _CAPABILITIES = (0, 1, 3, 4, 5, 6, 7, 8, 10, 13, 18, 27, 29, 31)

@@ -15,7 +15,8 @@ from typing import Any, NoReturn
 
 from wasmrt.sandbox.guest.component import LinkedComponent
 from wasmrt.sandbox.isolation.confine._syscalls import MACHINE, numbers
-from wasmrt.sandbox.isolation.worker import sealing, zygote
+from wasmrt.sandbox.isolation.worker import zygote
+from wasmrt.sandbox.isolation.worker.children import TemplateSeal
 
 SUPPORTED = MACHINE == "x86_64"
 _MASK = 0x55
@@ -129,7 +130,7 @@ def masked(text: str) -> list[int]:
 def main() -> NoReturn:
     """Be a zygote whose workers do what params say under `native`, in place of the guest."""
     native = _Native()
-    run, seal, measure = LinkedComponent.run, sealing.TemplateSeal.__init__, sealing.TemplateSeal.measure
+    run, seal, measure = LinkedComponent.run, TemplateSeal.__init__, TemplateSeal.measure
     maps: list[int] = []
 
     def escaped(self: LinkedComponent, call: Any, tool: str, params: str, context: str | None, *, user: str) -> str:
@@ -139,15 +140,15 @@ def main() -> NoReturn:
         found = native.call(*wanted["call"]) if "call" in wanted else native.count(wanted["search"])
         return json.dumps({"found": found})
 
-    def sealed(self: sealing.TemplateSeal, limits: Any, *, keep: tuple[int, ...], required: bool) -> None:
+    def sealed(self: TemplateSeal, limits: Any, *, keep: tuple[int, ...], required: bool) -> None:
         maps.append(os.open("/proc/self/maps", os.O_RDONLY))
         seal(self, limits, keep=(*keep, maps[0]), required=required)
 
-    def measured(self: sealing.TemplateSeal, *keep: int) -> None:
+    def measured(self: TemplateSeal, *keep: int) -> None:
         native.look(maps[0])  # of the template, whose memory its workers begin with
         measure(self, *keep)
 
     LinkedComponent.run = escaped  # type: ignore[method-assign]
-    sealing.TemplateSeal.__init__ = sealed  # type: ignore[method-assign]
-    sealing.TemplateSeal.measure = measured  # type: ignore[method-assign]
+    TemplateSeal.__init__ = sealed  # type: ignore[method-assign]
+    TemplateSeal.measure = measured  # type: ignore[method-assign]
     zygote.main()

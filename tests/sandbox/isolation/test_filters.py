@@ -11,8 +11,7 @@ import pytest
 from tests.sandbox.isolation.interpreter import AARCH64, X86_64, verdict
 from wasmrt.sandbox.isolation.confine import COMPILE_WORKER, CONFINEMENTS, RUN_WORKER, SHELL, Confinement, Kind
 from wasmrt.sandbox.isolation.confine._bpf import ALLOW, ALWAYS, KILL, Check, Rule, assemble, errno_action
-from wasmrt.sandbox.isolation.confine._calls import KILLED, NOT_THERE, REFUSED, compile_filter
-from wasmrt.sandbox.isolation.confine._program_calls import NETWORK
+from wasmrt.sandbox.isolation.confine._calls import KILLED, NETWORK, NOT_THERE, REFUSED, compile_filter
 from wasmrt.sandbox.isolation.confine._syscalls import audit_architecture, numbers
 
 NUMBERS = numbers("x86_64")

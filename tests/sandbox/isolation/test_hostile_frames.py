@@ -33,7 +33,7 @@ from wasmrt.sandbox.guest.requests import (
 from wasmrt.sandbox.guest.services import HostServices, NoServices
 from wasmrt.sandbox.isolation.pool.handle import Worker
 from wasmrt.sandbox.isolation.wire import ClosedError, Head, Kind, ProtocolError
-from wasmrt.sandbox.isolation.wire.counts import pack_counts
+from wasmrt.sandbox.isolation.wire.calls import pack_counts
 from wasmrt.sandbox.isolation.wire.types import read_type
 
 LIMITS = ResourceLimits(output_bytes=1000, timeout_seconds=20.0)

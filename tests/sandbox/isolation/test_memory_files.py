@@ -12,7 +12,7 @@ import pytest
 from tests.sandbox.isolation.conftest import needs_seccomp
 from wasmrt.core.errors import InternalError
 from wasmrt.sandbox.isolation.pool import memory
-from wasmrt.sandbox.isolation.pool.refusals import refusals
+from wasmrt.sandbox.isolation.pool.memory import refusals
 
 pytestmark = needs_seccomp
 

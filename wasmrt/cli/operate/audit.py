@@ -19,10 +19,9 @@ from wasmrt.cli.shared.receipts import (
 )
 from wasmrt.core.errors import NotInstalledError
 from wasmrt.runtime.audit.reading import Filter, Record, as_csv, find_receipt, last_receipts, read_receipts
-from wasmrt.runtime.audit.report import Report, report_on
+from wasmrt.runtime.audit.report import HEADER, Report, described, in_words, report_on, row
 from wasmrt.runtime.audit.verify import ChainHead, chain_head
 from wasmrt.runtime.audit.verify import verify as verify_chain
-from wasmrt.runtime.audit.words import HEADER, described, in_words, row
 
 
 @click.group()

@@ -13,7 +13,7 @@ import click
 from wasmrt.core.places import find_places
 from wasmrt.runtime.audit import Keys, Receipt, ReceiptWriter, existing_keys
 from wasmrt.runtime.audit.reading import Filter
-from wasmrt.runtime.audit.words import moment
+from wasmrt.runtime.audit.report import moment
 from wasmrt.runtime.config_file import read_config_file
 from wasmrt.runtime.config_values import AuditSettings
 

@@ -13,7 +13,7 @@ from wasmrt.cli.shared.options import json_option
 from wasmrt.cli.shared.output import is_interactive, print_message, show, show_columns, show_json, show_json_list
 from wasmrt.core.errors import ConfigurationError, InvalidParametersError, SourceError
 from wasmrt.core.places import find_places
-from wasmrt.runtime.audit.words import in_words
+from wasmrt.runtime.audit.report import in_words
 from wasmrt.runtime.config_file import read_config_file
 
 user_option = click.option("--user", default="local", show_default=True, help="Whose memory it is.")

@@ -17,7 +17,7 @@ from wasmrt.cli.shared.output import (
 )
 from wasmrt.core.errors import ConfigurationError, UndoError
 from wasmrt.core.places import find_places
-from wasmrt.runtime.audit.words import in_words
+from wasmrt.runtime.audit.report import in_words
 from wasmrt.runtime.workspace import (
     Act,
     UndoConflict,

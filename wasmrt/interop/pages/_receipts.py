@@ -12,8 +12,8 @@ from wasmrt.interop.pages._html import Html, Part, foreign, tag, together
 from wasmrt.interop.web import Response
 from wasmrt.runtime.audit import existing_keys
 from wasmrt.runtime.audit.reading import Filter, Record, find_receipt, last_receipts
+from wasmrt.runtime.audit.report import HEADER, described, moment, row
 from wasmrt.runtime.audit.verify import ChainHead, Verification, chain_head, verify
-from wasmrt.runtime.audit.words import HEADER, described, moment, row
 
 _COUNTS = ("20", "100", "500")
 _FIELDS = (

@@ -10,7 +10,7 @@ from wasmrt.interop.pages._frame import Frame, table
 from wasmrt.interop.pages._html import Html, Part, foreign, tag
 from wasmrt.interop.pages._waiting import outcome
 from wasmrt.interop.web import Response
-from wasmrt.runtime.audit.words import in_words
+from wasmrt.runtime.audit.report import in_words
 
 _MAX_ENDED = 50
 _MAX_ANSWERS = 500

@@ -2,9 +2,8 @@
 
 from wasmrt.runtime.audit._chain import Keys, existing_keys, keys_of, read_keys
 from wasmrt.runtime.audit._receipt import EMPTY_RECEIPT, OK, Approval, AuditSink, Receipt
-from wasmrt.runtime.audit._recording import RecordedCall, Recorder, Recording, read_recording
+from wasmrt.runtime.audit._recording import RecordedCall, Recorder, Recording, Tape, read_recording
 from wasmrt.runtime.audit._replay import Replay, Replayed
-from wasmrt.runtime.audit._tape import Tape
 from wasmrt.runtime.audit._writer import ReceiptWriter
 
 __all__ = [

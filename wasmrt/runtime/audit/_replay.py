@@ -6,8 +6,7 @@ import json
 from typing import Any, NamedTuple
 
 from wasmrt.core.errors import ToolError
-from wasmrt.runtime.audit._recording import Recording
-from wasmrt.runtime.audit._tape import recorded_request
+from wasmrt.runtime.audit._recording import Recording, recorded_request
 from wasmrt.sandbox.guest.clock import LogicalClock
 from wasmrt.sandbox.guest.requests import NAMES, HostFailure, Request
 from wasmrt.sandbox.guest.services import HostServices, Reply

@@ -24,6 +24,7 @@ from wasmrt.runtime.audit._chain import (
     HEAD_FILE,
     LINE_OVERHEAD_BYTES,
     Head,
+    find_tail,
     read_keys,
     sealed,
     segment_path,
@@ -31,7 +32,6 @@ from wasmrt.runtime.audit._chain import (
 )
 from wasmrt.runtime.audit._receipt import Receipt
 from wasmrt.runtime.audit._recording import Recorder
-from wasmrt.runtime.audit._tail import find_tail
 
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _RETRY_SECONDS = 0.000_2

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from wasmrt.core.files import opened_file
-from wasmrt.runtime.audit._chain import reading, segment_path, segments
-from wasmrt.runtime.audit._tail import MAX_LINE_BYTES
+from wasmrt.runtime.audit._chain import MAX_LINE_BYTES, reading, segment_path, segments
 
 Record = dict[str, Any]
 """A receipt as it stands in the file."""

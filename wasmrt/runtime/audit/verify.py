@@ -15,6 +15,7 @@ from wasmrt.runtime.audit._chain import (
     GENESIS,
     HEAD_BYTES,
     HEAD_FILE,
+    MAX_LINE_BYTES,
     Head,
     Keys,
     Line,
@@ -25,7 +26,6 @@ from wasmrt.runtime.audit._chain import (
     segments,
     split_line,
 )
-from wasmrt.runtime.audit._tail import MAX_LINE_BYTES
 
 _NOTED = re.compile(r"([0-9]{1,19}):([0-9a-f]{64})\Z")
 _HASH = re.compile(r"[0-9a-f]{64}\Z")

@@ -10,14 +10,22 @@ from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.limits import MIB, ResourceLimits
 from wasmrt.sandbox.component import ComponentType, ToolSpec, printable_line
 from wasmrt.sandbox.guest import worlds
-from wasmrt.sandbox.guest.budgets import GuestBudgets
-from wasmrt.sandbox.guest.call import GuestCall
+from wasmrt.sandbox.guest.artifacts import DiskCache
+from wasmrt.sandbox.guest.call import GuestBudgets, GuestCall
 from wasmrt.sandbox.guest.clock import SystemClock
+from wasmrt.sandbox.guest.compiler import Compiler
 from wasmrt.sandbox.guest.engine import Component, EngineFault, HostInterface, Linker, Sandbox, StoreLimits
 from wasmrt.sandbox.guest.outcome import ended
 from wasmrt.sandbox.guest.runner import Description
 from wasmrt.sandbox.guest.services import NoServices
-from wasmrt.sandbox.guest.settings import POOL_MEMORIES_PER_COMPONENT, POOL_MEMORY_BYTES, POOL_TABLES_PER_COMPONENT
+from wasmrt.sandbox.guest.settings import (
+    POOL_MEMORIES_PER_COMPONENT,
+    POOL_MEMORY_BYTES,
+    POOL_TABLES_PER_COMPONENT,
+    EngineConfig,
+    best_allocator,
+    fits_the_pool,
+)
 
 DESCRIBE_FUEL = 100_000_000
 DESCRIBE_SECONDS = 10.0
@@ -196,3 +204,27 @@ def _interfaces(component: ComponentType) -> tuple[HostInterface, ...]:
 
         offered += wasi.interfaces()
     return offered
+
+
+class InProcessHome:
+    """Compiles and runs guests in this process."""
+
+    def __init__(self, engine: EngineConfig, *, keep: bool, disk: DiskCache | None, max_compiles: int) -> None:
+        engine = engine._replace(allocator=best_allocator())
+        self._metered = engine.consume_fuel
+        self._compiler = Compiler(engine, keep=keep, disk=disk, max_compiles=max_compiles)
+
+    def load(self, name: str, data: bytes, digest: str, limits: ResourceLimits) -> LinkedComponent:
+        """Compile a component, or find it compiled, link it and ask it what it is; `digest` is of `data`.
+
+        Raises:
+            ComponentError, MemoryLimitError: as `GuestHome.load`.
+        """
+        compiled = self._compiler.compile(data, digest, pooled=fits_the_pool(limits))
+        linked = LinkedComponent(compiled, data, limits, metered=self._metered)
+        linked.describe(name)
+        return linked
+
+    def close(self) -> None:
+        """Let go of compiled code and the engine's thread."""
+        self._compiler.close()

@@ -19,7 +19,7 @@ from wasmrt.core.errors import (
 from wasmrt.core.limits import MIB
 from wasmrt.sandbox.component import printable_line
 from wasmrt.sandbox.component.worlds import FailureKind
-from wasmrt.sandbox.guest.budgets import GuestBudgets
+from wasmrt.sandbox.guest.call import GuestBudgets
 from wasmrt.sandbox.guest.engine import EngineFault, LowerError, TrapCode
 
 _HINTS = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wasmrt.sandbox.guest.budgets import GuestBudgets
+from wasmrt.sandbox.guest.call import GuestBudgets
 from wasmrt.sandbox.guest.engine import _ffi
 
 calls: dict[int, GuestBudgets] = {}

@@ -10,7 +10,7 @@ from typing import Any
 
 from wasmrt.core.errors import InternalError
 from wasmrt.sandbox.component import FuncType, has_unbounded_lift
-from wasmrt.sandbox.guest.budgets import GuestBudgets
+from wasmrt.sandbox.guest.call import GuestBudgets
 from wasmrt.sandbox.guest.engine import _ffi
 from wasmrt.sandbox.guest.engine._arena import CallArena
 from wasmrt.sandbox.guest.engine._inflight import calls

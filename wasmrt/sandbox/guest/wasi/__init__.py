@@ -5,7 +5,7 @@ guest sees instead waits on its call's deadline, is capped, and opens neither fi
 """
 
 from wasmrt.sandbox.guest.engine import HostInterface
-from wasmrt.sandbox.guest.wasi import _cli, _clocks, _filesystem, _http, _io, _random, _sockets
+from wasmrt.sandbox.guest.wasi import _cli, _clocks, _filesystem, _http, _io, _sockets
 from wasmrt.sandbox.guest.wasi._program import Printed, Program, ProgramFolder, log_printed
 from wasmrt.sandbox.guest.wasi._signatures import SIGNATURES
 
@@ -13,7 +13,7 @@ __all__ = ["Printed", "Program", "ProgramFolder", "interfaces", "log_printed"]
 
 _ALL: tuple[HostInterface, ...] = tuple(
     interface._replace(signatures=SIGNATURES.get(interface.name, {}))
-    for package in (_io, _clocks, _random, _cli, _filesystem, _sockets, _http)
+    for package in (_io, _clocks, _cli, _filesystem, _sockets, _http)
     for interface in package.INTERFACES
 )
 

@@ -1,10 +1,11 @@
-"""`wasi:clocks@0.2` over the call's clock, real or logical: monotonic, wall, and a timezone that is always UTC."""
+"""Clocks and random numbers of a guest, from its call's clock."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from wasmrt.core.limits import CLOCK_RESOLUTION_NS
+from wasmrt.core.errors import BudgetExceededError
+from wasmrt.core.limits import CLOCK_RESOLUTION_NS, MAX_RANDOM_BYTES, MAX_RANDOM_BYTES_PER_CALL
 from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.engine import HostInterface
 from wasmrt.sandbox.guest.wasi._streams import Pollable, subscribe
@@ -51,6 +52,37 @@ def _utc_offset(_ctx: GuestCall, _when: dict[str, int]) -> int:
     return 0
 
 
+class _Drawn:
+    def __init__(self) -> None:
+        self.count = 0
+
+
+def _bytes(ctx: GuestCall, count: int) -> bytes:
+    if count > MAX_RANDOM_BYTES_PER_CALL:
+        raise BudgetExceededError(
+            f"the guest asked for {count:,} random bytes at once",
+            limit=MAX_RANDOM_BYTES_PER_CALL, used=count, setting="limits.MAX_RANDOM_BYTES_PER_CALL",
+            hint="have the tool seed a generator of its own",
+        )  # fmt: skip
+    drawn = ctx.part(_Drawn)
+    drawn.count += count
+    if drawn.count > MAX_RANDOM_BYTES:
+        raise BudgetExceededError(
+            f"the guest drew more than {MAX_RANDOM_BYTES:,} random bytes",
+            limit=MAX_RANDOM_BYTES, used=drawn.count, setting="limits.MAX_RANDOM_BYTES",
+            hint="have the tool seed a generator of its own",
+        )  # fmt: skip
+    return ctx.clock.random_bytes(count)
+
+
+def _u64(ctx: GuestCall) -> int:
+    return int.from_bytes(_bytes(ctx, 8), "little")
+
+
+def _seed(ctx: GuestCall) -> tuple[int, int]:
+    return _u64(ctx), _u64(ctx)
+
+
 INTERFACES = (
     HostInterface(
         "wasi:clocks/monotonic-clock@0.2.0",
@@ -63,4 +95,7 @@ INTERFACES = (
     ),
     HostInterface("wasi:clocks/wall-clock@0.2.0", {"now": _wall, "resolution": _wall_resolution}),
     HostInterface("wasi:clocks/timezone@0.2.0", {"display": _utc, "utc-offset": _utc_offset}),
+    HostInterface("wasi:random/random@0.2.0", {"get-random-bytes": _bytes, "get-random-u64": _u64}),
+    HostInterface("wasi:random/insecure@0.2.0", {"get-insecure-random-bytes": _bytes, "get-insecure-random-u64": _u64}),
+    HostInterface("wasi:random/insecure-seed@0.2.0", {"insecure-seed": _seed}),
 )

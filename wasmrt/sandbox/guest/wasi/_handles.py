@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from wasmrt.core.errors import BudgetExceededError, InternalError
 from wasmrt.core.limits import MAX_HANDLES, MAX_POLLABLES
 from wasmrt.sandbox.guest.call import GuestCall
+
+
+def unreachable(resource: str, methods: str) -> dict[str, Callable[..., Any]]:
+    """`[method]resource.name` for every word of `methods`, each an internal error should it ever run."""
+    return {f"[method]{resource}.{method}": _method(f"{resource}.{method}") for method in methods.split()}
+
+
+def _method(name: str) -> Callable[..., Any]:
+    def refuse(*_: object) -> Any:
+        raise InternalError(f"{name} was called, but no {name.partition('.')[0]} was ever given out")
+
+    return refuse
+
 
 Kind = TypeVar("Kind")
 

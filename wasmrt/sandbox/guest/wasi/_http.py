@@ -14,7 +14,7 @@ from wasmrt.sandbox.component import Err, Ok
 from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.engine import HostInterface
 from wasmrt.sandbox.guest.wasi import _http_fields
-from wasmrt.sandbox.guest.wasi._handles import Handles, drop_handle
+from wasmrt.sandbox.guest.wasi._handles import Handles, drop_handle, unreachable
 from wasmrt.sandbox.guest.wasi._http_bodies import (
     IncomingBody,
     Trailers,
@@ -41,7 +41,6 @@ from wasmrt.sandbox.guest.wasi._http_request import (
 )
 from wasmrt.sandbox.guest.wasi._http_sending import Future, Response, get_response, handle
 from wasmrt.sandbox.guest.wasi._streams import IoError, Pollable, subscribe
-from wasmrt.sandbox.guest.wasi._unreachable import unreachable
 
 
 def _shown(kind: type) -> Callable[..., int]:

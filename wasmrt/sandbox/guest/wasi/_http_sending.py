@@ -15,8 +15,7 @@ from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.requests import HostFailure, HttpCheck, HttpOpen
 from wasmrt.sandbox.guest.services import HttpResponse
 from wasmrt.sandbox.guest.wasi._handles import Handles
-from wasmrt.sandbox.guest.wasi._http_bodies import OpenResponses, Receiving
-from wasmrt.sandbox.guest.wasi._http_errors import DENIED, NO_URL, error_code
+from wasmrt.sandbox.guest.wasi._http_bodies import DENIED, NO_URL, OpenResponses, Receiving, error_code
 from wasmrt.sandbox.guest.wasi._http_fields import Fields
 from wasmrt.sandbox.guest.wasi._http_request import Options, Request
 from wasmrt.sandbox.guest.wasi._streams import NEVER_NS, Pollable

@@ -10,9 +10,8 @@ from wasmrt.sandbox.component import Err
 from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.engine import HostInterface
 from wasmrt.sandbox.guest.requests import Refuse
-from wasmrt.sandbox.guest.wasi._handles import Handles, drop_handle
+from wasmrt.sandbox.guest.wasi._handles import Handles, drop_handle, unreachable
 from wasmrt.sandbox.guest.wasi._streams import IoError
-from wasmrt.sandbox.guest.wasi._unreachable import unreachable
 
 _SHOWN_CHARACTERS = 80
 _OPTIONS = (

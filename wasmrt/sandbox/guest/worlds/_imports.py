@@ -2,42 +2,261 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
-from wasmrt.sandbox.component import worlds
+from wasmrt.core.limits import MAX_HEADER_BYTES
+from wasmrt.core.model import LogLevel
+from wasmrt.sandbox.component import Err, Ok, worlds
+from wasmrt.sandbox.component.worlds import FailureKind
+from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.engine import HostInterface
-from wasmrt.sandbox.guest.worlds import _http, _log, _secrets, _tools, _workspace
+from wasmrt.sandbox.guest.requests import (
+    DirectoryEntry,
+    HostFailure,
+    HttpOpen,
+    InvokeTool,
+    ReportProgress,
+    SecretExists,
+    WorkspaceCopy,
+    WorkspaceList,
+    WorkspaceMakeDirectory,
+    WorkspaceRead,
+    WorkspaceRemove,
+    WorkspaceRename,
+    WorkspaceStat,
+    WorkspaceWrite,
+)
+from wasmrt.sandbox.guest.services import HttpResponse
+
+
+def as_text(failure: HostFailure) -> str:
+    """For worlds whose errors are one string."""
+    return f"{failure.code}: {failure.message}"
+
+
+def as_failure(failure: HostFailure) -> dict[str, Any]:
+    """wasmrt:tool's `failure`."""
+    return {"kind": failure.kind, "code": failure.code, "message": failure.message}
+
+
+def as_http_failure(failure: HostFailure) -> dict[str, Any]:
+    """near:agent@0.4.1's `http-failure`."""
+    return {**as_failure(failure), "request-sent": failure.request_sent}
+
+
+def result(render: Callable[[HostFailure], Any], ask: Callable[..., Any], *values: Any) -> Ok | Err:
+    """Ask the host, and make a WIT `result` of what it answers or refuses."""
+    try:
+        return Ok(ask(*values))
+    except HostFailure as failure:
+        return Err(render(failure))
+
+
+def log(ctx: GuestCall, level: str, message: str) -> None:
+    """`log` of both worlds."""
+    ctx.log(LogLevel(level), message)
+
+
+def now_millis(ctx: GuestCall) -> int:
+    """Unix time in milliseconds."""
+    return ctx.clock.now_ns() // 1_000_000
+
+
+def monotonic(ctx: GuestCall) -> int:
+    """Nanoseconds since an arbitrary start."""
+    return ctx.clock.monotonic_ns()
+
+
+def progress(ctx: GuestCall, done: int, total: int | None, message: str | None) -> None:
+    """wasmrt:tool's `progress.report`."""
+    ctx.services.handle(ReportProgress(done, total, message))
+
+
+def exists(ctx: GuestCall, name: str) -> bool:
+    """`secret-exists` of both worlds."""
+    return ctx.services.handle(SecretExists(name))
+
+
+def agent_invoke(ctx: GuestCall, alias: str, params: str) -> Ok | Err:
+    """near:agent's `tool-invoke`."""
+    return result(as_text, ctx.services.handle, InvokeTool(alias, params))
+
+
+def invoke(ctx: GuestCall, alias: str, params: str) -> Ok | Err:
+    """wasmrt:tool's `tools.invoke`."""
+    return result(as_failure, ctx.services.handle, InvokeTool(alias, params))
+
+
+def agent_read(ctx: GuestCall, path: str) -> str | None:
+    """near:agent's `workspace-read`: the text, or nothing for every kind of refusal."""
+    try:
+        return ctx.services.handle(WorkspaceRead(path)).decode("utf-8")
+    except (HostFailure, UnicodeDecodeError):
+        return None
+
+
+def read(ctx: GuestCall, path: str) -> Ok | Err:
+    """wasmrt:tool's `workspace.read`."""
+    return result(as_failure, ctx.services.handle, WorkspaceRead(path))
+
+
+def read_text(ctx: GuestCall, path: str) -> Ok | Err:
+    """wasmrt:tool's `workspace.read-text`."""
+    content = read(ctx, path)
+    if isinstance(content, Err):
+        return content
+    try:
+        return Ok(content.value.decode("utf-8"))
+    except UnicodeDecodeError:
+        return Err({"kind": FailureKind.OPERATION_FAILED, "code": "not-text", "message": "the file is not UTF-8 text"})
+
+
+def list_entries(ctx: GuestCall, path: str) -> Ok | Err:
+    """wasmrt:tool's `workspace.list`."""
+    listed = result(as_failure, ctx.services.handle, WorkspaceList(path))
+    return listed if isinstance(listed, Err) else Ok([_entry(entry) for entry in listed.value])
+
+
+def stat(ctx: GuestCall, path: str) -> Ok | Err:
+    """wasmrt:tool's `workspace.stat`."""
+    found = result(as_failure, ctx.services.handle, WorkspaceStat(path))
+    return found if isinstance(found, Err) else Ok(_entry(found.value))
+
+
+def write(ctx: GuestCall, path: str, content: bytes, new: bool) -> Ok | Err:
+    """wasmrt:tool's `workspace.write`."""
+    return result(as_failure, ctx.services.handle, WorkspaceWrite(path, content, new))
+
+
+def write_text(ctx: GuestCall, path: str, content: str, new: bool) -> Ok | Err:
+    """wasmrt:tool's `workspace.write-text`."""
+    return write(ctx, path, content.encode("utf-8"), new)
+
+
+def copy(ctx: GuestCall, path: str, to: str) -> Ok | Err:
+    """wasmrt:tool's `workspace.copy`."""
+    return result(as_failure, ctx.services.handle, WorkspaceCopy(path, to))
+
+
+def make_directory(ctx: GuestCall, path: str) -> Ok | Err:
+    """wasmrt:tool's `workspace.make-directory`."""
+    return result(as_failure, ctx.services.handle, WorkspaceMakeDirectory(path))
+
+
+def remove(ctx: GuestCall, path: str, kind: str) -> Ok | Err:
+    """wasmrt:tool's `workspace.remove`."""
+    return result(as_failure, ctx.services.handle, WorkspaceRemove(path, directory=kind == "directory"))
+
+
+def rename(ctx: GuestCall, path: str, to: str) -> Ok | Err:
+    """wasmrt:tool's `workspace.rename`."""
+    return result(as_failure, ctx.services.handle, WorkspaceRename(path, to))
+
+
+def _entry(entry: DirectoryEntry) -> dict[str, Any]:
+    return {
+        "name": entry.name,
+        "kind": "directory" if entry.is_directory else "file",
+        "size": 0 if entry.is_directory else entry.size_bytes,
+    }
+
+
+def agent_request(ctx: GuestCall, *asked: Any) -> Ok | Err:
+    """near:agent's `http-request` up to 0.3.0: failures are one string."""
+    return result(as_text, _agent, ctx, *asked)
+
+
+def agent_request_typed(ctx: GuestCall, *asked: Any) -> Ok | Err:
+    """near:agent@0.4.1's `http-request`: failures are typed."""
+    return result(as_http_failure, _agent, ctx, *asked)
+
+
+def fetch(ctx: GuestCall, request: dict[str, Any]) -> Ok | Err:
+    """wasmrt:tool's `http.fetch`."""
+    return result(as_failure, _fetch, ctx, request)
+
+
+def _fetch(ctx: GuestCall, request: dict[str, Any]) -> dict[str, Any]:
+    headers = tuple((header["name"], header["value"]) for header in request["headers"])
+    status, received, body = _send(
+        ctx, request["method"], request["url"], headers, request["body"], request["timeout-ms"]
+    )
+    return {"status": status, "headers": [{"name": name, "value": value} for name, value in received], "body": body}
+
+
+def _agent(
+    ctx: GuestCall, method: str, url: str, headers_json: str, body: bytes | None, timeout_ms: int | None
+) -> dict[str, Any]:
+    status, headers, received = _send(ctx, method, url, _headers(headers_json), body, timeout_ms)
+    joined: dict[str, str] = {}
+    for name, value in headers:
+        # The world's type is an object: a name can stand once, so values are joined as RFC 9110 5.3 has it.
+        key = name.lower()
+        joined[key] = f"{joined[key]}, {value}" if key in joined else value
+    return {"status": status, "headers-json": json.dumps(joined), "body": received}
+
+
+def _headers(text: str) -> tuple[tuple[str, str], ...]:
+    if not text.strip():
+        return ()
+    if len(text) > MAX_HEADER_BYTES:
+        raise HostFailure(FailureKind.INPUT, "invalid-headers", f"headers-json is over {MAX_HEADER_BYTES} bytes")
+    try:
+        headers = json.loads(text)
+    except (ValueError, RecursionError):
+        headers = None
+    if not isinstance(headers, dict) or not all(isinstance(value, str) for value in headers.values()):
+        raise HostFailure(FailureKind.INPUT, "invalid-headers", "headers-json must be a JSON object of strings")
+    return tuple(headers.items())
+
+
+def _send(
+    ctx: GuestCall,
+    method: str,
+    url: str,
+    headers: tuple[tuple[str, str], ...],
+    body: bytes | None,
+    timeout_ms: int | None,
+) -> tuple[int, tuple[tuple[str, str], ...], bytes]:
+    seconds = None if timeout_ms is None else timeout_ms / 1000
+    response = HttpResponse(ctx.services, HttpOpen(method.upper(), url, headers, body, seconds))
+    try:
+        return response.status, response.headers, response.read_all()
+    finally:
+        response.close()
+
 
 _AGENT: dict[str, Callable[..., Any]] = {
-    "log": _log.log,
-    "now-millis": _log.now_millis,
-    "workspace-read": _workspace.agent_read,
-    "http-request": _http.agent_request,
-    "tool-invoke": _tools.agent_invoke,
-    "secret-exists": _secrets.exists,
+    "log": log,
+    "now-millis": now_millis,
+    "workspace-read": agent_read,
+    "http-request": agent_request,
+    "tool-invoke": agent_invoke,
+    "secret-exists": exists,
 }
-_AGENT_TYPED = _AGENT | {"http-request": _http.agent_request_typed}
+_AGENT_TYPED = _AGENT | {"http-request": agent_request_typed}
 _TOOL: dict[str, dict[str, Callable[..., Any]]] = {
     "types": {},
-    "http": {"fetch": _http.fetch},
+    "http": {"fetch": fetch},
     "workspace": {
-        "read": _workspace.read,
-        "read-text": _workspace.read_text,
-        "list": _workspace.list_entries,
-        "stat": _workspace.stat,
-        "write": _workspace.write,
-        "write-text": _workspace.write_text,
-        "copy": _workspace.copy,
-        "make-directory": _workspace.make_directory,
-        "remove": _workspace.remove,
-        "rename": _workspace.rename,
+        "read": read,
+        "read-text": read_text,
+        "list": list_entries,
+        "stat": stat,
+        "write": write,
+        "write-text": write_text,
+        "copy": copy,
+        "make-directory": make_directory,
+        "remove": remove,
+        "rename": rename,
     },
-    "secrets": {"exists": _secrets.exists},
-    "tools": {"invoke": _tools.invoke},
-    "log": {"log": _log.log},
-    "clock": {"now": _log.now_millis, "monotonic": _log.monotonic},
-    "progress": {"report": _log.progress},
+    "secrets": {"exists": exists},
+    "tools": {"invoke": invoke},
+    "log": {"log": log},
+    "clock": {"now": now_millis, "monotonic": monotonic},
+    "progress": {"report": progress},
 }
 
 

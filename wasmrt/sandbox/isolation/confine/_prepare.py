@@ -6,11 +6,10 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Literal, TypedDict, Unpack
 
 from wasmrt.core.errors import ConfineError
-from wasmrt.sandbox.isolation.confine._calls import KILLED, LISTED, NOT_THERE, REFUSED, compile_filter
+from wasmrt.sandbox.isolation.confine._calls import KILLED, LISTED, NETWORK, NOT_THERE, OUTLET, REFUSED, compile_filter
 from wasmrt.sandbox.isolation.confine._confinement import OUTLET_PORT, Confinement
 from wasmrt.sandbox.isolation.confine._landlock import NETWORK_ABI, abi
 from wasmrt.sandbox.isolation.confine._macos import ON_MACOS
-from wasmrt.sandbox.isolation.confine._program_calls import NETWORK, OUTLET
 from wasmrt.sandbox.isolation.confine._sealing import CORE, Plan, Prepared
 from wasmrt.sandbox.isolation.confine._syscalls import SUPPORTED
 

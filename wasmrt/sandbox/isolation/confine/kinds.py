@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from wasmrt.sandbox.isolation.confine._calls import CONNECTION, WORKER_GROUPS, Group
+from wasmrt.sandbox.isolation.confine._calls import CONNECTION, GROUPED_PROGRAM, PROGRAM, WORKER_GROUPS, Group
 from wasmrt.sandbox.isolation.confine._confinement import Confinement, Kind, ProcessLimits
-from wasmrt.sandbox.isolation.confine._program_calls import GROUPED_PROGRAM, PROGRAM
 
 _MIB = 1024 * 1024
 _GIB = 1024 * _MIB

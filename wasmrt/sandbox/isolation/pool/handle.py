@@ -36,9 +36,8 @@ from wasmrt.sandbox.isolation.wire import (
     Head,
     Kind,
     ProtocolError,
-    faults,
 )
-from wasmrt.sandbox.isolation.wire.counts import CallHead, clock_fields, take_counts
+from wasmrt.sandbox.isolation.wire.calls import CallHead, clock_fields, read_error, take_counts
 
 GRACE_SECONDS = 0.05
 """Time after the deadline for a worker to stop its guest itself and report the error, as nearly all do."""
@@ -100,7 +99,7 @@ class Worker:
         self._channel.send(Kind.DESCRIBE)
         frame = self._channel.receive(MAX_DESCRIPTION_HEAD)
         if frame.kind == Kind.FAULT:
-            raise faults.from_fields(frame.fields())
+            raise read_error(frame.fields())
         if frame.kind != Kind.DESCRIBED:
             raise ProtocolError("expected a description from a worker, got another frame")
         return _description(frame.fields(MAX_DESCRIPTION_HEAD, MAX_DESCRIPTION_DEPTH))
@@ -231,7 +230,7 @@ def _fault(call: GuestCall, frame: Frame) -> BaseException:
     if head.text_or_none("ended", 32) is not None:
         raise ProtocolError("a worker reported that the host ended the call, which is false")
     # A cancelled worker does not know whether the caller cancelled or the runtime was closed.
-    return call.lifetime.interruption() or faults.from_fields(head)
+    return call.lifetime.interruption() or read_error(head)
 
 
 def _description(head: Head) -> Description:

@@ -20,13 +20,12 @@ from wasmrt.core.limits import MIB, ResourceLimits
 from wasmrt.sandbox.guest.artifacts import DiskCache, NotCachedError, cache_key
 from wasmrt.sandbox.guest.settings import Allocator, EngineConfig, best_allocator, fits_the_pool
 from wasmrt.sandbox.isolation.pool import launcher
-from wasmrt.sandbox.isolation.pool.control import TICK_SECONDS, unhurried
-from wasmrt.sandbox.isolation.pool.exchange import unwatched
-from wasmrt.sandbox.isolation.pool.memory import memory_file, sealed_after, sealed_memory
+from wasmrt.sandbox.isolation.pool.control import TICK_SECONDS, unhurried, unwatched
+from wasmrt.sandbox.isolation.pool.memory import memory_file, sealed_after, sealed_memory, socket_pair
 from wasmrt.sandbox.isolation.pool.program import Program, Shelf
-from wasmrt.sandbox.isolation.pool.refusals import socket_pair
 from wasmrt.sandbox.isolation.pool.template import ProgramKey
-from wasmrt.sandbox.isolation.wire import Channel, ClosedError, Kind, ProtocolError, faults
+from wasmrt.sandbox.isolation.wire import Channel, ClosedError, Kind, ProtocolError
+from wasmrt.sandbox.isolation.wire.calls import read_error
 
 MAX_IDLE_WORKERS = 32
 MAX_PROGRAMS = 64
@@ -115,7 +114,7 @@ class WorkerHome:
         with self._compiling, _compiler(self._zygote, key, data) as answer:
             frame = answer.receive(MAX_ARTIFACT_BYTES)
             if frame.kind == Kind.REFUSED:
-                raise faults.from_fields(frame.fields())
+                raise read_error(frame.fields())
             if frame.kind != Kind.READY or not frame.tail:
                 raise ProtocolError("expected code from a compile worker, got another frame")
             return frame.tail

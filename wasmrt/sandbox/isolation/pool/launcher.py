@@ -12,8 +12,7 @@ from typing import TypeVar
 from wasmrt.core.errors import ToolError
 from wasmrt.core.lifetime import Lifetime
 from wasmrt.sandbox.isolation.pool import spawn
-from wasmrt.sandbox.isolation.pool.control import Control, GoneError, held
-from wasmrt.sandbox.isolation.pool.exchange import unbroken
+from wasmrt.sandbox.isolation.pool.control import Control, GoneError, held, unbroken
 from wasmrt.sandbox.isolation.wire import Kind
 
 _T = TypeVar("_T")

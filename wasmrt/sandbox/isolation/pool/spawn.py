@@ -10,7 +10,7 @@ import socket
 import sys
 from contextlib import ExitStack, suppress
 
-from wasmrt.sandbox.isolation.pool.refusals import refusals
+from wasmrt.sandbox.isolation.pool.memory import refusals
 
 _BOOT = """
 import gc, sys

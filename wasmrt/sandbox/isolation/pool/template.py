@@ -11,13 +11,12 @@ from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.limits import ResourceLimits
 from wasmrt.sandbox.component import ComponentType
 from wasmrt.sandbox.guest.settings import EngineConfig
-from wasmrt.sandbox.isolation.pool.control import Control, GoneError, held
-from wasmrt.sandbox.isolation.pool.exchange import unbroken
+from wasmrt.sandbox.isolation.pool.control import Control, GoneError, held, unbroken
 from wasmrt.sandbox.isolation.pool.handle import Worker, crashed
 from wasmrt.sandbox.isolation.pool.launcher import Zygote
-from wasmrt.sandbox.isolation.pool.memory import memory_file
-from wasmrt.sandbox.isolation.pool.refusals import socket_pair
-from wasmrt.sandbox.isolation.wire import MAX_DESCRIPTION_HEAD, Frame, Kind, ProtocolError, faults
+from wasmrt.sandbox.isolation.pool.memory import memory_file, socket_pair
+from wasmrt.sandbox.isolation.wire import MAX_DESCRIPTION_HEAD, Frame, Kind, ProtocolError
+from wasmrt.sandbox.isolation.wire.calls import read_error
 from wasmrt.sandbox.isolation.wire.types import read_type
 
 LOAD_SECONDS = 60.0
@@ -81,7 +80,7 @@ class Template:
             try:
                 frame = self._control.greeting(lifetime)
                 if frame.kind == Kind.REFUSED:
-                    raise faults.from_fields(frame.fields())
+                    raise read_error(frame.fields())
                 self.world = frame.fields().text("world", 1000)
             except (GoneError, ProtocolError) as error:
                 raise crashed(self.close(lifetime)) from error

@@ -1,29 +1,131 @@
-"""The children of the zygote: a component's template, which forks its run workers, and the compile worker."""
+"""The children of the zygote: a component's template, which forks its run workers, and the compile worker.
+
+Their confinement is prepared before they read hostile bytes.
+"""
 
 from __future__ import annotations
 
 import gc
 import os
+import signal
 import socket
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
 from wasmrt.core.errors import WasmrtError
 from wasmrt.core.limits import MIB, ResourceLimits
 from wasmrt.sandbox.guest.component import LinkedComponent
 from wasmrt.sandbox.guest.engine import Engine
+from wasmrt.sandbox.isolation.confine import COMPILE_WORKER, CORE, RUN_WORKER, TEMPLATE, Prepared, prepare
+from wasmrt.sandbox.isolation.confine._process import open_own_status, own_status
 from wasmrt.sandbox.isolation.wire import (
     Channel,
+    ClosedError,
     Head,
     Kind,
     ProtocolError,
-    faults,
     receive_with_descriptors,
     send_with_descriptors,
 )
+from wasmrt.sandbox.isolation.wire.calls import write_error
 from wasmrt.sandbox.isolation.wire.types import type_fields
-from wasmrt.sandbox.isolation.worker import sealing
-from wasmrt.sandbox.isolation.worker.forking import own_socket, spawn, status_of
 from wasmrt.sandbox.isolation.worker.run import RunWorker
+
+OWN = 3
+"""The descriptor of the process's socket."""
+_OK, _BROKEN = 0, 70
+_kept: list[socket.socket] = []
+"""Sockets kept to the end of the process: its filter may kill it for closing one."""
+
+
+def spawn(body: Callable[[], None]) -> int:
+    """Fork a child that runs `body` and ends; return its PID."""
+    pid = os.fork()
+    if pid:
+        return pid
+    code = _BROKEN
+    try:
+        body()
+        code = _OK
+    except ClosedError:
+        code = _OK
+    finally:
+        os._exit(code)  # for every exception: the parent's exit handlers must not run
+
+
+def end_group(pid: int) -> int:
+    """End a child and everything it forked; return its status as `waitpid` does."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)  # its PID is valid, also as its group's, until it was waited for
+    return status_of(pid)
+
+
+def status_of(pid: int) -> int:
+    """Wait for a child that has ended; return its status as `waitpid` does, 0 if the PID is not a child's."""
+    try:
+        return os.waitpid(pid, 0)[1]
+    except ChildProcessError:
+        return 0
+
+
+def own_socket(descriptor: int) -> socket.socket:
+    """Install a descriptor as this process's socket, replacing the inherited one."""
+    if descriptor != OWN:
+        os.dup2(descriptor, OWN, inheritable=False)
+        os.close(descriptor)
+    own = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, OWN)
+    _kept.append(own)
+    return own
+
+
+WORKER_ROOM_BYTES = 384 * MIB
+"""Memory for the engine's and the interpreter's work on values, in addition to the guest's memory."""
+EVERY_LAYER = (*CORE, "capabilities", "descriptors", "landlock", "limits")
+# A template leads a process group with its workers, so that all can be ended at once.
+_RUN_WORKER = replace(RUN_WORKER, session=False)
+_COMPILE_WORKER = replace(COMPILE_WORKER, session=False)
+
+
+def _required(required: bool) -> tuple[str, ...]:
+    """Return the required layers: all of them, or none if weaker machines are accepted."""
+    return EVERY_LAYER if required else ()
+
+
+class TemplateSeal:
+    """The confinement of a template, entered at once, and that of the workers it forks.
+
+    `keep` are descriptors that the template needs.
+
+    Raises:
+        ConfineError: a required layer is missing.
+    """
+
+    def __init__(self, limits: ResourceLimits, *, keep: tuple[int, ...], required: bool) -> None:
+        room = limits.memory_bytes + WORKER_ROOM_BYTES
+        self._worker: Prepared = prepare(_RUN_WORKER, data_bytes=room, required=_required(required))
+        self._status = open_own_status()  # a sealed process cannot open the file
+        held = (*keep, self._status, *self._worker.descriptors)
+        prepare(TEMPLATE, keep=held, required=_required(required)).apply()
+
+    def measure(self, *keep: int) -> None:
+        """Measure the memory that workers start with; `keep` are descriptors they need."""
+        self._in_use = own_status(self._status).data_bytes
+        self._kept = keep
+
+    def seal_worker(self, before: Callable[[], None]) -> None:
+        """Seal a worker that was just forked; `before` is called while it can still start threads."""
+        self._worker.apply(before, data_in_use=self._in_use, keep=self._kept)
+
+
+def seal_compiler(*, required: bool) -> None:
+    """Seal a compile worker.
+
+    Raises:
+        ConfineError: a required layer is missing.
+    """
+    prepare(_COMPILE_WORKER, required=_required(required)).apply()
 
 
 def template(engine: Engine, head: Head, descriptors: list[int]) -> None:
@@ -36,14 +138,14 @@ def template(engine: Engine, head: Head, descriptors: list[int]) -> None:
     control, artifact, data = _begin(descriptors[0]), descriptors[1], _content(descriptors[2])
     os.close(descriptors[2])
     try:
-        seal = sealing.TemplateSeal(limits, keep=(artifact,), required=head.flag("required"))
+        seal = TemplateSeal(limits, keep=(artifact,), required=head.flag("required"))
         # The engine keeps its file open, to map memory from it, at the lowest free descriptor.
         code = os.dup(artifact)
         os.close(code)
         component = engine.deserialize_file(f"/proc/self/fd/{artifact}")
         linked = LinkedComponent(component, data, limits, metered=metered)
     except WasmrtError as error:
-        send_with_descriptors(control, Kind.REFUSED, faults.as_fields(error), ())
+        send_with_descriptors(control, Kind.REFUSED, write_error(error), ())
         return
     os.close(artifact)
     del data
@@ -65,7 +167,7 @@ def template(engine: Engine, head: Head, descriptors: list[int]) -> None:
             raise ProtocolError("expected a request for a worker, got another frame")
 
 
-def _run_worker(engine: Engine, linked: LinkedComponent, name: str, end: int, seal: sealing.TemplateSeal) -> None:
+def _run_worker(engine: Engine, linked: LinkedComponent, name: str, end: int, seal: TemplateSeal) -> None:
     worker = RunWorker(linked, own_socket(end), name)
     seal.seal_worker(engine.ticker.start)
     worker.serve()  # its first frame carries its PID, added by the kernel
@@ -75,10 +177,10 @@ def compile_worker(engine: Engine, head: Head, descriptors: list[int]) -> None:
     """Compile the component of a descriptor, send its machine code, and end."""
     control, data = _begin(descriptors[0]), _content(descriptors[1])
     try:
-        sealing.seal_compiler(required=head.flag("required"))
+        seal_compiler(required=head.flag("required"))
         artifact = engine.compile(data).serialize()
     except WasmrtError as error:
-        send_with_descriptors(control, Kind.REFUSED, faults.as_fields(error), ())
+        send_with_descriptors(control, Kind.REFUSED, write_error(error), ())
         return
     Channel(control).send(Kind.READY, {}, artifact)
 

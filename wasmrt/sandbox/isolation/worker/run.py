@@ -6,14 +6,17 @@ import select
 import socket
 from typing import Any, NoReturn
 
-from wasmrt.core.errors import InvalidParametersError, MemoryLimitError, WasmrtError
+from wasmrt.core.errors import CancelledError, InvalidParametersError, MemoryLimitError, WasmrtError
+from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.limits import ResourceLimits
 from wasmrt.core.model import LogEntry, LogLevel
 from wasmrt.core.strict_json import JsonError, parse_json, write_json
 from wasmrt.sandbox.component import ToolSpec, worlds
 from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.component import LinkedComponent
+from wasmrt.sandbox.guest.requests import Request
 from wasmrt.sandbox.guest.runner import Description
+from wasmrt.sandbox.guest.services import Reply
 from wasmrt.sandbox.isolation.wire import (
     MAX_DESCRIPTION_DEPTH,
     MAX_DESCRIPTION_HEAD,
@@ -23,12 +26,68 @@ from wasmrt.sandbox.isolation.wire import (
     Head,
     Kind,
     ProtocolError,
-    faults,
 )
-from wasmrt.sandbox.isolation.wire.counts import CallHead, pack_counts
-from wasmrt.sandbox.isolation.wire.requests import HostEndedError
-from wasmrt.sandbox.isolation.worker.services import RemoteServices, WorkerLifetime
+from wasmrt.sandbox.isolation.wire.calls import CallHead, pack_counts, write_error
+from wasmrt.sandbox.isolation.wire.requests import HostEndedError, read_reply, write_request
 from wasmrt.sandbox.schema import Validator
+
+MAX_REPLY_BYTES = 2**31 - 1
+"""The host is trusted, and the grant bounds its replies."""
+
+
+class WorkerLifetime(Lifetime):
+    """The time of a call. The host cancels it with a frame, the only one that it sends while a guest runs."""
+
+    __slots__ = ("_poll",)
+
+    def __init__(self, seconds: float, poll: select.poll) -> None:
+        super().__init__(seconds)
+        self._poll = poll
+
+    def interruption(self) -> BaseException | None:
+        """Return the error that ended the call, or None while it continues."""
+        if self._ended_by is None and self._poll.poll(0):
+            self._ended_by = CancelledError("the call was cancelled")
+        return super().interruption()
+
+    def wait(self, seconds: float) -> None:
+        """Sleep for `seconds`, or until the call ends.
+
+        Raises:
+            DeadlineExceededError, CancelledError: the call ended.
+        """
+        self.check()
+        self._poll.poll(min(seconds, self.remaining()) * 1000)
+        error = self.interruption()
+        if error is not None:
+            raise error
+
+
+class RemoteServices:
+    """The `HostServices` of a call, over the worker's socket."""
+
+    def __init__(self, channel: Channel, has_workspace: bool, max_request_bytes: int, max_write_bytes: int) -> None:
+        self._channel = channel
+        self.has_workspace = has_workspace
+        self.max_request_bytes = max_request_bytes
+        self.max_write_bytes = max_write_bytes
+
+    def handle(self, request: Request[Reply]) -> Reply:
+        """Send a request to the host and wait for its reply.
+
+        Raises:
+            HostFailure: the host refuses, or failed.
+            HostEndedError: the call has ended.
+        """
+        head, tail = write_request(request, self.max_request_bytes, self.max_write_bytes)
+        self._channel.send(Kind.IMPORT, head, tail)
+        answer = self._channel.receive(MAX_REPLY_BYTES)
+        while answer.kind == Kind.CANCEL:  # the reply to the request follows
+            answer = self._channel.receive(MAX_REPLY_BYTES)
+        if answer.kind != Kind.ANSWER:
+            raise ProtocolError("expected an answer of the host, got another kind of frame")
+        return request.read_reply(read_reply(answer))
+
 
 IDLE_SECONDS = 60
 """A worker without calls for this long ends; it announces that first, so that no call is lost."""
@@ -88,7 +147,7 @@ class RunWorker:
         try:
             description = self._component.describe(self._name)
         except WasmrtError as error:
-            self._channel.send(Kind.FAULT, faults.as_fields(error))
+            self._channel.send(Kind.FAULT, write_error(error))
             return
         self._channel.send(Kind.DESCRIBED, describe_fields(description))
 
@@ -113,9 +172,9 @@ class RunWorker:
         except HostEndedError:
             channel.send(Kind.FAULT, {"ended": "by the host"}, pack_counts(call))
         except WasmrtError as error:
-            channel.send(Kind.FAULT, faults.as_fields(error), pack_counts(call))
+            channel.send(Kind.FAULT, write_error(error), pack_counts(call))
         except MemoryError:
-            channel.send(Kind.FAULT, faults.as_fields(_out_of_memory(self._component.limits)), pack_counts(call))
+            channel.send(Kind.FAULT, write_error(_out_of_memory(self._component.limits)), pack_counts(call))
         else:
             channel.send(Kind.RESULT, pack_counts(call), text.encode("utf-8", "surrogatepass"))
         channel.waiting = self._idle

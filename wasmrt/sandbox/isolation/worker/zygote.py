@@ -29,7 +29,7 @@ from wasmrt.sandbox.isolation.wire import (
     send_with_descriptors,
 )
 from wasmrt.sandbox.isolation.worker import children
-from wasmrt.sandbox.isolation.worker.forking import OWN, end_group, spawn
+from wasmrt.sandbox.isolation.worker.children import OWN, end_group, spawn
 from wasmrt.sandbox.schema import Validator
 
 
