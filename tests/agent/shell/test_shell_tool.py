@@ -119,7 +119,7 @@ def test_without_a_safe_place_nothing_runs_and_never_on_the_host(
 @pytest.mark.parametrize(
     ("settings", "missing", "words"),
     [
-        (ShellSettings(enabled=False), "", "enabled = false"),
+        (ShellSettings(enabled=False), "", "set enabled = true"),
         (ShellSettings(), "find_spec", r"wasmrt\[shell\]"),
         (ShellSettings(unsafe_host=True), "find_spec", r"wasmrt\[shell\]"),
         (ShellSettings(), "find_bash", "bash was not found"),
