@@ -24,7 +24,6 @@ _PUBLIC = {
         "ApprovalAnswer ApprovalRequest ApprovalScope ApprovalStore Approvals CallbackApprover "
         "ConfirmationTokens TerminalApprover"
     ),
-    "agent.builtin.memory": "MemorySettings",
     "agent.builtin.plugins": "load_plugins",
     "agent.builtin.shell": "ShellTool",
     "agent.policy": "Permission Preset ToolPolicy ToolRule",
@@ -50,13 +49,14 @@ _PUBLIC = {
     "runtime.audit": "Receipt",
     "runtime.config": "WasmRuntimeConfig",
     "runtime.context": "ToolContext",
+    "runtime.memory": "MemorySettings",
     "runtime.prepared": "PreparedTool",
     "runtime.runtime": "WasmToolRuntime",
 }
 # Importable as well: types of attributes and results, errors, and names with few uses.
 _MORE = {
     "agent.approvals": "Approver DenyApprover QueueApprover new_request_id params_digest",
-    "agent.builtin.memory": "Embedder MemoryStore",
+    "agent.builtin.memory": "MemoryStore",
     "agent.builtin.plugins": "PluginTool Plugins",
     "agent.builtin.shell": "ShellSettings",
     "agent.registry": "FunctionTool SchemaTool ToolView",
@@ -81,6 +81,7 @@ _MORE = {
     "interop.web": "WebServer",
     "runtime.audit": "Approval read_keys read_recording",
     "runtime.config_file": "HostsResolver",
+    "runtime.memory": "Embedder",
     "runtime.workspace": "UserFolders",
     "sandbox.component": "ToolSpec",
     "sandbox.guest.settings": "Isolation OptLevel",
@@ -114,8 +115,6 @@ if TYPE_CHECKING:
     from wasmrt.agent.approvals import TerminalApprover as TerminalApprover
     from wasmrt.agent.approvals import new_request_id as new_request_id
     from wasmrt.agent.approvals import params_digest as params_digest
-    from wasmrt.agent.builtin.memory import Embedder as Embedder
-    from wasmrt.agent.builtin.memory import MemorySettings as MemorySettings
     from wasmrt.agent.builtin.memory import MemoryStore as MemoryStore
     from wasmrt.agent.builtin.plugins import Plugins as Plugins
     from wasmrt.agent.builtin.plugins import PluginTool as PluginTool
@@ -215,6 +214,8 @@ if TYPE_CHECKING:
     from wasmrt.runtime.config import WasmRuntimeConfig as WasmRuntimeConfig
     from wasmrt.runtime.config_file import HostsResolver as HostsResolver
     from wasmrt.runtime.context import ToolContext as ToolContext
+    from wasmrt.runtime.memory import Embedder as Embedder
+    from wasmrt.runtime.memory import MemorySettings as MemorySettings
     from wasmrt.runtime.prepared import PreparedTool as PreparedTool
     from wasmrt.runtime.runtime import WasmToolRuntime as WasmToolRuntime
     from wasmrt.runtime.workspace import UserFolders as UserFolders

@@ -12,11 +12,11 @@ import trustme
 from click.testing import Result
 from wasmrt.testing.attacks import Body, tool
 
+from wasmrt.agent.config import OperatorConfig, read_config_file
 from wasmrt.core.errors import ConfigFileError
 from wasmrt.egress.gateway import NetworkConfig
 from wasmrt.egress.leaks import Action, Direction
 from wasmrt.runtime.config import WasmRuntimeConfig
-from wasmrt.runtime.config_file import OperatorConfig, read_config_file
 from wasmrt.sandbox.guest.settings import Isolation
 
 Run = Callable[..., Result]

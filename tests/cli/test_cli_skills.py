@@ -10,8 +10,8 @@ import pytest
 from click.testing import Result
 
 from tests.cli.terminal import on_a_terminal
+from wasmrt.agent.config import read_config_file
 from wasmrt.core.errors import ConfigFileError
-from wasmrt.runtime.config_file import read_config_file
 
 Run = Callable[..., Result]
 

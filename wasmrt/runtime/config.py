@@ -15,11 +15,11 @@ from wasmrt.runtime.audit import AuditSink
 from wasmrt.sandbox.guest.settings import DEFAULT_ISOLATION, Isolation, OptLevel
 
 if TYPE_CHECKING:
-    from wasmrt.agent.builtin.memory import MemorySettings
     from wasmrt.capabilities import RateLimitConfig
     from wasmrt.catalog.search import WebSearch
     from wasmrt.egress.gateway import NetworkConfig
     from wasmrt.egress.secrets import SecretsStore
+    from wasmrt.runtime.memory import MemorySettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,11 +108,12 @@ class WasmRuntimeConfig:
         user, where the program gives no other.
 
         Raises:
-            ConfigFileError: the file cannot be used, with every mistake of it.
+            ConfigFileError: the file cannot be used; the error lists every mistake. Sections of an agent's policy
+                are checked when a registry is loaded.
         """
-        from wasmrt.runtime.config_file import read_config_file  # with the network behind it
+        from wasmrt.runtime.config_file import read_file_settings  # loads the network
 
-        file = read_config_file(path or find_places().config)
+        file = read_file_settings(path or find_places().config)
         if "secrets" not in settings:
             settings["secrets"] = file.open_secrets(later=True)
         return cls(**{**file.as_runtime_settings(), **settings})
@@ -123,9 +124,7 @@ class WasmRuntimeConfig:
         Raises:
             ConfigurationError: they are none.
         """
-        from wasmrt.agent.builtin.memory import (
-            MemorySettings,  # with the database, which a call of a component needs not
-        )
+        from wasmrt.runtime.memory import MemorySettings
 
         settings = MemorySettings() if self.memory is True else self.memory
         if settings is not False and not isinstance(settings, MemorySettings):

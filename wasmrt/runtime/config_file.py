@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from wasmrt.agent.policy import POLICY_SECTIONS, ToolPolicy, read_policy
 from wasmrt.capabilities.services import Service
 from wasmrt.core.errors import ConfigFileError, ConfigurationError
 from wasmrt.core.files import Unfit, UnfitFileError, read_file
@@ -38,6 +38,10 @@ if TYPE_CHECKING:
     from wasmrt.egress.secrets import SecretsStore
 
 _SECTION = "network"
+POLICY_SECTIONS = ("tools", "presets", "approvals")
+"""Sections of an agent's policy, which `wasmrt.agent.config` reads."""
+ReadMore = Callable[[Mapping[str, Any], Path, list[Mistake]], None]
+"""Reads the sections of `POLICY_SECTIONS` from the file's tables and the file's folder; appends to the mistakes."""
 
 
 class HostsResolver:
@@ -64,14 +68,15 @@ class HostsResolver:
 
 
 _ELSEWHERE = (
-    *("policy", "services", "secrets_backend", "shell", "runtime", "telemetry", "extensions", "skills", "desktop"),
+    *("services", "secrets_backend", "shell", "runtime", "telemetry", "extensions", "skills", "desktop"),
     *("resource", "code_mode"),
 )
 """Settings of a registry and of commands, which a runtime has not."""
 
 
-class OperatorConfig(NamedTuple):
-    """The settings of the configuration file; the defaults are those without a file."""
+@dataclass(frozen=True)
+class FileSettings:
+    """The settings of the operator's file, without an agent's policy. The defaults apply if there is no file."""
 
     network: NetworkConfig
     rate_limit_storage: str | None = None
@@ -79,11 +84,9 @@ class OperatorConfig(NamedTuple):
     unsafe_rate_limits_without_redis: bool = False
     isolation: Isolation = DEFAULT_ISOLATION
     leak_rules: tuple[Rule, ...] = ()
-    leak_overrides: Overrides = MappingProxyType({})
-    policy: ToolPolicy = ToolPolicy()
-    """Of tools in a registry; a runtime by itself has none."""
-    audit: AuditSettings = AuditSettings()
-    runtime: Mapping[str, Any] = MappingProxyType({})
+    leak_overrides: Overrides = field(default_factory=lambda: MappingProxyType({}))
+    audit: AuditSettings = field(default_factory=AuditSettings)
+    runtime: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     """Settings of `WasmRuntimeConfig` that the file sets by sections of its own: limits, rates, workspace."""
     secrets_backend: str | None = None
     """The backend that keeps secrets, unless the environment names another; None for the one that is found."""
@@ -91,22 +94,21 @@ class OperatorConfig(NamedTuple):
     """True where registries offer `run_code` and `search_tools`."""
     telemetry: bool = False
     """True where registries tell of their calls to the OpenTelemetry SDK of their program."""
-    shell: ShellSettings = ShellSettings()
+    shell: ShellSettings = field(default_factory=ShellSettings)
     """Of the shell tool in a registry."""
     services: tuple[Service, ...] = ()
     """Services of this operator, which explanations know besides those that ship."""
-    extensions: ExtensionSettings = ExtensionSettings()
-    skills: SkillSettings = SkillSettings()
-    desktop: DesktopSettings = DesktopSettings()
+    extensions: ExtensionSettings = field(default_factory=ExtensionSettings)
+    skills: SkillSettings = field(default_factory=SkillSettings)
+    desktop: DesktopSettings = field(default_factory=DesktopSettings)
     resource: ResourceSettings | None = None
     """Of `wasmrt serve --http` with access tokens of an authorization server."""
 
     def as_runtime_settings(self) -> dict[str, Any]:
         """Return the settings by their names in `WasmRuntimeConfig`."""
-        settings = self._asdict() | self.audit.as_runtime_settings()
-        for name in _ELSEWHERE:
-            del settings[name]
-        return settings | dict(self.runtime)
+        names = {each.name for each in fields(FileSettings)} - set(_ELSEWHERE)
+        settings = {name: getattr(self, name) for name in names}
+        return settings | self.audit.as_runtime_settings() | dict(self.runtime)
 
     def open_secrets(self, *, later: bool = False) -> SecretsStore:
         """Open the store of credentials that the file names; the variable WASMRT_SECRETS_BACKEND wins over it.
@@ -131,8 +133,10 @@ class OperatorConfig(NamedTuple):
         )
 
 
-def read_config_file(path: Path) -> OperatorConfig:
-    """Read `path`, a TOML file; one that is absent, or has no table of them, leaves everything at its default.
+def read_file_settings(path: Path, read_more: ReadMore | None = None) -> FileSettings:
+    """Read `path`, a TOML file. If it does not exist, everything has its default.
+
+    `read_more` reads the sections of an agent's policy; without it, they are passed over.
 
     Raises:
         ConfigFileError: the file cannot be read, a section or key in it is not known, or a value cannot be used;
@@ -141,7 +145,7 @@ def read_config_file(path: Path) -> OperatorConfig:
     try:
         text = read_file(path, max_bytes=MAX_CONFIG_FILE_BYTES, follow_link=True)
     except FileNotFoundError:
-        return OperatorConfig(NetworkConfig())
+        return FileSettings(NetworkConfig())
     except UnfitFileError as error:
         if error.reason is not Unfit.TOO_LARGE:
             raise ConfigFileError(str(path), f"it {error.reason}", hint="write a plain file") from None
@@ -160,7 +164,8 @@ def read_config_file(path: Path) -> OperatorConfig:
     if not mistakes and (refused := check_web_search(values["web_search"])) is not None:
         mistakes.append(Mistake("web_search", refused.message, refused.hint))
     resource = read_resource(values["serve"], mistakes)
-    policy = read_policy(tree, path.parent, mistakes)
+    if read_more is not None:
+        read_more(tree, path.parent, mistakes)
     _refuse(path, mistakes, text)
     network = values["network"]
     own = {key: network.pop(key) for key in _OWN if key in network}
@@ -168,10 +173,9 @@ def read_config_file(path: Path) -> OperatorConfig:
     audited, runtime = AuditSettings(**values["audit"]), runtime_settings(values)
     told = values["telemetry"].get("enabled", False)
     extensions, skills = ExtensionSettings(**values["extensions"]), SkillSettings(**values["skills"])
-    return OperatorConfig(
+    return FileSettings(
         NetworkConfig(**network),
         **own,
-        policy=policy,
         audit=audited,
         runtime=runtime,
         code_mode=values["code_mode"].get("enabled", False),

@@ -19,7 +19,7 @@ from wasmrt.egress.secrets import BACKENDS
 from wasmrt.runtime.workspace import UserFolders
 
 if TYPE_CHECKING:
-    from wasmrt.agent.builtin.memory import MemorySettings
+    from wasmrt.runtime.memory import MemorySettings
 
 _MAX_CONCURRENT = 10_000
 _SHELL_SECONDS = 3600
@@ -144,7 +144,7 @@ def _memory(key: str) -> ValueReader:
 
 
 def _memory_settings(**given: Any) -> MemorySettings:
-    from wasmrt.agent.builtin.memory import MemorySettings  # with the database, which a call of a component needs not
+    from wasmrt.runtime.memory import MemorySettings  # with the database, which a call of a component needs not
 
     return MemorySettings(**given)
 
@@ -153,7 +153,7 @@ def _embedder(value: Any, _: Path) -> dict[str, Any]:
     if value != "wordllama":
         hint = 'write embedder = "wordllama"; in Python any object is one: MemorySettings(embedder=...)'
         raise ConfigurationError("embedder must be one that comes with wasmrt", hint=hint)
-    from wasmrt.agent.builtin.memory import WordLlamaEmbedder
+    from wasmrt.runtime.memory import WordLlamaEmbedder
 
     return {"embedder": WordLlamaEmbedder()}
 

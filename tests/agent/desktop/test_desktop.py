@@ -13,6 +13,7 @@ from tests.agent.desktop.conftest import call, x_server
 from tests.runtime.call.conftest import until
 from wasmrt import CallbackApprover, ToolRegistry, WasmRuntimeConfig, WasmToolRuntime, load_registry
 from wasmrt.agent.builtin.desktop import _programs, desktop_problem, desktop_tool
+from wasmrt.agent.config import read_config_file
 from wasmrt.agent.registry import _load
 from wasmrt.catalog.bundled import DESKTOP_NAMES
 from wasmrt.cli import cli
@@ -28,7 +29,6 @@ from wasmrt.core.limits import MAX_CLIPBOARD_BYTES
 from wasmrt.core.traits import Confirmation, Risk
 from wasmrt.egress.gateway import EgressGateway
 from wasmrt.runtime.config_extensions import DesktopSettings
-from wasmrt.runtime.config_file import read_config_file
 
 needs_xclip = pytest.mark.skipif(shutil.which("xclip") is None, reason="no xclip here")
 ENTRY = "[Desktop Entry]\nType=Application\nName=Paint\nExec={}\n"

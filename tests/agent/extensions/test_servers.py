@@ -30,7 +30,7 @@ PROGRAM = hostile_server("fine", name="prog")
 def kept(make_agent: MakeAgent, monkeypatch: pytest.MonkeyPatch) -> Iterator[Agent]:
     """An agent with two servers: a person agreed to the one with an address, and not to the program."""
     agent = make_agent(("good.test",))
-    monkeypatch.setattr("wasmrt.runtime.config_file.OperatorConfig.open_secrets", lambda self, **_: agent.secrets)
+    monkeypatch.setattr("wasmrt.agent.config.OperatorConfig.open_secrets", lambda self, **_: agent.secrets)
     places = find_places()
     keep_server(places, SITE, trust_server(SITE, [THING]))
     write_servers(places.mcp_servers, [SITE, PROGRAM])

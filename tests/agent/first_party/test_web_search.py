@@ -19,12 +19,12 @@ from wasmrt.testing._server import ReceivedRequest, ServerConnection, http_respo
 
 from tests.agent.first_party.web import Web, page
 from wasmrt import Effect, PreparedTool, ToolRegistry, WasmRuntimeConfig, WasmToolRuntime, load_registry
+from wasmrt.agent.config import read_config_file
 from wasmrt.catalog.search import PROVIDERS, WebSearch
 from wasmrt.cli import cli
 from wasmrt.core.errors import ConfigFileError, ConfigurationError, NotInstalledError, ToolError, UnknownToolError
 from wasmrt.core.labels import Label
 from wasmrt.egress.secrets import Secret
-from wasmrt.runtime.config_file import read_config_file
 
 ToolOf = Callable[[str], PreparedTool]
 KEY = "brv-" + "k3Y5q8Z1" * 4

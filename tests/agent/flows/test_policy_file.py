@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from wasmrt.agent.config import read_config_file
 from wasmrt.agent.flows import Label, Provenance
 from wasmrt.agent.policy import FLOW_PRESETS, FlowAction, FlowPolicy, Preset, ToolPolicy, flow_policy
 from wasmrt.core.effects import Effect
 from wasmrt.core.errors import ConfigFileError, ConfigurationError
-from wasmrt.runtime.config_file import read_config_file
 
 WHOLE = """
 [tools.flows]

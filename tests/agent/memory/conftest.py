@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from wasmrt import ToolRegistry
-from wasmrt.agent.builtin.memory import MemorySettings, MemoryStore
+from wasmrt.agent.builtin.memory import MemoryStore
 from wasmrt.agent.builtin.memory_tools import memory_tools
+from wasmrt.runtime.memory import MemorySettings
 
 
 @pytest.fixture

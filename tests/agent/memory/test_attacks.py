@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.agent.memory.conftest import registry_over
 from tests.tiers import examples
 from wasmrt import ToolRegistry
-from wasmrt.agent.builtin.memory import Author, MemorySettings, MemoryStore
+from wasmrt.agent.builtin.memory import Author, MemoryStore
 from wasmrt.core.errors import (
     DeadlineExceededError,
     InvalidParametersError,
@@ -26,6 +26,7 @@ from wasmrt.core.errors import (
 )
 from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.limits import MAX_MEMORY_CHUNKS, MAX_MEMORY_DOCUMENTS
+from wasmrt.runtime.memory import MemorySettings
 
 Call = Callable[..., Any]
 

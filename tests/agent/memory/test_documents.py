@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.tiers import examples
-from wasmrt.agent.builtin.memory import Author, MemorySettings, MemoryStore, Trust
+from wasmrt.agent.builtin.memory import Author, MemoryStore, Trust
 from wasmrt.core.errors import InvalidParametersError, MemoryStoreError
+from wasmrt.runtime.memory import MemorySettings
 
 
 def test_a_text_is_appended_or_replaces_and_every_version_can_be_read(store: MemoryStore) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.agent.approvals.processes import Killed, Step, Work, kills
-from wasmrt.agent.builtin.memory import MemorySettings, MemoryStore
+from wasmrt.agent.builtin.memory import MemoryStore
+from wasmrt.runtime.memory import MemorySettings
 
 pytestmark = pytest.mark.ci("kills")
 

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.agent.memory.embedder import LetterRuns
-from wasmrt.agent.builtin.memory import MemorySettings, MemoryStore
+from wasmrt.agent.builtin.memory import MemoryStore
 from wasmrt.agent.builtin.memory._search import RRF_K, fused
 from wasmrt.agent.builtin.memory._text import CHUNK_CHARS, pieces
+from wasmrt.runtime.memory import MemorySettings
 
 NOTES = {
     "people/ann.md": "Ann is the physician of the family. Her practice: Goethestrasse 12, appointments on Mondays.",

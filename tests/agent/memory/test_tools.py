@@ -25,7 +25,7 @@ from wasmrt import (
     WasmToolRuntime,
     tool,
 )
-from wasmrt.agent.builtin.memory import Author, MemorySettings, MemoryStore, Trust
+from wasmrt.agent.builtin.memory import Author, MemoryStore, Trust
 from wasmrt.agent.builtin.memory._search import RRF_K
 from wasmrt.agent.builtin.memory._store import _EMBED_PER_CALL
 from wasmrt.agent.builtin.memory_tools import memory_tools
@@ -44,6 +44,7 @@ from wasmrt.core.errors import (
     UnknownToolError,
 )
 from wasmrt.runtime.audit import Receipt
+from wasmrt.runtime.memory import MemorySettings
 
 Call = Callable[..., Any]
 
@@ -455,7 +456,7 @@ def test_settings_that_are_none_are_refused() -> None:
     for wrong in ("folder", 7, None, {}):
         with pytest.raises(ConfigurationError):
             WasmRuntimeConfig(memory=wrong)
-    with pytest.raises(ConfigurationError, match="no embedder"):
+    with pytest.raises(ConfigurationError, match="expected an embedder"):
         MemorySettings(embedder=object())  # type: ignore[arg-type]
 
 

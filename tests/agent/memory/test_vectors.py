@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 
 from tests.agent.memory.test_search import NOTES, filled, quality
-from wasmrt.agent.builtin.memory import MemorySettings, MemoryStore, WordLlamaEmbedder, _in_c, _wordllama, why_not_in_c
+from wasmrt.agent.builtin.memory import MemoryStore, _in_c, why_not_in_c
+from wasmrt.agent.config import read_config_file
 from wasmrt.core.errors import ConfigFileError, ConfigurationError
-from wasmrt.runtime.config_file import read_config_file
+from wasmrt.runtime.memory import MemorySettings, WordLlamaEmbedder
 
 needs_model = pytest.mark.skipif(find_spec("wordllama") is None, reason="no wordllama here")
 COMPARE = """
@@ -122,7 +123,7 @@ def test_the_configuration_names_the_model(tmp_path: Path) -> None:
 
 
 def test_a_model_that_is_not_installed_is_told_with_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_wordllama, "find_spec", lambda name: None)
+    monkeypatch.setattr("wasmrt.runtime.memory.find_spec", lambda name: None)
     with pytest.raises(ConfigurationError) as caught:
         WordLlamaEmbedder()
     assert "wasmrt[embeddings]" in (caught.value.hint or "")

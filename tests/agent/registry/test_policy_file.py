@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from wasmrt import RateLimitConfig, ToolPolicy
+from wasmrt.agent.config import read_config_file
 from wasmrt.agent.policy import ApproverKind, ExfiltrationGuard, ExternalFilter, Permission, Preset, ToolRule
 from wasmrt.core.errors import ConfigFileError, ConfigurationError
 from wasmrt.core.traits import Confirmation, Risk, SafetyTier, SubagentAccess, Tightening
-from wasmrt.runtime.config_file import read_config_file
 
 WHOLE = """
 [tools]

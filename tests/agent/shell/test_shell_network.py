@@ -13,10 +13,10 @@ from tests.sandbox.isolation.conftest import STANDING, needs_landlock, needs_sec
 from tests.sandbox.isolation.outlet_world import GRANTED, World, made
 from wasmrt import CallbackApprover, ToolRegistry
 from wasmrt.agent.builtin.shell import Backend, ShellSettings, ShellTool, _backend
+from wasmrt.agent.config import read_config_file
 from wasmrt.capabilities import read_program_network
 from wasmrt.core.effects import Effect
 from wasmrt.core.errors import ConfigFileError, DeadlineExceededError
-from wasmrt.runtime.config_file import read_config_file
 from wasmrt.runtime.context import ToolContext
 from wasmrt.sandbox.isolation.confine import OUTLET_LAYER, Layer
 

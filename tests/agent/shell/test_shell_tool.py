@@ -24,11 +24,11 @@ from wasmrt import (
 )
 from wasmrt.agent.approvals import ApprovalAnswer, ApprovalRequest, ApprovalStore
 from wasmrt.agent.builtin.shell import Backend, ShellSettings, ShellTool, _backend
+from wasmrt.agent.config import read_config_file
 from wasmrt.cli import cli
 from wasmrt.core.effects import Effect
 from wasmrt.core.errors import ConfigFileError, NotAuthorizedError, UnknownToolError
 from wasmrt.core.places import find_places
-from wasmrt.runtime.config_file import read_config_file
 from wasmrt.sandbox.isolation.confine import Layer
 
 pytestmark = [needs_seccomp, needs_landlock]

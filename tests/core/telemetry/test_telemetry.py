@@ -19,11 +19,11 @@ from wasmrt.testing.attacks import tool as wat_tool
 from tests.interop.mcp_client.test_real_servers import looked_at, sdk
 from tests.interop.mcp_server.world import META, World
 from wasmrt import CallbackApprover, ToolRegistry, WasmRuntimeConfig, WasmToolRuntime, load_registry, tool
+from wasmrt.agent.config import read_config_file
 from wasmrt.core.errors import ConfigFileError, ConfigurationError, ToolError
 from wasmrt.core.places import find_places
 from wasmrt.core.telemetry import NAMES, Telemetry
 from wasmrt.runtime.audit import Receipt
-from wasmrt.runtime.config_file import read_config_file
 from wasmrt.sandbox.guest.engine import wat2wasm
 
 from .conftest import Collected, attributes

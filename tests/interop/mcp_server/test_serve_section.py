@@ -16,8 +16,8 @@ import trustme
 from tests.interop.mcp_server.authority import HOST, RESOURCE, Authority
 from tests.interop.mcp_server.processes import served, wasmrt
 from tests.interop.mcp_server.world import META, URLS
+from wasmrt.agent.config import read_config_file
 from wasmrt.core.errors import ConfigFileError
-from wasmrt.runtime.config_file import read_config_file
 
 WHOLE = """
 [serve]

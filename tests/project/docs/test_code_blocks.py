@@ -20,11 +20,11 @@ from tests.project.docs.commands import commands, problem
 from tests.project.docs.fakes import fake_network, put_files
 from tests.project.docs.pages import PAGES, Block, blocks, named, spans
 from wasmrt.agent.builtin.plugins import read_manifest
+from wasmrt.agent.config import read_config_file
 from wasmrt.authoring.project import Project, read_cases
 from wasmrt.capabilities.file import parse
 from wasmrt.capabilities.services import read_services
 from wasmrt.egress.leaks import load_custom_rules
-from wasmrt.runtime.config_file import read_config_file
 
 _CHECKED = {"python", "sh", "json", "toml"}
 _SHOWN = {"text", "wit", "c"}

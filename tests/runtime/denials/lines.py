@@ -10,11 +10,11 @@ from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Any
 
+from wasmrt.agent.config import OperatorConfig, read_config_file
 from wasmrt.capabilities import Capabilities
 from wasmrt.capabilities.file import parse
 from wasmrt.cli.shared.errors import fail
 from wasmrt.core.errors import WasmrtError
-from wasmrt.runtime.config_file import OperatorConfig, read_config_file
 
 Tree = dict[str, Any]
 _SET = re.compile(r'(\w+) = ("[^"]*"|\[.*?\]|\w+)(?: or ("[^"]*"))? (?:in|under) \[([^\]]+)\]')

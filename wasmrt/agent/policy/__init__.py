@@ -27,14 +27,13 @@ from wasmrt.agent.policy._model import (
     ToolRule,
     fits,
 )
-from wasmrt.agent.policy._read import POLICY_SECTIONS, read_policy
+from wasmrt.agent.policy._read import read_policy
 
 __all__ = [
     "DEFAULT_APPROVAL_SECONDS",
     "FLOW_PRESETS",
     "NO_TIGHTENING",
     "OUTGOING",
-    "POLICY_SECTIONS",
     "AccessAction",
     "ApproverKind",
     "Carries",

@@ -25,7 +25,6 @@ from wasmrt.core.limits import MIB
 from wasmrt.core.strict_toml import Mistake, Place, Reader, boolean, one_of, read_table, seconds, texts, whole_number
 from wasmrt.core.traits import Confirmation, Risk, SafetyTier, SubagentAccess, Tightening
 
-POLICY_SECTIONS = ("tools", "presets", "approvals")
 _MAX_RATE = 1_000_000
 _PRESET: dict[str, Reader] = {
     "tools": texts,

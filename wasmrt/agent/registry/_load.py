@@ -25,6 +25,7 @@ from wasmrt.agent.builtin.memory_tools import memory_tools
 from wasmrt.agent.builtin.plugins import load_plugins
 from wasmrt.agent.builtin.shell import ShellTool, lacking
 from wasmrt.agent.builtin.skills import SkillSources, SkillStore, SkillTools
+from wasmrt.agent.config import OperatorConfig, read_config_file
 from wasmrt.agent.policy import ApproverKind, ToolPolicy
 from wasmrt.agent.registry._registry import ToolRegistry
 from wasmrt.agent.registry._services import PROTECTED_TOOL_NAMES
@@ -45,7 +46,6 @@ from wasmrt.core.errors import ConfigurationError, WasmrtError
 from wasmrt.core.names import spelling
 from wasmrt.core.places import Places, find_places
 from wasmrt.core.telemetry import Telemetry
-from wasmrt.runtime.config_file import OperatorConfig, read_config_file
 from wasmrt.runtime.runtime import WasmToolRuntime
 
 _BUNDLED = object()

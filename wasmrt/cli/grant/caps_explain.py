@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from wasmrt.agent.config import read_config_file
 from wasmrt.capabilities import Capabilities
 from wasmrt.capabilities.file import CapabilityFile
 from wasmrt.capabilities.sentences import ANYWHERE
@@ -20,7 +21,7 @@ from wasmrt.core.places import find_places
 from wasmrt.core.terminal import in_one_line
 from wasmrt.core.url import AddressClass, InvalidUrlError, classify_address, parse_url
 from wasmrt.egress.gateway import NetworkConfig
-from wasmrt.runtime.config_file import HostsResolver, read_config_file
+from wasmrt.runtime.config_file import HostsResolver
 
 
 @click.command("explain")

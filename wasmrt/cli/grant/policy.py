@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from wasmrt.agent.config import read_config_file
 from wasmrt.agent.flows import Label, picture
 from wasmrt.agent.policy import Preset, ToolPolicy, ToolRule
 from wasmrt.agent.registry import Outcome, ToolView
@@ -19,7 +20,6 @@ from wasmrt.cli.shared.options import complete_tools, json_option, workspace_opt
 from wasmrt.cli.shared.output import print_message, show, show_columns, show_json, show_section
 from wasmrt.cli.shared.registry import open_registry, view_options
 from wasmrt.core.places import find_places
-from wasmrt.runtime.config_file import read_config_file
 
 _EXPLAINED = "explain"
 """The name of the conversation that `explain` makes up."""

@@ -169,7 +169,7 @@ def _folders(places: Places) -> tuple[str, str]:
 
 def _configuration(places: Places) -> tuple[str, str]:
     """Read the operator's file as the commands do that send requests; what it says of the network comes below."""
-    from wasmrt.runtime.config_file import read_config_file
+    from wasmrt.agent.config import read_config_file
 
     read_config_file(places.config)
     if not places.config.exists():
@@ -180,10 +180,10 @@ def _configuration(places: Places) -> tuple[str, str]:
 
 
 def _network(places: Places) -> tuple[str, str]:
+    from wasmrt.agent.config import read_config_file
     from wasmrt.capabilities import RateLimitConfig
     from wasmrt.egress.gateway import EgressGateway
     from wasmrt.egress.rates import RateLimiter
-    from wasmrt.runtime.config_file import read_config_file
 
     config = read_config_file(places.config)
     network, storage = config.network, config.rate_limit_storage
@@ -231,12 +231,12 @@ def _catalog(places: Places) -> tuple[str, str]:
 
 
 def _needed_secrets(places: Places) -> tuple[str, str]:
+    from wasmrt.agent.config import read_config_file
     from wasmrt.capabilities.file import parse
     from wasmrt.catalog import Catalog
     from wasmrt.catalog.bundled import WEB_SEARCH
     from wasmrt.catalog.granted import granted_to
     from wasmrt.cli.shared.missing import missing_secrets
-    from wasmrt.runtime.config_file import read_config_file
 
     catalog = Catalog(places.data)
     lacking: list[str] = []
@@ -260,8 +260,9 @@ def _needed_secrets(places: Places) -> tuple[str, str]:
 
 def _memory(places: Places) -> tuple[str, str]:
     """Say how a memory is searched here."""
-    from wasmrt.agent.builtin.memory import MemorySettings, why_not_in_c
-    from wasmrt.runtime.config_file import read_config_file
+    from wasmrt.agent.builtin.memory import why_not_in_c
+    from wasmrt.agent.config import read_config_file
+    from wasmrt.runtime.memory import MemorySettings
 
     settings = read_config_file(places.config).runtime.get("memory") or MemorySettings()
     if settings.embedder is None:
@@ -273,7 +274,7 @@ def _memory(places: Places) -> tuple[str, str]:
 def _shell(places: Places) -> tuple[str, str]:
     """Say where the shell's commands run, or why nowhere."""
     from wasmrt.agent.builtin.shell import ShellSettings, choose_backend
-    from wasmrt.runtime.config_file import read_config_file
+    from wasmrt.agent.config import read_config_file
 
     settings = read_config_file(places.config).shell
     backend, why = choose_backend(settings)
@@ -289,7 +290,7 @@ def _shell(places: Places) -> tuple[str, str]:
 def _desktop(places: Places) -> tuple[str, str]:
     """Say which tools for a desktop are on, and what each of those lacks here."""
     from wasmrt.agent.builtin.desktop import desktop_problem
-    from wasmrt.runtime.config_file import read_config_file
+    from wasmrt.agent.config import read_config_file
 
     settings = read_config_file(places.config).desktop
     if not settings.tools:
@@ -300,8 +301,8 @@ def _desktop(places: Places) -> tuple[str, str]:
 
 
 def _secrets(places: Places) -> tuple[str, str]:
+    from wasmrt.agent.config import read_config_file
     from wasmrt.egress.secrets import DEFAULT_USER
-    from wasmrt.runtime.config_file import read_config_file
 
     kept = read_config_file(places.config).open_secrets()
     return "ok", f"{type(kept).__name__}, {len(kept.list(DEFAULT_USER))} of {DEFAULT_USER}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import ExitStack
 
+from wasmrt.agent.config import OperatorConfig, read_config_file
 from wasmrt.cli.serve.options import ServeOptions, check_user
 from wasmrt.cli.serve.pages import operator_pages
 from wasmrt.cli.serve.session import serve_tools
@@ -15,7 +16,6 @@ from wasmrt.core.version import VERSION
 from wasmrt.egress.gateway import EgressGateway
 from wasmrt.interop.mcp.server.http import PATH, Access, Beside, Entrance, UserTokens, serve_http
 from wasmrt.interop.mcp.server.protocol import Server
-from wasmrt.runtime.config_file import OperatorConfig, read_config_file
 
 _HOST = "127.0.0.1"
 _PAGES = "/approvals/"

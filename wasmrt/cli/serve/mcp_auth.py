@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import click
 
+from wasmrt.agent.config import read_config_file
 from wasmrt.cli.serve import mcp_servers as kept
 from wasmrt.cli.shared.logins import open_gateway
 from wasmrt.cli.shared.options import json_option, user_option
@@ -25,7 +26,6 @@ from wasmrt.interop.mcp.client import (
     keep_server,
     log_in_known,
 )
-from wasmrt.runtime.config_file import read_config_file
 
 Say = Callable[[str], None]
 

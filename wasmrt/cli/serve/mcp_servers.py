@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from wasmrt.agent.config import read_config_file
 from wasmrt.cli.author.progress import report_progress
 from wasmrt.cli.shared.output import is_interactive, print_lines, print_message
 from wasmrt.core.effects import in_words
@@ -30,7 +31,6 @@ from wasmrt.interop.mcp.client import (
     tool_name,
     trust_server,
 )
-from wasmrt.runtime.config_file import read_config_file
 
 _CHECK_URL = (
     "check that this is the address that its documentation names for MCP, and not that of a page, and whether it wants "

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 from wasmrt.agent.approvals import ApprovalStore, ParkedRequests
+from wasmrt.agent.config import read_config_file
 from wasmrt.agent.policy import ApproverKind, fits
 from wasmrt.agent.registry import ToolRegistry, ToolView, load_registry
 from wasmrt.catalog.bundled import SHELL_NAME
@@ -16,7 +17,6 @@ from wasmrt.cli.shared.output import print_message
 from wasmrt.core.places import find_places
 from wasmrt.interop.mcp.server.tools import PagesOf, ServedApprover, ServedTools, watch
 from wasmrt.runtime.config import WasmRuntimeConfig
-from wasmrt.runtime.config_file import read_config_file
 from wasmrt.runtime.runtime import WasmToolRuntime
 
 

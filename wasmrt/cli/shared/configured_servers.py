@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from wasmrt.agent.config import read_config_file
 from wasmrt.agent.registry import ToolRegistry
 from wasmrt.core.places import find_places
-from wasmrt.runtime.config_file import read_config_file
 
 
 def offer_configured_servers(registry: ToolRegistry) -> None:

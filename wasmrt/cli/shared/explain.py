@@ -32,7 +32,7 @@ def _known() -> tuple[tuple[Service, ...], tuple[Network, ...]]:
     path = find_places().config
     if not path.exists():
         return known_services(), ()
-    from wasmrt.runtime.config_file import (
+    from wasmrt.agent.config import (
         read_config_file,  # with the network behind it, which these commands do not use
     )
 

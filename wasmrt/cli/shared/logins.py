@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from wasmrt.agent.config import read_config_file
 from wasmrt.capabilities import Capabilities
 from wasmrt.capabilities.file import AuthSection, OAuthConfig, parse
 from wasmrt.catalog.find import FoundTool
@@ -14,7 +15,6 @@ from wasmrt.egress.gateway import EgressGateway, HostCall
 from wasmrt.egress.leaks import LeakDetector, WatchedSecrets
 from wasmrt.egress.oauth import Renewals, token_renewer
 from wasmrt.egress.secrets import SecretsStore
-from wasmrt.runtime.config_file import read_config_file
 
 
 def open_gateway() -> EgressGateway:

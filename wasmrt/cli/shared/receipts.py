@@ -10,11 +10,11 @@ from typing import Any
 
 import click
 
+from wasmrt.agent.config import read_config_file
 from wasmrt.core.places import find_places
 from wasmrt.runtime.audit import Keys, Receipt, ReceiptWriter, existing_keys
 from wasmrt.runtime.audit.reading import Filter
 from wasmrt.runtime.audit.report import moment
-from wasmrt.runtime.config_file import read_config_file
 from wasmrt.runtime.config_values import AuditSettings
 
 folder_option = click.option(

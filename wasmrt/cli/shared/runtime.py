@@ -31,7 +31,7 @@ def open_runtime(*grants: Capabilities, workspace: Path | None = None, receipts:
         grant.secrets is not None or (grant.http is not None and grant.http.credentials) for grant in grants
     )
     if find_places().config.exists():
-        from wasmrt.runtime.config_file import (
+        from wasmrt.agent.config import (
             read_config_file,  # with the network behind it, which most runs do not use
         )
 

@@ -15,7 +15,7 @@ def open_secrets() -> SecretsStore:
     places = find_places()
     if not places.config.exists():
         return open_store(places.data)
-    from wasmrt.runtime.config_file import (
+    from wasmrt.agent.config import (
         read_config_file,  # with the network behind it, which these commands do not use
     )
 

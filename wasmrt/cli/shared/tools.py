@@ -93,7 +93,7 @@ def _search(name: str) -> WebSearch | None:
     tool = bundled_tool(name)
     if tool is None or tool.name != WEB_SEARCH or not find_places().config.exists():
         return None
-    from wasmrt.runtime.config_file import read_config_file
+    from wasmrt.agent.config import read_config_file
 
     return read_config_file(find_places().config).runtime.get("web_search")
 

@@ -13,6 +13,7 @@ from wasmrt.agent.approvals import ApprovalAnswer, ApprovalRequest, ApprovalStor
 from wasmrt.agent.builtin.memory import MemoryStore
 from wasmrt.agent.builtin.memory_tools import memory_tools
 from wasmrt.agent.builtin.shell import ShellTool
+from wasmrt.agent.config import OperatorConfig, read_config_file
 from wasmrt.agent.registry import Tool, ToolRegistry, approver_of
 from wasmrt.catalog.bundled import DESKTOP_NAMES, OwnTool, missing_part
 from wasmrt.cli.shared.calls import check_context, interruptible, show_denials
@@ -21,7 +22,6 @@ from wasmrt.cli.shared.registry import Announcing
 from wasmrt.cli.shared.runtime import open_runtime
 from wasmrt.core.errors import ConfigurationError, NotAuthorizedError, ToolError
 from wasmrt.core.places import find_places
-from wasmrt.runtime.config_file import OperatorConfig, read_config_file
 from wasmrt.runtime.runtime import WasmToolRuntime
 
 

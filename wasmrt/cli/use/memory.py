@@ -8,13 +8,14 @@ from shlex import quote
 
 import click
 
-from wasmrt.agent.builtin.memory import Author, MemorySettings, MemoryStore, Trust, read_target
+from wasmrt.agent.builtin.memory import Author, MemoryStore, Trust, read_target
+from wasmrt.agent.config import read_config_file
 from wasmrt.cli.shared.options import json_option
 from wasmrt.cli.shared.output import is_interactive, print_message, show, show_columns, show_json, show_json_list
 from wasmrt.core.errors import ConfigurationError, InvalidParametersError, SourceError
 from wasmrt.core.places import find_places
 from wasmrt.runtime.audit.report import in_words
-from wasmrt.runtime.config_file import read_config_file
+from wasmrt.runtime.memory import MemorySettings
 
 user_option = click.option("--user", default="local", show_default=True, help="Whose memory it is.")
 path_argument = click.argument("path")

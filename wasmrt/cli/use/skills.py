@@ -9,13 +9,13 @@ from typing import Any
 import click
 
 from wasmrt.agent.builtin.skills import SkillFiles, SkillStore, SkillTrust, describe_new, read_folder, read_skill, scan
+from wasmrt.agent.config import read_config_file
 from wasmrt.cli.shared.options import json_option
 from wasmrt.cli.shared.output import is_interactive, print_lines, print_message, show_columns, show_json, show_json_list
 from wasmrt.core.errors import ConfigurationError, GrantRequiredError, SourceError
 from wasmrt.core.places import find_places
 from wasmrt.core.terminal import printable
 from wasmrt.egress.leaks import LeakDetector
-from wasmrt.runtime.config_file import read_config_file
 
 _folder_argument = click.argument(
     "folder", type=click.Path(path_type=Path, exists=True, file_okay=False, resolve_path=True)

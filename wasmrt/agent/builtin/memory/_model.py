@@ -1,15 +1,9 @@
-"""Values of an agent's memory: documents, their versions, what a search finds, and an operator's settings."""
+"""Values of an agent's memory: documents, their versions, and what a search finds."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
-from pathlib import Path
 from typing import Any, NamedTuple
-
-from wasmrt.agent.builtin.memory._vectors import Embedder
-from wasmrt.core.errors import ConfigurationError
-from wasmrt.core.limits import MAX_MEMORY_BYTES, MAX_MEMORY_DOCUMENT_BYTES, MAX_MEMORY_VERSIONS
 
 
 class Trust(IntEnum):
@@ -94,37 +88,3 @@ class MemoryFindings(NamedTuple):
     """`hybrid`, or `full-text` where there were no vectors to compare."""
     note: str = ""
     """The reason that vectors were not compared, where they should have been."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemorySettings:
-    """An operator's settings of the memory of agents.
-
-    Raises:
-        ConfigurationError: a number is out of its range, or the embedder is none.
-
-    Example:
-        >>> from wasmrt import MemorySettings, WasmRuntimeConfig
-        >>> WasmRuntimeConfig(memory=MemorySettings(max_versions=10)).memory.max_versions
-        10
-    """
-
-    path: Path | None = None
-    """The folder of the databases, one for each user; None for that of the data folder."""
-    max_document_bytes: int = MAX_MEMORY_DOCUMENT_BYTES
-    max_user_bytes: int = MAX_MEMORY_BYTES
-    """Of one user's documents with their history."""
-    max_versions: int = MAX_MEMORY_VERSIONS
-    """Kept of a document besides what it holds now."""
-    embedder: Embedder | None = None
-    """Makes vectors of texts; without one, words alone are searched."""
-
-    def __post_init__(self) -> None:
-        for name, most in (("max_document_bytes", 2**24), ("max_user_bytes", 2**36), ("max_versions", 100_000)):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
-                raise ConfigurationError(f"{name} must be a whole number from 1 to {most:,}")
-        given: object = self.embedder
-        if given is not None and not isinstance(given, Embedder):
-            hint = "it needs `name` and `embed`: see wasmrt.agent.builtin.memory.Embedder"
-            raise ConfigurationError(f"{given!r:.80} is no embedder", hint=hint)

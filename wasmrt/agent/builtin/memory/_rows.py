@@ -10,12 +10,13 @@ import sqlite3
 import time
 from typing import NamedTuple
 
-from wasmrt.agent.builtin.memory._model import Author, MemoryDocument, MemorySettings, MemoryVersion, Trust
+from wasmrt.agent.builtin.memory._model import Author, MemoryDocument, MemoryVersion, Trust
 from wasmrt.agent.builtin.memory._paths import is_target
 from wasmrt.agent.builtin.memory._text import index_text, pieces
 from wasmrt.core.errors import MemoryStoreError
 from wasmrt.core.limits import MAX_MEMORY_CHUNKS, MAX_MEMORY_DOCUMENTS
 from wasmrt.core.names import path_key
+from wasmrt.runtime.memory import MemorySettings
 
 VERSION = 1
 SCHEMA = """

@@ -13,12 +13,11 @@ from wasmrt.agent.builtin.memory._model import (
     MemoryDocument,
     MemoryEntry,
     MemoryFindings,
-    MemorySettings,
     MemoryVersion,
     Trust,
 )
 from wasmrt.agent.builtin.memory._paths import decide_write, read_path
-from wasmrt.agent.builtin.memory._vectors import Embedder, unit_vectors
+from wasmrt.agent.builtin.memory._vectors import unit_vectors
 from wasmrt.capabilities import plain_path
 from wasmrt.core.database import Database
 from wasmrt.core.errors import InvalidParametersError, MemoryStoreError, NotAuthorizedError
@@ -26,6 +25,7 @@ from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.limits import MAX_MEMORY_QUERY_CHARS, MAX_MEMORY_RESULTS
 from wasmrt.core.names import path_key
 from wasmrt.core.places import find_places
+from wasmrt.runtime.memory import Embedder, MemorySettings
 from wasmrt.runtime.workspace import folder_name
 
 _STEPS = 20_000

@@ -1,4 +1,4 @@
-"""Vectors of texts: the protocol of whoever makes them, the form in which they are kept, and the nearest of many."""
+"""Vectors of texts: their stored form, and a search for the nearest."""
 
 from __future__ import annotations
 
@@ -7,25 +7,10 @@ import math
 from array import array
 from collections.abc import Iterable, Sequence
 from operator import mul
-from typing import Protocol, runtime_checkable
 
 from wasmrt.core.errors import MemoryStoreError
 from wasmrt.core.limits import MAX_EMBEDDING_DIMENSIONS
-
-
-@runtime_checkable
-class Embedder(Protocol):
-    """Makes vectors of texts, so that texts of a similar meaning are near each other. Any thread may use it.
-
-    It reads all that is remembered: one that asks a service sends it there.
-    """
-
-    @property
-    def name(self) -> str:
-        """The model and its version: vectors of different names are never compared."""
-
-    def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """Return a vector for each text, all of one length."""
+from wasmrt.runtime.memory import Embedder
 
 
 def unit_vectors(embedder: Embedder, texts: Sequence[str]) -> list[bytes]:

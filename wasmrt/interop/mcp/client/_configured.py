@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from wasmrt.agent.config import read_config_file
 from wasmrt.agent.registry import ToolRegistry
 from wasmrt.core.places import find_places
 from wasmrt.interop.mcp.client._client import McpClient
 from wasmrt.interop.mcp.client._kept import KeptServers, load_servers
 from wasmrt.interop.mcp.client._offer import add_servers, default_parts
-from wasmrt.runtime.config_file import read_config_file
 
 
 def add_configured_servers(registry: ToolRegistry, *, sampling: Any = None) -> dict[str, McpClient]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from wasmrt.agent.approvals import Approvals
+from wasmrt.agent.config import OperatorConfig, read_config_file
 from wasmrt.agent.registry import ToolRegistry, ToolSource
 from wasmrt.core.errors import ConfigurationError, InvalidNameError, WasmrtError
 from wasmrt.core.names import folded
@@ -17,7 +18,6 @@ from wasmrt.interop.mcp.client._loop import LoopThread
 from wasmrt.interop.mcp.client._settings import McpServerConfig, Trust
 from wasmrt.interop.mcp.client._tool import McpTool, tool_name
 from wasmrt.interop.mcp.client._trusted import NOTHING, Trusted
-from wasmrt.runtime.config_file import OperatorConfig, read_config_file
 
 _SOURCES = {
     Trust.LOCAL: ToolSource.MCP_LOCAL,

@@ -1,0 +1,37 @@
+"""The operator's configuration file, whole: the settings of a runtime and the policy of an agent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from wasmrt.agent.policy import ToolPolicy, read_policy
+from wasmrt.core.strict_toml import Mistake
+from wasmrt.runtime.config_file import FileSettings, read_file_settings
+
+
+@dataclass(frozen=True)
+class OperatorConfig(FileSettings):
+    """The settings of the operator's file. The defaults apply if there is no file."""
+
+    policy: ToolPolicy = field(default_factory=ToolPolicy)
+
+
+def read_config_file(path: Path) -> OperatorConfig:
+    """Read `path`, a TOML file. If it does not exist, everything has its default.
+
+    Raises:
+        ConfigFileError: the file cannot be read, a section or key in it is unknown, or a value is invalid; the error
+            lists every mistake.
+    """
+    policy = ToolPolicy()
+
+    def read(tree: Mapping[str, Any], folder: Path, mistakes: list[Mistake]) -> None:
+        nonlocal policy
+        policy = read_policy(tree, folder, mistakes)
+
+    settings = read_file_settings(path, read)
+    given = {each.name: getattr(settings, each.name) for each in fields(FileSettings)}
+    return OperatorConfig(**given, policy=policy)
