@@ -1,4 +1,4 @@
-"""The two MCP servers of `bench_serve` over HTTP: the time of a call, and of many clients that call at once."""
+"""The two MCP servers of `bench_serve` over HTTP: one client, and many concurrent clients."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from contextlib import contextmanager
 from statistics import median
 from typing import Any, NamedTuple
 
-from benches._mcp import META, TOOL
+from benches._mcp import META, SDK_SERVER
 
 CLIENTS = 100
 CALLS_EACH = 10
-_SDK = f"""{TOOL}
+_SDK = f"""{SDK_SERVER}
 import socket, uvicorn
 listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # TCP: asyncio sends without delay
 listening.bind(("127.0.0.1", 0))
@@ -25,12 +25,14 @@ listening.listen(512)
 app = server.streamable_http_app(json_response=True, stateless_http=True)
 print(f"http://127.0.0.1:{{listening.getsockname()[1]}}/mcp", file=sys.stderr, flush=True)
 uvicorn.Server(uvicorn.Config(app, log_level="critical", access_log=False)).run([listening])
+registry.close()
+runtime.close()
 """
 _SERVERS = {"wasmrt": [sys.executable, "-m", "wasmrt", "serve", "--http", "0"], "SDK": [sys.executable, "-c", _SDK]}
 
 
 class Site(NamedTuple):
-    """A server that listens, and what it lets a client in by."""
+    """A listening server, and the token of its client."""
 
     port: int
     path: str
@@ -38,7 +40,7 @@ class Site(NamedTuple):
 
 
 def new_token(environ: dict[str, str]) -> str:
-    """Return a token by which a client of ours is let in; the SDK's server asks for none."""
+    """Return a token for `wasmrt serve`; the SDK's server requires none."""
     command = [sys.executable, "-m", "wasmrt", "serve", "--new-token", "local"]
     return subprocess.run(command, env=environ, check=True, capture_output=True, text=True).stdout.strip()
 
@@ -51,8 +53,8 @@ def listening(name: str, environ: dict[str, str], token: str) -> Iterator[Site]:
     )
     try:
         assert process.stderr is not None
-        said = process.stderr.readline()
-        address = said[said.index("http://") :].split()[0].rstrip(";")
+        line = process.stderr.readline()
+        address = line[line.index("http://") :].split()[0].rstrip(";")
         place, _, path = address.removeprefix("http://").partition("/")
         yield Site(int(place.rpartition(":")[2]), f"/{path}", token)
     finally:
@@ -61,7 +63,7 @@ def listening(name: str, environ: dict[str, str], token: str) -> Iterator[Site]:
 
 
 class Client:
-    """One connection that is kept, with as little around it as possible."""
+    """A minimal client with one persistent connection."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -76,7 +78,7 @@ class Client:
         await self._writer.wait_closed()
 
     async def echo(self, text: str) -> float:
-        """Call the tool, check what it says, and return the seconds it took."""
+        """Call the tool, check its result, and return the duration in seconds."""
         start = time.perf_counter()
         result = await self._asked("tools/call", {"name": "echo", "arguments": {"message": text}})
         taken = time.perf_counter() - start
@@ -103,7 +105,7 @@ class Client:
 
 
 async def one_client(site: Site, calls: int) -> float:
-    """Return the median seconds of a call of a client that is alone."""
+    """Return the median duration of a call, in seconds, with one client."""
     async with Client(site) as client:
         for _ in range(20):
             await client.echo("warm")
@@ -111,7 +113,7 @@ async def one_client(site: Site, calls: int) -> float:
 
 
 async def many_clients(site: Site) -> tuple[float, float]:
-    """Have clients call at once; return the seconds for a call of all, and those that the slowest call took."""
+    """Run concurrent clients; return the mean seconds per call, and the seconds of the slowest call."""
     async with asyncio.TaskGroup() as group:
         start = time.perf_counter()
         tasks = [group.create_task(_calls(site, number)) for number in range(CLIENTS)]

@@ -1,10 +1,10 @@
-"""`wasmrt serve` beside the same tool on the official SDK's server: start, echo, memory, many clients, in one run.
+"""`wasmrt serve` compared with the official SDK's server: start, echo, memory, many clients, in one run.
 
     python benches/bench_serve.py [rounds]
 
-Both servers are started and asked in turn, so that whatever else the machine does falls on both. Ours runs its tool in
-the sandbox, with policy, leak scan and receipt; the SDK's returns the text. Memory is that of the server's process; the
-processes that guests live in are told beside it. Exits with 1 above a target.
+Both servers offer the same registry, so each call runs in the sandbox with policy, leak scan and receipt: the
+difference is the protocol and the transport. The servers take turns, so other load on the machine affects both. Memory
+is that of the server's process; worker processes are reported separately. Exits with 1 if a target is missed.
 """
 
 from __future__ import annotations
@@ -24,24 +24,25 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benches._mcp import META, TOOL
+from benches._mcp import META, SDK_SERVER
 from benches._mcp_http import CALLS_EACH, CLIENTS, listening, many_clients, new_token, one_client
 
 TARGETS = {"start": 0.3, "echo": 0.6, "HTTP": 0.8, "memory": 0.6, "100 at once": None}
 _CALLS = 300
-_SDK = f"""{TOOL}
-import anyio
+_SDK = f"""{SDK_SERVER}import anyio
 from mcp.server.stdio import stdio_server
 async def main():
     async with stdio_server() as (read, write):
         await server.run(read, write, server.create_initialization_options())
 anyio.run(main)
+registry.close()
+runtime.close()
 """
 SERVERS = {"wasmrt": [sys.executable, "-m", "wasmrt", "serve"], "SDK": [sys.executable, "-c", _SDK]}
 
 
 class Server:
-    """A server, and the bare client that asks it."""
+    """A server process and a minimal client."""
 
     def __init__(self, command: list[str], environ: dict[str, str]) -> None:
         self.started = time.perf_counter()
@@ -67,11 +68,11 @@ class Server:
         return taken
 
     def memory_bytes(self) -> int:
-        """Return the memory of the process, pages that it shares with others counted in parts."""
+        """Return the proportional memory (PSS) of the process."""
         return _proportional(self.process.pid)
 
     def workers_bytes(self) -> int:
-        """Return the memory of the processes that it started."""
+        """Return the memory of its child processes."""
         return sum(map(_proportional, _family(self.process.pid))) - self.memory_bytes()
 
 
@@ -89,11 +90,11 @@ def main() -> int:
     times: dict[tuple[str, str], list[float]] = {(what, name): [] for what in TARGETS for name in SERVERS}
     tools: dict[str, list[float]] = {name: [] for name in SERVERS}
     slowest: dict[str, list[float]] = {name: [] for name in SERVERS}
-    workers: list[int] = []
+    workers: dict[str, list[int]] = {name: [] for name in SERVERS}
     with tempfile.TemporaryDirectory() as folder:
         environ = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
         environ |= {"WASMRT_HOME": folder, "PYTHONPYCACHEPREFIX": f"{folder}/bytecode"}
-        for name in SERVERS:  # compiles the tool, and writes bytecode
+        for name in SERVERS:  # compile the tools, write bytecode
             with serving(name, environ) as server:
                 server.echo()
         token = new_token(environ)
@@ -107,19 +108,20 @@ def main() -> int:
                     server.echo()
                     times["echo", name].append(median(server.echo() for _ in range(_CALLS)))
                     times["memory", name].append(server.memory_bytes())
-                    workers += [server.workers_bytes()] if name == "wasmrt" else []
+                    workers[name].append(server.workers_bytes())
                 with listening(name, environ, token) as site:
                     times["HTTP", name].append(asyncio.run(one_client(site, _CALLS)))
                     each, longest = asyncio.run(many_clients(site))
                     times["100 at once", name].append(each)
                     slowest[name].append(longest)
-    print(f"the processes of its guests: {median(workers) / 2**20:.0f} MiB")
+    ours, theirs = (median(workers[name]) / 2**20 for name in SERVERS)
+    print(f"worker processes: {ours:.0f} MiB, SDK {theirs:.0f} MiB")
     ours, theirs = (median(slowest[name]) * 1e3 for name in SERVERS)
-    print(f"the slowest call of {CLIENTS} clients with {CALLS_EACH} each: {ours:.0f} ms, SDK {theirs:.0f} ms")
-    return _told(times, tools)
+    print(f"slowest call of {CLIENTS} clients with {CALLS_EACH} calls each: {ours:.0f} ms, SDK {theirs:.0f} ms")
+    return _report(times, tools)
 
 
-def _told(times: dict[tuple[str, str], list[float]], tools: dict[str, list[float]]) -> int:
+def _report(times: dict[tuple[str, str], list[float]], tools: dict[str, list[float]]) -> int:
     failed = 0
     for what, target in TARGETS.items():
         ours, theirs = (median(times[what, name]) for name in SERVERS)
@@ -147,7 +149,7 @@ def _family(pid: int) -> list[int]:
 def _proportional(pid: int) -> int:
     try:
         text = Path(f"/proc/{pid}/smaps_rollup").read_text()
-    except OSError:  # it may not be looked into, as the sealed workers
+    except OSError:  # sealed workers cannot be inspected
         return 0
     return sum(int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("Pss:"))
 

@@ -16,7 +16,7 @@ from wasmrt.core.errors import ToolError
 from wasmrt.core.model import Decision
 from wasmrt.egress.gateway import NetworkConfig
 from wasmrt.interop.mcp.client import McpServerConfig, Trust
-from wasmrt.interop.mcp.client._http import open_client
+from wasmrt.interop.mcp.client._transport import open_client
 
 # Case, and the codes that the call may end with.
 BROKEN = {

@@ -16,7 +16,7 @@ from tests.sandbox.isolation.outlet_world import GRANTED, World, made
 from wasmrt.capabilities import read_program_network
 from wasmrt.cli import cli
 from wasmrt.core.effects import Effect
-from wasmrt.interop.mcp.client._effects import possible_effects
+from wasmrt.interop.mcp.client._definition import possible_effects
 from wasmrt.sandbox.isolation.confine import OUTLET_LAYER
 
 pytestmark = [

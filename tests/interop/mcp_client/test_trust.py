@@ -24,8 +24,13 @@ from wasmrt.interop.mcp.client import (
     refused_tools,
     tool_name,
 )
-from wasmrt.interop.mcp.client._definition import Definition, cleaned, read_definition
-from wasmrt.interop.mcp.client._effects import assigned_traits, possible_effects
+from wasmrt.interop.mcp.client._definition import (
+    Definition,
+    assigned_traits,
+    cleaned,
+    possible_effects,
+    read_definition,
+)
 
 SITE = McpServerConfig(name="site", url="https://a.test/mcp", trust=Trust.LOCAL)
 

@@ -14,8 +14,7 @@ from wasmrt.agent.access import (
     granted_words,
 )
 from wasmrt.interop.pages._answer import FIRST_TRY, Tried, answer_in, quick_form, text_field, whole_form
-from wasmrt.interop.pages._frame import Frame, facts
-from wasmrt.interop.pages._html import Html, foreign, foreign_lines, tag, together
+from wasmrt.interop.pages._html import Frame, Html, facts, foreign, foreign_lines, tag, together
 from wasmrt.interop.web import Response
 
 _BUTTONS = {

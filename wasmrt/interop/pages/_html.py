@@ -1,12 +1,16 @@
-"""HTML from parts, in which no text can become markup, and none can hide or turn around what stands beside it."""
+"""HTML without templates: escaped elements, and the frame that every page shares."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from html import escape
+from pathlib import Path
+from typing import NamedTuple
 
+from wasmrt.core.errors import WasmrtError
 from wasmrt.core.terminal import printable
+from wasmrt.interop.web import Response, Session
 
 _JSON_TEXT = re.compile(r'("(?:[^"\\]|\\.)*"?)')
 _EMPTY = frozenset(("br", "hr", "input", "link", "meta"))
@@ -82,3 +86,123 @@ def _escaped(text: str) -> str:
 
 def _name(key: str) -> str:
     return key.removesuffix("_").replace("_", "-")
+
+
+_SCRIPT = "text/javascript; charset=utf-8"
+_FILES = {"style.css": "text/css; charset=utf-8", "refresh.js": _SCRIPT, "session.js": _SCRIPT}
+_POLICY = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+)
+_SECTIONS = (
+    ("", "Approvals"),
+    ("remembered", "Remembered"),
+    ("receipts", "Receipts"),
+    ("grants", "Grants"),
+    ("flows", "Flows"),
+)
+
+
+class Frame(NamedTuple):
+    """The place that a page is shown at."""
+
+    base: str
+    """Below it are the files of all pages."""
+    session: Session | None = None
+    request: str | None = None
+    """The id of a request that the page leads to, where the browser has a session."""
+
+    @property
+    def root(self) -> str:
+        """The path that links of a session begin with."""
+        return self.base if self.session is None else self.session.path
+
+    def page(self, title: str, *content: Part, section: str | None = None, status: int = 200) -> Response:
+        """Return a page."""
+        head = (
+            tag("meta", charset="utf-8"),
+            tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+            tag("title", f"{title} - wasmrt"),
+            tag("link", rel="stylesheet", href=f"{self.base}style.css"),
+            tag("script", src=f"{self.base}refresh.js", defer=True),
+            self._session_script(),
+        )
+        body = (
+            tag("a", "Skip to the content", href="#content", class_="skip"),
+            self._header(section),
+            tag("main", tag("h1", title), *content, id="content", tabindex="-1"),
+        )
+        html = f"<!doctype html>\n{tag('html', tag('head', *head), tag('body', *body), lang='en')}\n"
+        return html_response(html, status=status)
+
+    def form(self, action: str, *content: Part, **attributes: str) -> Html:
+        """Return a form that acts on something: it carries the session's token."""
+        assert self.session is not None
+        token = hidden("form_token", self.session.form_token)
+        return tag("form", token, *content, method="post", action=f"{self.root}{action}", **attributes)
+
+    def back(self) -> Html:
+        """Return the way to the list of what waits."""
+        return tag("p", tag("a", "Back to the approvals", href=self.root))
+
+    def _session_script(self) -> Html | None:
+        """Return the script that remembers the session, or leads to it; a page without either has none."""
+        root = None if self.session is None else self.session.path
+        if root is None and self.request is None:
+            return None
+        return tag(
+            "script", src=f"{self.base}session.js", defer=True, data_base=self.base, data_root=root,
+            data_request=self.request,
+        )  # fmt: skip
+
+    def _header(self, section: str | None) -> Html:
+        if self.session is None:
+            return tag("header", tag("p", "wasmrt", class_="name"))
+        links = (
+            tag("li", tag("a", name, href=self.root + path, aria_current="page" if path == section else None))
+            for path, name in _SECTIONS
+        )
+        leave = self.form("leave", tag("button", "Sign out", type="submit", class_="quiet"))
+        return tag(
+            "header", tag("p", "wasmrt", class_="name"), tag("nav", tag("ul", *links), aria_label="Pages"), leave
+        )
+
+
+def html_response(html: str, *, status: int = 200, headers: tuple[tuple[str, str], ...] = ()) -> Response:
+    """Return a response of HTML that may load our style and script, send our forms, and nothing else."""
+    own = (("content-type", "text/html; charset=utf-8"), ("content-security-policy", _POLICY))
+    return Response(status=status, headers=(*own, *headers), body=html.encode("utf-8", "replace"))
+
+
+def file_response(name: str) -> Response | None:
+    """Return one of the files that pages load, or None."""
+    if name not in _FILES:
+        return None
+    return Response(headers=(("content-type", _FILES[name]),), body=(Path(__file__).parent / name).read_bytes())
+
+
+def alert(error: WasmrtError) -> Html:
+    """Return an error in words, with its next step."""
+    hint = together(" What to do: ", foreign(error.hint), ".") if error.hint else None
+    return tag(
+        "p", tag("strong", "This was not done: "), foreign(error.message), ".", hint, role="alert", class_="alert"
+    )
+
+
+def hidden(name: str, value: str) -> Html:
+    """Return a field that is sent and not seen."""
+    return tag("input", type="hidden", name=name, value=value)
+
+
+def facts(*pairs: tuple[str, Part]) -> Html:
+    """Return a list of names and what belongs to them."""
+    listed = (tag("div", tag("dt", name), tag("dd", value)) for name, value in pairs if value)
+    return tag("dl", *listed)
+
+
+def table(caption: str, header: tuple[str, ...], rows: list[list[Part]]) -> Html:
+    """Return a table; the first cell of a row is its heading. It can be scrolled sideways by keyboard."""
+    top = tag("tr", *(tag("th", name, scope="col") for name in header))
+    body = (tag("tr", tag("th", cells[0], scope="row"), *(tag("td", cell) for cell in cells[1:])) for cells in rows)
+    whole = tag("table", tag("caption", caption), tag("thead", top), tag("tbody", *body))
+    return tag("div", whole, class_="wide", tabindex="0", role="region", aria_label=caption)

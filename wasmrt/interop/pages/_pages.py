@@ -16,15 +16,10 @@ from wasmrt.agent.approvals import ApprovalScope, ApprovalStore, Choice, State, 
 from wasmrt.agent.flows import FlowMap
 from wasmrt.core.errors import ApprovalError, WasmrtError
 from wasmrt.interop.pages._access import access_choice, access_page
-from wasmrt.interop.pages._answer import FIRST_TRY, Tried, answer_in
-from wasmrt.interop.pages._flows import flows_page
-from wasmrt.interop.pages._frame import Frame, alert, file_response, html_response
-from wasmrt.interop.pages._grants import grants_page
-from wasmrt.interop.pages._html import tag
-from wasmrt.interop.pages._receipts import receipt_page, receipts_page, verify_page
-from wasmrt.interop.pages._remembered import remembered_page
-from wasmrt.interop.pages._waiting import request_page, state_of, waiting_page
-from wasmrt.interop.pages._widening import widened_by
+from wasmrt.interop.pages._answer import FIRST_TRY, Tried, answer_in, widened_by
+from wasmrt.interop.pages._html import Frame, alert, file_response, html_response, tag
+from wasmrt.interop.pages._records import flows_page, grants_page, receipt_page, receipts_page, verify_page
+from wasmrt.interop.pages._waiting import remembered_page, request_page, state_of, waiting_page
 from wasmrt.interop.web import Request, Response, Sessions, plain
 from wasmrt.runtime.audit import Receipt
 

@@ -1,7 +1,8 @@
-"""The page of what waits for an answer, and the page of one request."""
+"""The page of pending requests, and the page of remembered answers."""
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping
 from datetime import datetime
@@ -13,6 +14,7 @@ from wasmrt.agent.approvals import (
     ApprovalRequest,
     ApprovalStore,
     QueuedRequest,
+    Remembered,
     Shown,
     State,
     changes_shown,
@@ -20,11 +22,10 @@ from wasmrt.agent.approvals import (
     params_shown,
 )
 from wasmrt.interop.pages._access import access_card, access_outcome
-from wasmrt.interop.pages._answer import FIRST_TRY, Tried, quick_form, whole_form
-from wasmrt.interop.pages._frame import Frame, facts
-from wasmrt.interop.pages._html import Html, foreign, foreign_lines, tag, together
-from wasmrt.interop.pages._widening import widening_fields
+from wasmrt.interop.pages._answer import FIRST_TRY, Tried, quick_form, whole_form, widening_fields
+from wasmrt.interop.pages._html import Frame, Html, Part, facts, foreign, foreign_lines, table, tag, together
 from wasmrt.interop.web import Response
+from wasmrt.runtime.audit.report import in_words
 
 _STATES = {
     State.PENDING: "waits for an answer",
@@ -184,3 +185,74 @@ def _moment(milliseconds: int) -> Html:
     except (ValueError, OverflowError, OSError):
         return together("-")
     return tag("time", f"{at:%H:%M:%S}", datetime=at.isoformat(timespec="seconds"))
+
+
+_MAX_ENDED = 50
+_MAX_ANSWERS = 500
+_MAX_PARAMS_CHARS = 300
+
+
+def remembered_page(
+    frame: Frame, store: ApprovalStore, access: AccessStore, *, problem: Html | None = None, status: int = 200
+) -> Response:
+    """Return the page of what is remembered, the newest first, and of the latest requests that have ended."""
+    answers, ended = store.answers()[::-1], store.decided(_MAX_ENDED)
+    header = ("Tool", "For", "Answer", "Parameters", "By", "Since (UTC)", "Forget it")
+    rows = [_row(frame, answer) for answer in answers[:_MAX_ANSWERS]]
+    more = len(answers) - _MAX_ANSWERS
+    return frame.page(
+        "Remembered",
+        problem,
+        tag("p", "A call that one of these answers fits is not asked about again. One that is forgotten asks again."),
+        table("Answers that hold always", header, rows) if rows else tag("p", "No answer is remembered."),
+        tag("p", f"{more:,} older ones are left out; wasmrt approvals list shows all.") if more > 0 else None,
+        _refused(frame, access),
+        tag("h2", "Ended"),
+        tag("ul", *(tag("li", outcome(each)) for each in ended)) if ended else tag("p", "No request has ended yet."),
+        section="remembered",
+        status=status,
+    )
+
+
+def _refused(frame: Frame, access: AccessStore) -> Html | None:
+    """Return the table of access that was denied for good; None where there is none."""
+    refused = access.refused()[::-1][:_MAX_ANSWERS]
+    header = ("Tool", "For", "Denied", "By", "Since (UTC)", "Forget it")
+    return (
+        table("Access that is not asked for again", header, [_refusal(frame, e) for e in refused]) if refused else None
+    )
+
+
+def _refusal(frame: Frame, request: AccessRequest) -> list[Part]:
+    tool = request.caller.tool
+    button = tag("button", "Forget", type="submit", aria_label=f"Forget the denial of access to {tool}")
+    return [
+        foreign(tool),
+        foreign(request.caller.user),
+        tag("code", foreign(request.denied.addition.hint)),
+        foreign(request.by),
+        in_words(request.decided_ms or request.created_ms),
+        frame.form(f"remembered/{request.id}", button),
+    ]
+
+
+def _row(frame: Frame, answer: Remembered) -> list[Part]:
+    button = tag("button", "Forget", type="submit", aria_label=f"Forget the answer about {answer.tool}")
+    return [
+        foreign(answer.tool),
+        foreign(answer.user),
+        "approved" if answer.approved else "denied",
+        _params(answer),
+        foreign(answer.by),
+        in_words(answer.made_ms),
+        frame.form(f"remembered/{answer.id}", button),
+    ]
+
+
+def _params(answer: Remembered) -> Html:
+    if answer.pattern is None:
+        return tag("span", "any parameters")
+    text = json.dumps(answer.pattern.params, ensure_ascii=False)
+    if len(text) > _MAX_PARAMS_CHARS:
+        text = f"{text[:_MAX_PARAMS_CHARS]} ... {len(text) - _MAX_PARAMS_CHARS:,} more characters"
+    return tag("span", foreign(answer.pattern.words), ": ", tag("code", foreign(text)))

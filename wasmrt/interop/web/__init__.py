@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from wasmrt.interop.web._bounds import WebBounds
+from wasmrt.interop.web._access import Origins, Session, Sessions, TokenDigest, bearer_token, new_token
 from wasmrt.interop.web._connection import Gate
-from wasmrt.interop.web._message import Handler, Request, Response, plain
-from wasmrt.interop.web._origins import Origins
+from wasmrt.interop.web._message import Handler, Request, Response, WebBounds, plain
 from wasmrt.interop.web._server import WebServer
-from wasmrt.interop.web._sessions import Session, Sessions
-from wasmrt.interop.web._tokens import TokenDigest, bearer_token, new_token
 
 __all__ = [
     "Gate",

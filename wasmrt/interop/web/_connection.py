@@ -11,11 +11,8 @@ from typing import NamedTuple
 
 import h11
 
-from wasmrt.interop.web._bounds import WebBounds
-from wasmrt.interop.web._head import END_OF_HEAD, Refused, body_length, check_shape, parse
-from wasmrt.interop.web._headers import response_headers
-from wasmrt.interop.web._message import Handler, Request, Response, plain
-from wasmrt.interop.web._reader import ClientReader, GoneError
+from wasmrt.interop.web._message import Handler, Request, Response, WebBounds, plain, response_headers
+from wasmrt.interop.web._reader import END_OF_HEAD, ClientReader, GoneError, Refused, body_length, check_shape, parse
 
 _log = logging.getLogger("wasmrt.web")
 _PIECE_BYTES = 64 * 1024

@@ -1,11 +1,49 @@
-"""A request and its response, as handlers see them: no connection, no protocol."""
+"""Requests and responses, their headers, and the limits of both."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from email.utils import formatdate
 from http import HTTPStatus
 from urllib.parse import parse_qsl
+
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.limits import KIB, MIB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebBounds:
+    """Bounds of one server. Memory is at most about `connections` times `head_bytes` and `body_bytes`.
+
+    Raises:
+        ConfigurationError: a bound is not a positive number.
+    """
+
+    connections: int = 256
+    """At once; one more is answered with 503."""
+    connections_per_client: int = 192
+    """Of one IPv4 address, or one /64 of IPv6 (RFC 4291, 2.5.4). Every program on the machine is one client."""
+    head_bytes: int = 32 * KIB
+    """Request line and headers; more is answered with 431."""
+    headers: int = 100
+    body_bytes: int = MIB
+    """Declared or sent in chunks; more is answered with 413."""
+    idle_seconds: float = 60.0
+    """Between two requests of a connection, and before its first."""
+    head_seconds: float = 10.0
+    """From a head's first byte to its last; later it is answered with 408."""
+    body_seconds: float = 60.0
+    """From the end of the head to the end of the body."""
+    write_seconds: float = 30.0
+    """For a client to take 64 KiB of a response."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
+                raise ConfigurationError(f"the web server's bound {field.name} is a positive number, not {value!r}")
+
 
 _MAX_FIELDS = 1000
 
@@ -96,3 +134,31 @@ def _fields(text: str) -> dict[str, str] | None:
         return None if text else {}
     fields = dict(pairs)
     return fields if len(fields) == len(pairs) else None
+
+
+_FRAMING = ("connection", "content-length", "keep-alive", "transfer-encoding", "upgrade")
+_DEFAULTS = (
+    ("content-security-policy", "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"),
+    ("x-content-type-options", "nosniff"),
+    ("x-frame-options", "DENY"),
+    # `no-referrer` would have a browser send `Origin: null` with the forms of our own pages (Fetch, 3.2).
+    ("referrer-policy", "same-origin"),
+    ("cross-origin-opener-policy", "same-origin"),
+    ("cross-origin-resource-policy", "same-origin"),
+    ("cache-control", "no-store"),
+)
+
+
+def response_headers(response: Response) -> list[tuple[str, str]]:
+    """Return a response's headers and the defaults that it does not set, without those of framing.
+
+    SECURITY: where nothing else is said, a response is for the origin that asked: not kept, not framed, not sniffed,
+    and nothing in it runs or loads anything.
+    """
+    headers = [(name.lower(), value) for name, value in response.headers]
+    if wrong := [name for name, _ in headers if name in _FRAMING]:
+        raise ValueError(f"{wrong[0]} is the server's to set")
+    known = {name for name, _ in headers}
+    headers += [(name, value) for name, value in _DEFAULTS if name not in known]
+    headers.append(("date", formatdate(usegmt=True)))  # RFC 9110, 6.6.1
+    return headers

@@ -9,10 +9,9 @@ from collections.abc import Iterable
 from types import TracebackType
 
 from wasmrt.core.errors import ConfigurationError
-from wasmrt.interop.web._bounds import WebBounds
+from wasmrt.interop.web._access import Origins
 from wasmrt.interop.web._connection import Connection, Gate, OnRefusal, Service
-from wasmrt.interop.web._message import Handler, Request, Response
-from wasmrt.interop.web._origins import Origins
+from wasmrt.interop.web._message import Handler, Request, Response, WebBounds
 from wasmrt.interop.web._reader import ClientReader
 
 _BUSY = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\nRetry-After: 1\r\n\r\n"

@@ -19,11 +19,20 @@ except ModuleNotFoundError as error:  # pragma: no cover - the tests have it
 
 from wasmrt.interop.mcp.client._authorize import Issuer, authorize, discover, log_in_known
 from wasmrt.interop.mcp.client._client import ClientParts, McpClient, ServerFacts
-from wasmrt.interop.mcp.client._configured import add_configured_servers
-from wasmrt.interop.mcp.client._definition import Definition, difference
-from wasmrt.interop.mcp.client._effects import SAFE_KEYWORDS, has_safe_name, possible_effects
+from wasmrt.interop.mcp.client._definition import SAFE_KEYWORDS, Definition, difference, has_safe_name, possible_effects
+from wasmrt.interop.mcp.client._files import (
+    NOTHING,
+    Trusted,
+    read_servers,
+    read_trusted,
+    server_named,
+    trust_server,
+    write_servers,
+    write_trusted,
+)
 from wasmrt.interop.mcp.client._kept import (
     KeptServers,
+    add_configured_servers,
     find_server,
     forget_server,
     keep_server,
@@ -33,10 +42,8 @@ from wasmrt.interop.mcp.client._kept import (
 from wasmrt.interop.mcp.client._login import KeptLogin
 from wasmrt.interop.mcp.client._offer import add_servers, default_parts, offer_tools, refused_tools
 from wasmrt.interop.mcp.client._program import consent_lines, find_program
-from wasmrt.interop.mcp.client._servers import read_servers, server_named, write_servers
 from wasmrt.interop.mcp.client._settings import McpServerConfig, OAuthConfig, Transport, Trust
 from wasmrt.interop.mcp.client._tool import McpTool, tool_name
-from wasmrt.interop.mcp.client._trusted import NOTHING, Trusted, read_trusted, trust_server, write_trusted
 
 # What a server said is not for the standard error of a program that has no logging of its own.
 logging.getLogger("mcp").addHandler(logging.NullHandler())

@@ -29,9 +29,9 @@ from wasmrt.core.limits import OAUTH_LOGIN_SECONDS, OAUTH_TIMEOUT_SECONDS
 from wasmrt.egress.gateway import EgressGateway, NetworkConfig
 from wasmrt.egress.oauth import LoopbackCallback, log_in, login_state
 from wasmrt.interop.mcp.client._errors import as_wasmrt_error, said
-from wasmrt.interop.mcp.client._http import open_client
 from wasmrt.interop.mcp.client._login import KeptLogin, keep_token
 from wasmrt.interop.mcp.client._settings import LOOPBACK, McpServerConfig
+from wasmrt.interop.mcp.client._transport import open_client
 
 _ENDPOINTS = ("authorization_endpoint", "token_endpoint", "registration_endpoint")
 

@@ -21,17 +21,15 @@ from wasmrt.egress.secrets import DEFAULT_USER, SecretsStore
 from wasmrt.interop.mcp.client._asking import Asker
 from wasmrt.interop.mcp.client._connection import Connection, OnProgress
 from wasmrt.interop.mcp.client._definition import Definition
-from wasmrt.interop.mcp.client._errors import as_tool_error, late
+from wasmrt.interop.mcp.client._errors import KnownSecrets, as_tool_error, late
+from wasmrt.interop.mcp.client._files import NOTHING, Trusted
 from wasmrt.interop.mcp.client._guard import MessageGuard
-from wasmrt.interop.mcp.client._http import network_for, open_client
-from wasmrt.interop.mcp.client._known_secrets import KnownSecrets
 from wasmrt.interop.mcp.client._login import login_for
 from wasmrt.interop.mcp.client._loop import LoopThread
 from wasmrt.interop.mcp.client._program import find_program
 from wasmrt.interop.mcp.client._settings import McpServerConfig
 from wasmrt.interop.mcp.client._stdio import StdioServer
-from wasmrt.interop.mcp.client._trusted import NOTHING, Trusted
-from wasmrt.interop.mcp.client._way import Way
+from wasmrt.interop.mcp.client._transport import Way, network_for, open_client
 
 _MAX_LIST_AGE_SECONDS = 300.0
 _MAX_USERS = 64

@@ -29,9 +29,9 @@ from wasmrt.core.limits import (
 from wasmrt.interop.mcp.client._definition import Definition, read_definition
 from wasmrt.interop.mcp.client._errors import as_wasmrt_error, late
 from wasmrt.interop.mcp.client._guard import MessageGuard, broken
+from wasmrt.interop.mcp.client._loop import traced
 from wasmrt.interop.mcp.client._settings import Transport
-from wasmrt.interop.mcp.client._spans import told
-from wasmrt.interop.mcp.client._way import Way
+from wasmrt.interop.mcp.client._transport import Way
 
 _RESULT: TypeAdapter[Any] = TypeAdapter(types.CallToolResult | types.InputRequiredResult)
 _CLOSE_SECONDS = 4 * MCP_STOP_SECONDS
@@ -309,7 +309,7 @@ class Connection:
             # Not `call_tool`: it would run the server's patterns over the result with a backtracking engine.
             request = types.CallToolRequest(params=params)
             send = partial(self.client.session.send_request, request, _RESULT, seconds, progress_callback=on_progress)
-            result = await told(send, version=self.version, address=self._way.address)
+            result = await traced(send, version=self.version, address=self._way.address)
             if isinstance(result, types.CallToolResult):
                 return result
             responses, state = await self._responses(result), result.request_state

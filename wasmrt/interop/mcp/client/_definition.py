@@ -1,17 +1,21 @@
-"""A tool as its server defines it: bounded, digested, compared with the one that a person agreed to."""
+"""A tool as its server defines it, and the effects that it is assigned by the trust in that server."""
 
 from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from blake3 import blake3
 
 from wasmrt.agent.safety import Sanitizer
+from wasmrt.core.effects import Effect
 from wasmrt.core.limits import MAX_DESCRIPTION_BYTES
+from wasmrt.core.traits import SubagentAccess, Tightening, Traits
 from wasmrt.egress.leaks import Action, LeakDetector
+from wasmrt.interop.mcp.client._settings import McpServerConfig, Trust
 from wasmrt.sandbox.component import printable_line
 from wasmrt.sandbox.schema import schema_problem
 
@@ -109,3 +113,52 @@ def _lines(definition: Definition) -> list[str]:
 def _visible(line: str) -> str:
     kept = _SANITIZER.sanitize(line)
     return line if not kept.flags else json.dumps(line)[1:-1].replace('\\"', '"')
+
+
+SAFE_KEYWORDS = frozenset({"read", "list", "get", "search", "find", "query", "fetch", "view", "show", "count"})
+"""Words of which the name of a tool has one, for a server of the community's to offer it."""
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_CHANGING = {Effect.WRITE_FILESYSTEM, Effect.DELETE_FILESYSTEM, Effect.EXTERNAL_WRITE}
+_DENIED = Tightening(subagent_access=SubagentAccess.DENIED)
+
+
+def has_safe_name(name: str) -> bool:
+    """Tell whether the name of a tool says that it reads: one of its words does, whole."""
+    return any(word.lower() in SAFE_KEYWORDS for word in _WORD.findall(name))
+
+
+def possible_effects(server: McpServerConfig) -> frozenset[Effect]:
+    """Return everything that a server can do with what it was given, whatever it says of itself."""
+    if server.url:
+        found = {Effect.NETWORK, Effect.EXTERNAL_WRITE}
+        return frozenset(found | ({Effect.USE_SECRET} if server.bearer or server.oauth is not None else set()))
+    found = {Effect.READ_FILESYSTEM, Effect.EXECUTE_CODE, Effect.SPAWN_PROCESS}
+    if server.write:
+        found |= {Effect.WRITE_FILESYSTEM, Effect.DELETE_FILESYSTEM}
+    if server.network or server.hosts:
+        found |= {Effect.NETWORK, Effect.EXTERNAL_WRITE}
+    return frozenset(found | ({Effect.USE_SECRET} if server.secret_env else set()))
+
+
+def assigned_traits(server: McpServerConfig, tool: Definition) -> Traits:
+    """Return the traits of a tool by the trust in its server.
+
+    Only of a local server counts what a tool says of itself: one that says it reads is taken not to change anything.
+    """
+    possible = possible_effects(server)
+    if server.trust is not Trust.LOCAL:
+        return Traits(effects=possible, declared=True, tightening=_DENIED)
+    held = possible - {Effect.EXECUTE_CODE, Effect.SPAWN_PROCESS}
+    if tool.hint("readOnlyHint"):
+        return Traits(effects=held - _CHANGING or frozenset({Effect.READ_FILESYSTEM}), declared=True)
+    if not held & _CHANGING:
+        # It says that it changes something, if only something of its own.
+        held |= {Effect.WRITE_FILESYSTEM}
+    return Traits(effects=held, declared=True)
+
+
+def asks_always(server: McpServerConfig, tool: Definition) -> bool:
+    """Tell whether a person is asked about each call, whatever the effects are."""
+    if server.trust is not Trust.LOCAL:
+        return True
+    return tool.annotations.get("destructiveHint", False) and not tool.hint("readOnlyHint")

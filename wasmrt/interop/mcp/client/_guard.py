@@ -1,11 +1,15 @@
-"""Bounds on what a server says, held before the SDK looks at it."""
+"""Limits on a server's messages, checked before the SDK handles them."""
 
 from __future__ import annotations
 
 import time
 from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
+import anyio
+from mcp.shared.message import SessionMessage
 from mcp_types import (
     JSONRPCError,
     JSONRPCMessage,
@@ -168,3 +172,50 @@ def _id(value: Any) -> Any:
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 16:
         return int(value)
     return value
+
+
+Streams = tuple[Any, Any]
+"""To read from and to write to, as the SDK's transports yield them."""
+
+
+@asynccontextmanager
+async def guarded(
+    transport: Callable[[], AbstractAsyncContextManager[Streams]], guard: MessageGuard
+) -> AsyncIterator[Streams]:
+    """Put a guard around a transport of the SDK: a message that breaks a bound ends the connection."""
+    async with transport() as (read, write):
+        inbound, session_read = anyio.create_memory_object_stream[Any](0)
+        session_write, outbound = anyio.create_memory_object_stream[Any](0)
+
+        async def receive() -> None:
+            async with inbound:
+                async for item in read:
+                    if isinstance(item, SessionMessage):
+                        try:
+                            if not guard.incoming(item.message):
+                                continue
+                        except GuestOutputError:
+                            return
+                    try:
+                        await inbound.send(item)
+                    except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+                        return
+
+        async def send() -> None:
+            async with outbound, write:
+                async for item in outbound:
+                    guard.outgoing(item.message)
+                    try:
+                        await write.send(item)
+                    except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+                        return
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(receive)
+            tasks.start_soon(send)
+            try:
+                yield session_read, session_write
+            finally:
+                tasks.cancel_scope.cancel()
+                for stream in (inbound, session_read, session_write, outbound):
+                    stream.close()

@@ -1,4 +1,4 @@
-"""The servers that are kept on this machine: read, changed, and handed to the agent's own tools for tools."""
+"""The configured servers: read and change them, and offer their tools to a registry and its management tools."""
 
 from __future__ import annotations
 
@@ -8,15 +8,24 @@ from typing import Any
 from wasmrt.agent.builtin.host_tool import Plan
 from wasmrt.agent.registry import ToolRegistry
 from wasmrt.core.errors import ConfigurationError, NotAuthorizedError, SecretError, WasmrtError
-from wasmrt.core.places import Places
+from wasmrt.core.places import Places, find_places
 from wasmrt.egress.gateway import decide_download
 from wasmrt.interop.mcp.client._client import ClientParts, McpClient
+from wasmrt.interop.mcp.client._files import (
+    NOTHING,
+    Trusted,
+    read_servers,
+    read_trusted,
+    server_named,
+    trust_server,
+    write_servers,
+    write_trusted,
+)
 from wasmrt.interop.mcp.client._login import KeptLogin
-from wasmrt.interop.mcp.client._offer import offer_tools
+from wasmrt.interop.mcp.client._offer import add_servers, default_parts, offer_tools
 from wasmrt.interop.mcp.client._program import consent_lines, find_program
-from wasmrt.interop.mcp.client._servers import read_servers, server_named, write_servers
 from wasmrt.interop.mcp.client._settings import McpServerConfig
-from wasmrt.interop.mcp.client._trusted import NOTHING, Trusted, read_trusted, trust_server, write_trusted
+from wasmrt.agent.config import read_config_file
 from wasmrt.runtime.context import ToolContext
 
 
@@ -196,3 +205,30 @@ def _row(server: McpServerConfig, entry: Trusted) -> dict[str, Any]:
         "tools": len(entry.tools), "digest": server.consent_digest,
         "state": state if server.enabled else "disabled",
     }  # fmt: skip
+
+
+def add_configured_servers(registry: ToolRegistry, *, sampling: Any = None) -> dict[str, McpClient]:
+    """Offer the tools of the servers in `mcp-servers.json`; return the clients by name, which the registry closes.
+
+    What a server asks a person goes to the registry's approver. `sampling` answers servers that want a model, as the
+    SDK's `SamplingFnT`; without it none is offered to them.
+
+    Raises:
+        ConfigFileError: a file cannot be used, with every mistake of it.
+
+    Example:
+        >>> from wasmrt import ToolRegistry, WasmToolRuntime, add_configured_servers
+        >>> with WasmToolRuntime() as runtime:
+        ...     print(add_configured_servers(ToolRegistry(runtime)))  # without mcp-servers.json
+        {}
+    """
+    places = find_places()
+    servers, trusted = load_servers(places)
+    config = read_config_file(places.config)
+    hosts = config.extensions.hosts
+    if not hosts and not any(server.enabled for server in servers.values()):
+        return {}
+    parts = default_parts(registry.approvals, sampling=sampling, config=config)
+    clients = add_servers(registry, servers, trusted, parts)
+    registry.servers = KeptServers(registry, places, parts, clients, hosts)
+    return clients

@@ -1,22 +1,98 @@
-"""The event loop of all connections, on a thread of its own: sessions outlive calls, and callers may be anywhere."""
+"""The event loop of all connections, in its own thread, and telemetry of the calls made in it."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError as FutureCancelledError
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, TypeVar
 
+from mcp.shared import _otel
+from opentelemetry import context
+from opentelemetry.context import Context
+from opentelemetry.trace import INVALID_SPAN
+
 from wasmrt.core.errors import CancelledError, RuntimeClosedError
 from wasmrt.core.lifetime import Lifetime
-from wasmrt.interop.mcp.client._spans import mark_thread, without_context
+from wasmrt.core.telemetry import current_operation
+from wasmrt.core.telemetry.names import (
+    CLIENT_DURATION,
+    METHOD_NAME,
+    PROTOCOL_VERSION,
+    SERVER_ADDRESS,
+    SERVER_PORT,
+    TRANSPORT,
+)
 
 T = TypeVar("T")
+_METHOD = "tools/call"
+_thread = threading.local()
+
+
+class _Tracer:
+    """The SDK's tracer, except in the threads of our own connections, where it starts no spans."""
+
+    def __init__(self, tracer: Any) -> None:
+        self._tracer = tracer
+
+    @contextmanager
+    def start_as_current_span(self, *args: Any, **settings: Any) -> Iterator[Any]:
+        """Start a span for the SDK, or leave the current span unchanged in a thread of `LoopThread`."""
+        if getattr(_thread, "is_ours", False):
+            yield INVALID_SPAN
+            return
+        with self._tracer.start_as_current_span(*args, **settings) as span:
+            yield span
+
+
+def _suppress_sdk_spans() -> None:
+    """Stop the SDK from starting spans in this thread.
+
+    SECURITY: the SDK's spans contain the text of a server's errors and of exceptions. The SDK has no setting for its
+    spans, and a sampler belongs to the program. So the first connection replaces the SDK's tracer, and other threads of
+    the program keep it.
+    """
+    _thread.is_ours = True
+    if not isinstance(_otel._tracer, _Tracer):
+        _otel._tracer = _Tracer(_otel._tracer)  # type: ignore[assignment]
+
+
+@contextmanager
+def without_context() -> Iterator[None]:
+    """Run the block without the span and the baggage of the caller."""
+    token = context.attach(Context())
+    try:
+        yield
+    finally:
+        context.detach(token)
+
+
+async def traced(call: Callable[[], Awaitable[T]], *, version: str, address: tuple[str, int] | None) -> T:
+    """Call a server, inside a client span with its trace context if telemetry is enabled."""
+    operation = current_operation()
+    if operation is None:
+        return await call()
+    facts: dict[Any, str | int] = {METHOD_NAME: _METHOD, PROTOCOL_VERSION: version}
+    facts[TRANSPORT] = "pipe" if address is None else "tcp"
+    if address is not None:
+        facts |= {SERVER_ADDRESS: address[0], SERVER_PORT: address[1]}
+    operation.note(facts)
+    started, failed = time.monotonic(), True
+    try:
+        with operation.alone():
+            result = await call()
+        failed = getattr(result, "is_error", False) is True
+        return result
+    finally:
+        operation.measure(CLIENT_DURATION, time.monotonic() - started, tuple(facts), failed=failed)
+
+
 _END_SECONDS = 10.0
 
 
@@ -76,7 +152,7 @@ class LoopThread:
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:
-    mark_thread()
+    _suppress_sdk_spans()
     asyncio.set_event_loop(loop)
     try:
         loop.run_forever()

@@ -12,12 +12,12 @@ from wasmrt.core.errors import ConfigurationError, InvalidNameError, WasmrtError
 from wasmrt.core.names import folded
 from wasmrt.core.places import find_places
 from wasmrt.interop.mcp.client._client import ClientParts, McpClient
-from wasmrt.interop.mcp.client._definition import Definition
-from wasmrt.interop.mcp.client._effects import has_safe_name
+from wasmrt.interop.mcp.client._definition import Definition, has_safe_name
+from wasmrt.interop.mcp.client._files import NOTHING, Trusted
 from wasmrt.interop.mcp.client._loop import LoopThread
 from wasmrt.interop.mcp.client._settings import McpServerConfig, Trust
 from wasmrt.interop.mcp.client._tool import McpTool, tool_name
-from wasmrt.interop.mcp.client._trusted import NOTHING, Trusted
+from wasmrt.agent.config import OperatorConfig, read_config_file
 
 _SOURCES = {
     Trust.LOCAL: ToolSource.MCP_LOCAL,

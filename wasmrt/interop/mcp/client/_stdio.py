@@ -18,9 +18,8 @@ from wasmrt.core.errors import ExternalServiceError, GuestOutputError, WasmrtErr
 from wasmrt.core.limits import MAX_MCP_MESSAGE_BYTES, MAX_MCP_NOISE_LINES, MAX_MCP_STDERR_BYTES, MCP_STOP_SECONDS
 from wasmrt.core.model import Decision
 from wasmrt.egress.outlet import EgressProxySession
-from wasmrt.interop.mcp.client._guard import MessageGuard, broken, read_line
+from wasmrt.interop.mcp.client._guard import MessageGuard, Streams, broken, read_line
 from wasmrt.interop.mcp.client._program import Program
-from wasmrt.interop.mcp.client._streams import Streams
 from wasmrt.sandbox.component import last_lines, printable_line
 from wasmrt.sandbox.isolation.programs import end_group, is_over, not_started, signal_group, starting
 

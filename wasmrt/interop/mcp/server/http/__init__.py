@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from wasmrt.interop.mcp.server.http._endpoint import PATH, Endpoint
-from wasmrt.interop.mcp.server.http._entrance import Access, BadToken, Entrance, TokenFault
+from wasmrt.interop.mcp.server.http._entrance import Access, BadToken, Entrance, TokenFault, UserTokens
 from wasmrt.interop.mcp.server.http._serve import Beside, serve_http
-from wasmrt.interop.mcp.server.http._users import UserTokens
 
 __all__ = ["PATH", "Access", "BadToken", "Beside", "Endpoint", "Entrance", "TokenFault", "UserTokens", "serve_http"]

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from typing import Any
 
 from wasmrt.interop.mcp.server.http._entrance import Entrance, TurnedAway
-from wasmrt.interop.mcp.server.http._exchange import Exchange
+from wasmrt.interop.mcp.server.http._exchange import Exchange, HttpSession, Sessions
 from wasmrt.interop.mcp.server.http._headers import (
     SESSION_HEADER,
     VERSION_HEADER,
@@ -16,7 +16,6 @@ from wasmrt.interop.mcp.server.http._headers import (
     is_modern,
     legacy_version,
 )
-from wasmrt.interop.mcp.server.http._sessions import HttpSession, Sessions
 from wasmrt.interop.mcp.server.protocol import (
     BATCH_VERSION,
     HEADER_MISMATCH,

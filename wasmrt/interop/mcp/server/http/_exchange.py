@@ -1,21 +1,21 @@
-"""One POST while its requests are answered: by one piece of JSON, or a stream once something comes before the result.
-
-The stream is that of the request alone (WHATWG, server-sent events); closing it cancels the request.
-"""
+"""One HTTP request that is answered, and the sessions of the older protocol."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
+import secrets
+import time
 from collections import deque
 from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
 from typing import Any
 
-from wasmrt.interop.mcp.server.http._sessions import HttpSession
 from wasmrt.interop.mcp.server.protocol import (
     INTERNAL_ERROR,
     Answer,
     Peer,
+    Questions,
     Request,
     RpcError,
     Server,
@@ -24,6 +24,56 @@ from wasmrt.interop.mcp.server.protocol import (
     result_message,
     written,
 )
+
+IDLE_SECONDS = 30 * 60.0
+MAX_SESSIONS = 64
+"""Of one user; the one that was idle for longest goes."""
+
+
+@dataclass(slots=True)
+class HttpSession:
+    """One session, of one user."""
+
+    peer: Peer
+    questions: Questions = field(default_factory=Questions)
+    used: float = field(default_factory=time.monotonic)
+
+
+class Sessions:
+    """The sessions of one server, by their ids, which nobody guesses."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, HttpSession] = {}
+
+    def open(self, peer: Peer) -> str:
+        """Return the id of a new session."""
+        self._forget_idle()
+        own = [key for key, session in self._known.items() if session.peer.user == peer.user]
+        if len(own) >= MAX_SESSIONS:
+            self.end(min(own, key=lambda key: self._known[key].used))
+        identity = secrets.token_urlsafe(32)
+        self._known[identity] = HttpSession(peer)
+        return identity
+
+    def find(self, identity: str | None, user: str) -> HttpSession | None:
+        """Return a session of this user; None for one that ended, never was, or is another user's."""
+        session = self._known.get(identity or "")
+        if session is None or session.peer.user != user or time.monotonic() - session.used > IDLE_SECONDS:
+            return None
+        session.used = time.monotonic()
+        return session
+
+    def end(self, identity: str) -> None:
+        """End a session; whoever waits for a form of it waits no longer."""
+        session = self._known.pop(identity, None)
+        if session is not None:
+            session.questions.end()
+
+    def _forget_idle(self) -> None:
+        now = time.monotonic()
+        for key in [key for key, each in self._known.items() if now - each.used > IDLE_SECONDS]:
+            self.end(key)
+
 
 KEEP_ALIVE_SECONDS = 15.0
 MAX_UNSENT = 1024

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from wasmrt.interop.mcp.server.oauth._keys import KeySet
-from wasmrt.interop.mcp.server.oauth._tokens import AccessTokens
+from wasmrt.interop.mcp.server.oauth._tokens import AccessTokens, KeySet
 
 __all__ = ["AccessTokens", "KeySet"]

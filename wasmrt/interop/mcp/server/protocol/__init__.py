@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from wasmrt.interop.mcp.server.protocol._batch import messages_of
 from wasmrt.interop.mcp.server.protocol._caller import (
     LEGACY,
     MODERN,
@@ -10,12 +9,11 @@ from wasmrt.interop.mcp.server.protocol._caller import (
     VERSION_KEY,
     Caller,
     Peer,
+    ProgressReport,
     begins_session,
     is_marked_modern,
 )
-from wasmrt.interop.mcp.server.protocol._connection import Connection
-from wasmrt.interop.mcp.server.protocol._progress import ProgressReport
-from wasmrt.interop.mcp.server.protocol._questions import Questions
+from wasmrt.interop.mcp.server.protocol._connection import Connection, Questions, messages_of
 from wasmrt.interop.mcp.server.protocol._refusals import Refusal, RefusedMessages
 from wasmrt.interop.mcp.server.protocol._server import Channel, Server, Toolbox
 from wasmrt.interop.mcp.server.protocol._stdio import serve_stdio

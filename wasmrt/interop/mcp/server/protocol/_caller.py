@@ -1,14 +1,21 @@
-"""The two eras of the protocol, and who calls: decided for each message by itself, and never for a connection.
-
-A request with the metadata of 2026-07-28 is modern; every other belongs to the session that `initialize` began.
-"""
+"""The sender of a request: protocol version, capabilities, progress reports and telemetry."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable, Container
 from dataclasses import dataclass, field
 from typing import Any
 
-from wasmrt.interop.mcp.server.protocol._wire import INVALID_PARAMS, UNSUPPORTED_VERSION, Request, RpcError
+from wasmrt.core.telemetry import STATUS_CODE, TOOL_ERROR, Telemetry
+from wasmrt.interop.mcp.server.protocol._wire import (
+    INVALID_PARAMS,
+    MAX_ID_CHARS,
+    UNSUPPORTED_VERSION,
+    Request,
+    RpcError,
+    notification_message,
+)
 
 PREFIX = "io.modelcontextprotocol/"
 VERSION_KEY = PREFIX + "protocolVersion"
@@ -145,3 +152,80 @@ def _client(info: Any) -> str:
     parts = [info.get("name"), info.get("version")]
     said = " ".join(part for part in parts if isinstance(part, str))
     return "".join(char for char in said if char.isprintable())[:_MAX_NAME_CHARS].strip()
+
+
+MAX_REPORTS = 1000
+"""Of one call; what a tool reports beyond them is not sent."""
+_MAX_MESSAGE_CHARS = 500
+
+
+class ProgressReport:
+    """Sends what a tool reports, from whatever thread it does so, to the event loop that this was made in."""
+
+    def __init__(self, token: str | int, send: Callable[[dict[str, Any]], None]) -> None:
+        self._token = token
+        self._send = send
+        self._loop = asyncio.get_running_loop()
+        self._last: float | None = None
+        self._left = MAX_REPORTS
+
+    @classmethod
+    def of(cls, request: Request, send: Callable[[dict[str, Any]], None]) -> ProgressReport | None:
+        """Return the report that a request asks for; None where it asks for none."""
+        token = request.meta.get("progressToken")
+        if isinstance(token, bool) or not isinstance(token, (str, int)) or len(str(token)) > MAX_ID_CHARS:
+            return None
+        return cls(token, send)
+
+    def report(self, done: int, total: int | None, message: str | None) -> None:
+        """Send the progress, unless it does not grow."""
+        try:
+            self._loop.call_soon_threadsafe(self._report, done, total, message)
+        except RuntimeError:  # the loop is closed: nobody listens
+            self._left = 0
+
+    def end(self) -> None:
+        """Send nothing more: the call is over."""
+        self._left = 0
+
+    def _report(self, done: float, total: float | None, message: str | None) -> None:
+        if self._left <= 0 or (self._last is not None and done <= self._last):
+            return
+        self._left -= 1
+        self._last = done
+        params: dict[str, Any] = {"progressToken": self._token, "progress": done}
+        if total is not None:
+            params["total"] = total
+        if message:
+            params["message"] = "".join(char for char in message if char.isprintable())[:_MAX_MESSAGE_CHARS]
+        self._send(notification_message("notifications/progress", params))
+
+
+OTHER = "_OTHER"
+"""In place of a method that is not known: it is the client's own text."""
+
+
+async def told(
+    telemetry: Telemetry, request: Request, peer: Peer, answer: Awaitable[dict[str, Any]], known: Container[str]
+) -> dict[str, Any]:
+    """Wait for the answer to a request, and tell of it.
+
+    Raises:
+        RpcError: the request cannot be answered.
+    """
+    method = request.method if request.method in known else OTHER
+    said = request.meta.get(VERSION_KEY)
+    version = said if isinstance(said, str) and said in SUPPORTED else peer.session.version
+    operation = telemetry.begin_request(method=method, version=version, transport=peer.transport, meta=request.meta)
+    try:
+        with operation.current():
+            result = await answer
+    except RpcError as error:
+        operation.note({STATUS_CODE: str(error.code)})
+        operation.end(str(error.code))
+        raise
+    except BaseException as error:
+        operation.end("cancelled" if isinstance(error, asyncio.CancelledError) else type(error).__name__.lower())
+        raise
+    operation.end(TOOL_ERROR if result.get("isError") is True else None)
+    return result

@@ -1,18 +1,14 @@
-"""One connection over which messages go both ways: requests that run at once, cancellation, and the server's own asks.
-
-For stdio, and for everything else that carries one message after the other.
-"""
+"""One connection of a client: its requests, alone or in batches, and the server's own requests to the client."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from wasmrt.interop.mcp.server.protocol._batch import BatchAnswer, messages_of
-from wasmrt.interop.mcp.server.protocol._caller import Peer
-from wasmrt.interop.mcp.server.protocol._questions import Questions
+from wasmrt.interop.mcp.server.protocol._caller import Peer, is_marked_modern
 from wasmrt.interop.mcp.server.protocol._refusals import Refusal
 from wasmrt.interop.mcp.server.protocol._server import Server
 from wasmrt.interop.mcp.server.protocol._wire import (
@@ -34,6 +30,94 @@ from wasmrt.interop.mcp.server.protocol._wire import (
     read_message,
     result_message,
 )
+
+
+def messages_of(batch: Batch) -> list[Message | UnreadableError]:
+    """Return the messages of a batch, and errors in place of those that no batch may hold."""
+    seen: set[tuple[type, Id]] = set()
+    return [_checked(each, seen) for each in batch.messages]
+
+
+def _checked(message: Message | UnreadableError, seen: set[tuple[type, Id]]) -> Message | UnreadableError:
+    if not isinstance(message, Request):
+        return message
+    key = (type(message.id), message.id)
+    if key in seen:
+        return UnreadableError(INVALID_REQUEST, "two requests of the batch have this id")
+    seen.add(key)
+    if message.method == "initialize":  # 2025-03-26, lifecycle
+        return UnreadableError(INVALID_REQUEST, "initialize is sent by itself", message.id)
+    if is_marked_modern(message):
+        return UnreadableError(INVALID_REQUEST, "a request of this revision is sent by itself", message.id)
+    return message
+
+
+class BatchAnswer:
+    """Collects the answers to one batch, and sends them as one array once the last of its requests has ended."""
+
+    def __init__(self, send: Callable[[Answer], None]) -> None:
+        self._send = send
+        self._answers: list[dict[str, Any]] = []
+        self._running = 1
+
+    def add(self, answer: Answer) -> None:
+        """Take the answer to one request."""
+        assert isinstance(answer, dict)
+        self._answers.append(answer)
+
+    def begin(self) -> None:
+        """Wait for one request more."""
+        self._running += 1
+
+    def end(self) -> None:
+        """Say that one request has ended, answered or cancelled; or, once, that all of them have begun."""
+        self._running -= 1
+        if not self._running and self._answers:
+            self._send(self._answers)
+
+
+MAX_TAKEN_BACK = 64
+"""Of these the number is remembered: an answer to a form may be on its way when it is taken back."""
+
+
+class Questions:
+    """The forms of one session: those that wait for an answer, and the last that were taken back."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[Id, asyncio.Future[dict[str, Any] | None]] = {}
+        self._taken_back: deque[Id] = deque(maxlen=MAX_TAKEN_BACK)
+
+    async def answer(self, number: Id) -> dict[str, Any] | None:
+        """Wait for the answer to a form that was just sent; None for an error. Cancelling takes the form back."""
+        waiting: asyncio.Future[dict[str, Any] | None] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = waiting
+        try:
+            return await waiting
+        except asyncio.CancelledError:
+            self._taken_back.append(number)
+            raise
+        finally:
+            del self._waiting[number]
+
+    def settle(self, response: Response) -> bool:
+        """Take an answer; return False for one to a form that was never sent, or that has its answer.
+
+        One to a form that was taken back is late, which is no fault of a client's: it says nothing any more.
+        """
+        waiting = self._waiting.get(response.id)
+        if waiting is None:
+            return response.id in self._taken_back
+        if waiting.done():
+            return waiting.cancelled()
+        waiting.set_result(response.result)
+        return True
+
+    def end(self) -> None:
+        """Let nobody wait any longer."""
+        for waiting in self._waiting.values():
+            if not waiting.done():
+                waiting.set_result(None)
+
 
 MAX_IN_FLIGHT = 256
 """Requests of one connection that are not answered yet."""
@@ -89,7 +173,8 @@ class Connection:
         (send or self._send)(error_message(error.id, error))
 
     async def drained(self, seconds: float) -> None:
-        """Wait until every request is answered, but no longer than `seconds`; what still runs then is cancelled."""
+        """Wait up to `seconds` for running requests, then cancel the rest and close."""
+        self._end_listening()  # first, because closing must not announce a change of the list of tools
         self._server.close()
         if self._running:
             await self._server.opened()

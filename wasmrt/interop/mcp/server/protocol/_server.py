@@ -9,9 +9,16 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from wasmrt.core.telemetry import Telemetry
-from wasmrt.interop.mcp.server.protocol._caller import SERVER_KEY, SUBSCRIPTION_KEY, SUPPORTED, Caller, Peer, caller_of
+from wasmrt.interop.mcp.server.protocol._caller import (
+    SERVER_KEY,
+    SUBSCRIPTION_KEY,
+    SUPPORTED,
+    Caller,
+    Peer,
+    caller_of,
+    told,
+)
 from wasmrt.interop.mcp.server.protocol._refusals import OF_CODE, Refusals, RefusedMessages
-from wasmrt.interop.mcp.server.protocol._told import told
 from wasmrt.interop.mcp.server.protocol._wire import (
     INTERNAL_ERROR,
     INVALID_PARAMS,

@@ -1,15 +1,16 @@
-"""The tools of a view, as a server offers and calls them."""
+"""The toolbox behind a server: lists and calls the tools of one registry view."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Any
 
 from wasmrt.agent.approvals import params_digest
-from wasmrt.agent.registry import ToolView
-from wasmrt.core.errors import InvalidParametersError
+from wasmrt.agent.registry import ToolRegistry, ToolView
+from wasmrt.core.errors import InvalidParametersError, WasmrtError
 from wasmrt.core.model import Decision, Reason
 from wasmrt.interop.mcp.server.protocol import (
     INVALID_PARAMS,
@@ -29,8 +30,7 @@ from wasmrt.interop.mcp.server.tools._approver import (
     state_of,
     waiting_text,
 )
-from wasmrt.interop.mcp.server.tools._content import call_result, error_result
-from wasmrt.interop.mcp.server.tools._offer import Offer, Offered
+from wasmrt.interop.mcp.server.tools._offer import Offer, Offered, call_result, error_result
 from wasmrt.interop.mcp.server.tools._state import Sealer, State
 from wasmrt.runtime.audit import EMPTY_RECEIPT
 
@@ -173,3 +173,32 @@ class ServedTools:
     ) -> None:
         decision = Decision(False, reason, rule, hint, "mcp.call", name[:_MAX_NAME_CHARS])
         self._view.refuse(name, arguments, decision, user=caller.user, trace=self._trace)
+
+
+POLL_SECONDS = 0.5
+
+
+async def watch(
+    tools: ServedTools, registry: ToolRegistry, changed: Callable[[], None], report: Callable[[str], None]
+) -> None:
+    """Keep the offer of a server as the catalog is, and call `changed` after each change, until cancelled."""
+    installed = registry.installed
+    if installed is None:
+        return
+    seen: tuple[object, ...] = ()  # what was changed since the registry was loaded is found at once
+    while True:
+        trace = installed.trace()
+        if trace != seen:
+            known = dict(registry.problems)
+            try:
+                await asyncio.to_thread(installed.refresh)
+            except WasmrtError as error:
+                report(f"the installed tools cannot be looked at again: {error.message}")
+            else:
+                seen = trace
+                for name, problem in registry.problems.items():
+                    if known.get(name) is not problem:
+                        report(f"{name} cannot be used: {problem.message}")
+                if tools.refresh():
+                    changed()
+        await asyncio.sleep(POLL_SECONDS)

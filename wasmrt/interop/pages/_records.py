@@ -1,4 +1,4 @@
-"""The pages of receipts: listed and filtered, one whole, and the check of their chain."""
+"""Read-only pages: receipts, grants and data flows."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
+from wasmrt.agent.flows import FlowMap, picture
+from wasmrt.capabilities.sentences import diff, explain
+from wasmrt.catalog import Catalog, Listed, ToolVersion
+from wasmrt.catalog.granted import granted_to, request_of
 from wasmrt.core.errors import ConfigurationError, WasmrtError
-from wasmrt.interop.pages._frame import Frame, alert, table
-from wasmrt.interop.pages._html import Html, Part, foreign, tag, together
+from wasmrt.interop.pages._html import Frame, Html, Part, alert, drawing, facts, foreign, table, tag, together
 from wasmrt.interop.web import Response
 from wasmrt.runtime.audit import existing_keys
 from wasmrt.runtime.audit.reading import Filter, Record, find_receipt, last_receipts
@@ -144,3 +147,83 @@ def _listed(frame: Frame, records: list[Record]) -> Html:
         rows.append([link, *map(foreign, cells)])
     *names, call_name = (name.capitalize().replace("(utc)", "(UTC)") for name in HEADER)
     return table(f"{len(records)} receipts, the newest first", (call_name, *names), rows)
+
+
+_MAX_TOOLS = 200
+_MAX_DESCRIPTION_CHARS = 400
+
+
+def grants_page(frame: Frame, data: Path) -> Response:
+    """Return the installed tools with what was granted to each, and the updates that wait for a grant."""
+    catalog = Catalog(data)
+    tools = catalog.tools()
+    more = len(tools) - _MAX_TOOLS
+    return frame.page(
+        "Grants",
+        tag("p", "A tool may do what its capability file asks for and you granted, and nothing else."),
+        *(_tool(catalog, tool) for tool in tools[:_MAX_TOOLS]),
+        None if tools else tag("p", "Nothing is installed. The tools that come with wasmrt have no grants."),
+        tag("p", f"{more:,} more tools are left out; wasmrt list shows all.") if more > 0 else None,
+        section="grants",
+    )
+
+
+def _tool(catalog: Catalog, listed: Listed) -> Html:
+    title = f"tool-{listed.number}-{listed.name}"
+    try:
+        shown = _version(catalog.get(listed.name))
+        waits = _pending(catalog, listed) if listed.pending is not None else None
+    except WasmrtError as error:  # one that cannot be read takes the others from nobody
+        shown, waits = alert(error), None
+    return tag("article", tag("h2", foreign(listed.name), id=title), shown, waits, aria_labelledby=title, class_="card")
+
+
+def _version(version: ToolVersion) -> Html:
+    text = version.description
+    cut = f" ... {len(text) - _MAX_DESCRIPTION_CHARS:,} more characters"
+    said = text if len(text) <= _MAX_DESCRIPTION_CHARS else text[:_MAX_DESCRIPTION_CHARS] + cut
+    return together(
+        facts(
+            ("It says of itself", foreign(said) if said else None),
+            ("Version", f"{version.number}, {version.digest[:12]}"),
+            ("From", foreign(version.origin) if version.origin else None),
+        ),
+        tag("h3", "Its grant"),
+        _sentences(explain(granted_to(version))),
+    )
+
+
+def _pending(catalog: Catalog, listed: Listed) -> Html | None:
+    pending = catalog.pending(listed.name)
+    if pending is None:
+        return None
+    new = diff(granted_to(catalog.get(listed.name)), request_of(pending)).widened
+    return together(
+        tag("h3", f"Version {pending.number} waits for a grant"),
+        tag("p", "It asks for more:") if new else None,
+        _sentences(tuple(change.sentence for change in new)) if new else None,
+        tag("p", "To decide: ", tag("code", foreign(f"wasmrt grant {listed.name}"))),
+    )
+
+
+def _sentences(sentences: tuple[str, ...]) -> Html:
+    return tag("ul", *(tag("li", foreign(each)) for each in sentences))
+
+
+def flows_page(frame: Frame, found: FlowMap | None) -> Response:
+    """Return the page of a map of flows; None where these pages know no tools."""
+    if found is None:
+        told = tag("p", "These pages know no tools. ", tag("code", "wasmrt policy flows"), " draws them.")
+        return frame.page("Flows", told, section="flows")
+    listed = [tag("li", foreign(each.sentence)) for each in found.summary()]
+    changes = [tag("li", tag("code", foreign(change.line)), f" breaks {change.breaks}") for change in found.changes()]
+    return frame.page(
+        "Flows",
+        tag("p", f"{found.count:,} open paths from private text to the outside, by effects and grants alone."),
+        drawing(picture(found, styled=False)),
+        tag("h2", "In words"),
+        tag("ul", *listed) if listed else tag("p", "There is none."),
+        tag("h2", "What breaks them") if changes else None,
+        tag("ul", *changes) if changes else None,
+        section="flows",
+    )

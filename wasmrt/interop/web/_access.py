@@ -1,0 +1,217 @@
+"""Who may send requests: origins, bearer tokens, and the sessions of browsers."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+import re
+import secrets
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.interop.web._message import Request, Response, plain
+
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class Origins:
+    """The origins of one server (RFC 6454): `http://127.0.0.1:8931`, in small letters, without a default port."""
+
+    all: tuple[str, ...]
+    """The first is the one to show to people."""
+
+    @classmethod
+    def of(cls, host: str, port: int, more: Iterable[str] = ()) -> Origins:
+        """Return the origins of an address that is listened at, and those that an operator names beside.
+
+        Raises:
+            ConfigurationError: one that was named is no origin.
+        """
+        address = ipaddress.ip_address(host)
+        hosts = [] if address.is_unspecified else [f"[{address}]" if address.version == 6 else str(address)]
+        hosts += ["localhost"] if address.is_loopback or address.is_unspecified else []
+        return cls((*map(origin, more), *(_spelled("http", name, port) for name in hosts)))
+
+    def refusal(self, request: Request) -> Response | None:
+        """Return the refusal of a request that was sent to another name, or by another origin's page.
+
+        SECURITY: a page in a person's browser can send requests here. One whose name was rebound to this address is
+        known by its Host (421), any other by its Origin (403), `null` included; programs send no Origin.
+        """
+        host = request.header("host")
+        if host is None:
+            return plain(400)
+        if host.lower() not in {origin.partition("://")[2] for origin in self.all}:
+            return plain(421, "This server is not reached by that name.")
+        if request.has("origin") and (request.header("origin") or "").lower() not in self.all:
+            return plain(403, "Requests of other origins are refused.")
+        return None
+
+
+def origin(text: str) -> str:
+    """Return an origin in its one spelling.
+
+    Raises:
+        ConfigurationError: the text is none.
+    """
+    try:
+        parts = urlsplit(text)
+        if parts.scheme in _DEFAULT_PORTS and parts.hostname and text.isascii() and text.isprintable():
+            host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+            found = _spelled(parts.scheme, host, parts.port or _DEFAULT_PORTS[parts.scheme])
+            if text.lower().rstrip("/") in (found, f"{parts.scheme}://{host}:{parts.port}"):
+                return found
+    except ValueError:
+        pass
+    raise ConfigurationError(f"{text!r:.80} is no origin", hint="write https://HOST or http://HOST:PORT")
+
+
+def _spelled(scheme: str, host: str, port: int) -> str:
+    return f"{scheme}://{host}" if port == _DEFAULT_PORTS[scheme] else f"{scheme}://{host}:{port}"
+
+
+_MAX_TOKEN_CHARS = 4096
+_DIGEST = re.compile("[0-9a-f]{64}")
+_BEARER = re.compile(r"bearer +([A-Za-z0-9._~+/-]+=*) *", re.IGNORECASE)
+
+
+def new_token(prefix: str = "") -> str:
+    """Return a new token of 256 random bits, in characters that a URL and a header may hold."""
+    return prefix + secrets.token_urlsafe(32)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenDigest:
+    """SHA-256 of a token. Enough for a token of `new_token`, which nobody guesses; not for a password.
+
+    Raises:
+        ValueError: `hex` is no such digest.
+    """
+
+    hex: str
+
+    def __post_init__(self) -> None:
+        if not _DIGEST.fullmatch(self.hex):
+            raise ValueError("a token's digest is 64 hexadecimal digits")
+
+    @classmethod
+    def of(cls, token: str) -> TokenDigest:
+        """Return the digest of a token."""
+        return cls(hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest())
+
+    def matches(self, token: str | None) -> bool:
+        """Return whether this is the token's digest. The time it takes says nothing about either."""
+        if token is None or len(token) > _MAX_TOKEN_CHARS:
+            return False
+        return self.equals(TokenDigest.of(token))
+
+    def equals(self, other: TokenDigest) -> bool:
+        """Return whether both are of one token. The time it takes says nothing about either."""
+        return hmac.compare_digest(other.hex, self.hex)
+
+
+def bearer_token(request: Request) -> str | None:
+    """Return the token of a request's `Authorization: Bearer` header, or None. A token in a URL is none."""
+    found = _BEARER.fullmatch(request.header("authorization") or "")
+    return None if found is None else found[1]
+
+
+_COOKIE = "wasmrt-session"
+_MAX_SESSIONS = 64
+_MAX_LINKS = 16
+LINK_SECONDS = 15 * 60.0
+SESSION_SECONDS = 12 * 3600.0
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Session:
+    """One person's session in one browser.
+
+    SECURITY: cookies are shared by all servers of a host name, whatever their port, and on one machine these may be
+    other users'. A path that nobody can guess keeps ours from being sent to them.
+    """
+
+    path: str
+    """All of its pages are below it; begins and ends with `/`."""
+    ends: float
+    form_token: str = field(default_factory=new_token)
+    """For a hidden field of every form (CSRF)."""
+
+    def allows(self, form: dict[str, str] | None) -> bool:
+        """Return whether a form came from a page of this session. SECURITY: no form is acted on without it."""
+        given = "" if form is None else form.get("form_token", "")
+        return hmac.compare_digest(given.encode("utf-8", "replace"), self.form_token.encode())
+
+
+class Sessions:
+    """The sessions of one server, in memory: they end with it. For one event loop.
+
+    Args:
+        base: The path below which they are; begins and ends with `/`.
+        clock: Seconds that do not go back.
+    """
+
+    def __init__(self, base: str = "/", *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._base = base
+        self._clock = clock
+        self._links: dict[TokenDigest, tuple[float, bool]] = {}
+        self._sessions: dict[str, tuple[TokenDigest, Session]] = {}
+
+    def new_link(self, *, secure: bool = False) -> str:
+        """Return a token for the address that begins a session: good once, and for 15 minutes. The newest 16 hold.
+
+        Args:
+            secure: The address is one of https: the session's cookie is sent by nothing else.
+        """
+        token = new_token()
+        while len(self._links) >= _MAX_LINKS:
+            del self._links[next(iter(self._links))]
+        self._links[TokenDigest.of(token)] = self._clock() + LINK_SECONDS, secure
+        return token
+
+    def begin(self, token: str) -> tuple[Session, str] | None:
+        """Use up a link's token; return a new session and the `Set-Cookie` for it, or None where it does not hold."""
+        found = next((digest for digest in self._links if digest.matches(token)), None)
+        if found is None:
+            return None
+        ends, secure = self._links.pop(found)
+        if ends <= self._clock():
+            return None
+        self._forget_ended()
+        while len(self._sessions) >= _MAX_SESSIONS:
+            del self._sessions[next(iter(self._sessions))]
+        name, secret = secrets.token_urlsafe(16), new_token()
+        session = Session(f"{self._base}{name}/", self._clock() + SESSION_SECONDS)
+        self._sessions[session.path] = TokenDigest.of(secret), session
+        rest = f"Path={session.path}; Max-Age={SESSION_SECONDS:.0f}; HttpOnly; SameSite=Strict"
+        return session, f"{_COOKIE}={secret}; {rest}{'; Secure' if secure else ''}"
+
+    def find(self, request: Request) -> Session | None:
+        """Return the session of a request: its path and its cookie have to belong together."""
+        name = request.path.removeprefix(self._base).partition("/")[0]
+        found = self._sessions.get(f"{self._base}{name}/")
+        if found is None or not found[0].matches(_cookie(request)) or found[1].ends <= self._clock():
+            return None
+        return found[1]
+
+    def end(self, session: Session) -> str:
+        """End a session; return the `Set-Cookie` that removes it from the browser."""
+        self._sessions.pop(session.path, None)
+        return f"{_COOKIE}=; Path={session.path}; Max-Age=0; HttpOnly; SameSite=Strict"
+
+    def _forget_ended(self) -> None:
+        now = self._clock()
+        for path in [path for path, (_, session) in self._sessions.items() if session.ends <= now]:
+            del self._sessions[path]
+
+
+def _cookie(request: Request) -> str | None:
+    """Return the value of our cookie, where it was sent once (RFC 6265, 4.2.1)."""
+    pairs = (pair.strip().partition("=") for pair in (request.header("cookie") or "").split(";"))
+    values = [value for name, _, value in pairs if name == _COOKIE]
+    return values[0] if len(values) == 1 else None
