@@ -22,7 +22,7 @@ from tests.interop.mcp_server.site import Site, events
 from tests.interop.mcp_server.world import FORMS, META, World
 from wasmrt.interop.mcp.server.http import BadToken, TokenFault, UserTokens
 from wasmrt.interop.mcp.server.oauth import AccessTokens, KeySet
-from wasmrt.interop.mcp.server.oauth import _keys as keys
+from wasmrt.interop.mcp.server.oauth import _tokens as keys
 from wasmrt.runtime.config_serve import ResourceSettings
 
 NAME = {"name": "a"}

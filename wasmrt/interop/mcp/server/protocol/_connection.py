@@ -174,7 +174,7 @@ class Connection:
 
     async def drained(self, seconds: float) -> None:
         """Wait up to `seconds` for running requests, then cancel the rest and close."""
-        self._end_listening()  # first, because closing must not announce a change of the list of tools
+        self._end_listening()  # closing the server ends subscriptions, and is not a change of the list
         self._server.close()
         if self._running:
             await self._server.opened()
