@@ -35,7 +35,7 @@ def send_mail(to: str, body: str) -> str:
 async def person(request: ApprovalRequest) -> ApprovalAnswer:
     """Show the question as a terminal does, and say no."""
     lines, _ = request_lines(request, whole=True)
-    print("\n".join(lines[1:]))  # the id of the request is another one each time
+    print("\n".join(lines[1:]))  # the request ID differs each time
     print("  approve? n\n")
     return ApprovalAnswer(approved=False, by="ann", note="not to strangers")
 

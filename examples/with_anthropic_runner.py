@@ -13,7 +13,7 @@ def send(to: str, text: str) -> str:
 
 
 def answer(client: Anthropic, prompt: str, approver: CallbackApprover) -> str:
-    """Let the model call tools until it asks for no more, and return what it says."""
+    """Run the tool loop until the model stops calling tools, and return its reply."""
     registry = ToolRegistry(approver=approver)
     registry.register(send)
     runner = client.beta.messages.tool_runner(

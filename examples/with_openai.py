@@ -15,7 +15,7 @@ def send(to: str, text: str) -> str:
 
 
 def answer(client: OpenAI, prompt: str, approver: CallbackApprover) -> tuple[str | None, dict[str, Any]]:
-    """Let the model call tools until it asks for no more; return what it says, and the tokens of it all."""
+    """Run the tool loop until the model stops calling tools; return its reply and the token counts."""
     registry = ToolRegistry(approver=approver)
     registry.register(send)
     messages = [{"role": "user", "content": prompt}]

@@ -1,4 +1,4 @@
-"""The reader of lines, where its input cannot be read."""
+"""Standard input: read errors and its end."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import asyncio
 import os
 from pathlib import Path
 
+import pytest
+
+from tests.interop.mcp_server.world import Line
 from wasmrt.interop.mcp.server.protocol._stdio import LineReader
 
 
-def test_an_input_that_cannot_be_read_is_an_input_that_has_ended(tmp_path: Path) -> None:
+def test_a_read_error_counts_as_the_end_of_input(tmp_path: Path) -> None:
     async def main() -> list[bytes]:
         taken: list[bytes] = []
         ended = asyncio.Event()
@@ -24,3 +27,11 @@ def test_an_input_that_cannot_be_read_is_an_input_that_has_ended(tmp_path: Path)
         assert asyncio.run(main()) == []
     finally:
         os.close(source)
+
+
+def test_the_end_of_input_is_not_reported_as_a_change_of_the_list(line: Line) -> None:
+    line.initialize()
+    line.legacy("ping")
+    line.end_input()
+    with pytest.raises(EOFError):
+        line.read()

@@ -343,11 +343,3 @@ def numbered(number: int):  # type: ignore[no-untyped-def]
         return ""
 
     return one
-
-
-def test_the_end_of_input_is_not_reported_as_a_change_of_the_list(world: World, line: Line) -> None:
-    line.initialize()
-    line.legacy("ping")
-    line.end_input()
-    with pytest.raises(EOFError):
-        line.read()

@@ -34,18 +34,18 @@ class Declared(TypedDict, total=False):
 def missing(package: str) -> ConfigurationError:
     """Return the error of a framework that is not installed, or too old."""
     command = f"pip install -U '{package}'"
-    # In the message as well: of an import that fails a traceback shows nothing else.
+    # Also in the message: the traceback of a failed import shows nothing else.
     return ConfigurationError(f"this adapter needs {package}: {command}", code="missing-extra", hint=command)
 
 
 def check_view(view: object) -> None:
-    """Raise where this is no registry and no view of one."""
+    """Raise `ConfigurationError` unless `view` is a registry or a view."""
     if not isinstance(view, ToolView):
         raise ConfigurationError(f"{view!r:.80} is no registry and no view of one", hint="pass a ToolRegistry")
 
 
 class Bridge:
-    """A view for one framework: whose calls its tools make, in which conversation, and who is asked about them."""
+    """A view for one framework, with the user, trace and approver of its calls."""
 
     def __init__(
         self, view: ToolView, framework: str, *, user: Named, trace: Named, data: Any = None, ask: Ask = "registry"
@@ -56,11 +56,11 @@ class Bridge:
         self.view = view
         self.framework = framework
         self._user, self._trace, self._data = user, trace, data
-        # SECURITY: where the operator names who answers, nobody else does.
+        # SECURITY: if the operator configured an approver, no other one answers.
         self.asks_framework = ask == "framework" and view.policy.approver is ApproverKind.AUTO
 
     def definitions(self) -> list[Definition]:
-        """Return the tools of the view as it is now, in the form that the most providers take."""
+        """Return the current tools of the view, in the form that most providers accept."""
         declared = (each["function"] for each in self.view.definitions("openai"))
         return [Definition(each["name"], each["description"], each["parameters"]) for each in declared]
 
@@ -70,7 +70,7 @@ class Bridge:
         return shown_to(self.view.approvals)
 
     def question(self, name: str, params: Any, call_id: str, context: Any = None) -> Question | None:
-        """Return what the framework has to ask a person before a call; None where it has not."""
+        """Return the approval question that the framework must show before a call, or None."""
         if not self.asks_framework:
             return None
         request = self.view.asks(name, params, **self._circumstances(context))
@@ -99,12 +99,12 @@ def _named(value: Named, context: Any) -> str:
 
 
 def correctable(answer: ToolAnswer) -> bool:
-    """Tell whether a model can mend the call by other arguments."""
+    """Return whether a model can fix the call with different arguments."""
     return isinstance(answer.error, InvalidParametersError)
 
 
 def answer_data(answer: ToolAnswer) -> dict[str, Any]:
-    """Return what a program may want to know of a call beside its text, as JSON data that no model reads."""
+    """Return metadata of a call for programs, as JSON data that is not sent to a model."""
     done = answer.output or answer.error
     usage = None if done is None else done.usage
     return {

@@ -1,4 +1,4 @@
-"""The loop of a model that calls tools, for clients that have none of their own: ask, answer its calls, ask again."""
+"""The tool loop for clients without one: call the model, answer its tool calls, repeat."""
 
 from __future__ import annotations
 
@@ -95,9 +95,9 @@ class Provider(Generic[Client, AsyncClient, Reply]):
         on_event: Callable[[Any], object] | None = None,
         **request: Any,
     ) -> Conversation[Reply]:
-        """Ask the model, answer its tool calls, and go on until it asks for no more; `request` is `model` and so on.
+        """Call the model and answer its tool calls until it makes no more; `request` is `model` and so on.
 
-        With `on_event` the replies are asked for as streams, whose events it is called with, one by one as they come.
+        With `on_event`, replies are streamed, and it is called with each event.
 
         Raises:
             ConfigurationError: the request has a key that is the loop's own; the client's streams are not read here.
@@ -163,7 +163,7 @@ class Provider(Generic[Client, AsyncClient, Reply]):
         check_view(view)
         if not isinstance(turns, int) or turns < 1:
             raise ConfigurationError("max_turns is a positive whole number")
-        # There is a reply before anybody reads one.
+        # The reply is set before it is read.
         return Conversation(messages=list(map(dict, messages)), reply=cast(Any, None), finished=False)
 
     def _streamed(self, on_event: Callable[[Any], object] | None) -> Streaming | None:

@@ -38,20 +38,20 @@ class Question:
 
     @property
     def version(self) -> str:
-        """All that it is about but the parameters, where the tool can be told from other versions of it; else empty."""
+        """Everything it is bound to except the parameters; empty if the tool has no digest."""
         request = self.request
         parts = (request.user, request.tool, request.digest, request.grant, *request.effects, request.why.rule)
-        parts += tuple(sorted(request.destinations))  # a yes to one is none to another
+        parts += tuple(sorted(request.destinations))  # an approval of one does not cover a different one
         return "\n".join(parts) if request.may_be_remembered else ""
 
     @property
     def token(self) -> str:
-        """The text that stands for it: when it expires, and a digest of all that it is about."""
+        """Its token: the expiry time, and a digest of everything it is bound to."""
         bound = f"{self.call_id}\n{self.request.binding}\n{self.expires_ms}".encode("utf-8", "surrogatepass")
         return f"{self.expires_ms}-{blake3(bound).hexdigest()}"
 
     def is_meant_by(self, token: Any) -> bool:
-        """Tell whether a token that came back stands for this question, and has not expired."""
+        """Return whether a returned token is for this question and has not expired."""
         expires = token.partition("-")[0] if isinstance(token, str) else ""
         if not (expires.isascii() and expires.isdecimal() and len(expires) < 16) or _now_ms() >= int(expires):
             return False
@@ -59,7 +59,7 @@ class Question:
         return meant
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as JSON data for a person: `lines` is the whole of it in words, made fit for a terminal."""
+        """Return it as JSON data for a user: `lines` is its full text, escaped for a terminal."""
         request = self.request
         return {
             "question": self.token,
@@ -74,7 +74,7 @@ class Question:
 
 
 class QuestionsShown:
-    """The questions that frameworks show, for those that keep none themselves. Safe from many threads."""
+    """The questions that frameworks have shown. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -91,13 +91,13 @@ class QuestionsShown:
             _put(self._shown, (question.call_id, question.request.binding), question)
 
     def has(self, question: Question) -> bool:
-        """Tell whether it was shown, and has not expired."""
+        """Return whether it was shown and has not expired."""
         with self._lock:
             found = self._shown.get((question.call_id, question.request.binding))
         return found is not None and found.expires_ms > _now_ms()
 
     def take(self, question: Question) -> bool:
-        """Tell whether it was shown, and forget it: an answer counts once."""
+        """Return whether it was shown, and forget it: an answer counts once."""
         with self._lock:
             found = self._shown.pop((question.call_id, question.request.binding), None)
             if found is None or found.expires_ms <= _now_ms():
@@ -106,7 +106,7 @@ class QuestionsShown:
         return True
 
     def was_answered(self, question: Question) -> bool:
-        """Tell whether a question about the same version of the tool was answered here, whatever its parameters."""
+        """Return whether a question about the same tool version was answered, whatever its parameters."""
         with self._lock:
             return bool(question.version) and question.version in self._answered
 
@@ -116,7 +116,7 @@ class QuestionsShown:
             _put(self._passed_on, token, said)
 
     def passed_on(self, question: Question) -> Mapping[str, Any] | None:
-        """Return the answer to a question that came to another call, and forget it; None where none came."""
+        """Remove and return an answer that arrived with a different call, or None."""
         with self._lock:
             token = next((token for token in self._passed_on if question.is_meant_by(token)), None)
             return None if token is None else self._passed_on.pop(token)
@@ -127,7 +127,7 @@ class QuestionsShown:
             _put(self._ended, call, answer)
 
     def kept(self, call: tuple[str, ...]) -> ToolAnswer | None:
-        """Return how a call ended; None where it was not made."""
+        """Return the stored answer of a call, or None."""
         with self._lock:
             return self._ended.get(call)
 

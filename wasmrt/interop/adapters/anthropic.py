@@ -2,7 +2,7 @@
 
     said = run(Anthropic(), registry, [{"role": "user", "content": "hello"}], model="claude", max_tokens=1000).reply
 
-A call that needs a person asks the registry's approver; without an answer the model is told so, and goes on.
+A call that needs a person asks the registry's approver; without an answer the model gets an error and continues.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     runner = client.beta.messages.tool_runner(tools=tools_for(registry), model=..., max_tokens=..., messages=[...])
 
-A call that needs a person asks the registry's approver; without an answer the model is told so, and goes on.
+A call that needs a person asks the registry's approver; without an answer the model gets an error and continues.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def async_tools_for(
 
 
 def tool_from(tool: BetaFunctionTool[Any] | BetaAsyncFunctionTool[Any], **declared: Unpack[Declared]) -> SchemaTool:
-    """Return a function under `@beta_tool` as a tool for a registry; without `effects` it is taken to have every one.
+    """Return a function under `@beta_tool` as a tool for a registry; without `effects` it counts as having all.
 
     Raises:
         ConfigurationError: it is none, or cannot be a tool here.

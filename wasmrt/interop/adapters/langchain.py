@@ -33,7 +33,7 @@ class RegistryTool(BaseTool):
         super().__init__(response_format="content_and_artifact", handle_tool_error=True, **fields)
 
     def _to_args_and_kwargs(self, tool_input: Any, tool_call_id: str | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        # As two arguments, so that no parameter of a tool is taken for one that the framework fills.
+        # As two arguments, so that no tool parameter is confused with one that the framework fills.
         return (tool_call_id or "", tool_input), {}
 
     def _run(self, call_id: str, params: Any) -> tuple[str, dict[str, Any]]:
@@ -64,7 +64,7 @@ def tools_for(view: ToolView, *, user: Named = "local", trace: Named = "", data:
 
 
 def tool_from(tool: BaseTool, **declared: Unpack[Declared]) -> SchemaTool:
-    """Return a LangChain tool as a tool for a registry; without `effects` it is taken to have every one.
+    """Return a LangChain tool as a tool for a registry; without `effects` it counts as having all.
 
     Raises:
         ConfigurationError: it is no tool of LangChain, or cannot be one here.

@@ -46,9 +46,9 @@ class InterruptingTool(RegistryTool):
         return self._kept(made, answer)
 
     def _made(self, call_id: str, params: Any) -> tuple[str, ...]:
-        """Return what names a call within a step of a graph: empty where there is no graph.
+        """Return the identity of a call within a graph step, empty outside a graph.
 
-        A step that is interrupted by one of its calls makes all of them again when the graph goes on.
+        An interrupted step repeats all its calls when the graph resumes.
         """
         step = ensure_config().get("configurable", {}).get("checkpoint_ns")
         return (str(step), call_id, self.name, repr(params)) if step and call_id else ()
@@ -66,7 +66,7 @@ class InterruptingTool(RegistryTool):
         shown = self.bridge.shown
         said: Any = shown.passed_on(question)
         # SECURITY: the tools of one step share what the graph is resumed with, in no certain order: an answer counts
-        # only for the question that it names, and what answers another one is passed over.
+        # only for the question that it names; answers to different ones are skipped.
         while not (isinstance(said, Mapping) and question.is_meant_by(said.get("question"))):
             said = _interrupted(question)
             if isinstance(said, Mapping) and isinstance(said.get("question"), str):
@@ -87,7 +87,7 @@ def _interrupted(question: Question) -> Any:
 
 
 def _read(said: Mapping[str, Any], framework: str) -> ApprovalAnswer:
-    """Return the answer that a graph was resumed with; what it leaves open is a denial."""
+    """Return the answer that a graph was resumed with; an incomplete one is a denial."""
     by, note, params = said.get("by"), said.get("note"), said.get("parameters")
     try:
         return ApprovalAnswer(

@@ -3,7 +3,7 @@
     said = run(OpenAI(), registry, [{"role": "user", "content": "hello"}], model="gpt-5").reply
     said = run_responses(OpenAI(), registry, [{"role": "user", "content": "hello"}], model="gpt-5").reply
 
-A call that needs a person asks the registry's approver; without an answer the model is told so, and goes on.
+A call that needs a person asks the registry's approver; without an answer the model gets an error and continues.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ except ImportError as error:
 
 def _read(reply: ChatCompletion) -> Turn:
     said = reply.choices[0].message
-    # What only the pieces of a stream have is no part of a request.
+    # Fields of stream pieces are not part of a request.
     pieces: Any = {"index": True, "function": {"parsed_arguments"}}
     called = [call.model_dump(exclude_unset=True, exclude=pieces) for call in said.tool_calls or ()]
     message: dict[str, Any] = {"role": "assistant", "content": said.content}
@@ -123,7 +123,7 @@ run_responses, arun_responses = _RESPONSES.run, _RESPONSES.arun
 def tool_from(definition: Mapping[str, Any], function: Callable[..., Any], **declared: Unpack[Declared]) -> SchemaTool:
     """Return a function and its entry of `tools`, of chats or of responses, as a tool for a registry.
 
-    Without `effects` it is taken to have every one. The function is called with the params as keyword arguments.
+    Without `effects` it counts as having all. The function is called with the params as keyword arguments.
 
     Raises:
         ConfigurationError: the definition is no function's.

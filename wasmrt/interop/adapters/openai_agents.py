@@ -75,7 +75,7 @@ def _function_tool(bridge: Bridge, definition: Definition) -> FunctionTool:
 
 
 def tool_from(tool: object, *, context: Any = None, **declared: Unpack[Declared]) -> SchemaTool:
-    """Return a function tool as a tool for a registry; without `effects` it is taken to have every one.
+    """Return a function tool as a tool for a registry; without `effects` it counts as having all.
 
     `context` is what the tool gets as the context of its run. A tool that needs an approval there, always or by a
     function of its own, needs one here with every call.

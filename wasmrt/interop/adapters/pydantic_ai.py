@@ -35,7 +35,7 @@ _ANY = SchemaValidator(core_schema.any_schema())
 
 
 class RegistryToolset(AbstractToolset[Any]):
-    """The tools of a registry or view, as it is at each step of a run.
+    """The current tools of a registry or view, at each step of a run.
 
     Attributes:
         view: The registry, or a view of it.
@@ -66,7 +66,7 @@ class RegistryToolset(AbstractToolset[Any]):
         return self._id
 
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
-        """Return the tools of the view as it is now."""
+        """Return the current tools of the view."""
         return {
             each.name: ToolsetTool(
                 toolset=self,
@@ -109,7 +109,7 @@ class RegistryToolset(AbstractToolset[Any]):
         if question is not None and not (shown.has(question) or question.is_meant_by(token)):
             asked = self._bridge.question(name, before, call_id, ctx) if isinstance(before, Mapping) else None
             if asked is None or not (shown.has(asked) or asked.is_meant_by(token)):
-                raise self._required(question)  # it is another one than was shown
+                raise self._required(question)  # it differs from the one that was shown
             params, edited = dict(asked.request.params), tool_args
         answer = ApprovalAnswer(approved=True, by=self._bridge.framework, way="framework", params=edited)
         approver = Answered(lambda now: shown.take(now) or now.is_meant_by(token), answer, call_id)
@@ -127,7 +127,7 @@ def _returned(answer: ToolAnswer) -> ToolReturn[Any]:
 
 
 def tool_from(tool: Tool[Any], *, deps: Any = None, **declared: Unpack[Declared]) -> SchemaTool:
-    """Return a function tool as a tool for a registry; without `effects` it is taken to have every one.
+    """Return a function tool as a tool for a registry; without `effects` it counts as having all.
 
     One that takes a `RunContext` gets one of a run without messages, with `deps`.
 

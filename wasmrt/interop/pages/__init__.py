@@ -1,4 +1,4 @@
-"""Pages for a person in a browser: what waits for an answer, what is remembered, receipts, and grants."""
+"""Pages in a browser for pending requests, remembered answers, receipts and grants."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def access_card(frame: Frame, request: AccessRequest) -> Html:
 
 
 def access_page(frame: Frame, request: AccessRequest, tried: Tried = FIRST_TRY) -> Response:
-    """Return the page of one request, whole; of one that has ended, how it ended."""
+    """Return the full page of one request, with its outcome if it has ended."""
     if request.state is not AccessState.PENDING:
         told = tag("p", access_outcome(request))
         return frame.page(f"Access {request.id}", tried.problem, told, frame.back(), section="", status=tried.status)
@@ -62,7 +62,7 @@ def access_page(frame: Frame, request: AccessRequest, tried: Tried = FIRST_TRY) 
 
 
 def access_outcome(request: AccessRequest) -> Html:
-    """Return in a sentence how it stands with a request."""
+    """Return the state of a request as a sentence."""
     by = together(" by ", foreign(request.by)) if request.by else None
     note = together(" Note: ", foreign(request.note)) if request.note else None
     said = foreign(granted_words(request))

@@ -1,6 +1,6 @@
-"""The address of the pages that are served now, for other processes of this user: a file, held by whoever serves them.
+"""The address of the served pages, for other processes of this user: a file, locked by the serving process.
 
-It names no session: whoever reads it can open nothing by it.
+It contains no session, so it grants no access.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def announced(file: Path, address: str) -> Iterator[bool]:
 
 
 def announced_address(file: Path) -> str | None:
-    """Return the address of the pages that are served now; None where none are.
+    """Return the address of the served pages, or None.
 
-    SECURITY: what a process left behind that was killed is not believed, since anybody may listen at its port now: the
+    SECURITY: the file of a killed process is ignored, since its port may be in use by another process: the
     lock ends with the process.
     """
     try:
@@ -50,7 +50,7 @@ def announced_address(file: Path) -> str | None:
         return None
     try:
         fcntl.flock(looked, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:  # somebody serves them
+    except OSError:  # a process serves them
         try:
             return read_file(file, max_bytes=_MAX_BYTES, follow_link=False, private=True).decode("ascii") or None
         except (UnfitFileError, OSError, UnicodeDecodeError):

@@ -46,9 +46,9 @@ def answer_in(form: Mapping[str, str], allow: str, scopes: type[S]) -> tuple[boo
 def quick_form(
     frame: Frame, action: str, user: str, title: str, *, deny: str, allow: Choices, verb: str, more: str, cut: bool
 ) -> Html:
-    """Return the quick ways to answer, and the way to all of the request.
+    """Return the quick answers, and a link to the full request.
 
-    SECURITY: as at the terminal, what is not all shown is not allowed: the rest may be what matters.
+    SECURITY: as at the terminal, a request that is not fully shown cannot be allowed here.
     """
     note = tag("p", f"Something was left out above: look at all of it before you {verb} it.") if cut else None
     buttons = _buttons([(deny, "Deny")], () if cut else allow, aria_describedby=title)
@@ -104,7 +104,7 @@ _KINDS = (
 
 
 def widening_fields(params: Mapping[str, Any], form: Mapping[str, str]) -> Html | None:
-    """Return a field set with a row for each place of the parameters, or None where there are none.
+    """Return a field set with a row for each parameter value, or None without parameters.
 
     Args:
         params: The call's parameters.
@@ -124,7 +124,7 @@ def widening_fields(params: Mapping[str, Any], form: Mapping[str, str]) -> Html 
 
 
 def widened_by(params: Mapping[str, Any], form: Mapping[str, str]) -> Iterator[tuple[str, Widening]]:
-    """Yield what a form widens: JSON Pointers with the values that may stand there.
+    """Yield the JSON Pointers that a form widens, with their allowed values.
 
     Raises:
         ConfigurationError: a text widens nothing, or more than it seems to.
@@ -157,7 +157,7 @@ def _row(index: int, place: str, value: str, form: Mapping[str, str]) -> list[Pa
 
 
 def _places(params: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield JSON Pointers (RFC 6901) of everything in the parameters, with its value in short: what is above first."""
+    """Yield JSON Pointers (RFC 6901) of everything in the parameters, with its shortened value: outer values first."""
     waiting: deque[tuple[str, Any]] = deque([("", params)])
     while waiting:
         pointer, value = waiting.popleft()

@@ -27,9 +27,9 @@ Part = str | None
 
 
 def tag(name: str, /, *children: Part, **attributes: str | bool | None) -> Html:
-    """Return an element. Names are ours; a `_` in an attribute's name stands for a hyphen, one at its end for nothing.
+    """Return an element. Names are trusted; `_` in an attribute's name becomes a hyphen, and is dropped at its end.
 
-    Attributes that are None or False are left out, those that are True have no value.
+    Attributes that are None or False are omitted; True means an attribute without a value.
     """
     given = "".join(
         f" {_name(key)}" if value is True else f' {_name(key)}="{_escaped(value)}"'
@@ -47,17 +47,17 @@ def together(*children: Part) -> Html:
 
 
 def drawing(svg: str) -> Html:
-    """Return a drawing that a package of ours has made: SVG without styles and scripts, whose texts are escaped."""
+    """Return a drawing made by wasmrt: SVG without styles and scripts, with escaped text."""
     return Html(svg)
 
 
 def foreign(text: str) -> Html:
-    """Return a text of strangers in a line of ours. Letters that run from right to left stay within it."""
+    """Return untrusted text inside a line, isolated from its text direction."""
     return tag("bdi", text.replace("\n", " "))
 
 
 def foreign_lines(lines: list[str], *, kind: str, label: str) -> Html:
-    """Return a block of strangers' lines, from left to right; it can be scrolled by keyboard.
+    """Return a block of untrusted lines, from left to right, scrollable by keyboard.
 
     SECURITY: letters that run from right to left turn what stands between them around. A line end ends that (Unicode
     Standard Annex 9, P1), and so does each text of JSON here, so that a value does not change places with its name.
@@ -182,7 +182,7 @@ def file_response(name: str) -> Response | None:
 
 
 def alert(error: WasmrtError) -> Html:
-    """Return an error in words, with its next step."""
+    """Return an error message with its hint."""
     hint = together(" What to do: ", foreign(error.hint), ".") if error.hint else None
     return tag(
         "p", tag("strong", "This was not done: "), foreign(error.message), ".", hint, role="alert", class_="alert"

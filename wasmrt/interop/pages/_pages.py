@@ -30,7 +30,7 @@ _LINK = "Every link works once, and a session ends with the program or after twe
 
 
 class PageSources(NamedTuple):
-    """The sources of all that the pages show."""
+    """The data sources of the pages."""
 
     approvals: ApprovalStore
     receipts: Path
@@ -69,7 +69,7 @@ class OperatorPages:
         return f"{url}{self._base}?token={self._sessions.new_link(secure=url.startswith('https:'))}"
 
     async def gate(self, request: Request) -> Response | None:
-        """Refuse the body of whoever has no session. A `wasmrt.interop.web.Gate`."""
+        """Refuse the body of a request without a session. A `wasmrt.interop.web.Gate`."""
         return self._no_session() if request.method == "POST" and self._sessions.find(request) is None else None
 
     async def __call__(self, request: Request) -> Response:
@@ -91,8 +91,8 @@ class OperatorPages:
         frame, rest = Frame(self._base, session), request.path.removeprefix(session.path)
         if request.method != "POST":
             return await asyncio.to_thread(self._get, frame, rest, request)
-        # SECURITY: a form is acted on where a browser says that it came from a page of ours (the server has compared
-        # the origin) and it holds the session's own token, which no other page can read.
+        # SECURITY: a form is processed if the browser reports that it came from one of these pages (the server has
+        # compared the origin) and it contains the session's token, which no other page can read.
         form = request.form_fields()
         ours = request.has("origin") or request.header("sec-fetch-site") == "same-origin"
         if not ours or form is None or not session.allows(form):
@@ -194,7 +194,7 @@ class OperatorPages:
         try:
             answer(request_id, form)
         except WasmrtError as error:
-            # Of two answers one counts; who gave the other is told so, and how the request has ended.
+            # Only one of two answers counts; the other sender sees the outcome.
             status = 409 if error.code in _OVER else _STATUS.get(error.code, 422)
             return show(frame, request_id, Tried(alert(error), form, status)) or self._missing(frame)
         return Response(status=303, headers=(("location", f"{frame.root}?done={request_id}"),))

@@ -49,7 +49,7 @@ def receipts_page(frame: Frame, folder: Path, query: dict[str, str]) -> Response
 
 
 def receipt_page(frame: Frame, folder: Path, call_id: str) -> Response | None:
-    """Return the page of one receipt, or None where there is none."""
+    """Return the page of one receipt, or None."""
     record = find_receipt(folder, call_id)
     if record is None:
         return None
@@ -173,7 +173,7 @@ def _tool(catalog: Catalog, listed: Listed) -> Html:
     try:
         shown = _version(catalog.get(listed.name))
         waits = _pending(catalog, listed) if listed.pending is not None else None
-    except WasmrtError as error:  # one that cannot be read takes the others from nobody
+    except WasmrtError as error:  # an unreadable one does not hide the others
         shown, waits = alert(error), None
     return tag("article", tag("h2", foreign(listed.name), id=title), shown, waits, aria_labelledby=title, class_="card")
 

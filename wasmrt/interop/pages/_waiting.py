@@ -69,7 +69,7 @@ def waiting_page(frame: Frame, store: ApprovalStore, access: AccessStore, done: 
 
 
 def state_of(waiting: list[QueuedRequest], asking: list[AccessRequest]) -> str:
-    """Return a text that is another one when other requests wait."""
+    """Return a digest that changes with the pending requests."""
     return blake3(" ".join([*(each.id for each in waiting), *(each.id for each in asking)]).encode()).hexdigest()[:32]
 
 
@@ -81,7 +81,7 @@ def _done(store: ApprovalStore, access: AccessStore, done: str) -> Html | None:
 
 
 def request_page(frame: Frame, found: QueuedRequest, tried: Tried = FIRST_TRY) -> Response:
-    """Return the page of one request, whole; of one that has ended, how it ended."""
+    """Return the full page of one request, with its outcome if it has ended."""
     if found.state is not State.PENDING:
         told = tag("p", outcome(found))
         return frame.page(f"Request {found.id}", tried.problem, told, frame.back(), section="", status=tried.status)
@@ -103,7 +103,7 @@ def request_page(frame: Frame, found: QueuedRequest, tried: Tried = FIRST_TRY) -
 
 
 def outcome(found: QueuedRequest) -> Html:
-    """Return in a sentence how it stands with a request."""
+    """Return the state of a request as a sentence."""
     if found.approved is None:
         return together(foreign(found.id), " (", foreign(found.tool), ") ", _STATES[found.state], ".")
     verb = "was approved" if found.approved else "was denied"
@@ -215,7 +215,7 @@ def remembered_page(
 
 
 def _refused(frame: Frame, access: AccessStore) -> Html | None:
-    """Return the table of access that was denied for good; None where there is none."""
+    """Return the table of permanently denied access, or None."""
     refused = access.refused()[::-1][:_MAX_ANSWERS]
     header = ("Tool", "For", "Denied", "By", "Since (UTC)", "Forget it")
     return (

@@ -27,10 +27,10 @@ class Origins:
 
     @classmethod
     def of(cls, host: str, port: int, more: Iterable[str] = ()) -> Origins:
-        """Return the origins of an address that is listened at, and those that an operator names beside.
+        """Return the origins of the server's address, and the configured additional ones.
 
         Raises:
-            ConfigurationError: one that was named is no origin.
+            ConfigurationError: a configured value is not an origin.
         """
         address = ipaddress.ip_address(host)
         hosts = [] if address.is_unspecified else [f"[{address}]" if address.version == 6 else str(address)]
@@ -57,7 +57,7 @@ def origin(text: str) -> str:
     """Return an origin in its one spelling.
 
     Raises:
-        ConfigurationError: the text is none.
+        ConfigurationError: the text is not an origin.
     """
     try:
         parts = urlsplit(text)
@@ -116,7 +116,7 @@ class TokenDigest:
 
 
 def bearer_token(request: Request) -> str | None:
-    """Return the token of a request's `Authorization: Bearer` header, or None. A token in a URL is none."""
+    """Return the token of a request's `Authorization: Bearer` header, or None. Tokens in URLs are ignored."""
     found = _BEARER.fullmatch(request.header("authorization") or "")
     return None if found is None else found[1]
 
@@ -130,10 +130,10 @@ SESSION_SECONDS = 12 * 3600.0
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Session:
-    """One person's session in one browser.
+    """The session of one user in one browser.
 
     SECURITY: cookies are shared by all servers of a host name, whatever their port, and on one machine these may be
-    other users'. A path that nobody can guess keeps ours from being sent to them.
+    other users'. An unguessable path keeps this cookie from being sent to them.
     """
 
     path: str
@@ -175,7 +175,7 @@ class Sessions:
         return token
 
     def begin(self, token: str) -> tuple[Session, str] | None:
-        """Use up a link's token; return a new session and the `Set-Cookie` for it, or None where it does not hold."""
+        """Use up a link's token; return a new session and its `Set-Cookie`, or None if the token is invalid."""
         found = next((digest for digest in self._links if digest.matches(token)), None)
         if found is None:
             return None

@@ -89,7 +89,7 @@ class Connection:
         return self._h11.our_state is h11.DONE and self._h11.their_state is h11.DONE
 
     async def _head(self) -> bytes | None:
-        """Return the bytes of a head; None where the client went or stayed silent."""
+        """Return the bytes of a head, or None if the client left or stayed silent."""
         data = bytearray(self._ahead)
         if not data:
             try:
@@ -133,7 +133,7 @@ class Connection:
                         raise Refused(413)
         except TimeoutError:
             raise Refused(408) from None
-        if event.headers:  # trailers: nobody here reads them, and a proxy might
+        if event.headers:  # trailers are not read here, but a proxy might read them
             raise Refused(400)
         return bytes(body)
 

@@ -72,15 +72,14 @@ class Request:
     def header(self, name: str) -> str | None:
         """Return the value of a header that was sent exactly once, or None. `name` is in small letters.
 
-        SECURITY: of a header that was sent twice neither value counts; who reads the first is told apart from who
-        reads the last by nobody.
+        SECURITY: a header that was sent twice is ignored, since a proxy may use the other value.
         """
         values = [value for key, value in self.headers if key == name]
         return values[0] if len(values) == 1 else None
 
     @property
     def media_type(self) -> str:
-        """The type of the body, in small letters, without its parameters; empty where none or several were sent."""
+        """The type of the body, in small letters, without its parameters; empty if missing or repeated."""
         return (self.header("content-type") or "").partition(";")[0].strip().lower()
 
     def has(self, name: str) -> bool:
@@ -88,11 +87,11 @@ class Request:
         return any(key == name for key, _ in self.headers)
 
     def query_fields(self) -> dict[str, str] | None:
-        """Return the fields of the query, or None where it is no form or names one twice."""
+        """Return the fields of the query, or None if it is not a form or repeats a field."""
         return _fields(self.query)
 
     def form_fields(self) -> dict[str, str] | None:
-        """Return the fields of a body of `application/x-www-form-urlencoded`, or None where it is something else."""
+        """Return the fields of a body of `application/x-www-form-urlencoded`, or None for other content."""
         if self.media_type != "application/x-www-form-urlencoded":
             return None
         try:
@@ -118,7 +117,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 def plain(status: int, text: str = "", *, headers: tuple[tuple[str, str], ...] = ()) -> Response:
-    """Return a response of one line of text: the status in words, unless another is given."""
+    """Return a response of one line of text: the status phrase by default."""
     line = text or HTTPStatus(status).phrase
     return Response(
         status=status, headers=(("content-type", "text/plain; charset=utf-8"), *headers), body=f"{line}\n".encode()
@@ -150,7 +149,7 @@ _DEFAULTS = (
 
 
 def response_headers(response: Response) -> list[tuple[str, str]]:
-    """Return a response's headers and the defaults that it does not set, without those of framing.
+    """Return a response's headers and the defaults that it does not set, without framing headers.
 
     SECURITY: where nothing else is said, a response is for the origin that asked: not kept, not framed, not sniffed,
     and nothing in it runs or loads anything.

@@ -16,7 +16,7 @@ _MAX_AHEAD_BYTES = 64 * 1024
 
 
 class GoneError(Exception):
-    """The client is not there any more, or does not keep to the bounds; there is nobody to answer."""
+    """The client disconnected or exceeded a limit; no response is possible."""
 
 
 class ClientReader(asyncio.StreamReader):
@@ -44,7 +44,7 @@ class ClientReader(asyncio.StreamReader):
             yield
         except asyncio.CancelledError:
             if self._task is task or task.uncancel():
-                raise  # somebody else ended it
+                raise  # it has ended already
             raise GoneError from None
         else:
             if self._task is not task:  # what ran in here has not minded that it was ended
@@ -54,7 +54,7 @@ class ClientReader(asyncio.StreamReader):
             self._task = None
 
     def unwatch(self) -> None:
-        """Leave what runs to whoever ends it now: nothing is ended twice."""
+        """Hand over the running tasks, so that they are ended only once."""
         self._task = None
 
     async def read(self, n: int = -1) -> bytes:
@@ -142,7 +142,7 @@ def parse(event: h11.Request, client: str) -> Request:
 
 
 def body_length(request: Request, bounds: WebBounds) -> int:
-    """Return the declared length of a body, 0 where there is none or it comes in chunks.
+    """Return the declared length of a body, 0 if it is missing or chunked.
 
     Raises:
         Refused: it is too long, encoded, or asked about in a way that is not known here.

@@ -19,10 +19,10 @@ _GRACE_SECONDS = 5.0
 
 
 class WebServer:
-    """An HTTP/1.1 server (RFC 9112) in the event loop of whoever starts it. An asynchronous context manager.
+    """An HTTP/1.1 server (RFC 9112) in the caller's event loop. An asynchronous context manager.
 
     Every request that reaches `gate` and `handler` came to one of the server's own names, and from no other origin's
-    page. Nothing of a request is logged.
+    page. Requests are not logged.
 
     Args:
         handler: Answers each request.
@@ -84,7 +84,7 @@ class WebServer:
 
     @property
     def port(self) -> int:
-        """The port that is listened at, once the server is started; before, the one that was asked for."""
+        """The server's port once it is started, before that the requested one."""
         return self._port
 
     async def start(self) -> None:
@@ -106,7 +106,7 @@ class WebServer:
         self._origins = Origins.of(self._host, self._port, self._more)
 
     async def close(self, grace_seconds: float = _GRACE_SECONDS) -> None:
-        """Listen no more, let running responses end for a while, and cancel those that did not."""
+        """Stop listening, wait for running responses, then cancel the rest."""
         if self._server is None:
             return
         self._server.close()
@@ -161,7 +161,7 @@ class WebServer:
 
 
 def _checked_host(host: str, origins: tuple[str, ...], *, anywhere: bool) -> str:
-    """Return the address to listen at. SECURITY: other machines reach it only where the option says so by its name."""
+    """Return the address to listen at. SECURITY: other machines reach it only with an explicit option."""
     try:
         address = ipaddress.ip_address("127.0.0.1" if host == "localhost" else host)
     except ValueError:

@@ -1,7 +1,7 @@
-"""A client of MCP servers: they are reached through the gateway or run confined, and their tools join a registry.
+"""A client of MCP servers, which are reached through the gateway or run confined; their tools join a registry.
 
-The SDK speaks the protocol (extra `wasmrt[mcp]`); what it lacks is here: consent to a command, confinement, bounds on
-every message before the SDK sees it, effects by trust, and definitions that change only when a person agrees.
+The SDK implements the protocol (extra `wasmrt[mcp]`). This package adds consent to commands, confinement, limits on
+every message before the SDK parses it, effects by trust, and approval of changed definitions.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from wasmrt.interop.mcp.client._program import consent_lines, find_program
 from wasmrt.interop.mcp.client._settings import McpServerConfig, OAuthConfig, Transport, Trust
 from wasmrt.interop.mcp.client._tool import McpTool, tool_name
 
-# What a server said is not for the standard error of a program that has no logging of its own.
+# Without a handler, logging would print server output to the program's standard error.
 logging.getLogger("mcp").addHandler(logging.NullHandler())
 
 __all__ = [

@@ -24,7 +24,7 @@ _EMPTY: dict[str, Any] = {"string": "", "number": 0, "integer": 0, "boolean": Fa
 
 
 class Asker:
-    """Shows a server's questions to a person; where nobody answers, they are cancelled."""
+    """Shows a server's elicitation requests to the approver; unanswered requests are cancelled."""
 
     def __init__(self, server: str, approvals: Approvals | None, user: str) -> None:
         self._server = server
@@ -50,7 +50,7 @@ class Asker:
     async def _form(self, message: str, schema: Mapping[str, Any]) -> types.ElicitResult | types.ErrorData:
         fields = schema.get("properties")
         if schema_problem(dict(schema)) is not None or not isinstance(fields, dict) or not _is_flat(fields):
-            return types.ErrorData(code=types.INVALID_PARAMS, message="the form is none that can be shown")
+            return types.ErrorData(code=types.INVALID_PARAMS, message="the form is not a flat object schema")
         required = schema.get("required")
         needed = [name for name in required if name in fields] if isinstance(required, list) else []
         usual = {name: field["default"] for name, field in fields.items() if "default" in field}

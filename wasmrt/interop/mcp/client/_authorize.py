@@ -50,7 +50,7 @@ async def discover(server: McpServerConfig, network: NetworkConfig, agree: Calla
     """Find the authorization server of a server (RFC 9728, RFC 8414); `agree` is asked before it is reached.
 
     Raises:
-        NotAuthorizedError: the server names none that may be used; `agree` may raise as well.
+        NotAuthorizedError: the server names no permitted authorization server; `agree` may raise as well.
     """
     async with asyncio.timeout(OAUTH_TIMEOUT_SECONDS):
         resource, issuer, scope = await _protected_resource(server, network)
@@ -64,7 +64,7 @@ async def discover(server: McpServerConfig, network: NetworkConfig, agree: Calla
     urls = [str(url) for name in _ENDPOINTS if (url := getattr(metadata, name, None)) is not None]
     for url in urls:
         _check_secure(url, server)
-    # SECURITY: without it the server may take a code from whoever has stolen it (OAuth 2.1, 7.5.2).
+    # SECURITY: without it the server may accept a stolen code (OAuth 2.1, 7.5.2).
     if "S256" not in (metadata.code_challenge_methods_supported or ()):
         raise _unusable(f"{said(issuer)} does not say that it supports PKCE with S256")
     origins = dict.fromkeys([_origin(issuer), *map(_origin, urls)])
@@ -80,10 +80,10 @@ async def authorize(
     scope: str = "",
     present: Callable[[str], None],
 ) -> None:
-    """Have a person log in and keep the tokens; `present` gets the address to open in a browser.
+    """Run a user login and store the tokens; `present` gets the address to open in a browser.
 
     Raises:
-        NotAuthorizedError: nobody logged in, or the authorization server refused.
+        NotAuthorizedError: the login was not completed, or the authorization server refused it.
     """
     wanted = scope or " ".join(server.oauth.scopes if server.oauth else ())
     with LoopbackCallback(secrets.token_urlsafe(32)) as callback:
@@ -164,16 +164,16 @@ async def _metadata(client: httpx2.AsyncClient, issuer: str, server: McpServerCo
 def log_in_known(
     server: McpServerConfig, gateway: EgressGateway, login: KeptLogin, *, scope: str, present: Callable[[str], None]
 ) -> tuple[str, ...]:
-    """Have a person log in at the addresses that the file names; return the origins that renew the token.
+    """Run a user login at the configured addresses; return the origins that renew the token.
 
     Raises:
-        OAuthError: nobody logged in, or the authorization server refused.
+        OAuthError: the login was not completed, or the authorization server refused it.
         ConfigurationError: the file names no client.
     """
     oauth = server.oauth
     assert oauth is not None
     if not oauth.client_id:
-        raise ConfigurationError("a login at addresses of the file needs a client_id beside them")
+        raise ConfigurationError("a login with configured addresses also needs client_id")
     known = LoginSection(
         authorization_url=oauth.authorization_url,
         token_url=oauth.token_url,
@@ -199,7 +199,7 @@ class _Storage:
         self._redirect_uri = redirect_uri
 
     async def get_tokens(self) -> OAuthToken | None:
-        """Return none: a person logs in anew."""
+        """Return no tokens, so that the user logs in again."""
         return None
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
@@ -251,7 +251,7 @@ def _returned(callback: LoopbackCallback) -> Any:
 
 
 def _reason(error: Exception, name: str) -> str:
-    """Return why a login failed, without the words of whoever refused it."""
+    """Return why a login failed, without the text of the refusing server."""
     if isinstance(error, OAuthRegistrationError):
         return "the authorization server does not register this client; have one registered, and name its client_id"
     if isinstance(error, OAuthTokenError):
@@ -288,4 +288,4 @@ def _origin(url: str) -> str:
 
 
 def _unusable(problem: str) -> NotAuthorizedError:
-    return NotAuthorizedError(problem, code="mcp-login", hint="tell whoever runs the server")
+    return NotAuthorizedError(problem, code="mcp-login", hint="report it to the server's operator")

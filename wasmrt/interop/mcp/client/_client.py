@@ -51,7 +51,7 @@ class ClientParts:
 
 
 class ServerFacts(NamedTuple):
-    """The facts that a connected server tells of itself."""
+    """Facts reported by a connected server."""
 
     version: str
     """Of the protocol."""
@@ -61,9 +61,9 @@ class ServerFacts(NamedTuple):
 
 
 class McpClient:
-    """The client of one server. Any thread may use it; each user has a connection of their own.
+    """The client of one server. Any thread may use it; each user has a separate connection.
 
-    Nothing is started before a person agreed to it: `trusted` has to cover the server as it is configured.
+    Nothing is started without consent: `trusted` must cover the current configuration of the server.
     """
 
     def __init__(self, server: McpServerConfig, trusted: Trusted = NOTHING, parts: ClientParts | None = None) -> None:
@@ -83,7 +83,7 @@ class McpClient:
         self.close()
 
     def look(self, *, user: str = DEFAULT_USER, seconds: float = MCP_CONNECT_SECONDS) -> ServerFacts:
-        """Connect, and return what the server says of itself and its tools.
+        """Connect, and return the server's facts and tools.
 
         Raises:
             WasmrtError: it may not be started, cannot be reached, or breaks a bound.
@@ -118,7 +118,7 @@ class McpClient:
             self._parts.loop.close()
 
     def decisions(self, user: str) -> tuple[Decision, ...]:
-        """Return what was decided of the connections of a user's program since the last time; refusals first."""
+        """Return the decisions about the connections of a user's program since the last call, denials first."""
         program = self._programs.get(user)
         return () if program is None else program.decisions()
 
@@ -155,10 +155,10 @@ class McpClient:
         raise AssertionError("the second attempt raises or returns")
 
     def _check(self, tool: Definition, live: Mapping[str, Definition]) -> None:
-        """Refuse a tool that is not defined as a person saw it.
+        """Refuse a tool whose definition differs from the approved one.
 
         Raises:
-            NotAuthorizedError: it changed, or is gone.
+            NotAuthorizedError: it changed, or was removed.
         """
         now = live.get(tool.name)
         if now is not None and now.digest == tool.digest:
@@ -170,7 +170,7 @@ class McpClient:
         raise NotAuthorizedError.of(decision)
 
     async def _held(self, user: str) -> _Held:
-        """Return the user's connection, opened where there is none that can be used."""
+        """Return the user's connection, and open one if necessary."""
         held = self._open.get(user)
         if held is None:
             if len(self._open) >= _MAX_USERS:
@@ -262,7 +262,7 @@ class McpClient:
             await held.end()
 
     async def _end_when_idle(self, held: _Held) -> None:
-        """End a session of the older protocol that nobody used for long: the server keeps it in memory."""
+        """End an idle session of an older protocol version, which the server keeps in memory."""
         idle = self._parts.idle_seconds
         while held.opened is not None:
             left = held.opened.used_at + idle - time.monotonic()
@@ -307,6 +307,6 @@ class _Held:
         try:
             if opened is not None:
                 await opened.close()
-        finally:  # also when this task is cancelled meanwhile
+        finally:  # even if this task is cancelled
             if http is not None:
                 await http.aclose()

@@ -1,4 +1,4 @@
-"""One open connection to a server: a session of the SDK, kept by a task of its own until it is closed or ends."""
+"""One open connection to a server: a session of the SDK in a separate task until it is closed or ends."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Connection:
         changed: True after the server said that its tools changed.
         used_at: Monotonic seconds of the last call's end.
         listed_at: Monotonic seconds of the last list of tools.
-        worn: True once nothing more is to be asked of it: it is closed when its last call ends.
+        worn: True once it accepts no more calls: it is closed when its last call ends.
         open_calls: Calls that run.
     """
 
@@ -77,7 +77,7 @@ class Connection:
         """Connect and agree on a version.
 
         Raises:
-            WasmrtError: it could not be reached, is none, or took too long.
+            WasmrtError: it could not be reached, is not an MCP server, or took too long.
         """
         self._task = asyncio.create_task(self._serve())
         try:
@@ -99,7 +99,7 @@ class Connection:
         task = self._task
         if task is None or task.done():
             return
-        if self._client is not None:  # else it waits for a server, and not for us
+        if self._client is not None:  # otherwise it waits for a server
             await asyncio.wait({task}, timeout=_CLOSE_SECONDS)
         if not task.done():
             task.cancel()
@@ -117,7 +117,7 @@ class Connection:
         if (denied := self._denied()) is not None:
             return denied
         if self._failure is not None and self._failure.code != "mcp-server":
-            return self._failure  # the program ended after it, because nobody spoke to it any more
+            return self._failure  # the program ended later, because its input was closed
         ended = None if self._way.stdio is None else self._way.stdio.ended()
         return ended or self._failure
 
@@ -136,7 +136,7 @@ class Connection:
                         await self._ended(client)
                         return
                 except Exception as error:
-                    # The first is the way that servers speak today: what it said is told.
+                    # Report the failure of the first transport, which current servers use.
                     self._failure = self._failure or as_wasmrt_error(error, self.name, self._redact)
                     if self._client is not None or self._guard.failure is not None or self._way.denials:
                         return
@@ -213,7 +213,7 @@ class Connection:
         """Return the tools of all pages of the server's list.
 
         Raises:
-            WasmrtError: the list is over a bound, or has no end.
+            WasmrtError: the list exceeds a limit, or never ends.
         """
         self._forget_denials()
         await self._listen()  # first, so that no change falls in between
@@ -227,13 +227,13 @@ class Connection:
             self._way.denials.clear()
 
     async def _listen(self) -> None:
-        """Have the server say when its tools change: of the newer protocol it does so to those who asked."""
+        """Subscribe to changes of the tools: newer protocol versions notify subscribers only."""
         listed = self.client.server_capabilities.tools
         if self._listening is not None or not self.is_modern or listed is None or not listed.list_changed:
             return
         agreed = asyncio.Event()
         self._listening = asyncio.create_task(self._heard(self.client, agreed))
-        with suppress(TimeoutError):  # one that does not answer is asked for its list again when that is old
+        with suppress(TimeoutError):  # without a subscription, the list is requested again when it is old
             await asyncio.wait_for(agreed.wait(), _LISTEN_SECONDS)
 
     async def _heard(self, client: Client, agreed: asyncio.Event) -> None:
@@ -243,7 +243,7 @@ class Connection:
                 async for _ in subscription:
                     self.changed = True
         except Exception:
-            self.changed = True  # what it would have said is not known
+            self.changed = True  # a change may have been missed
         finally:
             agreed.set()
 
@@ -277,7 +277,7 @@ class Connection:
     async def call(
         self, tool: str, arguments: dict[str, Any], seconds: float, on_progress: OnProgress | None = None
     ) -> types.CallToolResult:
-        """Call a tool, and answer what it asks for meanwhile.
+        """Call a tool, and answer its requests for input.
 
         Raises:
             WasmrtError: it failed, or took too long.
@@ -290,7 +290,7 @@ class Connection:
             )
             return result
         except (TimeoutError, asyncio.CancelledError):
-            # Of the old protocol over HTTP nothing but the session's end takes the request back.
+            # In the older protocol over HTTP, only ending the session cancels the request.
             self.worn = self.worn or (self._way.stdio is None and self._client is not None and not self.is_modern)
             raise
         finally:
@@ -355,7 +355,7 @@ class Connection:
             if not task.done():
                 task.cancel()
             elif not task.cancelled():
-                task.exception()  # it is told already
+                task.exception()  # already reported
 
     async def _cause(self, failure: WasmrtError) -> WasmrtError:
         """Return the cause of a broken connection, which is known a moment after its streams closed."""

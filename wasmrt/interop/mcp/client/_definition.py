@@ -43,11 +43,11 @@ class Definition(NamedTuple):
         return blake3(_DOMAIN + text.encode("utf-8", "surrogatepass")).hexdigest()
 
     def hint(self, name: str) -> bool:
-        """Return what it says of itself, with the defaults of the protocol (ToolAnnotations, 2026-07-28)."""
+        """Return one of its annotations, with the defaults of the protocol (ToolAnnotations, 2026-07-28)."""
         return self.annotations.get(name, name in ("destructiveHint", "openWorldHint"))
 
     def problem(self) -> str | None:
-        """Return in a sentence why it cannot be offered; None where it can."""
+        """Return why it cannot be offered, or None if it can."""
         if not 0 < len(self.name) <= _MAX_NAME_CHARS or not self.name.isprintable():
             return "its name is empty, long or holds what cannot be seen"
         if _SANITIZER.sanitize(self.name).flags:
@@ -65,7 +65,7 @@ class Definition(NamedTuple):
 
 
 def read_definition(name: Any, title: Any, description: Any, schemas: tuple[Any, Any], annotations: Any) -> Definition:
-    """Return a definition from the parts that a server gave. What is of another type counts as absent."""
+    """Return a definition from a server's fields. Fields of a wrong type count as absent."""
     given = annotations if isinstance(annotations, Mapping) else {}
     said = {hint: given[hint] for hint in _HINTS if isinstance(given.get(hint), bool)}
     return Definition(
@@ -86,7 +86,7 @@ def wrapped_output(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def cleaned(value: Any) -> Any:
-    """Return JSON data without characters that nobody can see, and without what a chat template would obey."""
+    """Return JSON data without invisible characters and without chat template tokens."""
     if isinstance(value, str):
         return _SANITIZER.sanitize(value).text
     if isinstance(value, list):
@@ -104,7 +104,7 @@ def difference(old: Definition | None, new: Definition | None) -> list[str]:
 
 
 def _lines(definition: Definition) -> list[str]:
-    """Return a definition in lines. SECURITY: what cannot be seen is shown by its number: it may be the change."""
+    """Return a definition as lines. SECURITY: invisible characters are escaped, since they may be the change."""
     data = {key: value for key, value in definition._asdict().items() if value not in ("", None)}
     text = json.dumps(data, indent=2, ensure_ascii=False, sort_keys=True)
     return [printable_line(_visible(line), 2000) for line in text.splitlines()]
@@ -123,12 +123,12 @@ _DENIED = Tightening(subagent_access=SubagentAccess.DENIED)
 
 
 def has_safe_name(name: str) -> bool:
-    """Tell whether the name of a tool says that it reads: one of its words does, whole."""
+    """Return whether a tool's name contains a read-only verb as a whole word."""
     return any(word.lower() in SAFE_KEYWORDS for word in _WORD.findall(name))
 
 
 def possible_effects(server: McpServerConfig) -> frozenset[Effect]:
-    """Return everything that a server can do with what it was given, whatever it says of itself."""
+    """Return all effects that a server's grants allow, whatever it declares."""
     if server.url:
         found = {Effect.NETWORK, Effect.EXTERNAL_WRITE}
         return frozenset(found | ({Effect.USE_SECRET} if server.bearer or server.oauth is not None else set()))
@@ -143,7 +143,7 @@ def possible_effects(server: McpServerConfig) -> frozenset[Effect]:
 def assigned_traits(server: McpServerConfig, tool: Definition) -> Traits:
     """Return the traits of a tool by the trust in its server.
 
-    Only of a local server counts what a tool says of itself: one that says it reads is taken not to change anything.
+    The annotations of a tool count only for a local server: a read-only tool has no changing effects.
     """
     possible = possible_effects(server)
     if server.trust is not Trust.LOCAL:
@@ -152,13 +152,13 @@ def assigned_traits(server: McpServerConfig, tool: Definition) -> Traits:
     if tool.hint("readOnlyHint"):
         return Traits(effects=held - _CHANGING or frozenset({Effect.READ_FILESYSTEM}), declared=True)
     if not held & _CHANGING:
-        # It says that it changes something, if only something of its own.
+        # Its annotations allow changes, at least of its own files.
         held |= {Effect.WRITE_FILESYSTEM}
     return Traits(effects=held, declared=True)
 
 
 def asks_always(server: McpServerConfig, tool: Definition) -> bool:
-    """Tell whether a person is asked about each call, whatever the effects are."""
+    """Return whether every call requires approval, whatever the effects are."""
     if server.trust is not Trust.LOCAL:
         return True
     return tool.annotations.get("destructiveHint", False) and not tool.hint("readOnlyHint")

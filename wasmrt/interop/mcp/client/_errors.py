@@ -31,16 +31,16 @@ _NO_VERSION = "Unsupported protocol version"
 
 
 def said(text: str, redact: Callable[[str], str] = _DETECTOR.redact) -> str:
-    """Return what a server said, in one line: without secrets, and without what nobody can see.
+    """Return a server's text as a single line, without secrets and invisible characters.
 
-    SECURITY: `redact` sees it whole, because in one line, or cut, a secret may not be found.
+    SECURITY: `redact` gets the whole text: a secret may not be found in a shortened one.
     """
     words: str = cleaned(redact(text))
     return printable_line(words, _MAX_SAID_BYTES)
 
 
 def as_wasmrt_error(error: BaseException, name: str, redact: Callable[[str], str] = _DETECTOR.redact) -> WasmrtError:
-    """Return an error of a connection to the server `name` as one of ours, its words without secrets."""
+    """Return an error of a connection to the server `name` as a wasmrt error, its message without secrets."""
     leaves = list(_leaves(error))
     own = next((leaf for leaf in leaves if isinstance(leaf, WasmrtError)), None)
     if own is not None:
@@ -145,7 +145,7 @@ class KnownSecrets:
         return self._scanner.partial.redact(text)
 
     def clean(self, error: ToolError) -> None:
-        """Redact all words of an error, and leave out the errors behind it, which hold what the server said."""
+        """Redact all text of an error, and drop its causes, which contain the server's text."""
         error.message = self.redact_part(error.message)
         error.args = (error.message,)
         if error.hint is not None:

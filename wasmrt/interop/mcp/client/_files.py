@@ -24,7 +24,7 @@ _MAX_CHARS = 8192
 
 
 def read_servers(path: Path) -> dict[str, McpServerConfig]:
-    """Return the servers of a file by name; none where there is no file.
+    """Return the servers of a file by name; empty if the file does not exist.
 
     Raises:
         ConfigFileError: it cannot be used, with every mistake of it.
@@ -215,7 +215,7 @@ class Trusted:
     """Origins of the authorization servers that its login may reach."""
 
     def covers(self, server: McpServerConfig) -> bool:
-        """Tell whether the command, the address and the grants are those that a person saw."""
+        """Return whether the command, address and grants are the approved ones."""
         return bool(self.consent) and self.consent == server.consent_digest
 
 
@@ -223,7 +223,7 @@ NOTHING = Trusted()
 
 
 def trust_server(server: McpServerConfig, tools: Iterable[Definition], auth_hosts: tuple[str, ...] = ()) -> Trusted:
-    """Return what is agreed to when a person agrees to a server as it is now."""
+    """Return the approval of a server's current configuration."""
     return Trusted(
         consent=server.consent_digest,
         at_ms=time.time_ns() // 1_000_000,
@@ -233,7 +233,7 @@ def trust_server(server: McpServerConfig, tools: Iterable[Definition], auth_host
 
 
 def read_trusted(path: Path) -> dict[str, Trusted]:
-    """Return what was agreed to, by server; nothing where there is no file.
+    """Return the approvals by server; empty if the file does not exist.
 
     Raises:
         ConfigFileError: it cannot be used, or others could have written it.
@@ -255,7 +255,7 @@ def read_trusted(path: Path) -> dict[str, Trusted]:
 
 
 def write_trusted(path: Path, trusted: Mapping[str, Trusted]) -> None:
-    """Write what was agreed to, in one step.
+    """Write the approvals atomically.
 
     Raises:
         ConfigFileError: it cannot be written.

@@ -58,7 +58,7 @@ def read_line(line: bytes) -> JSONRPCMessage | None:
     """Return the message of a line; None for a line of something else.
 
     Raises:
-        GuestOutputError: it is nearly a message: JSON that is over a bound, or not one message.
+        GuestOutputError: the line is JSON that exceeds a limit, or not a single message.
     """
     text = line.strip()
     if not text.startswith((b"{", b"[")):
@@ -80,10 +80,10 @@ def read_line(line: bytes) -> JSONRPCMessage | None:
 
 
 def check_message(message: JSONRPCMessage) -> int:
-    """Hold a message that was parsed elsewhere against the same bounds; return its size in bytes.
+    """Check a parsed message against the same limits; return its size in bytes.
 
     Raises:
-        GuestOutputError: it is over one, or holds what JSON has not.
+        GuestOutputError: it exceeds a limit, or contains values that JSON does not have.
     """
     try:
         text = write_json(message.model_dump(by_alias=True, exclude_unset=True))
@@ -116,7 +116,7 @@ class MessageGuard:
             self._asked.discard(_id(message.id))
 
     def incoming(self, message: JSONRPCMessage, size: int | None = None) -> bool:
-        """Tell whether a message is passed on; `size` is that of its line, where `read_line` read it.
+        """Return whether a message is passed on; `size` is the size of its line if `read_line` read it.
 
         Raises:
             GuestOutputError: it ends the connection.
@@ -149,7 +149,7 @@ class MessageGuard:
             if len(self._answered) > _MAX_FORGOTTEN:
                 self._answered.popitem(last=False)
             return True
-        # SECURITY: an answer that nobody waits for is no answer to anything else.
+        # SECURITY: a response without a pending request must not answer a different one.
         if key not in self._answered:
             raise broken("answered a request that nobody made")
         self._late += 1

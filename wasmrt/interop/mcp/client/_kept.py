@@ -47,7 +47,7 @@ def find_server(places: Places, name: str) -> tuple[McpServerConfig, Trusted]:
 def keep_server(places: Places, server: McpServerConfig, trusted: Trusted) -> None:
     """Keep a server and what was agreed to of it, in the place of what was there under its name."""
     servers, known = load_servers(places)
-    # What was agreed to first: a server without it is not used, and what belongs to no server is nothing.
+    # Write the approval first: a server without one is not used, and an approval without a server has no effect.
     write_trusted(places.mcp_trust, known | {server.name: trusted})
     write_servers(places.mcp_servers, (servers | {server.name: server}).values())
 
@@ -60,7 +60,7 @@ def forget_server(places: Places, name: str) -> None:
 
 
 def wants_login(server: McpServerConfig, error: WasmrtError) -> bool:
-    """Tell whether a server that could not be asked for its tools is kept without them, until somebody logs in."""
+    """Return whether a server is stored without its tools until the user logs in."""
     return bool(server.url) and server.requires_auth and not error.retryable
 
 
@@ -85,7 +85,7 @@ class KeptServers:
         return [_row(server, known.get(server.name, NOTHING)) for server in servers.values()]
 
     def has(self, name: str) -> bool:
-        """Tell whether a server of this name is configured."""
+        """Return whether a server of this name is configured."""
         return name in load_servers(self._places)[0]
 
     def install(self, name: str, url: str | None) -> Plan:
@@ -131,10 +131,10 @@ class KeptServers:
         return steps
 
     def activate(self, name: str) -> None:
-        """Offer the tools of a server as somebody agreed to them, in place of those that are offered.
+        """Offer the approved tools of a server instead of the current ones.
 
         Raises:
-            NotAuthorizedError: nobody agreed to it as it is now.
+            NotAuthorizedError: its current configuration is not approved.
         """
         server, entry = find_server(self._places, name)
         if not server.enabled or not entry.covers(server):
@@ -210,8 +210,8 @@ def _row(server: McpServerConfig, entry: Trusted) -> dict[str, Any]:
 def add_configured_servers(registry: ToolRegistry, *, sampling: Any = None) -> dict[str, McpClient]:
     """Offer the tools of the servers in `mcp-servers.json`; return the clients by name, which the registry closes.
 
-    What a server asks a person goes to the registry's approver. `sampling` answers servers that want a model, as the
-    SDK's `SamplingFnT`; without it none is offered to them.
+    Elicitation requests of a server go to the registry's approver. `sampling` is the SDK's `SamplingFnT`; without it,
+    sampling is not offered to servers.
 
     Raises:
         ConfigFileError: a file cannot be used, with every mistake of it.

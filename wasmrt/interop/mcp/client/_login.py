@@ -40,7 +40,7 @@ class KeptLogin:
         self._prefix = f"mcp_{server}_"
 
     def get(self, part: str) -> str:
-        """Return a part, empty where there is none."""
+        """Return a part, or an empty string."""
         try:
             return self._store.get(self._user, self._prefix + part).reveal()
         except (SecretNotFoundError, SecretExpiredError):
@@ -92,7 +92,7 @@ class LoginAuth(httpx2.Auth):
         """Send a request with the token.
 
         Raises:
-            NotAuthorizedError: the server wants a login, another one, or more scopes.
+            NotAuthorizedError: the server requires a login, a different login, or more scopes.
         """
         login = self._login
         expires = login.more.get("expires_at")
@@ -108,7 +108,7 @@ class LoginAuth(httpx2.Auth):
         insufficient = extract_field_from_www_auth(response, "error") == "insufficient_scope"
         if response.status_code == 403 and insufficient:
             scope = said(extract_scope_from_www_auth(response) or "")
-            # Those that were granted before stay: a token with the new ones alone would lose them.
+            # Keep the scopes granted before: a token with only the new ones would lose them.
             both = dict.fromkeys([*str(login.more.get("scope") or "").split(), *scope.split()])
             self._hint += f" --scope {' '.join(both)!r}" if scope else ""
             raise self._denied(f"wants more scopes: {scope or 'it does not say which'}")
@@ -132,7 +132,7 @@ class LoginAuth(httpx2.Auth):
                 self._given(f"mcp_{self._server.name}_{part}", value)
 
     async def _renewed(self) -> bool:
-        """Ask for a new token and keep it (RFC 6749, 6); False where there is nothing to ask with, or no token."""
+        """Request and store a new token (RFC 6749, 6); return False if none was issued."""
         self._tell_secrets()
         login, more = self._login, self._login.more
         token, url = login.get("refresh_token"), more.get("token_url")
@@ -162,7 +162,7 @@ class LoginAuth(httpx2.Auth):
 
 
 def keep_token(login: KeptLogin, token: str, refresh: Any, expires_in: Any) -> None:
-    """Keep a token that was issued; the refresh token before stays where there is no new one (RFC 6749, 6)."""
+    """Keep a token that was issued; without a new refresh token, the old one stays (RFC 6749, 6)."""
     login.set("access_token", token)
     if isinstance(refresh, str) and refresh:
         login.set("refresh_token", refresh)
@@ -177,7 +177,7 @@ def login_for(
     network: NetworkConfig,
     given: Callable[[str, str], None],
 ) -> LoginAuth | None:
-    """Return what sends the token of a user's login; None for a server that has another token.
+    """Return the sender of a user's login token, or None for a server with a different token.
 
     `given` is told the name and the value of every secret of the login before the server is sent the token.
     """

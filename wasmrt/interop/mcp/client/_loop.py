@@ -109,7 +109,7 @@ class LoopThread:
         """Run a coroutine in the loop, and wait for it no longer than `lifetime` has.
 
         Raises:
-            DeadlineExceededError, CancelledError: the time was over before it; it is cancelled then.
+            DeadlineExceededError, CancelledError: it took too long, and was cancelled.
             RuntimeClosedError: the loop is closed.
         """
         try:

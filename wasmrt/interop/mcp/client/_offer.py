@@ -1,4 +1,4 @@
-"""Servers' tools in a registry: those that a person agreed to, without connecting to any server."""
+"""Offer the approved tools of servers in a registry, without connecting to any server."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def refused_tools(server: McpServerConfig, tools: Iterable[Definition]) -> dict[
 def offer_tools(registry: ToolRegistry, client: McpClient) -> list[str]:
     """Register the tools of a server that a person agreed to; return their names.
 
-    What cannot be offered stands in `problems` of the registry, by the name that it would have.
+    Tools that cannot be offered are in `problems` of the registry, by their names.
     """
     server, agreed = client.server, client.trusted.tools
     refused = refused_tools(server, agreed.values())
@@ -95,7 +95,7 @@ def add_servers(
 ) -> dict[str, McpClient]:
     """Offer the tools of all servers that are enabled; return their clients by name, which the registry closes.
 
-    Nothing is started and nobody is called: a server is connected at the first call of one of its tools.
+    Nothing is started: a server is connected at the first call of one of its tools.
     """
     clients = {}
     registry.on_close(parts.loop.close)

@@ -56,7 +56,7 @@ class Program:
 
 
 def find_program(server: McpServerConfig, user: str = DEFAULT_USER) -> Program:
-    """Find the program of a server, and the folders that it needs; each user's has a home of its own.
+    """Find the program of a server, and the folders that it needs; each user has a separate home directory.
 
     Raises:
         ConfigurationError: it is not there, or is given what no server may have.
@@ -72,7 +72,7 @@ def find_program(server: McpServerConfig, user: str = DEFAULT_USER) -> Program:
     named = list(_named_files(server))
     given = [Path(path) for path in (server.workspace, *server.read, *server.write, *named) if path]
     _check_folders(given, server.write, places)
-    # SECURITY: what a server keeps for one user is not read by that of another.
+    # SECURITY: a server's files of one user are not readable for another user's server.
     home = places.mcp_homes / server.name / folder_name(user)
     return Program(
         argv=(str(program), *server.command[1:]),
@@ -86,7 +86,7 @@ def find_program(server: McpServerConfig, user: str = DEFAULT_USER) -> Program:
 
 
 def consent_lines(server: McpServerConfig, program: Program | None) -> list[str]:
-    """Return in lines everything that a person agrees to, nothing of it cut."""
+    """Return the consent text as lines, uncut."""
     if program is None:
         lines = [f"the address: {server.url}"]
         return lines + ([f"it is sent the secret {server.bearer}, as a bearer token"] if server.bearer else [])
@@ -106,7 +106,7 @@ def _check_folders(given: list[Path], write: tuple[str, ...], places: Places) ->
     for path in given:
         if not path.exists():
             raise ConfigurationError(f"{path} is not there", hint="name a file or a folder that exists")
-        # SECURITY: what decides what a server may do, and the secrets beside it, are not for servers.
+        # SECURITY: servers must not reach wasmrt's configuration and secrets.
         own = [places.data] + ([places.cache] if str(path) in write else [])
         for kept in own:
             real, kept = path.resolve(), kept.resolve()
@@ -142,7 +142,7 @@ def _needed(program: Path) -> Iterator[Path]:
 
 
 def _home_of(path: Path) -> Path:
-    """Return the folder of a program that comes with a folder of its own: a virtual environment, packages of Node."""
+    """Return the folder of a program with its own folder: a virtual environment, or Node packages."""
     if (modules := _modules_of(path)) is not None:
         return modules
     prefix = path.parent.parent

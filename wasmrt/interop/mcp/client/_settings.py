@@ -1,4 +1,4 @@
-"""One configured server: where it is or how it is started, what it is given, and how far it is trusted."""
+"""One configured server: its address or command, its grants, and the trust in it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Transport(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OAuthConfig:
-    """A login that is known beforehand; what is left out is discovered."""
+    """Settings of a login; missing ones are discovered."""
 
     client_id: str = ""
     authorization_url: str = ""
@@ -166,7 +166,7 @@ class McpServerConfig:
 
     @property
     def requires_auth(self) -> bool:
-        """True where a login is configured, or the server is a remote one without a token."""
+        """True if a login is configured, or the server is remote and has no token."""
         return self.oauth is not None or (bool(self.url) and not self.is_loopback and not self.bearer)
 
     @property
@@ -188,7 +188,7 @@ class McpServerConfig:
         return blake3(_DOMAIN + json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as it stands in the file, without what is as usual."""
+        """Return its entry in the file, without default values."""
         data: dict[str, Any] = {"name": self.name}
         for name in ("url", "workspace", "bearer", "description"):
             if value := getattr(self, name):

@@ -104,7 +104,7 @@ class StdioServer:
             await asyncio.to_thread(self._outlet.close)
 
     def decisions(self) -> tuple[Decision, ...]:
-        """Return what was decided of its connections since the last time that this was asked."""
+        """Return the decisions about its connections since the last call."""
         return () if self._outlet is None else self._outlet.decisions()
 
     async def _receive(self, stdout: asyncio.StreamReader, inbound: Any) -> None:
@@ -125,7 +125,7 @@ class StdioServer:
                 return
 
     async def _lines(self, stdout: asyncio.StreamReader) -> AsyncIterator[bytes]:
-        """Yield lines. SECURITY: of one that has no end, no more than the bound is ever held."""
+        """Yield lines. SECURITY: at most the limit of an unterminated line is held in memory."""
         kept = bytearray()
         while chunk := await stdout.read(_CHUNK):
             *whole, rest = chunk.split(b"\n")
@@ -156,16 +156,16 @@ class StdioServer:
         process = self._process
         if process is None or process.returncode is not None:
             return
-        # One that broke a rule has no time to end by itself.
+        # A program that broke a rule gets no time to exit.
         patience = MCP_STOP_SECONDS if self._guard.failure is None else 0.0
         for number in (signal.SIGTERM, signal.SIGKILL):
             if await _ends(process, patience):
                 break
             signal_group(process, number)
-        await asyncio.to_thread(end_group, process)  # what it started may live on
+        await asyncio.to_thread(end_group, process)  # its child processes may still run
 
     def ended(self) -> WasmrtError | None:
-        """Return why the program ended by itself; None where it did not."""
+        """Return why the program exited, or None if it did not."""
         if (code := _exit_code(self._process)) is None:
             return None
         whole = self._redact(self._stderr.decode("utf-8", "replace"))
@@ -206,7 +206,7 @@ def _exit_code(process: subprocess.Popen[bytes] | None) -> int | None:
 
 
 async def _ends(process: subprocess.Popen[bytes], seconds: float) -> bool:
-    """Tell whether it ended in time, without taking its number from it."""
+    """Return whether it exited in time, without reaping it."""
     ends = asyncio.get_running_loop().time() + seconds
     while not is_over(process):
         if asyncio.get_running_loop().time() >= ends:

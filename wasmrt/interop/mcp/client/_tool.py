@@ -23,10 +23,10 @@ from wasmrt.sandbox.schema import Validator
 
 
 def read_result(result: Any, tool: Definition, server: str, redact: Callable[[str], str]) -> Any:
-    """Return what a tool answered: its structured content, else its text, else the blocks of its content.
+    """Return a tool's structured content, its text, or its content blocks: the first that exists.
 
     Raises:
-        GuestError: the tool says that it failed.
+        GuestError: the tool reported a failure.
         GuestOutputError: the structured content does not fit the tool's own schema.
     """
     blocks = [_block(each) for each in result.content]
@@ -39,7 +39,7 @@ def read_result(result: Any, tool: Definition, server: str, redact: Callable[[st
     if tool.output_schema is not None:
         _check(structured, tool, server)
     if structured is not None or tool.output_schema is not None:
-        # The text beside it says the same (server/tools, 2026-07-28), a picture does not.
+        # Text repeats the structured content (server/tools, 2026-07-28), a picture does not.
         return cleaned({"structured": structured, "content": others} if others else structured)
     return cleaned(blocks if others else words)
 
@@ -56,7 +56,7 @@ def _check(structured: Any, tool: Definition, server: str) -> None:
 
 
 def _block(block: Any) -> dict[str, Any]:
-    """Return one block of content as it is in the protocol, without its annotations."""
+    """Return a content block in its protocol form, without annotations."""
     data: dict[str, Any] = block.model_dump(by_alias=True, mode="json", exclude_none=True)
     return {key: value for key, value in data.items() if key not in ("annotations", "_meta")}
 
@@ -92,7 +92,7 @@ class McpTool(ToolDefaults):
         return self._traits
 
     def requires_approval(self, params: Any) -> bool:
-        """Tell whether a person has to approve the call, whatever its effects say."""
+        """Return whether the call requires approval, whatever its effects are."""
         return asks_always(self._client.server, self.definition)
 
     def __repr__(self) -> str:

@@ -100,7 +100,7 @@ def open_client(
         name=f"mcp:{server.name}",
         on_decision=on_decision,
     )
-    # The SDK follows redirects of its own accord, and each is a request of its own to the gateway.
+    # The SDK itself follows redirects; each is a separate request to the gateway.
     timeout = httpx2.Timeout(30.0, read=_STREAM_SECONDS)
     return httpx2.AsyncClient(transport=transport, auth=auth, timeout=timeout, follow_redirects=False)
 

@@ -69,7 +69,7 @@ class Endpoint:
 
     Args:
         server: Answers the messages.
-        entrance: Tells who calls.
+        entrance: Authenticates requests.
     """
 
     def __init__(self, server: Server, entrance: Entrance) -> None:
@@ -79,7 +79,7 @@ class Endpoint:
         self._running: Counter[str] = Counter()
 
     async def gate(self, web: WebRequest) -> WebResponse | None:
-        """Refuse what needs no body to be refused: other paths and methods, and whoever has no token."""
+        """Refuse requests before their body is read: unknown paths and methods, and missing tokens."""
         if (document := self._entrance.document(web, PATH)) is not None:
             return document
         if web.path != PATH:
@@ -136,14 +136,14 @@ class Endpoint:
         return WebResponse(status=204)
 
     def _takes_batches(self, web: WebRequest, user: str) -> bool:
-        """Tell whether a client speaks the one revision that has batches: by its session, or by its header."""
+        """Return whether the client uses the revision with batches, by its session or header."""
         session = self._sessions.find(web.header(SESSION_HEADER), user)
         if session is not None:
             return session.peer.session.version == BATCH_VERSION
         return web.header(VERSION_HEADER) == BATCH_VERSION or not web.has(VERSION_HEADER)
 
     async def _batch(self, messages: list[Message | UnreadableError], web: WebRequest, user: str) -> WebResponse:
-        """Answer a batch: 202 where nothing of it needs an answer, else one array."""
+        """Answer a batch: 202 if no message needs a response, otherwise one array."""
         requests = [each for each in messages if isinstance(each, Request)]
         unreadable = [each for each in messages if isinstance(each, UnreadableError)]
         session: HttpSession | None = None
@@ -227,7 +227,7 @@ class Endpoint:
         return self._answered(requests[0], exchange, modern=modern)
 
     async def _while_let_in(self, stream: AsyncGenerator[bytes, None], web: WebRequest) -> AsyncGenerator[bytes, None]:
-        """Yield the events of a subscription, which has no end of its own, for as long as its token holds.
+        """Yield the events of an endless subscription while its token is valid.
 
         SECURITY: looked at before each event, of which one comes every few seconds.
         """
@@ -268,7 +268,7 @@ class Endpoint:
 
 
 def _accepts(web: WebRequest, kind: str) -> bool:
-    """Tell whether a client takes a kind of answer; one that does not say takes any."""
+    """Return whether a client accepts a content type; without the header it accepts any."""
     found = [value for name, value in web.headers if name == "accept"]
     listed = [part.partition(";")[0].strip().lower() for value in found for part in value.split(",")]
     return not listed or bool({kind, "*/*", f"{kind.partition('/')[0]}/*"} & set(listed))

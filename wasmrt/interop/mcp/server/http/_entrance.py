@@ -34,9 +34,9 @@ class UserTokens:
         self._known: dict[str, TokenDigest] = {}
 
     def user_of(self, token: str | None) -> str | None:
-        """Return the user of a token; None for one that is nobody's.
+        """Return the user of a token, or None for an unknown token.
 
-        SECURITY: every digest is compared, so that the time says nothing of whose it nearly was.
+        SECURITY: every digest is compared, so that timing reveals nothing.
 
         Raises:
             ConfigurationError: the file cannot be used.
@@ -49,7 +49,7 @@ class UserTokens:
         return found[0] if found else None
 
     def has(self, user: str) -> bool:
-        """Tell whether a user has a token.
+        """Return whether a user has a token.
 
         Raises:
             ConfigurationError: the file cannot be used.
@@ -96,7 +96,7 @@ class UserTokens:
 
 
 class TokenFault(StrEnum):
-    """The fault of an access token, in the words of its challenge: nothing of the token is in them."""
+    """The fault of an access token, as its challenge reports it, without any part of the token."""
 
     MALFORMED = "the token is none that this server reads"
     ALGORITHM = "the token is signed by an algorithm that is not taken"
@@ -142,7 +142,7 @@ class Access(Protocol):
 
 
 class TurnedAway(Exception):  # noqa: N818 - it carries a response, and never leaves this package
-    """A request of nobody that is known here."""
+    """A request that is not authenticated."""
 
     def __init__(self, refusal: Refusal, response: WebResponse) -> None:
         super().__init__(refusal)
@@ -169,7 +169,7 @@ class Entrance:
         self._users, self._access = users, access
 
     def document(self, web: WebRequest, path: str) -> WebResponse | None:
-        """Return the metadata of this resource, which needs no token; None where that was not asked for."""
+        """Return the metadata of this resource, which needs no token; None for other requests."""
         if self._access is None or web.path not in (METADATA_PATH, METADATA_PATH + path):
             return None
         if web.method not in ("GET", "HEAD"):
@@ -182,13 +182,13 @@ class Entrance:
         """Return the user of a request's token.
 
         Raises:
-            TurnedAway: it has none that holds.
+            TurnedAway: it has no valid token.
             ConfigurationError: the file of tokens cannot be used.
         """
         token = bearer_token(web)
         if not web.has("authorization"):
             raise TurnedAway(Refusal.NO_TOKEN, self._challenge(401, "A bearer token is needed."))
-        # SECURITY: an address ends up in logs and histories. A token in one is given away, though another one is sent
+        # SECURITY: addresses end up in logs and histories, so a token in one is exposed even if a different one is sent
         # as it should be (RFC 6750, 2 and 5.3).
         if any(field.partition("=")[0] == "access_token" for field in web.query.split("&")):
             said = self._challenge(400, "A token is sent in a header.", "invalid_request", "the token is in the URL")

@@ -40,7 +40,7 @@ class HttpSession:
 
 
 class Sessions:
-    """The sessions of one server, by their ids, which nobody guesses."""
+    """The sessions of one server, by their unguessable IDs."""
 
     def __init__(self) -> None:
         self._known: dict[str, HttpSession] = {}
@@ -64,7 +64,7 @@ class Sessions:
         return session
 
     def end(self, identity: str) -> None:
-        """End a session; whoever waits for a form of it waits no longer."""
+        """End a session, and every wait for one of its forms."""
         session = self._known.pop(identity, None)
         if session is not None:
             session.questions.end()
@@ -82,7 +82,7 @@ _numbers = itertools.count(1)
 
 
 class Exchange:
-    """Answers the request of one POST, or those of a batch, all of which end before anything is said of one."""
+    """Answers the request of one POST, or a batch, whose responses are sent together."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class Exchange:
         self.send(message)
 
     async def elicit(self, params: dict[str, Any]) -> dict[str, Any] | None:
-        """Have the client show a form: the ask goes over this stream, the answer comes as a request of its own."""
+        """Request a form from the client over this stream; its response arrives in a separate request."""
         session = self._session
         if session is None:
             return None
@@ -159,7 +159,7 @@ class Exchange:
             await self.end()
 
     async def end(self) -> None:
-        """End the request; what runs for it is ended too."""
+        """End the request and its task."""
         self._open = False
         self.answering.cancel()
         await asyncio.wait({self.answering})

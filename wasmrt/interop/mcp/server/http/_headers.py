@@ -1,4 +1,4 @@
-"""The headers that mirror a message, held against the message (2026-07-28, streamable HTTP, Request Metadata)."""
+"""The headers that mirror a message, compared with the message (2026-07-28, streamable HTTP, Request Metadata)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def check_modern(request: Request, web: WebRequest) -> None:
         RpcError: one is missing, is there twice, cannot be read, or says something else (-32020).
     """
     version = request.meta.get(VERSION_KEY)
-    if isinstance(version, str):  # without one, what is missing is told as such
+    if isinstance(version, str):  # without it, the error names the missing header
         _compare(web, VERSION_HEADER, version)
     _compare(web, _METHOD_HEADER, request.method)
     if request.method == "tools/call":
@@ -52,7 +52,7 @@ def legacy_version(web: WebRequest) -> str:
     """Return the version of a legacy request.
 
     Raises:
-        RpcError: the header names none that is known.
+        RpcError: the header names an unknown version.
     """
     if not web.has(VERSION_HEADER):
         return _FIRST_HTTP_VERSION

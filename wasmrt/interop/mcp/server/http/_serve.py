@@ -15,7 +15,7 @@ from wasmrt.interop.web import Response as WebResponse
 
 
 class Beside(NamedTuple):
-    """A handler below a path beside the endpoint, which lets nobody in by a bearer token."""
+    """A handler for a second path, which accepts no bearer tokens."""
 
     base: str
     """Begins and ends with `/`."""
@@ -38,7 +38,7 @@ async def serve_http(
 
     Args:
         server: Answers the messages.
-        entrance: Tells who calls.
+        entrance: Authenticates requests.
         host: The address to listen at.
         port: The port; 0 for one that is free.
         ended: Set when nothing more is to be answered.
@@ -53,7 +53,7 @@ async def serve_http(
     public = (origin or "").partition("://")[2]
 
     def is_beside(web: WebRequest) -> bool:
-        # SECURITY: what is for the person at this machine is not to be found under the name that everybody knows.
+        # SECURITY: pages for the local user must not be reachable under the public name.
         return beside is not None and web.path.startswith(beside.base) and (web.header("host") or "").lower() != public
 
     async def gate(web: WebRequest) -> WebResponse | None:

@@ -38,7 +38,7 @@ _TYPES: dict[str, tuple[str, str | None]] = {
 
 
 class NoKeysError(Exception):
-    """The keys of the authorization server cannot be had, so that no token can be checked."""
+    """The keys of the authorization server are unavailable, so that no token can be verified."""
 
 
 class _Key(NamedTuple):
@@ -46,7 +46,7 @@ class _Key(NamedTuple):
     values: dict[str, Any]
 
     def fits(self, algorithm: str) -> bool:
-        """Tell whether the key may be used for an algorithm.
+        """Return whether the key may be used for an algorithm.
 
         SECURITY: the key says what it is for, never the token alone: a public key is no shared secret, and a key for
         encryption verifies nothing (RFC 8725, 3.1 and 3.2).
@@ -80,9 +80,9 @@ class KeySet:
         self._made: dict[tuple[int, str], Any] = {}
 
     async def key(self, key_id: str | None, algorithm: str) -> Any | None:
-        """Return the one key that a token names, or the only one that fits where it names none; else None.
+        """Return the key that a token names, or without a name the only suitable one, or None.
 
-        An id that is not known has the keys fetched again, once in 30 seconds whoever asks.
+        An unknown ID triggers fetching the keys, at most once in 30 seconds.
 
         Raises:
             NoKeysError: there are no keys.
@@ -102,14 +102,14 @@ class KeySet:
 
     def _find(self, key_id: str | None, algorithm: str) -> Any | None:
         fitting = [each for each in self._keys if each.fits(algorithm) and key_id in (None, each.id)]
-        # SECURITY: of two keys neither is tried: which one signed is not for a token to leave open.
+        # SECURITY: with several suitable keys none is tried: the token must name its key.
         return self._public(fitting[0], algorithm) if len(fitting) == 1 else None
 
     def _public(self, key: _Key, algorithm: str) -> Any | None:
         """Return a key for the library; None for one that is broken, or too short."""
         name = (id(key), algorithm)
         if name not in self._made:
-            # SECURITY: of what a key says only the public numbers are read: no certificate, no address of one.
+            # SECURITY: only the public numbers of a key are read, never certificates or their addresses.
             values = {part: value for part, value in key.values.items() if part in _PUBLIC}
             try:
                 made = jwt.PyJWK(values, algorithm=algorithm).key
@@ -120,7 +120,7 @@ class KeySet:
         return self._made[name]
 
     async def _fetch(self) -> None:
-        """Fetch the keys, unless that was tried a short while ago; those that there were stay where it fails."""
+        """Fetch the keys, unless that was tried recently; on failure the old keys stay."""
         async with self._fetching:
             now = self._now()
             if self._tried is not None and now - self._tried < RETRY_SECONDS:
@@ -199,7 +199,7 @@ class AccessTokens:
         """Return the user that a token stands for.
 
         Raises:
-            BadToken: it does not hold, or its keys cannot be had.
+            BadToken: it is invalid, or its keys are unavailable.
         """
         key_id, algorithm = self._header(token)
         try:
@@ -222,7 +222,7 @@ class AccessTokens:
         """Return the id of the key and the algorithm that a token names.
 
         SECURITY: nothing else of the header counts. Keys and addresses of keys in it (`jwk`, `jku`, `x5c`, `x5u`) are
-        never looked at; what it calls critical the library refuses (RFC 7515, 4.1.11).
+        never looked at; the library refuses critical headers (RFC 7515, 4.1.11).
         """
         found = _TOKEN.fullmatch(token) if len(token) <= MAX_TOKEN_BYTES else None
         try:
@@ -258,9 +258,9 @@ class AccessTokens:
             raise BadToken(TokenFault.ISSUER) from None
         except (jwt.InvalidSignatureError, jwt.InvalidKeyError):
             raise BadToken(TokenFault.SIGNATURE) from None
-        except Exception:  # SECURITY: whatever else a library trips over is no token that holds
+        except Exception:  # SECURITY: any other failure of the library means an invalid token
             raise BadToken(TokenFault.MALFORMED) from None
-        if "cnf" in claims:  # bound to a proof that is not asked for here (RFC 7800): what cannot be checked is refused
+        if "cnf" in claims:  # requires a proof of possession (RFC 7800), which is not supported
             raise BadToken(TokenFault.MALFORMED)
         return claims
 

@@ -63,7 +63,7 @@ class Session:
         return bool(self.version)
 
     def begin(self, params: dict[str, Any]) -> str:
-        """Take what `initialize` says, and return the revision that is spoken from now on.
+        """Store the parameters of `initialize`, and return the negotiated revision.
 
         Raises:
             RpcError: a field has another type than it must.
@@ -93,12 +93,12 @@ class Peer:
 
 
 def begins_session(request: Request) -> bool:
-    """Tell whether a request is one that begins a session of the older revisions."""
+    """Return whether a request starts a session of the older revisions."""
     return request.method == "initialize" and "protocolVersion" in request.params
 
 
 def is_marked_modern(request: Request) -> bool:
-    """Tell whether a request shows by itself that it is modern: by its metadata, or by its method.
+    """Return whether a request is modern by its metadata or method.
 
     An `initialize` that asks for a version begins a session, whatever else it holds.
     """
@@ -140,7 +140,7 @@ def caller_of(request: Request, peer: Peer) -> Caller:
 
 
 def _declares(capabilities: dict[str, Any], mode: str) -> bool:
-    """Tell whether a client has a mode of elicitation, `form` or `url`: `elicitation: {}` means forms alone."""
+    """Return whether a client supports a mode of elicitation, `form` or `url`: `elicitation: {}` means forms alone."""
     declared = capabilities.get("elicitation")
     return isinstance(declared, dict) and isinstance((declared or {"form": {}}).get(mode), dict)
 
@@ -171,7 +171,7 @@ class ProgressReport:
 
     @classmethod
     def of(cls, request: Request, send: Callable[[dict[str, Any]], None]) -> ProgressReport | None:
-        """Return the report that a request asks for; None where it asks for none."""
+        """Return the progress report that a request asks for, or None."""
         token = request.meta.get("progressToken")
         if isinstance(token, bool) or not isinstance(token, (str, int)) or len(str(token)) > MAX_ID_CHARS:
             return None
@@ -181,11 +181,11 @@ class ProgressReport:
         """Send the progress, unless it does not grow."""
         try:
             self._loop.call_soon_threadsafe(self._report, done, total, message)
-        except RuntimeError:  # the loop is closed: nobody listens
+        except RuntimeError:  # the loop is closed
             self._left = 0
 
     def end(self) -> None:
-        """Send nothing more: the call is over."""
+        """Send nothing more: the call has ended."""
         self._left = 0
 
     def _report(self, done: float, total: float | None, message: str | None) -> None:
@@ -208,7 +208,7 @@ OTHER = "_OTHER"
 async def told(
     telemetry: Telemetry, request: Request, peer: Peer, answer: Awaitable[dict[str, Any]], known: Container[str]
 ) -> dict[str, Any]:
-    """Wait for the answer to a request, and tell of it.
+    """Wait for the answer to a request, and record it in telemetry.
 
     Raises:
         RpcError: the request cannot be answered.

@@ -33,7 +33,7 @@ from wasmrt.interop.mcp.server.protocol._wire import (
 
 
 def messages_of(batch: Batch) -> list[Message | UnreadableError]:
-    """Return the messages of a batch, and errors in place of those that no batch may hold."""
+    """Return the messages of a batch, with errors for messages that no batch may contain."""
     seen: set[tuple[type, Id]] = set()
     return [_checked(each, seen) for each in batch.messages]
 
@@ -81,7 +81,7 @@ MAX_TAKEN_BACK = 64
 
 
 class Questions:
-    """The forms of one session: those that wait for an answer, and the last that were taken back."""
+    """The pending forms of one session, and the last withdrawn ones."""
 
     def __init__(self) -> None:
         self._waiting: dict[Id, asyncio.Future[dict[str, Any] | None]] = {}
@@ -100,9 +100,9 @@ class Questions:
             del self._waiting[number]
 
     def settle(self, response: Response) -> bool:
-        """Take an answer; return False for one to a form that was never sent, or that has its answer.
+        """Accept a response; return False if its form was never sent, or is already answered.
 
-        One to a form that was taken back is late, which is no fault of a client's: it says nothing any more.
+        A late response to a withdrawn form is ignored, and not counted as the client's fault.
         """
         waiting = self._waiting.get(response.id)
         if waiting is None:
@@ -113,7 +113,7 @@ class Questions:
         return True
 
     def end(self) -> None:
-        """Let nobody wait any longer."""
+        """End all waits."""
         for waiting in self._waiting.values():
             if not waiting.done():
                 waiting.set_result(None)
@@ -140,7 +140,7 @@ class Connection:
         self._end_listening = server.listen(self._list_changed)
 
     def receive(self, data: bytes) -> None:
-        """Take one message; what cannot be read is answered as such, and changes nothing."""
+        """Handle one message; an unreadable one is answered with an error."""
         try:
             message = read_message(data, batches=self.peer.session.version == BATCH_VERSION)
         except UnreadableError as error:
@@ -168,7 +168,7 @@ class Connection:
             self._server.note(message, self.peer)
 
     def refuse(self, error: UnreadableError, send: Send | None = None) -> None:
-        """Answer a message that could not be read; `send` takes the answer in place of the connection."""
+        """Answer an unreadable message; `send` replaces the connection's sender."""
         self._server.refused(error, self.peer.user)
         (send or self._send)(error_message(error.id, error))
 
@@ -217,7 +217,7 @@ class Connection:
         try:
             send(await self._answered(request))
         except asyncio.CancelledError:
-            raise  # nothing is said of a request that was cancelled
+            raise  # a cancelled request gets no response
         except Exception as error:
             # SECURITY: the text of a foreign error may hold anything; its type is enough.
             self._report(f"{request.method} broke with {type(error).__name__}")
@@ -233,7 +233,7 @@ class Connection:
             channel.open = False
 
     def _cancel(self, notification: Notification) -> None:
-        """End a request; one that is not known has been answered, and `initialize` is never cancelled."""
+        """Cancel a request; unknown ones have been answered, and `initialize` is never cancelled."""
         known = notification.params.get("requestId")
         if isinstance(known, (str, int)) and not isinstance(known, bool):
             task = self._running.get((type(known), known))
@@ -243,7 +243,7 @@ class Connection:
     # -- what the server asks and says by itself, in the older revisions ------------------------------------------
 
     async def elicit(self, params: dict[str, Any]) -> dict[str, Any] | None:
-        """Send a form to the client, and return what it answers; None for an error. Cancelling takes the form back."""
+        """Send a form to the client, and return its response, or None for an error. Cancelling withdraws the form."""
         number = f"wasmrt-{next(self._numbers)}"
         self._send(form_message(number, params, self.peer.session.version))
         try:
@@ -253,7 +253,7 @@ class Connection:
             raise
 
     def _settle(self, response: Response) -> None:
-        """Take the answer to a form; one that answers nothing is dropped, since it is no request."""
+        """Accept the response to a form; drop a response without a form."""
         if not self._questions.settle(response):
             self._server.refusals.note(Refusal.NO_QUESTION, self.peer.user)
             self._report("a response came that answers no request")
@@ -281,5 +281,5 @@ class _Channel:
         self._send(message)
 
     async def elicit(self, params: dict[str, Any]) -> dict[str, Any] | None:
-        """Have the client ask its user."""
+        """Ask the client's user."""
         return await self._connection.elicit(params)

@@ -1,6 +1,6 @@
-"""Messages that were refused: each is counted, and receipts of the counts are few, however many messages come.
+"""Refused messages: each is counted, and the counts share few receipts.
 
-The first of a kind leaves a receipt at once; those of the same kind by the same user in the minute after it share one.
+The first of a kind leaves a receipt at once; later ones by the same user within a minute share one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MAX_WINDOWS = 256
 
 
 class Refusal(StrEnum):
-    """The reason that a message was refused. A closed set: nothing of the message itself is in it."""
+    """The reason that a message was refused: a closed set, without any part of the message."""
 
     NOT_JSON = "not-json"
     NO_MESSAGE = "no-message"
@@ -119,13 +119,13 @@ class Refusals:
         asyncio.get_running_loop().call_later(WINDOW_SECONDS, self._end, window)
 
     def flush(self) -> None:
-        """Pass on all that was counted; the server ends."""
+        """Record all counts, because the server ends."""
         for window in self._windows.values():
             self._pass_on(window)
 
     def _end(self, window: _Window) -> None:
         self._pass_on(window)
-        if window.count:  # nobody could write it down: it is kept, and counted on
+        if window.count:  # no receipt was written: keep the count
             asyncio.get_running_loop().call_later(WINDOW_SECONDS, self._end, window)
         else:
             del self._windows[window.refusal, window.user]
@@ -135,6 +135,6 @@ class Refusals:
             return
         try:
             self._write(RefusedMessages(window.refusal, window.user, window.count, window.first_ms, window.last_ms))
-        except Exception:  # an embedder's own function may raise anything; a client's message is answered all the same
+        except Exception:  # an embedder's function may raise anything; the client's message is still answered
             return
         window.count = 0

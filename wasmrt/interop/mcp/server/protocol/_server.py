@@ -54,24 +54,24 @@ class Channel(Protocol):
         """Send a message of a client's older session, also after the request has ended where the transport can."""
 
     async def elicit(self, params: dict[str, Any]) -> dict[str, Any] | None:
-        """Have a client of the older revisions ask its user; None where it cannot be had, or fails."""
+        """Ask the user of a client of the older revisions; None if that is unsupported or fails."""
 
 
 class Toolbox(Protocol):
     """The tools that a server offers."""
 
     def page(self, cursor: object, version: str) -> dict[str, Any]:
-        """Return the tools behind a cursor, and the cursor of the next page where there is one.
+        """Return the tools behind a cursor, and the cursor of the next page, if any.
 
         Raises:
-            RpcError: the cursor is none of this server's.
+            RpcError: the cursor is invalid.
         """
 
     async def call(self, request: Request, caller: Caller, channel: Channel) -> dict[str, Any]:
         """Return the result of a call; cancelling ends the tool.
 
         Raises:
-            RpcError: it is no call of a tool that is offered.
+            RpcError: the tool is not offered, or the call is malformed.
         """
 
     def refused(self, messages: RefusedMessages) -> None:
@@ -115,7 +115,7 @@ class Server:
         }
 
     def open(self, tools: Toolbox, telemetry: Telemetry | None = None) -> None:
-        """Serve these tools from now on, and tell of the requests, where somebody wants to know."""
+        """Serve these tools from now on, with telemetry of the requests if given."""
         if not self._tools.done():
             self._tools.set_result(tools)
             self._telemetry = telemetry
@@ -129,21 +129,21 @@ class Server:
         """Answer what waits for tools with an error: there are none."""
         if not self._tools.done():
             self._tools.set_exception(RpcError(INTERNAL_ERROR, "the tools of this server cannot be used"))
-            self._tools.exception()  # nobody has to be there to hear of it
+            self._tools.exception()  # the result may be unused
 
     def tools_changed(self) -> None:
-        """Tell those who listen that the list of tools is another one."""
+        """Notify all listeners that the list of tools has changed."""
         for changed in list(self._listeners.values()):
             changed()
 
     def close(self) -> None:
-        """End every subscription, each with a result, and have receipts written of all that was refused."""
+        """End every subscription with a result, and write the receipts of refused messages."""
         self._closing = True
         self.tools_changed()
         self.refusals.flush()
 
     def listen(self, changed: Callable[[], None]) -> Callable[[], None]:
-        """Have `changed` called after each change of the list; the function that is returned ends it."""
+        """Call `changed` after each change of the list, until the returned function is called."""
         number = next(self._numbers)
         self._listeners[number] = changed
 
@@ -156,7 +156,7 @@ class Server:
         """Return the result of a request.
 
         Raises:
-            RpcError: the request cannot be answered; it is counted among those that were refused.
+            RpcError: the request cannot be answered; it is counted as refused.
         """
         try:
             return await self._attempt(request, channel)
@@ -172,7 +172,7 @@ class Server:
 
     async def _attempt(self, request: Request, channel: Channel) -> dict[str, Any]:
         if request.method == "tools/call" and not self._tools.done():
-            caller_of(request, channel.peer)  # what is broken is answered at once
+            caller_of(request, channel.peer)  # malformed requests are answered at once
             await self._opened()
         if self._telemetry is None or request.method == "subscriptions/listen":  # which takes as long as it is wanted
             return await self._answer(request, channel)
@@ -191,7 +191,7 @@ class Server:
         return result
 
     def note(self, notification: Notification, peer: Peer) -> None:
-        """Take a notification that ends no request; one that is not known says nothing to this server."""
+        """Handle a notification that cancels no request; ignore unknown ones."""
         if notification.method == "notifications/initialized" and peer.session.is_open:
             peer.session.listens = True
 
@@ -230,7 +230,7 @@ class Server:
         return self._tools.result() if self._tools.done() else await asyncio.shield(self._tools)
 
     async def _listen(self, request: Request, caller: Caller, channel: Channel) -> dict[str, Any]:
-        """Tell of changes until the client ends the request; what is asked for and not served is left out."""
+        """Send notifications of changes until the client ends the request; omit unsupported kinds."""
         wanted = request.params.get("notifications")
         if not isinstance(wanted, dict):
             raise RpcError(INVALID_PARAMS, "subscriptions/listen needs notifications, an object")

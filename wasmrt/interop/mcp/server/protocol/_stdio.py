@@ -45,7 +45,7 @@ async def serve_stdio(
     Args:
         server: Answers.
         user: Whose calls they are.
-        report: Takes sentences for the person who runs the server.
+        report: Called with messages for the server's operator.
         source: The descriptor that is read.
         sink: The descriptor that is written.
         ended: Set when nothing more is to be read.
@@ -87,7 +87,7 @@ class Lines:
         self._add(rest)
 
     def end(self) -> None:
-        """Take what stands behind the last line end as a line: the input is over."""
+        """Handle the rest after the last line end as a line: the input has ended."""
         self._end()
 
     def _add(self, data: bytes) -> None:
@@ -182,7 +182,7 @@ class LineReader:
 class LineWriter:
     """Writes messages to a descriptor without ever blocking on a client that does not read.
 
-    The descriptor is left as it is: one that blocks may be the terminal of somebody else too. A pipe that is ready
+    The descriptor's flags are unchanged: a blocking one may be a shared terminal. A pipe that is ready
     takes `PIPE_BUF` bytes at once (POSIX, write), so that no more than those are written each time.
     """
 
@@ -203,7 +203,7 @@ class LineWriter:
 
     @property
     def is_full(self) -> bool:
-        """True where the client leaves too much unread."""
+        """True if the client leaves too much unread."""
         return self._size > _MAX_UNWRITTEN_BYTES
 
     def send(self, message: Answer) -> None:

@@ -62,7 +62,7 @@ class Request(NamedTuple):
 
     @property
     def meta(self) -> dict[str, Any]:
-        """The metadata of the request; empty without any, or where it is no object."""
+        """The metadata of the request; empty if missing or not an object."""
         found = self.params.get("_meta")
         return found if isinstance(found, dict) else {}
 
@@ -86,7 +86,7 @@ Message = Request | Notification | Response
 
 
 class Batch(NamedTuple):
-    """Messages that were sent as one array, each of which is a message of its own (JSON-RPC 2.0, section 6)."""
+    """Messages that were sent as one array, each handled separately (JSON-RPC 2.0, section 6)."""
 
     messages: tuple[Message | UnreadableError, ...]
     """In their order; an error in place of what is no message."""
@@ -100,7 +100,7 @@ def read_message(data: bytes, *, batches: bool = False) -> Message | Batch:
         batches: The client speaks 2025-03-26, the one revision that has arrays of messages.
 
     Raises:
-        UnreadableError: it is no JSON within the bounds (-32700), or no message (-32600).
+        UnreadableError: it is not JSON within the limits (-32700), or not a message (-32600).
     """
     try:
         found = read_json(
@@ -157,7 +157,7 @@ def _response(found: dict[str, Any]) -> Response:
 
 
 def _id_of(found: Any) -> Id | None:
-    """Return the id of a message; None where it has none, or one that no request may have."""
+    """Return the ID of a message, or None if it is missing or invalid."""
     known = found.get("id") if isinstance(found, dict) else None
     if isinstance(known, str):
         return known if len(known) <= MAX_ID_CHARS else None
@@ -192,5 +192,5 @@ def form_message(id: Id, params: dict[str, Any], version: str) -> dict[str, Any]
 
 
 def written(message: Answer) -> bytes:
-    """Return what is sent as one line of UTF-8, without the line end: JSON writes those inside of texts as escapes."""
+    """Encode a message as one line of UTF-8 without the line end: JSON escapes line ends in strings."""
     return write_json(message).encode("utf-8", "replace")

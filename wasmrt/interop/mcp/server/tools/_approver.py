@@ -1,4 +1,4 @@
-"""Approvals of calls that come over MCP: by the client where it shows a form or a page, and always past the client.
+"""Approvals of calls over MCP: through the client if it shows forms or pages, and always outside the client.
 
 Nothing here waits for long, and nothing depends on a client's doing what it declares: each request is parked in the
 store of approvals, where a person answers it (`wasmrt approvals approve ID`), and the same call, made again, takes the
@@ -63,7 +63,7 @@ current_call: ContextVar[ServedCall | None] = ContextVar("current_call", default
 
 
 class ServedApprover:
-    """Asks the client's user, and whoever looks into the store.
+    """Asks the client's user, and any user who answers from the store.
 
     Args:
         parked: The requests that wait.
@@ -78,7 +78,7 @@ class ServedApprover:
         self._watching: set[asyncio.Task[None]] = set()
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
-        """Return the answer to a request, or after a short while that nobody has answered yet.
+        """Return the answer to a request, or after a short wait that it is still pending.
 
         Raises:
             ApprovalError: the request cannot be kept.
@@ -91,7 +91,7 @@ class ServedApprover:
             try:
                 if (found := await self._parked.answer(parked)) is not None:
                     return found
-            except ApprovalError:  # it was ended meanwhile, by an update of the tool, say
+            except ApprovalError:  # it has ended since, for example by an update of the tool
                 parked = await self._parked.park(request)
         try:
             answer = await self._asked(call, parked)
@@ -120,14 +120,14 @@ class ServedApprover:
         return await self._parked.answer(parked, seconds=QUEUE_SECONDS if parked.again else 0.0)
 
     def _question(self, caller: Caller, request: ApprovalRequest) -> dict[str, Any] | None:
-        """Return what a client is to show its user: a form, where its word is taken, else the page of the request."""
+        """Return the form for the client's user if the client is trusted to answer, otherwise the request's page."""
         if self._clients_answer and caller.forms:
             return form_of(request)
         pages = self._pages_of(caller.user) if caller.urls else None
         return None if pages is None else page_of(request, pages)
 
     def _show(self, call: ServedCall, parked: Parked, question: dict[str, Any] | None) -> None:
-        """Have the client ask, unless it has come back without an answer too often."""
+        """Ask through the client, unless it returned too often without an answer."""
         parked.asked += 1
         if parked.asked <= MAX_FORMS and question is not None:
             parked.nonce = (_ON_PAGE if question["mode"] == "url" else "") + new_nonce()
@@ -136,7 +136,7 @@ class ServedApprover:
     async def _opened(
         self, call: ServedCall, elicit: Elicit, parked: Parked, question: dict[str, Any]
     ) -> ApprovalAnswer | None:
-        """Have the client open the page, and wait for the answer there; tell the client when there is one."""
+        """Ask the client to open the page, wait for the answer there, and notify the client."""
         name = new_nonce()
         asking = asyncio.ensure_future(elicit(question | {"elicitationId": name}))
         store = asyncio.ensure_future(self._parked.answer(parked, seconds=FORM_SECONDS))
@@ -170,7 +170,7 @@ class ServedApprover:
     async def _elicited(
         self, call: ServedCall, elicit: Elicit, parked: Parked, question: dict[str, Any]
     ) -> ApprovalAnswer | None:
-        """Ask the client and look into the store, whoever answers first; the other is asked no longer."""
+        """Wait for the first answer, from the client or the store, and end the other wait."""
         form = asyncio.ensure_future(elicit(question))
         store = asyncio.ensure_future(self._parked.answer(parked, seconds=FORM_SECONDS))
         try:
@@ -189,12 +189,12 @@ class ServedApprover:
             await _ended(store)
 
     async def _said(self, call: ServedCall, parked: Parked, said: Any) -> ApprovalAnswer | None:
-        """Return what a client's answer to a form means: an approval, a denial, or that nobody has answered yet.
+        """Return the meaning of a client's response to a form: approval, denial, or still pending.
 
-        A form that was closed or declined is no denial: clients decline by themselves where they cannot show one.
+        A closed or declined form is not a denial: clients decline automatically if they cannot show forms.
         """
         action = _action(said)
-        # SECURITY: a client that was to open a page says that it did so, and no more: whatever it adds is no answer.
+        # SECURITY: a client that opened a page confirms only that: any other content is not an answer.
         if call.state is not None and call.state.nonce.startswith(_ON_PAGE) and action == "accept":
             found = await self._parked.answer(parked, seconds=FORM_SECONDS)
             if found is None:
@@ -210,7 +210,7 @@ class ServedApprover:
         if action == "accept" and isinstance(chosen, str) and chosen in form_answers(parked.request):
             given = ApprovalAnswer(approved=chosen != _DENY, scope=scope, by=by, way="client")
             return await self._parked.settle(parked, given)
-        if call.caller.modern:  # it left out what was asked for, so it is asked again
+        if call.caller.modern:  # the response lacks the requested field, so ask again
             self._show(call, parked, self._question(call.caller, parked.request))
         return None
 

@@ -45,7 +45,7 @@ class Offered(NamedTuple):
 
 
 class Offer:
-    """The tools that are offered at one moment; another one is made after every change."""
+    """An immutable list of the offered tools; it is rebuilt after every change."""
 
     def __init__(self, view: ToolView) -> None:
         self.problems: list[str] = []
@@ -77,16 +77,16 @@ class Offer:
     __hash__ = None  # type: ignore[assignment]  # compared, never kept in a set
 
     def find(self, name: str) -> Offered | None:
-        """Return the tool of a name; None where there is none. Names are read letter by letter."""
+        """Return the tool of this exact name, or None."""
         return self._tools.get(name)
 
     def page(self, cursor: object, version: str) -> dict[str, Any]:
-        """Return the tools behind a cursor, and the cursor of the next page where there is one.
+        """Return the tools behind a cursor, and the cursor of the next page, if any.
 
-        A cursor is the last name of its page, so that it stays good whatever is added or removed meanwhile.
+        A cursor is the last name of its page, so that it stays valid when tools are added or removed.
 
         Raises:
-            RpcError: the cursor is none of ours.
+            RpcError: the cursor is invalid.
         """
         after = ""
         if cursor is not None:
@@ -114,7 +114,7 @@ def served_name(name: str) -> str:
 
 
 def is_object(schema: Any) -> bool:
-    """Tell whether a schema is one of objects alone."""
+    """Return whether a schema describes only objects."""
     return isinstance(schema, dict) and schema.get("type") == "object"
 
 
@@ -134,7 +134,7 @@ def _offered(view: ToolView, name: str) -> Offered:
         "name": served,
         "title": title[:1].upper() + title[1:],
         "description": declared["description"],
-        # One schema whose root is no object makes clients lose every tool of a server.
+        # One schema with a non-object root makes clients drop every tool of a server.
         "inputSchema": {"type": "object", "properties": {}} | _unmirrored(declared["inputSchema"]) | {"type": "object"},
         "annotations": {"title": title[:1].upper() + title[1:], **declared["annotations"]},
     }
@@ -188,7 +188,7 @@ def _read_again(answer: ToolAnswer, clean: Callable[[str], str]) -> tuple[Any, s
         return None, answer.body, False
     try:
         value = read_json(answer.body, max_bytes=2 * MAX_TOOL_OUTPUT_BYTES, max_depth=2 * MAX_JSON_DEPTH)
-    except JsonError:  # what was made safe is no JSON any more
+    except JsonError:  # the sanitized text is not JSON
         return None, answer.body, False
     value = _cleaned(value, clean)  # characters that JSON writes as escapes come to light only now
     return value, write_json(value), True
@@ -205,7 +205,7 @@ def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:
 
 
 def _misfit(offered: Offered, value: Any, *, whole: bool) -> str | None:
-    """Say why an answer is not what the tool's schema of results promises; None where it is."""
+    """Return why a result does not match the tool's output schema, or None if it does."""
     assert offered.output is not None
     if not whole:
         return "the answer was cut or made safe to read, and is no longer what the tool's outputSchema says:"

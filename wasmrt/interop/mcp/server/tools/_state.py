@@ -1,6 +1,6 @@
 """The `requestState` of a call that waits for its client: sealed, short-lived, for one call of one user, used once.
 
-The text goes through the client, so that nothing of it is believed unless the seal of this process is on it. It holds
+The text goes through the client, so it is trusted only with a valid signature of this process. It holds
 no secret; it is signed and not encrypted.
 """
 
@@ -69,7 +69,7 @@ class Sealer:
         now_ms = self._now() * 1000
         if state.expires_ms <= now_ms:
             raise _refused("has expired")
-        # SECURITY: edited arguments are another call, and nobody was asked about that one.
+        # SECURITY: edited arguments are a different call, which is not approved.
         if (state.tool, state.params, state.user) != (tool, params, user):
             raise _refused("is for another call")
         if state.nonce in self._used:

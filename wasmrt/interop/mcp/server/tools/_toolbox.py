@@ -68,10 +68,10 @@ class ServedTools:
         return changed
 
     def page(self, cursor: object, version: str) -> dict[str, Any]:
-        """Return the tools behind a cursor, and the cursor of the next page where there is one.
+        """Return the tools behind a cursor, and the cursor of the next page, if any.
 
         Raises:
-            RpcError: the cursor is none of this server's.
+            RpcError: the cursor is invalid.
         """
         return self.offer.page(cursor, version)
 
@@ -79,7 +79,7 @@ class ServedTools:
         """Return the result of a call; cancelling ends the tool.
 
         Raises:
-            RpcError: it is no call of a tool that is offered, or its requestState is none for this call.
+            RpcError: it is no call of a tool that is offered, or its requestState is not for this call.
         """
         name, arguments = request.params.get("name"), request.params.get("arguments", {})
         if not isinstance(name, str):
@@ -131,7 +131,7 @@ class ServedTools:
     def _given_back(
         self, request: Request, offered: Offered, arguments: dict[str, Any], caller: Caller
     ) -> tuple[State | None, Any]:
-        """Return the state that a client gave back with its answer, once the seal and all that it is bound to hold.
+        """Return the state that a client sent back, after checking its signature and bindings.
 
         Raises:
             RpcError: they do not; the call leaves a receipt, and does not run.
@@ -185,7 +185,7 @@ async def watch(
     installed = registry.installed
     if installed is None:
         return
-    seen: tuple[object, ...] = ()  # what was changed since the registry was loaded is found at once
+    seen: tuple[object, ...] = ()  # detect changes since the registry was loaded
     while True:
         trace = installed.trace()
         if trace != seen:
