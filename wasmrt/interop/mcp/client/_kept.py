@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from wasmrt.agent.builtin.host_tool import Plan
+from wasmrt.agent.config import read_config_file
 from wasmrt.agent.registry import ToolRegistry
 from wasmrt.core.errors import ConfigurationError, NotAuthorizedError, SecretError, WasmrtError
 from wasmrt.core.places import Places, find_places
@@ -25,7 +26,6 @@ from wasmrt.interop.mcp.client._login import KeptLogin
 from wasmrt.interop.mcp.client._offer import add_servers, default_parts, offer_tools
 from wasmrt.interop.mcp.client._program import consent_lines, find_program
 from wasmrt.interop.mcp.client._settings import McpServerConfig
-from wasmrt.agent.config import read_config_file
 from wasmrt.runtime.context import ToolContext
 
 

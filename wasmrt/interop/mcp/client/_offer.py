@@ -17,7 +17,6 @@ from wasmrt.interop.mcp.client._files import NOTHING, Trusted
 from wasmrt.interop.mcp.client._loop import LoopThread
 from wasmrt.interop.mcp.client._settings import McpServerConfig, Trust
 from wasmrt.interop.mcp.client._tool import McpTool, tool_name
-from wasmrt.agent.config import OperatorConfig, read_config_file
 
 _SOURCES = {
     Trust.LOCAL: ToolSource.MCP_LOCAL,
