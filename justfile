@@ -3,7 +3,7 @@
 default: test
 
 # Everything that needs no test: lint, format, types, import contracts
-check: lint types arch
+check: lint types arch wording
 
 lint:
     ruff check .
@@ -15,6 +15,10 @@ types:
 
 arch:
     lint-imports
+
+# Fail if there is more unclear phrasing than tools/wording/markers.toml allows
+wording *args:
+    python -m tools.wording {{args}}
 
 test *args:
     python -m pytest {{args}}
