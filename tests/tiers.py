@@ -7,7 +7,6 @@ both: the short run tries fewer examples. Tests that are named on the command li
 
 from __future__ import annotations
 
-import gc
 import os
 from collections import Counter
 
@@ -57,12 +56,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             kept.append(item)
     config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
     items[:] = kept
-
-
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """Spare the garbage collector the collected tests: it would visit all of them again and again."""
-    gc.collect()
-    gc.freeze()
 
 
 def _kind(item: pytest.Item) -> str | None:
