@@ -1,4 +1,4 @@
-"""Installations of tests that share compiled code: what a test run has compiled once, it does not compile again."""
+"""Installations for tests that share compiled code, so that each component is compiled once per test run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Installation = Callable[[Path], Path]
 
 @pytest.fixture(scope="session")
 def sharing_code(tmp_path_factory: pytest.TempPathFactory) -> Installation:
-    """Makes a folder for WASMRT_HOME an installation with nothing of its own but the code of all that share it."""
+    """Return a function that sets up a directory as WASMRT_HOME, with its own data and shared compiled code."""
     shared = tmp_path_factory.mktemp("compiled")
     key = shared.with_suffix(".key")
     private_key(key)

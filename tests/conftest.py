@@ -1,4 +1,4 @@
-"""Fixtures of every test: components built by the toolchains of this machine, servers on loopback, and a Redis."""
+"""Fixtures for all tests: components built with this machine's toolchains, loopback servers, and a Redis."""
 
 from collections.abc import Generator, Iterator
 
@@ -15,7 +15,7 @@ pytest_plugins = [
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Coverage counts what every run tries: a property test takes other values each time, and thrice as long."""
+    """Exclude property tests from coverage: they try other values in each run, and would take three times as long."""
     is_law = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
     is_measured = not is_law and "unmeasured" not in getattr(item, "fixturenames", ())
     coverage = None if is_measured else Coverage.current()
@@ -30,14 +30,14 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 @pytest.fixture
 def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither the test nor its processes are measured: coverage loads modules of its own, and traces every line."""
+    """Exclude the test and its processes from coverage, which imports additional modules and traces every line."""
     for name in ("COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG"):
         monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _one_zygote() -> Iterator[None]:
-    """Runtimes of a test run share one zygote: each that starts its own takes a tenth of a second."""
+    """Share one zygote between the runtimes of a test run: starting one takes a tenth of a second."""
     zygote = launcher.retain()
     yield
     launcher.release(zygote)

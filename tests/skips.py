@@ -1,4 +1,4 @@
-"""Why tests of a run were skipped, for what a run says at its end; the tests may have run in several processes."""
+"""The reasons why tests of a run were skipped, for its summary; the tests may have run in several processes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ import pytest
 
 
 def skips(reporter: pytest.TerminalReporter, start: str) -> set[str]:
-    """Return the reasons that begin so."""
+    """Return the reasons with this prefix."""
     reasons = {report.longrepr[2].removeprefix("Skipped: ") for report in reporter.stats.get("skipped", [])}
     return {reason for reason in reasons if reason.startswith(start)}

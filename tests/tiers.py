@@ -1,8 +1,8 @@
-"""Two tiers of tests: the short run of README's test line, and the rest, which `.ci/run` runs as well.
+"""Two tiers of tests: the short run of README's test line, and the other tests, which `.ci/run` also runs.
 
-`WASMRT_TESTS` selects the tier: `short` (default), `ci` (only what the short run leaves out) or `all`. A test is in the
-tier `ci` if it is marked `@pytest.mark.ci(KIND)` or uses a fixture of `KIND_BY_FIXTURE`. Property tests belong to
-both: the short run tries fewer examples. Tests that are named on the command line by file are not left out.
+`WASMRT_TESTS` selects the tier: `short` (default), `ci` (only the tests that the short run leaves out) or `all`. A test
+is in the tier `ci` if it is marked `@pytest.mark.ci(KIND)` or uses a fixture of `KIND_BY_FIXTURE`. Property tests
+belong to both: the short run tries fewer examples. Tests of files on the command line are not left out.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _left_out: Counter[str] = Counter()
 
 
 def examples(count: int) -> int:
-    """Return the number of examples that a property test tries in this tier; `count` is that of CI."""
+    """Return the number of examples that a property test tries in this tier; `count` is the number in CI."""
     return max(min(count, 10), count // _SHORT_SHARE) if TIER == "short" else count
 
 
@@ -80,7 +80,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: object, error: object) -> None:
-    """Take over the counts of a worker; each worker has collected all tests."""
+    """Add the counts of a worker; each worker has collected all tests."""
     _left_out.update(Counter(getattr(node, "workeroutput", {}).get("left_out", {})) - _left_out)
 
 

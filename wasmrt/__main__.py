@@ -1,4 +1,4 @@
-"""`python -m wasmrt`, and the script `wasmrt`."""
+"""Entry point of `python -m wasmrt` and of the `wasmrt` script."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 
 def main() -> None:
-    """Run the command line. What guests live in starts beside the imports of a command that will need it."""
+    """Run the command line. For `wasmrt run`, start a worker process first, in parallel with the imports."""
     _occupy_standard_descriptors()
     if sys.argv[1:2] == ["run"]:
         _start_ahead()
@@ -17,27 +17,27 @@ def main() -> None:
 
 
 def _start_ahead() -> None:
-    """Have the process start that a runtime with default settings will ask for; it ends with this one."""
+    """Start the worker process that a runtime with default settings will request; it exits with this process."""
     from wasmrt.core.errors import ConfigurationError, InternalError
     from wasmrt.core.places import find_places
 
     try:
-        # Where there is a file, it may say that guests live elsewhere, as they do on other systems.
+        # If a configuration file exists, it may choose in-process execution, which is the default on other systems.
         if sys.platform == "linux" and not find_places().config.exists():
             from wasmrt.sandbox.isolation.pool import spawn
 
             spawn.start_ahead()
-    except (ConfigurationError, InternalError, OSError):  # a head start; the command meets what it needs, and tells
+    except (ConfigurationError, InternalError, OSError):  # only an optimization: the command reports the same problem
         pass
 
 
 def _occupy_standard_descriptors() -> None:
-    """SECURITY: where one was closed, the next file that is opened would take its place, and words go into it."""
+    # SECURITY: if a standard descriptor is closed, the next opened file gets its number, and output would go to it.
     while (handle := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(handle, True)
     os.close(handle)
     if sys.stdin is None:
-        sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - for as long as the process lives
+        sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - stays open until the process exits
 
 
 if __name__ == "__main__":

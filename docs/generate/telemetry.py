@@ -8,4 +8,4 @@ from wasmrt.core.telemetry import NAMES
 def names() -> str:
     """List every name that leaves by telemetry."""
     rows = ["| name | is | |", "|---|---|---|"]
-    return "\n".join(rows + [f"| {each.name} | {each.kind} | {each.says} |" for each in NAMES])
+    return "\n".join(rows + [f"| {each.name} | {each.kind} | {each.meaning} |" for each in NAMES])

@@ -194,7 +194,7 @@ def test_what_is_not_text_is_no_url(value):
 def test_a_refusal_never_quotes_the_url():
     with pytest.raises(InvalidUrlError) as caught:
         parse_url("https://user:hunter2@example.com/")
-    assert str(caught.value) == "the URL holds a user name or password"
+    assert str(caught.value) == "the URL contains a user name or password"
 
 
 @settings(max_examples=examples(500), deadline=None)

@@ -92,10 +92,10 @@ def getter(tool_file: Write, encode: Callable[[str], bytes]) -> Path:
         ("[network]\nca_file = 1", "network.ca_file must be a path"),
         ("[network]\nca_file = 'absent.pem'", "absent.pem cannot be read (No such file or directory)"),
         ("[network]\nca_file = '.'", "cannot be read (Is a directory)"),
-        ("[network]\nca_file = 'config.toml'", "config.toml holds no PEM certificate"),
+        ("[network]\nca_file = 'config.toml'", "config.toml contains no PEM certificate"),
         ("[network]\nunsafe_allowed_networks = '10.0.0.0/8'", "must be a list of networks"),
         ("[network]\nunsafe_allowed_networks = 10", "must be a list of networks"),
-        ("[network]\nunsafe_allowed_networks = [1]", "is not text"),
+        ("[network]\nunsafe_allowed_networks = [1]", "is not a string"),
         ("[network]\nunsafe_allowed_networks = ['10.0.0.1/8']", "10.0.0.1/8 has host bits set"),
         ("[network]\nhosts = 'x'", "network.hosts must be a table"),
         ("[network]\nhosts = { a = '10.0.0.1' }", "must give 'a' a list of IP addresses"),
@@ -225,10 +225,10 @@ def test_doctor_reads_the_ca_file(wasmrt: Run, configure: Configure, tmp_path: P
     configure(f'[network]\nca_file = "{ca}"\n')
     ca.write_text("no certificate")
     state, found = checks_of(wasmrt, code=1)["configuration"]
-    assert state == "failed" and f"ca_file {ca} holds no PEM certificate" in found
+    assert state == "failed" and f"ca_file {ca} contains no PEM certificate" in found
     ca.write_text("-----BEGIN CERTIFICATE-----\nnonsense\n-----END CERTIFICATE-----\n")
     state, found = checks_of(wasmrt, code=1)["network"]
-    assert state == "failed" and f"ca_file {ca} holds a certificate that cannot be read" in found
+    assert state == "failed" and f"ca_file {ca} contains an unreadable certificate" in found
     trustme.CA().cert_pem.write_to_path(str(ca))
     state, found = checks_of(wasmrt)["network"]
     assert state == "ok" and f"certificates: only {ca}" in found
@@ -250,7 +250,7 @@ def test_doctor_asks_the_redis_that_counts(wasmrt: Run, configure: Configure, re
         taken.bind(("127.0.0.1", 0))  # bound and not listening: refused at once
         configure(f'[network]\nrate_limit_storage = "redis://:pass-word@127.0.0.1:{taken.getsockname()[1]}/0"\n')
         state, found = checks_of(wasmrt, code=1)["network"]
-    assert state == "failed" and "Redis does not answer" in found and "pass-word" not in found
+    assert state == "failed" and "Redis does not respond" in found and "pass-word" not in found
     configure(f'[network]\nrate_limit_storage = "{redis_url}"\n')
     state, found = checks_of(wasmrt)["network"]
     assert state == "ok" and "one count in Redis" in found

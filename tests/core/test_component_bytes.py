@@ -1,4 +1,4 @@
-"""Bytes and digest of a component belong together, and are made together."""
+"""A component's digest is always computed from its bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wasmrt.core.component_bytes import ComponentBytes
 from wasmrt.core.errors import CoreModuleError
 
 
-def test_a_digest_is_made_of_the_bytes_and_cannot_be_given() -> None:
+def test_the_digest_is_computed_and_cannot_be_passed_in() -> None:
     component = ComponentBytes(b"abc")
     assert component.digest == blake3(b"abc").hexdigest()
     with pytest.raises(TypeError):
@@ -27,18 +27,18 @@ def test_a_digest_is_made_of_the_bytes_and_cannot_be_given() -> None:
         dataclasses.replace(component, digest="0" * 64)
 
 
-def test_bytes_that_change_afterwards_do_not_change_the_component() -> None:
+def test_changing_the_original_buffer_does_not_change_the_component() -> None:
     data = bytearray(b"abc")
     component = ComponentBytes(data)  # type: ignore[arg-type]
     data[0] = 0
     assert component == ComponentBytes(b"abc")
 
 
-def test_a_component_does_not_show_its_bytes() -> None:
+def test_the_repr_does_not_contain_the_bytes() -> None:
     assert "secret" not in repr(ComponentBytes(b"secret"))
 
 
-def test_a_runtime_takes_the_digest_that_comes_with_the_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_runtime_uses_the_digest_without_hashing_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     component = find_bundled("echo").component
 
     def hashed_again(_: Any) -> None:
@@ -51,6 +51,6 @@ def test_a_runtime_takes_the_digest_that_comes_with_the_bytes(tmp_path: Path, mo
         assert tool.digest == component.digest
 
 
-def test_a_digest_makes_no_component_of_other_bytes() -> None:
+def test_a_component_cannot_be_created_with_the_digest_of_other_bytes() -> None:
     with WasmToolRuntime(WasmRuntimeConfig.for_testing()) as runtime, pytest.raises(CoreModuleError):
         runtime.prepare("core", ComponentBytes(b"\0asm\x01\0\0\0"))

@@ -1,4 +1,4 @@
-"""Private files are whole or not there, and what is opened is what it should be."""
+"""Private files are written atomically, and checked when they are opened."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def mode_of(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_a_file_that_is_written_is_private_and_whole(tmp_path: Path) -> None:
+def test_a_written_file_is_private_and_complete(tmp_path: Path) -> None:
     path = tmp_path / "kept"
     replace_file(path, b"one, ", b"two")
     assert path.read_bytes() == b"one, two"
@@ -31,7 +31,7 @@ def test_a_file_that_is_written_is_private_and_whole(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["kept"]
 
 
-def test_a_file_keeps_its_mode_where_that_is_asked(tmp_path: Path) -> None:
+def test_a_files_mode_is_kept_on_request(tmp_path: Path) -> None:
     path = tmp_path / "kept"
     path.write_bytes(b"old")
     path.chmod(0o664)
@@ -41,7 +41,7 @@ def test_a_file_keeps_its_mode_where_that_is_asked(tmp_path: Path) -> None:
         replace_file(tmp_path / "absent", b"new", mode=None)
 
 
-def test_a_public_mode_is_less_the_umask(tmp_path: Path) -> None:
+def test_a_public_mode_is_reduced_by_the_umask(tmp_path: Path) -> None:
     before = os.umask(0o027)
     try:
         replace_file(tmp_path / "made", b"x", mode=0o666)
@@ -50,7 +50,7 @@ def test_a_public_mode_is_less_the_umask(tmp_path: Path) -> None:
     assert mode_of(tmp_path / "made") == 0o640
 
 
-def test_a_link_in_the_place_of_a_file_is_replaced_and_not_followed(tmp_path: Path) -> None:
+def test_a_symlink_is_replaced_and_not_followed(tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.write_bytes(b"untouched")
     link = tmp_path / "link"
@@ -60,7 +60,7 @@ def test_a_link_in_the_place_of_a_file_is_replaced_and_not_followed(tmp_path: Pa
     assert elsewhere.read_bytes() == b"untouched"
 
 
-def test_the_first_of_several_creators_wins(tmp_path: Path) -> None:
+def test_the_first_of_several_creators_succeeds(tmp_path: Path) -> None:
     path = tmp_path / "key"
     assert create_file(path, b"first") is True
     assert create_file(path, b"second") is False
@@ -71,7 +71,7 @@ def test_the_first_of_several_creators_wins(tmp_path: Path) -> None:
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["dangling", "key"]
 
 
-def test_what_is_durable_is_on_the_disk_with_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_durable_write_syncs_the_file_and_its_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[str] = []
     monkeypatch.setattr(
         os, "fsync", lambda handle: synced.append("folder" if stat.S_ISDIR(os.fstat(handle).st_mode) else "file")
@@ -84,7 +84,7 @@ def test_what_is_durable_is_on_the_disk_with_its_name(tmp_path: Path, monkeypatc
     assert synced == ["file", "folder"] * 2
 
 
-def test_a_draft_lies_in_the_folder_that_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_temporary_file_is_in_the_given_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drafts = tmp_path / "drafts"
     drafts.mkdir()
     seen: list[list[str]] = []
@@ -99,10 +99,12 @@ def test_a_draft_lies_in_the_folder_that_is_named(tmp_path: Path, monkeypatch: p
     assert list(drafts.iterdir()) == []
 
 
-def test_a_name_that_somebody_holds_is_never_written_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_existing_file_with_the_temporary_name_is_never_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     target = tmp_path / "target"
     target.write_bytes(b"untouched")
-    monkeypatch.setattr(os, "urandom", bytes)  # a name that could be guessed
+    monkeypatch.setattr(os, "urandom", bytes)  # a predictable name
     (tmp_path / f".new-{bytes(8).hex()}").symlink_to(target)
     with pytest.raises(FileExistsError):
         replace_file(tmp_path / "kept", b"new")
@@ -110,7 +112,9 @@ def test_a_name_that_somebody_holds_is_never_written_through(tmp_path: Path, mon
 
 
 @pytest.mark.parametrize("call", ["fsync", "replace"])
-def test_a_failure_leaves_the_old_file_and_no_draft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+def test_a_failed_write_keeps_the_old_file_and_leaves_no_temporary_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
     path = tmp_path / "kept"
     path.write_bytes(b"old")
 
@@ -125,7 +129,7 @@ def test_a_failure_leaves_the_old_file_and_no_draft(tmp_path: Path, monkeypatch:
 
 
 def killed_at_each_line(change: Callable[[], object], reset: Callable[[], object]) -> int:
-    """Fork a child for every line that `change` runs in the module, kill it there, and return how many there were."""
+    """Fork a child for every line that `change` executes in the module, and kill it there; return their number."""
     for step in range(1, 10_000):
         reset()
         child = os.fork()
@@ -151,7 +155,7 @@ def killed_at_each_line(change: Callable[[], object], reset: Callable[[], object
 
 
 @pytest.mark.ci("kills")
-def test_a_kill_at_any_line_leaves_the_old_file_or_the_new_one(tmp_path: Path) -> None:
+def test_a_kill_at_any_line_leaves_the_old_or_the_new_file(tmp_path: Path) -> None:
     path = tmp_path / "kept"
     seen: set[bytes] = set()
 
@@ -166,7 +170,7 @@ def test_a_kill_at_any_line_leaves_the_old_file_or_the_new_one(tmp_path: Path) -
 
 
 @pytest.mark.ci("kills")
-def test_a_kill_at_any_line_leaves_no_file_or_a_whole_one(tmp_path: Path) -> None:
+def test_a_kill_at_any_line_leaves_no_file_or_a_complete_one(tmp_path: Path) -> None:
     path = tmp_path / "key"
     seen: set[bytes | None] = set()
 
@@ -190,7 +194,7 @@ def test_a_kill_at_any_line_leaves_no_file_or_a_whole_one(tmp_path: Path) -> Non
     ],
     ids=["a link", "a pipe", "a folder", "readable by the group", "writable by others", "too large"],
 )
-def test_what_is_not_a_private_file_of_that_size_is_refused(
+def test_a_file_that_is_not_private_or_too_large_is_refused(
     tmp_path: Path, make: Callable[[Path], object], reason: Unfit
 ) -> None:
     path = tmp_path / "key"
@@ -211,7 +215,7 @@ def test_a_file_of_another_user_is_not_private(tmp_path: Path, monkeypatch: pyte
     assert read_file(path, max_bytes=10, follow_link=False) == b"x"
 
 
-def test_a_link_is_followed_only_to_a_regular_file(tmp_path: Path) -> None:
+def test_a_symlink_is_only_followed_to_a_regular_file(tmp_path: Path) -> None:
     (tmp_path / "real").write_bytes(b"0123456789")
     link = tmp_path / "link"
     link.symlink_to("real")
@@ -222,12 +226,12 @@ def test_a_link_is_followed_only_to_a_regular_file(tmp_path: Path) -> None:
         read_file(link, max_bytes=10, follow_link=True)
 
 
-def test_what_is_not_there_is_an_ordinary_error(tmp_path: Path) -> None:
+def test_a_missing_file_raises_an_ordinary_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         read_file(tmp_path / "absent", max_bytes=1, follow_link=False)
 
 
-def test_a_name_in_an_open_folder_is_opened_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_relative_to_an_open_directory_is_opened_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "real").write_bytes(b"here")
     folder = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
     monkeypatch.chdir("/")

@@ -1,4 +1,4 @@
-"""JSON is read and written as RFC 8259 has it, within bounds, and nothing else is ever raised."""
+"""JSON is read and written according to RFC 8259, within bounds; no other error is raised."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def fault(text: str | bytes, **settings: Any) -> JsonFault:
 
 
 @given(VALUES)
-def test_what_is_written_is_read_back(value: Any) -> None:
+def test_written_json_reads_back_as_the_same_value(value: Any) -> None:
     text = write_json(value)
     assert parse_json(text) == parse_json(f" \n{text}\t\r ") == json.loads(text) == value
     assert read_json(text.encode(), max_bytes=10_000, max_depth=64) == value
@@ -50,7 +50,7 @@ def test_what_is_written_is_read_back(value: Any) -> None:
 @pytest.mark.parametrize(
     "text", ["NaN", "[Infinity]", "-Infinity", "1e999", "[-1e999]", "", " ", "{", "[1] 2", "'a'", "\v1", "01", "[1,]"]
 )
-def test_what_only_some_readers_take_is_refused(text: str) -> None:
+def test_text_that_only_some_readers_accept_is_refused(text: str) -> None:
     assert fault(text) is JsonFault.SYNTAX
 
 
@@ -70,7 +70,7 @@ def test_every_bound_has_its_own_fault(text: str | bytes, reason: JsonFault) -> 
     assert fault(text) is reason
 
 
-def test_what_just_fits_is_read() -> None:
+def test_text_at_the_bounds_is_accepted() -> None:
     assert read_json("[" * 5 + "]" * 5, **BOUNDS) == [[[[[]]]]]
     assert len(read_json("[" + "[]," * 18 + "[]]", **BOUNDS)) == 19
     assert read_json('"' + "é" * 499 + '"', **BOUNDS) == "é" * 499
@@ -80,16 +80,16 @@ def test_what_just_fits_is_read() -> None:
     "text",
     ['{"a": 1, "a": 1}', "[0.10000000000000000001]", "1e400", "1" * 401, "0." + "1" * 400, "123456789012345678.5"],
 )
-def test_what_two_readers_may_read_differently_is_refused_where_that_is_asked(text: str) -> None:
+def test_exact_reading_refuses_ambiguous_text(text: str) -> None:
     assert fault(text, exact=True) is JsonFault.SYNTAX
 
 
 @pytest.mark.parametrize("text", ['{"a": 1, "b": 1}', "0.1", "1e3", "12345678901234567890", "[1.5, -0.0]"])
-def test_what_has_one_reading_is_read_the_same_either_way(text: str) -> None:
+def test_unambiguous_text_reads_the_same_with_and_without_exact(text: str) -> None:
     assert read_json(text, **BOUNDS, exact=True) == read_json(text, **BOUNDS)
 
 
-def test_a_value_that_is_no_json_is_not_written() -> None:
+def test_a_value_that_is_not_json_is_not_written() -> None:
     endless: list[Any] = []
     endless.append(endless)
     for value in (float("nan"), float("inf"), {1, 2}, b"a", {(1,): 1}, object(), endless):
@@ -97,7 +97,7 @@ def test_a_value_that_is_no_json_is_not_written() -> None:
             write_json(value)
 
 
-def test_half_a_surrogate_pair_is_no_text() -> None:
+def test_half_a_surrogate_pair_is_refused() -> None:
     check_text(parse_json('"\\ud83d\\ude00"'))
     for text in ('"\\ud83d"', '{"\\ude00": 1}', '[["a\\udfff"]]'):
         with pytest.raises(JsonError):
@@ -111,7 +111,7 @@ def depth_of(value: Any) -> int:
 
 @settings(max_examples=examples(300))
 @given(VALUES, st.sampled_from([None, 1, "\t"]), st.booleans(), st.integers(0, 6))
-def test_nesting_is_counted_as_a_reader_meets_it(value: Any, indent: Any, ascii_only: bool, limit: int) -> None:
+def test_nesting_is_counted_as_a_reader_would_count_it(value: Any, indent: Any, ascii_only: bool, limit: int) -> None:
     tricky = [value, '[{"\\', {'"]': value, "\\": "{["}]
     text = json.dumps(tricky, indent=indent, ensure_ascii=ascii_only)
     if depth_of(tricky) <= limit:
@@ -122,7 +122,7 @@ def test_nesting_is_counted_as_a_reader_meets_it(value: Any, indent: Any, ascii_
 
 
 @given(st.text(st.sampled_from('[]{}",:\\a1 '), max_size=60) | st.binary(max_size=30))
-def test_any_text_is_read_or_refused_with_one_error(text: str | bytes) -> None:
+def test_any_text_is_read_or_raises_json_error(text: str | bytes) -> None:
     for exact in (False, True):
         try:
             value = read_json(text, **BOUNDS, exact=exact)
@@ -132,20 +132,20 @@ def test_any_text_is_read_or_refused_with_one_error(text: str | bytes) -> None:
             assert depth_of(value) <= 5
 
 
-def test_a_text_that_nests_a_million_deep_is_refused_without_going_into_it() -> None:
+def test_a_million_nested_lists_are_refused_without_recursion() -> None:
     for text in ("[" * 1_000_000, '{"a":' * 1_000_000, "[" * 1_000_000 + "]" * 1_000_000):
         with pytest.raises(JsonError):
             check_nesting(text, max_depth=64)
 
 
 @pytest.mark.parametrize("number", ["1e99999999999999999999", "-1e-9999999999999999999999", "1E+1001", "0e2000"])
-def test_an_exponent_beyond_every_double_is_refused_where_numbers_are_to_be_exact(number: str) -> None:
+def test_a_huge_exponent_is_refused_by_exact_reading(number: str) -> None:
     with pytest.raises(JsonError):
         parse_json(number, exact=True)
 
 
 def turns(work: Callable[[], object]) -> int:
-    """Return how many functions of Python `work` enters: where one begins, the interpreter looks for other threads."""
+    """Return how many Python functions `work` enters; at each, the interpreter can switch to another thread."""
     entered = 0
 
     def count(_frame: FrameType, event: str, _argument: object) -> None:
@@ -183,25 +183,25 @@ ROWS = [{"n": n, "text": str(n), "more": [None, True]} for n in range(30_000)]
     ],
     ids=["short", "sorted", "spaced"],
 )
-def test_a_large_value_is_written_in_pieces_of_few_values_each(value: Any, encoder: json.JSONEncoder) -> None:
-    looks = Looks()
+def test_a_large_value_is_written_in_small_pieces(value: Any, encoder: json.JSONEncoder) -> None:
+    looks = Checks()
     assert written_by(encoder, value, check=looks) == encoder.encode(value)
     assert looks.number > 5
-    assert turns(lambda: written_by(encoder, value)) > looks.number  # other threads have their turn in between
+    assert turns(lambda: written_by(encoder, value)) > looks.number  # other threads can run in between
 
 
-def test_a_check_ends_the_writing_and_the_reading_of_a_large_value() -> None:
+def test_check_can_interrupt_reading_and_writing_a_large_value() -> None:
     value = [1] * 200_000
     for work in (partial(write_json, value), partial(parse_json, write_json(value))):
-        looks = Looks()
+        looks = Checks()
         work(check=looks)
         assert looks.number > 40
         with pytest.raises(Ended):
             work(check=end)
 
 
-class Looks:
-    """Counts how often it is looked whether to go on."""
+class Checks:
+    """Counts the calls of `check`."""
 
     number = 0
 
@@ -210,7 +210,7 @@ class Looks:
 
 
 class Ended(Exception):
-    """Nobody waits any more."""
+    """Raised by `check` to interrupt the work."""
 
 
 def end() -> None:
@@ -218,21 +218,21 @@ def end() -> None:
 
 
 @pytest.mark.parametrize("number", ["12", "1.5"])
-def test_numbers_by_the_hundred_thousand_are_read_one_by_one(number: str) -> None:
+def test_hundreds_of_thousands_of_numbers_are_read_one_by_one(number: str) -> None:
     text = f"[{','.join([number] * 200_000)}]"
     assert turns(lambda: parse_json(text)) > 200_000
     assert parse_json(text) == json.loads(text)
 
 
-def test_a_small_value_is_read_and_written_at_once() -> None:
+def test_a_small_value_is_read_and_written_in_one_step() -> None:
     value = {"query": "otters", "limit": 3, "where": [{"a": 1}, {"b": [2, 3]}]}
     assert turns(lambda: parse_json(write_json(value))) < 20
 
 
-def test_a_value_that_holds_itself_is_refused() -> None:
+def test_a_value_that_contains_itself_is_refused() -> None:
     held: list[Any] = [0] * 30_000
     held.append(held)
-    with pytest.raises(JsonError, match="holds itself"):
+    with pytest.raises(JsonError, match="contains itself"):
         write_json(held)
     small: dict[str, Any] = {}
     small["self"] = small
@@ -240,7 +240,7 @@ def test_a_value_that_holds_itself_is_refused() -> None:
         write_json(small)
 
 
-def test_writing_a_large_value_leaves_nothing_that_only_a_search_for_garbage_finds() -> None:
+def test_writing_a_large_value_leaves_no_reference_cycles() -> None:
     value = [[0.5] * 30_000]
     gc.collect()
     gc.disable()

@@ -113,7 +113,7 @@ THREATS = (
         source=OURS,
         tests=(
             "cli/test_cli_grant.py::test_a_login_that_changes_asks_for_more_and_waits",
-            "egress/oauth/test_renewal.py::test_a_refresh_goes_where_the_granted_login_says_and_nowhere_else",
+            "egress/oauth/test_renewal.py::test_a_refresh_token_is_only_sent_to_the_token_url_of_the_granted_login",
         ),
     ),
     Threat(
@@ -159,7 +159,7 @@ THREATS = (
             _REACH + "test_a_refused_lookup_names_what_was_looked_up_and_asks_no_resolver",
             _REACH + "test_the_same_refusal_is_on_record_once",
             "egress/gateway/test_fetch.py::test_nothing_is_fetched_without_a_grant",
-            "egress/gateway/test_addresses.py::test_every_row_of_the_ssrf_corpus_comes_out_as_expected_through_the_gateway",
+            "egress/gateway/test_addresses.py::test_every_row_of_the_ssrf_corpus_gets_the_expected_decision",
         ),
         attacks=("open-socket", "look-up-names", "request-without-grant"),
     ),
@@ -410,10 +410,10 @@ THREATS = (
         threat="an answer that hides an injected secret behind a bound of the scanner",
         source=OURS,
         tests=(
-            "egress/gateway/test_not_scanned.py::test_what_is_behind_a_bound_of_the_scanner_is_withheld_or_found_whole_and_streamed",
-            "egress/gateway/test_not_scanned.py::test_an_answer_that_cannot_be_opened_is_a_refusal_with_its_reason",
-            "egress/leaks/test_more_encodings.py::test_a_secret_is_found_in_each_of_them",
-            "egress/leaks/test_more_encodings.py::test_nor_does_a_stream_show_it",
+            "egress/gateway/test_not_scanned.py::test_content_beyond_a_scanner_limit_is_withheld_or_found_also_in_streams",
+            "egress/gateway/test_not_scanned.py::test_a_response_that_cannot_be_decoded_is_denied_with_its_reason",
+            "egress/leaks/test_more_encodings.py::test_a_secret_is_found_in_each_encoding",
+            "egress/leaks/test_more_encodings.py::test_a_secret_is_not_shown_by_a_stream_in_any_encoding",
         ),
     ),
     Threat(
@@ -430,9 +430,9 @@ THREATS = (
         threat="waits of the host's own that nobody cuts: a token endpoint, a name server, Redis",
         source=OURS,
         tests=(
-            "egress/oauth/test_renewal.py::test_a_silent_endpoint_holds_no_call_beyond_its_deadline_and_is_asked_once",
-            "egress/gateway/test_shares.py::test_names_that_nobody_answers_for_hold_up_no_other_user",
-            "egress/rates/test_rates.py::test_a_silent_redis_is_waited_for_once_and_then_left_alone",
+            "egress/oauth/test_renewal.py::test_a_silent_endpoint_gets_one_request_and_delays_no_call_past_its_deadline",
+            "egress/gateway/test_shares.py::test_unresponsive_lookups_of_one_user_do_not_block_other_users",
+            "egress/rates/test_rates.py::test_a_silent_redis_is_waited_for_only_once",
             "sandbox/isolation/test_waits.py::test_a_call_waits_for_no_process_beyond_its_deadline",
             "sandbox/isolation/test_hostile_frames.py::test_a_worker_that_sends_a_frame_byte_by_byte_is_ended_at_the_deadline",
         ),

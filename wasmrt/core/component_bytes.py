@@ -1,4 +1,4 @@
-"""A component's bytes together with their digest, so that they are hashed once on their way."""
+"""A component's bytes with their digest, so that each component is hashed only once."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ class ComponentBytes:
     """The bytes of a component file and their digest."""
 
     data: bytes = field(repr=False)
-    # SECURITY: compiled code is looked up by the digest. It is made here, of these bytes, and never taken from outside.
+    # SECURITY: compiled code is looked up by this digest, so it is computed from these bytes and never passed in.
     digest: str = field(init=False)
     """BLAKE3, 64 hexadecimal digits."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "data", bytes(self.data))  # the same object where it is immutable already
+        object.__setattr__(self, "data", bytes(self.data))  # returns the same object if it is immutable already
         object.__setattr__(self, "digest", digest_of(self.data))
 
 
 def digest_of(data: bytes) -> str:
-    """Return the BLAKE3 of `data` as 64 hexadecimal digits."""
+    """Return the BLAKE3 digest of `data` as 64 hexadecimal digits."""
     return blake3(data).hexdigest()

@@ -1,6 +1,6 @@
-"""One private SQLite file: made by whichever process is first, opened for one operation, refused where it is exposed.
+"""A private SQLite file that several processes share. Each operation opens its own connection.
 
-Processes and threads share nothing but the file. A process that is killed leaves all of a transaction or nothing.
+A transaction is atomic even if the process is killed. A file that other users can read or write is refused.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ _SCRUB_MS = 200
 
 
 class Database:
-    """A SQLite file with one schema. Reading one that does not exist is for the caller to avoid: see `status`.
+    """A SQLite file with one schema.
 
-    `unusable` makes the error of its owner from a reason; whatever is wrong with the file is raised as that.
+    `unusable` creates the owner's error from a reason; every problem with the file is raised as that error. The file
+    is created by the first write. Callers check `status` before they read.
     """
 
     def __init__(self, path: Path, schema: str, version: int, *, unusable: Callable[[str], WasmrtError]) -> None:
@@ -32,10 +33,10 @@ class Database:
         self._unusable = unusable
 
     def status(self) -> os.stat_result | None:
-        """Return the file's status, or None where there is none yet.
+        """Return the file's status, or None if the file does not exist.
 
         Raises:
-            WasmrtError: it is a link, no file, or not this user's alone.
+            WasmrtError: it is a symbolic link, is not a regular file, or other users can access it.
         """
         try:
             found = self.path.stat(follow_symlinks=False)
@@ -43,22 +44,22 @@ class Database:
             return None
         except OSError as error:
             raise self._unusable(str(error.strerror)) from error
-        # SECURITY: whoever can write here decides what it says, and whoever can read here sees what is private.
+        # SECURITY: another user could forge rows in a writable file, and see private data in a readable one.
         if (reason := unfit(found, private=True)) is not None:
             raise self._unusable(f"{self.path.name} {reason}")
         return found
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Open a connection for queries of a file that is there."""
+        """Open a connection for queries; the file must exist."""
         with self.translated(), contextlib.closing(self.connect()) as db:
             yield db
 
     @contextmanager
     def writing(self, *, scrub: bool = False) -> Iterator[sqlite3.Connection]:
-        """Open a transaction that excludes every other writer, in any process; committed if the block ends well.
+        """Open a transaction that excludes all other writers, and commit it if the block succeeds.
 
-        With `scrub`, what it deleted is taken out of the write-ahead log too, unless somebody is reading it.
+        With `scrub`, also remove deleted rows from the write-ahead log, unless another connection is reading it.
         """
         with self.translated():
             if self.status() is None:
@@ -86,19 +87,19 @@ class Database:
         address = f"{self.path.absolute().as_uri()}?mode=rw"
         db = sqlite3.connect(address, uri=True, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
         try:
-            # FULL: what was written stays so after a power cut. What is deleted is overwritten.
+            # FULL: commits survive a power cut. secure_delete: deleted rows are overwritten.
             db.executescript("PRAGMA synchronous=FULL; PRAGMA secure_delete=ON; PRAGMA trusted_schema=OFF;")
             found = db.execute("PRAGMA user_version").fetchone()[0]
             if found != self._version:
-                raise self._unusable(f"{self.path.name} was written by another wasmrt")
+                raise self._unusable(f"{self.path.name} was written by a different version of wasmrt")
         except BaseException:
             db.close()
             raise
         return db
 
     def _create(self) -> None:
-        """Make the file beside its place and link it there: the first process wins, none sees half a schema."""
-        import tempfile  # with what it loads, more than all of this package; most processes make no file
+        """Create the file under a temporary name, then link it: no process sees an incomplete schema."""
+        import tempfile  # slow to import, and most processes create no file
 
         folder = self.path.parent
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -108,17 +109,17 @@ class Database:
             with contextlib.closing(sqlite3.connect(fresh, isolation_level=None)) as db:
                 db.execute("PRAGMA journal_mode=WAL")
                 db.executescript(f"BEGIN;{self._schema}PRAGMA user_version={self._version};COMMIT;")
-            with suppress(FileExistsError):  # somebody else was first: then theirs is the one
+            with suppress(FileExistsError):  # another process created the file first; use its file
                 os.link(fresh, self.path)
 
     @contextmanager
     def translated(self) -> Iterator[None]:
-        """Turn every error of SQLite, of the file system and of rows that are not ours into the owner's error."""
+        """Turn every error of SQLite, of the file system and of unreadable rows into the owner's error."""
         try:
             yield
         except sqlite3.Error as error:
             raise self._unusable(str(error)) from error
         except OSError as error:
             raise self._unusable(str(error.strerror)) from error
-        except (ValueError, KeyError, TypeError) as error:  # an effect or a reason of another version, say
-            raise self._unusable("a row was written by another wasmrt") from error
+        except (ValueError, KeyError, TypeError) as error:  # for example, an effect that only another version has
+            raise self._unusable("a row was written by a different version of wasmrt") from error

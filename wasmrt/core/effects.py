@@ -1,4 +1,4 @@
-"""The closed set of effects: kinds of things that a tool does to the world. Data alone; nothing here decides."""
+"""The closed set of effects that a tool can have."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Effect(StrEnum):
-    """One kind of effect. A tool declares those it has; one that declares none is taken to have all.
+    """One kind of effect. A tool declares its effects; a tool that declares none is treated as having all.
 
     Example:
         >>> from wasmrt import Effect, tool
@@ -23,12 +23,12 @@ class Effect(StrEnum):
     DELETE_FILESYSTEM = "delete-filesystem"
     READ_MEMORY = "read-memory"
     WRITE_MEMORY = "write-memory"
-    """The agent's own memory of its user: nothing is lost by a write, since every version is kept."""
+    """The agent's memory of its user. A write loses nothing, since old versions are kept."""
     READ_DESKTOP = "read-desktop"
-    """The text that a person copied: a password as likely as anything else."""
+    """Text that the user copied, which may be a password."""
     WRITE_DESKTOP = "write-desktop"
     NOTIFY = "notify"
-    """A message that a person sees: nothing is changed or lost."""
+    """A message shown to the user. It changes nothing."""
     NETWORK = "network"
     EXTERNAL_WRITE = "external-write"
     USE_SECRET = "use-secret"  # noqa: S105 - an effect's name
@@ -39,7 +39,7 @@ class Effect(StrEnum):
     FINANCIAL = "financial"
 
 
-_WORDS = {
+_PHRASES = {
     Effect.READ_FILESYSTEM: "read files",
     Effect.WRITE_FILESYSTEM: "write files",
     Effect.DELETE_FILESYSTEM: "delete files",
@@ -60,21 +60,21 @@ _WORDS = {
 
 
 def in_words(effects: frozenset[Effect]) -> str:
-    """Return effects in words for people, in their order."""
+    """Describe effects for users, in the order of `Effect`."""
     if effects == EVERY_EFFECT:
         return "do anything"
-    return ", ".join(_WORDS[effect] for effect in Effect if effect in effects) or "do nothing outside of itself"
+    return ", ".join(_PHRASES[effect] for effect in Effect if effect in effects) or "do nothing outside of itself"
 
 
 EVERY_EFFECT = frozenset(Effect)
 READING = frozenset({Effect.READ_FILESYSTEM, Effect.READ_MEMORY, Effect.NETWORK, Effect.USE_SECRET, Effect.INVOKE_TOOL})
-"""Effects that change nothing by themselves. A tool with another one writes."""
+"""Effects that change nothing. A tool with any other effect counts as writing."""
 REVERSIBLE = READING | {Effect.WRITE_MEMORY, Effect.NOTIFY}
-"""Effects that nobody has to confirm: nothing is changed, or the agent's own alone, and that can be taken back."""
+"""Effects that need no confirmation: they change nothing, or only the agent's own data, which can be restored."""
 MEMORY = frozenset({Effect.READ_MEMORY, Effect.WRITE_MEMORY})
 NETWORKING = frozenset({Effect.NETWORK, Effect.EXTERNAL_WRITE})
-"""Effects that reach somebody outside of this machine."""
+"""Effects that reach other machines."""
 PRIVILEGED = frozenset(
     {Effect.READ_DESKTOP, Effect.EXECUTE_CODE, Effect.SPAWN_PROCESS, Effect.MODIFY_TOOLS, Effect.FINANCIAL}
 )
-"""Effects that a person is asked about each time."""
+"""Effects that require approval of every call."""

@@ -1,8 +1,8 @@
-"""Private files: written whole or not at all, and read only where they are what they should be.
+"""Private files that are written atomically, and checked before they are read.
 
-A file is made under a name that nobody has, in a folder on the same file system, and then takes its place in one step:
-a process that is killed leaves the old file or the new one. A file is opened before it is looked at, so that nobody can
-exchange it in between; a pipe, a device or a folder is never read.
+A file is written under a random temporary name on the same file system, then renamed: a process that is killed leaves
+the old file or the new one. A file is opened before it is checked, so that another process cannot exchange it between
+check and read. Pipes, devices and directories are never read.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ KEY_BYTES = 32
 
 
 class Unfit(StrEnum):
-    """Reasons not to use a file that is there."""
+    """Reasons not to use an existing file."""
 
     LINK = "is a symbolic link"
     NOT_REGULAR = "is not a regular file"
@@ -31,7 +31,7 @@ class Unfit(StrEnum):
 
 
 class UnfitFileError(OSError):
-    """A file is there and cannot be used; `strerror` says why, with the file's name but not its folder."""
+    """An existing file cannot be used; `strerror` has the file's name without its directory, and the reason."""
 
     def __init__(self, name: str, reason: Unfit) -> None:
         super().__init__(0, f"{name} {reason}")
@@ -45,18 +45,18 @@ def replace_file(
     durable: bool = True,
     drafts: Path | None = None,
 ) -> None:
-    """Make `path` a file that holds `parts`, or leave it as it is.
+    """Write `parts` to `path` atomically: on failure the old file is unchanged.
 
-    `mode` are its permissions, less the umask; None keeps those of the file that is there. With `durable`, the file and
-    its name are on the disk on return, so that a power cut takes neither back. `drafts` is the folder in which it is
-    written first, on the same file system: that of `path` unless said otherwise.
+    `mode` are the permissions, reduced by the umask; None keeps the permissions of the existing file. With `durable`,
+    content and name are synced to disk before the return. `drafts` is the directory for the temporary file, which must
+    be on the same file system; by default the directory of `path`.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     kept = stat.S_IMODE(path.stat().st_mode) if mode is None else None
     draft = _write_draft(drafts or path.parent, parts, PRIVATE_MODE if mode is None else mode, durable=durable)
-    with _removed_on_failure(draft):
+    with _remove_on_failure(draft):
         if kept is not None:
             draft.chmod(kept)
         draft.replace(path)
@@ -65,16 +65,16 @@ def replace_file(
 
 
 def create_file(path: Path, *parts: bytes, durable: bool = True) -> bool:
-    """Make `path` a private file that holds `parts`; return False, and leave it alone, where something is there.
+    """Create the private file `path` with the content `parts`; return False without a change if `path` exists.
 
-    Of several processes that try at once one succeeds, and none sees half a file.
+    If several processes try at once, exactly one succeeds, and no process sees an incomplete file.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     draft = _write_draft(path.parent, parts, PRIVATE_MODE, durable=durable)
     try:
-        os.link(draft, path)  # unlike `replace`, it fails where the name is taken
+        os.link(draft, path)  # unlike `replace`, fails if the name is taken
     except FileExistsError:
         return False
     finally:
@@ -85,10 +85,10 @@ def create_file(path: Path, *parts: bytes, durable: bool = True) -> bool:
 
 
 def sync_folder(folder: Path) -> None:
-    """Have the names in `folder` on the disk.
+    """Sync a directory, and so the names in it, to disk.
 
     Raises:
-        OSError: it cannot be opened.
+        OSError: the directory cannot be opened.
     """
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -101,17 +101,17 @@ def sync_folder(folder: Path) -> None:
 def opened_file(
     path: Path | str, *, follow_link: bool, private: bool = False, folder: int | None = None
 ) -> Iterator[tuple[BinaryIO, os.stat_result]]:
-    """Open a regular file to be read, and yield it with its status.
+    """Open a regular file for reading; yield it with its status.
 
-    A symbolic link at the end of `path` is refused unless `follow_link`; with `private`, a file that is another user's
-    or that others can read or write. `folder` is the descriptor of an open folder that `path` is a name in.
+    A symbolic link at the end of `path` is refused unless `follow_link` is set. With `private`, a file that belongs to
+    another user, or that other users can read or write, is refused. `path` is relative to the open directory `folder`.
 
     Raises:
-        UnfitFileError: it is refused.
-        OSError: it is not there, or cannot be opened.
+        UnfitFileError: the file is refused.
+        OSError: the file does not exist or cannot be opened.
     """
-    name = os.path.basename(path)  # noqa: PTH119 - of a name in a folder as well
-    # O_NONBLOCK: a pipe that nobody writes to would hold the caller before it can be looked at.
+    name = os.path.basename(path)  # noqa: PTH119 - `path` may be relative to `folder`
+    # O_NONBLOCK: opening a pipe without a writer would block.
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
     try:
         handle = os.open(path, flags if follow_link else flags | os.O_NOFOLLOW, dir_fd=folder)
@@ -130,11 +130,11 @@ def opened_file(
 
 
 def read_file(path: Path, *, max_bytes: int, follow_link: bool, private: bool = False) -> bytes:
-    """Read a regular file of at most `max_bytes`, opened as by `opened_file`, up to the size it has when it is opened.
+    """Read a regular file of at most `max_bytes`, up to its size at opening; see `opened_file`.
 
     Raises:
-        UnfitFileError: it is refused, or larger.
-        OSError: it is not there, or cannot be read.
+        UnfitFileError: the file is refused or larger.
+        OSError: the file does not exist or cannot be read.
     """
     with opened_file(path, follow_link=follow_link, private=private) as (file, status):
         if status.st_size > max_bytes:
@@ -146,7 +146,7 @@ def write_whole(descriptor: int, data: bytes | memoryview) -> None:
     """Write all of `data` to an open file.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the data cannot be written.
     """
     rest = memoryview(data)
     while rest:
@@ -156,47 +156,47 @@ def write_whole(descriptor: int, data: bytes | memoryview) -> None:
 
 
 def private_key(path: Path) -> bytes:
-    """Return the secret key that `path` holds; it is made on first use. Processes that race end with the same one.
+    """Return the secret key in `path`; create it on first use. Concurrent processes get the same key.
 
     Raises:
-        UnfitFileError: another user owns, or could have read or written it.
-        OSError: it cannot be made or read, or is no key.
+        UnfitFileError: the file belongs to another user, or other users could have read or written it.
+        OSError: the file cannot be created or read, or does not contain a key.
     """
     try:
         return _read_key(path)
     except FileNotFoundError:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         create_file(path, os.urandom(KEY_BYTES))
-        return _read_key(path)  # ours, or that of whoever was first
+        return _read_key(path)  # this process's key, or that of the process that created the file first
 
 
 def _read_key(path: Path) -> bytes:
-    """SECURITY: whoever can choose the key, or read it, can make what it authenticates."""
+    # SECURITY: a process that can choose or read the key can forge everything that the key authenticates.
     key = read_file(path, max_bytes=KEY_BYTES, follow_link=False, private=True)
     if len(key) != KEY_BYTES:
-        raise OSError(0, f"{path.name} is not a key; remove it to have a new one made")
+        raise OSError(0, f"{path.name} is not a key; remove it to create a new one")
     return key
 
 
 def unfit(status: os.stat_result, *, private: bool) -> Unfit | None:
-    """Return why a file of this status is not used; with `private` it has to be this user's alone."""
+    """Return why a file with this status is refused, or None. A `private` file must be accessible to its owner only."""
     if stat.S_ISLNK(status.st_mode):
         return Unfit.LINK
     if not stat.S_ISREG(status.st_mode):
         return Unfit.NOT_REGULAR
     if not private:
         return None
-    # SECURITY: what others can read is no secret, and what others can exchange is nobody's word.
+    # SECURITY: other users can read, or replace, a file that is not private.
     if status.st_uid != os.geteuid():
         return Unfit.FOREIGN
     return Unfit.EXPOSED if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO) else None
 
 
 def _write_draft(folder: Path, parts: tuple[bytes | memoryview, ...], mode: int, *, durable: bool) -> Path:
-    """Write a file under a name that nobody has and nobody can guess."""
+    """Write a file under an unused, random name."""
     draft = folder / f".new-{os.urandom(8).hex()}"
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    with _removed_on_failure(draft), os.fdopen(handle, "wb") as file:
+    with _remove_on_failure(draft), os.fdopen(handle, "wb") as file:
         file.writelines(parts)
         if durable:
             file.flush()
@@ -205,7 +205,7 @@ def _write_draft(folder: Path, parts: tuple[bytes | memoryview, ...], mode: int,
 
 
 @contextmanager
-def _removed_on_failure(draft: Path) -> Iterator[None]:
+def _remove_on_failure(draft: Path) -> Iterator[None]:
     try:
         yield
     except BaseException:

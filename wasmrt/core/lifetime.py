@@ -1,4 +1,4 @@
-"""The time of one call: it ends at a deadline, by cancellation, or because the runtime closes."""
+"""The lifetime of one call: it ends at a deadline, by cancellation, or when the runtime closes."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from collections.abc import Callable
 from wasmrt.core.errors import CancelledError, DeadlineExceededError, RuntimeClosedError
 
 _LONGEST_WAIT_SECONDS = 1e9
-"""More than any deadline, and less than threads refuse to wait."""
+"""Longer than any deadline, and within the maximum timeout of `threading`."""
 _wake_lock = threading.Lock()
 
 
 class Lifetime:
-    """A deadline that can also be ended early, from any thread.
+    """A deadline that any thread can end early.
 
     Attributes:
-        started: Monotonic seconds when the call opened.
-        deadline: Monotonic seconds when it ends; never after the deadline of the call that made it.
+        started: Monotonic seconds at the start of the call.
+        deadline: Monotonic seconds at which the call ends; never after the deadline of the outer call, `within`.
     """
 
     __slots__ = ("_ended_by", "_on_end", "_wake", "deadline", "started")
@@ -34,14 +34,14 @@ class Lifetime:
             within.on_end(self.cancel)
 
     def remaining(self) -> float:
-        """Seconds until the deadline: never below zero, and no more than a thread can be told to wait."""
+        """Return the seconds until the deadline: at least zero, at most the longest timeout that threads accept."""
         return max(0.0, min(self.deadline - time.monotonic(), _LONGEST_WAIT_SECONDS))
 
     def check(self) -> None:
-        """Raise when the call is over.
+        """Raise if the call has ended.
 
         Raises:
-            DeadlineExceededError, CancelledError, RuntimeClosedError: as it ended.
+            DeadlineExceededError, CancelledError, RuntimeClosedError: the reason why it ended.
         """
         if self._ended_by is not None:
             raise self._ended_by
@@ -49,10 +49,10 @@ class Lifetime:
             raise self.late()
 
     def wait(self, seconds: float) -> None:
-        """Sleep for `seconds`, or until the call is over.
+        """Sleep for `seconds`, or until the call ends.
 
         Raises:
-            DeadlineExceededError, CancelledError, RuntimeClosedError: the call ended meanwhile.
+            DeadlineExceededError, CancelledError, RuntimeClosedError: the call has ended.
         """
         self.cancelled.wait(min(seconds, self.remaining()))
         self.check()
@@ -66,14 +66,14 @@ class Lifetime:
         self._end(RuntimeClosedError("the runtime was closed while the call ran"))
 
     def on_end(self, wake: Callable[[], None]) -> None:
-        """Have `wake` called when the call is cancelled or its runtime closes: for waits outside `wait`."""
+        """Call `wake` when the call is cancelled or its runtime closes, to interrupt waits outside `wait`."""
         self._on_end = wake
         if self._ended_by is not None:
             wake()
 
     @property
     def cancelled(self) -> threading.Event:
-        """Set when the call was cancelled or its runtime closed; made when first asked for."""
+        """Event that is set when the call is cancelled or its runtime closes; created on first use."""
         wake = self._wake
         if wake is None:
             with _wake_lock:
@@ -82,17 +82,17 @@ class Lifetime:
 
     @property
     def is_over(self) -> bool:
-        """True when the call has ended, however it did."""
+        """True if the call has ended for any reason."""
         return self._ended_by is not None or time.monotonic() >= self.deadline
 
     def interruption(self) -> BaseException | None:
-        """Return what ended the call, or None while it goes on."""
+        """Return the error that ended the call, or None while it runs."""
         if self._ended_by is not None:
             return self._ended_by
         return self.late() if time.monotonic() >= self.deadline else None
 
     def late(self) -> DeadlineExceededError:
-        """Make the error of a call that passed its deadline."""
+        """Return the error for a call that passed its deadline."""
         allowed = self.deadline - self.started
         return DeadlineExceededError(
             f"the call passed its deadline of {allowed:g} s",

@@ -1,4 +1,4 @@
-"""The values that pass between packages: frozen, plain, without behaviour beyond their own rendering."""
+"""Frozen values that all areas exchange: decisions, suggestions, log entries, usage and output."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Reason(StrEnum):
-    """The reason of a decision. A closed set: a denial never invents a word of its own.
+    """The reason of a decision, from a closed set.
 
     Example:
         >>> from wasmrt import Capabilities, Reason
@@ -21,7 +21,7 @@ class Reason(StrEnum):
     """
 
     ALLOWED = "allowed"
-    # nothing was granted at all
+    # no grant at all
     NOT_GRANTED = "not-granted"
     # URLs and the allowlist
     EMPTY_ALLOWLIST = "empty-allowlist"
@@ -88,7 +88,7 @@ class Reason(StrEnum):
 
 
 class GrantList(StrEnum):
-    """The lists of a capability file that can take one more entry."""
+    """The lists of a capability file that an addition can extend."""
 
     HTTP = "http.allowlist"
     WORKSPACE = "workspace.allowed_prefixes"
@@ -98,25 +98,25 @@ class GrantList(StrEnum):
 
     @property
     def section(self) -> str:
-        """The section that the list is in."""
+        """The section that contains the list."""
         return self.partition(".")[0]
 
 
 class Addition(NamedTuple):
-    """An entry for a capability file that would allow what was refused, and no more than that needs.
+    """An entry for a capability file that would allow a denied use, and nothing else.
 
     `Capabilities.with_addition` applies it.
     """
 
     to: GrantList
     entry: str
-    """The entry as JSON text: an object for `http.allowlist` and `tool_invoke.aliases`, else a text."""
+    """The entry as JSON text: an object for `http.allowlist` and `tool_invoke.aliases`, otherwise a string."""
     new_section: bool = False
-    """True where the file lacks the whole section."""
+    """True if the file lacks the whole section."""
 
     @property
     def hint(self) -> str:
-        """The line to add, in words."""
+        """The line to add, as text."""
         section, name = self.to.section, self.to.partition(".")[2]
         is_map = self.to is GrantList.TOOLS
         if self.to in (GrantList.WORKSPACE, GrantList.WORKSPACE_WRITE) and self.entry == '""':
@@ -131,13 +131,13 @@ class Addition(NamedTuple):
 
 
 class Step(NamedTuple):
-    """Something that a person or the tool's author does about a refusal: a sentence, or a command to run."""
+    """A step for a user or the tool's author after a denial: a sentence, or a command to run."""
 
     text: str
 
     @property
     def hint(self) -> str:
-        """The step in words."""
+        """The step as text."""
         return self.text
 
     def as_dict(self) -> dict[str, Any]:
@@ -146,10 +146,10 @@ class Step(NamedTuple):
 
 
 class Exemption(NamedTuple):
-    """A network that an operator would exempt from the check of addresses: no capability file can."""
+    """A network that an operator can exempt from the address check. A capability file cannot."""
 
     network: str | None
-    """In CIDR form; None where the host is refused by its name, before its address is known."""
+    """In CIDR form; None if the host is denied by name, before its address is known."""
 
     def step(self, file: str) -> str:
         """Return the step, with the path of the operator's configuration file."""
@@ -159,7 +159,7 @@ class Exemption(NamedTuple):
 
     @property
     def hint(self) -> str:
-        """The step in words."""
+        """The step as text."""
         return f"{self.step('config.toml')}, or NetworkConfig(unsafe_allowed_networks=...) in Python"
 
     def as_dict(self) -> dict[str, Any]:
@@ -168,14 +168,14 @@ class Exemption(NamedTuple):
 
 
 class Withheld(NamedTuple):
-    """An entry that a tool's capability file asks for and nobody granted, and the command that grants it."""
+    """An entry that a tool's capability file requests but that is not granted, and the command that grants it."""
 
     addition: Addition
     command: str
 
     @property
     def hint(self) -> str:
-        """The command, in words."""
+        """The command as text."""
         return f"grant it: {self.command}"
 
     def as_dict(self) -> dict[str, Any]:
@@ -191,21 +191,21 @@ class _Decided(NamedTuple):
     allowed: bool
     reason: Reason
     rule: str
-    """The rule that decided, in words or as the JSON path of the grant's entry."""
+    """The rule that decided: a phrase, or the JSON path of the grant's entry."""
     suggestion: Suggestion | None
     """For a denial: the entry that would allow it, or the step to take."""
     capability: str
-    """The section of a capability file, such as `http`, or another name of what was decided."""
+    """The section of a capability file, such as `http`, or another name for what was checked."""
     subject: str
-    """The use that was decided, cut and free of secrets: `GET https://api.example.com/v1/`."""
+    """The use that was checked, truncated and without secrets: `GET https://api.example.com/v1/`."""
     policy: str = ""
-    """BLAKE3 of the policy or preset under which it was made, in hex; empty outside of one."""
+    """BLAKE3 digest, in hexadecimal, of the policy or preset that decided; empty if there is none."""
 
 
 class Decision(_Decided):
-    """One check of one capability: the outcome, the rule that decided it, and the suggestion that would change it.
+    """The result of one capability check: the outcome, the rule that decided, and a suggestion to change it.
 
-    A `hint` that is only a text is the suggestion to take that step.
+    A `hint` that is a string becomes a `Step`.
 
     Example:
         >>> from wasmrt import Capabilities
@@ -234,24 +234,24 @@ class Decision(_Decided):
 
     @property
     def hint(self) -> str | None:
-        """The suggestion in words."""
+        """The suggestion as text."""
         return None if self.suggestion is None else self.suggestion.hint
 
     @property
     def refusal(self) -> str:
-        """Subject and rule, without what would lift it."""
+        """Subject and rule, without the suggestion."""
         return f"{self.subject}: {self.rule}" if self.subject else self.rule
 
     @property
     def sentence(self) -> str:
-        """Subject, rule and suggestion in one sentence, as a guest is told of a refusal."""
+        """Subject, rule and suggestion in one sentence, as reported to the guest."""
         return f"{self.refusal}; {self.hint}" if self.hint else self.refusal
 
     def redacted(self, redact: Callable[[str], str]) -> Decision:
-        """Return the decision with `redact` applied to every text of it, and then the subject cut.
+        """Return the decision with `redact` applied to all its text, and the subject truncated.
 
-        SECURITY: an entry that holds something to redact is no longer an entry: applied, it would not be what was
-        asked for. Its words stay, as a step.
+        SECURITY: a suggested entry that contains text to redact is replaced by a step, because the redacted entry would
+        grant something else.
         """
         suggestion = self.suggestion
         if suggestion is not None and (hint := redact(suggestion.hint)) != suggestion.hint:
@@ -294,7 +294,7 @@ class LogEntry(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """Resources that one call used until it ended, well or badly."""
+    """Resources that one call used, whether it succeeded or failed."""
 
     fuel: int = 0
     wall_seconds: float = 0.0
@@ -310,7 +310,7 @@ class Usage(NamedTuple):
     log_entries_dropped: int = 0
 
     def as_dict(self) -> dict[str, Any]:
-        """Return every count under its name."""
+        """Return every count by name."""
         return self._asdict()
 
 
@@ -318,9 +318,10 @@ NOTHING_USED = Usage()
 
 
 class ToolOutput(NamedTuple):
-    """The answer of a call.
+    """The output of a call.
 
-    `result` is the JSON value, scanned; `raw` the guest's own text, scanned but uncut; `duration` is in seconds.
+    `result` is the scanned JSON value. `raw` is the guest's own text, scanned but not truncated. `duration` is in
+    seconds.
 
     Example:
         >>> from wasmrt import ToolRegistry, tool
@@ -344,7 +345,7 @@ class ToolOutput(NamedTuple):
     decisions: tuple[Decision, ...] = ()
     call_id: str = ""
     labels: tuple[str, ...] | None = None
-    """The kinds of text in the result (`wasmrt.agent.flows.Label`), where a tool of the program's own knows them."""
+    """Labels of the text in the result (`wasmrt.agent.flows.Label`), if a Python tool sets them."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the output as JSON data."""

@@ -1,4 +1,4 @@
-"""Rules of names, one for each kind of name, and the guess at the name that was meant."""
+"""Rules for each kind of name, and suggestions for misspelled names."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from blake3 import blake3
 from wasmrt.core.errors import InvalidNameError
 
 MAX_NAME_LENGTH = 64
-"""Characters of a tool's name: what OpenAI and Anthropic take."""
+"""Characters of a tool's name that both OpenAI and Anthropic accept."""
 MAX_PROJECT_NAME_LENGTH = 40
 _DIGEST_DIGITS = 8
 _NEAR = 0.7
-"""A ratio of `difflib`; by its default, 0.6, `vault` is near to `auto`."""
+"""A `difflib` ratio. With the default of 0.6, `vault` would match `auto`."""
 _MAX_COMPARED = 200
 
 _INSTALLED = r"[a-z0-9][a-z0-9_-]{0,63}"
@@ -27,14 +27,14 @@ _PROJECT_RULE = "use up to 40 of a-z and 0-9 with single - between, starting wit
 _OFFERED = r"[a-zA-Z0-9_-]{1,64}"
 _ALIAS = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}"
 _INVOKED = r"[\x21-\x7e]{1,256}"
-_SECRET = r"[a-z0-9_](?:[a-z0-9_.-]{0,126}[a-z0-9_])?"  # noqa: S105 - a rule, no secret
+_SECRET = r"[a-z0-9_](?:[a-z0-9_.-]{0,126}[a-z0-9_])?"  # noqa: S105 - a rule, not a secret
 
 
 def check_installed_name(name: str) -> str:
-    """Return `name` if an installed tool can have it; it is part of commands and of file names.
+    """Return `name` if it is valid for an installed tool; it becomes part of commands and file names.
 
     Raises:
-        InvalidNameError: it cannot; the hint says what can.
+        InvalidNameError: it is not valid; the hint has the rule.
     """
     if not re.fullmatch(_INSTALLED, name):
         shown = ascii(name[:MAX_NAME_LENGTH]) + ("..." if len(name) > MAX_NAME_LENGTH else "")
@@ -43,97 +43,97 @@ def check_installed_name(name: str) -> str:
 
 
 def installed_name(text: str) -> str:
-    """Return the name for an installed tool that is nearest to `text`, such as the name of a file."""
+    """Return a valid name for an installed tool that resembles `text`, such as a file name."""
     return re.sub("[^a-z0-9_-]", "-", text.lower())[:MAX_NAME_LENGTH].strip("-_") or "tool"
 
 
 def check_prepared_name(name: object) -> str:
-    """Return `name` if a program can prepare a tool under it; it is printed, and never part of a path.
+    """Return `name` if it is valid for a prepared tool; it is printed, but never part of a path.
 
     Raises:
-        InvalidNameError: it cannot.
+        InvalidNameError: it is not valid.
     """
     if not isinstance(name, str) or not name or len(name) > MAX_NAME_LENGTH or not name.isprintable():
         raise InvalidNameError(f"a tool's name is 1 to {MAX_NAME_LENGTH} printable characters, not {name!r:.80}")
     if any(mark in name for mark in "/\\") or name.startswith("."):
         raise InvalidNameError(
-            f"the name {name!r} holds a separator or starts with a dot", hint="use letters, digits, - and _"
+            f"the name {name!r} contains a separator or starts with a dot", hint="use letters, digits, - and _"
         )
     return name
 
 
 def check_project_name(name: str) -> str:
-    """Return `name` if a tool's source can have it: a folder, a crate, a module and a package are called after it.
+    """Return `name` if it is valid for a tool's project; its directory, crate, module and package get this name.
 
     Raises:
-        InvalidNameError: it cannot; the hint says what can.
+        InvalidNameError: it is not valid; the hint has the rule.
     """
     if any(mark in name for mark in "/\\"):
-        raise InvalidNameError(f"{name!r:.60} holds a separator", hint=f"change the folder first; {_PROJECT_RULE}")
+        raise InvalidNameError(f"{name!r:.60} contains a separator", hint=f"change the folder first; {_PROJECT_RULE}")
     if len(name) > MAX_PROJECT_NAME_LENGTH or not re.fullmatch(_PROJECT, name):
         raise InvalidNameError(f"{name!r:.60} cannot name a tool", hint=_PROJECT_RULE)
     return name
 
 
 def is_offered_name(name: str) -> bool:
-    """Return whether every model provider takes `name` for a tool; MCP takes more."""
+    """Return whether every model provider accepts `name` for a tool; MCP accepts more names."""
     return re.fullmatch(_OFFERED, name) is not None
 
 
 def offered_name(name: str) -> str:
-    """Make a name acceptable to every provider: other characters become `-`, and what is too long ends in a digest."""
+    """Return a name that every provider accepts: other characters become `-`, and a long name ends in a digest."""
     fitting = re.sub(r"[^a-zA-Z0-9_-]+", "-", name).strip("-") or "tool"
     return fitting if len(fitting) <= MAX_NAME_LENGTH else shortened(fitting, name)
 
 
 def shortened(name: str, whole: str, limit: int = MAX_NAME_LENGTH) -> str:
-    """Return `name` cut so that it ends, within `limit` characters, in a digest of `whole`."""
+    """Return `name` truncated to `limit` characters, with a digest of `whole` at the end."""
     kept = name[: limit - _DIGEST_DIGITS - 1].rstrip("-")
     digest = blake3(whole.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{kept}-{digest[:_DIGEST_DIGITS]}"
 
 
 def folded(name: str) -> str:
-    """Return `name` without what a model or a client confuses: letter case, and `_` for `-`."""
+    """Return `name` without differences that models and clients confuse: letter case, and `_` for `-`."""
     return name.lower().replace("-", "_")
 
 
 def spelling(name: str) -> str:
-    """Return the spelling in which a model's forms of a name meet: `files_read_text` for `files.read_text`."""
+    """Return the common spelling of a model's variants of a name: `files_read_text` for `files.read_text`."""
     return folded(name).replace(".", "_")
 
 
 def path_key(path: str) -> str:
-    """Return `path` as some file systems compare it: without letter case, and without the form of its Unicode."""
+    """Return `path` as case-insensitive, normalizing file systems compare it."""
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", path).casefold())
 
 
 def setting_of(tool: str, name: str) -> str:
-    """Return the secret that holds a tool's setting of this name: it begins with the tool's own name."""
+    """Return the name of the secret for a tool's setting; it starts with the tool's name."""
     prefix, name = f"{folded(tool)}_", name.replace("-", "_").replace(".", "_")
     return name.lower() if name.lower().startswith(prefix) else f"{prefix}{name.lower()}"
 
 
 def is_alias(text: str) -> bool:
-    """Return whether `text` can be the alias by which a guest invokes another tool."""
+    """Return whether `text` is a valid alias for a tool that a guest invokes."""
     return re.fullmatch(_ALIAS, text) is not None
 
 
 def is_invoked_name(text: str) -> bool:
-    """Return whether `text` can be the name of the tool behind an alias: 1 to 256 visible ASCII characters."""
+    """Return whether `text` is a valid name for the tool behind an alias: 1 to 256 visible ASCII characters."""
     return re.fullmatch(_INVOKED, text) is not None
 
 
 def is_secret_name(text: str) -> bool:
-    """Return whether `text`, in lower case, names a secret: up to 128 letters, digits and `_`, `-` and `.` between."""
+    """Return whether `text`, in lower case, is a valid secret name: up to 128 letters, digits, `_`, `-` and `.`."""
     return re.fullmatch(_SECRET, text) is not None
 
 
 def did_you_mean(word: object, known: Iterable[str]) -> str | None:
-    """Return the one of `known` that `word` was probably meant to be, or None.
+    """Return the known name that `word` probably misspells, or None.
 
-    It is the nearest, in whatever letter case; else the only one of the same letters, or that begins like `word`. Of a
-    long list the first 200 are compared.
+    This is the closest match, ignoring case; otherwise the only name with the same letters or the same beginning. Only
+    the first 200 names are compared.
     """
     if not isinstance(word, str) or not word:
         return None

@@ -1,4 +1,4 @@
-"""Application directories: per-user folders, or everything under WASMRT_HOME."""
+"""Application directories: per user, or all under WASMRT_HOME."""
 
 from __future__ import annotations
 
@@ -12,112 +12,76 @@ from wasmrt.core.errors import ConfigurationError
 HOME_VARIABLE = "WASMRT_HOME"
 
 
-class Places(NamedTuple):
-    """The data and the cache folder; neither has to exist yet."""
+class _DataPath:
+    """A path in the data directory."""
 
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, places: Places, owner: object = None) -> Path:
+        return places.data / self._name
+
+
+class _Directories(NamedTuple):
     data: Path
-    """The catalog, approvals, receipts, the journal of changes, secrets file, keys, the operator's configuration."""
+    """The catalog, approvals, receipts, the undo journal, the secrets file, keys, the operator's configuration."""
     cache: Path
-    """Compiled code: may be deleted at any time."""
+    """Compiled code; can be deleted at any time."""
 
-    @property
-    def catalog(self) -> Path:
-        """The catalog's index: where it does not exist, nothing is installed."""
-        return self.data / "catalog.sqlite3"
 
-    @property
-    def receipts(self) -> Path:
-        """The chain of receipts, unless the configuration file names another folder."""
-        return self.data / "receipts"
+class Places(_Directories):
+    """The data and the cache directory. Neither they nor the paths in them need to exist."""
 
-    @property
-    def receipts_key(self) -> Path:
-        """The key of every chain of receipts of this user."""
-        return self.data / "receipts.key"
+    __slots__ = ()
 
-    @property
-    def approvals(self) -> Path:
-        """The requests that wait for a person, and the answers that are remembered; there is none before the first."""
-        return self.data / "approvals.sqlite3"
-
-    @property
-    def pages(self) -> Path:
-        """The address of the pages of approvals, while they are served."""
-        return self.data / "pages.address"
-
-    @property
-    def access(self) -> Path:
-        """The requests for one entry more of a grant, and their answers; there is none before the first."""
-        return self.data / "access.sqlite3"
-
-    @property
-    def tokens(self) -> Path:
-        """The confirmation tokens that were used."""
-        return self.data / "tokens.sqlite3"
-
-    @property
-    def tokens_key(self) -> Path:
-        """The key that confirmation tokens are signed with."""
-        return self.data / "tokens.key"
-
-    @property
-    def undo(self) -> Path:
-        """The previous content of files that tools changed, by call."""
-        return self.data / "undo"
-
-    @property
-    def memory(self) -> Path:
-        """The memory of agents, a database for each user; there is none before the first write."""
-        return self.data / "memory"
-
-    @property
-    def code_runs(self) -> Path:
-        """The programs that wait for a person, with what their calls were answered; there are none before the first."""
-        return self.data / "code-runs"
-
-    @property
-    def mcp_tokens(self) -> Path:
-        """The digests of the tokens by which the users of `wasmrt serve --http` are known."""
-        return self.data / "mcp-tokens.json"
-
-    @property
-    def mcp_servers(self) -> Path:
-        """The MCP servers that are used, which need not exist: `wasmrt.interop.mcp.client` reads it."""
-        return self.data / "mcp-servers.json"
-
-    @property
-    def mcp_trust(self) -> Path:
-        """The commands of MCP servers, and the definitions of their tools, that a person agreed to."""
-        return self.data / "mcp-trust.json"
+    catalog = _DataPath("catalog.sqlite3")
+    """The catalog's index. If it does not exist, no tool is installed."""
+    receipts = _DataPath("receipts")
+    """The chain of receipts, unless the configuration file sets another directory."""
+    receipts_key = _DataPath("receipts.key")
+    """The key for all receipt chains of this user."""
+    approvals = _DataPath("approvals.sqlite3")
+    """Pending approval requests, and remembered answers."""
+    pages = _DataPath("pages.address")
+    """The address of the approval pages while they are served."""
+    access = _DataPath("access.sqlite3")
+    """Requests for additional grant entries, and their answers."""
+    tokens = _DataPath("tokens.sqlite3")
+    """Used confirmation tokens."""
+    tokens_key = _DataPath("tokens.key")
+    """The key that signs confirmation tokens."""
+    undo = _DataPath("undo")
+    """Previous content of files that tools changed, by call."""
+    memory = _DataPath("memory")
+    """The memory of agents, one database per user."""
+    code_runs = _DataPath("code-runs")
+    """Suspended code mode programs, with the results of their calls."""
+    mcp_tokens = _DataPath("mcp-tokens.json")
+    """Digests of the tokens that identify users of `wasmrt serve --http`."""
+    mcp_servers = _DataPath("mcp-servers.json")
+    """The configured MCP servers; read by `wasmrt.interop.mcp.client`."""
+    mcp_trust = _DataPath("mcp-trust.json")
+    """The approved commands of MCP servers and definitions of their tools."""
+    skills = _DataPath("skills")
+    """Skills that the user created, one directory each."""
+    installed_skills = _DataPath("skills-installed")
+    """Installed skills, and the records of their approval."""
+    config = _DataPath("config.toml")
+    """The operator's configuration file; read by `wasmrt.runtime.config_file`."""
 
     @property
     def mcp_homes(self) -> Path:
-        """The folders that programs of MCP servers have as their homes, one for each user of each."""
+        """The home directories of MCP server programs, one for each user of a server."""
         return self.cache / "mcp"
 
     @property
-    def skills(self) -> Path:
-        """The skills that a person put there: a folder for each."""
-        return self.data / "skills"
-
-    @property
-    def installed_skills(self) -> Path:
-        """The skills that were installed, and the records of what a person agreed to."""
-        return self.data / "skills-installed"
-
-    @property
     def fetched_packages(self) -> Path:
-        """Packages of tools that were fetched from an address, while they are being installed."""
+        """Downloaded tool packages, during their installation."""
         return self.cache / "fetched"
-
-    @property
-    def config(self) -> Path:
-        """The operator's configuration file, which need not exist: `wasmrt.runtime.config_file` reads it."""
-        return self.data / "config.toml"
 
 
 def find_places(environ: Mapping[str, str] | None = None) -> Places:
-    """Find this user's folders; WASMRT_HOME puts both under one folder.
+    """Find this user's directories; WASMRT_HOME puts both under one directory.
 
     Raises:
         ConfigurationError: WASMRT_HOME is set to a relative path.
@@ -130,7 +94,7 @@ def find_places(environ: Mapping[str, str] | None = None) -> Places:
                 f"{HOME_VARIABLE} must be an absolute path", hint=f"export {HOME_VARIABLE}=$PWD/the-folder"
             )
         return Places(root / "data", root / "cache")
-    import platformdirs  # costs more than the rest of this module, and WASMRT_HOME does without
+    import platformdirs  # slow to import, and not needed with WASMRT_HOME
 
     return Places(
         platformdirs.user_data_path("wasmrt", appauthor=False), platformdirs.user_cache_path("wasmrt", appauthor=False)

@@ -1,10 +1,10 @@
-"""JSON as RFC 8259 has it, within bounds: for texts of guests, models and strangers.
+"""JSON according to RFC 8259, within bounds: for text of guests, models and third parties.
 
-Python's own reader takes more than JSON (NaN, numbers that become infinite) and recurses into whatever nests; its
-writer writes NaN. Here size, nesting and the number of lists and objects are counted before a text is taken apart.
+Python's reader accepts more than JSON (NaN, numbers that overflow to infinity) and recurses without a bound; its writer
+writes NaN. Here size, nesting and the number of lists and objects are checked before the text is parsed.
 
-The C parts of both keep the interpreter from every other thread until they end, for a tenth of a second and more over
-numbers by the million. What is large goes through functions of Python, between which other threads have their turn.
+The C parts of both hold the GIL until they finish, for 0.1 s and more with millions of numbers. Large input therefore
+goes through Python callbacks, between which other threads can run.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from math import isinf
 from typing import Any
 
 _MAX_EXPONENT = 1000
-"""Of a number in JSON text; doubles end at 308."""
+"""Of a number in JSON text; a double's exponent ends at 308."""
 _MAX_NUMBER_CHARS = 400
 _LARGE_CHARS = 256 * 1024
-"""Of a text; the C reader takes 20 ns for each of them where they are numbers."""
+"""Size of a text; the C reader takes 20 ns per character of numbers."""
 _MANY_VALUES = 20_000
-"""The C writer takes up to 0.4 us for each."""
+"""The C writer takes up to 0.4 us per value."""
 _MAX_LEVELS = 1000
-"""Of a value that is written: as deep as Python's own calls go."""
+"""Nesting of a value to write: Python's recursion limit."""
 _RUN_VALUES = 4096
-"""Taken at once, and then is looked whether to go on."""
+"""Values between two calls of `check`."""
 _HOLDERS = (dict, list, tuple)
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 _SPACE = " \t\n\r"
@@ -36,7 +36,7 @@ _NOT_STRUCTURE = bytes(set(range(256)) - set(b'[]{}"'))
 
 
 class JsonFault(Enum):
-    """Reasons to refuse a text or a value."""
+    """Reasons to reject a text or a value."""
 
     SIZE = auto()
     ENCODING = auto()
@@ -46,7 +46,7 @@ class JsonFault(Enum):
 
 
 class JsonError(ValueError):
-    """A text or a value is no JSON, or is over a bound; the message goes on after `it is`, and may quote the text."""
+    """A text or value is not JSON or exceeds a bound; the message completes `it is ...`, and may quote the text."""
 
     def __init__(self, message: str, fault: JsonFault = JsonFault.SYNTAX) -> None:
         super().__init__(message)
@@ -63,15 +63,15 @@ def read_json(
     distinct: bool = False,
     check: Callable[[], object] | None = None,
 ) -> Any:
-    """Parse JSON text, within bounds; bytes are UTF-8.
+    """Parse JSON text within bounds; bytes are decoded as UTF-8.
 
-    `max_depth` bounds how deep lists and objects nest, `max_parts` how many there are. With `exact`, what two readers
-    may read differently is refused too: a name that an object has twice, and a number whose digits no double holds.
-    `distinct` refuses the first of these, and whole numbers of hundreds of digits. `check` is called now and then while
-    a large text without either is taken apart, and may raise.
+    `max_depth` limits the nesting of lists and objects, `max_parts` their number. `exact` also rejects what two readers
+    could read differently: a duplicate name in an object, and a number that a double cannot hold exactly. `distinct`
+    rejects duplicate names, and integers of hundreds of digits. While a large text is parsed without `exact` and
+    `distinct`, `check` is called periodically, and may raise.
 
     Raises:
-        JsonError: it is not JSON, or over a bound.
+        JsonError: the text is not JSON or exceeds a bound.
     """
     check_size(text, max_bytes=max_bytes)
     if not isinstance(text, str):
@@ -86,10 +86,10 @@ def read_json(
 def parse_json(
     text: str, *, exact: bool = False, distinct: bool = False, check: Callable[[], object] | None = None
 ) -> Any:
-    """Parse a text that is within bounds already; `exact`, `distinct` and `check` as for `read_json`.
+    """Parse text that is already within bounds; see `read_json` for `exact`, `distinct` and `check`.
 
     Raises:
-        JsonError: it is not JSON.
+        JsonError: the text is not JSON.
     """
     decoder = _exact if exact else _distinct_names if distinct else _decoder
     if decoder is _decoder and len(text) > _LARGE_CHARS:
@@ -97,21 +97,21 @@ def parse_json(
     try:
         stripped = text.strip(_SPACE)
         value, end = decoder.raw_decode(stripped)
-        return value if end == len(stripped) else decoder.decode(text)  # which says in its words what is too much
+        return value if end == len(stripped) else decoder.decode(text)  # `decode` raises for the extra text
     except JsonError:
         raise
     except RecursionError as error:
         raise JsonError("nested too deep", JsonFault.DEPTH) from error
     except ValueError as error:
-        said = "a number of too many digits" if "int_max_str_digits" in str(error) else error
-        raise JsonError(f"not JSON: {said}") from error
+        detail = "a number of too many digits" if "int_max_str_digits" in str(error) else error
+        raise JsonError(f"not JSON: {detail}") from error
 
 
 def write_json(value: Any, *, check: Callable[[], object] | None = None) -> str:
-    """Return the shortest JSON text of a value; `check` is called now and then where it is large, and may raise.
+    """Return the shortest JSON text of a value. If the value is large, `check` is called periodically, and may raise.
 
     Raises:
-        JsonError: something in it is not JSON, or it nests too deep or holds itself.
+        JsonError: a part of the value is not JSON, or it is nested too deep or contains itself.
     """
     try:
         return written_by(_encoder, value, check=check)
@@ -122,8 +122,8 @@ def write_json(value: Any, *, check: Callable[[], object] | None = None) -> str:
 
 
 def written_by(encoder: json.JSONEncoder, value: Any, *, check: Callable[[], object] | None = None) -> str:
-    """Return what `encoder` makes of a value, piece by piece where it is large; raises what it and `check` raise."""
-    if not _holds_many(value):  # nearly every one: at once
+    """Return the output of `encoder`, piece by piece if the value is large; raises the errors of both."""
+    if not _holds_many(value):  # almost always
         return encoder.encode(value)
     return "".join(_pieces(encoder, value, check or _never, frozenset()))
 
@@ -131,15 +131,15 @@ def written_by(encoder: json.JSONEncoder, value: Any, *, check: Callable[[], obj
 def _pieces(
     encoder: json.JSONEncoder, value: Any, check: Callable[[], object], around: frozenset[int]
 ) -> Iterator[str]:
-    """Yield the text of a value, each piece of few values; `around` are the ids of what it is in.
+    """Yield the text of a value in small pieces; `around` has the ids of the values that contain it.
 
-    Python's own `iterencode` leaves cycles behind, and the values with them, where it does not come to its end.
+    Python's own `iterencode` leaves reference cycles, and with them the values, if it does not finish.
     """
     if not _holds_many(value):
         yield encoder.encode(value)
         return
     if id(value) in around:
-        raise ValueError("it holds itself")
+        raise ValueError("it contains itself")
     around |= {id(value)}
     between = ""
     if isinstance(value, dict):
@@ -167,10 +167,10 @@ def _pieces(
 
 
 def _holds_many(value: Any) -> bool:
-    """Tell whether there are many values in a value, those of its lists and objects included.
+    """Return whether a value contains many values, including those in its lists and objects.
 
     Raises:
-        RecursionError: it nests deeper than an encoder could go.
+        RecursionError: the value is nested deeper than an encoder supports.
     """
     left, level = _MANY_VALUES, [value] if isinstance(value, _HOLDERS) else []
     for _ in range(_MAX_LEVELS):
@@ -189,24 +189,24 @@ def _holds_many(value: Any) -> bool:
 
 
 def check_text(value: Any, *, check: Callable[[], object] | None = None) -> None:
-    """Refuse a value with half a surrogate pair in a text of it: JSON can spell one, and nothing can pass it on.
+    """Reject a value with a lone surrogate in a string: JSON can escape one, but UTF-8 cannot encode it.
 
-    `check` as for `write_json`.
+    See `write_json` for `check`.
 
     Raises:
-        JsonError: it has one.
+        JsonError: the value has one.
     """
     try:
         write_json(value, check=check).encode("utf-8")
     except UnicodeEncodeError as error:
-        raise JsonError("no text: it holds half a surrogate pair", JsonFault.ENCODING) from error
+        raise JsonError("not valid Unicode: it contains half a surrogate pair", JsonFault.ENCODING) from error
 
 
 def check_size(text: str | bytes | bytearray, *, max_bytes: int) -> None:
-    """Refuse a text of more than `max_bytes` in UTF-8.
+    """Reject text of more than `max_bytes` in UTF-8.
 
     Raises:
-        JsonError: it has more.
+        JsonError: the text is larger.
     """
     size = len(text)
     if isinstance(text, str) and size <= max_bytes < 4 * size:  # a character has up to four bytes
@@ -216,17 +216,17 @@ def check_size(text: str | bytes | bytearray, *, max_bytes: int) -> None:
 
 
 def utf8_size(text: str) -> int:
-    """Return the bytes of a text in UTF-8, half surrogate pairs included."""
+    """Return the size of a text in UTF-8 bytes, lone surrogates included."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def check_nesting(text: str, *, max_depth: int, max_parts: int | None = None) -> None:
-    """Refuse JSON text with lists and objects nested deeper than `max_depth`, or more of them than `max_parts`.
+    """Reject JSON text with lists and objects nested deeper than `max_depth`, or more of them than `max_parts`.
 
-    It takes time linear in the text, and recurses into nothing.
+    Takes linear time and does not recurse.
 
     Raises:
-        JsonError: it is refused.
+        JsonError: the text is rejected.
     """
     opened = text.count("[") + text.count("{")
     if opened <= max_depth:
@@ -236,27 +236,27 @@ def check_nesting(text: str, *, max_depth: int, max_parts: int | None = None) ->
     data = text.encode("utf-8", "surrogatepass")
     if b"\\" in data:
         data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
-    # What is left is brackets and the quotes around strings; a bracket in a string stands behind an odd one.
+    # Only brackets and string quotes are left. A bracket after an odd number of quotes is inside a string.
     marks = data.translate(_SQUARE, _NOT_STRUCTURE).replace(b'""', b"")
     if b'"' in marks:
         marks = b"".join(marks.split(b'"')[::2])
-    for _ in range(max_depth):  # each round takes the innermost pairs away, which is one level
+    for _ in range(max_depth):  # each round removes the innermost pairs, which is one level
         size, marks = len(marks), marks.replace(b"[]", b"")
         if len(marks) == size:
             break
-    # What was never closed is gone into by a reader all the same.
+    # A reader also recurses into brackets that are never closed.
     if b"[]" in marks or marks.count(b"[") > max_depth:
         raise JsonError(f"nested over {max_depth} deep", JsonFault.DEPTH)
 
 
 def _refuse_constant(name: str) -> None:
-    raise JsonError(f"not JSON: {name} is no number")
+    raise JsonError(f"not JSON: {name} is not a number")
 
 
 def _finite(text: str) -> float:
     number = float(text)
     if isinf(number):
-        raise JsonError(f"not JSON: {text[:20]} is over what a reader can hold")
+        raise JsonError(f"not JSON: {text[:20]} exceeds the range of a double")
     return number
 
 
@@ -286,7 +286,7 @@ def _exponent(text: str) -> int:
 
 def _exact_float(text: str) -> float:
     number = float(text)
-    # Exponents beyond a double are beyond a Decimal too, and end in an error of its own.
+    # Check the exponent first: Decimal raises a different error for extreme exponents.
     if len(text) > _MAX_NUMBER_CHARS or abs(_exponent(text)) > _MAX_EXPONENT or Decimal(text) != Decimal(repr(number)):
         raise JsonError("a number that a double does not hold")
     return number
@@ -301,7 +301,7 @@ def _exact_integer(text: str) -> int:
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields = dict(pairs)
     if len(fields) != len(pairs):
-        raise JsonError("an object that has a name twice")
+        raise JsonError("an object with a duplicate name")
     return fields
 
 
@@ -312,5 +312,5 @@ _exact = json.JSONDecoder(
 _distinct_names = json.JSONDecoder(
     parse_constant=_refuse_constant, parse_float=_finite, parse_int=_exact_integer, object_pairs_hook=_distinct
 )
-# No plain value that holds itself gets here, for it has levels without end; whatever else does ends as too deep.
+# `_holds_many` detects plain values that contain themselves; any other is reported as nested too deep.
 _encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":"))

@@ -1,4 +1,4 @@
-"""Strict reading of TOML that an operator wrote: every mistake at once, each with the nearest known key."""
+"""Strict reading of operator-written TOML: all errors are reported together, with suggestions for unknown keys."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PART = re.compile(r""""([^"]*)"|'([^']*)'|([A-Za-z0-9_-]+)""")
 
 
 class Mistake(NamedTuple):
-    """One mistake of a file: the key, what is wrong, and the next step."""
+    """One error in a file: the key, the problem and the suggested fix."""
 
     key: str
     problem: str
@@ -26,7 +26,7 @@ class Mistake(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A table of a file, by the keys that lead to it."""
+    """A table of a file, as the keys that lead to it."""
 
     keys: tuple[str, ...]
 
@@ -39,19 +39,19 @@ class Place(NamedTuple):
 
 
 def section_of(table: str, name: str) -> str:
-    """Return the head of a section below a table, as a file has it: `tools.rules.shell`, `tools.rules."files.*"`."""
+    """Return the TOML name of a section below a table: `tools.rules.shell`, `tools.rules."files.*"`."""
     return f"{table}.{name if _BARE.fullmatch(name) else json.dumps(name)}"
 
 
 Reader = Callable[[Any], Any]
 ValueReader = Callable[[Any, Path], dict[str, Any]]
-"""From a value and the folder of the file to settings by name."""
+"""Converts a value, with the directory of its file, to settings by name."""
 
 
 def lines_of(text: str) -> dict[str, int]:
-    """Return the line on which each table and key of a TOML text stands first, by its dotted name.
+    """Return the line on which each table and key first appears, by dotted name.
 
-    It reads headers and the beginnings of lines alone: in a text over several lines it may see keys that are none.
+    Only headers and line beginnings are parsed: in a multi-line string, text can be mistaken for keys.
     """
     found: dict[str, int] = {}
     table: tuple[str, ...] = ()
@@ -67,15 +67,15 @@ def lines_of(text: str) -> dict[str, int]:
 def read_table(
     table: Any, place: Place, readers: Mapping[str, Reader], mistakes: list[Mistake], *, example: str
 ) -> dict[str, Any]:
-    """Read every key of a table by its reader; what is wrong or not known is added to `mistakes`."""
+    """Read every key of a table with its reader; errors and unknown keys are appended to `mistakes`."""
     if not isinstance(table, dict):
-        mistakes.append(Mistake(str(place), "must be a section", f"write [{place}] in a line of its own; {example}"))
+        mistakes.append(Mistake(str(place), "must be a section", f"write [{place}] on a line of its own; {example}"))
         return {}
     values = {}
     for key, value in table.items():
         where = str(place.at(key))
         if key not in readers:
-            mistakes.append(Mistake(where, "is not known", _meant(key, readers)))
+            mistakes.append(Mistake(where, "is not known", _suggest(key, readers)))
             continue
         try:
             values[key] = readers[key](value)
@@ -85,10 +85,10 @@ def read_table(
 
 
 def boolean(value: Any) -> bool:
-    """Return a truth value.
+    """Return a Boolean.
 
     Raises:
-        ConfigurationError: it is none.
+        ConfigurationError: the value is not a Boolean.
     """
     if not isinstance(value, bool):
         raise ConfigurationError("must be true or false")
@@ -96,20 +96,20 @@ def boolean(value: Any) -> bool:
 
 
 def texts(value: Any) -> tuple[str, ...]:
-    """Return a list of texts.
+    """Return a list of strings.
 
     Raises:
-        ConfigurationError: it is none, or one of them is empty or long.
+        ConfigurationError: the value is not a list or is too long, or an entry is empty, too long or not a string.
     """
     if not isinstance(value, list) or not all(isinstance(item, str) and 0 < len(item) <= 256 for item in value):
-        raise ConfigurationError("must be a list of texts", hint='write it like ["first", "second"]')
+        raise ConfigurationError("must be a list of strings", hint='write it like ["first", "second"]')
     if len(value) > 4096:
-        raise ConfigurationError("may have 4096 entries")
+        raise ConfigurationError("must have at most 4096 entries")
     return tuple(value)
 
 
 def whole_number(least: int, most: int) -> Reader:
-    """Return a reader of whole numbers from `least` to `most`."""
+    """Return a reader for whole numbers from `least` to `most`."""
 
     def read(value: Any) -> int:
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
@@ -120,7 +120,7 @@ def whole_number(least: int, most: int) -> Reader:
 
 
 def seconds(most: float) -> Reader:
-    """Return a reader of seconds, over 0 and up to `most`."""
+    """Return a reader for a number of seconds greater than 0, up to `most`."""
 
     def read(value: Any) -> float:
         if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value <= most:
@@ -131,7 +131,7 @@ def seconds(most: float) -> Reader:
 
 
 def one_of(kind: Callable[[Any], Any], known: Iterable[str]) -> Reader:
-    """Return a reader of one of a closed set of texts."""
+    """Return a reader for one of a closed set of strings."""
     listed = tuple(known)
 
     def read(value: Any) -> Any:
@@ -145,12 +145,12 @@ def one_of(kind: Callable[[Any], Any], known: Iterable[str]) -> Reader:
 
 
 def keyed(key: str, reader: Reader) -> ValueReader:
-    """Return the reader of a key that sets `key`, whatever the folder of the file."""
+    """Return a reader that sets `key`, independent of the file's directory."""
     return lambda value, _: {key: reader(value)}
 
 
 def path_in(key: str, kind: str, example: str) -> ValueReader:
-    """Return the reader of a key that is a path from the folder of the file; `kind` is what messages call it."""
+    """Return a reader for a path relative to the file's directory; messages call it `kind`."""
 
     def read(value: Any, folder: Path) -> dict[str, Any]:
         if not isinstance(value, str) or not value or "\0" in value:
@@ -160,7 +160,7 @@ def path_in(key: str, kind: str, example: str) -> ValueReader:
     return read
 
 
-def _meant(key: str, known: Iterable[str]) -> str:
+def _suggest(key: str, known: Iterable[str]) -> str:
     near = did_you_mean(key, known)
     return f"did you mean {near}?" if near else f"known are {', '.join(known)}"
 

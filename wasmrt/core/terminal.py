@@ -1,4 +1,4 @@
-"""Text of strangers for a terminal: nothing in it can drive one, or write a line that looks like ours."""
+"""Escape untrusted text before it is written to a terminal."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ _SUSPECT = re.compile(r"[^\n\x20-\x7e]")
 
 
 def printable(text: str) -> str:
-    """Return `text` with every character that a terminal might obey written as an escape; line ends stay.
+    """Return `text` with every non-printable character except newline escaped.
 
-    SECURITY: tools, sidecars and file names choose text that is shown here.
+    SECURITY: text of tools, sidecars and file names is untrusted, and can contain terminal control sequences.
     """
     if text.replace("\n", " ").isprintable():
         return text
-    return _SUSPECT.sub(_escaped, text)
+    return _SUSPECT.sub(_escape_unprintable, text)
 
 
 def in_one_line(text: str) -> str:
-    """Return `text` for a place where one line is expected.
+    """Return `text` as a single line: newlines become spaces, other non-printable characters are escaped.
 
-    SECURITY: what begins at the margin is ours; no tool, sidecar or file name writes a line of its own there.
+    SECURITY: untrusted text must not start a new line, where it could imitate wasmrt's own output.
     """
     return printable(text.replace("\n", " "))
 
 
 def in_ascii(text: str) -> str:
-    """Return `text` with every other character than ASCII written as an escape, for a terminal that is not UTF-8."""
+    """Return `text` with all non-ASCII characters escaped, for terminals without UTF-8."""
     return _NOT_ASCII.sub(_escape, text)
 
 
-def _escaped(found: re.Match[str]) -> str:
+def _escape_unprintable(found: re.Match[str]) -> str:
     return found[0] if found[0].isprintable() else _escape(found)
 
 
@@ -39,5 +39,5 @@ def _escape(found: re.Match[str]) -> str:
     code = ord(found[0])
     if code < 0x10000:
         return f"\\u{code:04x}"
-    above = code - 0x10000  # a pair of surrogates: JSON has no other way to say it (RFC 8259, 7)
+    above = code - 0x10000  # encode as a surrogate pair, as JSON does (RFC 8259, section 7)
     return f"\\u{0xD800 + (above >> 10):04x}\\u{0xDC00 + (above & 0x3FF):04x}"

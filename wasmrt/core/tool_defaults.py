@@ -1,4 +1,4 @@
-"""ToolDefaults: the base class of every kind of tool."""
+"""Base class of all kinds of tools, with the default value of every optional member."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class ToolDefaults:
         return None
 
     def manual_command(self, params: Any) -> str:
-        """Return the command with which a person can do the same; empty if there is none."""
+        """Return the command with which a user can do the same; empty if there is none."""
         return ""
 
     def untrusted_result(self, result: Any) -> bool:

@@ -1,7 +1,7 @@
-"""Traits of a tool: the effects it declares, and everything that is derived from them.
+"""Traits of a tool: its declared effects, and everything that is derived from them.
 
-Effects are the one thing declared. A safety tier, a risk, a confirmation and the rest follow from them, and an operator
-can only tighten what follows. Every derivation is monotone: more effects never give a looser answer.
+Safety tier, risk, confirmation and the other traits follow from the effects; an operator can only tighten them. Every
+derivation is monotone: additional effects never give a looser result.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ MAX_ACTIONS = 256
 
 
 class _Ordered(StrEnum):
-    """A closed set whose members stand in order, the loosest first."""
+    """A closed set whose members are ordered, the loosest first."""
 
     @property
     def order(self) -> int:
-        """The place of the member: a higher one is tighter."""
+        """The rank of the member: a higher rank is tighter."""
         return list(type(self)).index(self)
 
 
@@ -31,12 +31,12 @@ _Level = TypeVar("_Level", bound=_Ordered)
 
 
 def tightest(*levels: _Level) -> _Level:
-    """Return the tightest of some levels of one kind."""
+    """Return the tightest of the given levels."""
     return max(levels, key=lambda level: level.order)
 
 
 class SafetyTier(_Ordered):
-    """The policy class of a tool: calls of the first run at once, those of the last are asked for.
+    """The policy class of a tool: read-only calls run at once, privileged calls require approval.
 
     Example:
         >>> from wasmrt import SafetyTier, tool
@@ -54,7 +54,7 @@ class SafetyTier(_Ordered):
 
 
 class Risk(_Ordered):
-    """The harm that a call can do."""
+    """The potential harm of a call."""
 
     LOW = "low"
     MEDIUM = "medium"
@@ -62,7 +62,7 @@ class Risk(_Ordered):
 
 
 class Confirmation(_Ordered):
-    """The calls that a person, or a token that a person's approval made, has to confirm."""
+    """The calls that require confirmation, by the user or with a token from a user's approval."""
 
     NEVER = "never"
     IF_DESTRUCTIVE = "if-destructive"
@@ -70,7 +70,7 @@ class Confirmation(_Ordered):
 
 
 class SubagentAccess(_Ordered):
-    """The part of a tool that an agent started by an agent has."""
+    """The part of a tool that a sub-agent can use."""
 
     FULL = "full"
     READ_ONLY = "read-only"
@@ -78,7 +78,7 @@ class SubagentAccess(_Ordered):
 
 
 class ToolDomain(StrEnum):
-    """The place a tool belongs to: the agent's own process, or a confined one."""
+    """The process that a tool belongs in: the agent's own, or a confined one."""
 
     ORCHESTRATOR = "orchestrator"
     CONTAINER = "container"
@@ -86,20 +86,20 @@ class ToolDomain(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ActionDescriptor:
-    """One action of a tool that has several, told apart by one parameter."""
+    """One action of a tool whose actions are selected by a parameter."""
 
     name: str
     effects: frozenset[Effect] = EVERY_EFFECT
 
     @property
     def read_only(self) -> bool:
-        """True where nothing that it does changes anything."""
+        """True if the action changes nothing."""
         return self.effects <= READING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCapabilities:
-    """The traits of a tool in the terms of a sub-agent and of a guard against exfiltration."""
+    """The traits that matter to sub-agents and to protection against exfiltration."""
 
     built_in: bool = False
     network_outbound: bool = False
@@ -109,7 +109,7 @@ class ToolCapabilities:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tightening:
-    """An operator's stricter word on one tool. None leaves what is derived; nothing here can loosen it."""
+    """An operator's restrictions for one tool. None keeps the derived value; no value can loosen it."""
 
     tier: SafetyTier | None = None
     risk: Risk | None = None
@@ -120,18 +120,18 @@ class Tightening:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traits:
-    """The effects of a tool, as a whole and for each of its actions, and whether a sandbox holds it to them.
+    """The effects of a tool and of each of its actions, and whether a sandbox enforces them.
 
     Raises:
-        ConfigurationError: an action stands there twice, or there are too many.
+        ConfigurationError: an action is listed twice, or there are too many actions.
     """
 
     effects: frozenset[Effect] = EVERY_EFFECT
-    """Those that it may have. A tool that declares none at all is taken to have every one."""
+    """The possible effects. A tool that declares none is treated as having all."""
     declared: bool = False
-    """True where somebody said which; else `effects` is every one because nobody did."""
+    """True if the effects were declared; otherwise `effects` contains all effects."""
     enforced: bool = False
-    """True where a sandbox holds each call to the effects that it is given, so that a view can narrow it."""
+    """True if a sandbox limits each call to given effects, so that a view can narrow them."""
     actions: tuple[ActionDescriptor, ...] = ()
     action_param: str = "action"
     tightening: Tightening = field(default_factory=Tightening)
@@ -139,7 +139,7 @@ class Traits:
     def __post_init__(self) -> None:
         names = [action.name for action in self.actions]
         if len(set(names)) < len(names) or len(names) > MAX_ACTIONS:
-            raise ConfigurationError(f"a tool's actions are up to {MAX_ACTIONS}, each named once")
+            raise ConfigurationError(f"a tool must have at most {MAX_ACTIONS} actions, with distinct names")
 
     @classmethod
     def of(
@@ -148,12 +148,12 @@ class Traits:
         actions: Mapping[str, Iterable[Effect | str]] | None = None,
         action_param: str = "action",
     ) -> Traits:
-        """Return the traits of a tool that declares these effects; None declares nothing, and is taken for everything.
+        """Return the traits of a tool with these declared effects; None declares nothing, and stands for all effects.
 
-        Effects of an action are added to those of the tool.
+        The effects of an action are added to the tool's effects.
 
         Raises:
-            ConfigurationError: an effect is not one of the closed set.
+            ConfigurationError: an effect is unknown.
         """
         base = read_effects(effects or ())
         listed = tuple(ActionDescriptor(name, base | read_effects(own)) for name, own in (actions or {}).items())
@@ -163,74 +163,74 @@ class Traits:
         return cls(effects=whole, declared=declared, actions=listed, action_param=action_param)
 
     def action(self, params: Any) -> ActionDescriptor | None:
-        """Return the action that params name; None where they name none that is known."""
+        """Return the action that the params select, or None if it is missing or unknown."""
         named = params.get(self.action_param) if isinstance(params, Mapping) else None
         if not isinstance(named, str):
             return None
         return next((action for action in self.actions if action.name == named), None)
 
     def effects_of(self, params: Any) -> frozenset[Effect]:
-        """Return the effects that a call with `params` may have: its action's, else those of the whole tool."""
+        """Return the possible effects of a call with `params`: its action's effects, or the whole tool's."""
         action = self.action(params) if self.actions else None
         return self.effects if action is None else action.effects
 
     def within(self, effects: frozenset[Effect]) -> Traits:
-        """Return the traits of the same tool held to `effects`."""
+        """Return the traits of the same tool limited to `effects`."""
         actions = tuple(action for action in self.actions if action.effects <= effects)
         return replace(self, effects=self.effects & effects, actions=actions)
 
     def tightened(self, tightening: Tightening) -> Traits:
-        """Return the traits under an operator's stricter word."""
+        """Return the traits with an operator's restrictions."""
         return replace(self, tightening=tightening)
 
-    # -- what follows from the effects -----------------------------------------------------------------------------
+    # -- derived from the effects ----------------------------------------------------------------------------------
 
     @property
     def read_only(self) -> bool:
-        """True where nothing that the tool may do changes anything."""
+        """True if the tool changes nothing."""
         return self.effects <= READING
 
     def tier(self, effects: frozenset[Effect] | None = None) -> SafetyTier:
-        """Return the safety tier of a call with these effects, by default of the whole tool."""
+        """Return the safety tier of a call with these effects; by default all effects of the tool."""
         return self._at_least(tier_of(self._or_own(effects)), self.tightening.tier)
 
     def risk(self, effects: frozenset[Effect] | None = None) -> Risk:
-        """Return the risk of a call with these effects, by default of the whole tool."""
+        """Return the risk of a call with these effects; by default all effects of the tool."""
         wanted = self.tightening.tier
         derived = self._at_least(risk_of(self._or_own(effects)), None if wanted is None else _RISKS[wanted])
         return self._at_least(derived, self.tightening.risk)
 
     def confirmation(self, effects: frozenset[Effect] | None = None) -> Confirmation:
-        """Return which calls have to be confirmed; it follows from the risk."""
+        """Return which calls require confirmation, derived from the risk."""
         return self._at_least(_CONFIRMATIONS[self.risk(effects)], self.tightening.confirmation)
 
     def needs_confirmation(self, effects: frozenset[Effect]) -> bool:
-        """Tell whether a call with these effects has to be confirmed: always, or because it changes something."""
+        """Return whether a call with these effects requires confirmation: always, or because it changes something."""
         wanted = self.confirmation(effects)
         return wanted is Confirmation.ALWAYS or (wanted is Confirmation.IF_DESTRUCTIVE and not effects <= READING)
 
     @property
     def network_outbound(self) -> bool:
-        """True where the tool may speak to somebody outside."""
+        """True if the tool can reach other machines."""
         return self.tightening.network_outbound or bool(self.effects & NETWORKING)
 
     @property
     def subagent_access(self) -> SubagentAccess:
-        """The part of the tool that a sub-agent has."""
+        """The part of the tool that a sub-agent can use."""
         reads = self.enforced or any(action.read_only for action in self.actions)
         return self._at_least(subagent_access_of(self.effects, reads), self.tightening.subagent_access)
 
     @property
     def domain(self) -> ToolDomain:
-        """The place the tool belongs to."""
+        """The process that the tool belongs in."""
         return domain_of(self.effects)
 
     def annotations(self) -> dict[str, bool]:
-        """Return the hints that the Model Context Protocol has for a tool (ToolAnnotations, 2025-06-18)."""
+        """Return the tool's MCP annotations (ToolAnnotations, 2025-06-18)."""
         return annotations_of(self.effects, network=self.network_outbound)
 
     def capabilities(self, *, built_in: bool = False) -> ToolCapabilities:
-        """Return the traits in the terms of a sub-agent and of a guard against exfiltration."""
+        """Return the traits that matter to sub-agents and to protection against exfiltration."""
         return ToolCapabilities(
             built_in=built_in,
             network_outbound=self.network_outbound,
@@ -247,7 +247,7 @@ class Traits:
 
 
 def tier_of(effects: frozenset[Effect]) -> SafetyTier:
-    """Return the safety tier that effects have."""
+    """Return the safety tier that follows from the effects."""
     if effects & PRIVILEGED:
         return SafetyTier.PRIVILEGED
     return SafetyTier.READ_ONLY if effects <= READING else SafetyTier.SIDE_EFFECTING
@@ -266,14 +266,14 @@ _CONFIRMATIONS = {
 
 
 def risk_of(effects: frozenset[Effect]) -> Risk:
-    """Return the harm that a call with these effects can do; what can be taken back is little."""
+    """Return the potential harm of a call with these effects; reversible effects are a low risk."""
     return Risk.LOW if effects <= REVERSIBLE else _RISKS[tier_of(effects)]
 
 
 def subagent_access_of(effects: frozenset[Effect], can_read_only: bool) -> SubagentAccess:
-    """Return what a sub-agent has of a tool; `can_read_only` says whether a part of it can be had that only reads.
+    """Return a sub-agent's access to a tool; `can_read_only` means that a read-only part of the tool can be offered.
 
-    The memory is the agent's own (seed 002: `memory_search` is denied to sub-agents).
+    The memory belongs to the main agent (seed 002: `memory_search` is denied to sub-agents).
     """
     if effects & MEMORY and not can_read_only:
         return SubagentAccess.DENIED
@@ -283,7 +283,7 @@ def subagent_access_of(effects: frozenset[Effect], can_read_only: bool) -> Subag
 
 
 def domain_of(effects: frozenset[Effect]) -> ToolDomain:
-    """Return the place for a tool with these effects."""
+    """Return the process that a tool with these effects belongs in."""
     local = {
         Effect.READ_FILESYSTEM,
         Effect.WRITE_FILESYSTEM,
@@ -295,7 +295,7 @@ def domain_of(effects: frozenset[Effect]) -> ToolDomain:
 
 
 def annotations_of(effects: frozenset[Effect], *, network: bool = False) -> dict[str, bool]:
-    """Return the hints that the Model Context Protocol has for a tool with these effects."""
+    """Return the MCP annotations of a tool with these effects."""
     reads = effects <= READING
     return {
         "readOnlyHint": reads,
@@ -306,10 +306,10 @@ def annotations_of(effects: frozenset[Effect], *, network: bool = False) -> dict
 
 
 def read_effects(names: Iterable[Effect | str]) -> frozenset[Effect]:
-    """Return effects by their names.
+    """Return the effects with these names.
 
     Raises:
-        ConfigurationError: a name is none of the closed set.
+        ConfigurationError: a name is not an effect.
     """
     found = set()
     for name in (names,) if isinstance(names, str) else names:
@@ -323,22 +323,22 @@ def read_effects(names: Iterable[Effect | str]) -> frozenset[Effect]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnTerms:
-    """Terms of a tool that the program says itself. No component and no package can set them."""
+    """Terms of a tool that only the embedding program can set; components and packages cannot."""
 
     actions: tuple[ActionDescriptor, ...] = ()
     action_param: str = "action"
     labels: tuple[str, ...] | None = None
-    """Labels of its results, `private` and `untrusted`; None where they follow from its effects."""
+    """Labels of its results, `private` and `untrusted`; None if they follow from its effects."""
     cost: Decimal | None = None
-    """Of one call, in the operator's currency; None for unknown."""
+    """Cost of one call in the operator's currency; None if unknown."""
     seconds: float | None = None
-    """Of one call, usually."""
+    """Typical duration of one call."""
     settings: Mapping[str, str] | None = None
-    """The context of each of its calls, in place of the caller's; None for the caller's."""
+    """The context of each of its calls, which replaces the caller's; None for the caller's."""
 
     def traits(self, effects: frozenset[Effect]) -> Traits:
-        """Return the traits of a tool that a sandbox holds to `effects`."""
-        # SECURITY: an action is never more than that: what was narrowed away is not had by naming it.
+        """Return the traits of a tool that a sandbox limits to `effects`."""
+        # SECURITY: an action is limited to these effects too: naming it must not restore what was narrowed away.
         actions = tuple(replace(action, effects=action.effects & effects) for action in self.actions)
         return Traits(effects=effects, declared=True, enforced=True, actions=actions, action_param=self.action_param)
 

@@ -1,4 +1,4 @@
-"""The version, for those who cannot wait for `importlib.metadata`; a test holds it against the package's own."""
+"""The package version, as a constant because `importlib.metadata` is slow; a test compares both."""
 
 from __future__ import annotations
 

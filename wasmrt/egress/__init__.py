@@ -1,1 +1,1 @@
-"""The only way out: gateway, DNS and address checks, credentials, secrets, logins, rate limits, leak detector."""
+"""Outgoing connections: gateway, DNS and address checks, credentials, secrets, logins, rate limits, leak detector."""

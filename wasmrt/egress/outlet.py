@@ -1,6 +1,6 @@
 """The egress proxy session of a confined program: its only network connection.
 
-The program runs in a separate network namespace with one port. This process accepts connections on that port, in a
+The program runs in a separate network namespace with one port. This process accepts the connections to that port, in a
 proxy that connects to granted hosts only. No other process can use it, and the program has no other network.
 """
 
@@ -29,26 +29,26 @@ class EgressProxySession:
     """The proxy of one run, as a context manager that closes every connection at the end of the run.
 
     Attributes:
-        env: Variables by which ordinary programs find the proxy: `HTTPS_PROXY` and its like.
-        descriptor: What `confined_command` takes as `outlet`.
+        env: Variables that common programs read to find the proxy, such as `HTTPS_PROXY`.
+        descriptor: The `outlet` argument for `confined_command`.
     """
 
     def __init__(self, proxy: ProgramProxy) -> None:
         self._proxy = proxy
         self._ours, self._theirs = socket.socketpair()
         address = f"http://wasmrt:{self._proxy.credential}@127.0.0.1:{OUTLET_PORT}"
-        # Node reads these variables only when it is told to.
+        # Node reads these variables only if NODE_USE_ENV_PROXY is set.
         self.env = {**dict.fromkeys(_VARIABLES, address), "NODE_USE_ENV_PROXY": "1"}
         self._thread = threading.Thread(target=self._serve, name="wasmrt-outlet", daemon=True)
 
     def begin(self) -> EgressProxySession:
-        """Start to accept connections of the program; the session must be closed."""
+        """Start accepting connections from the program; the caller must close the session."""
         self._thread.start()
         return self
 
     @property
     def descriptor(self) -> int:
-        """The socket over which the program's stub sends the one that listens."""
+        """The socket over which the program's stub sends its listening socket."""
         return self._theirs.fileno()
 
     def decisions(self) -> tuple[Decision, ...]:
@@ -64,7 +64,7 @@ class EgressProxySession:
         self.close()
 
     def close(self) -> None:
-        """End every connection, and wait for the threads. Safe to call twice."""
+        """Close every connection and wait for the threads. Safe to call twice."""
         with suppress(OSError):
             self._ours.shutdown(socket.SHUT_RDWR)
         self._proxy.close()
@@ -81,14 +81,14 @@ class EgressProxySession:
 
 
 class EgressProxySessions:
-    """The sessions of one program, one for each run, with a common gateway and a common rate limit for each user.
+    """The sessions of one program, one for each run, with a shared gateway and a shared rate limit per user.
 
-    Any thread may use it. `close` it when no run is left.
+    Thread-safe. `close` it after the last run.
 
     Args:
-        allowlist: The hosts that are reached; without any, no session is opened.
-        name: The program, in rate limits and decisions.
-        network: The operator's settings of the network.
+        allowlist: The reachable hosts; if it is empty, no session is opened.
+        name: The program's name in rate limits and decisions.
+        network: The operator's network settings.
     """
 
     def __init__(self, allowlist: Sequence[EndpointPattern], *, name: str, network: NetworkConfig | None) -> None:
@@ -98,12 +98,12 @@ class EgressProxySessions:
         self._gateway: EgressGateway | None = None
 
     def open(self, user: str) -> EgressProxySession:
-        """Return the session of a run that is about to start; to be entered.
+        """Return a new session for a run; use it as a context manager.
 
         Raises:
-            ConfigurationError: the CA file of the operator cannot be used.
+            ConfigurationError: the operator's CA file cannot be used.
         """
-        from wasmrt.egress.proxy import ProgramProxy  # with h11
+        from wasmrt.egress.proxy import ProgramProxy  # imports h11
 
         with self._lock:
             if self._gateway is None:
@@ -112,7 +112,7 @@ class EgressProxySessions:
         return EgressProxySession(ProgramProxy(self._allowlist, gateway, user=user, name=self._name, rates=self._rates))
 
     def close(self) -> None:
-        """Close the common gateway."""
+        """Close the shared gateway."""
         with self._lock:
             if self._gateway is not None:
                 self._gateway.close()

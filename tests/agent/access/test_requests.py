@@ -19,7 +19,8 @@ def test_a_refused_call_asks_a_person_and_tells_the_model_not_yet(agent: Agent) 
     answer = agent.answer("notes/a.md")
     assert isinstance(answer.error, AccessRequestedError)
     assert answer.error.requests == (agent.only().id,)
-    assert "not yet" in answer.text and "a person was asked" in answer.text and "same call again later" in answer.text
+    assert "approval pending" in answer.text and "the user was asked" in answer.text
+    assert "same call again later" in answer.text
     assert agent.only().id not in answer.text and "notes" not in answer.text and "wasmrt" not in answer.text
 
 
@@ -107,7 +108,7 @@ def test_a_tool_that_answers_without_what_it_was_refused_asks_beside_its_answer(
     agent = program()
     answer = agent.answer("notes/a.md")
     assert answer.ok and answer.access == (agent.only().id,)
-    assert "a person was asked" in answer.text and agent.only().id not in answer.text
+    assert "the user was asked" in answer.text and agent.only().id not in answer.text
 
 
 @pytest.mark.ci("slow")
@@ -120,7 +121,7 @@ def test_a_program_that_called_such_a_tool_says_so_beside_its_own_answer(program
     call = {"id": "1", "name": "run_code", "arguments": {"code": code}}
     answer = agent.registry.answer(call, user="ann", trace="talk")
     assert answer.ok and set(answer.access) == {each.id for each in agent.store.pending()} and len(answer.access) == 2
-    assert "a person was asked" in answer.text
+    assert "the user was asked" in answer.text
 
 
 def test_what_the_file_asks_for_and_nobody_granted_is_asked_for_like_anything_else(program: Program) -> None:

@@ -269,7 +269,7 @@ def test_a_redirect_leads_to_no_other_host_and_what_is_no_package_is_not_asked_a
     moved = (("Location", "https://169.254.169.254/p.wasm"),)
     here = site(lambda request, _: http_response(status=302, headers=moved))
     agent = make_agent((f"{HOST}:{here.server.port}",), here.network)
-    assert "was not fetched" in refused(agent, "tool_install", name="parrot", url=here.url("/p.wasm")).message
+    assert "download failed" in refused(agent, "tool_install", name="parrot", url=here.url("/p.wasm")).message
     agent.asked.clear()
     assert refused(agent, "tool_install", name="parrot", url=here.url("/p.exe")).code == "source"
     assert agent.asked == []

@@ -74,7 +74,7 @@ def test_a_file_that_says_nothing_of_flows_names_no_rules(tmp_path: Path) -> Non
     [
         ('[tools.flows]\npreset = "carefull"', 'did you mean "careful"?'),
         ('[tools.flows]\nknow = ["a"]', "did you mean known?"),
-        ('[tools.flows]\nknown = "a"', "must be a list of texts"),
+        ('[tools.flows]\nknown = "a"', "must be a list of strings"),
         ('[tools.flows.rules]\nnew-hosts = "allow"', "did you mean new-host?"),
         ('[tools.flows.rules]\nnew-host = "deny"', "actions are allow, ask, refuse"),
         ('[tools.flows.rules]\nnew-host = { labels = ["private"] }', "no two the same"),

@@ -186,7 +186,7 @@ def test_a_redirect_to_another_host_or_a_private_address_is_not_followed(
     for place in ("https://evil.test/x", "http://169.254.169.254/latest", "https://127.0.0.1/x", "file:///etc/passwd"):
         here = site(lambda request, _, place=place: http_response(status=302, headers=(("Location", place),)))
         agent = make_agent((f"{HOST}:{here.server.port}",), here.network)
-        assert "was not fetched" in refused(agent, "skill_install", name="far", url=here.url()).message
+        assert "download failed" in refused(agent, "skill_install", name="far", url=here.url()).message
         assert len(here.server.requests) == 1
 
 
@@ -210,7 +210,7 @@ def test_a_secret_in_an_address_and_a_text_that_is_too_long_are_refused(
     token = "gh" + "p_" + "016C7e8f90aBcDeFgHiJkLmNoPqRsTuVwXyZ"
     assert refused(agent, "skill_install", name="far", url=here.url(f"/?t={token}")).code == "leak"
     assert here.server.requests == []
-    assert "was not fetched" in refused(agent, "skill_install", name="far", url=here.url()).message
+    assert "download failed" in refused(agent, "skill_install", name="far", url=here.url()).message
 
 
 # -- its text ----------------------------------------------------------------------------------------------------------

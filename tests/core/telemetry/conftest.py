@@ -1,4 +1,4 @@
-"""A registry that tells of its calls to a real SDK, whose exporters keep everything in memory."""
+"""A registry that exports its calls to a real SDK, whose exporters keep everything in memory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _home(tmp_path: Path, sharing_code: Installation, monkeypatch: pytest.Monkey
 
 
 class Collected:
-    """All that telemetry has told."""
+    """Everything that telemetry exported."""
 
     def __init__(self) -> None:
         self.exporter, self.reader = InMemorySpanExporter(), InMemoryMetricReader()
@@ -34,7 +34,7 @@ class Collected:
 
     @property
     def spans(self) -> list[ReadableSpan]:
-        """The spans that have ended, in that order."""
+        """The ended spans, in order."""
         return list(self.exporter.get_finished_spans())
 
     def points(self) -> list[tuple[str, dict[str, Any]]]:
@@ -49,7 +49,7 @@ class Collected:
         ]
 
     def text(self) -> str:
-        """Everything, as it would leave."""
+        """Everything that was exported, as text."""
         metrics = self.reader.get_metrics_data()
         return "\n".join([*(span.to_json() for span in self.spans), metrics.to_json() if metrics else ""])
 
@@ -61,7 +61,7 @@ class Collected:
         return used
 
     def check_names(self) -> None:
-        """Hold that every name is in the table."""
+        """Check that every exported name is in the table."""
         assert self.names() <= {each.name for each in NAMES}
 
 

@@ -1,4 +1,4 @@
-"""Spans and metrics of calls: what they are called, what they say, what they never say, and what they never break."""
+"""Spans and metrics of calls: their names, attributes, excluded data, and failures of the SDK."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 @tool(effects=[])
 def say(text: str) -> str:
-    """Say a text."""
+    """Return a text."""
     if text.startswith("break"):
         raise ValueError(text)
     return f"{text}, {CANARY}-result"
@@ -53,7 +53,7 @@ def registry(collected: Collected, **settings: Any) -> ToolRegistry:
     return made
 
 
-def test_a_call_is_a_span_and_a_duration_by_the_conventions(collected: Collected) -> None:
+def test_a_call_has_a_span_and_a_duration_as_the_conventions_define(collected: Collected) -> None:
     receipts: list[Receipt] = []
     registry(collected, receipts=receipts.append).execute("say", {"text": "hi"}, trace="monday", user="ann")
     [span] = collected.spans
@@ -85,9 +85,7 @@ def test_a_call_is_a_span_and_a_duration_by_the_conventions(collected: Collected
         ("send", {"text": CANARY}, "approval-denied"),
     ],
 )
-def test_a_failure_has_its_code_and_nothing_of_what_was_said(
-    collected: Collected, name: str, params: Any, code: str
-) -> None:
+def test_a_failed_call_exports_its_code_but_no_content(collected: Collected, name: str, params: Any, code: str) -> None:
     made = registry(collected, approver=CallbackApprover(lambda request: False))
     for trial in (made.execute, lambda *a, **k: asyncio.run(made.aexecute(*a, **k))):
         with pytest.raises(ToolError) as caught:
@@ -98,7 +96,7 @@ def test_a_failure_has_its_code_and_nothing_of_what_was_said(
     assert CANARY not in collected.text()
 
 
-def test_nothing_that_was_said_is_told_however_the_call_is_made(collected: Collected) -> None:
+def test_content_is_never_exported(collected: Collected) -> None:
     made = registry(collected, approver=CallbackApprover(lambda request: True))
     made.answer({"id": CANARY, "name": "say", "arguments": {"text": CANARY}})
     made.execute_many([{"id": "1", "name": name, "arguments": {"text": CANARY}} for name in ("say", "send", "gone")])
@@ -110,7 +108,7 @@ def test_nothing_that_was_said_is_told_however_the_call_is_made(collected: Colle
 
 
 @pytest.mark.parametrize("code", [f"tool:{CANARY}", CANARY])
-def test_a_code_that_a_tool_chose_is_not_told(collected: Collected, code: str) -> None:
+def test_an_error_code_chosen_by_a_tool_is_not_exported(collected: Collected, code: str) -> None:
     @tool(effects=[])
     def leaks() -> str:
         """Fail with a code."""
@@ -124,7 +122,7 @@ def test_a_code_that_a_tool_chose_is_not_told(collected: Collected, code: str) -
     assert CANARY not in collected.text()
 
 
-def test_a_component_in_a_worker_is_told_of_and_what_it_is_asked_is_not(collected: Collected) -> None:
+def test_a_component_call_is_exported_without_its_arguments(collected: Collected) -> None:
     with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False)) as runtime:
         made = ToolRegistry(runtime, telemetry=collected.telemetry)
         made.register(runtime.prepare_installed("echo"), builtin=True)
@@ -150,7 +148,7 @@ def test_a_cancelled_call_ends_its_span(collected: Collected) -> None:
     assert attributes(collected.spans[0])["error.type"] == "cancelled"
 
 
-def test_a_call_is_a_child_of_the_programs_span_and_the_parent_of_what_the_tool_does(collected: Collected) -> None:
+def test_a_call_span_is_a_child_of_the_programs_span_and_a_parent_of_nested_calls(collected: Collected) -> None:
     made = registry(collected)
 
     @tool(effects=[])
@@ -171,7 +169,7 @@ def test_a_call_is_a_child_of_the_programs_span_and_the_parent_of_what_the_tool_
 
 
 class Broken(SpanExporter, SpanProcessor):
-    """Raises wherever it can."""
+    """Raises an error wherever it can."""
 
     def _raise(self, *_: Any, **__: Any) -> Any:
         raise RuntimeError(CANARY)
@@ -187,7 +185,7 @@ class Broken(SpanExporter, SpanProcessor):
 
 
 @pytest.mark.parametrize("kind", ["exporter", "processor", "provider"])
-def test_telemetry_that_fails_breaks_no_call(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_failing_telemetry_does_not_break_calls(kind: str, caplog: pytest.LogCaptureFixture) -> None:
     provider: Any = TracerProvider()
     if kind == "provider":
         provider.get_tracer = lambda *_, **__: Broken()
@@ -202,7 +200,7 @@ def test_telemetry_that_fails_breaks_no_call(kind: str, caplog: pytest.LogCaptur
         made.execute("say", {"text": "break it"})
 
 
-def test_without_telemetry_nothing_of_it_is_imported_or_told() -> None:
+def test_opentelemetry_is_not_imported_without_telemetry() -> None:
     script = (
         "import sys; from wasmrt import ToolRegistry, tool\n"
         "@tool(effects=[])\ndef say(text: str) -> str:\n    return text\n"
@@ -214,7 +212,7 @@ def test_without_telemetry_nothing_of_it_is_imported_or_told() -> None:
 
 
 @pytest.mark.ci("slow")
-def test_the_operator_turns_it_on_in_the_file() -> None:
+def test_telemetry_can_be_enabled_in_the_configuration_file() -> None:
     file = find_places().config
     file.parent.mkdir(parents=True, exist_ok=True)
     with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False)) as runtime:
@@ -228,7 +226,7 @@ def test_the_operator_turns_it_on_in_the_file() -> None:
         read_config_file(file)
 
 
-def test_without_the_package_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_reported_with_the_command_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
     with pytest.raises(ConfigurationError, match="telemetry needs a package") as caught:
         Telemetry()
@@ -240,7 +238,7 @@ def world(tmp_path: Path, collected: Collected) -> World:
     return World(tmp_path, telemetry=collected.telemetry)
 
 
-def test_a_served_call_is_one_span_below_the_clients(world: World, collected: Collected) -> None:
+def test_a_served_call_is_one_span_below_the_clients_span(world: World, collected: Collected) -> None:
     with world.serve() as line:
         meta = META | {"traceparent": PARENT, "tracestate": "a=b", "baggage": f"user={CANARY}"}
         line.call("tell", {"text": CANARY}, meta=meta)
@@ -263,8 +261,8 @@ def test_a_served_call_is_one_span_below_the_clients(world: World, collected: Co
     collected.check_names()
 
 
-def test_the_trace_goes_on_to_an_mcp_server_and_baggage_does_not(collected: Collected, monkeypatch: Any) -> None:
-    monkeypatch.setattr(trace, "_TRACER_PROVIDER", collected.traces)  # the SDK's own spans would go there
+def test_trace_context_but_not_baggage_is_sent_to_an_mcp_server(collected: Collected, monkeypatch: Any) -> None:
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", collected.traces)  # the SDK would export its own spans there
     server = sdk(timeout_seconds=20.0)
     with looked_at(server) as there:
         there.registry._services.telemetry = collected.telemetry
@@ -290,7 +288,7 @@ def test_the_trace_goes_on_to_an_mcp_server_and_baggage_does_not(collected: Coll
     collected.check_names()
 
 
-def test_every_name_of_the_table_is_told_somewhere() -> None:
+def test_every_name_in_the_table_is_exported_by_some_operation() -> None:
     source = "\n".join(
         path.read_text() for path in (Path(__file__).parents[3] / "wasmrt").rglob("*.py") if path.name != "names.py"
     )
@@ -300,7 +298,7 @@ def test_every_name_of_the_table_is_told_somewhere() -> None:
     assert len(used) == sum(each.kind != "span" for each in NAMES) > 10
 
 
-def test_a_served_call_that_is_cancelled_ends_its_span(world: World, collected: Collected) -> None:
+def test_a_cancelled_served_call_ends_its_span(world: World, collected: Collected) -> None:
     with world.serve() as line:
         number = line.request("tools/call", {"name": "wait", "arguments": {}, "_meta": META})
         assert world.started.wait(20)

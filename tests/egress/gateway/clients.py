@@ -1,4 +1,4 @@
-"""Clients of both families, synchronous and asynchronous, whose requests go through a world's gateway."""
+"""Synchronous and asynchronous clients of httpx and httpx2 that send requests through a world's gateway."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def view(w: World, secrets: Mapping[str, str] | None = None) -> UserSecrets:
 
 
 def guarded(w: World, *credentials: CredentialMapping, decisions: list[Decision] | None = None, **http: Any) -> Any:
-    """The transport of a synchronous client, through the world's own gateway."""
+    """Return the transport of a synchronous client that uses the world's own gateway."""
     record = None if decisions is None else decisions.append
     return GuardedTransport(
         capability(w, *credentials, **http), gateway=w.gateway, secrets=view(w), user="ann", on_decision=record
@@ -54,5 +54,5 @@ def guarded(w: World, *credentials: CredentialMapping, decisions: list[Decision]
 
 
 def guarded_async(w: World, *credentials: CredentialMapping, **http: Any) -> Any:
-    """The transport of an asynchronous client, through the world's own gateway."""
+    """Return the transport of an asynchronous client that uses the world's own gateway."""
     return AsyncGuardedTransport(capability(w, *credentials, **http), gateway=w.gateway, secrets=view(w), user="ann")

@@ -1,4 +1,4 @@
-"""Which addresses are dialled: the ssrf corpus and rebinding, through the whole gateway."""
+"""Addresses to which connections are made: the ssrf corpus and DNS rebinding, through the whole gateway."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CORPUS = Path(__file__).with_name("addresses.jsonl")
 
 
 class AnyName:
-    """Answers the same for every name."""
+    """Resolves every name to the same addresses."""
 
     def __init__(self, addresses: Sequence[str]) -> None:
         self._addresses = tuple(addresses)
@@ -38,7 +38,7 @@ class AnyName:
 
 
 class Wire:
-    """Stands where the socket is connected: notes the address and connects to a server on loopback instead."""
+    """Replaces the connecting of sockets: records the address, and connects to a loopback server instead."""
 
     def __init__(self, real: Callable[..., object]) -> None:
         self._real = real
@@ -53,14 +53,14 @@ class Wire:
 
 @pytest.fixture
 def wire(monkeypatch: pytest.MonkeyPatch) -> Wire:
-    # SECURITY: no test sends anything but to loopback, also where an address is public and allowed.
+    # SECURITY: tests only send to loopback, even if an address is public and allowed.
     wire = Wire(pools.dial)
     monkeypatch.setattr(pools, "dial", wire.dial)
     return wire
 
 
 def grant_for(row: dict[str, object], urls: Sequence[str]) -> Capabilities:
-    """Allow every host that a naive reader would see, on every port a naive reader would see."""
+    """Allow every host and port that a naive reader of the URL would connect to."""
     patterns = []
     for host in row["allowlist"]:  # type: ignore[attr-defined]
         for url in urls:
@@ -97,7 +97,7 @@ def outcome(row: dict[str, object], wire: Wire) -> str:
     return "allow"
 
 
-def test_every_row_of_the_ssrf_corpus_comes_out_as_expected_through_the_gateway(wire: Wire) -> None:
+def test_every_row_of_the_ssrf_corpus_gets_the_expected_decision(wire: Wire) -> None:
     rows = [json.loads(line) for line in CORPUS.read_text("utf-8").splitlines()]
     wrong = []
     for row in rows:
@@ -110,7 +110,7 @@ def test_every_row_of_the_ssrf_corpus_comes_out_as_expected_through_the_gateway(
     assert wrong == []
 
 
-def test_an_answer_that_changes_after_the_check_changes_nothing(wire: Wire) -> None:
+def test_a_dns_change_after_the_check_has_no_effect(wire: Wire) -> None:
     resolver = FakeResolver({HOST: [["93.184.216.34"], ["127.0.0.1"], ["10.0.0.1"]]})
     with ScriptedServer(lambda r, c: http_response(b"x")) as server:
         wire.server = server
@@ -119,7 +119,7 @@ def test_an_answer_that_changes_after_the_check_changes_nothing(wire: Wire) -> N
             gateway.fetch(call, HttpRequest("GET", f"https://{HOST}/"))
             assert resolver.asked == [HOST]
             assert wire.dialled == ["93.184.216.34"]
-            # The kept connection still leads to the public address; the new answer is judged all the same.
+            # The kept connection still leads to the public address, but the new DNS answer is checked.
             for _ in range(2):
                 with pytest.raises(HttpFailure) as caught:
                     gateway.fetch(call, HttpRequest("GET", f"https://{HOST}/"))
@@ -127,7 +127,7 @@ def test_an_answer_that_changes_after_the_check_changes_nothing(wire: Wire) -> N
     assert wire.dialled == ["93.184.216.34"]
 
 
-def test_one_bad_address_among_good_ones_refuses_them_all(wire: Wire) -> None:
+def test_one_forbidden_address_among_allowed_ones_denies_the_request(wire: Wire) -> None:
     for answers in (["93.184.216.34", "169.254.169.254"], ["::ffff:10.0.0.1", "93.184.216.34"], [], ["nonsense"]):
         with EgressGateway(NetworkConfig(resolver=AnyName(answers))) as gateway:
             call = FakeCall(Capabilities.none().with_http([EndpointPattern(HOST)]))
@@ -138,16 +138,16 @@ def test_one_bad_address_among_good_ones_refuses_them_all(wire: Wire) -> None:
     assert wire.dialled == []
 
 
-def test_a_connection_serves_only_the_address_it_was_judged_for(world: MakeWorld) -> None:
+def test_a_connection_is_only_reused_for_the_address_it_was_checked_for(world: MakeWorld) -> None:
     w = world(lambda r, c: http_response(b"x"), answers={HOST: [["127.0.0.1"], ["127.0.0.5"], ["127.0.0.1"]]})
     w.get()
-    with pytest.raises(HttpFailure, match="could not be reached"):  # nobody listens there: no reuse
+    with pytest.raises(HttpFailure, match="could not be reached"):  # no server listens there, so nothing can be reused
         w.get()
     w.get()
     assert w.server.connections == 1
 
 
-def test_loopback_is_out_of_reach_until_an_operator_names_it(world: MakeWorld) -> None:
+def test_loopback_is_only_reachable_if_an_operator_exempts_it(world: MakeWorld) -> None:
     w = world(lambda r, c: http_response(b"x"), networks=())
     for host in ("127.0.0.1", HOST):
         with pytest.raises(HttpFailure) as caught:
@@ -164,7 +164,7 @@ def test_proxy_variables_are_ignored(world: MakeWorld, monkeypatch: pytest.Monke
     assert w.get().body == b"direct"
 
 
-def test_the_keys_of_connections_are_written_to_no_file(
+def test_tls_keys_are_never_written_to_a_file(
     world: MakeWorld, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("SSLKEYLOGFILE", str(tmp_path / "keys"))
@@ -175,7 +175,7 @@ def test_the_keys_of_connections_are_written_to_no_file(
 
 
 @pytest.mark.parametrize("networks", [("not a network",), ("10.0.0.1/8",)])
-def test_a_network_that_is_none_is_a_configuration_error(networks: tuple[str, ...]) -> None:
+def test_an_invalid_network_raises_configuration_error(networks: tuple[str, ...]) -> None:
     with pytest.raises(ConfigurationError):
         NetworkConfig(unsafe_allowed_networks=networks)
 
@@ -193,7 +193,7 @@ def stuck(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     release.set()
 
 
-def test_a_name_server_that_does_not_answer_holds_nobody_past_the_deadline(stuck: threading.Event) -> None:
+def test_an_unresponsive_name_server_does_not_delay_a_call_past_its_deadline(stuck: threading.Event) -> None:
     with EgressGateway(NetworkConfig(resolver=SystemResolver())) as gateway:
         call = FakeCall(Capabilities.none().with_http([EndpointPattern(HOST)]), timeout_seconds=0.2)
         with pytest.raises(HttpFailure) as caught:
@@ -201,7 +201,7 @@ def test_a_name_server_that_does_not_answer_holds_nobody_past_the_deadline(stuck
     assert caught.value.code == "deadline-exceeded"
 
 
-def test_the_system_resolver_knows_localhost_and_no_nonsense() -> None:
+def test_the_system_resolver_resolves_localhost_and_rejects_invalid_names() -> None:
     resolver = SystemResolver()
     assert "127.0.0.1" in resolver.resolve("localhost", 443, timeout_seconds=10)
     with pytest.raises(ResolveError):

@@ -1,4 +1,4 @@
-"""Certificates that are refused: each failure says what is wrong, and nothing that the certificate says."""
+"""Rejected certificates: each failure names the problem, and quotes nothing from the certificate."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOW = datetime.now(UTC)
 
 
 def refusal(context: ssl.SSLContext, ca_file: Path | None) -> HttpFailure:
-    """What comes of asking a server with this certificate for something that must not show."""
+    """Return the failure of a request, with a secret in its URL, to a server with this certificate."""
     config = NetworkConfig(
         unsafe_allowed_networks=("127.0.0.0/8",), resolver=FakeResolver({HOST: ["127.0.0.1"]}), ca_file=ca_file
     )
@@ -56,9 +56,9 @@ def loaded(chain: bytes, key: bytes, folder: Path) -> ssl.SSLContext:
 
 
 def for_clients_only(authority: trustme.CA, folder: Path) -> ssl.SSLContext:
-    """A certificate for the right name, of a trusted authority, that no server may use. RFC 5280 4.2.1.12.
+    """Return a certificate for the right name from a trusted authority, but only for clients. RFC 5280 4.2.1.12.
 
-    Nothing else is wrong with it, RFC 5280 4.2.1.1 and 4.2.1.6 among the rest: Python 3.13 verifies strictly.
+    It is valid otherwise, including RFC 5280 4.2.1.1 and 4.2.1.6, which Python 3.13 verifies strictly.
     """
     key = ec.generate_private_key(ec.SECP256R1())
     issuer = x509.load_pem_x509_certificate(authority.cert_pem.bytes())
@@ -81,29 +81,29 @@ def for_clients_only(authority: trustme.CA, folder: Path) -> ssl.SSLContext:
 
 
 @pytest.mark.parametrize("trusted", ["another authority", "the system's"])
-def test_an_unknown_authority_is_told_with_the_setting_that_names_it(ca_file: Path, trusted: str) -> None:
+def test_an_unknown_authority_is_reported_with_the_setting_that_adds_it(ca_file: Path, trusted: str) -> None:
     context = serving(trustme.CA(organization_name=SAID).issue_cert(HOST))
     failure = refusal(context, ca_file if trusted == "another authority" else None)
-    assert failure.message.endswith("is not from an authority that is trusted here")
+    assert failure.message.endswith("is not from a trusted authority")
     assert "ca_file under [network] in config.toml" in str(failure.hint)
     assert "NetworkConfig(ca_file=...)" in str(failure.hint)
 
 
-def test_a_certificate_that_signs_itself_is_of_no_known_authority(ca_file: Path, tmp_path: Path) -> None:
+def test_a_self_signed_certificate_is_reported_as_an_unknown_authority(ca_file: Path, tmp_path: Path) -> None:
     itself = trustme.CA(organization_name=SAID)
     context = loaded(itself.cert_pem.bytes(), itself.private_key_pem.bytes(), tmp_path)
     failure = refusal(context, ca_file)
-    assert failure.message.endswith("is not from an authority that is trusted here")
+    assert failure.message.endswith("is not from a trusted authority")
 
 
 @pytest.mark.parametrize("name", ["somebody.example.org", "127.0.0.1"])
-def test_a_certificate_for_another_host_is_told_as_such(authority: trustme.CA, ca_file: Path, name: str) -> None:
+def test_a_certificate_for_another_host_is_reported(authority: trustme.CA, ca_file: Path, name: str) -> None:
     failure = refusal(serving(authority.issue_cert(name, organization_name=SAID)), ca_file)
     assert failure.message.endswith("is for another host name")
     assert "ca_file" not in str(failure.hint)
 
 
-def test_a_certificate_for_a_name_is_not_for_its_address(world: MakeWorld) -> None:
+def test_a_certificate_for_a_name_is_not_valid_for_its_address(world: MakeWorld) -> None:
     w = world(lambda r, c: http_response(b"x"), names=(HOST,))
     with pytest.raises(HttpFailure) as caught:
         w.gateway.fetch(w.call(), HttpRequest("GET", w.url(host="127.0.0.1")))
@@ -113,7 +113,7 @@ def test_a_certificate_for_a_name_is_not_for_its_address(world: MakeWorld) -> No
 @pytest.mark.parametrize(
     ("begins", "ends", "said"), [(-2, -1, "has expired"), (1, 2, "is not valid yet")], ids=["expired", "too early"]
 )
-def test_a_certificate_out_of_its_time_is_told_as_such(
+def test_an_expired_or_not_yet_valid_certificate_is_reported(
     authority: trustme.CA, ca_file: Path, begins: int, ends: int, said: str
 ) -> None:
     days = {"not_before": NOW + timedelta(days=begins), "not_after": NOW + timedelta(days=ends)}
@@ -122,7 +122,7 @@ def test_a_certificate_out_of_its_time_is_told_as_such(
     assert "clock" in str(failure.hint)
 
 
-def test_whatever_else_is_wrong_with_a_certificate_is_told_by_its_number(
+def test_other_certificate_problems_are_reported_by_number(
     authority: trustme.CA, ca_file: Path, tmp_path: Path
 ) -> None:
     failure = refusal(for_clients_only(authority, tmp_path), ca_file)

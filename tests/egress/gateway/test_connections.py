@@ -1,4 +1,4 @@
-"""Connections between calls: how many there are, which are kept, and what a dead, slow or early server does to one."""
+"""Connections between calls: their number, their reuse, and failing, slow or early servers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def failed(w: World, **request: Any) -> HttpFailure:
 # -- the pool ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_request_waits_for_a_connection_where_all_are_in_use(world: MakeWorld) -> None:
+def test_a_request_waits_if_all_connections_are_in_use(world: MakeWorld) -> None:
     w = world(ok, max_connections=1)
     first = w.gateway.open(w.call(), HttpRequest("GET", w.url()))
     failure = failed(w, timeout_seconds=0.05)
@@ -54,30 +54,28 @@ def test_a_request_waits_for_a_connection_where_all_are_in_use(world: MakeWorld)
     assert w.server.connections == 1
 
 
-def test_other_hosts_do_not_wait_for_the_connections_of_one(world: MakeWorld) -> None:
+def test_other_hosts_do_not_wait_for_connections_of_a_busy_host(world: MakeWorld) -> None:
     w = world(ok, max_connections=1)
     with w.gateway.open(w.call(), HttpRequest("GET", w.url())):
         other = HttpRequest("GET", w.url(host="other.example.com"))
         assert w.gateway.fetch(w.call(), other).body == b"ok"
 
 
-def test_of_too_many_idle_connections_the_longest_idle_is_closed(
+def test_the_longest_idle_connection_is_closed_if_there_are_too_many(
     world: MakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pools_file, "MAX_IDLE_CONNECTIONS", 1)
     w = world(ok)
     other = HttpRequest("GET", w.url(host="other.example.com"))
     w.get()
-    w.gateway.fetch(w.call(), other)  # now there are two, and the first goes
+    w.gateway.fetch(w.call(), other)  # now there are two, and the first is closed
     w.gateway.fetch(w.call(), other)
     assert w.server.connections == 2
     w.get()
     assert w.server.connections == 3
 
 
-def test_a_connection_that_was_idle_for_long_is_not_used_again(
-    world: MakeWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_connection_is_not_reused_after_a_long_idle_time(world: MakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection_file, "KEEPALIVE_SECONDS", 0.0)
     w = world(ok)
     for number in (1, 2):
@@ -86,7 +84,7 @@ def test_a_connection_that_was_idle_for_long_is_not_used_again(
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_a_connection_that_its_server_has_closed_is_left_for_another(world: MakeWorld, method: str) -> None:
+def test_a_connection_closed_by_its_server_is_replaced(world: MakeWorld, method: str) -> None:
     w = world(ok)
     w.get()
     w.server.drop_connections()
@@ -95,16 +93,16 @@ def test_a_connection_that_its_server_has_closed_is_left_for_another(world: Make
     assert (w.server.connections, len(w.server.requests)) == (2, 2)
 
 
-def test_a_response_outlives_the_gateways_end_and_its_connection_does_not(world: MakeWorld) -> None:
+def test_a_response_can_be_read_after_the_gateway_is_closed(world: MakeWorld) -> None:
     w = world(ok)
     response = w.gateway.open(w.call(), HttpRequest("GET", w.url()))
     w.gateway.close()
     assert response.read_all() == b"ok"
-    until(lambda: len(w.server._open) == 0)  # given back to a pool that is closed
+    until(lambda: len(w.server._open) == 0)  # given back to a closed pool
     response.close()
 
 
-def test_a_body_is_read_once(world: MakeWorld) -> None:
+def test_a_body_can_be_read_only_once(world: MakeWorld) -> None:
     w = world(ok, tls=False)
     client = Client(NetworkConfig())
     budget = ExchangeBudget("http://x", seconds=30, max_response_bytes=100)
@@ -119,7 +117,7 @@ def test_a_body_is_read_once(world: MakeWorld) -> None:
 
 @contextmanager
 def raw_server(serve: Any, *, backlog: int = 16) -> Iterator[socket.socket]:
-    """A listening socket whose first connection `serve` gets, on a thread."""
+    """Return a listening socket; a thread passes its first connection to `serve`."""
     with socket.create_server(("127.0.0.1", 0), backlog=backlog) as listener:
 
         def run() -> None:
@@ -147,11 +145,11 @@ def call_to(port: int) -> FakeCall:
     return FakeCall(Capabilities.none().with_http([pattern]))
 
 
-def test_a_server_may_answer_before_it_has_read_a_long_request() -> None:
+def test_a_server_may_respond_before_it_has_read_a_long_request() -> None:
     def refuse(sock: socket.socket) -> None:
         sock.recv(1000)
         sock.sendall(http_response(b"too long", status=413))
-        sock.shutdown(socket.SHUT_RDWR)  # and what comes from now on is answered with a reset
+        sock.shutdown(socket.SHUT_RDWR)  # later data is answered with a reset
 
     with raw_server(refuse) as listener, gateway_to("127.0.0.1") as gateway:
         port = listener.getsockname()[1]
@@ -164,7 +162,7 @@ def test_a_server_may_answer_before_it_has_read_a_long_request() -> None:
     assert (answer.status, answer.body) == (413, b"too long")
 
 
-def test_an_address_that_does_not_answer_is_left_for_the_next(world: MakeWorld) -> None:
+def test_an_unresponsive_address_is_skipped_for_the_next_one(world: MakeWorld) -> None:
     w = world(ok, tls=False)
     port = w.server.port
     with (
@@ -174,7 +172,7 @@ def test_an_address_that_does_not_answer_is_left_for_the_next(world: MakeWorld) 
     ):
         full.bind(("127.0.0.2", port))
         full.listen(0)
-        # Whoever comes when the queue is full hears nothing: neither yes nor no.
+        # A connection attempt to a full queue gets no response at all.
         for _ in range(4):
             caller = callers.enter_context(socket.socket())
             caller.setblocking(False)
@@ -182,9 +180,9 @@ def test_an_address_that_does_not_answer_is_left_for_the_next(world: MakeWorld) 
         assert gateway.fetch(call_to(port), HttpRequest("GET", f"http://{HOST}:{port}/")).body == b"ok"
 
 
-def test_a_slow_reader_gets_all_of_a_request() -> None:
+def test_a_slow_reader_receives_the_whole_request() -> None:
     class Full:
-        """A socket with room for one byte at a time, and now and then for none."""
+        """A socket that accepts one byte at a time, and sometimes none."""
 
         def __init__(self) -> None:
             self.taken = b""
@@ -207,7 +205,7 @@ def test_a_slow_reader_gets_all_of_a_request() -> None:
 
 
 class _NoContext:
-    """A TLS context that fails before there is anything to shake hands with."""
+    """A TLS context that fails before the handshake."""
 
     def __init__(self, error: BaseException) -> None:
         self._error = error
@@ -224,7 +222,7 @@ class _NoContext:
         (KeyboardInterrupt(), KeyboardInterrupt),
     ],
 )
-def test_tls_that_cannot_begin_is_a_failed_handshake(error: BaseException, expected: type[BaseException]) -> None:
+def test_tls_that_fails_to_start_is_a_failed_handshake(error: BaseException, expected: type[BaseException]) -> None:
     budget = ExchangeBudget("https://x", seconds=30, max_response_bytes=100)
     with raw_server(lambda sock: sock.recv(1)) as listener, pytest.raises(expected) as caught:
         port = listener.getsockname()[1]
@@ -232,7 +230,7 @@ def test_tls_that_cannot_begin_is_a_failed_handshake(error: BaseException, expec
     assert not isinstance(caught.value, HttpFailure) or caught.value.code == "tls"
 
 
-def test_nobody_at_an_address_is_unreachable() -> None:
+def test_an_address_without_a_server_is_unreachable() -> None:
     budget = ExchangeBudget("https://x", seconds=30, max_response_bytes=100)
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
@@ -240,11 +238,11 @@ def test_nobody_at_an_address_is_unreachable() -> None:
             dial("127.0.0.1", unused.getsockname()[1], HOST, None, budget, 1.0)
 
 
-# -- requests of the host's own ----------------------------------------------------------------------------------------
+# -- requests by the host ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("headers", [(("Bad Name", "x"),), (("X-Bad", "a\r\nInjected: yes"),), (("X-Bad", "a\x00b"),)])
-def test_a_header_that_is_not_http_is_not_sent(world: MakeWorld, headers: tuple[tuple[str, str], ...]) -> None:
+def test_an_invalid_header_is_not_sent(world: MakeWorld, headers: tuple[tuple[str, str], ...]) -> None:
     w = world(ok)
     with pytest.raises(HttpFailure) as caught:
         w.gateway.send_own("GET", w.url(), headers, None, timeout_seconds=10)
@@ -253,7 +251,7 @@ def test_a_header_that_is_not_http_is_not_sent(world: MakeWorld, headers: tuple[
     assert w.server.requests == []
 
 
-def test_a_server_may_not_change_the_protocol_though_it_was_offered(world: MakeWorld) -> None:
+def test_a_protocol_upgrade_is_refused_even_if_requested(world: MakeWorld) -> None:
     switch = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n"
     w = world(lambda request, connection: switch)
     offered = (("Upgrade", "websocket"), ("Connection", "upgrade"))
@@ -262,7 +260,7 @@ def test_a_server_may_not_change_the_protocol_though_it_was_offered(world: MakeW
     assert caught.value.code == "protocol"
 
 
-def test_an_endless_answer_to_the_host_itself_is_too_large(world: MakeWorld) -> None:
+def test_an_endless_response_to_the_host_is_too_large(world: MakeWorld) -> None:
     w = world(lambda request, connection: http_response(b"x", length=2**30))
     with pytest.raises(HttpFailure) as caught:
         w.gateway.send_own("GET", w.url(), (), None, timeout_seconds=10)

@@ -1,4 +1,4 @@
-"""Where secrets are put, when they are refused, and that no server can hand one back to the guest."""
+"""Where secrets are injected, when they are refused, and that no server can return one to the guest."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def fail(w: World, call: Any, path: str = "/", **request: Any) -> HttpFailure:
         ("path", lambda r: unquote(r.target) == f"/bot{SECRET}/send?q=1"),
     ],
 )  # fmt: skip
-def test_a_secret_goes_to_its_place_in_every_request(
+def test_a_secret_is_sent_in_its_place_in_every_request(
     world: MakeWorld, kind: str, sent: Callable[[ReceivedRequest], bool]
 ) -> None:
     w = world(ok)
@@ -80,7 +80,7 @@ def test_a_secret_goes_to_its_hosts_and_paths_only(world: MakeWorld) -> None:
     assert w.server.requests[-1].header("Authorization") is None
 
 
-def test_of_two_secrets_for_one_place_the_more_specific_wins_always(world: MakeWorld) -> None:
+def test_the_more_specific_of_two_secrets_for_one_place_is_used(world: MakeWorld) -> None:
     w = world(ok)
     secrets = {"wide": "wide-secret-value", "narrow": "narrow-secret-value"}
     both = [
@@ -95,7 +95,7 @@ def test_of_two_secrets_for_one_place_the_more_specific_wins_always(world: MakeW
         assert w.server.requests[-1].header("Authorization") == "Bearer wide-secret-value"
 
 
-def test_a_missing_secret_ends_the_request_with_the_command_that_sets_it(world: MakeWorld) -> None:
+def test_a_missing_secret_fails_the_request_with_the_command_that_sets_it(world: MakeWorld) -> None:
     w = world(ok)
     call = w.call(mapping(LOCATIONS["bearer"]))
     failure = fail(w, call)
@@ -105,7 +105,7 @@ def test_a_missing_secret_ends_the_request_with_the_command_that_sets_it(world: 
     assert w.server.connections == 0
 
 
-def test_a_runtime_without_secrets_is_told_from_a_missing_secret(world: MakeWorld) -> None:
+def test_a_runtime_without_secrets_is_distinguished_from_a_missing_secret(world: MakeWorld) -> None:
     w = world(ok)
     call = w.call(mapping(LOCATIONS["bearer"]))
     call.secrets = None
@@ -117,13 +117,13 @@ def test_a_runtime_without_secrets_is_told_from_a_missing_secret(world: MakeWorl
     assert w.server.requests[0].header("Authorization") is None
 
 
-def test_another_users_secret_is_no_substitute(world: MakeWorld) -> None:
+def test_another_users_secret_is_never_used_instead(world: MakeWorld) -> None:
     w = world(ok)
     w.store.set("local", "api_token", Secret(SECRET))
     assert fail(w, w.call(mapping(LOCATIONS["bearer"]))).code == "credential-missing"
 
 
-def test_an_expired_secret_ends_the_request(world: MakeWorld) -> None:
+def test_an_expired_secret_fails_the_request(world: MakeWorld) -> None:
     w = world(ok)
     w.store.set("ann", "api_token", Secret(SECRET), expires_at=1.0)
     failure = fail(w, w.call(mapping(LOCATIONS["bearer"])))
@@ -139,7 +139,7 @@ def test_an_optional_secret_may_be_missing_but_not_expired(world: MakeWorld) -> 
     assert fail(w, call).code == "credential-expired"
 
 
-def test_a_secret_never_travels_without_tls(world: MakeWorld) -> None:
+def test_a_secret_is_never_sent_without_tls(world: MakeWorld) -> None:
     w = world(ok, tls=False)
     for location in (LOCATIONS["bearer"], LOCATIONS["query"]):
         call = w.call(mapping(location), secrets={"api_token": SECRET})
@@ -149,7 +149,7 @@ def test_a_secret_never_travels_without_tls(world: MakeWorld) -> None:
     assert w.server.connections == 0
 
 
-def test_a_guest_is_told_of_https_and_of_no_entry_that_its_credential_would_make_useless(world: MakeWorld) -> None:
+def test_the_hint_suggests_https_and_no_entry_that_would_not_help(world: MakeWorld) -> None:
     w = world(ok, tls=False)
     call = w.call(mapping(LOCATIONS["bearer"]), path_prefix="/v1/")
     assert fail(w, call, "/v2/").code == "path-not-allowed"
@@ -167,7 +167,7 @@ def test_a_guest_cannot_set_the_header_of_a_credential(world: MakeWorld, name: s
 
 
 @pytest.mark.parametrize("header", ["x-api-key", "X_API_KEY", "x_Api-key"])
-def test_a_header_that_a_careless_server_takes_for_the_credentials_is_refused(world: MakeWorld, header: str) -> None:
+def test_a_header_that_a_lenient_server_reads_as_the_credential_is_refused(world: MakeWorld, header: str) -> None:
     w = world(ok)
     call = w.call(mapping(LOCATIONS["header"]), secrets={"api_token": SECRET})
     assert fail(w, call, headers=((header, "mine"),)).code == "header-not-allowed"
@@ -188,7 +188,7 @@ def test_a_guest_cannot_set_the_query_parameter_of_a_credential(world: MakeWorld
     assert fail(w, call, f"/?{query}").code == "header-not-allowed"
 
 
-def test_a_query_parameter_with_a_name_of_its_own_passes(world: MakeWorld) -> None:
+def test_other_query_parameters_are_sent(world: MakeWorld) -> None:
     w = world(ok)
     call = w.call(mapping(LOCATIONS["query"]), secrets={"api_token": SECRET})
     query = "api=1&key=2&api_keys=3&a[api_key]=4&api-key=5&q=api_key"
@@ -228,7 +228,7 @@ def test_a_value_too_short_to_be_recognised_is_not_sent(world: MakeWorld, value:
     assert w.server.connections == 0
 
 
-def test_a_secret_the_guest_somehow_knows_cannot_be_sent_elsewhere(world: MakeWorld) -> None:
+def test_a_secret_known_to_the_guest_cannot_be_sent_elsewhere(world: MakeWorld) -> None:
     w = world(ok)
     call = w.call(mapping(LOCATIONS["bearer"]), secrets={"api_token": SECRET})
     w.get("/", call)
@@ -250,7 +250,7 @@ def test_a_secret_the_guest_somehow_knows_cannot_be_sent_elsewhere(world: MakeWo
 # -- servers that echo ---------------------------------------------------------------------------------------------
 
 
-def test_a_secret_that_is_cut_where_a_record_is_cut_is_not_on_record(world: MakeWorld) -> None:
+def test_a_secret_truncated_in_a_receipt_is_not_recorded(world: MakeWorld) -> None:
     secret = "Zq9kT7ab" + "vX2mB4nC6pD8eFyK"
     w = world(ok)
     for path_prefix in (None, "/elsewhere/"):
@@ -265,7 +265,7 @@ def test_a_secret_that_is_cut_where_a_record_is_cut_is_not_on_record(world: Make
 
 
 def forms(secret: str) -> list[bytes]:
-    """Return the secret in the encodings an echo could use, without the ends that depend on what stands beside it."""
+    """Return the secret in the encodings that an echo could use, without the ends that depend on adjacent text."""
     raw = secret.encode()
     found = [raw, raw[::-1], raw.hex().encode(), raw.hex().upper().encode(), quote(secret, safe="").encode()]
     found.append(json.dumps(secret)[1:-1].replace("/", "\\/").encode())
@@ -284,12 +284,12 @@ def assert_clean(secret: str, *things: object) -> None:
 
 
 def seen(request: ReceivedRequest) -> str:
-    """Return everything of a request that an echoing server can have."""
+    """Return everything in a request that a server can echo."""
     return unquote(request.target) + "\n" + "\n".join(f"{n}: {v}" for n, v in request.headers)
 
 
 def credential_of(request: ReceivedRequest) -> str:
-    """Return the secret as the server got it."""
+    """Return the secret as the server received it."""
     value = request.header("Authorization") or request.header("X-Api-Key")
     if value is None:
         return SECRET if SECRET in unquote(request.target) else "nothing"
@@ -372,12 +372,12 @@ def test_no_echo_brings_a_secret_back(world: MakeWorld, echo: str, kind: str, ca
     except HttpFailure as failure:
         result = (failure, failure.args, failure.hint, failure.__cause__, failure.__context__)
         assert echo in ("broken off", "not http")
-    assert SECRET in credential_of(w.server.requests[0])  # it did arrive, so the echo had it
+    assert SECRET in credential_of(w.server.requests[0])  # the server received the secret, so it was in the echo
     assert_clean(SECRET, result, call.decisions, call, caplog.text, w.gateway, [r.getMessage() for r in caplog.records])
     assert BASIC not in repr(result)
 
 
-def test_what_surrounds_a_replaced_secret_stays(world: MakeWorld) -> None:
+def test_text_around_a_redacted_secret_is_kept(world: MakeWorld) -> None:
     body = b"\x89PNG\r\n\x00\xff before " + SECRET.encode() + b" after \xfe\x00"
     w = world(lambda r, c: http_response(body))
     call = w.call(mapping(LOCATIONS["bearer"]), secrets={"api_token": SECRET})
@@ -392,7 +392,7 @@ def test_what_surrounds_a_replaced_secret_stays(world: MakeWorld) -> None:
         *("X-Amz-Security-Token", "X_Session_Id", "Api-Key"),
     ],
 )
-def test_headers_that_carry_credentials_are_dropped(world: MakeWorld, name: str) -> None:
+def test_response_headers_with_credentials_are_dropped(world: MakeWorld, name: str) -> None:
     kept = (("X-Author", "kept"), ("X-Auth-Method", "token"), ("ETag", '"1"'))
     w = world(lambda r, c: http_response(headers=((name, "value"), *kept)))
     assert w.get().headers == kept

@@ -1,4 +1,4 @@
-"""A file from an address that a model chose: whatever the server answers, there is a file or a reason."""
+"""Downloads of a file that a model chose: every server response gives either the file or a reason."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ def fetched(w: World, path: str = "/") -> bytes:
 
 
 def moved(request: ReceivedRequest, connection: ServerConnection) -> bytes:
-    """Send `/3` on to `/2`, and so on to `/0`, which is the file."""
+    """Redirect `/3` to `/2`, and so on until `/0`, which is the file."""
     left = int(request.target[1:])
     if not left:
         return http_response(b"the file")
     return http_response(b"elsewhere", status=302, headers=(("Location", f"/{left - 1}"),))
 
 
-def test_as_many_redirects_are_followed_as_may_be_and_none_more(world: MakeWorld) -> None:
+def test_redirects_are_followed_up_to_the_limit(world: MakeWorld) -> None:
     w = world(moved)
     assert fetched(w, "/5") == b"the file"
     assert len(w.server.requests) == 6
     with pytest.raises(SourceError, match="more than 5 redirects") as caught:
         fetched(w, "/6")
-    assert caught.value.hint == "name the last address"
+    assert caught.value.hint == "use the final address"
     assert [request.target for request in w.server.requests[6:]] == ["/6", "/5", "/4", "/3", "/2", "/1"]
 
 
@@ -38,10 +38,8 @@ def test_as_many_redirects_are_followed_as_may_be_and_none_more(world: MakeWorld
     ("status", "headers"),
     [(404, ()), (500, ()), (201, ()), (302, ()), (300, (("Location", "/0"),)), (204, (("Location", "/0"),))],
 )
-def test_what_is_neither_the_file_nor_the_way_to_it_is_no_file(
-    world: MakeWorld, status: int, headers: tuple[tuple[str, str], ...]
-) -> None:
+def test_other_responses_are_errors(world: MakeWorld, status: int, headers: tuple[tuple[str, str], ...]) -> None:
     w = world(lambda request, connection: http_response(status=status, headers=headers))
-    with pytest.raises(SourceError, match=f"the server answered with status {status}"):
+    with pytest.raises(SourceError, match=f"the server returned status {status}"):
         fetched(w)
     assert len(w.server.requests) == 1

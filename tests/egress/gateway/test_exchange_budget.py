@@ -1,4 +1,4 @@
-"""The time and the bytes of one exchange, to the last of each, and what is said when they are spent."""
+"""The limits of time and bytes of one exchange, and the errors when they are exceeded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HTTP = HttpCapability(allowlist=(EndpointPattern("api.example.com"),), timeout_s
 
 
 class Now:
-    """A clock that is set by hand."""
+    """A clock that the test sets."""
 
     def __init__(self) -> None:
         self.seconds = 1000.0
@@ -50,7 +50,7 @@ def spent(budget: ExchangeBudget) -> HttpFailure:
     return caught.value
 
 
-def test_a_wait_lasts_a_moment_or_what_is_left(now: Now) -> None:
+def test_a_wait_lasts_at_most_a_moment_or_the_remaining_time(now: Now) -> None:
     budget = own(10.0)
     assert budget.wait_seconds() == 0.05
     now.seconds = 1009.75
@@ -60,11 +60,11 @@ def test_a_wait_lasts_a_moment_or_what_is_left(now: Now) -> None:
     now.seconds = 1010.0
     failure = spent(budget)
     assert (failure.kind, failure.code) == (FailureKind.OPERATION_FAILED, "timeout")
-    assert failure.message == f"{ORIGIN} did not answer in time (10 s)"
+    assert failure.message == f"{ORIGIN} did not respond in time (10 s)"
     assert failure.hint is None
 
 
-def test_the_end_of_the_call_is_told_from_the_end_of_the_exchange(now: Now) -> None:
+def test_the_end_of_the_call_is_distinguished_from_the_end_of_the_exchange(now: Now) -> None:
     budget, _ = of_call(deadline=1005.0)
     assert budget.ends_at == 1005.0
     now.seconds = 1005.0
@@ -83,14 +83,14 @@ def test_the_end_of_the_call_is_told_from_the_end_of_the_exchange(now: Now) -> N
         (30.0, "raise http.timeout_seconds, now 30"),
     ],
 )
-def test_a_timeout_says_who_has_set_it(now: Now, seconds: float, hint: str) -> None:
+def test_a_timeout_names_the_setting_that_caused_it(now: Now, seconds: float, hint: str) -> None:
     budget, _ = of_call(seconds=seconds)
     now.seconds = 1000.0 + seconds
     assert spent(budget).hint == hint
 
 
 @pytest.mark.parametrize("wait", list(Wait))
-def test_each_kind_of_wait_has_a_limit_of_its_own(now: Now, wait: Wait) -> None:
+def test_each_kind_of_wait_has_its_own_limit(now: Now, wait: Wait) -> None:
     budget = own(wait_timeouts=WaitTimeouts(**{str(wait): 2.0}))
     assert budget.wait_ends_at == budget.ends_at == 1010.0
     budget.begin(wait)
@@ -100,14 +100,14 @@ def test_each_kind_of_wait_has_a_limit_of_its_own(now: Now, wait: Wait) -> None:
     now.seconds = 1002.0
     failure = spent(budget)
     assert (failure.kind, failure.code) == (FailureKind.OPERATION_FAILED, f"{wait}-timeout")
-    assert failure.message == f"{ORIGIN} did not answer in time (a {wait} timeout of 2 s)"
+    assert failure.message == f"{ORIGIN} did not respond in time (a {wait} timeout of 2 s)"
     other = next(kind for kind in Wait if kind is not wait)
     budget.begin(other)  # without a limit
     assert budget.wait_seconds() == 0.05
     assert budget.wait_ends_at == 1010.0
 
 
-def test_bytes_are_counted_for_the_call_and_capped_with_room_for_headers() -> None:
+def test_bytes_are_counted_for_the_call_and_limited_with_allowance_for_headers() -> None:
     budget, call = of_call()
     budget.charge_sent(7)
     budget.charge_received(100 + MAX_HEADER_BYTES)
@@ -123,7 +123,7 @@ def test_bytes_are_counted_for_the_call_and_capped_with_room_for_headers() -> No
     assert (decision.allowed, decision.reason, decision.subject) == (False, Reason.RESPONSE_TOO_LARGE, ORIGIN)
 
 
-def test_what_the_host_itself_asks_is_capped_and_on_nobodys_record() -> None:
+def test_requests_by_the_host_are_limited_and_not_recorded() -> None:
     budget = own()
     budget.charge_received(100 + MAX_HEADER_BYTES)
     with pytest.raises(HttpFailure) as caught:
@@ -131,16 +131,16 @@ def test_what_the_host_itself_asks_is_capped_and_on_nobodys_record() -> None:
     assert (caught.value.request_sent, caught.value.hint) == (False, None)
 
 
-def test_a_connection_that_broke_says_of_which_server_and_whether_it_was_asked() -> None:
+def test_a_broken_connection_names_its_server_and_whether_the_request_was_sent() -> None:
     budget = own()
-    assert not budget.broken().request_sent
+    assert not budget.connection_failure().request_sent
     budget.charge_sent(1)
-    failure = budget.broken()
+    failure = budget.connection_failure()
     assert (failure.kind, failure.code, failure.request_sent) == (FailureKind.OPERATION_FAILED, "connection", True)
     assert ORIGIN in failure.message
 
 
-def test_an_origin_that_is_a_secret_is_not_told() -> None:
+def test_an_origin_that_contains_a_secret_is_redacted() -> None:
     budget, call = of_call()
     call.watch("name", "api.example.com")
-    assert "api.example.com" not in budget.origin + budget.broken().message
+    assert "api.example.com" not in budget.origin + budget.connection_failure().message

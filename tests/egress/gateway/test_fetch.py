@@ -1,4 +1,4 @@
-"""A plain request through the gateway: what is sent, what comes back, and that connections are shared."""
+"""Simple requests through the gateway: the sent request, the response, and shared connections."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def hello(request: ReceivedRequest, connection: ServerConnection) -> bytes:
     return http_response(b"hello")
 
 
-def test_a_granted_request_gets_its_answer(world: MakeWorld) -> None:
+def test_a_granted_request_gets_its_response(world: MakeWorld) -> None:
     w = world(lambda r, c: http_response(b"hello", headers=(("X-One", "1"), ("X-Two", "a"), ("X-Two", "b"))))
     call = w.call()
     answer = w.get("/v1/things?q=1", call)
@@ -36,7 +36,7 @@ def test_a_granted_request_gets_its_answer(world: MakeWorld) -> None:
     assert call.sent_bytes > 100 and call.received_bytes > 50
 
 
-def test_host_and_server_name_stay_those_of_the_url(world: MakeWorld) -> None:
+def test_host_header_and_sni_match_the_url(world: MakeWorld) -> None:
     w = world(hello)
     w.get()
     request = w.server.requests[0]
@@ -45,14 +45,14 @@ def test_host_and_server_name_stay_those_of_the_url(world: MakeWorld) -> None:
 
 
 @pytest.mark.parametrize("path", ["/a(b),c'd!*", "/x%2Fy/z%20?q=a|b&c={d}[e]^`", "/~a;b=1/:@$", "/a//b/", "/%e2%82%ac"])
-def test_the_target_is_sent_as_the_guest_wrote_it(world: MakeWorld, path: str) -> None:
+def test_the_request_target_is_sent_as_the_guest_wrote_it(world: MakeWorld, path: str) -> None:
     w = world(hello)
     w.get(path)
     assert w.server.requests[0].target == path
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"])
-def test_every_method_works_and_bodyless_writes_say_so(world: MakeWorld, method: str) -> None:
+def test_every_method_works_and_writes_without_a_body_have_a_length(world: MakeWorld, method: str) -> None:
     w = world(lambda r, c: http_response(b"" if r.method == "HEAD" else b"x", length=1))
     answer = w.gateway.fetch(w.call(), HttpRequest(method, w.url()))
     assert answer.body == (b"" if method == "HEAD" else b"x")
@@ -60,7 +60,7 @@ def test_every_method_works_and_bodyless_writes_say_so(world: MakeWorld, method:
     assert length == ("0" if method in ("POST", "PUT", "PATCH", "DELETE") else None)
 
 
-def test_a_body_is_sent_whole(world: MakeWorld) -> None:
+def test_a_body_is_sent_completely(world: MakeWorld) -> None:
     w = world(lambda r, c: http_response(str(len(r.body)).encode()))
     body = bytes(range(256)) * 2000
     headers = (("Content-Type", "application/octet-stream"), ("Content-Length", str(len(body))))
@@ -70,7 +70,7 @@ def test_a_body_is_sent_whole(world: MakeWorld) -> None:
     assert w.server.requests[0].body == body
 
 
-def test_connections_are_kept_between_calls_and_never_shared_between_hosts(world: MakeWorld) -> None:
+def test_connections_are_reused_between_calls_but_never_between_hosts(world: MakeWorld) -> None:
     w = world(hello)
     for _ in range(3):
         w.get(call=w.call())
@@ -80,9 +80,9 @@ def test_connections_are_kept_between_calls_and_never_shared_between_hosts(world
     assert w.server.requests[-1].sni == "other.example.com"
 
 
-def test_a_connection_that_the_server_dropped_meanwhile_is_replaced(world: MakeWorld) -> None:
+def test_a_connection_dropped_by_the_server_is_replaced(world: MakeWorld) -> None:
     def close_after_first(request: ReceivedRequest, connection: ServerConnection) -> bytes | None:
-        if len(w.server.requests) == 2:  # the second request on the kept connection meets its end
+        if len(w.server.requests) == 2:  # the second request on the kept connection finds it closed
             connection.keep_alive = False
             return None
         return http_response(b"ok")
@@ -93,7 +93,7 @@ def test_a_connection_that_the_server_dropped_meanwhile_is_replaced(world: MakeW
     assert (w.server.connections, len(w.server.requests)) == (2, 3)
 
 
-def test_a_write_is_not_repeated_when_the_connection_breaks(world: MakeWorld) -> None:
+def test_a_write_is_not_repeated_if_the_connection_breaks(world: MakeWorld) -> None:
     def close_after_first(request: ReceivedRequest, connection: ServerConnection) -> bytes | None:
         connection.keep_alive = len(w.server.requests) < 2
         return http_response(b"ok") if connection.keep_alive else None
@@ -115,7 +115,7 @@ def test_a_write_is_not_repeated_when_the_connection_breaks(world: MakeWorld) ->
         ("gzip", lambda data: gzip.compress(data[:10]) + gzip.compress(data[10:])),
     ],
 )
-def test_codings_are_undone_and_not_mentioned(world: MakeWorld, coding: str, encode) -> None:  # type: ignore[no-untyped-def]
+def test_content_codings_are_decoded_and_their_headers_removed(world: MakeWorld, coding: str, encode) -> None:  # type: ignore[no-untyped-def]
     text = b"some text that repeats " * 5000
     w = world(lambda r, c: http_response(encode(text), headers=(("Content-Encoding", coding),)))
     answer = w.get()
@@ -135,7 +135,7 @@ def test_nothing_is_fetched_without_a_grant(world: MakeWorld) -> None:
     assert w.server.connections == 0
 
 
-def test_a_denial_carries_the_line_that_would_allow_it(world: MakeWorld) -> None:
+def test_a_denial_has_the_line_that_would_allow_the_request(world: MakeWorld) -> None:
     w = world(hello)
     call = w.call(path_prefix="/v1/", methods=("GET",))
     with pytest.raises(HttpFailure) as caught:
@@ -145,7 +145,7 @@ def test_a_denial_carries_the_line_that_would_allow_it(world: MakeWorld) -> None
     assert failure.hint is not None and '"path_prefix": "/v2/admin"' in failure.hint
 
 
-def test_the_budget_of_a_call_ends_it_and_denied_requests_cost_nothing(world: MakeWorld) -> None:
+def test_the_request_budget_of_a_call_is_enforced_and_denied_requests_are_free(world: MakeWorld) -> None:
     w = world(hello)
     call = w.call(path_prefix="/ok/")
     call.requests_left = 2
@@ -159,7 +159,7 @@ def test_the_budget_of_a_call_ends_it_and_denied_requests_cost_nothing(world: Ma
     assert (caught.value.kind, caught.value.code) == (FailureKind.EXECUTOR, "request-budget")
 
 
-def test_a_full_window_says_when_to_come_back(world: MakeWorld) -> None:
+def test_a_full_rate_window_reports_when_to_retry(world: MakeWorld) -> None:
     from wasmrt.capabilities import RateLimitConfig
 
     w = world(hello, rates=RateLimiter(now=lambda: 100.0))
@@ -172,7 +172,7 @@ def test_a_full_window_says_when_to_come_back(world: MakeWorld) -> None:
     assert call.decisions[-1].reason is Reason.RATE_LIMITED
 
 
-def test_a_closed_door_leaves_no_connection_open(world: MakeWorld) -> None:
+def test_closing_the_gateway_closes_all_connections(world: MakeWorld) -> None:
     gone = threading.Event()
 
     def script(request: ReceivedRequest, connection: ServerConnection) -> bytes:
@@ -185,7 +185,7 @@ def test_a_closed_door_leaves_no_connection_open(world: MakeWorld) -> None:
     assert gone.wait(10)
 
 
-def test_a_ca_file_that_is_none_is_told_when_the_door_is_made(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_an_invalid_ca_file_is_reported_when_the_gateway_is_created(tmp_path) -> None:  # type: ignore[no-untyped-def]
     from wasmrt.core.errors import ConfigurationError
 
     for content in (None, "not pem"):
@@ -197,5 +197,5 @@ def test_a_ca_file_that_is_none_is_told_when_the_door_is_made(tmp_path) -> None:
     path = tmp_path / "broken.pem"
     path.write_text("-----BEGIN CERTIFICATE-----\nQUJD\n-----END CERTIFICATE-----\n")
     config = NetworkConfig(ca_file=path)
-    with pytest.raises(ConfigurationError, match="cannot be read"):
+    with pytest.raises(ConfigurationError, match="unreadable certificate"):
         EgressGateway(config)

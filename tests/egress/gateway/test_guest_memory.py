@@ -1,4 +1,4 @@
-"""A running guest whose servers echo its credentials: its whole memory, and all that is left behind, is searched."""
+"""The memory of a running guest, and all data left behind, is searched while servers echo its credentials."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from wasmrt.runtime.runtime import WasmToolRuntime
 from .test_credentials import BASIC, ECHOES, LOCATIONS, SECRET, assert_clean, credential_of, forms, mapping
 from .world import HOST
 
-# Sends a request to the URL in its params, then answers with its whole memory as a JSON string, every character moved
-# up by one: the scan of the output cannot recognise what the memory holds, and this test can.
+# The guest sends a request to the URL in its params, and returns its whole memory as a JSON string with every character
+# incremented by one: the output scan cannot recognise the secret, but this test can.
 _TELL_ALL = f"""
   (call $http-request (i32.const {TEXT_AT}) (i32.const 3)
     (i32.add (local.get $params) (i32.const 1)) (i32.sub (local.get $length) (i32.const 2))
@@ -49,7 +49,7 @@ def component() -> bytes:
 
 
 def memory_of(output: str) -> bytes:
-    """Undo what the guest did to its memory."""
+    """Return the original memory from the guest's output."""
     return bytes(max(ord(c) - 1, 32) for c in output if ord(c) < 128)
 
 
@@ -96,7 +96,7 @@ def test_no_injected_secret_is_anywhere_after_a_call(
                 outcome = (repr(error.as_dict()), error.logs, error.__context__)
     assert SECRET in credential_of(server.requests[0])
     memory = memory_of(str(getattr(outcome, "result", "")))
-    assert url.encode() in memory  # it is the guest's memory that is searched
+    assert url.encode() in memory  # the guest's memory was really searched
     left_behind = [p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()]
     assert left_behind
     assert_clean(SECRET, memory, outcome, caplog.text, *left_behind)

@@ -1,4 +1,4 @@
-"""The rules for headers, name by name: what a guest may set, what goes on the wire, and what it sees of a response."""
+"""Rules for each header name: which ones a guest may set, which are sent, and which it sees in a response."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from wasmrt.egress.gateway._headers import (
         "auth",
     ],
 )
-def test_a_header_that_names_a_credential_is_not_shown_under_any_spelling(word: str) -> None:
+def test_a_header_that_names_a_credential_is_hidden_in_any_spelling(word: str) -> None:
     for name in (f"x-{word}-y", f"X_{word.upper()}.Y", word):
         assert is_sensitive(name), name
         assert visible_headers([(name.encode(), b"value"), (b"X-Other", b"1")]) == (("X-Other", "1"),)
@@ -43,14 +43,14 @@ def test_a_header_that_names_a_credential_is_not_shown_under_any_spelling(word: 
 
 
 @pytest.mark.parametrize("way", ["method", "methods", "scheme", "schemes", "type", "types"])
-def test_a_header_that_names_a_way_to_log_in_is_shown(way: str) -> None:
+def test_a_header_that_names_a_login_method_is_visible(way: str) -> None:
     assert not is_sensitive(f"X-Auth-{way}")
     assert is_sensitive(f"X-{way}-Auth")
     assert is_sensitive(f"X-Auth-Token-{way}")
 
 
 @pytest.mark.parametrize("name", ["X-RateLimit-Tokens", "x-rate-limit-session", "X_Rate_Limit_Tokens"])
-def test_a_header_that_counts_is_shown(name: str) -> None:
+def test_a_header_with_a_rate_limit_count_is_visible(name: str) -> None:
     assert not is_sensitive(name)
 
 
@@ -58,7 +58,7 @@ _FRAMING = ["Content-Encoding", "Content-Length", "Transfer-Encoding", "Connecti
 
 
 @pytest.mark.parametrize("name", _FRAMING)
-def test_what_describes_the_bytes_on_the_wire_is_not_shown(name: str) -> None:
+def test_framing_headers_are_hidden(name: str) -> None:
     headers = [(name.encode(), b"1"), (b"X-Other", b"\xfc")]
     assert visible_headers(headers) == (("X-Other", "ü"),)
     of_head = visible_headers(headers, bodyless=True)
@@ -66,12 +66,12 @@ def test_what_describes_the_bytes_on_the_wire_is_not_shown(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["Range", "If-Range", "Request-Range", "request_range"])
-def test_what_asks_for_a_part_is_found_under_any_spelling(name: str) -> None:
+def test_a_header_for_a_partial_response_is_found_in_any_spelling(name: str) -> None:
     assert partial_header((("Accept", "x"), (name, "bytes=0-1"))) == name
     assert partial_header((("Accept", "x"),)) is None
 
 
-def test_headers_are_dropped_under_any_spelling() -> None:
+def test_headers_are_dropped_in_any_spelling() -> None:
     headers = (("X_Api.Key", "1"), ("Accept", "x"), ("x-api-key", "2"))
     assert without(headers, ["X-Api-Key"]) == (("Accept", "x"),)
 
@@ -80,28 +80,28 @@ def problem(*headers: tuple[str, str], owned: tuple[str, ...] = (), body_bytes: 
     return request_problem(headers, body_bytes, owned)
 
 
-def test_as_many_headers_of_as_many_bytes_may_be_set_as_the_bounds_say() -> None:
+def test_headers_are_accepted_up_to_the_limits_of_number_and_size() -> None:
     assert problem(*[("a", "b")] * MAX_HEADERS) is None
-    assert problem(*[("a", "b")] * (MAX_HEADERS + 1)) == f"a request may have {MAX_HEADERS} headers"
+    assert problem(*[("a", "b")] * (MAX_HEADERS + 1)) == f"a request may have at most {MAX_HEADERS} headers"
     assert header_bytes([("name", "value"), ("a", "")]) == 9 + 4 + 1 + 4
     assert problem(("n", "v" * (MAX_HEADER_BYTES - 5))) is None
-    told = f"the headers of a request may have {MAX_HEADER_BYTES} bytes"
+    told = f"the headers of a request may have at most {MAX_HEADER_BYTES} bytes"
     assert problem(("n", "v" * (MAX_HEADER_BYTES - 4))) == told
 
 
-def test_a_name_may_be_as_long_as_any_and_holds_what_names_hold() -> None:
+def test_a_header_name_may_have_any_length_and_all_valid_characters() -> None:
     assert problem(("n" * 256, "v")) is None
     for name in ("", "n" * 257, "a b", "a:", "ä", "a\n"):
-        assert problem((name, "v")) == "a header's name holds a character that no header has", name
+        assert problem((name, "v")) == "a header name contains an invalid character", name
 
 
 @pytest.mark.parametrize("char", ["\0", "\x08", "\n", "\r", "\x1f", "\x7f"])
-def test_a_value_holds_no_control_character_but_a_tab(char: str) -> None:
-    assert problem(("X", f"a{char}b")) == problem(("X", f"a{char}")) == "the value of X holds a control character"
+def test_a_header_value_must_not_have_control_characters_except_tab(char: str) -> None:
+    assert problem(("X", f"a{char}b")) == problem(("X", f"a{char}")) == "the value of X contains a control character"
     assert problem(("X", "a\tb ü")) is None
 
 
-def test_a_header_of_the_hosts_or_of_a_secret_is_refused_in_its_own_words() -> None:
+def test_headers_of_the_host_or_of_a_secret_are_refused_with_their_own_message() -> None:
     assert problem(("X_Key", "v"), owned=("x-key",)) == "X_Key is set from a secret and cannot be set by the tool"
     assert problem(("Host", "x")) == "Host is set by the host"
     assert problem(("Content-Length", " 5 ")) is None
@@ -113,7 +113,7 @@ def on_the_wire(*headers: tuple[str, str], method: str = "GET", body: bytes | No
     return wire_headers(headers, authority="api.example.com", method=method, body=body)
 
 
-def test_what_the_host_writes_comes_first_and_once() -> None:
+def test_the_hosts_headers_are_sent_first_and_once() -> None:
     sent = on_the_wire(("Accept-Encoding", "br"), ("content_length", "9"), ("X-One", " \ta b\t "), ("X-Two", "ü"))
     names = [name for name, _ in sent]
     assert names == [b"Host", b"Accept-Encoding", b"User-Agent", b"Accept", b"X-One", b"X-Two"]
@@ -138,5 +138,5 @@ def test_what_the_host_writes_comes_first_and_once() -> None:
         ("POST", b"abc", b"3"),
     ],
 )
-def test_a_length_is_told_where_there_is_content_or_could_be(method: str, body: bytes | None, length: bytes) -> None:
+def test_content_length_is_sent_if_there_is_or_could_be_content(method: str, body: bytes | None, length: bytes) -> None:
     assert dict(on_the_wire(method=method, body=body)).get(b"Content-Length") == length

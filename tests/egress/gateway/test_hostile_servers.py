@@ -1,4 +1,4 @@
-"""Servers that drip, flood, lie, break off and redirect. Each ends as a typed failure, in time, under the cap."""
+"""Servers that drip, flood, lie, disconnect and redirect. Each causes a typed failure in time and within the limits."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def fail(w: World, call: FakeCall | None = None, **request: object) -> HttpFailu
 
 
 def drip(piece: bytes, head: bytes = b""):  # type: ignore[no-untyped-def]
-    """Send `head`, then `piece` every few milliseconds for ever."""
+    """Send `head`, then `piece` every few milliseconds, endlessly."""
 
     def script(request: ReceivedRequest, connection: ServerConnection) -> None:
         connection.keep_alive = False
@@ -55,30 +55,30 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
     ],
     ids=["body", "chunks", "a header's value", "headers", "continues", "nothing"],
 )
-def test_a_dripping_server_meets_the_whole_exchanges_end(world: MakeWorld, script) -> None:  # type: ignore[no-untyped-def]
-    # The server never ends and never pauses for long: only a bound on the whole exchange ends this.
+def test_a_dripping_server_is_stopped_by_the_timeout_of_the_exchange(world: MakeWorld, script) -> None:  # type: ignore[no-untyped-def]
+    # The server never ends and never pauses for long: only a bound on the whole exchange stops it.
     failure = fail(world(script), timeout_seconds=0.3)
     assert (failure.kind, failure.code) == (FailureKind.OPERATION_FAILED, "timeout")
     assert failure.request_sent
 
 
-def test_the_calls_deadline_is_told_from_a_slow_server(world: MakeWorld) -> None:
+def test_the_calls_deadline_is_distinguished_from_a_slow_server(world: MakeWorld) -> None:
     w = world(drip(b"x", HEAD))
     assert fail(w, w.call(timeout_seconds=0.2), timeout_seconds=60.0).code == "deadline-exceeded"
     assert fail(w, w.call(timeout_seconds=60), timeout_seconds=0.2).code == "timeout"
 
 
-def test_a_guests_timeout_never_exceeds_the_grants(world: MakeWorld) -> None:
+def test_a_guests_timeout_never_exceeds_the_grants_timeout(world: MakeWorld) -> None:
     w = world(drip(b"x", HEAD))
     assert fail(w, w.call(timeout_seconds=30), timeout_seconds=0.0).code == "timeout"
     grant = w.call().grant
     assert grant.http is not None
     call = FakeCall(grant.with_http(dataclasses.replace(grant.http, timeout_seconds=0.2)))
-    # With the guest's five minutes it would be the call's own deadline that ends it.
+    # With the guest's five minutes, the call's own deadline would end the request.
     assert fail(w, call, timeout_seconds=300.0).code == "timeout"
 
 
-def test_a_cancelled_call_lets_go_of_a_silent_server(world: MakeWorld) -> None:
+def test_a_cancelled_call_stops_waiting_for_a_silent_server(world: MakeWorld) -> None:
     asked = threading.Event()
 
     def silent(request: ReceivedRequest, connection: ServerConnection) -> None:
@@ -92,11 +92,11 @@ def test_a_cancelled_call_lets_go_of_a_silent_server(world: MakeWorld) -> None:
     thread.start()
     assert asked.wait(10)
     call.cancelled.set()
-    thread.join()  # nothing but the cancelling ends this wait
+    thread.join()  # only the cancellation can end this wait
     assert failures[0].code == "cancelled"
 
 
-def test_a_server_that_does_not_shake_hands_ends_in_time(world: MakeWorld) -> None:
+def test_a_server_without_a_tls_handshake_is_stopped_in_time(world: MakeWorld) -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute:
         w = world(drip(b""))
         port = mute.getsockname()[1]
@@ -117,7 +117,7 @@ def test_a_server_that_does_not_shake_hands_ends_in_time(world: MakeWorld) -> No
     ],
     ids=["until closed", "chunks", "tiny chunks", "early hints"],
 )
-def test_an_endless_answer_is_too_large(world: MakeWorld, script) -> None:  # type: ignore[no-untyped-def]
+def test_an_endless_response_is_too_large(world: MakeWorld, script) -> None:  # type: ignore[no-untyped-def]
     w = world(script)
     call = w.call(max_response_bytes=MIB)
     failure = fail(w, call)
@@ -140,7 +140,7 @@ def test_too_many_headers_are_refused(world: MakeWorld, head: bytes) -> None:
     assert fail(w).kind in (FailureKind.OUTPUT_TOO_LARGE, FailureKind.OPERATION_FAILED)
 
 
-def test_a_compression_bomb_stops_at_the_cap(world: MakeWorld) -> None:
+def test_a_compression_bomb_stops_at_the_limit(world: MakeWorld) -> None:
     bomb = gzip.compress(bytes(200 * MIB))
     w = world(lambda r, c: http_response(bomb, headers=(("Content-Encoding", "gzip"),)))
     call = w.call(max_response_bytes=2 * MIB)
@@ -155,7 +155,7 @@ def test_a_compression_bomb_stops_at_the_cap(world: MakeWorld) -> None:
 
 
 @pytest.mark.parametrize("coding", ["br", "deflate", "zstd", "compress", "gzip, gzip", "aes128gcm", "gzip;q=1"])
-def test_a_coding_that_cannot_be_searched_is_not_passed_on(world: MakeWorld, coding: str) -> None:
+def test_a_response_in_an_unsupported_coding_is_refused(world: MakeWorld, coding: str) -> None:
     w = world(lambda r, c: http_response(b"whatever", headers=(("Content-Encoding", coding),)))
     assert fail(w).code == "content-coding"
 
@@ -169,7 +169,7 @@ def test_a_coding_that_cannot_be_searched_is_not_passed_on(world: MakeWorld, cod
     ],
     ids=["another format", "cut short", "more behind it"],
 )
-def test_a_broken_coding_is_an_error(world: MakeWorld, coding: str, body: bytes) -> None:
+def test_an_invalid_gzip_body_is_an_error(world: MakeWorld, coding: str, body: bytes) -> None:
     w = world(lambda r, c: http_response(body, headers=(("Content-Encoding", coding),)))
     assert fail(w).code == "content-coding"
 
@@ -192,7 +192,7 @@ def test_a_broken_coding_is_an_error(world: MakeWorld, coding: str, body: bytes)
         b"",
     ],
 )
-def test_an_answer_that_is_not_http_is_a_failed_operation(world: MakeWorld, answer: bytes) -> None:
+def test_a_response_that_is_not_http_is_a_failed_operation(world: MakeWorld, answer: bytes) -> None:
     def script(request: ReceivedRequest, connection: ServerConnection) -> bytes:
         connection.keep_alive = False
         return answer
@@ -205,7 +205,7 @@ def test_an_answer_that_is_not_http_is_a_failed_operation(world: MakeWorld, answ
 
 @pytest.mark.parametrize("tls", [True, False])
 @pytest.mark.parametrize("size", [4, 100_000, 3 * MIB])
-def test_bytes_after_an_answer_never_become_the_next_one(world: MakeWorld, size: int, tls: bool) -> None:
+def test_bytes_after_a_response_never_become_the_next_response(world: MakeWorld, size: int, tls: bool) -> None:
     smuggled = http_response(b"smuggled")
     w = world(lambda r, c: http_response(b"r" * size) + (smuggled if r.target == "/1" else b""), tls=tls)
     for path in ("/1", "/2", "/1", "/2"):
@@ -217,7 +217,7 @@ def test_bytes_after_an_answer_never_become_the_next_one(world: MakeWorld, size:
     ("first_line", "header", "connections"),
     [("HTTP/1.1", "X: close", 1), ("HTTP/1.1", "Connection: foo, Close", 2), ("HTTP/1.0", "X: y", 2)],
 )
-def test_a_connection_is_kept_as_long_as_both_sides_want_it(
+def test_a_connection_is_kept_if_both_sides_want_it(
     world: MakeWorld, size: int, first_line: str, header: str, connections: int
 ) -> None:
     head = f"{first_line} 200 OK\r\nContent-Length: {size}\r\n{header}\r\n\r\n".encode()
@@ -240,7 +240,7 @@ def test_a_connection_is_kept_as_long_as_both_sides_want_it(
         "/",
     ],
 )
-def test_no_redirect_is_followed(world: MakeWorld, status: int, location: str) -> None:
+def test_redirects_are_not_followed(world: MakeWorld, status: int, location: str) -> None:
     body = b"" if status == 304 else b"moved"
     w = world(lambda r, c: http_response(body, status=status, headers=(("Location", location),)))
     answer = w.get()
@@ -248,7 +248,7 @@ def test_no_redirect_is_followed(world: MakeWorld, status: int, location: str) -
     assert len(w.server.requests) == 1
 
 
-def test_a_redirect_is_judged_like_any_request_when_the_guest_follows_it(world: MakeWorld) -> None:
+def test_a_redirect_is_checked_like_any_request_if_the_guest_follows_it(world: MakeWorld) -> None:
     w = world(lambda r, c: http_response(status=302, headers=(("Location", "https://10.0.0.1/"),)))
     call = w.call(hosts=(HOST, "10.0.0.1"))
     target = dict(w.get(call=call).headers)["Location"]
@@ -257,7 +257,7 @@ def test_a_redirect_is_judged_like_any_request_when_the_guest_follows_it(world: 
     assert caught.value.code == "address-not-allowed"
 
 
-def test_a_plain_server_on_an_https_port_is_a_failed_handshake(world: MakeWorld) -> None:
+def test_a_plain_http_server_on_an_https_port_is_a_failed_handshake(world: MakeWorld) -> None:
     w = world(lambda r, c: http_response(b"x"))
     with socket.create_server(("127.0.0.1", 0)) as plain:
         port = plain.getsockname()[1]
@@ -283,7 +283,7 @@ def test_a_closed_port_is_a_failed_operation(world: MakeWorld) -> None:
     assert (failure.kind, failure.code, failure.request_sent) == (FailureKind.OPERATION_FAILED, "connect", False)
 
 
-def test_the_next_judged_address_is_tried_where_one_is_dead(world: MakeWorld) -> None:
+def test_the_next_checked_address_is_tried_if_one_is_unreachable(world: MakeWorld) -> None:
     w = world(lambda r, c: http_response(b"alive"), answers={HOST: ["127.0.0.2", "127.0.0.1"]})
     assert w.get().body == b"alive"
     assert w.get().body == b"alive"

@@ -1,4 +1,4 @@
-"""An agent's own client under a capability: httpx and httpx2, synchronous, against real servers."""
+"""Synchronous httpx and httpx2 clients under a capability, against real servers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def echo(request: ReceivedRequest, connection: ServerConnection) -> bytes:
 
 
 def denial(response: Any) -> dict[str, Any]:
-    """What a refusal says."""
+    """Return the error in a denial."""
     assert response.status_code == 403 and response.headers["content-type"] == "application/json"
     error: dict[str, Any] = response.json()["error"]
     assert response.headers["x-wasmrt-denied"] == error["code"]
@@ -38,7 +38,7 @@ def denial(response: Any) -> dict[str, Any]:
 
 
 @both_families
-def test_a_granted_request_is_sent_and_answered_in_the_clients_own_types(world: MakeWorld, family: Any) -> None:
+def test_a_granted_request_returns_the_clients_own_types(world: MakeWorld, family: Any) -> None:
     w = world(lambda r, c: http_response(gzip.compress(r.body), headers=(("Content-Encoding", "gzip"), ("X-A", "1"))))
     with family.Client(transport=guarded(w)) as client:
         response = client.post(w.url("/v1/x?q=a%20b#part"), json={"n": 1}, headers={"X-B": "two"})
@@ -52,7 +52,7 @@ def test_a_granted_request_is_sent_and_answered_in_the_clients_own_types(world: 
     assert request.header("Content-Length") == str(len(request.body)) and request.header("Connection") is None
 
 
-def test_connections_are_kept_between_requests(world: MakeWorld) -> None:
+def test_connections_are_reused_between_requests(world: MakeWorld) -> None:
     w = world(echo)
     with httpx.Client(transport=guarded(w)) as client:
         assert [client.get(w.url(f"/{n}")).text for n in range(3)] == ["GET /0 ", "GET /1 ", "GET /2 "]
@@ -60,7 +60,7 @@ def test_connections_are_kept_between_requests(world: MakeWorld) -> None:
 
 
 @both_families
-def test_a_refusal_is_a_403_with_the_line_that_would_allow_it(world: MakeWorld, family: Any) -> None:
+def test_a_denial_is_a_403_with_the_line_that_would_allow_the_request(world: MakeWorld, family: Any) -> None:
     w = world(echo)
     decisions: list[Decision] = []
     with family.Client(transport=guarded(w, hosts=(HOST,), decisions=decisions)) as client:
@@ -75,7 +75,7 @@ def test_a_refusal_is_a_403_with_the_line_that_would_allow_it(world: MakeWorld, 
     assert [decision.reason for decision in decisions] == [Reason.HOST_NOT_ALLOWED]
 
 
-def test_a_refusal_repeats_no_token_that_the_client_put_into_the_path(world: MakeWorld) -> None:
+def test_a_denial_does_not_repeat_a_token_in_the_path(world: MakeWorld) -> None:
     w = world(echo)
     decisions: list[Decision] = []
     with httpx.Client(transport=guarded(w, hosts=(HOST,), decisions=decisions)) as client:
@@ -84,7 +84,7 @@ def test_a_refusal_repeats_no_token_that_the_client_put_into_the_path(world: Mak
     assert len(decisions) == 2 and TOKEN not in repr(decisions)
 
 
-def test_an_internal_address_is_refused_like_a_guests(world: MakeWorld) -> None:
+def test_an_internal_address_is_denied_like_a_guests(world: MakeWorld) -> None:
     w = world(echo, networks=())
     with httpx.Client(transport=guarded(w)) as client:
         assert denial(client.get(w.url()))["code"] == "address-not-allowed"
@@ -94,13 +94,13 @@ def test_an_internal_address_is_refused_like_a_guests(world: MakeWorld) -> None:
     "url",
     ["https://user:pw@api.example.com/", "ftp://api.example.com/", "https://api.example.com/a%2e%2e/"],
 )
-def test_a_url_that_a_guest_could_not_ask_for_is_refused(world: MakeWorld, url: str) -> None:
+def test_an_invalid_url_is_denied(world: MakeWorld, url: str) -> None:
     w = world(echo)
     with httpx.Client(transport=guarded(w)) as client:
         try:
             response = client.get(url)
         except httpx.UnsupportedProtocol:
-            return  # the client has refused it before
+            return  # the client has already refused it
         assert denial(response)["code"] in ("invalid-url", "path-not-allowed", "port-not-allowed")
     assert w.server.connections == 0
 
@@ -109,7 +109,7 @@ def test_a_url_that_a_guest_could_not_ask_for_is_refused(world: MakeWorld, url: 
 
 
 @both_families
-def test_every_hop_of_a_redirect_passes_again(world: MakeWorld, family: Any) -> None:
+def test_every_hop_of_a_redirect_is_checked(world: MakeWorld, family: Any) -> None:
     def script(request: ReceivedRequest, connection: ServerConnection) -> bytes:
         to = {"/1": w.url("/2", OTHER), "/2": w.url("/3"), "/3": "https://169.254.169.254/latest/"}[request.target]
         return http_response(status=302, headers=(("Location", to),))
@@ -150,7 +150,7 @@ def test_a_client_keeps_cookies_and_sees_challenges(world: MakeWorld, family: An
     assert w.server.requests[1].header("Cookie") == "sid=abc; b=2"
 
 
-def test_a_login_of_the_clients_own_is_sent_and_a_token_elsewhere_is_not(world: MakeWorld) -> None:
+def test_the_clients_own_login_is_sent_but_a_token_elsewhere_is_not(world: MakeWorld) -> None:
     w = world(lambda r, c: http_response(f"access_token={TOKEN}".encode()))
     with httpx.Client(transport=guarded(w)) as client:
         for name in ("Authorization", "X-Api-Key", "Cookie"):
@@ -167,14 +167,14 @@ def test_a_login_of_the_clients_own_is_sent_and_a_token_elsewhere_is_not(world: 
     assert len(w.server.requests) == sent
 
 
-def test_an_injected_secret_takes_the_place_of_the_clients_login(world: MakeWorld) -> None:
+def test_an_injected_secret_replaces_the_clients_login(world: MakeWorld) -> None:
     w = world(echo)
     with httpx.Client(transport=guarded(w, bearer()), auth=("name", "password")) as client:
         client.get(w.url(), headers={"authorization": "Bearer unused"})
     assert w.server.requests[0].header("Authorization") == f"Bearer {SECRET}"
 
 
-def test_an_injected_secret_is_sent_nowhere_else_not_even_as_a_login(world: MakeWorld) -> None:
+def test_an_injected_secret_cannot_be_sent_elsewhere_even_as_a_login(world: MakeWorld) -> None:
     w = world(echo)
     with httpx.Client(transport=guarded(w, bearer())) as client:
         client.get(w.url())
@@ -198,13 +198,13 @@ def test_an_echoed_secret_is_redacted_from_headers_and_body(world: MakeWorld, st
         client.stream("GET", w.url()) as response,
     ):
         body = b"".join(response.iter_raw()) if streamed else response.read()
-        # A token that the server issues is the client's, the secret that was injected is not.
+        # A token issued by the server is passed on, but the injected secret is not.
         assert body == f"Bearer [REDACTED:secret:token]\n{TOKEN}\n".encode()
         assert response.headers["x-echo"] == "Bearer [REDACTED:secret:token]"
         assert response.headers["set-cookie"] == "sid=1"
 
 
-def test_a_client_without_a_secret_of_ours_gets_its_responses_as_they_are(world: MakeWorld) -> None:
+def test_a_client_without_injected_secrets_gets_unmodified_responses(world: MakeWorld) -> None:
     body = f"a token of its own: {TOKEN}\nhalf of a line ".encode() * 20_000
     w = world(lambda r, c: http_response(body))
     with httpx.Client(transport=guarded(w)) as client:
@@ -216,12 +216,12 @@ def test_a_client_without_a_secret_of_ours_gets_its_responses_as_they_are(world:
 def test_a_secret_is_redacted_from_later_responses_to_requests_without_it(world: MakeWorld) -> None:
     w = world(lambda r, c: http_response(SECRET.encode()))
     with httpx.Client(transport=guarded(w, bearer())) as client:
-        assert client.get(w.url(host=OTHER)).text == SECRET  # it was injected nowhere yet
+        assert client.get(w.url(host=OTHER)).text == SECRET  # it was not injected yet
         client.get(w.url())
         assert client.get(w.url(host=OTHER)).text == "[REDACTED:secret:token]"
 
 
-def test_a_part_of_a_response_is_not_asked_for_with_a_credential(world: MakeWorld) -> None:
+def test_a_request_with_a_credential_cannot_ask_for_a_partial_response(world: MakeWorld) -> None:
     w = world(lambda r, c: http_response(b"part", status=206))
     with httpx.Client(transport=guarded(w, bearer())) as client:
         assert denial(client.get(w.url(), headers={"Range": "bytes=0-3"}))["code"] == "header-not-allowed"
@@ -229,7 +229,7 @@ def test_a_part_of_a_response_is_not_asked_for_with_a_credential(world: MakeWorl
         assert (error["code"], error["request_sent"]) == ("response-partial", True)
 
 
-def test_a_query_parameter_of_a_credential_is_not_the_clients_to_set(world: MakeWorld) -> None:
+def test_a_client_cannot_set_the_query_parameter_of_a_credential(world: MakeWorld) -> None:
     w = world(echo)
     place = CredentialMapping(
         secret_name="token", location=CredentialLocation.query_param("key"), host_patterns=(HOST,)
@@ -240,7 +240,7 @@ def test_a_query_parameter_of_a_credential_is_not_the_clients_to_set(world: Make
 
 
 @pytest.mark.parametrize("secrets", [None, "empty"])
-def test_a_missing_credential_is_a_refusal_and_not_a_request_without_it(world: MakeWorld, secrets: str | None) -> None:
+def test_a_missing_credential_is_a_denial_and_not_an_anonymous_request(world: MakeWorld, secrets: str | None) -> None:
     w = world(echo)
     transport = GuardedTransport(capability(w, bearer()), gateway=w.gateway, secrets=w_secrets(w) if secrets else None)
     with httpx.Client(transport=transport) as client:
@@ -265,14 +265,14 @@ def w_secrets(w: World) -> Any:
         {"X-HTTP-Method-Override": "DELETE"},
     ],
 )
-def test_a_header_that_frames_or_routes_is_refused(world: MakeWorld, headers: dict[str, str]) -> None:
+def test_a_header_for_framing_or_routing_is_refused(world: MakeWorld, headers: dict[str, str]) -> None:
     w = world(echo)
     with httpx.Client(transport=guarded(w)) as client:
         assert denial(client.get(w.url(), headers=headers))["code"] == "header-not-allowed"
     assert w.server.connections == 0
 
 
-def test_no_server_can_pass_for_a_refusal(world: MakeWorld) -> None:
+def test_a_server_cannot_imitate_a_denial(world: MakeWorld) -> None:
     w = world(lambda r, c: http_response(status=403, headers=(("X-Wasmrt-Denied", "leak"),)))
     with httpx.Client(transport=guarded(w)) as client:
         assert "x-wasmrt-denied" not in client.get(w.url()).headers
@@ -290,7 +290,7 @@ def test_header_values_arrive_in_the_clients_encoding(world: MakeWorld) -> None:
 # -- bodies, both ways ---------------------------------------------------------------------------------------------
 
 
-def test_a_streamed_body_is_sent_whole(world: MakeWorld) -> None:
+def test_a_streamed_body_is_sent_completely(world: MakeWorld) -> None:
     w = world(lambda r, c: http_response(str(len(r.body)).encode()))
     with httpx.Client(transport=guarded(w)) as client:
         assert client.post(w.url(), content=(b"x" * 10_000 for _ in range(30))).text == "300000"
@@ -298,7 +298,7 @@ def test_a_streamed_body_is_sent_whole(world: MakeWorld) -> None:
     assert request.header("Content-Length") == "300000" and request.header("Transfer-Encoding") is None
 
 
-def test_a_body_over_the_cap_is_read_no_further_and_not_sent(world: MakeWorld) -> None:
+def test_a_body_over_the_limit_is_not_read_further_and_not_sent(world: MakeWorld) -> None:
     w = world(echo)
     drawn = []
 
@@ -327,7 +327,7 @@ def test_an_event_is_read_before_the_server_sends_the_next(world: MakeWorld, fam
         assert list(pieces) == []
 
 
-def test_a_response_that_is_left_half_read_gives_its_connection_up(world: MakeWorld) -> None:
+def test_a_partly_read_response_releases_its_connection(world: MakeWorld) -> None:
     w = world(lambda r, c: http_response(b"one line\n" * 50_000))
     with httpx.Client(transport=guarded(w)) as client:
         for _ in range(2):
@@ -336,7 +336,7 @@ def test_a_response_that_is_left_half_read_gives_its_connection_up(world: MakeWo
     assert w.server.connections == 2
 
 
-def test_a_response_over_the_cap_is_refused_by_its_length_or_ends_in_its_body(world: MakeWorld) -> None:
+def test_a_response_over_the_limit_fails_by_its_length_or_within_its_body(world: MakeWorld) -> None:
     def script(request: ReceivedRequest, connection: ServerConnection) -> bytes:
         if request.target == "/told":
             return http_response(b"x" * 20_000)
@@ -359,7 +359,7 @@ def silent(request: ReceivedRequest, connection: ServerConnection) -> None:
 
 
 @both_families
-def test_a_read_timeout_is_the_clients_own(world: MakeWorld, family: Any) -> None:
+def test_a_read_timeout_is_the_clients_own_exception(world: MakeWorld, family: Any) -> None:
     w = world(silent)
     with family.Client(transport=guarded(w), timeout=family.Timeout(None, read=0.1)) as client:
         with pytest.raises(family.ReadTimeout, match=r"a read timeout of 0\.1 s") as caught:
@@ -368,7 +368,7 @@ def test_a_read_timeout_is_the_clients_own(world: MakeWorld, family: Any) -> Non
     assert len(w.server.requests) == 1
 
 
-def test_a_read_timeout_is_for_each_wait_and_not_for_the_whole(world: MakeWorld) -> None:
+def test_a_read_timeout_applies_to_each_wait_and_not_to_the_whole_response(world: MakeWorld) -> None:
     def script(request: ReceivedRequest, connection: ServerConnection) -> bytes:
         connection.send(HEAD + b"Transfer-Encoding: chunked\r\n\r\n")
         for _ in range(16):
@@ -381,7 +381,7 @@ def test_a_read_timeout_is_for_each_wait_and_not_for_the_whole(world: MakeWorld)
         assert client.get(w.url()).text == "tick\n" * 16
 
 
-def test_the_capabilitys_time_ends_the_whole(world: MakeWorld) -> None:
+def test_the_capabilitys_timeout_limits_the_whole_exchange(world: MakeWorld) -> None:
     def script(request: ReceivedRequest, connection: ServerConnection) -> bytes:
         connection.send(HEAD + b"Transfer-Encoding: chunked\r\n\r\n")
         while not connection.closing.wait(0.02) and connection.send(chunk(b"tick\n")):
@@ -396,7 +396,7 @@ def test_the_capabilitys_time_ends_the_whole(world: MakeWorld) -> None:
         client.get(w.url())
 
 
-def test_a_handshake_that_does_not_come_is_a_connect_timeout(world: MakeWorld) -> None:
+def test_a_missing_handshake_is_a_connect_timeout(world: MakeWorld) -> None:
     w = world(silent)
     with socket.create_server(("127.0.0.1", 0)) as mute:
         port = mute.getsockname()[1]
@@ -408,13 +408,13 @@ def test_a_handshake_that_does_not_come_is_a_connect_timeout(world: MakeWorld) -
             client.get(f"https://{HOST}:{port}/")
 
 
-def test_an_address_that_does_not_answer_is_a_connect_timeout(world: MakeWorld) -> None:
+def test_an_unresponsive_address_is_a_connect_timeout(world: MakeWorld) -> None:
     with socket.socket() as full:
         full.bind(("127.0.0.1", 0))
         full.listen(0)
         port = full.getsockname()[1]
         waiting = []
-        for _ in range(4):  # nobody accepts: from some of them on the system answers no more
+        for _ in range(4):  # nothing accepts: after a few connections the system no longer responds
             sock = socket.socket()
             sock.setblocking(False)
             sock.connect_ex(("127.0.0.1", port))
@@ -430,14 +430,14 @@ def test_an_address_that_does_not_answer_is_a_connect_timeout(world: MakeWorld) 
             sock.close()
 
 
-def test_a_name_server_that_does_not_answer_is_a_connect_timeout(world: MakeWorld) -> None:
+def test_an_unresponsive_name_server_is_a_connect_timeout(world: MakeWorld) -> None:
     class Slow:
         def resolve(self, host: str, port: int, *, timeout_seconds: float) -> tuple[str, ...]:
             from wasmrt.egress.gateway import ResolveError
 
             assert timeout_seconds <= 0.1
             threading.Event().wait(timeout_seconds)
-            raise ResolveError("the name server did not answer in time")
+            raise ResolveError("the name server did not respond in time")
 
     w = world(silent)
     transport = GuardedTransport(capability(w), gateway=EgressGateway(NetworkConfig(resolver=Slow())))
@@ -461,7 +461,7 @@ def test_a_server_that_does_not_read_is_a_write_timeout(world: MakeWorld) -> Non
             client.post(f"http://{HOST}:{port}/", content=bytes(32 * 1024 * 1024))
 
 
-def test_a_pool_that_is_full_is_a_pool_timeout(world: MakeWorld) -> None:
+def test_a_full_pool_is_a_pool_timeout(world: MakeWorld) -> None:
     script = Turns(*EVENTS)
     w = world(script, max_connections=1)
     with (
@@ -473,7 +473,7 @@ def test_a_pool_that_is_full_is_a_pool_timeout(world: MakeWorld) -> None:
 
 
 @both_families
-def test_failures_of_the_network_are_the_clients_own_exceptions(world: MakeWorld, family: Any) -> None:
+def test_network_failures_are_the_clients_own_exceptions(world: MakeWorld, family: Any) -> None:
     def script(request: ReceivedRequest, connection: ServerConnection) -> bytes:
         connection.keep_alive = False
         return {
@@ -497,7 +497,7 @@ def test_failures_of_the_network_are_the_clients_own_exceptions(world: MakeWorld
                 client.get(w.url(host=host))
 
 
-def test_a_certificate_that_is_not_trusted_is_a_connect_error_with_the_next_step(world: MakeWorld) -> None:
+def test_an_untrusted_certificate_is_a_connect_error_with_a_hint(world: MakeWorld) -> None:
     w = world(echo)
     network = NetworkConfig(
         unsafe_allowed_networks=("127.0.0.0/8",), resolver=FakeResolver({HOST: ["127.0.0.1"]})
@@ -509,7 +509,7 @@ def test_a_certificate_that_is_not_trusted_is_a_connect_error_with_the_next_step
         client.get(w.url())
 
 
-def test_a_rate_limit_is_a_refusal_that_says_when_to_come_back(world: MakeWorld) -> None:
+def test_a_rate_limit_is_a_denial_that_says_when_to_retry(world: MakeWorld) -> None:
     w = world(echo, rates=RateLimiter(now=lambda: 100.0))
     with httpx.Client(transport=guarded(w, rate_limit=RateLimitConfig(1, 10))) as client:
         assert client.get(w.url()).status_code == 200
@@ -518,7 +518,7 @@ def test_a_rate_limit_is_a_refusal_that_says_when_to_come_back(world: MakeWorld)
         assert response.headers["retry-after"] == "60"
 
 
-def test_many_threads_share_one_client(world: MakeWorld) -> None:
+def test_many_threads_can_share_one_client(world: MakeWorld) -> None:
     w = world(lambda r, c: http_response(r.target.encode()))
     answers: dict[int, str] = {}
     with httpx.Client(transport=guarded(w, rate_limit=RateLimitConfig(1000, 1000))) as client:
@@ -534,10 +534,10 @@ def test_many_threads_share_one_client(world: MakeWorld) -> None:
     assert answers == {number: f"/{number}" for number in range(20)}
 
 
-# -- made and closed -----------------------------------------------------------------------------------------------
+# -- created and closed --------------------------------------------------------------------------------------------
 
 
-def test_closing_a_client_closes_the_connections_of_a_gateway_of_its_own(world: MakeWorld, ca_file: Any) -> None:
+def test_closing_a_client_closes_the_connections_of_an_unshared_gateway(world: MakeWorld, ca_file: Any) -> None:
     gone = threading.Event()
 
     def script(request: ReceivedRequest, connection: ServerConnection) -> bytes:
@@ -561,13 +561,13 @@ def test_closing_a_client_leaves_the_connections_of_a_shared_gateway(world: Make
     assert w.server.connections == 1
 
 
-def test_a_gateway_and_a_network_together_are_a_configuration_error(world: MakeWorld) -> None:
+def test_a_gateway_and_a_network_together_raise_configuration_error(world: MakeWorld) -> None:
     w = world(echo)
     with pytest.raises(ConfigurationError, match="network"):
         GuardedTransport(capability(w), gateway=w.gateway, network=NetworkConfig())
 
 
-def test_a_request_of_a_derived_class_is_of_its_family_and_any_other_is_none(world: MakeWorld) -> None:
+def test_subclasses_of_a_request_are_accepted_and_other_types_are_not(world: MakeWorld) -> None:
     class Request(httpx.Request):
         pass
 
@@ -575,7 +575,7 @@ def test_a_request_of_a_derived_class_is_of_its_family_and_any_other_is_none(wor
     transport = guarded(w)
     response = transport.handle_request(Request("GET", w.url("/x")))
     assert response.read() == b"GET /x "
-    with pytest.raises(TypeError, match="neither httpx nor httpx2"):
+    with pytest.raises(TypeError, match="not a request of httpx or httpx2"):
         transport.handle_request(object())
 
 

@@ -1,4 +1,4 @@
-"""The same for asynchronous clients: many requests on one loop, and a cancelled task ends its own."""
+"""Asynchronous clients: many requests on one loop, and cancellation of a task's own request."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def echo(request: ReceivedRequest, connection: ServerConnection) -> bytes:
 
 
 class Silent:
-    """A server that answers nothing, or the head and one event, and notes when its client hangs up."""
+    """A server that sends nothing, or the header and one event, and records when its client disconnects."""
 
     def __init__(self, head: bytes = b"") -> None:
         self.head = head
@@ -47,7 +47,7 @@ CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
 
 
 @both_families
-def test_a_request_is_sent_and_answered_in_the_clients_own_types(world: MakeWorld, family: Any) -> None:
+def test_a_request_returns_the_clients_own_types(world: MakeWorld, family: Any) -> None:
     w = world(echo)
 
     async def main() -> None:
@@ -61,7 +61,7 @@ def test_a_request_is_sent_and_answered_in_the_clients_own_types(world: MakeWorl
 
 
 @both_families
-def test_refusals_and_failures_are_those_of_the_synchronous_client(world: MakeWorld, family: Any) -> None:
+def test_denials_and_failures_match_the_synchronous_client(world: MakeWorld, family: Any) -> None:
     w = world(echo, answers={HOST: ["127.0.0.1"], OTHER: ["127.0.0.2"]})
 
     async def main() -> None:
@@ -76,7 +76,7 @@ def test_refusals_and_failures_are_those_of_the_synchronous_client(world: MakeWo
 
 
 @both_families
-def test_redirects_pass_again_and_cookies_are_kept(world: MakeWorld, family: Any) -> None:
+def test_redirects_are_checked_and_cookies_are_kept(world: MakeWorld, family: Any) -> None:
     def script(request: ReceivedRequest, connection: ServerConnection) -> bytes:
         if request.target == "/1":
             return http_response(status=302, headers=(("Location", w.url("/2", OTHER)), ("Set-Cookie", "sid=1")))
@@ -94,7 +94,7 @@ def test_redirects_pass_again_and_cookies_are_kept(world: MakeWorld, family: Any
     assert w.server.requests[0].header("Authorization") == f"Bearer {SECRET}"
 
 
-def test_a_streamed_body_is_sent_whole_and_one_over_the_cap_is_not(world: MakeWorld) -> None:
+def test_a_streamed_body_is_sent_completely_but_not_over_the_limit(world: MakeWorld) -> None:
     w = world(lambda r, c: http_response(str(len(r.body)).encode()))
 
     async def pieces(count: int) -> AsyncIterator[bytes]:
@@ -128,7 +128,7 @@ def test_an_event_is_read_before_the_server_sends_the_next(world: MakeWorld, fam
     asyncio.run(main())
 
 
-def test_a_body_that_breaks_off_is_the_clients_own_exception(world: MakeWorld) -> None:
+def test_an_incomplete_body_is_the_clients_own_exception(world: MakeWorld) -> None:
     def script(request: ReceivedRequest, connection: ServerConnection) -> bytes:
         connection.keep_alive = False
         return http_response(b"half", length=100)
@@ -143,7 +143,7 @@ def test_a_body_that_breaks_off_is_the_clients_own_exception(world: MakeWorld) -
     asyncio.run(main())
 
 
-def test_a_timeout_is_the_clients_own(world: MakeWorld) -> None:
+def test_a_timeout_is_the_clients_own_exception(world: MakeWorld) -> None:
     w = world(Silent())
 
     async def main() -> None:
@@ -167,13 +167,13 @@ def test_a_cancelled_task_ends_its_request(world: MakeWorld, head: bytes) -> Non
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            # The server sees it although the client stays open: nobody waits for this response any more.
+            # The server sees the disconnection although the client stays open.
             assert await asyncio.to_thread(script.left.wait, 10)
 
     asyncio.run(main())
 
 
-def test_a_time_limit_of_the_loop_ends_the_request(world: MakeWorld) -> None:
+def test_a_timeout_of_the_event_loop_ends_the_request(world: MakeWorld) -> None:
     script = Silent()
     w = world(script)
 
@@ -187,7 +187,7 @@ def test_a_time_limit_of_the_loop_ends_the_request(world: MakeWorld) -> None:
     asyncio.run(main())
 
 
-def test_a_response_that_is_left_half_read_gives_its_connection_up(world: MakeWorld) -> None:
+def test_a_partly_read_response_releases_its_connection(world: MakeWorld) -> None:
     script = Silent(CHUNKED)
     w = world(script)
 
@@ -202,8 +202,8 @@ def test_a_response_that_is_left_half_read_gives_its_connection_up(world: MakeWo
     asyncio.run(main())
 
 
-def test_a_response_that_comes_after_its_task_was_cancelled_is_closed(world: MakeWorld) -> None:
-    """The task is cancelled while the thread is about to return: the connection is not lost with the result."""
+def test_a_response_that_arrives_after_cancellation_is_closed(world: MakeWorld) -> None:
+    """The task is cancelled while the thread is about to return: the connection must not be lost."""
     w = world(lambda r, c: http_response(b"one line\n" * 50_000))
     opened, go_on, closed = threading.Event(), threading.Event(), threading.Event()
     transport = guarded_async(w)
@@ -234,9 +234,9 @@ def test_a_response_that_comes_after_its_task_was_cancelled_is_closed(world: Mak
     assert closed.wait(10)
 
 
-def test_a_piece_that_comes_after_its_task_was_cancelled_closes_the_response() -> None:
+def test_a_piece_that_arrives_after_cancellation_closes_the_response() -> None:
     class Late:
-        """A response whose body comes when it is told to."""
+        """A response whose body arrives when the test releases it."""
 
         status, headers = 200, ()
 
@@ -272,9 +272,7 @@ def test_a_piece_that_comes_after_its_task_was_cancelled_closes_the_response() -
     asyncio.run(main())
 
 
-def test_many_requests_run_at_once_and_no_more_than_the_bound(
-    world: MakeWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_requests_run_concurrently_up_to_the_limit(world: MakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wasmrt.egress.gateway.transports.MAX_ASYNC_HTTP_THREADS", 4)
     lock, meet = threading.Lock(), threading.Barrier(4)
     running: list[int] = []
@@ -285,7 +283,7 @@ def test_many_requests_run_at_once_and_no_more_than_the_bound(
         with lock:
             running.append(1)
             most = max(most, len(running))
-        meet.wait(10)  # passes only while four are here
+        meet.wait(10)  # passes only while four requests are in progress
         with lock:
             running.pop()
         return http_response(request.target.encode())
@@ -303,7 +301,7 @@ def test_many_requests_run_at_once_and_no_more_than_the_bound(
 
 
 @both_families
-def test_a_request_that_finds_no_free_thread_in_time_is_a_pool_timeout(
+def test_a_request_without_a_free_thread_is_a_pool_timeout(
     world: MakeWorld, family: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("wasmrt.egress.gateway.transports.MAX_ASYNC_HTTP_THREADS", 1)
@@ -321,7 +319,7 @@ def test_a_request_that_finds_no_free_thread_in_time_is_a_pool_timeout(
         async with family.AsyncClient(transport=guarded_async(w), timeout=timeout) as client:
             first = asyncio.create_task(client.get(w.url("/first")))
             await asyncio.to_thread(asked.wait, 30)
-            with pytest.raises(family.PoolTimeout, match="none ended in"):
+            with pytest.raises(family.PoolTimeout, match="none ended within"):
                 await client.get(w.url("/second"))
             answered.set()
             assert (await first).text == (await client.get(w.url("/third"))).text == "ok"
@@ -330,7 +328,7 @@ def test_a_request_that_finds_no_free_thread_in_time_is_a_pool_timeout(
     assert [request.target for request in w.server.requests] == ["/first", "/third"]
 
 
-def test_one_transport_serves_one_loop_after_another(world: MakeWorld) -> None:
+def test_one_transport_works_in_several_event_loops(world: MakeWorld) -> None:
     w = world(echo)
     transport = guarded_async(w)
 
@@ -342,7 +340,7 @@ def test_one_transport_serves_one_loop_after_another(world: MakeWorld) -> None:
     assert w.server.connections == 1
 
 
-def test_closing_a_client_closes_the_connections_of_a_gateway_of_its_own(world: MakeWorld, ca_file: Any) -> None:
+def test_closing_a_client_closes_the_connections_of_an_unshared_gateway(world: MakeWorld, ca_file: Any) -> None:
     gone = threading.Event()
 
     def script(request: ReceivedRequest, connection: ServerConnection) -> bytes:
@@ -363,7 +361,7 @@ def test_closing_a_client_closes_the_connections_of_a_gateway_of_its_own(world: 
     assert gone.wait(10)
 
 
-def test_a_stream_that_was_closed_ends_at_once(world: MakeWorld) -> None:
+def test_reading_a_closed_stream_ends_at_once(world: MakeWorld) -> None:
     w = world(lambda r, c: http_response(b"one line\n" * 50_000))
 
     async def main() -> list[bytes]:

@@ -1,4 +1,4 @@
-"""The clients of OpenAI and Anthropic through the transports, against a server that speaks their protocol."""
+"""The OpenAI and Anthropic clients through the transports, against a server with their protocol."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def anthropic_client(w: World, *credentials: CredentialMapping, **http: Any) -> 
 
 
 @both_families
-def test_openai_gets_an_answer_with_the_capabilitys_key(world: MakeWorld, family: Any) -> None:
+def test_openai_gets_a_response_with_the_capabilitys_key(world: MakeWorld, family: Any) -> None:
     w = world(openai_server)
     with openai_client(w, family, bearer()) as client:
         assert ask_openai(client).choices[0].message.content == "".join(WORDS)
@@ -111,7 +111,7 @@ def test_openai_gets_an_answer_with_the_capabilitys_key(world: MakeWorld, family
 
 
 @both_families
-def test_openai_reports_a_refusal_at_once_and_with_its_reason(world: MakeWorld, family: Any) -> None:
+def test_openai_reports_a_denial_at_once_with_its_reason(world: MakeWorld, family: Any) -> None:
     w = world(openai_server)
     with openai_client(w, family, hosts=("elsewhere.example.com",)) as client:
         with pytest.raises(openai.PermissionDeniedError) as caught:
@@ -120,7 +120,7 @@ def test_openai_reports_a_refusal_at_once_and_with_its_reason(world: MakeWorld, 
     assert w.server.connections == 0
 
 
-def test_anthropic_gets_an_answer_with_the_capabilitys_key(world: MakeWorld) -> None:
+def test_anthropic_gets_a_response_with_the_capabilitys_key(world: MakeWorld) -> None:
     w = world(anthropic_server)
     with anthropic_client(w, api_key()) as client:
         assert ask_anthropic(client).content[0].text == "".join(WORDS)
@@ -129,7 +129,7 @@ def test_anthropic_gets_an_answer_with_the_capabilitys_key(world: MakeWorld) -> 
     assert {request.header("X-Api-Key") for request in w.server.requests} == {SECRET}
 
 
-def test_anthropic_reports_a_refusal_at_once_and_with_its_reason(world: MakeWorld) -> None:
+def test_anthropic_reports_a_denial_at_once_with_its_reason(world: MakeWorld) -> None:
     w = world(anthropic_server)
     with (
         anthropic_client(w, hosts=("elsewhere.example.com",)) as client,
@@ -140,7 +140,7 @@ def test_anthropic_reports_a_refusal_at_once_and_with_its_reason(world: MakeWorl
 
 
 @both_families
-def test_an_asynchronous_openai_client_streams(world: MakeWorld, family: Any) -> None:
+def test_an_asynchronous_openai_client_can_stream(world: MakeWorld, family: Any) -> None:
     w = world(openai_server)
 
     async def main() -> None:
@@ -152,7 +152,7 @@ def test_an_asynchronous_openai_client_streams(world: MakeWorld, family: Any) ->
     asyncio.run(main())
 
 
-def test_an_asynchronous_anthropic_client_streams(world: MakeWorld) -> None:
+def test_an_asynchronous_anthropic_client_can_stream(world: MakeWorld) -> None:
     w = world(anthropic_server)
 
     async def main() -> None:
@@ -166,7 +166,7 @@ def test_an_asynchronous_anthropic_client_streams(world: MakeWorld) -> None:
     asyncio.run(main())
 
 
-def test_a_timeout_is_the_clients_own_and_tried_again_as_it_does(world: MakeWorld) -> None:
+def test_a_timeout_is_the_clients_own_exception_and_is_retried(world: MakeWorld) -> None:
     def silent(request: ReceivedRequest, connection: ServerConnection) -> None:
         connection.closing.wait(30)
 

@@ -1,4 +1,4 @@
-"""An answer to a request with a credential that cannot be searched to its end: withheld, and on record."""
+"""Responses to requests with a credential that cannot be scanned completely are withheld and recorded."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ BOUNDS = (members, layers, bytes_of_bombs, escapes, candidates, closed_archive)
     secret=st.text("abcDEF123xyzQRS", min_size=16, max_size=40),
 )
 @pytest.mark.ci("slow")
-def test_what_is_behind_a_bound_of_the_scanner_is_withheld_or_found_whole_and_streamed(
+def test_content_beyond_a_scanner_limit_is_withheld_or_found_also_in_streams(
     behind: Callable[[bytes, int], bytes], size: int, cut: int, secret: str
 ) -> None:
     scanner = DETECTOR.scanner({"token": secret}).partial
@@ -82,7 +82,7 @@ def test_what_is_behind_a_bound_of_the_scanner_is_withheld_or_found_whole_and_st
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("behind", BOUNDS)
-def test_a_credential_behind_a_bound_of_the_scanner_reaches_no_guest_and_is_on_record(
+def test_a_credential_beyond_a_scanner_limit_reaches_no_guest_and_is_recorded(
     world: MakeWorld, behind: Callable[[bytes, int], bytes], streamed: bool
 ) -> None:
     w = world(lambda r, c: http_response(behind((r.header("Authorization") or "").encode(), 7)))
@@ -110,7 +110,7 @@ class TimeIsUpError(Exception):
 
 
 class Clock:
-    """A check that ends whatever asks it, the given time."""
+    """A check that ends the scan after the given time."""
 
     def __init__(self, last: int | None = None) -> None:
         self.calls, self._last = 0, last
@@ -123,7 +123,7 @@ class Clock:
 
 @settings(max_examples=examples(40), deadline=None)
 @given(part=st.floats(0, 1), cut=st.integers(2_000, 90_000), streamed=st.booleans())
-def test_what_is_not_looked_at_in_time_is_not_shown(part: float, cut: int, streamed: bool) -> None:
+def test_content_that_was_not_scanned_in_time_is_not_returned(part: float, cut: int, streamed: bool) -> None:
     text = b"".join(b"line %d %%41&lt;\\n\n" % n for n in range(4_000)) + layers(SECRET.encode(), 2) + b"\n"
 
     def shown(clock: Clock) -> bytes:
@@ -157,7 +157,7 @@ def closed(request: ReceivedRequest, connection: ServerConnection) -> bytes:
 
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
-def test_an_answer_that_cannot_be_opened_is_a_refusal_with_its_reason(world: MakeWorld, streamed: bool) -> None:
+def test_a_response_that_cannot_be_decoded_is_denied_with_its_reason(world: MakeWorld, streamed: bool) -> None:
     w = world(closed)
     call = credentialed(w)
     with pytest.raises(HttpFailure) as caught, w.gateway.open(call, HttpRequest("GET", w.url())) as response:
@@ -171,7 +171,9 @@ def test_an_answer_that_cannot_be_opened_is_a_refusal_with_its_reason(world: Mak
 
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
-def test_an_operator_may_let_the_answers_of_a_host_pass_and_that_is_on_record(world: MakeWorld, streamed: bool) -> None:
+def test_an_operator_can_allow_unscanned_responses_of_a_host_and_they_are_recorded(
+    world: MakeWorld, streamed: bool
+) -> None:
     w = world(closed, unsafe_unscanned_hosts=(HOST.upper(),))
     call = credentialed(w)
     with w.gateway.open(call, HttpRequest("GET", w.url())) as response:
@@ -181,21 +183,19 @@ def test_an_operator_may_let_the_answers_of_a_host_pass_and_that_is_on_record(wo
     assert (decision.allowed, decision.rule) == (True, "network.unsafe_unscanned_hosts")
 
 
-def test_without_a_secret_in_play_such_an_answer_is_nobodys_business(world: MakeWorld) -> None:
+def test_without_an_injected_secret_such_a_response_is_passed_on(world: MakeWorld) -> None:
     w = world(closed)
     assert w.get().body.endswith(b"\xfe\x81")
 
 
 @pytest.mark.parametrize("hosts", ["api.example.com", ["https://api.example.com/"], [7]])
-def test_a_host_that_is_none_is_a_mistake(hosts: object) -> None:
+def test_an_invalid_host_name_raises_configuration_error(hosts: object) -> None:
     with pytest.raises(ConfigurationError, match="unsafe_unscanned_hosts"):
         NetworkConfig(unsafe_unscanned_hosts=hosts)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("passing", [(), (HOST,)], ids=["any host", "a host whose answers may pass"])
-def test_candidates_over_the_budget_are_on_record_though_nothing_is_withheld(
-    world: MakeWorld, passing: tuple[str, ...]
-) -> None:
+def test_candidates_over_the_budget_are_recorded_but_not_withheld(world: MakeWorld, passing: tuple[str, ...]) -> None:
     text = candidates(b"", 0)
     assert any(m.rule == "scan-budget-exceeded" for m in DETECTOR.scan_bytes(text).matches)
     w = world(lambda r, c: http_response(text), unsafe_unscanned_hosts=passing)
@@ -205,7 +205,7 @@ def test_candidates_over_the_budget_are_on_record_though_nothing_is_withheld(
     assert (told.allowed, told.reason, told.rule) == (True, Reason.NOT_SCANNED, "scan-budget-exceeded")
 
 
-def test_a_credential_goes_to_one_port_of_its_host(world: MakeWorld) -> None:
+def test_a_credential_is_sent_to_one_port_of_its_host(world: MakeWorld) -> None:
     seen: list[str | None] = []
 
     def note(request: ReceivedRequest, connection: ServerConnection) -> bytes:
@@ -232,7 +232,7 @@ def test_a_credential_goes_to_one_port_of_its_host(world: MakeWorld) -> None:
 
 
 @pytest.mark.parametrize("how", ["many empty members", "codings in a row"])
-def test_what_a_server_packs_costs_no_more_than_a_bound(world: MakeWorld, how: str) -> None:
+def test_the_cost_of_packed_content_is_bounded(world: MakeWorld, how: str) -> None:
     empty = gzip.compress(b"")
     headers = (("Content-Encoding", "gzip" if how == "many empty members" else "gzip, gzip"),)
     w = world(lambda r, c: http_response(empty * 20_000, headers=headers))
@@ -241,7 +241,7 @@ def test_what_a_server_packs_costs_no_more_than_a_bound(world: MakeWorld, how: s
     assert caught.value.code == "content-coding"
 
 
-def test_headers_that_cannot_be_opened_are_withheld_and_on_record(world: MakeWorld) -> None:
+def test_headers_that_cannot_be_decoded_are_withheld_and_recorded(world: MakeWorld) -> None:
     hidden = layers(b"nothing", 3).decode()
     w = world(lambda r, c: http_response(headers=(("X-A", "1"), ("X-Hidden", hidden), ("X-B", "2"))))
     call = credentialed(w)
@@ -254,7 +254,7 @@ def test_headers_that_cannot_be_opened_are_withheld_and_on_record(world: MakeWor
     )  # fmt: skip
 
 
-def test_headers_that_cannot_be_opened_as_one_are_all_withheld(world: MakeWorld) -> None:
+def test_headers_that_cannot_be_decoded_together_are_all_withheld(world: MakeWorld) -> None:
     hidden = layers(b"", 3).decode()
     size = -(-len(hidden) // 100)
     pieces = tuple(("X-A", hidden[at : at + size]) for at in range(0, len(hidden), size))

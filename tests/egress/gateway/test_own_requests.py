@@ -1,4 +1,4 @@
-"""Requests of the host's own, and what a gateway is made of where nobody says."""
+"""Requests by the host itself, and the defaults of a gateway."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def refused(w: World, url: str) -> HttpFailure:
     return caught.value
 
 
-def test_a_request_of_the_hosts_own_goes_to_public_places_over_https_only(world: MakeWorld) -> None:
+def test_requests_by_the_host_go_to_public_addresses_over_https_only(world: MakeWorld) -> None:
     w = world(ok, networks=())
     private = refused(w, w.url())
     assert (private.kind, private.code) == (FailureKind.NETWORK_DENIED, str(Reason.ADDRESS_NOT_ALLOWED))
@@ -42,13 +42,13 @@ def test_a_request_of_the_hosts_own_goes_to_public_places_over_https_only(world:
     assert refused(w, "https://a b/").kind is FailureKind.INPUT
 
 
-def test_a_request_of_the_hosts_own_gives_its_connection_back(world: MakeWorld) -> None:
+def test_a_request_by_the_host_releases_its_connection(world: MakeWorld) -> None:
     w = world(ok, max_connections=1)
     for _ in range(3):
         assert w.gateway.send_own("GET", w.url(), (), None, timeout_seconds=5).body == b"ok"
 
 
-def test_a_gateway_that_nobody_configured_exempts_no_network_and_asks_the_systems_resolver() -> None:
+def test_a_default_gateway_exempts_no_network_and_uses_the_systems_resolver() -> None:
     with EgressGateway() as gateway:
         assert gateway.networks == ()
     with ScriptedServer(ok) as server:
@@ -60,7 +60,7 @@ def test_a_gateway_that_nobody_configured_exempts_no_network_and_asks_the_system
             assert gateway.fetch(call, asked).body == b"ok"
 
 
-def test_a_ca_file_that_holds_none_is_refused_when_the_gateway_is_made(tmp_path: Path) -> None:
+def test_a_ca_file_without_certificates_is_refused_when_the_gateway_is_created(tmp_path: Path) -> None:
     path = tmp_path / "ca.pem"
     path.write_text("-----BEGIN CERTIFICATE-----\nnone of that\n-----END CERTIFICATE-----\n")
     config = NetworkConfig(ca_file=path)
@@ -74,7 +74,7 @@ def too_much(request: ReceivedRequest, connection: ServerConnection) -> None:
         connection.send(b"x" * 65536)
 
 
-def test_an_answer_to_the_host_itself_that_breaks_a_bound_gives_its_connection_back(world: MakeWorld) -> None:
+def test_a_response_to_the_host_that_exceeds_a_bound_releases_its_connection(world: MakeWorld) -> None:
     w = world(too_much, max_connections=1)
     for _ in range(2):
         with pytest.raises(HttpFailure) as caught:
@@ -87,14 +87,14 @@ def endless(request: ReceivedRequest, connection: ServerConnection) -> None:
     connection.closing.wait()
 
 
-def test_a_response_that_is_left_gives_its_connection_back(world: MakeWorld) -> None:
+def test_an_unread_response_releases_its_connection(world: MakeWorld) -> None:
     w = world(endless, max_connections=1)
     for _ in range(2):
         with w.gateway.open(w.call(), HttpRequest("GET", w.url(), timeout_seconds=10.0)) as response:
             assert response.status == 200
 
 
-def test_an_answer_in_part_is_refused_on_record_and_gives_its_connection_back(world: MakeWorld) -> None:
+def test_a_partial_response_is_refused_recorded_and_releases_its_connection(world: MakeWorld) -> None:
     w = world(lambda request, connection: http_response(b"a part", status=206), max_connections=1)
     for _ in range(2):
         call = w.call(BEARER, secrets={"token": SECRET})
@@ -107,7 +107,7 @@ def test_an_answer_in_part_is_refused_on_record_and_gives_its_connection_back(wo
     assert w.get(call=w.call()).status == 206
 
 
-def test_the_hosts_own_client_sees_what_a_server_says_as_it_is_until_a_secret_was_sent(world: MakeWorld) -> None:
+def test_the_hosts_client_gets_unmodified_responses_until_a_secret_was_sent(world: MakeWorld) -> None:
     w = world(lambda request, connection: http_response(TOKEN.encode()))
     asked = HttpRequest("GET", w.url())
     with w.gateway.open(w.call(), asked, face=Face.HOST) as response:

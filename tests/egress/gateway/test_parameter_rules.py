@@ -1,4 +1,4 @@
-"""Parameters as careless servers read them: what may be taken for a credential's, and for another method."""
+"""Parameters as lenient servers read them: as a credential's parameter, or as a different method."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from wasmrt.core.url import parse_url
 from wasmrt.egress.gateway._headers import may_be_read_as, overridden_method, query_names
 
 
-def test_the_names_of_a_query_are_read_at_both_separators_and_decoded() -> None:
+def test_query_parameter_names_are_split_at_both_separators_and_decoded() -> None:
     assert query_names("a=1&b%5B=2;c+d=3&e&&f=x=y") == ["a", "b[", "c d", "e", "", "f"]
     assert query_names(None) == query_names("") == [""]
 
@@ -36,17 +36,17 @@ def test_the_names_of_a_query_are_read_at_both_separators_and_decoded() -> None:
         "API.KEY[0]",
     ],
 )
-def test_a_name_that_some_server_reads_as_the_credentials_is_one(written: str) -> None:
+def test_a_name_that_some_server_reads_as_the_credentials_matches(written: str) -> None:
     assert may_be_read_as(written, "api_key")
     assert may_be_read_as(written, "Api.Key")
 
 
 @pytest.mark.parametrize("written", ["api_key2", "apikey", "x_api_key", "api_ke", "", "[api_key", "api_key_[x"])
-def test_a_name_of_its_own_is_not(written: str) -> None:
+def test_an_unrelated_name_does_not_match(written: str) -> None:
     assert not may_be_read_as(written, "api_key")
 
 
-def test_only_the_first_bracket_of_a_name_stands_for_an_underscore() -> None:
+def test_only_the_first_bracket_of_a_name_is_read_as_an_underscore() -> None:
     assert may_be_read_as("a[b_c", "a_b_c")
     assert not may_be_read_as("a[b[c", "a_b_c")
 
@@ -91,17 +91,17 @@ def part(name: bytes) -> bytes:
         ("", part(b'filename="x"; name = "_method"'), (MULTIPART,)),
     ],
 )
-def test_a_parameter_that_may_change_the_method_of_a_post_is_refused(
+def test_a_parameter_that_may_change_the_method_of_a_post_is_denied(
     query: str, body: bytes | None, headers: tuple[tuple[str, str], ...]
 ) -> None:
     assert denial(query, body, *headers) is Reason.METHOD_NOT_ALLOWED
     assert denial(query, body, *headers, method="post") is Reason.METHOD_NOT_ALLOWED
     assert denial(query, body, *headers, method="PUT", methods=("PUT",)) is None
-    assert denial(query, body, *headers, methods=()) is None  # every method is allowed anyhow
+    assert denial(query, body, *headers, methods=()) is None  # every method is allowed anyway
 
 
 @pytest.mark.parametrize("missing", ["GET", "PUT", "PATCH", "DELETE"])
-def test_one_method_that_is_not_allowed_is_enough(missing: str) -> None:
+def test_one_method_that_is_not_allowed_suffices_for_a_denial(missing: str) -> None:
     others = tuple(method for method in ("GET", "POST", "PUT", "PATCH", "DELETE") if method != missing)
     assert denial("?_method=x", methods=others) is Reason.METHOD_NOT_ALLOWED
 

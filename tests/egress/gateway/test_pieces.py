@@ -1,4 +1,4 @@
-"""That no answer brings a secret back in pieces."""
+"""No response returns a secret in pieces."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def echo_of_a_range(request: ReceivedRequest, connection: ServerConnection) -> b
 
 
 @pytest.mark.parametrize("name", ["Range", "range", "If-Range", "If_Range", "Request-Range"])
-def test_a_request_with_a_credential_cannot_ask_for_a_part(world: MakeWorld, name: str) -> None:
+def test_a_request_with_a_credential_cannot_ask_for_a_partial_response(world: MakeWorld, name: str) -> None:
     w = world(echo_of_a_range)
     call = credentialed(w)
     with pytest.raises(HttpFailure) as caught:
@@ -44,11 +44,11 @@ def test_a_request_with_a_credential_cannot_ask_for_a_part(world: MakeWorld, nam
     failure = caught.value
     assert (failure.kind, failure.code) == (FailureKind.NETWORK_DENIED, "header-not-allowed")
     assert call.decisions[-1].reason is Reason.HEADER_NOT_ALLOWED
-    assert failure.hint == "leave it out and ask for the whole"
+    assert failure.hint == "leave it out and request the whole"
     assert w.server.connections == 0
 
 
-def test_a_request_without_a_credential_may_ask_for_a_part(world: MakeWorld) -> None:
+def test_a_request_without_a_credential_may_ask_for_a_partial_response(world: MakeWorld) -> None:
     w = world(echo_of_a_range)
     part = (("Range", "bytes=0-2"),)
     assert w.get("/", headers=part).body == b"not"
@@ -59,7 +59,7 @@ def test_a_request_without_a_credential_may_ask_for_a_part(world: MakeWorld) -> 
     assert caught.value.code == "header-not-allowed"
 
 
-def test_a_part_that_nobody_asked_for_does_not_reach_a_tool_with_a_credential(world: MakeWorld) -> None:
+def test_an_unrequested_partial_response_does_not_reach_a_tool_with_a_credential(world: MakeWorld) -> None:
     w = world(lambda r, c: http_response((r.header("Authorization") or "none")[7:14].encode(), status=206))
     call = credentialed(w)
     with pytest.raises(HttpFailure) as caught:
@@ -92,7 +92,7 @@ QUARTERS = SECRET[:6], SECRET[6:12], SECRET[12:17], SECRET[17:]
         (("X-A", HALVES[0]), ("X-B", HALVES[0]), ("X-C", HALVES[1]), ("X-D", HALVES[1])),
     ],
 )  # fmt: skip
-def test_a_secret_in_several_headers_is_in_none(world: MakeWorld, pieces: tuple[tuple[str, str], ...]) -> None:
+def test_a_secret_split_over_several_headers_is_removed(world: MakeWorld, pieces: tuple[tuple[str, str], ...]) -> None:
     around = (("ETag", '"1"'), *pieces, ("X-Last", "kept"))
     w = world(lambda r, c: http_response(headers=around))
     headers = w.get("/", credentialed(w)).headers
@@ -115,20 +115,22 @@ SOME = SECRET[:9], SECRET[5:14], SECRET[-9:]
 
 @pytest.mark.parametrize("piece", [*HALVES, *SOME])
 @pytest.mark.parametrize("write", [str, lambda s: s.encode().hex(), lambda s: base64.b64encode(s.encode()).decode()])
-def test_a_piece_of_a_secret_is_replaced_wherever_it_stands(
+def test_a_piece_of_a_secret_is_redacted_wherever_it_is(
     world: MakeWorld, piece: str, write: Callable[[str], str]
 ) -> None:
     text = write(piece)
     w = world(lambda r, c: http_response(f'{{"a": "b{text}", "c": 1}}'.encode(), headers=(("X-A", text),)))
     answer = w.get("/", credentialed(w))
     ((_, value),) = answer.headers
-    assert re.fullmatch(r"\[REDACTED:secret:token\].?=?", value)  # base64's last character holds others' bits too
+    assert re.fullmatch(
+        r"\[REDACTED:secret:token\].?=?", value
+    )  # base64's last character also encodes bits of other bytes
     assert answer.body.startswith(b'{"a": "') and answer.body.endswith(b'", "c": 1}')
     assert b"[REDACTED:secret:token]" in answer.body
     assert_nothing_of_it_in(answer.body.decode())
 
 
-def test_halves_in_the_wrong_order_or_in_header_and_body_are_replaced(world: MakeWorld) -> None:
+def test_halves_in_the_wrong_order_or_in_header_and_body_are_redacted(world: MakeWorld) -> None:
     last, first = ("X-A", HALVES[1]), ("X-C", HALVES[0])
     w = world(
         in_turn(
@@ -143,7 +145,7 @@ def test_halves_in_the_wrong_order_or_in_header_and_body_are_replaced(world: Mak
     assert (answer.headers, answer.body) == ((("X-C", mark),), mark.encode())
 
 
-def test_pieces_that_are_asked_for_one_by_one_are_replaced(world: MakeWorld) -> None:
+def test_pieces_that_are_requested_one_by_one_are_redacted(world: MakeWorld) -> None:
     def script(request: ReceivedRequest, connection: ServerConnection) -> bytes:
         offset = int(request.target.partition("?")[2])
         return http_response((request.header("Authorization") or "none")[7:][offset : offset + 10].encode())
@@ -154,26 +156,26 @@ def test_pieces_that_are_asked_for_one_by_one_are_replaced(world: MakeWorld) -> 
     assert got == b"[REDACTED:secret:token]" * 2 + SECRET[20:].encode()
 
 
-def test_a_piece_that_a_server_kept_is_replaced_in_answers_without_a_credential(world: MakeWorld) -> None:
+def test_a_piece_stored_by_a_server_is_redacted_in_responses_without_a_credential(world: MakeWorld) -> None:
     w = world(in_turn(http_response(b"kept"), http_response(HALVES[0].encode())))
     call = credentialed(w, CredentialLocation.url_path("token"))
     assert w.get("/{token}", call).body == b"kept"
     assert w.get("/", call).body == b"[REDACTED:secret:token]"
 
 
-def test_a_word_that_a_secret_holds_stays(world: MakeWorld) -> None:
+def test_a_word_that_a_secret_contains_is_kept(world: MakeWorld) -> None:
     w = world(lambda r, c: http_response(b"the production system, 20261121 and Production"))
     mapping = CredentialMapping(secret_name="token", location=CredentialLocation.bearer(), host_patterns=(HOST,))
     call = w.call(mapping, secrets={"token": "acme-production-20261121" + "-x7"})
     assert w.get("/", call).body == b"the production system, 20261121 and Production"
 
 
-def test_a_whole_secret_in_one_header_leaves_its_neighbours(world: MakeWorld) -> None:
+def test_a_whole_secret_in_one_header_does_not_affect_its_neighbours(world: MakeWorld) -> None:
     w = world(lambda r, c: http_response(headers=(("X-A", "1"), ("X-B", f"is {SECRET}."), ("X-C", "3"))))
     assert w.get("/", credentialed(w)).headers == (("X-A", "1"), ("X-B", "is [REDACTED:secret:token]."), ("X-C", "3"))
 
 
-def test_headers_that_only_look_like_a_token_together_stay(world: MakeWorld) -> None:
+def test_headers_that_only_resemble_a_token_when_joined_are_kept(world: MakeWorld) -> None:
     look = "ghp_" + "wWPw5k4aXcaT4fNP0UcnZwJUVFk6LO0pINUx"
     pieces = (("X-A", look[:20]), ("X-B", look[20:]))
     w = world(lambda r, c: http_response(headers=pieces))

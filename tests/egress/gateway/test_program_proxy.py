@@ -1,4 +1,4 @@
-"""The proxy of a confined program by itself: what it reads, and what it answers where something is in its way."""
+"""The proxy of a confined program: the requests that it reads, and its responses to errors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NAMES = st.from_regex(r"[a-z0-9-]{1,30}(\.[a-z0-9-]{1,30}){0,3}", fullmatch=True
 
 
 @given(st.binary(max_size=300), st.booleans())
-def test_any_bytes_are_a_hello_or_none_or_not_yet(data: bytes, after: bool) -> None:
+def test_any_bytes_are_a_hello_or_invalid_or_incomplete(data: bytes, after: bool) -> None:
     try:
         found = read_hello((b"\x16\x03\x01\x00\x40\x01" if after else b"") + data)
     except NotAHelloError:
@@ -39,20 +39,20 @@ def test_any_bytes_are_a_hello_or_none_or_not_yet(data: bytes, after: bool) -> N
 
 
 @given(NAMES, st.integers(1, 80), st.data())
-def test_a_hello_is_read_the_same_however_it_is_cut(name: str, record: int, data: st.DataObject) -> None:
+def test_a_hello_is_read_the_same_in_any_pieces(name: str, record: int, data: st.DataObject) -> None:
     whole = hello(name.upper(), record=record)
     assert read_hello(whole) == (name, False)
     assert read_hello(whole[: data.draw(st.integers(0, len(whole) - 1))]) is None
 
 
-def test_a_hello_without_an_end_and_one_that_is_none_are_refused() -> None:
+def test_an_endless_or_invalid_hello_is_refused() -> None:
     head = b"\x16\x03\x01\x40\x00"
     endless = head + b"\x01\xff\xff\xff" + bytes(16380) + head + bytes(2000)
     with pytest.raises(NotAHelloError, match="too long"):
         read_hello(endless[:MAX_PROXY_HELLO_BYTES])
-    with pytest.raises(NotAHelloError, match="no ClientHello"):
+    with pytest.raises(NotAHelloError, match="not a ClientHello"):
         read_hello(b"\x16\x03\x01\x00\x04\x02\x00\x00\x00")
-    with pytest.raises(NotAHelloError, match="a length that none has"):
+    with pytest.raises(NotAHelloError, match="an invalid length"):
         read_hello(b"\x16\x03\x01\x00\x00")
     with pytest.raises(NotAHelloError, match="is broken"):
         read_hello(b"\x16\x03\x01\x00\x04\x01\x00\x00\x00")
@@ -60,7 +60,7 @@ def test_a_hello_without_an_end_and_one_that_is_none_are_refused() -> None:
 
 
 def joined(*parts: bytes) -> tuple[list[Decision], bytes]:
-    """What a tunnel to a.example records, and what the host gets, where a program says these parts one by one."""
+    """Return the decisions of a tunnel to a.example, and the bytes that the host receives, for these parts of input."""
     found: list[Decision] = []
     got: list[bytes] = []
 
@@ -84,21 +84,21 @@ def joined(*parts: bytes) -> tuple[list[Decision], bytes]:
     return found, b"".join(got)
 
 
-def test_a_hello_that_comes_in_parts_is_read_whole_before_any_of_it_goes_on() -> None:
+def test_a_hello_in_parts_is_read_completely_before_it_is_relayed() -> None:
     ours, another = hello("a.example"), hello("b.example")
     for cut in (1, 7, len(ours) - 1):
         assert joined(ours[:cut], ours[cut:], b"what follows") == ([], ours + b"what follows")
         (refused,), carried = joined(another[:cut], another[cut:])
         assert "it names 'b.example'" in refused.rule and carried == b""
         (refused,), carried = joined(ours[:cut])
-        assert refused.rule.endswith("none came") and carried == b""
+        assert refused.rule.endswith("no ClientHello was received") and carried == b""
 
 
 def test_a_hello_that_could_be_for_another_host_is_refused() -> None:
     hidden, other = (bytes((kind >> 8, kind & 255, 0, 0)) for kind in (0xFE0D, 16))
     for first, why in (
-        (hello("a.example", extensions=hidden), "encrypted name"),
-        (hello("a.example", extensions=other + other), "an extension twice"),
+        (hello("a.example", extensions=hidden), "encrypted second name"),
+        (hello("a.example", extensions=other + other), "a duplicate extension"),
         (hello("a.example", "b.example"), "it names two servers"),
         (hello("a.example", kind=1), "a server name of an unknown kind"),
         (hello(), "it names 'no server'"),
@@ -110,18 +110,16 @@ def test_a_hello_that_could_be_for_another_host_is_refused() -> None:
 
 
 @pytest.mark.parametrize("bound", ["MAX_PROXY_TUNNEL_BYTES", "PROXY_TUNNEL_SECONDS"])
-def test_a_tunnel_that_carries_more_than_it_may_is_ended_and_recorded(
-    monkeypatch: pytest.MonkeyPatch, bound: str
-) -> None:
+def test_a_tunnel_over_its_byte_limit_is_closed_and_recorded(monkeypatch: pytest.MonkeyPatch, bound: str) -> None:
     monkeypatch.setattr(f"wasmrt.egress.proxy._tunnel.{bound}", 0)
     (refused,), carried = joined(hello("a.example"), b"what follows")
     assert refused.reason is Reason.RESPONSE_TOO_LARGE and carried == b""
 
 
-def test_time_that_is_up_before_anything_came_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_expired_time_limit_without_any_input_ends_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wasmrt.egress.proxy._tunnel.PROXY_HEAD_SECONDS", 0)
     (refused,), carried = joined(hello("a.example"))
-    assert refused.rule.endswith("none came in time") and carried == b""
+    assert refused.rule.endswith("no ClientHello was received in time") and carried == b""
     here, there = socket.socketpair()
     with here, there, pytest.raises(RefusedError) as caught:
         here.sendall(b"GET http://a.example/ HTTP/1.1\r\n\r\n")
@@ -131,7 +129,7 @@ def test_time_that_is_up_before_anything_came_is_up(monkeypatch: pytest.MonkeyPa
 
 @contextmanager
 def proxy(*entries: object, rates: RateLimiter | None = None, **network: object) -> Iterator[tuple[ProgramProxy, int]]:
-    """A proxy on loopback, as it stands in the network of a program."""
+    """A proxy on loopback, as in the network of a program."""
     config = NetworkConfig(unsafe_allowed_networks=("127.0.0.1/32",), **network)  # type: ignore[arg-type]
     with EgressGateway(config) as gateway, socket.create_server(("127.0.0.1", 0)) as listener:
         made = ProgramProxy(
@@ -163,7 +161,7 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def test_nobody_at_the_address_and_no_address_are_told_apart(free_port: int) -> None:
+def test_an_unreachable_address_is_distinguished_from_a_missing_one(free_port: int) -> None:
     resolver = FakeResolver({"a.example": ["127.0.0.1"]})
     entries = [{"host": name, "port": free_port} for name in ("a.example", "b.example")]
     with proxy(*entries, resolver=resolver) as (made, port):
@@ -175,20 +173,20 @@ def test_nobody_at_the_address_and_no_address_are_told_apart(free_port: int) -> 
     assert reasons[:2] == ["no-address", "insecure-scheme"]
 
 
-def test_plain_http_with_nobody_at_the_address_is_a_bad_gateway(free_port: int) -> None:
+def test_plain_http_to_an_unreachable_address_is_a_bad_gateway(free_port: int) -> None:
     resolver = FakeResolver({"a.example": ["127.0.0.1"]})
     with proxy({"host": "a.example", "scheme": "http", "port": free_port}, resolver=resolver) as (made, port):
         answer = ask(made, port, f"GET http://a.example:{free_port}/ HTTP/1.1", f"Host: a.example:{free_port}")
     assert b" 502 " in answer
 
 
-def test_a_request_that_stops_is_answered_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_incomplete_request_is_answered_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wasmrt.egress.proxy._proxy.PROXY_HEAD_SECONDS", 0.1)
     with proxy("a.example") as (made, port):
         assert b" 408 " in ask(made, port, "CONNECT a.example:443 HTTP/1.1", cut=True)
 
 
-def test_a_handshake_that_stops_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_incomplete_handshake_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wasmrt.egress.proxy._tunnel.PROXY_HEAD_SECONDS", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as server:
         there = server.getsockname()[1]
@@ -196,10 +194,10 @@ def test_a_handshake_that_stops_is_ended(monkeypatch: pytest.MonkeyPatch) -> Non
         with proxy({"host": "a.example", "port": there}, resolver=resolver) as (made, port):
             answer = ask(made, port, f"CONNECT a.example:{there} HTTP/1.1", "Host: a.example")
             refused = next(each for each in made.decisions() if not each.allowed)
-    assert answer.startswith(b"HTTP/1.1 200 ") and "none came in time" in refused.rule
+    assert answer.startswith(b"HTTP/1.1 200 ") and "no ClientHello was received in time" in refused.rule
 
 
-def test_rates_that_cannot_be_counted_let_nothing_through() -> None:
+def test_requests_are_refused_if_rates_cannot_be_counted() -> None:
     class Broken(RateLimiter):
         def check_and_record(self, *_: object, **__: object) -> None:
             raise ExternalServiceError("the counter is gone", code="rates")
@@ -208,7 +206,7 @@ def test_rates_that_cannot_be_counted_let_nothing_through() -> None:
         assert b"the counter is gone" in ask(made, port, "CONNECT a.example:443 HTTP/1.1", "Host: a.example")
 
 
-def test_bodies_and_heads_are_framed_anew() -> None:
+def test_bodies_and_headers_are_framed_again() -> None:
     def serve(listener: socket.socket) -> None:
         for answer in (
             b"200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
@@ -237,7 +235,7 @@ def test_bodies_and_heads_are_framed_anew() -> None:
         thread.join()
 
 
-def test_a_proxy_that_is_closed_serves_nobody() -> None:
+def test_a_closed_proxy_serves_no_requests() -> None:
     with proxy("a.example") as (made, port):
         pass
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -245,9 +243,9 @@ def test_a_proxy_that_is_closed_serves_nobody() -> None:
     assert port
 
 
-def test_a_client_that_comes_as_the_run_ends_is_let_go_and_nothing_breaks() -> None:
+def test_a_client_that_connects_as_the_run_ends_is_disconnected() -> None:
     interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)  # so that the end comes between any two steps of the beginning
+    sys.setswitchinterval(1e-6)  # so that the end falls between any two steps of the start
     try:
         for _ in range(60):
             with proxy() as (_, port):
@@ -260,7 +258,7 @@ def test_a_client_that_comes_as_the_run_ends_is_let_go_and_nothing_breaks() -> N
     assert not [thread for thread in threading.enumerate() if thread.name == "wasmrt-proxy"]
 
 
-def test_the_end_of_a_run_ends_its_tunnels_and_waits_for_them() -> None:
+def test_the_end_of_a_run_closes_its_tunnels_and_waits_for_them() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         there = server.getsockname()[1]
         with proxy({"host": "a.example", "port": there}, resolver=FakeResolver({"a.example": ["127.0.0.1"]})) as (
@@ -277,7 +275,7 @@ def test_the_end_of_a_run_ends_its_tunnels_and_waits_for_them() -> None:
             assert client.recv(1) == b""
 
 
-def test_for_a_client_that_came_just_before_the_end_no_thread_is_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_thread_is_started_for_a_client_that_connected_just_before_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     class Late(socket.socket):
         def accept(self) -> tuple[socket.socket, object]:
             found = super().accept()
@@ -294,7 +292,7 @@ def test_for_a_client_that_came_just_before_the_end_no_thread_is_begun(monkeypat
             assert client.recv(1) == b""
 
 
-def test_clients_that_no_thread_is_left_for_take_no_place_of_those_that_follow(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clients_without_a_thread_do_not_use_up_slots(monkeypatch: pytest.MonkeyPatch) -> None:
     class Full(threading.Thread):
         def start(self) -> None:
             raise RuntimeError("can't start new thread")
@@ -308,7 +306,7 @@ def test_clients_that_no_thread_is_left_for_take_no_place_of_those_that_follow(m
         assert b" 403 " in ask(made, port, "CONNECT b.example:443 HTTP/1.1", "Host: b.example")
 
 
-def test_a_program_that_is_refused_without_end_fills_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_denials_do_not_fill_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wasmrt.egress.proxy._proxy._MAX_DECISIONS", 3)
     with proxy("a.example") as (made, port):
         for number in range(5):
@@ -318,7 +316,7 @@ def test_a_program_that_is_refused_without_end_fills_no_memory(monkeypatch: pyte
         assert made.decisions() == ()
 
 
-def test_a_program_that_waits_before_it_sends_a_body_is_told_to_go_on(free_port: int) -> None:
+def test_a_program_that_expects_continue_is_told_to_continue(free_port: int) -> None:
     resolver = FakeResolver({"a.example": ["127.0.0.1"]})
     with proxy({"host": "a.example", "scheme": "http", "port": free_port}, resolver=resolver) as (made, port):
         login = b64encode(f"wasmrt:{made.credential}".encode()).decode()
@@ -347,7 +345,7 @@ def test_a_program_that_waits_before_it_sends_a_body_is_told_to_go_on(free_port:
         ("no request", (), b"", 400),
     ],
 )
-def test_what_could_be_taken_for_another_request_is_refused(
+def test_a_request_that_could_be_read_differently_is_refused(
     monkeypatch: pytest.MonkeyPatch, line: str, headers: tuple[str, ...], body: bytes, status: int
 ) -> None:
     monkeypatch.setattr("wasmrt.egress.proxy._request.PROXY_BODY_BYTES", 4)
@@ -355,7 +353,7 @@ def test_what_could_be_taken_for_another_request_is_refused(
         assert ask(made, port, line, *headers, body=body).startswith(f"HTTP/1.1 {status} ".encode())
 
 
-def test_a_client_that_is_gone_or_knows_no_credential_is_told_nothing_else() -> None:
+def test_a_disconnected_or_unauthenticated_client_gets_no_other_information() -> None:
     with proxy("a.example") as (made, port):
         for headers in ("Host: a.example", "Host: a.example\r\nProxy-Authorization: Basic d2FzbXJ0OmE="):
             with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
@@ -368,10 +366,10 @@ def test_a_client_that_is_gone_or_knows_no_credential_is_told_nothing_else() -> 
     with there, pytest.raises(RefusedError) as caught:
         here.close()
         read_request(there, "credential", 20)
-    assert (caught.value.status, caught.value.sentence) == (400, "no request came")
+    assert (caught.value.status, caught.value.sentence) == (400, "no request was received")
 
 
-def test_a_program_that_connects_more_often_than_it_may_has_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_connects_too_often_is_rate_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wasmrt.egress.proxy._proxy._RATE", RateLimitConfig(2, 100))
     with proxy("a.example") as (made, port):
         answers = [ask(made, port, "CONNECT b.example:443 HTTP/1.1", "Host: b.example")[:13] for _ in range(3)]

@@ -1,4 +1,4 @@
-"""Refusals between the allowlist and the answer: rates, secrets, the second attempt, findings in a response."""
+"""Failures between the allowlist and the response: rates, secrets, the retry, matches in a response."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def ok(request: ReceivedRequest, connection: ServerConnection) -> bytes:
     return http_response(b"ok")
 
 
-def test_a_rate_store_that_is_away_lets_nothing_out(world: MakeWorld) -> None:
+def test_an_unavailable_rate_store_stops_all_requests(world: MakeWorld) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         w = world(ok, rates=RateLimiter(redis_url=f"redis://127.0.0.1:{unused.getsockname()[1]}/0"))
@@ -40,7 +40,7 @@ def test_a_rate_store_that_is_away_lets_nothing_out(world: MakeWorld) -> None:
 
 
 class Locked:
-    """Secrets whose backend does not open."""
+    """Secrets whose backend cannot be opened."""
 
     def get(self, name: str) -> Secret:
         raise SecretBackendError("the keyring is locked", hint="unlock it")
@@ -52,7 +52,7 @@ class Locked:
         return None
 
 
-def test_secrets_that_cannot_be_read_stop_the_request_and_are_not_the_guests_fault(world: MakeWorld) -> None:
+def test_unreadable_secrets_stop_the_request_and_are_an_executor_failure(world: MakeWorld) -> None:
     w = world(ok)
     call = w.call(BEARER)
     call.secrets = Locked()
@@ -67,7 +67,7 @@ def test_secrets_that_cannot_be_read_stop_the_request_and_are_not_the_guests_fau
 
 
 class Renewed:
-    """A token that the server does not take, and a newer one."""
+    """A token that the server refuses, and a newer one."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -89,7 +89,7 @@ def refuse_old(request: ReceivedRequest, connection: ServerConnection) -> bytes:
 
 
 @pytest.mark.parametrize(("left", "status", "requests"), [(2, 200, 2), (1, 401, 1)])
-def test_a_second_attempt_is_a_request_of_the_calls_budget(
+def test_a_retry_counts_against_the_calls_request_budget(
     world: MakeWorld, left: int, status: int, requests: int
 ) -> None:
     w = world(refuse_old)
@@ -101,7 +101,7 @@ def test_a_second_attempt_is_a_request_of_the_calls_budget(
 
 
 class Failing(Renewed):
-    """A token that the server does not take, and no newer one that could be sent."""
+    """A token that the server refuses, with a newer one that cannot be sent."""
 
     def __init__(self, newer: Secret | BaseException) -> None:
         super().__init__()
@@ -118,7 +118,7 @@ class Failing(Renewed):
     [(Secret("abc"), HttpFailure), (KeyboardInterrupt(), KeyboardInterrupt)],
     ids=["too short", "interrupted"],
 )
-def test_a_second_attempt_that_cannot_be_made_gives_the_connection_of_the_first_back(
+def test_a_failed_retry_releases_the_connection_of_the_first_attempt(
     world: MakeWorld, newer: Secret | BaseException, expected: type[BaseException]
 ) -> None:
     w = world(refuse_old, max_connections=1)
@@ -128,10 +128,10 @@ def test_a_second_attempt_that_cannot_be_made_gives_the_connection_of_the_first_
         w.get(call=call)
     assert getattr(caught.value, "code", "") in ("", "credential-unusable")
     assert len(w.server.requests) == 1
-    assert w.get(call=w.call(), timeout_seconds=5.0).status == 401  # it waits for nobody
+    assert w.get(call=w.call(), timeout_seconds=5.0).status == 401  # it does not wait
 
 
-def test_a_store_that_fails_while_renewing_leaves_the_refusal_as_it_was(world: MakeWorld) -> None:
+def test_a_store_that_fails_to_renew_leaves_the_refusal_unchanged(world: MakeWorld) -> None:
     w = world(refuse_old)
     call = w.call(BEARER)
     call.secrets = Failing(SecretBackendError("the keyring is locked"))
@@ -140,7 +140,7 @@ def test_a_store_that_fails_while_renewing_leaves_the_refusal_as_it_was(world: M
     assert len(w.server.requests) == 1
 
 
-def test_a_refusal_of_a_request_without_a_credential_is_an_answer(world: MakeWorld) -> None:
+def test_a_401_for_a_request_without_a_credential_is_passed_on(world: MakeWorld) -> None:
     w = world(refuse_old)
     call = w.call()
     call.secrets = None
@@ -170,12 +170,12 @@ def test_a_guests_own_agent_and_accept_replace_the_defaults(world: MakeWorld) ->
         ("Set-Cookie", False),
     ],
 )
-def test_a_header_that_counts_tokens_is_told_from_one_that_is_a_token(world: MakeWorld, name: str, shown: bool) -> None:
+def test_a_header_that_counts_tokens_is_distinguished_from_a_token(world: MakeWorld, name: str, shown: bool) -> None:
     w = world(lambda request, connection: http_response(headers=((name, "12"),)))
     assert [n for n, _ in w.get().headers if n.lower() == name.lower()] == ([name] if shown else [])
 
 
-def test_a_finding_that_is_to_block_withholds_the_body(world: MakeWorld) -> None:
+def test_a_blocking_match_withholds_the_body(world: MakeWorld) -> None:
     token = "ghp_" + "a1B2c3D4e5" * 3 + "F6g7h8"
     w = world(lambda request, connection: http_response(f"it is {token}".encode()))
     strict = LeakDetector(overrides={"github-pat": Action.BLOCK}).scanner()
@@ -188,7 +188,7 @@ def test_a_finding_that_is_to_block_withholds_the_body(world: MakeWorld) -> None
     assert token not in repr((caught.value, call.decisions))
 
 
-def test_a_secret_in_four_headers_is_in_none(world: MakeWorld) -> None:
+def test_a_secret_split_over_four_headers_is_removed(world: MakeWorld) -> None:
     pieces = (SECRET[:6], SECRET[6:12], SECRET[12:18], SECRET[18:])
     headers = tuple((f"X-{n}", piece) for n, piece in enumerate(pieces))
     w = world(lambda request, connection: http_response(headers=(("ETag", '"1"'), *headers)))
@@ -197,18 +197,18 @@ def test_a_secret_in_four_headers_is_in_none(world: MakeWorld) -> None:
     assert [name for name, _ in shown if name.startswith("X-")] == []
 
 
-def test_what_becomes_a_format_only_where_values_are_joined_is_none(world: MakeWorld) -> None:
+def test_a_format_that_only_appears_in_joined_values_is_ignored(world: MakeWorld) -> None:
     halves = (("X-A", "ghp_" + "a1B2c3D4e5"), ("X-B", "a1B2c3D4e5" * 2 + "F6g7h8"))
     w = world(lambda request, connection: http_response(headers=halves))
     shown = w.get(call=w.call(BEARER, secrets={"token": SECRET})).headers
     assert [pair for pair in shown if pair[0].startswith("X-")] == list(halves)
 
 
-# -- what an operator or an embedder brings ----------------------------------------------------------------------------
+# -- settings of operators and embedding programs ----------------------------------------------------------------------
 
 
 class Canned:
-    """A transport of an embedder's own."""
+    """A transport of an embedding program."""
 
     def __init__(self, body: bytes) -> None:
         self.body = body
@@ -223,7 +223,7 @@ class Canned:
 
 
 @pytest.mark.parametrize("body", [b"", b"canned"])
-def test_a_transport_of_ones_own_gets_checked_requests_only(body: bytes) -> None:
+def test_a_custom_transport_only_gets_checked_requests(body: bytes) -> None:
     transport = Canned(body)
     resolver = FakeResolver({HOST: ["93.184.216.34"], "inside.example.com": ["10.0.0.1"]})
     call = FakeCall(
@@ -238,7 +238,7 @@ def test_a_transport_of_ones_own_gets_checked_requests_only(body: bytes) -> None
 
 
 @pytest.mark.parametrize("ca_file", ["ca.pem", b"ca.pem", 3])
-def test_a_ca_file_is_a_path(ca_file: Any) -> None:
+def test_a_ca_file_must_be_a_path(ca_file: Any) -> None:
     with pytest.raises(ConfigurationError, match=r"pathlib\.Path"):
         NetworkConfig(ca_file=ca_file)
     assert NetworkConfig(ca_file=None).ca_file is None

@@ -1,4 +1,4 @@
-"""What a guest may put into a request."""
+"""Headers, parameters and bodies that a guest may send."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def refused(world: MakeWorld, **request: object) -> HttpFailure:
         ("X", "\x7f"),
     ],
 )
-def test_a_header_that_frames_or_routes_is_refused(world: MakeWorld, header: tuple[str, str]) -> None:
+def test_a_header_for_framing_or_routing_is_refused(world: MakeWorld, header: tuple[str, str]) -> None:
     failure = refused(world, headers=(header,))
     assert (failure.kind, failure.code) == (FailureKind.NETWORK_DENIED, "header-not-allowed")
     assert "evil" not in failure.message
@@ -88,7 +88,7 @@ def test_url_headers_and_body_count_together(world: MakeWorld) -> None:
     assert (failure.kind, failure.code) == (FailureKind.INPUT, "request-too-large")
 
 
-def test_other_headers_pass_in_order_with_duplicates(world: MakeWorld) -> None:
+def test_other_headers_are_sent_in_order_with_duplicates(world: MakeWorld) -> None:
     w = world(ok)
     headers = (("X-A", "1"), ("x-b", "\t two "), ("X-A", "3"), ("X-Empty", ""), ("X-Text", "grüße"))
     w.gateway.fetch(w.call(), HttpRequest("GET", w.url(), headers))
@@ -123,13 +123,13 @@ def test_a_token_in_the_guests_own_text_does_not_leave(world: MakeWorld) -> None
     assert w.server.connections == 0
 
 
-def test_codings_end_at_the_host_whatever_a_guest_accepts(world: MakeWorld) -> None:
+def test_content_codings_are_decoded_by_the_host_whatever_a_guest_accepts(world: MakeWorld) -> None:
     w = world(ok)
     w.gateway.fetch(w.call(), HttpRequest("GET", w.url(), (("Accept-Encoding", "zstd"),)))
     assert w.server.requests[0].header("Accept-Encoding") == "gzip"
 
 
-def test_the_answer_to_head_says_how_long_the_body_would_be(world: MakeWorld) -> None:
+def test_the_response_to_head_has_the_length_of_the_body(world: MakeWorld) -> None:
     w = world(lambda r, c: http_response(length=12345, headers=(("Content-Encoding", "gzip"),)))
     answer = w.gateway.fetch(w.call(), HttpRequest("HEAD", w.url()))
     assert answer.headers == (("Content-Length", "12345"), ("Content-Encoding", "gzip"))
@@ -156,7 +156,7 @@ OVERRIDES = [
 
 
 @pytest.mark.parametrize(("path", "headers", "body"), OVERRIDES)
-def test_a_parameter_cannot_stand_for_a_method_that_is_not_granted(
+def test_a_parameter_cannot_select_a_method_that_is_not_granted(
     world: MakeWorld, path: str, headers: tuple[tuple[str, str], ...], body: bytes | None
 ) -> None:
     w = world(ok)

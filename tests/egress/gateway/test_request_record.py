@@ -1,4 +1,4 @@
-"""What a request leaves on the record of its call, and the last byte that it may have."""
+"""The decisions that a request records for its call, and its exact size limits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def ok(request: ReceivedRequest, connection: ServerConnection) -> bytes:
     return http_response(b"ok")
 
 
-def test_a_request_that_is_allowed_is_on_record_with_the_entry_that_allows_it(world: MakeWorld) -> None:
+def test_an_allowed_request_is_recorded_with_the_entry_that_allows_it(world: MakeWorld) -> None:
     w = world(ok)
     call = w.call()
     call.watch("name", SECRET)
@@ -32,7 +32,7 @@ def test_a_request_that_is_allowed_is_on_record_with_the_entry_that_allows_it(wo
     assert call.decisions[0].subject == f"GET {w.url('/v1/things')}"
 
 
-def test_a_request_with_a_secret_is_on_record_as_refused_and_nothing_is_sent(world: MakeWorld) -> None:
+def test_a_request_with_a_secret_is_recorded_as_denied_and_not_sent(world: MakeWorld) -> None:
     w = world(ok)
     call = w.call()
     with pytest.raises(HttpFailure) as caught:
@@ -44,7 +44,7 @@ def test_a_request_with_a_secret_is_on_record_as_refused_and_nothing_is_sent(wor
     assert w.server.connections == 0
 
 
-def test_a_request_may_have_as_many_bytes_as_its_grant_says(world: MakeWorld) -> None:
+def test_a_request_may_have_as_many_bytes_as_its_grant_allows(world: MakeWorld) -> None:
     w = world(ok)
     headers = (("X-One", "1"),)
     size = len(w.url("/")) + header_bytes(headers) + 10
@@ -59,7 +59,7 @@ def test_a_request_may_have_as_many_bytes_as_its_grant_says(world: MakeWorld) ->
     assert call.decisions[-1].subject == f"POST {w.url('/')}"
 
 
-def test_a_query_parameter_that_is_named_like_the_header_of_a_credential_passes(world: MakeWorld) -> None:
+def test_a_query_parameter_named_like_a_credentials_header_is_sent(world: MakeWorld) -> None:
     w = world(ok)
     header = CredentialMapping(
         secret_name="token", location=CredentialLocation.header("X-Api-Key"), host_patterns=(HOST,)
@@ -69,7 +69,7 @@ def test_a_query_parameter_that_is_named_like_the_header_of_a_credential_passes(
     assert w.server.requests[-1].header("X-Api-Key") == SECRET
 
 
-def test_one_of_several_credentials_in_the_query_is_enough_to_refuse_its_name(world: MakeWorld) -> None:
+def test_one_of_several_query_credentials_suffices_to_refuse_its_name(world: MakeWorld) -> None:
     w = world(ok)
     mappings = [
         CredentialMapping(secret_name=name, location=CredentialLocation.query_param(name), host_patterns=(HOST,))
@@ -82,7 +82,7 @@ def test_one_of_several_credentials_in_the_query_is_enough_to_refuse_its_name(wo
     assert w.get("/?a=1", call).status == 200
 
 
-def test_an_address_that_is_not_public_is_a_denial_and_not_a_fault_of_the_network(world: MakeWorld) -> None:
+def test_a_non_public_address_is_a_denial_and_not_a_network_failure(world: MakeWorld) -> None:
     w = world(ok, networks=())
     call = w.call()
     with pytest.raises(HttpFailure) as caught:
@@ -91,7 +91,7 @@ def test_an_address_that_is_not_public_is_a_denial_and_not_a_fault_of_the_networ
     assert [decision.allowed for decision in call.decisions] == [True, False]
 
 
-def test_a_credential_that_is_missing_is_on_record_as_refused(world: MakeWorld) -> None:
+def test_a_missing_credential_is_recorded_as_a_denial(world: MakeWorld) -> None:
     w = world(ok)
     bearer = CredentialMapping(secret_name="token", location=CredentialLocation.bearer(), host_patterns=(HOST,))
     call = w.call(bearer)
@@ -102,7 +102,7 @@ def test_a_credential_that_is_missing_is_on_record_as_refused(world: MakeWorld) 
     assert (call.decisions[-1].rule, call.decisions[-1].subject) == (f"http.credentials.{bearer.name}", "token")
 
 
-def test_a_response_that_blocks_is_on_record_as_refused_and_gives_its_connection_back(world: MakeWorld) -> None:
+def test_a_blocked_response_is_recorded_as_denied_and_releases_its_connection(world: MakeWorld) -> None:
     def leaking(request: ReceivedRequest, connection: ServerConnection) -> None:
         connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n" + f"one {TOKEN} two".encode() * 2000)
         connection.closing.wait()

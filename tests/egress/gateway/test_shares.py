@@ -1,4 +1,4 @@
-"""What all users share, lookups and connections: nobody holds all of it."""
+"""Lookups and connections are shared between users: no user can take all of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wasmrt.egress.gateway._resolver import Shares
 
 
 @pytest.mark.parametrize("total", [8, 64, 128])
-def test_one_or_two_users_that_hold_on_to_all_they_get_leave_places(total: int) -> None:
+def test_one_or_two_greedy_users_leave_slots_for_others(total: int) -> None:
     shares = Shares(total)
     taken = [user for user in ("eve", "mallory") for _ in range(total) if shares.take(user)]
     assert len(taken) < total
@@ -23,7 +23,7 @@ def test_one_or_two_users_that_hold_on_to_all_they_get_leave_places(total: int) 
     assert shares.empty
 
 
-def test_every_place_can_be_had_and_comes_back() -> None:
+def test_every_slot_can_be_taken_and_released() -> None:
     shares = Shares(4)
     assert [shares.take(user) for user in "abcde"] == [True] * 4 + [False]
     for user in "abcd":
@@ -31,7 +31,7 @@ def test_every_place_can_be_had_and_comes_back() -> None:
     assert shares.empty and shares.take("e")
 
 
-def test_names_that_nobody_answers_for_hold_up_no_other_user(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unresponsive_lookups_of_one_user_do_not_block_other_users(monkeypatch: pytest.MonkeyPatch) -> None:
     stalled = threading.Event()
 
     def look_up(host: str, port: int, **_: object) -> list[object]:

@@ -1,4 +1,4 @@
-"""Requests signed on the host: by the published examples of AWS, and by what a server verifies."""
+"""Requests signed on the host, compared with AWS's published examples and with a server's verification."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from wasmrt.egress.gateway._signing import AwsKey, SignedRequest, aws_headers
 
 from .world import HOST, MakeWorld
 
-# Of the documents of AWS, put together so that no scanner takes them for a leak.
+# From AWS documents, assembled from parts so that no scanner reports a leak.
 KEY = AwsKey("AKIAIOSF" + "ODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/" + "bPxRfiCY" + "EXAMPLEKEY")
 AT = datetime(2013, 5, 24, tzinfo=UTC)
 S3 = CredentialLocation.aws_sigv4("us-east-1", "s3")
@@ -41,7 +41,7 @@ def ok(request: ReceivedRequest, connection: ServerConnection) -> bytes:
          "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7"),
     ],
 )  # fmt: skip
-def test_a_signature_is_that_of_the_published_example(method: str, url: str, body: bytes, signature: str) -> None:
+def test_a_signature_equals_the_published_example(method: str, url: str, body: bytes, signature: str) -> None:
     headers = dict(aws_headers(S3, KEY, SignedRequest(method, parse_url(url), (), body, AT)))
 
     assert headers["x-amz-date"] == "20130524T000000Z"
@@ -53,9 +53,7 @@ def test_a_signature_is_that_of_the_published_example(method: str, url: str, bod
 
 
 @pytest.mark.parametrize(("service", "path"), [("s3", "/a%20b/%C3%BC"), ("execute-api", "/a%2520b/%25C3%25BC")])
-def test_the_path_is_signed_as_it_is_for_s3_and_encoded_once_more_for_every_other_service(
-    service: str, path: str
-) -> None:
+def test_the_path_is_signed_unchanged_for_s3_and_encoded_again_for_other_services(service: str, path: str) -> None:
     request = SignedRequest("GET", parse_url("https://desk.example.com/a%20b/%c3%bc"), (), b"", AT)
     headers = dict(aws_headers(CredentialLocation.aws_sigv4("eu-west-1", service), KEY, request))
 
@@ -96,7 +94,7 @@ def mapping(location: CredentialLocation) -> CredentialMapping:
     return CredentialMapping(secret_name="key", location=location, host_patterns=(HOST,))
 
 
-def test_the_host_signs_and_the_secret_stays_there(world: MakeWorld) -> None:
+def test_requests_are_signed_on_the_host_and_the_secret_is_not_sent(world: MakeWorld) -> None:
     w = world(ok)
     value = f"{KEY.id}:{KEY.secret}:session-token-of-an-hour"
     call = w.call(mapping(S3), secrets={"key": value})
@@ -110,7 +108,7 @@ def test_the_host_signs_and_the_secret_stays_there(world: MakeWorld) -> None:
 
 
 @pytest.mark.parametrize(("encoding", "timed"), [("hex", False), ("base64", False), ("hex", True)])
-def test_a_body_is_signed_as_its_server_verifies_it(world: MakeWorld, encoding: str, timed: bool) -> None:
+def test_a_body_signature_passes_the_servers_verification(world: MakeWorld, encoding: str, timed: bool) -> None:
     w = world(ok)
     location = CredentialLocation.hmac_sha256(
         "X-Signature", "sha256=", encoding=encoding, timestamp_name="X-Time" if timed else ""
@@ -127,7 +125,7 @@ def test_a_body_is_signed_as_its_server_verifies_it(world: MakeWorld, encoding: 
     assert SECRET not in str(received)
 
 
-def test_a_request_that_is_signed_carries_its_other_credentials_too(world: MakeWorld) -> None:
+def test_a_signed_request_also_has_its_other_credentials(world: MakeWorld) -> None:
     w = world(ok)
     token = CredentialMapping(secret_name="token", location=CredentialLocation.bearer(), host_patterns=(HOST,))
     call = w.call(
@@ -141,7 +139,7 @@ def test_a_request_that_is_signed_carries_its_other_credentials_too(world: MakeW
 
 
 @pytest.mark.parametrize("name", ["Authorization", "X-Amz-Date", "x-amz-content-sha256", "X-AMZ-Security-Token"])
-def test_a_guest_writes_no_header_of_a_signature(world: MakeWorld, name: str) -> None:
+def test_a_guest_cannot_set_the_headers_of_a_signature(world: MakeWorld, name: str) -> None:
     w = world(ok)
     call = w.call(mapping(S3), secrets={"key": f"{KEY.id}:{KEY.secret}"})
     with pytest.raises(HttpFailure) as caught:
@@ -150,7 +148,7 @@ def test_a_guest_writes_no_header_of_a_signature(world: MakeWorld, name: str) ->
 
 
 @pytest.mark.parametrize("value", ["no-colon-in-this-key", ":secret-without-an-id", "id-without-a-secret:"])
-def test_a_secret_that_is_no_access_key_is_refused_without_its_text(world: MakeWorld, value: str) -> None:
+def test_a_secret_that_is_not_an_access_key_is_refused_without_its_text(world: MakeWorld, value: str) -> None:
     w = world(ok)
     call = w.call(mapping(S3), secrets={"key": value})
     with pytest.raises(HttpFailure) as caught:
@@ -160,7 +158,7 @@ def test_a_secret_that_is_no_access_key_is_refused_without_its_text(world: MakeW
 
 
 @pytest.mark.parametrize("session", ["", "a1B2c3D4e5" * 40], ids=["without a session", "with a long one"])
-def test_no_part_of_a_key_comes_back_from_an_echo(world: MakeWorld, session: str) -> None:
+def test_no_part_of_a_key_is_returned_by_an_echo(world: MakeWorld, session: str) -> None:
     parts = [KEY.secret, *([session] if session else [])]
     w = world(lambda request, connection: http_response("\n".join(["key:", *parts, "end"]).encode()))
     call = w.call(mapping(S3), secrets={"key": ":".join([KEY.id, *parts])})
@@ -178,7 +176,7 @@ def test_no_part_of_a_key_comes_back_from_an_echo(world: MakeWorld, session: str
         CredentialLocation.hmac_sha256("X-Sig", "v1=", encoding="base64", timestamp_name="X-T"),
     ],
 )
-def test_a_signing_credential_is_written_as_it_is_read(location: CredentialLocation) -> None:
+def test_a_signing_credential_round_trips_through_a_capability_file(location: CredentialLocation) -> None:
     text = f"""{{"http": {{"allowlist": [{{"host": "{HOST}"}}], "credentials": {{"key": {{"secret_name": "key",
     "location": {__import__("json").dumps(location.as_dict())}, "host_patterns": ["{HOST}"]}}}}}}}}"""
     file = parse(text)
@@ -199,6 +197,6 @@ def test_a_signing_credential_is_written_as_it_is_read(location: CredentialLocat
         lambda: CredentialLocation.hmac_sha256("X-Sig", timestamp_name="a b"),
     ],
 )
-def test_a_signing_credential_that_cannot_be_read_in_one_way_is_refused(make) -> None:
+def test_an_invalid_signing_credential_is_refused(make) -> None:
     with pytest.raises(ConfigurationError):
         make()

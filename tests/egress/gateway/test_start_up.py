@@ -1,4 +1,4 @@
-"""What a run without HTTP and without secrets does not pay for."""
+"""Imports that a run without HTTP and without secrets avoids."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 
-def test_the_rooms_load_their_third_parties_when_they_are_used(unmeasured: None) -> None:
+def test_third_party_packages_are_only_imported_when_they_are_used(unmeasured: None) -> None:
     program = (
         "import sys, wasmrt.egress.gateway, wasmrt.egress.rates, wasmrt.egress.secrets\n"
         "wasmrt.egress.gateway.EgressGateway(); wasmrt.egress.rates.RateLimiter()\n"

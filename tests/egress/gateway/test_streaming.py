@@ -1,4 +1,4 @@
-"""A response that is read while it still comes: at once, under the same bounds, and scanned before it is seen."""
+"""Streamed responses: each piece is returned at once, within the same bounds, and scanned first."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def chunk(data: bytes) -> bytes:
 
 
 class Turns:
-    """A server that sends an event, and the next one when it was told that the last one was read."""
+    """A server that sends an event, and the next one after the test confirms that the last one was read."""
 
     def __init__(self, *events: bytes, head: bytes = HEAD + b"Transfer-Encoding: chunked\r\n\r\n") -> None:
         self.events = events
@@ -80,7 +80,7 @@ def test_a_compressed_event_is_read_before_the_next(world: MakeWorld) -> None:
         assert response.read() == b""
 
 
-def test_an_echoed_secret_is_replaced_in_whatever_pieces_it_comes(world: MakeWorld) -> None:
+def test_an_echoed_secret_is_redacted_in_any_pieces(world: MakeWorld) -> None:
     def script(request: ReceivedRequest, connection: ServerConnection) -> bytes:
         echo = (request.header("Authorization") or "").encode()
         body = b"you sent\n" + echo + b"\nand now in hex\n" + echo.hex().encode() + b"\nend"
@@ -96,7 +96,7 @@ def test_an_echoed_secret_is_replaced_in_whatever_pieces_it_comes(world: MakeWor
     assert SECRET.encode()[:8] not in body and SECRET.encode().hex()[:16].encode() not in body
 
 
-def test_a_secret_that_was_put_to_use_after_an_answer_began_is_replaced_in_it(world: MakeWorld) -> None:
+def test_a_secret_injected_after_a_response_began_is_redacted_in_it(world: MakeWorld) -> None:
     script = Turns(b"nothing yet\n", f"you sent {SECRET}\n".encode())
     w = world(script)
     call = w.call()
@@ -108,7 +108,7 @@ def test_a_secret_that_was_put_to_use_after_an_answer_began_is_replaced_in_it(wo
         script.was_read.release()
 
 
-def test_an_answer_that_was_closed_gives_nothing_of_the_next_on_its_connection(world: MakeWorld) -> None:
+def test_a_closed_response_never_returns_bytes_of_the_next_response(world: MakeWorld) -> None:
     head = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
     w = world(lambda r, c: head + chunk(b"number %d\n" % len(w.server.requests)) + chunk(b"end\n") + b"0\r\n\r\n")
     first = opened(w)
@@ -120,7 +120,7 @@ def test_an_answer_that_was_closed_gives_nothing_of_the_next_on_its_connection(w
         assert b"".join(iter(second.read, b"")) == b"number 2\nend\n"
 
 
-def test_a_connection_is_kept_once_its_answer_is_read_to_the_end(world: MakeWorld) -> None:
+def test_a_connection_is_kept_after_its_response_is_read_completely(world: MakeWorld) -> None:
     w = world(lambda r, c: http_response(b"one line\n" * 9000))
     for _ in range(3):
         with opened(w) as response:
@@ -128,7 +128,7 @@ def test_a_connection_is_kept_once_its_answer_is_read_to_the_end(world: MakeWorl
     assert w.server.connections == 1
 
 
-def test_a_connection_with_an_answer_half_read_is_not_used_again(world: MakeWorld) -> None:
+def test_a_connection_with_a_partly_read_response_is_not_reused(world: MakeWorld) -> None:
     w = world(lambda r, c: http_response(b"one line\n" * 9000))
     for _ in range(2):
         with opened(w) as response:
@@ -137,7 +137,7 @@ def test_a_connection_with_an_answer_half_read_is_not_used_again(world: MakeWorl
     assert w.server.connections == 2
 
 
-def test_a_connection_whose_short_answer_nobody_reads_is_used_again(world: MakeWorld) -> None:
+def test_a_connection_with_a_short_unread_response_is_reused(world: MakeWorld) -> None:
     w = world(lambda r, c: http_response(f"number {len(w.server.requests)}".encode()))
     for _ in range(3):
         with opened(w) as response:
@@ -146,7 +146,7 @@ def test_a_connection_whose_short_answer_nobody_reads_is_used_again(world: MakeW
     assert w.server.connections == 1
 
 
-def test_what_was_received_is_charged_as_it_comes(world: MakeWorld) -> None:
+def test_received_bytes_are_charged_during_the_transfer(world: MakeWorld) -> None:
     script = Turns(*EVENTS)
     w = world(script)
     call = w.call()
@@ -158,7 +158,7 @@ def test_what_was_received_is_charged_as_it_comes(world: MakeWorld) -> None:
         assert 0 < first < call.received_bytes
 
 
-def test_a_body_that_says_it_is_over_the_cap_is_not_read(world: MakeWorld) -> None:
+def test_a_body_whose_length_exceeds_the_limit_is_not_read(world: MakeWorld) -> None:
     w = world(lambda r, c: http_response(b"", length=30_001))
     call = w.call(max_response_bytes=30_000)
     with pytest.raises(HttpFailure) as caught:
@@ -168,7 +168,7 @@ def test_a_body_that_says_it_is_over_the_cap_is_not_read(world: MakeWorld) -> No
     assert w.gateway.fetch(call, HttpRequest("HEAD", w.url())).status == 200
 
 
-def test_a_body_over_the_cap_ends_the_reading_and_is_on_record(world: MakeWorld) -> None:
+def test_a_body_over_the_limit_ends_the_reading_and_is_recorded(world: MakeWorld) -> None:
     def script(request: ReceivedRequest, connection: ServerConnection) -> bytes:
         connection.send(HEAD + b"Transfer-Encoding: chunked\r\n\r\n")
         return chunk(b"one line\n" * 9000) + chunk(b"")
@@ -182,7 +182,7 @@ def test_a_body_over_the_cap_ends_the_reading_and_is_on_record(world: MakeWorld)
     assert call.decisions[-1].reason is Reason.RESPONSE_TOO_LARGE
 
 
-def test_a_bomb_ends_the_reading_at_the_cap(world: MakeWorld) -> None:
+def test_a_compression_bomb_ends_the_reading_at_the_limit(world: MakeWorld) -> None:
     bomb = gzip.compress(b"\n" * 50_000_000)
     w = world(lambda r, c: http_response(bomb, headers=(("Content-Encoding", "gzip"),)))
     with opened(w, w.call(max_response_bytes=1_000_000)) as response, pytest.raises(HttpFailure) as caught:
@@ -191,7 +191,7 @@ def test_a_bomb_ends_the_reading_at_the_cap(world: MakeWorld) -> None:
     assert caught.value.code == "response-too-large"
 
 
-def test_a_wait_for_the_next_piece_ends_with_the_call(world: MakeWorld) -> None:
+def test_waiting_for_the_next_piece_ends_with_the_call(world: MakeWorld) -> None:
     script = Turns(*EVENTS)
     w = world(script)
     call = w.call()
@@ -206,7 +206,7 @@ def test_a_wait_for_the_next_piece_ends_with_the_call(world: MakeWorld) -> None:
 
 
 @pytest.mark.parametrize(("of_call", "asked", "code"), [(0.3, 30.0, "deadline-exceeded"), (30.0, 0.3, "timeout")])
-def test_a_wait_for_the_next_piece_ends_when_the_time_is_over(
+def test_waiting_for_the_next_piece_ends_at_the_timeout(
     world: MakeWorld, of_call: float, asked: float, code: str
 ) -> None:
     script = Turns(*EVENTS)
@@ -218,7 +218,7 @@ def test_a_wait_for_the_next_piece_ends_when_the_time_is_over(
     assert caught.value.code == code
 
 
-def test_a_body_that_breaks_off_is_told(world: MakeWorld) -> None:
+def test_an_incomplete_body_is_reported(world: MakeWorld) -> None:
     def script(request: ReceivedRequest, connection: ServerConnection) -> bytes:
         connection.keep_alive = False
         return http_response(b"one line\nhalf a l", length=100)
@@ -231,7 +231,7 @@ def test_a_body_that_breaks_off_is_told(world: MakeWorld) -> None:
     assert (caught.value.code, caught.value.request_sent) == ("connection", True)
 
 
-def test_a_finding_that_blocks_ends_the_reading(world: MakeWorld) -> None:
+def test_a_blocking_match_ends_the_reading(world: MakeWorld) -> None:
     token = "ghp_" + "wWPw5k4aXcaT4fNP0UcnZwJUVFk6LO0pINUx"
     w = world(lambda r, c: http_response(f"one\n{token}\ntwo\n".encode()))
     call = w.call()

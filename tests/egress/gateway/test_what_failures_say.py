@@ -1,4 +1,4 @@
-"""A failure names who was asked and the next step, and never a path, a query or a secret."""
+"""Failures name the origin and the next step, and never a path, a query or a secret."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def origin(w: World) -> str:
 @pytest.mark.parametrize(
     ("script", "said"),
     [
-        (no_http, "the answer of {} is not valid HTTP"),
+        (no_http, "the response of {} is not valid HTTP"),
         (breaks_off, "the connection to {} broke before the response was complete"),
     ],
     ids=["not HTTP", "broken off"],
@@ -55,36 +55,36 @@ def test_a_failed_exchange_names_the_origin(world: MakeWorld, script, said: str)
     assert failed(w).message == said.format(origin(w))
 
 
-def test_a_host_that_is_not_there_is_named(world: MakeWorld) -> None:
+def test_an_unknown_host_is_named(world: MakeWorld) -> None:
     w = world(silent, answers={HOST: ["127.0.0.2"]})
     failure = failed(w)
-    assert failure.message == f"{origin(w)} could not be reached: nothing answered"
-    assert failure.hint == "check that it runs and that this machine is online"
+    assert failure.message == f"{origin(w)} could not be reached: no address accepted a connection"
+    assert failure.hint == "check that the server runs and that this machine is online"
 
 
-def test_a_timeout_says_whose_it_was_and_what_it_is(world: MakeWorld) -> None:
+def test_a_timeout_names_its_setting_and_value(world: MakeWorld) -> None:
     w = world(silent)
     granted = failed(w, w.call(timeout_seconds=30), timeout_seconds=0.05)
-    assert granted.message == f"{origin(w)} did not answer in time (0.05 s)"
+    assert granted.message == f"{origin(w)} did not respond in time (0.05 s)"
     assert granted.hint == "the tool itself set this timeout; http.timeout_seconds allows 30"
     grant = w.call().grant
     assert grant.http is not None
     call = FakeCall(grant.with_http(dataclasses.replace(grant.http, timeout_seconds=0.05)))
     for asked in (None, 300.0):
         failure = failed(w, call, timeout_seconds=asked)
-        assert failure.message == f"{origin(w)} did not answer in time (0.05 s)"
+        assert failure.message == f"{origin(w)} did not respond in time (0.05 s)"
         assert failure.hint == "raise http.timeout_seconds, now 0.05"
 
 
-def test_a_request_of_the_hosts_own_that_takes_too_long_names_the_origin_and_no_grant(world: MakeWorld) -> None:
+def test_a_slow_request_by_the_host_names_the_origin_and_no_grant(world: MakeWorld) -> None:
     w = world(silent)
     with pytest.raises(HttpFailure) as caught:
         w.gateway.send_own("POST", w.url("/token?x"), (), b"body", timeout_seconds=0.05)
     assert (caught.value.code, caught.value.hint) == ("timeout", None)
-    assert caught.value.message == f"{origin(w)} did not answer in time (0.05 s)"
+    assert caught.value.message == f"{origin(w)} did not respond in time (0.05 s)"
 
 
-def test_an_answer_that_is_too_large_names_the_key_and_its_value(world: MakeWorld) -> None:
+def test_a_too_large_response_names_the_setting_and_its_value(world: MakeWorld) -> None:
     w = world(lambda r, c: http_response(b"x" * 2000))
     call = w.call(max_response_bytes=1000)
     failure = failed(w, call)
@@ -94,7 +94,7 @@ def test_an_answer_that_is_too_large_names_the_key_and_its_value(world: MakeWorl
     assert (told.reason, told.hint, told.subject) == (Reason.RESPONSE_TOO_LARGE, failure.hint, origin(w))
 
 
-def test_a_request_that_is_too_large_names_the_key_and_its_value(world: MakeWorld) -> None:
+def test_a_too_large_request_names_the_setting_and_its_value(world: MakeWorld) -> None:
     w = world(silent)
     call = w.call(max_request_bytes=100)
     failure = failed(w, call, body=b"x" * 101)
@@ -114,9 +114,7 @@ def denied(url: str, networks: tuple[str, ...] = (), grant: Capabilities | None 
 
 @pytest.mark.parametrize("grant", [None, Capabilities.none()], ids=["another host", "nothing"])
 @pytest.mark.parametrize("host", ["10.0.0.7", "169.254.169.254", "127.0.0.1", "[::1]", "metadata.google.internal"])
-def test_a_denial_names_a_line_for_an_internal_host_only_where_an_operator_exempts_it(
-    host: str, grant: Capabilities | None
-) -> None:
+def test_a_denial_for_an_internal_host_only_suggests_a_line_that_helps(host: str, grant: Capabilities | None) -> None:
     decision = denied(f"https://{host}/x", grant=grant)
     assert decision.reason is (Reason.HOST_NOT_ALLOWED if grant is None else Reason.NOT_GRANTED)
     assert str(decision.hint).startswith("no capability file can allow it; ")
@@ -124,7 +122,7 @@ def test_a_denial_names_a_line_for_an_internal_host_only_where_an_operator_exemp
     assert str(exempt.hint).startswith("add ")
 
 
-def test_a_url_that_cannot_be_read_is_shown_without_what_it_may_hide() -> None:
+def test_an_invalid_url_is_shown_without_possible_secrets() -> None:
     decision = denied(f"https://{HOST}:0/{TOKEN[:9]}\x00{TOKEN[9:]}/\x1b[31mx?query")
     assert decision.reason is Reason.INVALID_URL
     assert decision.subject.startswith(f"GET https://{HOST}:0/") and decision.subject.endswith("/[31mx")

@@ -123,7 +123,7 @@ def world(ca_file: Path, server_tls: Callable[..., ssl.SSLContext]) -> Iterator[
 
 
 def watch_end(connection: ServerConnection, gone: threading.Event) -> None:
-    """Set `gone` when a client has closed its connection. Nothing is read: the server does, and TLS has one reader."""
+    """Set `gone` when a client has closed its connection. The server itself reads, since TLS allows one reader only."""
     own = os.dup(connection.sock.fileno())
 
     def wait() -> None:

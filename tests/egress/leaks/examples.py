@@ -1,4 +1,4 @@
-"""Build credentials with the shapes that vendors document, so that no file holds a token-shaped string.
+"""Build credentials with the shapes that vendors document, so that no file contains a token-shaped string.
 
 The shapes are in shapes.toml. They do not depend on the rules' expressions, so a wrong rule cannot produce its own
 example.
@@ -47,7 +47,7 @@ _FILLER = re.compile(
 
 
 class Shape(NamedTuple):
-    """Texts with one rule's credential, and a text that resembles them but holds none."""
+    """Texts with one rule's credential, and a similar text without one."""
 
     examples: tuple[str, ...]
     near_miss: str
@@ -72,7 +72,7 @@ def _sized(kind: str, size: int, random: Random) -> str:
 
 
 def _word(groups: tuple[str, ...], length: int, random: Random) -> str:
-    """Return random text that mixes all groups and repeats no character, as most real tokens do."""
+    """Return random text that mixes all groups and repeats no character, like most real tokens."""
     letters: list[str] = []
     while len(letters) < length:
         group = groups[len(letters) % len(groups)] if len(letters) < len(groups) else "".join(groups)

@@ -1,4 +1,4 @@
-"""`wasmrt leaks`: data on standard output, words on standard error, and never the secret itself."""
+"""`wasmrt leaks`: data on standard output, messages on standard error, and never the secret itself."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ not_matching = ["own_12"]
 """.replace("OWN-KEY", OWN_KEY)
 
 
-def test_a_leak_is_named_by_place_and_rule_and_exits_1() -> None:
+def test_a_leak_is_reported_with_place_and_rule_and_exit_code_1() -> None:
     result = RUNNER.invoke(leaks, ["scan", "-"], input=f"fine\n  {TOKEN}\n")
     assert result.exit_code == 1
     assert result.stdout.startswith("2:3 github-pat critical block")
@@ -46,21 +46,21 @@ def test_a_secret_that_two_rules_find_is_reported_once() -> None:
     assert (match["rule"], match["also"]) == ("github-pat", ["bearer-authorization"])
 
 
-def test_a_clean_file_exits_0(tmp_path: Path) -> None:
+def test_a_clean_file_exits_with_0(tmp_path: Path) -> None:
     file = tmp_path / "clean.txt"
     file.write_text("nothing to see\n")
     result = RUNNER.invoke(leaks, ["scan", str(file)])
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "nothing found\n")
 
 
-def test_json_is_the_report() -> None:
+def test_json_output_is_the_report() -> None:
     result = RUNNER.invoke(leaks, ["scan", "-", "--json", "--direction", "inward"], input=TOKEN)
     report = json.loads(result.stdout)
     assert report["should_block"] is False
     assert report["matches"][0]["rule"] == "github-pat"
 
 
-def test_the_rules_are_listed_with_their_sources() -> None:
+def test_rules_are_listed_with_their_sources() -> None:
     listed = json.loads(RUNNER.invoke(leaks, ["rules", "--json"]).stdout)
     assert len(listed) == len(RULES) and all(rule["source"] for rule in listed)
     assert len(RUNNER.invoke(leaks, ["rules"]).stdout.splitlines()) == len(listed)
@@ -77,11 +77,11 @@ def test_a_rule_is_checked_by_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", [["test", "no-such-rule"], ["scan", "no-such-file"], ["scan"], ["nothing"]])
-def test_a_wrong_command_exits_2(arguments: list[str]) -> None:
+def test_an_invalid_command_exits_with_2(arguments: list[str]) -> None:
     assert RUNNER.invoke(leaks, arguments).exit_code == 2
 
 
-def test_own_rules_are_used_once_they_pass_their_checks(tmp_path: Path) -> None:
+def test_custom_rules_are_used_if_they_pass_their_checks(tmp_path: Path) -> None:
     file = tmp_path / "own.toml"
     file.write_text(OWN)
     found = RUNNER.invoke(leaks, ["scan", "-", "--rules", str(file)], input=OWN_KEY)

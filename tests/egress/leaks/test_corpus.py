@@ -32,7 +32,7 @@ NOTATIONS = (
 """Surroundings of a credential in the texts that tools return: logs, markup, tables, messages."""
 
 
-def test_99_of_100_credentials_are_found_in_every_notation() -> None:
+def test_at_least_99_of_100_credentials_are_found_in_every_notation() -> None:
     missed = []
     texts = [(rule_id, text) for rule_id, shape in shapes().items() for text in shape.examples]
     for notation in NOTATIONS:
@@ -41,7 +41,7 @@ def test_99_of_100_credentials_are_found_in_every_notation() -> None:
     assert len(missed) <= len(texts) * len(NOTATIONS) * 0.01, missed
 
 
-def test_at_most_one_in_100_texts_that_only_resemble_a_secret_raises_an_alarm() -> None:
+def test_at_most_one_in_100_secret_like_texts_raises_an_alarm() -> None:
     templates = [template for kind in INNOCENT.values() for template in kind["texts"]]
     texts = [fill(template, Random(seed)) for template in templates for seed in range(5)]
     alarms = [(match.rule, text) for text in texts for match in DETECTOR.scan(text).matches]
@@ -63,7 +63,7 @@ def test_prose_raises_at_most_one_alarm_in_1000_paragraphs() -> None:
 
 
 VECTORS = "SelfTest"
-"""A cipher library's test vectors: private keys and hashes of passwords, which are what the rules look for."""
+"""A cipher library's test vectors: private keys and password hashes, which the rules are meant to find."""
 
 
 def test_installed_code_raises_at_most_two_alarms_in_10_megabytes() -> None:

@@ -1,4 +1,4 @@
-"""A secret of ours is found in every encoding, and the text around it is left alone."""
+"""A watched secret is found in every encoding, and the surrounding text is kept."""
 
 from __future__ import annotations
 
@@ -107,12 +107,12 @@ def test_a_watched_secret_is_found_in_every_encoding(encoding: str, secret: str)
 @pytest.mark.parametrize("change", [str.upper, str.lower])
 @settings(max_examples=examples(30), deadline=None)
 @given(secret=st.text(alphabet=string.ascii_lowercase + string.digits, min_size=16, max_size=60))
-def test_a_secret_of_one_case_is_found_in_the_other(change: Callable[[str], str], secret: str) -> None:
+def test_a_single_case_secret_is_found_in_the_other_case(change: Callable[[str], str], secret: str) -> None:
     assert DETECTOR.scanner({"k": secret}).scan(f"v={change(secret)};").matches
 
 
 @pytest.mark.parametrize("junk", ["234", "999", "301, 7", "0, 0, 0", "300, 200, 1", "0x00"])
-def test_a_list_of_numbers_hides_nothing_beside_other_numbers(junk: str) -> None:
+def test_a_secret_among_other_numbers_in_a_list_is_found(junk: str) -> None:
     secret = "Zq9kT7ab" + "vX2mB4nC6pD8eF"
     numbers = ", ".join(str(ord(character)) for character in secret)
     between = f", {junk}, ".join(numbers.split(", "))
@@ -136,7 +136,7 @@ def nested(text: bytes, layers: int) -> bytes:
 
 
 def many_archives() -> bytes:
-    """More members than the budget covers."""
+    """Return more members than the budget covers."""
     return b"--".join([gzip.compress(b"a member")] * 33_000)
 
 
@@ -150,7 +150,7 @@ def many_archives() -> bytes:
     ],
     ids=["bomb", "nested", "escaped", "many"],
 )
-def test_content_over_the_budget_is_withheld_and_costs_no_more_than_that(data: bytes) -> None:
+def test_content_over_the_budget_is_withheld_at_a_bounded_cost(data: bytes) -> None:
     report = DETECTOR.scanner(QUIET).scan_bytes(data)
     (match,) = report.matches
     assert (match.rule, match.start, match.end) == ("decode-limit-exceeded", 0, len(data))
@@ -166,7 +166,7 @@ def test_content_within_the_budget_is_not_withheld(data: bytes) -> None:
     assert DETECTOR.scanner(QUIET).scan_bytes(data).matches == ()
 
 
-def test_an_override_may_let_content_over_the_budget_pass() -> None:
+def test_an_override_may_pass_content_over_the_budget() -> None:
     scanner = LeakDetector(overrides={"decode-limit-exceeded": Action.WARN}).scanner(QUIET)
     secret = QUIET["k"].encode()
     report = scanner.scan_bytes(secret + b" " + many_archives())
@@ -174,7 +174,7 @@ def test_an_override_may_let_content_over_the_budget_pass() -> None:
     assert [m.rule for m in report.matches] == ["secret:k", "decode-limit-exceeded"]
 
 
-def test_hundreds_of_secrets_are_all_looked_for() -> None:
+def test_hundreds_of_secrets_are_all_found() -> None:
     secrets = {f"k{number}": f"Zq9k{number:04}" + "T7abvX2mB4nC6pD8eFyK3wL5sN7uQ9" for number in range(300)}
     scanner = LeakDetector().scanner(secrets).partial
     for _ in range(3):
@@ -183,7 +183,7 @@ def test_hundreds_of_secrets_are_all_looked_for() -> None:
 
 
 class Mute:
-    """A set whose automaton ran out of memory: RE2's says "nothing" of every text."""
+    """A set whose automaton ran out of memory: RE2 then reports no match for every text."""
 
     def Match(self, data: bytes) -> None:
         return None
@@ -194,7 +194,7 @@ def refused(expressions: object, *, memory_bytes: int) -> Mute:
 
 
 @pytest.mark.parametrize("compile_set", [refused, lambda expressions, *, memory_bytes: Mute()], ids=["refused", "mute"])
-def test_patterns_that_are_too_many_for_re2s_memory_rule_nothing_out(
+def test_patterns_that_exceed_re2s_memory_do_not_exclude_any_match(
     monkeypatch: pytest.MonkeyPatch, compile_set: Callable[..., Mute]
 ) -> None:
     monkeypatch.setattr(_patterns, "compile_set", compile_set)
@@ -203,7 +203,7 @@ def test_patterns_that_are_too_many_for_re2s_memory_rule_nothing_out(
     assert scanner.scan_bytes(text + b"Zq9kT7ab" + b"vX2mB4nC6pD8eF\n" + text).matches
 
 
-def test_secrets_that_are_all_too_short_are_named() -> None:
+def test_secrets_that_are_too_short_are_listed() -> None:
     assert DETECTOR.scanner({"a": "x1", "b": "y2"}).unwatched == ("a", "b")
 
 
@@ -221,7 +221,7 @@ def test_an_ordinary_word_in_another_case_is_not_the_secret() -> None:
     assert scanner.scan("Bluebird" + "sings").matches
 
 
-def test_only_the_secret_is_replaced_and_offsets_are_characters() -> None:
+def test_only_the_secret_is_replaced_and_offsets_are_in_characters() -> None:
     secret = "tr0ub" + "4dor-and-three"
     text = f"naïve ☕ {secret} ☕ fin"
     scanner = DETECTOR.scanner({"k": secret})
@@ -230,19 +230,19 @@ def test_only_the_secret_is_replaced_and_offsets_are_characters() -> None:
     assert scanner.redact(text) == "naïve ☕ [REDACTED:secret:k] ☕ fin"
 
 
-def test_a_secret_split_by_zero_width_characters_is_replaced_whole() -> None:
+def test_a_secret_split_by_zero_width_characters_is_replaced_completely() -> None:
     secret = "Kq7xWz90" + "mNpLrT4v"
     text = "a " + "\u200b".join(secret) + " b"
     assert DETECTOR.scanner({"k": secret}).redact(text) == "a [REDACTED:secret:k] b"
 
 
-def test_an_escaped_secret_is_cut_at_its_escapes() -> None:
+def test_an_escaped_secret_is_replaced_from_its_first_to_its_last_escape() -> None:
     secret = "p&ss/w%rd+" + "with=signs#9"
     text = f"x={quote(secret, safe='')}&y=1"
     assert DETECTOR.scanner({"k": secret}).redact(text) == "x=[REDACTED:secret:k]&y=1"
 
 
-def test_making_a_scanner_builds_no_pattern_until_something_is_scanned() -> None:
+def test_creating_a_scanner_builds_no_patterns_before_the_first_scan() -> None:
     scanner = DETECTOR.scanner({f"s{i}": f"value-{i}-" + "x9" * 12 for i in range(10)})
     assert scanner._exact is not None and scanner._exact._patterns is None
     assert DETECTOR.scanner()._exact is None
@@ -253,7 +253,7 @@ PIECE_EDGE = 64 * 1024
 
 @pytest.mark.parametrize("encoding", ["verbatim", "base64-twice", "split-by-space", "hex", "reversed"])
 @pytest.mark.parametrize("edge", [PIECE_EDGE, 2 * PIECE_EDGE])
-def test_a_secret_across_the_edge_of_a_piece_is_found(encoding: str, edge: int) -> None:
+def test_a_secret_across_a_piece_boundary_is_found(encoding: str, edge: int) -> None:
     secret = "Kq7xWz90" + "mNpLrT4v"
     encoded = f" {ENCODINGS[encoding](secret)} ".encode()
     scanner = DETECTOR.scanner({"k": secret})
@@ -262,13 +262,13 @@ def test_a_secret_across_the_edge_of_a_piece_is_found(encoding: str, edge: int) 
         assert scanner.scan_bytes(before + encoded + b"and more " * 9).matches, shift
 
 
-def test_the_ends_of_a_secret_are_replaced_even_where_they_are_punctuation() -> None:
+def test_the_ends_of_a_secret_are_replaced_even_if_they_are_punctuation() -> None:
     secret = "--==" + "Kq7xWz90mNpLrT4v" + "!?--"
     assert DETECTOR.scanner({"k": secret}).redact(f"a{secret}b") == "a[REDACTED:secret:k]b"
 
 
 class Ended(Exception):
-    """What a check raises."""
+    """Raised by a check."""
 
 
 class Counted:
@@ -295,7 +295,7 @@ MIXED_CASE = "abCDefGH" + "1234xy"
     ],
     ids=["html", "percent", "json", "percent-in-layers", "no-escapes", "secret", "numbers", "hexadecimal-numbers"],
 )
-def test_a_check_ends_a_scan_at_any_of_its_calls(text: str) -> None:
+def test_a_check_can_end_a_scan_at_any_of_its_calls(text: str) -> None:
     counted = Counted()
     LeakDetector().scanner({"k": MIXED_CASE}, check=counted).scan(text)
     assert counted.calls >= 10
@@ -306,7 +306,7 @@ def test_a_check_ends_a_scan_at_any_of_its_calls(text: str) -> None:
         assert ending.calls == last
 
 
-def test_a_flood_of_a_secret_in_another_case_is_no_work_at_all() -> None:
+def test_many_copies_of_a_secret_in_another_case_cost_no_work() -> None:
     counted = Counted()
     scanner = DETECTOR.scanner({"k": MIXED_CASE}, check=counted)
     flood = f"{MIXED_CASE.swapcase()} " * 14_000
@@ -316,7 +316,7 @@ def test_a_flood_of_a_secret_in_another_case_is_no_work_at_all() -> None:
 
 
 class CountedBytes(bytes):
-    """Bytes that count how many of theirs were copied."""
+    """Bytes that count how many of them were copied."""
 
     copied = 0
 
@@ -328,7 +328,7 @@ class CountedBytes(bytes):
 
 
 @pytest.mark.parametrize("encoding", ["verbatim", "reversed", "split-by-space"])
-def test_finding_where_each_of_many_matches_lies_costs_no_more_than_the_text_is_long(encoding: str) -> None:
+def test_locating_many_matches_takes_linear_time(encoding: str) -> None:
     text = f"{ENCODINGS[encoding](MIXED_CASE)}, ".encode() * 3000
     CountedBytes.copied = 0
     found = set(ExactMatcher({"k": MIXED_CASE}).find(CountedBytes(text)))

@@ -1,4 +1,4 @@
-"""Large texts: searched in fewer looks than small ones, with the same findings."""
+"""Large texts are searched in fewer passes than small ones, with the same results."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ ENCODINGS: dict[str, Callable[[bytes], bytes]] = {
     shift=st.integers(-70, 70),
     size=st.integers(4 * CHUNK, 8 * CHUNK + 100),
 )
-def test_a_secret_is_found_in_a_large_text_wherever_it_stands(encoding: str, near: int, shift: int, size: int) -> None:
+def test_a_secret_is_found_anywhere_in_a_large_text(encoding: str, near: int, shift: int, size: int) -> None:
     planted = b"; " + ENCODINGS[encoding](SECRET.encode()) + b" ;"
     at = max(0, min(near + shift, size))
     filler = PLAIN * (size // len(PLAIN) + 1)
@@ -80,13 +80,13 @@ def test_a_part_of_a_secret_is_found_in_a_large_text(start: int, length: int, at
     assert [(m.start, m.end) for m in found.matches if m.rule == "secret:token"] == [(at + 1, at + 1 + len(piece))]
 
 
-def test_a_secret_without_many_letters_is_found_in_a_large_text() -> None:
+def test_a_secret_with_few_letters_is_found_in_a_large_text() -> None:
     secret = "+-+" + "!%9$#" * 3 + "=="
     text = PLAIN * 4 + secret.encode()
     assert [m.rule for m in DETECTOR.scanner({"odd": secret}).scan_bytes(text).matches] == ["secret:odd"]
 
 
-def test_many_threads_may_scan_large_texts_at_once() -> None:
+def test_many_threads_can_scan_large_texts_at_once() -> None:
     wrong: list[bool] = []
 
     def scan(secret: bool) -> None:
@@ -105,7 +105,7 @@ def test_many_threads_may_scan_large_texts_at_once() -> None:
 
 @cache
 def prefilter() -> Prefilter:
-    """One that has seen enough to be compiled."""
+    """A prefilter that has scanned enough to be compiled."""
     made = Prefilter(builtin_rules().keywords)
     while not made.rules_out(PLAIN):
         assert made._seen_bytes < 10_000_000
@@ -114,11 +114,11 @@ def prefilter() -> Prefilter:
 
 @cache
 def keywords_by_re2() -> Any:
-    return builtin_engine()._keywords._compiled()
+    return builtin_engine()._keywords._compile()
 
 
 @needs_hyperscan
-def test_the_prefilter_rules_out_no_text_that_a_rule_matches() -> None:
+def test_the_prefilter_never_excludes_a_text_that_a_rule_matches() -> None:
     missed = [rule.id for rule in builtin_rules() if prefilter().rules_out(PLAIN + example_of(rule).encode())]
     assert missed == []
 
@@ -126,7 +126,7 @@ def test_the_prefilter_rules_out_no_text_that_a_rule_matches() -> None:
 @needs_hyperscan
 @settings(max_examples=examples(150), deadline=None)
 @given(drawn=st.data(), before=st.binary(max_size=300), after=st.binary(max_size=300))
-def test_the_prefilter_says_what_re2_says(drawn: st.DataObject, before: bytes, after: bytes) -> None:
+def test_the_prefilter_agrees_with_re2(drawn: st.DataObject, before: bytes, after: bytes) -> None:
     keyword = drawn.draw(st.sampled_from(tuple(builtin_rules().keywords))).encode("ascii")
     inside = drawn.draw(st.from_regex(keyword, fullmatch=True))
     cut = inside[: drawn.draw(st.integers(0, len(inside)))]
@@ -139,7 +139,7 @@ def test_the_prefilter_says_what_re2_says(drawn: st.DataObject, before: bytes, a
     [("nimbus[^\\s]", "nimbus\x0b"), ("nimbus[\\S]", "nimbus\x0b"), ("nimbus[x]{08}", "nimbusx{08}")],
     ids=["vertical tab", "vertical tab inside", "leading zero"],
 )
-def test_a_keyword_that_perl_reads_in_another_way_is_found_in_a_large_text(keyword: str, text: str) -> None:
+def test_a_keyword_with_a_different_meaning_in_perl_is_found_in_a_large_text(keyword: str, text: str) -> None:
     rule = Rule(id="nimbus", source="this test", pattern="(nimbus.{1,9}q7Zk2Lw9)", keywords=(keyword,), entropy=1.0)
     detector = LeakDetector(rules=[rule])
     _warm_up(detector)
@@ -165,7 +165,7 @@ def _warm_up(detector: LeakDetector) -> None:
 
 
 @pytest.mark.parametrize("own_rules", [False, True])
-def test_a_token_is_found_wherever_it_stands_in_a_text_of_many_chunks(own_rules: bool) -> None:
+def test_a_token_is_found_anywhere_in_a_text_of_many_chunks(own_rules: bool) -> None:
     rule = _rule()
     detector = LeakDetector(rules=[rule]) if own_rules else LeakDetector()
     _warm_up(detector)
@@ -179,7 +179,7 @@ def test_a_token_is_found_wherever_it_stands_in_a_text_of_many_chunks(own_rules:
 
 
 @needs_hyperscan
-def test_a_flood_before_a_plain_stretch_is_forgiven_whoever_looked_at_that() -> None:
+def test_a_flood_does_not_use_up_the_budget_of_later_plain_text() -> None:
     with_prefilter, by_re2 = LeakDetector(), LeakDetector(rules=[_rule()])
     _warm_up(with_prefilter)
     keywords = keywords_by_re2()
@@ -190,7 +190,7 @@ def test_a_flood_before_a_plain_stretch_is_forgiven_whoever_looked_at_that() -> 
         more = set(keywords.Match(name.encode()) or ())
         if not more <= matched and len(head) + len(name) < 254:
             head, matched = head + b" " + name.encode(), matched | more
-    named = next(rule for rule in builtin_rules() if rule.id == "pinecone-legacy-key")  # known by the name beside it
+    named = next(rule for rule in builtin_rules() if rule.id == "pinecone-legacy-key")
     secret = b"\n" + example_of(named).encode() + b"\n"
     plain = b"plain words here. \n" * (16 * CHUNK // 19 + 1)
     flooded = plain[: 12 * CHUNK] + (flood * 4)[: 4 * CHUNK]
@@ -200,14 +200,14 @@ def test_a_flood_before_a_plain_stretch_is_forgiven_whoever_looked_at_that() -> 
     assert with_prefilter.scan_bytes(text) == found
 
 
-def test_where_there_is_no_hyperscan_re2_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_hyperscan_re2_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "hyperscan", None)
     without = Prefilter(builtin_rules().keywords)
     assert not any(without.rules_out(PLAIN) for _ in range(2 + (4 << 20) // len(PLAIN)))
 
 
 @needs_hyperscan
-def test_a_text_is_not_ruled_out_while_another_thread_scans() -> None:
+def test_a_text_is_not_excluded_while_another_thread_scans() -> None:
     with prefilter()._lock:
         assert not prefilter().rules_out(PLAIN)
     assert prefilter().rules_out(PLAIN)
@@ -218,14 +218,12 @@ def test_a_text_is_not_ruled_out_while_another_thread_scans() -> None:
     encoding=st.sampled_from(["base64", "hex", "numbers", "hexadecimal numbers", "base64 in base64", "as it is"]),
     at=st.integers(0, len(PLAIN)),
 )
-def test_a_large_body_is_searched_inside_of_what_is_encoded_whether_or_not_its_call_has_a_secret(
-    encoding: str, at: int
-) -> None:
-    """What the search for secrets has seen of a text spares the next one a look, and hides nothing from it."""
+def test_a_large_body_is_searched_for_encoded_tokens_with_and_without_a_secret(encoding: str, at: int) -> None:
+    """The search for secrets saves the next one a pass, but hides nothing from it."""
     token = f'{{"token": "{example_of(RULE)}"}}'.encode()
     body = PLAIN[:at] + b"; " + ENCODINGS[encoding](token) + b" ;" + PLAIN[at:]
     scanner = DETECTOR.scanner({"name": SECRET})
-    scanner.scan_bytes(PLAIN)  # from so much on, one pass tells what can be there
+    scanner.scan_bytes(PLAIN)  # above this size, one pass finds the possible searches
     found = scanner.scan_http_request("https://example.com/", (), body)
     assert {match.rule for match in found.matches} >= {RULE.id}
     assert found == DETECTOR.scan_http_request("https://example.com/", (), body)

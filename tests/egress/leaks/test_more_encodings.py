@@ -1,4 +1,4 @@
-"""Encodings that a server may choose for what it echoes, beside those of `test_exact_values`."""
+"""Encodings that a server may use in an echo, in addition to those in `test_exact_values`."""
 
 from __future__ import annotations
 
@@ -136,19 +136,19 @@ ENCODINGS: dict[str, Callable[[bytes], bytes]] = {
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
 @pytest.mark.parametrize("large", [False, True], ids=["small", "large"])
-def test_a_secret_is_found_in_each_of_them(encoding: str, large: bool) -> None:
+def test_a_secret_is_found_in_each_encoding(encoding: str, large: bool) -> None:
     scanner = DETECTOR.scanner({"token": SECRET})
     around = b"a plain line of words\n" * (5000 if large else 1)
     encoded = ENCODINGS[encoding](RAW)
     if encoding == "raw-deflate":
-        around = b""  # it has no first bytes of its own: only the beginning of a text is tried
+        around = b""  # it has no magic number, so it is only tried at the start of a text
     report = scanner.scan_bytes(around + encoded + b"\n" + around)
     assert "secret:token" in {match.rule for match in report.matches}
 
 
 @pytest.mark.parametrize("size", [1, 13, 4096])
 @pytest.mark.parametrize("encoding", ENCODINGS)
-def test_nor_does_a_stream_show_it(encoding: str, size: int) -> None:
+def test_a_secret_is_not_shown_by_a_stream_in_any_encoding(encoding: str, size: int) -> None:
     scanner = DETECTOR.scanner({"token": SECRET})
     text = ENCODINGS[encoding](RAW) + b"\nthe end\n"
     stream = StreamingRedactor(scanner)
@@ -158,13 +158,13 @@ def test_nor_does_a_stream_show_it(encoding: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("value", ["abcdefgh" + "ijklmnop", "83027491" + "65520348", "QWERTZUI" + "OPASDFGH"])
-def test_a_secret_of_one_kind_of_character_is_found_in_pieces(value: str) -> None:
+def test_a_secret_with_one_kind_of_character_is_found_in_pieces(value: str) -> None:
     scanner = DETECTOR.scanner({"token": value}).partial
     assert scanner.scan(f"one half {value[:8]}, and then {value[8:]}.").matches
     assert not scanner.scan("an ordinary sentence of words, and 12345 numbers").matches
 
 
-def test_a_short_secret_is_found_in_an_encoding_of_an_encoding() -> None:
+def test_a_short_secret_is_found_in_a_double_encoding() -> None:
     random = Random(4)
     for _ in range(50):
         value = "".join(random.choices(string.ascii_letters + string.digits, k=12))
@@ -182,7 +182,7 @@ def test_an_archive_that_cannot_be_opened_is_withheld(magic: bytes) -> None:
         assert (match.rule, match.action) == ("decode-limit-exceeded", Action.BLOCK)
 
 
-def test_secrets_by_the_hundred_thousand_are_replaced_as_a_whole() -> None:
+def test_a_text_with_hundreds_of_thousands_of_secrets_is_replaced_as_a_whole() -> None:
     text = f"{SECRET} ".encode() * 50_000
     report = DETECTOR.scanner({"token": SECRET}).scan_bytes(text)
     assert [(m.rule, m.start, m.end) for m in report.matches] == [("secret:token", 0, len(text))]

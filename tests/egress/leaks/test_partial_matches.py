@@ -1,4 +1,4 @@
-"""Parts of a secret of ours are found where they are asked for, and words are not."""
+"""Parts of a watched secret are found on request, but words are not."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_third_of_a_secret_is_found_wherever_it_was_cut_out(data: st.DataObjec
         return
     places = found(secret, b"-- " + piece.encode() + b" --")
     assert places
-    if len(set(secret)) > len(secret) // 2:  # else it may fit in more ways than one
+    if len(set(secret)) > len(secret) // 2:  # otherwise it may fit in several ways
         assert places[0][0] <= 3 and places[-1][1] >= 3 + len(piece)
 
 
@@ -58,20 +58,20 @@ def test_parts_are_found_in_a_large_text_as_in_a_small_one() -> None:
     assert found(SECRET, LARGE) == []
 
 
-def test_less_than_a_third_and_less_than_eight_characters_are_no_partial_match() -> None:
+def test_less_than_a_third_or_eight_characters_is_not_a_partial_match() -> None:
     assert found(SECRET, SECRET[:7].encode()) == []
     long = "".join(f"{n:02x}Z" for n in range(60))
     assert found(long, long[:59].encode()) == []
     assert found(long, long[:60].encode()) == [(0, 60)]
 
 
-def test_words_and_numbers_are_no_partial_match() -> None:
+def test_words_and_numbers_are_not_partial_matches() -> None:
     secret = "acme-production-20261121" + "-x7"
     assert found(secret, b"production, Production and -20261121-") == []
     assert found(secret, b"the acme-production one") == [(4, 19)]
 
 
-def test_a_part_among_very_many_beginnings_of_one_is_found() -> None:
+def test_a_part_among_many_false_starts_is_found() -> None:
     flood = (SECRET[:5] + " ").encode() * 5000
     for length in (8, 10):
         text = flood + SECRET[:length].encode() + b" " + flood

@@ -1,4 +1,4 @@
-"""The shipped rules and custom rules."""
+"""The built-in rules and custom rules."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def builder() -> ModuleType:
     return module
 
 
-def test_the_generated_form_of_the_rules_says_what_their_files_say() -> None:
+def test_the_generated_rules_match_their_source_files() -> None:
     sources = builder().source_rules()
     assert (RULE_FOLDER / BUILT).read_text("utf-8") == builder().built(sources), "run python tools/build_rules.py"
     assert tuple(RULES) == sources
@@ -47,7 +47,7 @@ def first_look() -> FirstLook:
     return FirstLook(*RULES.literals)
 
 
-def test_a_first_short_text_has_the_findings_of_every_later_one() -> None:
+def test_the_first_short_text_has_the_same_matches_as_later_ones() -> None:
     missed = [rule.id for rule in RULES if first_look().rules_out(f"- {example_of(rule)}".encode())]
     assert missed == []
     assert first_look().rules_out(b"The quick brown fox jumps over the lazy dog.")
@@ -55,7 +55,7 @@ def test_a_first_short_text_has_the_findings_of_every_later_one() -> None:
 
 @settings(max_examples=examples(300), deadline=None)
 @given(st.data())
-def test_no_keyword_is_in_a_text_without_its_literals(data: st.DataObject) -> None:
+def test_every_keyword_contains_one_of_its_literals(data: st.DataObject) -> None:
     keyword = data.draw(st.sampled_from(sorted(RULES.keywords)))
     text = data.draw(st.from_regex(re.compile(keyword.encode("latin-1")), fullmatch=True))
     assert not first_look().rules_out(b"~ " + text + b" ~")
@@ -69,12 +69,12 @@ print(sorted({"re2", "tomllib", "hashlib", "hyperscan"} & set(sys.modules)))
 """
 
 
-def test_a_first_scan_of_a_short_clean_text_does_not_load_re2(unmeasured: None) -> None:
+def test_the_first_scan_of_a_short_clean_text_does_not_load_re2(unmeasured: None) -> None:
     done = subprocess.run([sys.executable, "-c", FIRST_SCAN], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 
 
-def test_there_are_enough_rules_with_a_source_and_a_provider_each() -> None:
+def test_there_are_enough_rules_and_each_has_a_source_and_a_provider() -> None:
     assert len(RULES) >= 150
     assert len({rule.id for rule in RULES}) == len(RULES)
     assert all(len(rule.source) > 15 and rule.provider and "\n" not in rule.source for rule in RULES)
@@ -85,7 +85,7 @@ def test_every_rule_has_shapes_that_do_not_depend_on_its_expression() -> None:
     assert all(shape.examples and shape.near_miss for shape in shapes().values())
 
 
-def test_every_rule_finds_its_examples_and_not_its_near_miss() -> None:
+def test_every_rule_finds_its_examples_but_not_its_near_misses() -> None:
     missed, mistaken = [], []
     for rule in RULES:
         check_rule(rule)
@@ -95,7 +95,7 @@ def test_every_rule_finds_its_examples_and_not_its_near_miss() -> None:
     assert mistaken == []
 
 
-def test_the_examples_notice_every_broken_prefix_name_and_keyword() -> None:
+def test_the_examples_detect_every_broken_prefix_name_and_keyword() -> None:
     unnoticed = []
     for rule in RULES:
         breaks = list(breaks_of(rule))
@@ -109,7 +109,7 @@ def test_a_broken_letter_is_the_second_of_its_run() -> None:
     assert [broken.change for broken in breaks_of(rule)] == [f"token {rule.token.replace('pat', 'pqt', 1)}"]
 
 
-def test_the_file_of_shapes_holds_no_token_itself() -> None:
+def test_the_file_of_shapes_contains_no_token() -> None:
     text = Path(__file__).with_name("shapes.toml").read_text("utf-8")
     assert [match.rule for match in DETECTOR.scan(text).matches] == []
 
@@ -161,7 +161,7 @@ def innocents() -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("kind", "text"), innocents().items())
-def test_false_positives_are_left_alone(kind: str, text: str) -> None:
+def test_known_false_positives_are_not_found(kind: str, text: str) -> None:
     assert DETECTOR.scan(text).matches == ()
 
 
@@ -177,7 +177,7 @@ not_matching = ["acme_123", "acme_handbook"]
 """.replace("ACME-KEY", ACME_KEY)
 
 
-def test_own_rules_are_added_to_those_that_ship() -> None:
+def test_custom_rules_are_added_to_the_built_in_ones() -> None:
     rules = load_custom_rules(OWN)
     detector = LeakDetector(rules=rules)
     assert detector.scan(f"the key {ACME_KEY}.").matches[0].rule == "acme-key"
@@ -204,12 +204,12 @@ def test_own_rules_are_added_to_those_that_ship() -> None:
         (("[[rules]]", "[[rules"), "not TOML"),
     ],
 )
-def test_a_wrong_rule_is_refused_with_the_reason(change: tuple[str, str], says: str) -> None:
+def test_an_invalid_rule_is_refused_with_the_reason(change: tuple[str, str], says: str) -> None:
     with pytest.raises(ConfigurationError, match=says):
         load_custom_rules(OWN.replace(*change))
 
 
-def test_an_own_rule_cannot_take_the_name_of_another() -> None:
+def test_a_custom_rule_cannot_have_the_id_of_another() -> None:
     with pytest.raises(ConfigurationError, match="two rules"):
         LeakDetector(rules=load_custom_rules(OWN.replace("acme-key", "jwt")))
 
@@ -236,7 +236,7 @@ def test_a_flood_of_keywords_does_not_hide_a_token(seed: int) -> None:
     assert DETECTOR.scan(token).matches
 
 
-def test_every_token_in_a_flood_of_false_positives_is_found_wherever_it_stands() -> None:
+def test_every_token_in_a_flood_of_false_positives_is_found_anywhere() -> None:
     starts = [example_of(rule).strip()[:7] for rule in RULES if rule.token]
     flood = (" ".join(starts) + " ") * (400_000 // (8 * len(starts)))
     token = example_of(next(r for r in RULES if r.id == "github-pat")).strip()

@@ -1,4 +1,4 @@
-"""An operator's own leak rules and overrides, in a runtime's configuration and in its calls."""
+"""An operator's leak rules and overrides, in a runtime's configuration and in its calls."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ GITLAB = example_of(next(rule for rule in LeakDetector().rules if rule.id == "gi
 
 
 def answer(text: str, rules: Path | tuple[Rule, ...] = (), overrides: Overrides | None = None) -> object:
-    """Call a tool that answers with `text`, in a runtime with these rules."""
+    """Return the output of a tool that returns `text`, in a runtime with these rules."""
     config = WasmRuntimeConfig(cache_compiled=False, leak_rules=rules, leak_overrides=overrides or {})
     with WasmToolRuntime(config) as runtime:
         return runtime.prepare("tool", wat2wasm(tool(says(f'"{text}"')))).execute({}).result
@@ -40,14 +40,14 @@ def rule_file(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_format_of_ones_own_is_redacted_in_an_answer(rule_file: Path) -> None:
+def test_a_custom_format_is_redacted_in_a_result(rule_file: Path) -> None:
     text = f"the key is {ACME_KEY}"
     assert answer(text) == text
     assert answer(text, rule_file) == "the key is [REDACTED:acme-key]"
     assert answer(text, load_custom_rules(RULES)) == "the key is [REDACTED:acme-key]"
 
 
-def test_an_override_withholds_the_answer_or_lets_it_through(rule_file: Path) -> None:
+def test_an_override_withholds_the_result_or_passes_it_on(rule_file: Path) -> None:
     assert answer(f"a {GITLAB}") == "a [REDACTED:gitlab-pat]"
     assert answer(f"a {GITLAB}", overrides={"gitlab-pat": Action.WARN}) == f"a {GITLAB}"
     outward = {"gitlab-pat": {Direction.OUTWARD: Action.WARN}}
@@ -70,7 +70,7 @@ def test_an_override_withholds_the_answer_or_lets_it_through(rule_file: Path) ->
     ],
     ids=["missing", "not text", "too large", "misspelt", "unproven", "taken"],
 )
-def test_a_wrong_rule_file_is_refused_when_the_runtime_is_made(
+def test_an_invalid_rule_file_is_refused_when_the_runtime_is_created(
     tmp_path: Path, content: bytes | None, says_why: str
 ) -> None:
     path = tmp_path / "own.toml"
@@ -80,13 +80,13 @@ def test_a_wrong_rule_file_is_refused_when_the_runtime_is_made(
         WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False, leak_rules=path))
 
 
-def test_a_rule_that_does_not_compile_is_refused_when_the_runtime_is_made() -> None:
+def test_a_rule_that_does_not_compile_is_refused_when_the_runtime_is_created() -> None:
     rule = Rule(id="bad", source="this test", token="bad_(?=x)")
     with pytest.raises(ConfigurationError, match="linear-time"):
         WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False, leak_rules=(rule,)))
 
 
-def test_an_override_of_an_unknown_rule_is_refused_when_the_runtime_is_made() -> None:
+def test_an_override_of_an_unknown_rule_is_refused_when_the_runtime_is_created() -> None:
     config = WasmRuntimeConfig(cache_compiled=False, leak_overrides={"gitlab-pta": Action.BLOCK})
     with pytest.raises(ConfigurationError) as caught:
         WasmToolRuntime(config)
@@ -94,7 +94,7 @@ def test_an_override_of_an_unknown_rule_is_refused_when_the_runtime_is_made() ->
 
 
 @pytest.mark.parametrize("chosen", ["block", None, {"inward": Action.BLOCK}, {Direction.INWARD: "block"}])
-def test_an_override_that_is_no_action_is_refused(chosen: object) -> None:
+def test_an_override_that_is_not_an_action_is_refused(chosen: object) -> None:
     config = WasmRuntimeConfig(cache_compiled=False, leak_overrides={"jwt": chosen})  # type: ignore[dict-item]
     with pytest.raises(ConfigurationError, match="must be an Action"):
         WasmToolRuntime(config)

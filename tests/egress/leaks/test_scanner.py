@@ -42,7 +42,7 @@ def test_a_clean_text_has_an_empty_report() -> None:
     assert not report and not report.should_block and report.matches == ()
 
 
-def test_a_token_blocks_outward_and_is_redacted_inward() -> None:
+def test_a_token_is_blocked_outward_and_redacted_inward() -> None:
     text = f"use {sample('openai-key')} now"
     assert DETECTOR.scan(text, direction=Direction.OUTWARD).should_block
     inward = DETECTOR.scan(text)
@@ -51,12 +51,12 @@ def test_a_token_blocks_outward_and_is_redacted_inward() -> None:
 
 
 @pytest.mark.parametrize(("rule", "prefix"), [("github-pat", "ghp_"), ("github-oauth", "gho_"), ("npm-token", "npm_")])
-def test_a_checksum_that_holds_makes_a_match_certain(rule: str, prefix: str) -> None:
+def test_a_valid_checksum_makes_a_match_certain(rule: str, prefix: str) -> None:
     (match,) = DETECTOR.scan(with_checksum(prefix, Random(7))).matches
     assert match.rule == rule and match.certain
 
 
-def test_a_checksum_that_fails_proves_nothing() -> None:
+def test_an_invalid_checksum_proves_nothing() -> None:
     token = with_checksum("ghp_", Random(8))
     (match,) = DETECTOR.scan(token[:-1] + ("A" if token[-1] != "A" else "B")).matches
     assert not match.certain
@@ -69,11 +69,11 @@ def test_an_override_changes_a_rule_in_one_direction_only() -> None:
     assert detector.scan(text).matches[0].action is Action.REDACT
 
 
-def test_an_override_may_block_inward() -> None:
+def test_an_override_can_block_inward() -> None:
     assert LeakDetector(overrides={"jwt": Action.BLOCK}).scan(sample("jwt")).should_block
 
 
-def test_an_override_of_an_unknown_rule_names_the_nearest() -> None:
+def test_an_override_of_an_unknown_rule_gets_a_suggestion() -> None:
     with pytest.raises(ConfigurationError) as caught:
         LeakDetector(overrides={"github-pta": Action.WARN})
     assert caught.value.hint == "did you mean github-pat?"
@@ -104,7 +104,7 @@ def test_every_part_of_a_request_is_scanned(place: str) -> None:
     }
 
 
-def test_an_innocent_request_passes() -> None:
+def test_a_clean_request_passes() -> None:
     headers = {"Accept": "application/json", "X-Request-Id": "0d990263-018e-4e65-a703-eff731de951e"}
     assert not DETECTOR.scan_http_request("https://example.com/a?b=1", headers, b'{"q": "weather"}')
 
@@ -113,7 +113,7 @@ def test_an_innocent_request_passes() -> None:
 @pytest.mark.parametrize(
     "encode", [b64encode, b32encode, hexlify, lambda raw: quote_from_bytes(raw).replace("_", "%5F").encode()]
 )
-def test_a_request_is_searched_inside_of_what_is_encoded(encode: Callable[[bytes], bytes], layers: int) -> None:
+def test_encoded_content_of_a_request_is_searched(encode: Callable[[bytes], bytes], layers: int) -> None:
     data = with_checksum("ghp_", Random(8)).encode()
     for _ in range(layers):
         data = encode(data)
@@ -128,7 +128,7 @@ def test_a_request_is_searched_inside_of_what_is_encoded(encode: Callable[[bytes
         assert report.should_block and text not in str(report)
 
 
-def test_what_is_encoded_in_a_request_and_no_secret_passes() -> None:
+def test_encoded_content_without_a_secret_passes() -> None:
     image = b64encode(Random(1).randbytes(30_000)).decode()
     headers = (
         ("X-Request-Id", "0b7e9c52-6f0e-4b5e-9d9a-1f2e3d4c5b6a"),
@@ -138,7 +138,7 @@ def test_what_is_encoded_in_a_request_and_no_secret_passes() -> None:
 
 
 @pytest.mark.parametrize("near", ["\u202e", "\ufeff", "\0", "☕", "\x1b[0m", "\\n", "%3D", '\\"'])
-def test_what_stands_beside_a_token_does_not_hide_it(near: str) -> None:
+def test_adjacent_text_does_not_hide_a_token(near: str) -> None:
     token = sample("gitlab-pat")
     assert any(m.rule == "gitlab-pat" for m in DETECTOR.scan(f"a{near}{token}{near}").matches)
 
@@ -148,7 +148,7 @@ def test_a_private_key_is_one_match_from_its_first_line_to_its_last() -> None:
     assert DETECTOR.redact(f"before\n{key}\nafter") == "before\n[REDACTED:private-key]\nafter"
 
 
-def test_a_private_key_without_its_end_is_found() -> None:
+def test_an_incomplete_private_key_is_found() -> None:
     key = sample("private-key").rsplit("\n", 1)[0]
     assert DETECTOR.scan(key).matches[0].rule == "private-key"
 
@@ -171,7 +171,7 @@ not_matching = ["_tail_0"]
 """.replace("LONGER", LONGER).replace("OTHER", OTHER)
 
 
-def test_findings_that_overlap_are_cut_as_one_so_that_no_tail_is_left() -> None:
+def test_overlapping_matches_are_replaced_as_one_without_a_rest() -> None:
     rules = load_custom_rules(OVERLAPPING)
     text = f"a {LONGER}{OTHER.removeprefix('_tail_')} b"
     detector = LeakDetector(rules=rules)
@@ -179,7 +179,7 @@ def test_findings_that_overlap_are_cut_as_one_so_that_no_tail_is_left() -> None:
     assert detector.redact(text) == "a [REDACTED:longer] b"
 
 
-def test_a_secret_on_the_edge_of_a_block_is_found_once() -> None:
+def test_a_secret_across_a_block_boundary_is_found_once() -> None:
     token = sample("github-pat")
     for shift in range(4096 - 60, 4096 + 20, 3):
         matches = DETECTOR.scan("x" * (shift - 1) + " " + token + " tail").matches
@@ -205,7 +205,7 @@ KINDS = ["tokens", "assignments", "repeated", "formats"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_of_very_many_false_positives_some_are_classified_and_the_rest_is_warned_of(kind: str) -> None:
+def test_some_of_many_false_positives_are_classified_and_the_rest_causes_a_warning(kind: str) -> None:
     classified = 0
 
     def count() -> None:
@@ -228,7 +228,7 @@ def test_a_token_among_more_false_positives_than_the_budget_covers_is_found(kind
     assert ("gitlab-pat", place + 1, place + 1 + len(token)) in [(m.rule, m.start, m.end) for m in matches]
 
 
-def test_an_override_may_block_a_text_beyond_the_work_budget() -> None:
+def test_an_override_can_block_a_text_beyond_the_work_budget() -> None:
     assert LeakDetector(overrides={SCAN_BUDGET_RULE: Action.BLOCK}).scan_bytes(rejected("tokens")).should_block
 
 
@@ -240,6 +240,6 @@ def test_any_bytes_are_scanned_without_an_error(data: bytes) -> None:
 
 @settings(max_examples=examples(60), deadline=None)
 @given(st.text(max_size=800))
-def test_redaction_is_stable(text: str) -> None:
+def test_redacting_twice_changes_nothing(text: str) -> None:
     once = DETECTOR.redact(text)
     assert DETECTOR.redact(once) == once

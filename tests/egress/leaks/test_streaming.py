@@ -1,4 +1,4 @@
-"""A text that is redacted while it still comes in: soon, and never less than the whole would be."""
+"""Streaming redaction returns text early, and never shows more than redaction of the whole text."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def shown(stream: StreamingRedactor, text: bytes, size: int) -> bytes:
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\n\n"])
-def test_a_line_is_shown_as_soon_as_it_is_whole(end: bytes) -> None:
+def test_a_line_is_returned_once_it_is_complete(end: bytes) -> None:
     stream = new_stream()
     assert stream.feed(b'data: {"n": 1}') == b""
     assert stream.feed(end) == b'data: {"n": 1}' + end
@@ -39,7 +39,7 @@ def test_a_line_is_shown_as_soon_as_it_is_whole(end: bytes) -> None:
     assert stream.finish() == b"data: th"
 
 
-def test_a_long_text_without_lines_is_shown_up_to_a_blank_that_is_far_from_its_end() -> None:
+def test_a_long_text_without_lines_is_returned_up_to_a_blank_far_from_its_end() -> None:
     stream = new_stream()
     early = stream.feed(b"word " * 40_000)
     assert early.endswith(b"word ") and 150_000 < len(early) < 190_000
@@ -48,7 +48,7 @@ def test_a_long_text_without_lines_is_shown_up_to_a_blank_that_is_far_from_its_e
 
 @pytest.mark.parametrize("size", [1, 3, 7, 64, 100_000])
 @pytest.mark.parametrize("encoding", ENCODINGS)
-def test_a_secret_is_never_shown_however_it_is_cut(encoding: str, size: int) -> None:
+def test_a_secret_is_never_returned_however_it_is_split(encoding: str, size: int) -> None:
     encoded = ENCODINGS[encoding](SECRET)
     text = f'{{"before": 1}}\n"a": "{encoded}"\nand after\n'.encode()
     scanner = DETECTOR.scanner({"token": SECRET})
@@ -72,13 +72,13 @@ def test_a_secret_over_several_lines_shows_at_most_its_first_characters(cuts: li
 
 
 @pytest.mark.parametrize("size", [1, 5, 50, 1000])
-def test_findings_of_formats_are_replaced_as_in_the_whole(size: int) -> None:
+def test_token_formats_are_replaced_as_in_the_whole_text(size: int) -> None:
     text = f"one\ntoken={GITHUB}\ntwo {GITHUB} three\n{KEY}-----END RSA PRIVATE KEY-----\nfour\n".encode()
     assert shown(new_stream(), text, size) == DETECTOR.scanner().redact_bytes(text)
 
 
 @pytest.mark.parametrize("opener", [KEY, "PuTTY-User-Key-File-3: ssh-rsa\n", "$ANSIBLE_VAULT;1.1;AES256\n"])
-def test_a_key_of_several_lines_is_held_until_it_is_whole(opener: str) -> None:
+def test_a_multi_line_key_is_held_back_until_it_is_complete(opener: str) -> None:
     stream = new_stream()
     assert stream.feed(b"first\n" + opener.encode()) == b"first\n"
     assert stream.feed(b"QUFB\n") == b""
@@ -86,7 +86,7 @@ def test_a_key_of_several_lines_is_held_until_it_is_whole(opener: str) -> None:
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zlib.compress])
-def test_an_archive_is_held_to_its_end(pack) -> None:  # type: ignore[no-untyped-def]
+def test_an_archive_is_held_back_until_its_end(pack) -> None:  # type: ignore[no-untyped-def]
     packed = pack(b"many words " * 40 + SECRET.encode()) + b"\n" * 9
     stream = new_stream()
     assert b"".join(stream.feed(packed[at : at + 1]) for at in range(len(packed))) == b""
@@ -94,7 +94,7 @@ def test_an_archive_is_held_to_its_end(pack) -> None:  # type: ignore[no-untyped
 
 
 @pytest.mark.parametrize("indent", [b"", b"  ", b"\t"])
-def test_packed_lines_are_held_while_they_go_on(indent: bytes) -> None:
+def test_encoded_lines_are_held_back_while_they_continue(indent: bytes) -> None:
     hidden = base64.encodebytes(base64.b64encode(b"before " * 30 + SECRET.encode())).replace(b"\n", b"\n" + indent)
     hidden = hidden.removesuffix(indent)
     stream = new_stream()
@@ -103,7 +103,7 @@ def test_packed_lines_are_held_while_they_go_on(indent: bytes) -> None:
     assert stream.feed(b"\nend.\n") == b"[REDACTED:secret:token]\n\nend.\n"
 
 
-def test_short_words_on_lines_of_their_own_are_shown_at_once() -> None:
+def test_short_words_on_separate_lines_are_returned_at_once() -> None:
     stream = new_stream()
     words = b"apple\nbanana\ncherry\nraspberry\n"
     assert b"".join(map(stream.feed, words.splitlines(keepends=True))) == words
@@ -112,14 +112,14 @@ def test_short_words_on_lines_of_their_own_are_shown_at_once() -> None:
 @settings(max_examples=examples(60), deadline=None)
 @given(text=st.binary(max_size=3000), size=st.integers(1, 400))
 @example(text=b"\x1f\x9d\x90", size=1)
-def test_what_holds_nothing_is_shown_as_it_is(text: bytes, size: int) -> None:
-    if DETECTOR.scanner({"token": SECRET}).scan_bytes(text).matches:  # such as the magic number of a sealed archive
+def test_clean_text_is_returned_unchanged(text: bytes, size: int) -> None:
+    if DETECTOR.scanner({"token": SECRET}).scan_bytes(text).matches:  # for example, an archive that cannot be opened
         assert shown(new_stream(), text, size) != text
     else:
         assert shown(new_stream(), text, size) == text
 
 
-def test_nothing_is_shown_from_a_finding_on_that_blocks() -> None:
+def test_nothing_is_returned_after_a_blocking_match() -> None:
     stream = StreamingRedactor(LeakDetector(overrides={"github-pat": Action.BLOCK}).scanner())
     assert stream.feed(b"one\n") == b"one\n"
     assert stream.feed(f"two {GITHUB}\n".encode()) == b""

@@ -75,8 +75,8 @@ class Code:
         return self.scope
 
 
-class Kept:
-    """A refresh token that was issued."""
+class RefreshToken:
+    """An issued refresh token."""
 
     def __init__(self, scope: str) -> None:
         self.scope = scope
@@ -115,24 +115,24 @@ class RefreshGrant(RefreshTokenGrant):  # type: ignore[misc]
     TOKEN_ENDPOINT_AUTH_METHODS = ("none",)
     INCLUDE_NEW_REFRESH_TOKEN = True
 
-    def authenticate_refresh_token(self, refresh_token: str) -> Kept | None:
+    def authenticate_refresh_token(self, refresh_token: str) -> RefreshToken | None:
         self.used = refresh_token
         return self.server.refresh_tokens.get(refresh_token)  # type: ignore[no-any-return]
 
-    def authenticate_user(self, refresh_token: Kept) -> str:
+    def authenticate_user(self, refresh_token: RefreshToken) -> str:
         return "somebody"
 
-    def revoke_old_credential(self, refresh_token: Kept) -> None:
+    def revoke_old_credential(self, refresh_token: RefreshToken) -> None:
         del self.server.refresh_tokens[self.used]
 
 
 @dataclass
 class OAuthServer(AuthorizationServer):  # type: ignore[misc]
-    """`/authorize`, `/token`, and `/api`, which wants a token that is still good."""
+    """`/authorize`, `/token`, and `/api`, which requires a valid token."""
 
     lifetime: int = 3600
     codes: dict[str, Code] = field(default_factory=dict)
-    refresh_tokens: dict[str, Kept] = field(default_factory=dict)
+    refresh_tokens: dict[str, RefreshToken] = field(default_factory=dict)
     good: set[str] = field(default_factory=set)
     issued: list[dict[str, Any]] = field(default_factory=list)
 
@@ -153,10 +153,10 @@ class OAuthServer(AuthorizationServer):  # type: ignore[misc]
     def save_token(self, token: dict[str, Any], request: Any) -> None:
         self.issued.append(token)
         self.good.add(token["access_token"])
-        self.refresh_tokens[token["refresh_token"]] = Kept(token.get("scope", ""))
+        self.refresh_tokens[token["refresh_token"]] = RefreshToken(token.get("scope", ""))
 
     def send_signal(self, name: str, *args: Any, **kwargs: Any) -> None:
-        """Nobody listens."""
+        """Authlib calls this; there are no listeners."""
 
     def create_oauth2_request(self, request: ReceivedRequest | Asked) -> Asked:
         return request if isinstance(request, Asked) else Asked(request)

@@ -1,4 +1,4 @@
-"""Logins without a browser: a code on another machine, and a port that can be forwarded."""
+"""Logins without a browser: a code on another device, and a forwarded port."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TOKEN = {"access_token": "access-token-1", "token_type": "Bearer", "refresh_toke
 
 
 class Device:
-    """A server that gives the codes, and answers each question for a token with the next of `answers`."""
+    """A server that issues device codes, and responds to each token request with the next of `answers`."""
 
     def __init__(self, world: MakeWorld, code: dict[str, Any], *answers: tuple[int, dict[str, Any]]) -> None:
         self.answers = list(answers)
@@ -60,7 +60,7 @@ class Device:
         self.now += seconds
 
 
-def test_a_person_types_a_code_elsewhere_and_the_tokens_come(world: MakeWorld) -> None:
+def test_a_user_enters_a_code_on_another_device_and_the_tokens_are_returned(world: MakeWorld) -> None:
     device = Device(world, CODE, (400, PENDING), (200, PENDING), (200, TOKEN))
 
     tokens = device.log_in()
@@ -71,7 +71,7 @@ def test_a_person_types_a_code_elsewhere_and_the_tokens_come(world: MakeWorld) -
     assert device.waits == [2, 2, 2]
 
 
-def test_a_server_that_says_slower_is_asked_less_often(world: MakeWorld) -> None:
+def test_a_slow_down_response_increases_the_interval(world: MakeWorld) -> None:
     device = Device(world, CODE, (400, SLOW), (400, SLOW), (200, TOKEN))
 
     device.log_in()
@@ -79,14 +79,14 @@ def test_a_server_that_says_slower_is_asked_less_often(world: MakeWorld) -> None
 
 
 @pytest.mark.parametrize("interval", [True, -1, 0, "2", None, 2**31])
-def test_an_interval_that_is_none_is_that_of_the_rfc(world: MakeWorld, interval: object) -> None:
+def test_an_invalid_interval_is_replaced_by_the_default_of_the_rfc(world: MakeWorld, interval: object) -> None:
     device = Device(world, CODE | {"interval": interval, "expires_in": interval}, (400, PENDING), (200, TOKEN))
 
     assert device.log_in().access_token == "access-token-1"
     assert device.waits == [5, 5]
 
 
-def test_a_place_for_codes_that_cannot_be_reached_is_an_error_with_its_reason(world: MakeWorld) -> None:
+def test_an_unreachable_device_endpoint_is_an_error_with_its_reason(world: MakeWorld) -> None:
     device = Device(lambda script: world(script, networks=()), CODE)
     with pytest.raises(OAuthError, match="no device code was issued") as caught:
         device.log_in()
@@ -103,7 +103,7 @@ def test_a_place_for_codes_that_cannot_be_reached_is_an_error_with_its_reason(wo
         ([(400, PENDING)] * 500, "login-timeout"),
     ],
 )
-def test_a_login_that_does_not_come_about_ends(world: MakeWorld, answers: list[Any], code: str) -> None:
+def test_an_incomplete_login_ends_with_an_error(world: MakeWorld, answers: list[Any], code: str) -> None:
     with pytest.raises(OAuthError) as caught:
         Device(world, CODE, *answers).log_in()
     assert caught.value.code == code
@@ -120,16 +120,14 @@ def test_a_login_that_does_not_come_about_ends(world: MakeWorld, answers: list[A
         CODE | {"user_code": 7},
     ],
 )
-def test_a_place_for_codes_that_answers_otherwise_is_an_error_without_its_words(
-    world: MakeWorld, code: dict[str, Any]
-) -> None:
+def test_an_invalid_device_response_is_an_error_without_its_text(world: MakeWorld, code: dict[str, Any]) -> None:
     device = Device(world, code)
     with pytest.raises(OAuthError) as caught:
         device.log_in()
     assert device.shown == [] and "\x1b" not in str(caught.value) and "javascript" not in str(caught.value)
 
 
-def test_a_login_without_a_place_for_codes_names_the_way_over_a_port(world: MakeWorld) -> None:
+def test_a_login_without_a_device_endpoint_suggests_a_forwarded_port(world: MakeWorld) -> None:
     oauth = OAuthConfig(authorization_url="https://a.org/", token_url="https://a.org/t", client_id="x")
     present: Callable[[DeviceCode], None] = lambda shown: pytest.fail(str(shown))  # noqa: E731
     w = world(lambda request, connection: http_response(b""))
@@ -138,7 +136,7 @@ def test_a_login_without_a_place_for_codes_names_the_way_over_a_port(world: Make
     assert "--port" in str(caught.value.hint)
 
 
-def test_the_browser_comes_back_to_the_port_that_was_asked_for() -> None:
+def test_the_browser_is_redirected_to_the_requested_port() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]

@@ -1,4 +1,4 @@
-"""A login before anybody is asked: whose client it is, what a capability file may name, what it may replace."""
+"""Before a login: the choice of the client, the allowed variables, and the secrets that it may replace."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ENVIRON = {
 }
 
 
-def test_the_client_comes_from_the_file_before_the_environment() -> None:
+def test_the_client_id_of_the_file_takes_precedence_over_the_environment() -> None:
     state = login_state(
         config(client_id="in-file", client_id_env="MY_CLIENT_ID", client_secret="secret-in-file"), ENVIRON
     )
@@ -54,7 +54,7 @@ def test_the_client_comes_from_the_file_before_the_environment() -> None:
         ({"client_id_env": "EMPTY_CLIENT_ID"}, "set the variable EMPTY_CLIENT_ID"),
     ],
 )
-def test_without_a_client_there_is_no_login(more: dict[str, str], hint: str) -> None:
+def test_a_login_needs_a_client_id(more: dict[str, str], hint: str) -> None:
     with pytest.raises(ConfigurationError, match="client id") as caught:
         login_state(config(**more), ENVIRON)
     assert caught.value.hint == hint
@@ -68,17 +68,17 @@ def test_without_a_client_there_is_no_login(more: dict[str, str], hint: str) -> 
         ({"client_id": "x", "client_secret_env": "CLIENT_SECRET_KEY"}, "CLIENT_SECRET"),
     ],
 )
-def test_a_file_may_name_no_variable_that_is_not_meant_for_a_login(more: dict[str, str], ending: str) -> None:
+def test_a_file_may_only_name_variables_meant_for_a_login(more: dict[str, str], ending: str) -> None:
     with pytest.raises(ConfigurationError, match=f"does not end in {ending}") as caught:
         login_state(config(**more), ENVIRON)
     assert "never" not in str(caught.value)
 
 
-def test_a_lower_case_variable_may_be_meant_for_a_login() -> None:
+def test_a_variable_meant_for_a_login_may_be_in_lower_case() -> None:
     assert login_state(config(client_id_env="my_client_id"), {"my_client_id": "x"}).client_id == "x"
 
 
-def test_a_login_replaces_nothing_but_an_earlier_login_at_the_same_place() -> None:
+def test_a_login_only_replaces_an_earlier_login_at_the_same_endpoint() -> None:
     store = MemorySecrets()
     here = login_state(config(client_id="x"), {})
     elsewhere = login_state(config(client_id="x", token_url="https://other.example.com/token"), {})
@@ -97,21 +97,21 @@ def test_a_login_replaces_nothing_but_an_earlier_login_at_the_same_place() -> No
 @pytest.mark.parametrize(
     "url", ["http://auth.example.com/", "javascript:alert(1)", "file:///etc/passwd", "auth.example.com"]
 )
-def test_nobody_is_sent_to_an_address_that_is_not_https(url: str) -> None:
+def test_an_authorization_url_must_be_https(url: str) -> None:
     with EgressGateway(NetworkConfig()) as gateway, pytest.raises(ConfigurationError, match="https://"):
         oauth = config(client_id="x", authorization_url=url)
         log_in(gateway, oauth, login_state(oauth, {}), present=lambda shown: pytest.fail(shown))
 
 
 def browse(w: World, url: str) -> None:
-    """Be the browser: log in, and go where the authorization server sends it."""
+    """Act as the browser: log in, and follow the redirect of the authorization server."""
     target = url.partition(str(w.server.port))[2]
     answer = w.gateway.send_own("GET", w.url(target), (), None, timeout_seconds=10)
     location = next(value for name, value in answer.headers if name == "Location")
     urllib.request.build_opener(urllib.request.ProxyHandler({})).open(location, timeout=10).close()
 
 
-def test_a_person_logs_in_and_the_tokens_come_back(world: MakeWorld) -> None:
+def test_a_user_logs_in_and_the_tokens_are_returned(world: MakeWorld) -> None:
     server = OAuthServer()
     w = world(server.script)
     urls = {"authorization_url": w.url("/authorize"), "token_url": w.url("/token")}
@@ -127,7 +127,7 @@ def test_a_person_logs_in_and_the_tokens_come_back(world: MakeWorld) -> None:
     assert tokens.access_token in server.good and server.issued[0]["scope"] == "read"
 
 
-def test_nobody_logging_in_ends_the_login(world: MakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_login_that_is_never_completed_times_out(world: MakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wasmrt.egress.oauth._login.OAUTH_LOGIN_SECONDS", 0.01)
     w = world(OAuthServer().script)
     oauth = config(client_id="a-client")

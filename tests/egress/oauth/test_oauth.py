@@ -1,4 +1,4 @@
-"""Logging in with PKCE against a real authorization server, and renewing what it issued."""
+"""Logins with PKCE at a real authorization server, and renewal of its tokens."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def endpoint(w: World, **more: Any) -> TokenEndpoint:
 
 
 def authorize(w: World, login: AuthorizationRequest, redirect_uri: str) -> str:
-    """Be the browser: ask the authorization server, and return the address it sends us back to."""
+    """Act as the browser: request authorization, and return the address of the redirect."""
     url = login.url(w.url("/authorize"), client_id="a-client", redirect_uri=redirect_uri, scopes=("read", "write"))
     target = url.partition(str(w.server.port))[2]
     answer = w.gateway.send_own("GET", w.url(target), (), None, timeout_seconds=10)
@@ -75,7 +75,7 @@ def w(world: MakeWorld, oauth: OAuthServer) -> World:
     return world(oauth.script)
 
 
-def test_a_login_ends_with_tokens(w: World, oauth: OAuthServer) -> None:
+def test_a_login_returns_tokens(w: World, oauth: OAuthServer) -> None:
     tokens = log_in(w)
     assert tokens.access_token in oauth.good
     assert tokens.refresh_token in oauth.refresh_tokens
@@ -84,7 +84,7 @@ def test_a_login_ends_with_tokens(w: World, oauth: OAuthServer) -> None:
     assert tokens.access_token not in repr(tokens)
 
 
-def test_a_stolen_code_is_worth_nothing_without_the_verifier(w: World) -> None:
+def test_a_stolen_code_is_useless_without_the_verifier(w: World) -> None:
     login = AuthorizationRequest.new()
     with LoopbackCallback(login.state) as callback:
         come_back(authorize(w, login, callback.redirect_uri))
@@ -95,7 +95,7 @@ def test_a_stolen_code_is_worth_nothing_without_the_verifier(w: World) -> None:
         assert code not in str(caught.value)
 
 
-def test_a_code_with_another_state_is_turned_away_and_does_not_end_the_login(w: World) -> None:
+def test_a_code_with_another_state_is_refused_and_does_not_end_the_login(w: World) -> None:
     login = AuthorizationRequest.new()
     with LoopbackCallback(login.state) as callback:
         base = callback.redirect_uri
@@ -107,7 +107,7 @@ def test_a_code_with_another_state_is_turned_away_and_does_not_end_the_login(w: 
         assert callback.wait(10) not in ("evil", "late")
 
 
-def test_a_person_who_says_no_ends_the_login(w: World) -> None:
+def test_a_user_who_refuses_ends_the_login(w: World) -> None:
     login = AuthorizationRequest.new()
     with LoopbackCallback(login.state) as callback:
         assert come_back(f"{callback.redirect_uri}?error=access_denied&state={login.state}") == 200
@@ -115,7 +115,7 @@ def test_a_person_who_says_no_ends_the_login(w: World) -> None:
             callback.wait(10)
 
 
-def test_nobody_coming_back_ends_the_login(w: World) -> None:
+def test_a_missing_redirect_times_out(w: World) -> None:
     with LoopbackCallback("state") as callback, pytest.raises(OAuthError, match="in time"):
         callback.wait(0.01)
 
@@ -149,7 +149,7 @@ def test_pkce_and_state_are_always_part_of_the_address() -> None:
         (302, b"", "oauth"),
     ],
 )
-def test_an_endpoint_that_answers_otherwise_is_an_error_without_its_words(
+def test_an_invalid_token_response_is_an_error_without_its_text(
     world: MakeWorld, status: int, body: bytes, code: str
 ) -> None:
     w = world(lambda r, c: http_response(body, status=status))
@@ -172,13 +172,13 @@ def test_an_endpoint_that_answers_otherwise_is_an_error_without_its_words(
         (b"null", False),
     ],
 )
-def test_a_lifetime_that_is_no_number_of_seconds_is_ignored(world: MakeWorld, lifetime: bytes, known: bool) -> None:
+def test_an_invalid_token_lifetime_is_ignored(world: MakeWorld, lifetime: bytes, known: bool) -> None:
     w = world(lambda r, c: http_response(b'{"access_token": "at-1", "expires_in": ' + lifetime + b"}"))
     tokens = endpoint(w, now=lambda: 1000.0).refresh("rt-secret")
     assert (tokens.access_token, tokens.expires_at) == ("at-1", 4600.0 if known else None)
 
 
-def test_an_endpoint_over_plain_http_or_inside_is_not_asked(world: MakeWorld) -> None:
+def test_an_endpoint_over_plain_http_or_on_an_internal_address_is_not_used(world: MakeWorld) -> None:
     w = world(lambda r, c: http_response(b"{}"), tls=False)
     with pytest.raises(OAuthError):
         endpoint(w).refresh("rt-secret")
@@ -212,7 +212,7 @@ def logged_in(w: World, user: str = "ann", **endpoint_options: Any) -> tuple[Ren
 
 
 def test_a_token_is_renewed_before_it_expires(w: World, oauth: OAuthServer) -> None:
-    oauth.lifetime = 30  # less than the margin: due at once
+    oauth.lifetime = 30  # less than the margin, so a renewal is due at once
     view, renewals = logged_in(w)
     first = oauth.issued[-1]["access_token"]
     oauth.lifetime = 3600
@@ -222,7 +222,7 @@ def test_a_token_is_renewed_before_it_expires(w: World, oauth: OAuthServer) -> N
     assert renewals() == 1
 
 
-def test_many_calls_at_once_renew_once(w: World, oauth: OAuthServer) -> None:
+def test_many_concurrent_calls_renew_a_token_once(w: World, oauth: OAuthServer) -> None:
     oauth.lifetime = 30
     view, renewals = logged_in(w)
     oauth.lifetime = 3600
@@ -259,7 +259,7 @@ def test_a_refused_token_is_renewed_and_the_request_repeated_once(w: World, oaut
     assert call.requests_left == 50 - 3
 
 
-def test_a_token_that_cannot_be_renewed_is_a_401_like_any_other(w: World, oauth: OAuthServer) -> None:
+def test_a_token_that_cannot_be_renewed_is_an_ordinary_401(w: World, oauth: OAuthServer) -> None:
     view, renewals = logged_in(w)
     oauth.good.clear()
     oauth.refresh_tokens.clear()
@@ -269,7 +269,7 @@ def test_a_token_that_cannot_be_renewed_is_a_401_like_any_other(w: World, oauth:
     assert [r.target for r in w.server.requests[asked:]] == ["/api", "/token"]
 
 
-def test_the_calls_of_one_user_share_a_view_and_those_of_two_do_not(w: World) -> None:
+def test_calls_of_one_user_share_a_view_and_calls_of_two_users_do_not(w: World) -> None:
     renewals = Renewals(w.store, token_renewer(lambda: w.gateway))
     assert renewals.of("ann") is renewals.of("ann")
     assert renewals.of("ann") is not renewals.of("bob")
@@ -291,10 +291,10 @@ def test_an_expired_token_that_cannot_be_renewed_fails_closed(w: World, oauth: O
     with pytest.raises(SecretExpiredError):
         later.get("api_token")
     assert not w.store.exists("ann", "api_token")
-    assert later.exists("api_token")  # it may be had again, as far as anybody knows here
+    assert later.exists("api_token")  # as far as is known here, it can be renewed
 
 
-def test_neither_old_nor_new_token_comes_back_from_an_echo(world: MakeWorld, oauth: OAuthServer) -> None:
+def test_neither_the_old_nor_the_new_token_is_returned_by_an_echo(world: MakeWorld, oauth: OAuthServer) -> None:
     def script(request: Any, connection: Any) -> bytes:
         answer = oauth.script(request, connection)
         if request.target != "/api":
@@ -311,7 +311,7 @@ def test_neither_old_nor_new_token_comes_back_from_an_echo(world: MakeWorld, oau
     assert all(token.encode() not in body for token in seen)
 
 
-def test_what_renews_a_token_is_not_within_a_grants_reach(w: World) -> None:
+def test_a_grant_cannot_access_the_refresh_token(w: World) -> None:
     logged_in(w)
     state = load_state(w.store, "ann", "api_token")
     assert state is not None and state.refresh_token not in repr(state)
@@ -321,8 +321,8 @@ def test_what_renews_a_token_is_not_within_a_grants_reach(w: World) -> None:
         CredentialMapping(secret_name="api_token~oauth", location=CredentialLocation.bearer(), host_patterns=(HOST,))
 
 
-def test_a_login_does_not_pass_through_the_guests_face(w: World) -> None:
-    """The own requests are the host's: a guest's request to the token endpoint still needs a grant."""
+def test_a_login_does_not_use_the_guests_grant(w: World) -> None:
+    """Token requests are sent by the host: a guest's request to the token endpoint still needs a grant."""
     call = w.call(path_prefix="/api")
     from wasmrt.egress.gateway import HttpFailure
 

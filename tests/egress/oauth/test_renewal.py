@@ -1,4 +1,4 @@
-"""Secrets that renew themselves, without a server: when they are due, and what is handed out where it fails."""
+"""Automatic renewal without a server: when a token is due, and the value that is returned if renewal fails."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Clock:
 
 
 class Logins:
-    """Ann's `token`, which a login at an imaginary server brought; `renewals` counts what the server was asked."""
+    """Ann's `token` from a login at an imaginary server; `renewals` counts the requests to it."""
 
     def __init__(self, *, refresh: str | None = "refresh-token-value", lifetime: float | None = 3600.0) -> None:
         self.clock = Clock()
@@ -70,21 +70,21 @@ class Logins:
 
 
 @pytest.mark.parametrize(("seconds_left", "renewed"), [(0.5, True), (0, True), (-0.5, False)])
-def test_a_token_is_due_a_minute_before_its_end(seconds_left: float, renewed: bool) -> None:
+def test_a_token_is_due_a_minute_before_it_expires(seconds_left: float, renewed: bool) -> None:
     logins = Logins()
     logins.clock.now = NOW + 3600.0 - OAUTH_REFRESH_MARGIN_SECONDS + seconds_left
     assert logins.view.get("token").reveal() == (SECOND if renewed else FIRST)
     assert logins.renewals == int(renewed)
 
 
-def test_a_token_without_an_end_is_never_due() -> None:
+def test_a_token_without_an_expiry_is_never_due() -> None:
     logins = Logins(lifetime=None)
     logins.clock.now = NOW + 10**9
     assert logins.view.get("token").reveal() == FIRST
     assert logins.renewals == 0
 
 
-def test_the_old_value_serves_as_long_as_it_lives_where_renewing_fails() -> None:
+def test_the_old_value_is_used_until_it_expires_if_renewal_fails() -> None:
     logins = Logins()
     logins.fails = True
     logins.clock.now = NOW + 3600.0 - 1
@@ -95,7 +95,7 @@ def test_the_old_value_serves_as_long_as_it_lives_where_renewing_fails() -> None
     assert logins.renewals == 2
 
 
-def test_a_token_that_came_without_its_successor_is_used_until_its_end() -> None:
+def test_a_token_without_a_refresh_token_is_used_until_it_expires() -> None:
     logins = Logins(refresh=None)
     logins.clock.now = NOW + 3600.0 - 1
     assert logins.view.get("token").reveal() == FIRST
@@ -107,7 +107,7 @@ def test_a_token_that_came_without_its_successor_is_used_until_its_end() -> None
     assert logins.renewals == 0
 
 
-def test_a_token_exists_while_it_lives_or_can_be_had_again() -> None:
+def test_a_token_exists_while_it_is_valid_or_renewable() -> None:
     logins = Logins()
     assert logins.view.exists("token") is True
     logins.clock.now = NOW + 3601.0
@@ -116,7 +116,7 @@ def test_a_token_exists_while_it_lives_or_can_be_had_again() -> None:
     assert logins.renewals == 0
 
 
-def test_a_value_that_was_renewed_just_now_is_not_renewed_for_the_next_refusal() -> None:
+def test_a_just_renewed_value_is_not_renewed_for_the_next_refusal() -> None:
     logins = Logins()
     first = logins.view.renewed("token")
     logins.clock.now += 4.9
@@ -128,7 +128,7 @@ def test_a_value_that_was_renewed_just_now_is_not_renewed_for_the_next_refusal()
     assert logins.renewals == 2
 
 
-def test_what_cannot_be_renewed_after_a_refusal_is_no_newer_value() -> None:
+def test_a_token_that_cannot_be_renewed_after_a_refusal_has_no_newer_value() -> None:
     logins = Logins()
     logins.fails = True
     assert logins.view.renewed("token") is None
@@ -136,7 +136,7 @@ def test_what_cannot_be_renewed_after_a_refusal_is_no_newer_value() -> None:
     assert logins.view.renewed("plain") is None
 
 
-def test_an_endpoint_that_sends_no_successor_leaves_the_old_one_in_use() -> None:
+def test_without_a_new_refresh_token_the_old_one_stays_in_use() -> None:
     logins = Logins()
     logins.view.renewed("token")
     state = load_state(logins.store, "ann", "token")
@@ -145,7 +145,7 @@ def test_an_endpoint_that_sends_no_successor_leaves_the_old_one_in_use() -> None
 
 
 @pytest.mark.parametrize("text", ["[1, 2, 3]", '{"token_url": "https://a.example"}', "no json at all", "12345678901"])
-def test_a_state_of_another_form_is_refused_without_its_text(text: str) -> None:
+def test_a_login_state_of_another_form_is_refused_without_its_text(text: str) -> None:
     store = MemorySecrets()
     store.set("ann", "token" + OAUTH_SUFFIX, Secret(text))
     with pytest.raises(SecretBackendError) as caught:
@@ -160,7 +160,7 @@ def test_a_user_without_a_login_has_no_state() -> None:
         RenewingSecrets(Logins().store, "bob", lambda state: pytest.fail("asked")).get("token")
 
 
-def test_without_a_refresh_token_nobody_is_asked_for_a_new_one() -> None:
+def test_without_a_refresh_token_no_renewal_is_requested() -> None:
     state = load_state((logins := Logins(refresh=None)).store, "ann", "token")
     assert state is not None
     with pytest.raises(OAuthError, match="no refresh token"):
@@ -168,7 +168,7 @@ def test_without_a_refresh_token_nobody_is_asked_for_a_new_one() -> None:
     assert logins.renewals == 0
 
 
-def test_of_very_many_users_the_first_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_view_is_dropped_if_there_are_too_many_users(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(renewal, "_MAX_VIEWS", 2)
     renewals = Renewals(MemorySecrets(), lambda state: pytest.fail("asked"))
     ann, bob = renewals.of("ann"), renewals.of("bob")
@@ -179,7 +179,7 @@ def test_of_very_many_users_the_first_is_forgotten(monkeypatch: pytest.MonkeyPat
 
 
 class SilentEndpoint:
-    """A token endpoint that says nothing until it is let."""
+    """A token endpoint that does not respond until the test releases it."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -199,7 +199,7 @@ def due(endpoint: SilentEndpoint) -> RenewingSecrets:
 
 
 @pytest.mark.parametrize("asks", ["get", "renewed"])
-def test_a_silent_endpoint_holds_no_call_beyond_its_deadline_and_is_asked_once(asks: str) -> None:
+def test_a_silent_endpoint_gets_one_request_and_delays_no_call_past_its_deadline(asks: str) -> None:
     view = due(endpoint := SilentEndpoint())
     try:
         for _ in range(3):
@@ -210,7 +210,7 @@ def test_a_silent_endpoint_holds_no_call_beyond_its_deadline_and_is_asked_once(a
         endpoint.answers.set()
 
 
-def test_a_cancelled_call_leaves_a_silent_endpoint_at_once() -> None:
+def test_a_cancelled_call_stops_waiting_for_a_silent_endpoint() -> None:
     view = due(endpoint := SilentEndpoint())
     lifetime = Lifetime(60)
     try:
@@ -224,7 +224,7 @@ def test_a_cancelled_call_leaves_a_silent_endpoint_at_once() -> None:
 
 
 @pytest.mark.parametrize("asks", ["get", "renewed"])
-def test_a_call_with_time_left_waits_for_an_endpoint_that_is_slow(asks: str) -> None:
+def test_a_call_with_time_left_waits_for_a_slow_endpoint(asks: str) -> None:
     view = due(endpoint := SilentEndpoint())
 
     class Patient(Lifetime):
@@ -236,7 +236,7 @@ def test_a_call_with_time_left_waits_for_an_endpoint_that_is_slow(asks: str) -> 
     assert endpoint.answers.is_set()
 
 
-def test_one_renewal_serves_all_that_wait_for_it() -> None:
+def test_one_renewal_serves_all_waiting_calls() -> None:
     view = due(endpoint := SilentEndpoint())
     got: list[str] = []
     threads = [threading.Thread(target=lambda: got.append(view.get("token").reveal())) for _ in range(8)]
@@ -249,7 +249,7 @@ def test_one_renewal_serves_all_that_wait_for_it() -> None:
     assert (got, endpoint.asked) == ([SECOND] * 8, 1)
 
 
-def test_a_value_that_a_person_sets_over_a_login_is_not_overwritten_by_its_renewal() -> None:
+def test_a_value_set_by_the_user_is_not_overwritten_by_a_renewal() -> None:
     logins = Logins()
     replace_secret(logins.store, "ann", "token", Secret("a value of her own"))
     logins.clock.now += 7200.0
@@ -260,7 +260,7 @@ def test_a_value_that_a_person_sets_over_a_login_is_not_overwritten_by_its_renew
     assert logins.view.get("other").reveal() == "no login before"
 
 
-def test_where_no_thread_is_left_the_old_value_serves_and_the_next_call_tries_again(
+def test_without_a_free_thread_the_old_value_is_used_and_the_next_call_retries(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def start(thread: threading.Thread) -> None:
@@ -277,7 +277,7 @@ def test_where_no_thread_is_left_the_old_value_serves_and_the_next_call_tries_ag
 
 
 class _OtherLogin(MemorySecrets):
-    """A store in which somebody has logged in anew, without a refresh token, once the state was looked at."""
+    """A store in which another login, without a refresh token, is stored after the state was read."""
 
     def __init__(self, logins: Logins) -> None:
         super().__init__(now=logins.clock)
@@ -294,7 +294,7 @@ class _OtherLogin(MemorySecrets):
 
 
 @pytest.mark.parametrize("asks", ["get", "renewed"])
-def test_a_login_without_a_successor_that_comes_in_between_is_not_renewed(asks: str) -> None:
+def test_a_concurrent_login_without_a_refresh_token_is_not_renewed(asks: str) -> None:
     logins = Logins()
     logins.clock.now = NOW + 3600.0 - 1
     view = RenewingSecrets(_OtherLogin(logins), "ann", lambda state: pytest.fail("asked"), now=logins.clock)
@@ -302,7 +302,7 @@ def test_a_login_without_a_successor_that_comes_in_between_is_not_renewed(asks: 
     assert (told and told.reveal()) == (FIRST if asks == "get" else None)
 
 
-def test_a_refresh_goes_where_the_granted_login_says_and_nowhere_else() -> None:
+def test_a_refresh_token_is_only_sent_to_the_token_url_of_the_granted_login() -> None:
     for place, renewed in (("https://auth.example.com/token", True), ("https://evil.example/token", False)):
         logins = Logins()
         logins.clock.now = NOW + 3590.0
@@ -316,7 +316,7 @@ def test_a_refresh_goes_where_the_granted_login_says_and_nowhere_else() -> None:
                 seen.get("token")
 
 
-def test_a_login_that_the_grant_says_nothing_of_is_renewed_where_it_was_made() -> None:
+def test_a_login_that_the_grant_does_not_mention_is_renewed_at_its_own_endpoint() -> None:
     logins = Logins()
     logins.clock.now = NOW + 3590.0
     assert logins.view.within(Lifetime(5.0), {"other": "https://evil.example/"}).get("token").reveal() == SECOND

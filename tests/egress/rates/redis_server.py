@@ -1,4 +1,4 @@
-"""A Redis of this test run's own, on loopback, for whoever shares rate limits."""
+"""A Redis for this test run, on loopback, for tests with shared rate limits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a Redis that holds whatever earlier tests left there."""
+    """The URL of a Redis that may contain data of earlier tests."""
     program = shutil.which("redis-server")
     if program is None:
         pytest.skip("NO REDIS: install redis-server, or the shared rate limits stay untested")
@@ -36,7 +36,7 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def redis_url(redis_server: str) -> str:
-    """The URL of a Redis that holds nothing."""
+    """The URL of an empty Redis."""
     import redis
 
     with redis.Redis.from_url(redis_server) as client:
@@ -45,7 +45,7 @@ def redis_url(redis_server: str) -> str:
 
 
 def _wait_until_it_answers(server: subprocess.Popen[bytes], port: int) -> None:
-    for _ in range(200):  # old clients do not try again themselves
+    for _ in range(200):  # old clients do not retry
         assert server.poll() is None
         try:
             socket.create_connection(("127.0.0.1", port), timeout=1).close()
@@ -53,4 +53,4 @@ def _wait_until_it_answers(server: subprocess.Popen[bytes], port: int) -> None:
             threading.Event().wait(0.05)
         else:
             return
-    pytest.fail("redis-server does not answer")
+    pytest.fail("redis-server does not respond")

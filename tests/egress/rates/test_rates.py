@@ -1,4 +1,4 @@
-"""The rate limiter, in memory and over a real Redis."""
+"""The rate limiter, in memory and with a real Redis."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def limiter(request: pytest.FixtureRequest) -> Iterator[RateLimiter]:
     yield RateLimiter(redis_url=request.getfixturevalue("redis_url"))
 
 
-def test_a_full_minute_refuses_and_says_when_it_opens(limiter: RateLimiter) -> None:
+def test_a_full_minute_is_refused_with_the_time_to_retry(limiter: RateLimiter) -> None:
     rates = RateLimitConfig(2, 100)
     limiter.check_and_record("ann", "tool", rates)
     limiter.check_and_record("ann", "tool", rates)
@@ -44,7 +44,7 @@ def test_a_full_minute_refuses_and_says_when_it_opens(limiter: RateLimiter) -> N
     assert caught.value.retryable
 
 
-def test_a_full_hour_refuses_without_spending_the_minute(limiter: RateLimiter) -> None:
+def test_a_full_hour_is_refused_without_using_up_the_minute(limiter: RateLimiter) -> None:
     rates = RateLimitConfig(100, 2)
     limiter.check_and_record("ann", "tool", rates)
     limiter.check_and_record("ann", "tool", rates)
@@ -55,7 +55,7 @@ def test_a_full_hour_refuses_without_spending_the_minute(limiter: RateLimiter) -
     assert limiter.remaining("ann", "tool", rates) == (98, 0)
 
 
-def test_users_tools_and_kinds_have_windows_of_their_own(limiter: RateLimiter) -> None:
+def test_users_tools_and_kinds_have_separate_windows(limiter: RateLimiter) -> None:
     rates = RateLimitConfig(1, 10)
     names = [("ann", "tool"), ("bob", "tool"), ("ann", "other"), ("a/b", "c"), ("a", "b/c"), ("a%2Fb", "c")]
     for user, tool in names:
@@ -66,7 +66,7 @@ def test_users_tools_and_kinds_have_windows_of_their_own(limiter: RateLimiter) -
             limiter.check_and_record(user, tool, rates)
 
 
-def test_a_limit_that_is_lowered_later_does_not_break(limiter: RateLimiter) -> None:
+def test_lowering_a_limit_later_works(limiter: RateLimiter) -> None:
     for _ in range(5):
         limiter.check_and_record("ann", "tool", RateLimitConfig(5, 10))
     with pytest.raises(RateLimitedError):
@@ -122,7 +122,7 @@ def test_windows_slide() -> None:
     assert caught.value.retry_after_seconds == pytest.approx(40)
 
 
-def test_memory_stays_bounded_and_forgets_the_least_recently_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_stays_bounded_and_drops_the_least_recently_used_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wasmrt.egress.rates._window.MAX_RATE_KEYS", 2)
     limiter = RateLimiter()
     rates = RateLimitConfig(1, 10)
@@ -133,16 +133,16 @@ def test_memory_stays_bounded_and_forgets_the_least_recently_used(monkeypatch: p
     assert limiter.remaining("ann", "tool", rates) == (1, 10)
 
 
-def test_a_redis_that_is_away_is_no_permission() -> None:
+def test_an_unavailable_redis_refuses_requests() -> None:
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # bound and not listening: refused at once
+        taken.bind(("127.0.0.1", 0))  # bound but not listening, so that connections are refused at once
         limiter = RateLimiter(redis_url=f"redis://:pass-word@127.0.0.1:{taken.getsockname()[1]}/0")
         with pytest.raises(ExternalServiceError) as caught:
             limiter.check_and_record("ann", "tool", RateLimitConfig())
     assert "pass-word" not in str(caught.value)
 
 
-def test_a_redis_that_breaks_between_two_windows_is_no_permission(redis_url: str) -> None:
+def test_a_redis_that_fails_between_two_windows_refuses_requests(redis_url: str) -> None:
     import redis
 
     limiter = RateLimiter(redis_url=redis_url)
@@ -164,7 +164,7 @@ def test_a_url_that_is_not_redis_is_refused(url: str) -> None:
 
 
 @pytest.mark.parametrize("package", ["limits", "redis"])
-def test_a_missing_package_of_the_extra_is_named_with_the_command_that_installs_it(
+def test_a_missing_extra_is_reported_with_the_command_to_install_it(
     monkeypatch: pytest.MonkeyPatch, package: str
 ) -> None:
     for loaded in [
@@ -179,7 +179,7 @@ def test_a_missing_package_of_the_extra_is_named_with_the_command_that_installs_
 
 @pytest.fixture
 def silent_redis() -> Iterator[tuple[str, list[socket.socket]]]:
-    """A server that takes connections and never answers, and the connections it took."""
+    """A server that accepts connections and never responds, with the accepted connections."""
     taken: list[socket.socket] = []
     over = threading.Event()
     with socket.socket() as listener:
@@ -201,7 +201,7 @@ def silent_redis() -> Iterator[tuple[str, list[socket.socket]]]:
             connection.close()
 
 
-def test_a_silent_redis_is_waited_for_once_and_then_left_alone(silent_redis: tuple[str, list[socket.socket]]) -> None:
+def test_a_silent_redis_is_waited_for_only_once(silent_redis: tuple[str, list[socket.socket]]) -> None:
     url, taken = silent_redis
     limiter = RateLimiter(redis_url=url)
     for _ in range(50):
@@ -210,7 +210,7 @@ def test_a_silent_redis_is_waited_for_once_and_then_left_alone(silent_redis: tup
     assert len(taken) == 1
 
 
-def test_an_operator_may_count_in_the_process_while_redis_is_silent(
+def test_an_operator_can_allow_local_counting_while_redis_is_silent(
     silent_redis: tuple[str, list[socket.socket]],
 ) -> None:
     limiter = RateLimiter(redis_url=silent_redis[0], unsafe_without_redis=True)
@@ -221,7 +221,7 @@ def test_an_operator_may_count_in_the_process_while_redis_is_silent(
 
 
 class _HeldLock:
-    """A lock whose holder has found Redis silent by the time it lets go."""
+    """A lock whose previous holder found Redis unresponsive."""
 
     def __init__(self, windows: RedisWindows) -> None:
         self._windows = windows
@@ -235,7 +235,7 @@ class _HeldLock:
 
 
 @pytest.mark.parametrize("instead", [None, MemoryWindows(lambda: 5_000.0)], ids=["refused", "counted here"])
-def test_who_waited_while_another_found_redis_silent_does_not_ask_it_again(
+def test_a_waiter_does_not_ask_redis_again_after_another_found_it_silent(
     silent_redis: tuple[str, list[socket.socket]], instead: MemoryWindows | None
 ) -> None:
     windows = RedisWindows(silent_redis[0], instead)

@@ -1,4 +1,4 @@
-"""Choosing a backend, the environment, and .env files."""
+"""Choice of a backend, the environment, and .env files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_without_a_keyring_the_encrypted_file_is_used(tmp_path: Path, no_keyring
     assert open_store(tmp_path, environ={}).get("local", "token").reveal() == "value"
 
 
-def test_a_plain_text_keyring_counts_as_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plain_text_keyring_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keyring, "get_keyring", PlaintextKeyring)
     assert keyring.get_keyring().priority > 0
     assert isinstance(open_store(tmp_path, environ={}), FileSecrets)
@@ -42,9 +42,7 @@ def test_a_plain_text_keyring_counts_as_none(tmp_path: Path, monkeypatch: pytest
         open_store(tmp_path, backend="keyring", environ={})
 
 
-def test_of_a_chain_of_keyrings_the_first_that_protects_secrets_is_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_first_protecting_keyring_of_a_chain_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = [EncryptedKeyring(), PlaintextKeyring()]
     monkeypatch.setattr(keyring.backend, "get_all_keyring", lambda: list(found))
     monkeypatch.setattr(keyring, "get_keyring", ChainerBackend)
@@ -68,7 +66,7 @@ def test_of_a_chain_of_keyrings_the_first_that_protects_secrets_is_used(
     assert not (tmp_path / "secrets").exists()
 
 
-def test_a_keyring_is_used_where_there_is_one_and_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_keyring_is_used_if_there_is_one_and_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keyring, "get_keyring", type("Desktop", (), {"priority": 5}))
     assert isinstance(open_store(tmp_path, environ={}), KeyringSecrets)
     open_store(tmp_path, backend="file", environ={}).set("local", "token", Secret("value"))
@@ -81,13 +79,13 @@ def test_an_unknown_backend_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("wrong", "near"), [("env", "environment"), ("flie", "file"), ("Keyring", "keyring")])
-def test_an_unknown_backend_is_answered_with_the_nearest_one(tmp_path: Path, wrong: str, near: str) -> None:
+def test_an_unknown_backend_gets_the_nearest_suggestion(tmp_path: Path, wrong: str, near: str) -> None:
     with pytest.raises(ConfigurationError, match=f"'{wrong}'") as caught:
         open_store(tmp_path, environ={"WASMRT_SECRETS_BACKEND": wrong})
     assert str(caught.value.hint).startswith(f"did you mean {near}?")
 
 
-def test_an_unknown_backend_that_is_near_to_none_is_answered_with_all_of_them(tmp_path: Path) -> None:
+def test_an_unknown_backend_without_a_similar_one_gets_the_whole_list(tmp_path: Path) -> None:
     for wrong in ("vault", "x" * 10_000):
         with pytest.raises(ConfigurationError) as caught:
             open_store(tmp_path, environ={"WASMRT_SECRETS_BACKEND": wrong})
@@ -122,14 +120,14 @@ def test_the_environment_is_read_only() -> None:
         store.remove("local", "absent")
 
 
-def test_a_dotenv_file_is_read_without_expanding_anything() -> None:
+def test_a_dotenv_file_is_read_without_expansion() -> None:
     text = "\ufeff# comment\nexport A_TOKEN=one\nB='two # $A_TOKEN'\nD = four # note\nE=\n"
     text += r"""C="a\nb \"q\" $B ${B}" # note"""
     parsed = {name: secret.reveal() for name, secret in parse_env_file(text)}
     assert parsed == {"a_token": "one", "b": "two # $A_TOKEN", "c": 'a\nb "q" $B ${B}', "d": "four"}
 
 
-def test_a_dotenv_value_in_quotes_may_have_several_lines() -> None:
+def test_a_quoted_dotenv_value_may_have_several_lines() -> None:
     ((name, secret),) = parse_env_file('KEY="-----BEGIN\nline\n-----END"\n')
     assert (name, secret.reveal()) == ("key", "-----BEGIN\nline\n-----END")
 
@@ -137,7 +135,7 @@ def test_a_dotenv_value_in_quotes_may_have_several_lines() -> None:
 @pytest.mark.parametrize(
     "line", ["what is this", "LONELY", "A='open", 'A="open', "=x", "A=1\na=2", "1A=x", "x" * (1024 * 1024 + 1)]
 )
-def test_a_line_that_is_no_assignment_is_named_by_number_and_never_shown(line: str) -> None:
+def test_an_invalid_line_is_reported_by_number_and_never_shown(line: str) -> None:
     with pytest.raises(SecretError) as caught:
         parse_env_file(f"# first\n\n{line}\n")
     assert line not in str(caught.value)

@@ -1,4 +1,4 @@
-"""The store that is chosen on first use: the same store as at once, chosen once."""
+"""A store that is selected on first use: the same store as otherwise, and selected once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def later(home: Path) -> SecretsStore:
     return choose.open_store_later(home)
 
 
-def test_it_is_the_store_that_would_have_been_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_deferred_store_is_the_one_that_open_store_returns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WASMRT_SECRETS_BACKEND", raising=False)
     monkeypatch.setattr(choose, "usable_keyring", lambda: None)
     store = later(tmp_path)
@@ -30,7 +30,7 @@ def test_it_is_the_store_that_would_have_been_opened(tmp_path: Path, monkeypatch
         store.get("ann", "token")
 
 
-def test_what_needs_no_keyring_is_opened_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_needs_no_keyring_is_opened_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WASMRT_SECRETS_BACKEND", "environment")
     assert isinstance(later(tmp_path), EnvironmentSecrets)
     monkeypatch.setenv("WASMRT_SECRETS_BACKEND", "nothing")
@@ -41,7 +41,7 @@ def test_what_needs_no_keyring_is_opened_at_once(tmp_path: Path, monkeypatch: py
     assert isinstance(later(tmp_path), FileSecrets)
 
 
-def test_many_threads_choose_once() -> None:
+def test_many_threads_select_the_store_once() -> None:
     chosen: list[SecretsStore] = []
 
     def one() -> SecretsStore:

@@ -1,4 +1,4 @@
-"""Where the encrypted file and its key lie, and what another process may do to them meanwhile."""
+"""The location of the encrypted file and its key, and concurrent changes by other processes."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from wasmrt.egress.secrets import (
     KeyringSecrets,
     Secret,
     check_usable,
-    checked_user,
+    check_user,
     open_store,
 )
 
 
-def test_folders_that_are_made_are_the_owners_alone(tmp_path: Path) -> None:
+def test_created_directories_are_private(tmp_path: Path) -> None:
     path, key = tmp_path / "data/of/mine/secrets", tmp_path / "keys/of/mine/key"
     store = FileSecrets(path, FileKey(path=key))
     assert (store.path, store.key_path, store.is_new) == (path, key, True)
@@ -37,14 +37,14 @@ def test_folders_that_are_made_are_the_owners_alone(tmp_path: Path) -> None:
     assert FileSecrets(path, FileKey(passphrase="right")).key_path is None
 
 
-def test_a_secrets_file_may_be_a_link_to_where_it_is_kept(tmp_path: Path) -> None:
+def test_a_secrets_file_may_be_a_symlink(tmp_path: Path) -> None:
     key = FileKey(path=tmp_path / "key")
     FileSecrets(tmp_path / "kept", key).set("ann", "token", Secret("a value of some length"))
     (tmp_path / "secrets").symlink_to("kept")
     assert FileSecrets(tmp_path / "secrets", key).get("ann", "token").reveal() == "a value of some length"
 
 
-def test_a_file_that_was_made_anew_opens_with_its_own_salt_and_the_key_is_made_once_a_salt(
+def test_a_recreated_file_uses_its_new_salt_and_the_key_is_derived_once_per_salt(
     tmp_path: Path, cheap_scrypt: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     derived: list[bytes] = []
@@ -73,13 +73,13 @@ def test_a_file_that_was_made_anew_opens_with_its_own_salt_and_the_key_is_made_o
     assert derived == [b"right"] * 3
 
 
-def test_the_environment_is_a_backend_that_is_asked_for(tmp_path: Path) -> None:
+def test_the_environment_backend_can_be_selected(tmp_path: Path) -> None:
     environ = {"WASMRT_SECRETS_BACKEND": "environment"}
     assert isinstance(open_store(tmp_path, environ=environ), EnvironmentSecrets)
     assert isinstance(open_store(tmp_path, backend="environment", environ={}), EnvironmentSecrets)
 
 
-def test_a_keyring_of_no_priority_protects_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_keyring_without_priority_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Unwanted(DictKeyring):
         priority = 0  # type: ignore[assignment]
 
@@ -88,7 +88,7 @@ def test_a_keyring_of_no_priority_protects_nothing(tmp_path: Path, monkeypatch: 
         KeyringSecrets()
 
 
-def test_a_keyrings_index_forgets_what_was_removed() -> None:
+def test_a_removed_secret_is_removed_from_the_keyrings_index() -> None:
     backend = DictKeyring()
     store = KeyringSecrets(backend)
     for name in ("one", "two"):
@@ -97,18 +97,18 @@ def test_a_keyrings_index_forgets_what_was_removed() -> None:
     assert backend.kept["wasmrt/ann", ".names"] == '["two"]'
 
 
-def test_a_users_name_may_be_as_long_as_it_may_be_in_bytes() -> None:
-    assert checked_user("x" * MAX_USER_BYTES) == "x" * MAX_USER_BYTES
-    assert checked_user("ü" * (MAX_USER_BYTES // 2))
+def test_a_users_name_may_have_the_maximum_number_of_bytes() -> None:
+    assert check_user("x" * MAX_USER_BYTES) == "x" * MAX_USER_BYTES
+    assert check_user("ü" * (MAX_USER_BYTES // 2))
     with pytest.raises(SecretError, match="printable"):
-        checked_user("ü" * (MAX_USER_BYTES // 2) + "x")
+        check_user("ü" * (MAX_USER_BYTES // 2) + "x")
 
 
-def test_a_secret_is_no_text_and_says_so() -> None:
+def test_a_secret_never_equals_a_string() -> None:
     assert (Secret("a value of some length") == "a value of some length") is False
 
 
-def test_a_file_in_the_format_of_this_version_is_read_and_written(tmp_path: Path) -> None:
+def test_a_file_in_this_versions_format_is_read_and_written(tmp_path: Path) -> None:
     salt, nonce = bytes(range(16)), bytes(range(12))
     how = {"key": "scrypt", "n": 131072, "r": 8, "p": 1, "salt": base64.b64encode(salt).decode()}
     head = b"WASMRT-SECRETS-1\n" + json.dumps(how).encode() + b"\n"
@@ -127,7 +127,7 @@ def test_a_file_in_the_format_of_this_version_is_read_and_written(tmp_path: Path
     assert b"another value of it" in AESGCM(key).decrypt(sealed[:12], sealed[12:], head)
 
 
-def test_a_new_file_has_a_salt_of_its_own(tmp_path: Path, cheap_scrypt: None) -> None:
+def test_a_new_file_has_its_own_salt(tmp_path: Path, cheap_scrypt: None) -> None:
     salts = set()
     for name in ("one", "two"):
         FileSecrets(tmp_path / name, FileKey(passphrase="right")).set("ann", "token", Secret("a value of some length"))
@@ -135,14 +135,14 @@ def test_a_new_file_has_a_salt_of_its_own(tmp_path: Path, cheap_scrypt: None) ->
     assert [len(salt) for salt in salts] == [16, 16]
 
 
-def test_the_largest_secret_is_one() -> None:
+def test_the_largest_allowed_secret_is_accepted() -> None:
     assert len(Secret("x" * MAX_SECRET_BYTES).reveal()) == MAX_SECRET_BYTES
 
 
 @pytest.mark.parametrize(
     ("char", "kind"), [("\n", "a line break"), ("\r", "a line break"), ("\x01", "a control character"), ("ü", "ASCII")]
 )
-def test_what_keeps_a_value_out_of_a_header_is_told_by_its_kind(char: str, kind: str) -> None:
+def test_a_character_that_is_invalid_in_a_header_is_reported_by_its_kind(char: str, kind: str) -> None:
     told = check_usable("token", Secret(f"a-value{char}of-some-length"))
     assert told is not None
     assert told.endswith(f"character 8 is {'outside ' if kind == 'ASCII' else ''}{kind}")

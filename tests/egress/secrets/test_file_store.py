@@ -1,4 +1,4 @@
-"""The encrypted file: what is on disk, who may open it, and what a crash leaves."""
+"""The encrypted file: its content on disk, access by other users, and crashes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
     return tmp_path / "home" / "secrets", tmp_path / "home" / "secrets.key"
 
 
-def test_nothing_readable_is_on_disk_and_nobody_else_may_look(files: tuple[Path, Path]) -> None:
+def test_the_file_is_encrypted_and_private(files: tuple[Path, Path]) -> None:
     path, key = files
     FileSecrets(path, FileKey(path=key)).set("ann", "api_token", Secret("the-plain-value"))
     for file in path.parent.iterdir():
@@ -33,16 +33,16 @@ def test_nothing_readable_is_on_disk_and_nobody_else_may_look(files: tuple[Path,
     assert {file.name for file in path.parent.iterdir()} == {"secrets", "secrets.key", "secrets.lock"}
 
 
-def test_a_passphrase_opens_what_it_closed_at_full_cost(files: tuple[Path, Path]) -> None:
+def test_a_passphrase_decrypts_the_file_at_full_scrypt_cost(files: tuple[Path, Path]) -> None:
     path, _ = files
     FileSecrets(path, FileKey(passphrase="right")).set("ann", "token", Secret("value"))
     assert b"131072" in path.read_bytes()[:200]
     assert FileSecrets(path, FileKey(passphrase="right")).get("ann", "token").reveal() == "value"
-    with pytest.raises(SecretBackendError, match="does not open"):
+    with pytest.raises(SecretBackendError, match="cannot be decrypted"):
         FileSecrets(path, FileKey(passphrase="wrong")).get("ann", "token")
 
 
-def test_a_key_file_that_others_can_read_is_refused(files: tuple[Path, Path]) -> None:
+def test_a_key_file_readable_by_others_is_refused(files: tuple[Path, Path]) -> None:
     path, key = files
     store = FileSecrets(path, FileKey(path=key))
     store.set("ann", "token", Secret("value"))
@@ -63,7 +63,7 @@ def test_a_key_file_behind_a_symlink_is_refused(files: tuple[Path, Path]) -> Non
 
 
 @pytest.mark.parametrize("which", ["secrets", "secrets.key"])
-def test_a_pipe_in_the_place_of_a_file_holds_nobody(files: tuple[Path, Path], which: str) -> None:
+def test_a_pipe_instead_of_a_file_does_not_block(files: tuple[Path, Path], which: str) -> None:
     path, key = files
     path.parent.mkdir(mode=0o700)
     os.mkfifo(path.with_name(which), 0o600)
@@ -79,7 +79,7 @@ def test_a_key_file_of_the_wrong_length_is_refused(files: tuple[Path, Path]) -> 
         FileSecrets(path, FileKey(path=key)).set("ann", "token", Secret("value"))
 
 
-def test_the_wrong_kind_of_key_is_named(files: tuple[Path, Path], cheap_scrypt: None) -> None:
+def test_the_wrong_kind_of_key_is_reported(files: tuple[Path, Path], cheap_scrypt: None) -> None:
     path, key = files
     FileSecrets(path, FileKey(passphrase="p")).set("ann", "token", Secret("value"))
     with pytest.raises(SecretBackendError, match="needs a passphrase"):
@@ -88,7 +88,7 @@ def test_the_wrong_kind_of_key_is_named(files: tuple[Path, Path], cheap_scrypt: 
 
 @settings(max_examples=examples(60), deadline=None)
 @given(data=st.data())
-def test_any_changed_byte_is_noticed(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_any_changed_byte_is_detected(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
     home = tmp_path_factory.mktemp("changed")
     store = FileSecrets(home / "s", FileKey(path=home / "k"), now=lambda: 1.0)
     store.set("ann", "token", Secret("value"))
@@ -119,7 +119,7 @@ def test_a_truncated_or_foreign_file_is_refused(files: tuple[Path, Path], conten
     assert caught.value.path == path
 
 
-def test_a_store_that_cannot_be_written_says_so_without_its_path(tmp_path: Path) -> None:
+def test_an_unwritable_store_is_reported_without_its_path(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     path = tmp_path / "file" / "secrets"
     with pytest.raises(SecretBackendError) as caught:
@@ -128,7 +128,7 @@ def test_a_store_that_cannot_be_written_says_so_without_its_path(tmp_path: Path)
     assert caught.value.path == path
 
 
-def test_a_write_that_fails_leaves_the_old_file_and_no_litter(
+def test_a_failed_write_keeps_the_old_file_and_leaves_no_temporary_file(
     files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, key = files
@@ -147,7 +147,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_litter(
     assert store.get("ann", "token").reveal() == "old"
 
 
-def test_processes_that_write_at_once_lose_nothing(files: tuple[Path, Path]) -> None:
+def test_concurrent_processes_lose_no_writes(files: tuple[Path, Path]) -> None:
     path, key = files
     program = (
         "import sys; from pathlib import Path; from wasmrt.egress.secrets import *\n"
@@ -161,7 +161,7 @@ def test_processes_that_write_at_once_lose_nothing(files: tuple[Path, Path]) -> 
 
 
 @pytest.mark.parametrize("key", [{}, {"passphrase": "x", "path": Path("y")}, {"passphrase": ""}])
-def test_a_file_key_is_one_of_two_things(key: dict[str, object]) -> None:
+def test_a_file_key_needs_a_passphrase_or_a_path_but_not_both(key: dict[str, object]) -> None:
     with pytest.raises(SecretBackendError):
         FileKey(**key)  # type: ignore[arg-type]
     assert "open sesame" not in repr(FileKey(passphrase="open sesame"))

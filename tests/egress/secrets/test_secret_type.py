@@ -9,7 +9,7 @@ import pickle
 import pytest
 
 from wasmrt.core.errors import SecretError
-from wasmrt.egress.secrets import Secret, checked_name, checked_user, set_command
+from wasmrt.egress.secrets import Secret, check_user, checked_name, set_command
 
 VALUE = "correct-" + "horse-battery"
 
@@ -30,12 +30,12 @@ def test_no_way_of_printing_a_secret_shows_it() -> None:
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_a_secret_does_not_pickle(protocol: int) -> None:
+def test_a_secret_cannot_be_pickled(protocol: int) -> None:
     with pytest.raises(TypeError, match="does not pickle"):
         pickle.dumps(Secret(VALUE), protocol)
 
 
-def test_a_secret_does_not_copy_into_a_dict() -> None:
+def test_a_secret_cannot_be_copied_into_a_dict() -> None:
     holder = dataclasses.make_dataclass("Holder", ["secret"])(Secret(VALUE))
     with pytest.raises(TypeError):
         copy.deepcopy(holder)
@@ -43,7 +43,7 @@ def test_a_secret_does_not_copy_into_a_dict() -> None:
         dataclasses.asdict(holder)
 
 
-def test_secrets_compare_by_value_and_do_not_hash() -> None:
+def test_secrets_compare_by_value_and_are_not_hashable() -> None:
     assert Secret(VALUE) == Secret(VALUE)
     assert Secret(VALUE) != Secret("other")
     assert Secret(VALUE) != VALUE
@@ -52,7 +52,7 @@ def test_secrets_compare_by_value_and_do_not_hash() -> None:
 
 
 @pytest.mark.parametrize("value", ["", "x" * (64 * 1024 + 1), "\ud800" + VALUE])
-def test_a_value_that_cannot_be_a_secret_is_refused_without_showing_it(value: str) -> None:
+def test_an_invalid_value_is_refused_without_showing_it(value: str) -> None:
     with pytest.raises(SecretError) as caught:
         Secret(value)
     assert VALUE not in str(caught.value)
@@ -64,17 +64,17 @@ def test_names_are_lower_case() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "-x", "a.", "a b", "a/b", "ä", "x\n", "a" * 129, ".names", "x~oauth~oauth", "x~"])
-def test_an_odd_name_is_refused(name: str) -> None:
+def test_an_invalid_name_is_refused(name: str) -> None:
     with pytest.raises(SecretError):
         checked_name(name)
 
 
 @pytest.mark.parametrize("user", ["", "a\nb", "x" * 257, "\x1b[1m"])
-def test_an_odd_user_is_refused(user: str) -> None:
+def test_an_invalid_user_is_refused(user: str) -> None:
     with pytest.raises(SecretError):
-        checked_user(user)
+        check_user(user)
 
 
-def test_the_command_that_sets_a_secret_names_the_user_unless_it_is_the_local_one() -> None:
+def test_the_set_command_names_the_user_unless_it_is_the_local_one() -> None:
     assert set_command("local", "example_token") == "wasmrt secret set example_token"
     assert set_command("ann", "example_token") == "wasmrt secret set example_token --user ann"

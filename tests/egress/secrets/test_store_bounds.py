@@ -1,4 +1,4 @@
-"""Bounds of the stores, and what is told of one that we did not make."""
+"""Bounds of the stores, and names of backends."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from wasmrt.egress.secrets import (
 )
 
 
-def test_a_backend_is_told_by_its_name_and_a_foreign_one_by_its_type(tmp_path: Path) -> None:
+def test_a_backend_is_identified_by_its_name_and_a_custom_one_by_its_type(tmp_path: Path) -> None:
     file = FileSecrets(tmp_path / "secrets", FileKey(path=tmp_path / "key"))
     assert [backend_of(store) for store in (file, EnvironmentSecrets({}))] == ["file", "environment"]
     assert backend_of(MemorySecrets()) == "MemorySecrets"
@@ -31,19 +31,17 @@ def test_a_backend_is_told_by_its_name_and_a_foreign_one_by_its_type(tmp_path: P
     assert backend_of(KeyringSecrets.__new__(KeyringSecrets)) == "keyring"
 
 
-def test_a_file_that_would_grow_over_its_cap_keeps_what_it_holds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_would_exceed_its_limit_stays_unchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(secrets_file, "MAX_SECRETS_FILE_BYTES", 1000)
     store = FileSecrets(tmp_path / "secrets", FileKey(path=tmp_path / "key"))
     store.set("ann", "small", Secret("a value that fits in it"))
-    with pytest.raises(SecretBackendError, match="over 1000 bytes"):
+    with pytest.raises(SecretBackendError, match="exceed 1000 bytes"):
         store.set("ann", "large", Secret("x" * 1000))
     assert [info.name for info in store.list("ann")] == ["small"]
     assert store.get("ann", "small").reveal() == "a value that fits in it"
 
 
-def test_the_state_of_a_login_can_be_removed_by_itself() -> None:
+def test_the_state_of_a_login_can_be_removed_separately() -> None:
     store = MemorySecrets()
     store.set("ann", "token", Secret("an access token of a login"))
     store.set("ann", "token" + OAUTH_SUFFIX, Secret("what renews the access token"))
@@ -53,7 +51,7 @@ def test_the_state_of_a_login_can_be_removed_by_itself() -> None:
 
 
 @pytest.mark.parametrize("size", [31, 33, 100_000])
-def test_a_key_of_another_length_opens_nothing(tmp_path: Path, size: int) -> None:
+def test_a_key_of_another_length_decrypts_nothing(tmp_path: Path, size: int) -> None:
     key = tmp_path / "key"
     key.write_bytes(b"k" * size)
     key.chmod(0o600)
@@ -61,7 +59,7 @@ def test_a_key_of_another_length_opens_nothing(tmp_path: Path, size: int) -> Non
         FileSecrets(tmp_path / "secrets", FileKey(path=key)).set("ann", "token", Secret("a long enough value"))
 
 
-def test_a_dotenv_file_over_its_cap_is_refused_before_it_is_read() -> None:
+def test_a_dotenv_file_over_its_limit_is_refused_before_it_is_parsed() -> None:
     line = "A=" + "x" * 100 + "\n"
     with pytest.raises(SecretError, match=f"{MAX_ENV_FILE_BYTES} bytes"):
         parse_env_file("# " + "x" * (MAX_ENV_FILE_BYTES - len(line) - 1) + "\n" + line)

@@ -1,4 +1,4 @@
-"""What every backend promises, tested on each of them."""
+"""The common behaviour of all backends, tested on each of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wasmrt.egress.secrets import FileKey, FileSecrets, KeyringSecrets, Secret, 
 
 
 class DictKeyring(keyring.backend.KeyringBackend):
-    """A keyring as a desktop has one, in memory."""
+    """An in-memory keyring like a desktop's."""
 
     priority = 1  # type: ignore[assignment]
 
@@ -36,7 +36,7 @@ class DictKeyring(keyring.backend.KeyringBackend):
 
 
 def file_keyring(path: Path, key: str = "a master key") -> EncryptedKeyring:
-    """A real keyring that needs no desktop: what is asked for at a terminal is given here."""
+    """A real keyring that needs no desktop: the input for its terminal prompts is given here."""
     backend = EncryptedKeyring()
     backend.file_path = str(path)
     backend.keyring_key = key
@@ -68,7 +68,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock, cheap_sc
     return makers[request.param]()
 
 
-def test_what_was_set_comes_back_in_any_case_of_its_name(store: SecretsStore) -> None:
+def test_a_stored_secret_is_returned_for_any_case_of_its_name(store: SecretsStore) -> None:
     store.set("ann", "SLACK_TOKEN", Secret("one"))
     store.set("ann", "slack_token", Secret("two"))
     assert store.get("ann", "Slack_Token").reveal() == "two"
@@ -85,7 +85,7 @@ def test_a_user_never_gets_the_secret_of_another_or_of_the_default_user(store: S
     assert store.list("ann") == ()
 
 
-def test_an_expired_secret_is_not_given_out(store: SecretsStore, clock: Clock) -> None:
+def test_an_expired_secret_is_not_returned(store: SecretsStore, clock: Clock) -> None:
     store.set("ann", "token", Secret("short-lived"), expires_at=clock.now + 10)
     assert store.get("ann", "token").reveal() == "short-lived"
     clock.now += 10
@@ -95,7 +95,7 @@ def test_an_expired_secret_is_not_given_out(store: SecretsStore, clock: Clock) -
     assert not store.exists("ann", "token")
 
 
-def test_the_list_has_names_and_ages_only(store: SecretsStore, clock: Clock) -> None:
+def test_the_list_only_has_names_and_times(store: SecretsStore, clock: Clock) -> None:
     store.set("ann", "b_token", Secret("value-b"), expires_at=clock.now + 5)
     store.set("ann", "a_token", Secret("value-a"))
     store.set("ann", "a_token~oauth", Secret("{}"))
@@ -107,7 +107,7 @@ def test_the_list_has_names_and_ages_only(store: SecretsStore, clock: Clock) -> 
     assert "value" not in repr(listed)
 
 
-def test_a_removed_secret_is_gone_with_what_renews_it(store: SecretsStore) -> None:
+def test_removing_a_secret_also_removes_its_refresh_state(store: SecretsStore) -> None:
     store.set("ann", "token", Secret("value"))
     store.set("ann", "token~oauth", Secret("{}"))
     store.remove("ann", "TOKEN")
@@ -118,7 +118,7 @@ def test_a_removed_secret_is_gone_with_what_renews_it(store: SecretsStore) -> No
         store.remove("ann", "token")
 
 
-def test_an_expiry_that_is_no_time_is_refused(store: SecretsStore) -> None:
+def test_an_invalid_expiry_is_refused(store: SecretsStore) -> None:
     for wrong in (float("nan"), float("inf"), True):
         with pytest.raises(SecretError):
             store.set("ann", "token", Secret("x"), expires_at=wrong)
@@ -132,7 +132,7 @@ def test_a_view_shows_one_user_only(store: SecretsStore) -> None:
     assert UserSecrets(store, "bob").renewed("token") is None
 
 
-def test_a_keyring_that_is_opened_again_has_what_was_set_and_nothing_without_its_key(tmp_path: Path) -> None:
+def test_a_reopened_keyring_has_its_secrets_but_not_without_its_key(tmp_path: Path) -> None:
     path = tmp_path / "keyring"
     value = 'grüße "zwei"\nlines %41 ' + "x" * 5000
     KeyringSecrets(file_keyring(path)).set("ann@example.com", "api.token-1", Secret(value))
@@ -140,14 +140,14 @@ def test_a_keyring_that_is_opened_again_has_what_was_set_and_nothing_without_its
     assert again.get("ann@example.com", "api.token-1").reveal() == value
     assert [info.name for info in again.list("ann@example.com")] == ["api.token-1"]
     assert "zwei" not in path.read_text()
-    with pytest.raises(SecretBackendError, match="does not answer") as caught:
+    with pytest.raises(SecretBackendError, match="does not respond") as caught:
         KeyringSecrets(file_keyring(path, "another key")).get("ann@example.com", "api.token-1")
     assert caught.value.__context__ is None
     again.remove("ann@example.com", "api.token-1")
     assert KeyringSecrets(file_keyring(path)).list("ann@example.com") == ()
 
 
-def test_a_keyring_that_breaks_tells_nothing_of_what_it_was_given() -> None:
+def test_a_failing_keyrings_error_does_not_contain_the_value() -> None:
     class Broken(DictKeyring):
         def set_password(self, service: str, username: str, password: str) -> None:
             raise RuntimeError(f"cannot store {password}")

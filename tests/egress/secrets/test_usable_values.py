@@ -1,4 +1,4 @@
-"""What a value must be to be set: held against what the injector and the scanner really take."""
+"""The check of usable values, compared with the injector and the scanner."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ VALUES = [
 
 
 @pytest.mark.parametrize("value", VALUES)
-def test_the_places_that_are_told_are_those_that_take_the_value(value: str) -> None:
+def test_every_reported_place_and_no_other_accepts_the_value(value: str) -> None:
     told = check_usable("it", Secret(value))
     assert [place for place in PLACES if told is None or place in told] == [
         place for place, location in PLACES.items() if takes(location, value)
@@ -72,14 +72,14 @@ def test_the_places_that_are_told_are_those_that_take_the_value(value: str) -> N
 
 
 @given(st.text(st.sampled_from("aZ9 ./\\\t\n\x00\x7f\x80é\u3000%~"), min_size=6, max_size=12))
-def test_no_value_is_told_a_place_that_refuses_it(value: str) -> None:
+def test_no_reported_place_refuses_the_value(value: str) -> None:
     told = check_usable("it", Secret(value))
     for place, location in PLACES.items():
         assert takes(location, value) == (told is None or place in told)
 
 
 @pytest.mark.parametrize("value", ["x", "12345", "äöüßé"])
-def test_a_value_that_is_not_recognised_in_an_answer_is_refused_with_the_rule(value: str) -> None:
+def test_a_value_that_cannot_be_recognised_in_a_response_is_refused_with_the_rule(value: str) -> None:
     assert LeakDetector().scanner({"it": value}).unwatched == ("it",)
     with pytest.raises(SecretError, match="fewer than 6 characters") as caught:
         check_usable("it", Secret(value))
@@ -87,12 +87,12 @@ def test_a_value_that_is_not_recognised_in_an_answer_is_refused_with_the_rule(va
 
 
 @pytest.mark.parametrize("value", ["123456", "      ", "äöüßéè", "\n\n\n\n\n\n"])
-def test_the_shortest_value_that_may_be_set_is_recognised(value: str) -> None:
+def test_the_shortest_allowed_value_is_recognised(value: str) -> None:
     check_usable("it", Secret(value))
     assert LeakDetector().scanner({"it": value}).scan(value)
 
 
-def test_the_character_at_fault_is_placed_and_not_shown() -> None:
+def test_an_invalid_character_is_located_but_not_shown() -> None:
     told = check_usable("it", Secret("abcdefgh\u2603ijkl"))
     assert told is not None and "character 9 is outside ASCII" in told
     assert "\u2603" not in told and "abc" not in told

@@ -1,38 +1,38 @@
-"""Every error that leaves wasmrt, in families by whose fault it is.
+"""All errors that wasmrt raises, in families by cause.
 
 WasmrtError                     code, hint, retryable
-├─ ConfigurationError           yours: a setting, a capability file
-│  └─ CapabilityFileError · ConfigFileError · ManifestError   .problems: every mistake, each with its place in the file
-├─ ComponentError               the component's: bytes, layer, world, imports
+├─ ConfigurationError           an invalid setting or file
+│  └─ CapabilityFileError · ConfigFileError · ManifestError   .problems: every error in the file, with its place
+├─ ComponentError               an invalid component: bytes, layer, world, imports
 ├─ CapabilityDeniedError        .decision: reason, rule, hint
-├─ InstallError                 a source, a name, a grant that is missing
-├─ BuildError                   an author's: a build step that failed
-│  └─ MissingToolchainError     a command or package that is not on the machine
-├─ SecretError                  a credential that is missing, expired or unreadable
-├─ LeakError                    a secret seen where it must not be
-├─ ApprovalError                an answer to a request that nobody waits for, or that cannot be kept
-├─ UndoError                    changes of the workspace that cannot be taken back
-├─ MemoryStoreError             an agent's memory: what it does not hold, and a file that cannot be used
-├─ ConfineError                 the machine's: a process that could not be confined
-├─ ToolError                    .kind .usage .logs .decisions: what one call ended with
+├─ InstallError                 a source, a name or a missing grant
+├─ BuildError                   a failed build step
+│  └─ MissingToolchainError     a missing command or package
+├─ SecretError                  a missing, expired or unreadable credential
+├─ LeakError                    a secret where it must not appear
+├─ ApprovalError                an answer without a pending request, or an unusable approval store
+├─ UndoError                    workspace changes that cannot be undone
+├─ MemoryStoreError             an agent's memory: a missing document, or an unusable file
+├─ ConfineError                 a process that the system cannot confine
+├─ ToolError                    .kind .usage .logs .decisions: one call failed
 │  ├─ InvalidParametersError
 │  │  └─ MalformedArgumentsError
 │  ├─ UnknownToolError
-│  ├─ GuestError                the tool itself said no
-│  │  └─ GuestExitError         .exit_code: it ended itself, as a program does
-│  ├─ TrapError                 the guest broke
-│  ├─ WorkerCrashedError        .signal: its process ended in the middle of it
+│  ├─ GuestError                the tool reported an error
+│  │  └─ GuestExitError         .exit_code: the tool exited
+│  ├─ TrapError                 the guest crashed
+│  ├─ WorkerCrashedError        .signal: the worker process ended during the call
 │  ├─ LimitError                .limit .used .setting
 │  │  └─ FuelExhaustedError · DeadlineExceededError · MemoryLimitError · OutputLimitError · BudgetExceededError
 │  ├─ NotAuthorizedError        .code is the reason
-│  │  ├─ AccessRequestedError   .requests: a person was asked, not yet
-│  │  └─ RunSuspendedError      a program of code mode waits for a person
-│  ├─ RunReplayError            a program that waited cannot be continued
+│  │  ├─ AccessRequestedError   .requests: an approval is pending
+│  │  └─ RunSuspendedError      a code mode program is awaiting approval
+│  ├─ RunReplayError            a suspended program cannot be resumed
 │  ├─ RateLimitedError · ExternalServiceError
 │  └─ CancelledError · RuntimeClosedError
-└─ InternalError                ours: please report it
+└─ InternalError                a bug in wasmrt
 
-A raw ValueError, wasmtime.* or h11.* that escapes is a bug.
+A ValueError, wasmtime.* or h11.* error that reaches the caller is a bug.
 """
 
 from __future__ import annotations

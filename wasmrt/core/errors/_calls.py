@@ -1,4 +1,4 @@
-"""Errors that one call ended with: a `ToolError`, with what was used, logged and decided until then."""
+"""Errors of one call: `ToolError` and its subclasses, with the call's usage, logs and decisions."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from wasmrt.core.model import Decision, LogEntry, Usage
 
 GUEST_CODE_PREFIX = "tool:"
-"""Of every code that a guest chose, so that none is taken for one of the host's own, such as the audit's `ok`."""
+"""Prefix of every code that a guest chose, so that it cannot equal a code of the host, such as the audit's `ok`."""
 
 
 class ToolErrorKind(StrEnum):
-    """Kinds of failed calls, in the words an agent already knows."""
+    """Kinds of failed calls, as agents distinguish them."""
 
     INVALID_PARAMETERS = "invalid-parameters"
     EXECUTION_FAILED = "execution-failed"
@@ -27,7 +27,7 @@ class ToolErrorKind(StrEnum):
 
 
 class ToolError(WasmrtError):
-    """One call failed. What was used, logged and decided until then is kept on the error.
+    """One call failed. The error has the usage, logs and decisions up to the failure.
 
     Example:
         >>> from wasmrt import ToolError, ToolRegistry
@@ -58,9 +58,9 @@ class ToolError(WasmrtError):
         self.decisions: tuple[Decision, ...] = ()
 
     def for_model(self) -> str:
-        """Return what a model is told: what went wrong, and what it can change itself.
+        """Return the message for a model: the failure, and what the model can change itself.
 
-        SECURITY: how a refusal would be lifted is for people. A model that is told would ask them for it.
+        SECURITY: hints that would lift a denial are for users only; a model would ask its user to follow them.
         """
         message = self.message
         for decision in self.decisions:
@@ -80,60 +80,60 @@ class ToolError(WasmrtError):
 
 
 class InvalidParametersError(ToolError):
-    """The params do not fit the tool's schema, or are no JSON within the caps."""
+    """The params do not match the tool's schema, are not JSON, or exceed a size bound."""
 
     code = "invalid-parameters"
     kind = ToolErrorKind.INVALID_PARAMETERS
 
     def for_model(self) -> str:
-        """Return what does not fit; the hint is for people, who have the command."""
+        """Return the message without the hint, which is a command for users."""
         return self.message
 
 
 class MalformedArgumentsError(InvalidParametersError):
-    """A model's arguments are no JSON object."""
+    """A model's arguments are not a JSON object."""
 
     code = "malformed-arguments"
 
     def for_model(self) -> str:
-        """Return what is wrong, at which place, and what to send."""
+        """Return the error with its position, and the expected form."""
         return f"{self.message}; {self.hint}" if self.hint else self.message
 
 
 class UnknownToolError(ToolError):
-    """No tool of this name can be called here."""
+    """No tool has this name, or it cannot be called here."""
 
     code = "unknown-tool"
     kind = ToolErrorKind.INVALID_PARAMETERS
 
     def for_model(self) -> str:
-        """Return the name, and the one that was probably meant."""
+        """Return the name, and the name that was probably meant."""
         return f"{self.message}; {self.hint}" if self.hint else self.message
 
 
 class GuestError(ToolError):
-    """The tool ran and answered with its own failure."""
+    """The tool ran and reported an error."""
 
     code = "guest-error"
 
 
 class GuestExitError(GuestError):
-    """The guest ended itself with an exit code: a program that failed, or a tool before it answered."""
+    """The guest exited with an exit code: a failed program, or a tool that exited before it returned a result."""
 
     code = "guest-exit"
 
     def __init__(self, message: str | None = None, *, exit_code: int, hint: str | None = None) -> None:
-        super().__init__(message or self._bare(exit_code), hint=hint)
+        super().__init__(message or self._default_message(exit_code), hint=hint)
         self.exit_code = exit_code
 
     @staticmethod
-    def _bare(exit_code: int) -> str:
-        return f"the tool exited with status {exit_code} before it answered"
+    def _default_message(exit_code: int) -> str:
+        return f"the tool exited with status {exit_code} before it returned a result"
 
     @property
     def is_bare(self) -> bool:
-        """True where the message tells nothing but the exit code."""
-        return self.message == self._bare(self.exit_code)
+        """True if the message contains only the exit code."""
+        return self.message == self._default_message(self.exit_code)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the error as JSON data."""
@@ -141,21 +141,21 @@ class GuestExitError(GuestError):
 
 
 class TrapError(ToolError):
-    """The guest broke: unreachable, out-of-bounds access, stack exhausted and the like."""
+    """The guest trapped: unreachable, out-of-bounds access, stack overflow and similar."""
 
     code = "trap"
     kind = ToolErrorKind.SANDBOX
 
 
 class GuestOutputError(ToolError):
-    """The guest answered with something that its world does not allow, such as broken JSON."""
+    """The guest's result violates its world, for example with invalid JSON."""
 
     code = "invalid-output"
     kind = ToolErrorKind.SANDBOX
 
 
 class WorkerCrashedError(ToolError):
-    """The process that the guest ran in ended, or broke the rules; `signal` is the system's number of what ended it."""
+    """The worker process of the guest exited or broke the protocol; `signal` is the number of the signal, if any."""
 
     code = "worker-crashed"
     kind = ToolErrorKind.SANDBOX
@@ -166,7 +166,7 @@ class WorkerCrashedError(ToolError):
 
 
 class LimitError(ToolError):
-    """A limit ended the call; `setting` names what raises it.
+    """The call exceeded a limit; `setting` names the setting that raises it.
 
     Example:
         >>> from wasmrt import LimitError
@@ -192,7 +192,7 @@ class LimitError(ToolError):
 
 
 class FuelExhaustedError(LimitError):
-    """The guest used up its fuel."""
+    """The guest used all its fuel."""
 
     code = "fuel-exhausted"
 
@@ -206,13 +206,13 @@ class DeadlineExceededError(LimitError):
 
 
 class MemoryLimitError(LimitError):
-    """The guest needs more memory than its limit gives."""
+    """The guest needs more memory than its limit allows."""
 
     code = "memory-limit"
 
 
 class OutputLimitError(LimitError):
-    """The tool answered with more bytes than it may."""
+    """The tool's output exceeds its size limit."""
 
     code = "output-too-large"
 
@@ -231,32 +231,32 @@ class NotAuthorizedError(ToolError):
 
     @staticmethod
     def of(decision: Decision, code: str | None = None) -> NotAuthorizedError:
-        """Return the error of a decision that refuses; its code is the reason, unless another one is given."""
+        """Return the error for a denial; its code is the reason unless `code` is given."""
         error = NotAuthorizedError(decision.sentence, code=code or str(decision.reason), hint=decision.hint)
         error.decisions = (decision,)
         return error
 
     def for_model(self) -> str:
-        """Return the rule that refused it, and not what would lift it."""
+        """Return the rule that denied the call, without the hint."""
         denial = next((each for each in self.decisions if not each.allowed), None)
         return super().for_model() if denial is None else f"{denial.rule}; go on without it"
 
 
 class AccessRequestedError(NotAuthorizedError):
-    """The tool was refused something that it was not granted, and a person was asked for it: not yet."""
+    """The tool needs access that is not granted; approval was requested and is pending."""
 
     code = "access-requested"
 
     def __init__(self, requests: tuple[str, ...]) -> None:
-        """Name the requests, by ids that are for people: `wasmrt approvals show ID`."""
+        """Set the request IDs. They are for users: `wasmrt approvals show ID`."""
         super().__init__(
-            "not yet: the tool needs something that it was not granted, and a person was asked for it",
-            hint=f"a person answers it: wasmrt approvals show {requests[0]}",
+            "approval pending: the tool needs access that is not granted, and the user was asked for it",
+            hint=f"answer the request: wasmrt approvals show {requests[0]}",
         )
         self.requests = requests
 
     def for_model(self) -> str:
-        """Return that a person was asked, in words of ours alone. SECURITY: neither the tool's nor the request's id."""
+        """Return a fixed message. SECURITY: it has neither text of the tool nor the request ID."""
         return f"{self.message}; go on with other work, and make the same call again later"
 
     def as_dict(self) -> dict[str, Any]:
@@ -265,23 +265,23 @@ class AccessRequestedError(NotAuthorizedError):
 
 
 class RunSuspendedError(NotAuthorizedError):
-    """A program of the model's waits for a person. The same code, run again, goes on from there."""
+    """A code mode program is awaiting approval. Running the same code again resumes it."""
 
     code = "run-suspended"
 
     def for_model(self) -> str:
-        """Return what the program waits for. SECURITY: what would lift it is for people."""
+        """Return the reason for the suspension. SECURITY: the hint that would lift it is for users only."""
         return self.message
 
 
 class RunReplayError(ToolError):
-    """A program that waited for a person cannot be continued; nothing was called. `code` says why."""
+    """A suspended program cannot be resumed; no tool was called. `code` is the reason."""
 
     code = "run-differs"
 
 
 class RateLimitedError(ToolError):
-    """The (user, tool) window is full; `retry_after_seconds` says when it opens again."""
+    """The rate window of this user and tool is full; retry after `retry_after_seconds`."""
 
     code = "rate-limited"
     kind = ToolErrorKind.RATE_LIMITED
@@ -292,7 +292,7 @@ class RateLimitedError(ToolError):
         self.retry_after_seconds = retry_after_seconds
 
     def for_model(self) -> str:
-        """Return when the same call will be let through."""
+        """Return when the same call will be accepted."""
         return f"{self.message}; try again in {self.retry_after_seconds:.0f} seconds"
 
     def as_dict(self) -> dict[str, Any]:
@@ -301,7 +301,7 @@ class RateLimitedError(ToolError):
 
 
 class ExternalServiceError(ToolError):
-    """A service that the host needs did not do its work."""
+    """A service that the host needs failed."""
 
     code = "external-service"
     kind = ToolErrorKind.EXTERNAL_SERVICE

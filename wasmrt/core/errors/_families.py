@@ -1,6 +1,6 @@
-"""Root of all errors, and the families that no call is needed for.
+"""The root of all errors, and the families for errors outside of calls.
 
-The tree of them stands in the package's docstring.
+The docstring of `wasmrt.core.errors` shows the whole tree.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 class WasmrtError(Exception):
-    """Root of every error raised by wasmrt.
+    """Root of all errors that wasmrt raises.
 
-    `code` is stable and machine-readable, `hint` is the next step in one sentence, `retryable` says whether
-    the same call may succeed later. The message never holds a secret, a header or a host path, but for those that an
-    operator wrote: of the configuration file, and in it.
+    `code` is stable and machine-readable, `hint` is the suggested fix in one sentence, `retryable` means that the same
+    call may succeed later. The message never contains a secret, a header or a host path, except paths that the operator
+    wrote: the configuration file's own, and paths in it.
 
     Example:
         >>> from wasmrt import ResourceLimits, WasmrtError
@@ -40,7 +40,7 @@ class WasmrtError(Exception):
             self.code = code
 
     def as_dict(self) -> dict[str, Any]:
-        """The error as JSON-ready data, for `--json` and audit records."""
+        """Return the error as JSON data, for `--json` and audit records."""
         return {
             "error": type(self).__name__,
             "code": self.code,
@@ -51,7 +51,7 @@ class WasmrtError(Exception):
 
 
 class ConfigurationError(WasmrtError):
-    """An operator's or an embedder's setting is wrong.
+    """An operator's or an embedding program's setting is invalid.
 
     Example:
         >>> from wasmrt import ConfigurationError, EndpointPattern
@@ -66,10 +66,10 @@ class ConfigurationError(WasmrtError):
 
 
 class RefusedFileError(ConfigurationError):
-    """A file was refused; `problems` lists every mistake as `(place in the file, sentence)`."""
+    """A file was refused; `problems` lists every error as `(place in the file, sentence)`."""
 
     file = "the file"
-    """Its name where its mistakes are listed."""
+    """The file's name in the list of its errors."""
 
     def __init__(self, message: str, *, problems: tuple[tuple[str, str], ...] = (), hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -81,14 +81,14 @@ class RefusedFileError(ConfigurationError):
 
 
 class CapabilityFileError(RefusedFileError):
-    """A capability file was refused; `problems` lists every mistake as `(json_path, sentence)`."""
+    """A capability file was refused; `problems` lists every error as `(json_path, sentence)`."""
 
     code = "capability-file"
     file = "the capability file"
 
 
 class ConfigFileError(RefusedFileError):
-    """The operator's configuration file was refused; `problems` lists every mistake as `(key, sentence)`."""
+    """The operator's configuration file was refused; `problems` lists every error as `(key, sentence)`."""
 
     code = "config-file"
 
@@ -100,61 +100,61 @@ class ConfigFileError(RefusedFileError):
 
 
 class ComponentError(WasmrtError):
-    """A component cannot run here; the subclass says why."""
+    """A component cannot run here; the subclass gives the reason."""
 
     code = "component"
 
 
 class NotWasmError(ComponentError):
-    """The bytes are no WebAssembly."""
+    """The bytes are not WebAssembly."""
 
     code = "not-wasm"
 
 
 class CoreModuleError(ComponentError):
-    """The bytes are a core module, and not a component."""
+    """The bytes are a core module, not a component."""
 
     code = "core-module"
 
 
 class ComponentTooLargeError(ComponentError):
-    """The component is over the size cap, or makes the compiler work beyond a bound on what is counted in it."""
+    """The component exceeds the size limit, or a limit on its counts that bounds the compiler's work."""
 
     code = "component-too-large"
 
 
 class InvalidComponentError(ComponentError):
-    """The component does not validate, or exports a known interface with other types."""
+    """The component is invalid, or exports a known interface with different types."""
 
     code = "invalid-component"
 
 
 class UnknownWorldError(ComponentError):
-    """The component exports nothing that can be run."""
+    """The component has no export that wasmrt can run."""
 
     code = "unknown-world"
 
 
 class UnknownImportError(ComponentError):
-    """The component imports something that this host does not have."""
+    """The component imports something that this host does not provide."""
 
     code = "unknown-import"
 
 
 class InstantiationError(ComponentError):
-    """The component cannot be started within its limits."""
+    """The component cannot be instantiated within its limits."""
 
     code = "instantiation"
 
 
 class IntegrityError(ComponentError):
-    """Stored bytes no longer match the digest they were stored under."""
+    """Stored bytes do not match their recorded digest."""
 
     code = "integrity"
 
 
 class CapabilityDeniedError(WasmrtError):
-    """A power was asked for that the grant does not hold; `decision` says which rule refused it."""
+    """The grant does not include a requested permission; `decision` has the rule that denied it."""
 
     code = "capability-denied"
 
@@ -170,13 +170,13 @@ class InstallError(WasmrtError):
 
 
 class InvalidNameError(InstallError):
-    """A name breaks the rule of names, is protected, or is taken."""
+    """A name is invalid, protected or taken."""
 
     code = "invalid-name"
 
 
 class NotInstalledError(InstallError):
-    """There is no tool of this name."""
+    """No tool with this name is installed."""
 
     code = "not-installed"
 
@@ -188,29 +188,29 @@ class SourceError(InstallError):
 
 
 class PackageError(InstallError):
-    """A package or its archive is refused; `code` says for what: a link, a name, a size, a broken header, ..."""
+    """A package or its archive was refused; `code` is the reason: a link, a name, a size, a broken header, ..."""
 
     code = "package"
 
     def __init__(self, message: str, *, code: str | None = None, hint: str | None = None) -> None:
-        super().__init__(message, code=code, hint=hint or "get the package again, from whoever made it")
+        super().__init__(message, code=code, hint=hint or "ask the publisher for a new copy of the package")
 
 
 class ManifestError(RefusedFileError):
-    """A package's manifest was refused; `problems` lists every mistake as `(key, sentence)`."""
+    """A package's manifest was refused; `problems` lists every error as `(key, sentence)`."""
 
     code = "manifest"
     file = "the manifest"
 
 
 class GrantRequiredError(InstallError):
-    """The tool asks for something else than was granted; a person has to decide."""
+    """The tool requests something different from its grant; a user has to approve it."""
 
     code = "grant-required"
 
 
 class BuildError(WasmrtError):
-    """A tool could not be built from its source; `output` is the end of what the build step printed."""
+    """A tool could not be built from its source; `output` is the end of the build step's output."""
 
     code = "build"
 
@@ -224,7 +224,7 @@ class BuildError(WasmrtError):
 
 
 class MissingToolchainError(BuildError):
-    """A build needs a command or a package that is not here; the hint says how to get it."""
+    """A build needs a command or package that is not installed; the hint has the way to install it."""
 
     code = "missing-toolchain"
 
@@ -250,8 +250,8 @@ class SecretExpiredError(SecretError):
 class SecretBackendError(SecretError):
     """The store cannot be read or written.
 
-    `path` is the file that it is about, where it is about one. It is for the operator, and stays out of message and
-    hint: those may reach a guest.
+    `path` is the file concerned, if any. It is for the operator only, and is not in message or hint, which can reach a
+    guest.
     """
 
     code = "secret-backend"
@@ -262,31 +262,31 @@ class SecretBackendError(SecretError):
 
 
 class LeakError(WasmrtError):
-    """A secret was found where it must not be, and the value was withheld."""
+    """A secret was found where it must not appear, and the value was withheld."""
 
     code = "leak"
 
 
 class ApprovalError(WasmrtError):
-    """A person's answer changed nothing, or approvals cannot be kept; `code` says why."""
+    """An answer changed nothing, or approvals cannot be stored; `code` is the reason."""
 
     code = "approval"
 
 
 class UndoError(WasmrtError):
-    """A call's changes of the workspace cannot be taken back; `code` says why."""
+    """A call's workspace changes cannot be undone; `code` is the reason."""
 
     code = "undo"
 
 
 class MemoryStoreError(WasmrtError):
-    """An agent's memory cannot be read or written, or has not what was asked of it; `code` says why."""
+    """An agent's memory cannot be read or written, or lacks the requested document; `code` is the reason."""
 
     code = "memory-store"
 
 
 class ConfineError(WasmrtError):
-    """A process could not be confined as required: the machine lacks a layer, or refuses it."""
+    """A process could not be confined as required: the system lacks a layer or refuses it."""
 
     code = "confine"
 

@@ -1,4 +1,4 @@
-"""Spans and metrics of calls in OpenTelemetry's terms: names and times of what happened, never what was said."""
+"""OpenTelemetry spans and metrics of calls: names and durations, never content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One operation while it goes on: its span, what it is about, and how long it takes."""
+"""One running operation: its span, attributes and duration."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _current: ContextVar[Operation | None] = ContextVar("current_operation", default
 
 
 def current_operation() -> Operation | None:
-    """Return the innermost operation that goes on here; None where none is told of."""
+    """Return the innermost running operation of this context, or None without telemetry."""
     return _current.get()
 
 
 class Operation:
-    """A call or a request, as telemetry has it.
+    """A call or request in telemetry.
 
     Args:
-        metric: Its duration.
-        measured: Those of its values that go with the duration.
-        owns_span: False where the span is that of the request around it.
-        takes_call: True for a request whose call has not begun: it has no span of its own.
+        metric: The metric for its duration.
+        measured: The attributes that are recorded with the duration.
+        owns_span: False if the span belongs to the surrounding request.
+        takes_call: True for a request whose call has not started: that call uses the request's span.
     """
 
     def __init__(
@@ -48,17 +48,17 @@ class Operation:
         self.note(values)
 
     def note(self, values: Values) -> None:
-        """Say more of what it is about."""
+        """Add attributes to the operation and its span."""
         self._values.update(values)
         safely(lambda: self.span.set_attributes({name.name: value for name, value in values.items()}))
 
     def rename(self, name: str) -> None:
-        """Give its span another name."""
+        """Rename the span."""
         safely(lambda: self.span.update_name(name))
 
     @contextmanager
     def current(self) -> Iterator[None]:
-        """Make it the one that goes on, and its span the parent of others."""
+        """Make this the current operation, and its span the parent of new spans."""
         token, attached = _current.set(self), self._sdk.attach(self.span)
         try:
             yield
@@ -68,7 +68,7 @@ class Operation:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Have what is passed on within be its span, and nothing else of the context."""
+        """Run the block in a context that has this span only, so that nothing else is propagated."""
         attached = self._sdk.attach(self.span, alone=True)
         try:
             yield
@@ -76,14 +76,14 @@ class Operation:
             self._sdk.detach(attached)
 
     def measure(self, metric: Name, seconds: float, names: tuple[Name, ...], *, failed: bool = False) -> None:
-        """Record how long it, or a part of it, took, with those of its values that are named."""
-        kept = {name: self._values[name] for name in names if name in self._values}
-        self._sdk.record(metric, seconds, kept | ({ERROR_TYPE: TOOL_ERROR} if failed else {}))
+        """Record the duration of the operation, or of a part of it, with the named attributes."""
+        values = {name: self._values[name] for name in names if name in self._values}
+        self._sdk.record(metric, seconds, values | ({ERROR_TYPE: TOOL_ERROR} if failed else {}))
 
     def end(self, error: str | None = None) -> None:
-        """End it, well or with the code of an error; what comes later is not told.
+        """End the operation, with an error code if it failed; further calls do nothing.
 
-        SECURITY: a code that a tool chose could carry what it read; messages are never told, nor exceptions.
+        SECURITY: a tool's code is replaced if it could carry data; messages and exceptions are never exported.
         """
         if self._ended:
             return

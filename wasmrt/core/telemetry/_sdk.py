@@ -1,4 +1,4 @@
-"""The program's OpenTelemetry, imported when it is first wanted. Nothing that goes wrong in it reaches who calls it."""
+"""Access to the program's OpenTelemetry SDK, imported on first use. Its failures do not reach the caller."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _log = logging.getLogger("wasmrt.telemetry")
 
 
 def safely(work: Callable[[], Any]) -> Any:
-    """Return what `work` gives; None where it fails: an exporter, a sampler or a processor of the program's."""
+    """Return the result of `work`, or None if it fails in the program's exporter, sampler or processor."""
     try:
         return work()
     except Exception as error:
@@ -25,7 +25,7 @@ def safely(work: Callable[[], Any]) -> Any:
 
 
 class Sdk:
-    """Spans and durations by the providers given, or by those that the program has set for all of itself.
+    """Creates spans and records durations with the given providers, or with the program's global ones.
 
     Raises:
         ConfigurationError: OpenTelemetry is not installed.
@@ -46,19 +46,19 @@ class Sdk:
         meter = metrics.get_meter("wasmrt", VERSION, meter_provider)
         self._histograms = {
             name: meter.create_histogram(
-                name.name, unit="s", description=name.says, explicit_bucket_boundaries_advisory=list(BUCKETS)
+                name.name, unit="s", description=name.meaning, explicit_bucket_boundaries_advisory=list(BUCKETS)
             )
             for name in (EXECUTE_TOOL_DURATION, CLIENT_DURATION, SERVER_DURATION)
         }
 
     def start(self, name: str, kind: str, values: Values, meta: Mapping[str, Any] | None = None) -> Any:
-        """Start a span, below the current one or below that of a stranger's metadata, with a link to the current one.
+        """Start a span, and link it to the current span. Its parent is the current span, or the span in `meta`.
 
-        SECURITY: of metadata only the W3C trace context is read, never baggage.
+        SECURITY: `meta` is untrusted. Only its W3C trace context is read, never baggage.
         """
-        return safely(lambda: self._started(name, kind, values, meta)) or self._trace.INVALID_SPAN
+        return safely(lambda: self._start_span(name, kind, values, meta)) or self._trace.INVALID_SPAN
 
-    def _started(self, name: str, kind: str, values: Values, meta: Mapping[str, Any] | None) -> Any:
+    def _start_span(self, name: str, kind: str, values: Values, meta: Mapping[str, Any] | None) -> Any:
         parent = None if meta is None else self._parent(meta)
         ambient = self._trace.get_current_span().get_span_context()
         links = [self._trace.Link(ambient)] if parent is not None and ambient.is_valid else None
@@ -68,13 +68,13 @@ class Sdk:
         )  # fmt: skip
 
     def _parent(self, meta: Mapping[str, Any]) -> Any:
-        """Return a context with the span that metadata name; None where they name none."""
+        """Return a context with the span that `meta` identifies, or None."""
         carrier = {name: meta[name] for name in ("traceparent", "tracestate") if _is_short(meta.get(name))}
         found = self._propagator.extract(carrier, self._context.Context())
         return found if self._trace.get_current_span(found).get_span_context().is_valid else None
 
     def end(self, span: Any, *, failed: bool) -> None:
-        """End a span. A failed one has no description: what errors say can hold what was asked."""
+        """End a span. A failed span has no description: error messages can contain request data."""
         if failed:
             safely(lambda: span.set_status(self._trace.StatusCode.ERROR))
         safely(span.end)
@@ -84,15 +84,15 @@ class Sdk:
         safely(lambda: self._histograms[metric].record(seconds, {each.name: value for each, value in values.items()}))
 
     def attach(self, span: Any, *, alone: bool = False) -> Any:
-        """Make a span the current one; return what `detach` takes.
+        """Make a span the current one; return the token for `detach`.
 
-        `alone` leaves out everything else of the context: baggage is the program's own.
+        With `alone`, the rest of the context is dropped, so that the program's baggage is not propagated.
         """
         around = self._context.Context() if alone else None
         return safely(lambda: self._context.attach(self._trace.set_span_in_context(span, around)))
 
     def detach(self, attached: Any) -> None:
-        """Make the span before it the current one again."""
+        """Make the previous span the current one again."""
         if attached is not None:
             safely(lambda: self._context.detach(attached))
 

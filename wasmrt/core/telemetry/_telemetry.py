@@ -1,4 +1,4 @@
-"""Telemetry: the operations of a registry and of a server, as spans and metrics of the program's OpenTelemetry SDK."""
+"""Telemetry: exports the operations of a registry and of a server through the program's OpenTelemetry SDK."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _CALL = "tools/call"
 
 
 class Telemetry:
-    """Tells of calls and requests, by the providers given here or those that the program has set for all of itself.
+    """Exports spans and metrics of calls and requests, through the given providers or the program's global ones.
 
-    Without an SDK behind these nothing leaves. Arguments, results, messages and users are never told.
+    Without an OpenTelemetry SDK nothing is exported. Arguments, results, messages and user IDs are never exported.
 
     Args:
         tracer_provider: An OpenTelemetry `TracerProvider`.
@@ -47,9 +47,9 @@ class Telemetry:
         self._sdk = Sdk(tracer_provider, meter_provider)
 
     def begin_call(self, *, tool: str, call_id: str, trace: str, source: str) -> Operation:
-        """Begin a call of a registered tool; `tool` and `source` are empty where there is none of the name.
+        """Begin a call of a registered tool; `tool` and `source` are empty for an unknown tool.
 
-        Within a request to `wasmrt serve` the request's span is the call's, as the MCP conventions want it.
+        Within a request to `wasmrt serve`, the call uses the request's span, as the MCP conventions require.
         """
         values: dict[Name, str | int] = {OPERATION_NAME: _EXECUTE, TOOL_TYPE: "function", CALL_ID: call_id}
         known = {TOOL_NAME: tool, CONVERSATION_ID: trace, TOOL_SOURCE: source}
@@ -66,7 +66,7 @@ class Telemetry:
         return Operation(self._sdk, EXECUTE_TOOL_DURATION, span, values, measured)
 
     def begin_request(self, *, method: str, version: str, transport: str, meta: Mapping[str, Any]) -> Operation:
-        """Begin a request to a server of ours, as a child of the span that its `_meta` names."""
+        """Begin a request to a wasmrt server, as a child of the span that its `_meta` identifies."""
         values: dict[Name, str | int] = {METHOD_NAME: method, TRANSPORT: transport}
         values |= {PROTOCOL_VERSION: version} if version else {}
         span = self._sdk.start(method, "SERVER", values, meta)

@@ -1,4 +1,4 @@
-"""Every name that leaves by telemetry, in one table.
+"""All exported telemetry names, in one table.
 
 Sources: the semantic conventions for GenAI (execute_tool spans) and for MCP (docs/gen-ai/mcp.md of
 open-telemetry/semantic-conventions-genai, status Development: names may change), and for errors and networks.
@@ -10,41 +10,45 @@ from typing import NamedTuple
 
 
 class Name(NamedTuple):
-    """A name, the kind of thing that it names, and its meaning."""
+    """An exported name, its kind, and its meaning."""
 
     name: str
     kind: str
     """`span`, `attribute` or `metric`."""
-    says: str
+    meaning: str
 
 
-def _attribute(name: str, says: str) -> Name:
-    return Name(name, "attribute", says)
+def _attribute(name: str, meaning: str) -> Name:
+    return Name(name, "attribute", meaning)
 
 
-EXECUTE_TOOL = Name("execute_tool {gen_ai.tool.name}", "span", "a call of a registered tool, from its first step on")
-SERVE_REQUEST = Name("{mcp.method.name} {gen_ai.tool.name}", "span", "a request to `wasmrt serve`; a call's is its own")
+EXECUTE_TOOL = Name("execute_tool {gen_ai.tool.name}", "span", "a call of a registered tool, with all its steps")
+SERVE_REQUEST = Name(
+    "{mcp.method.name} {gen_ai.tool.name}", "span", "a request to `wasmrt serve`, shared with its call"
+)
 
 OPERATION_NAME = _attribute("gen_ai.operation.name", "`execute_tool`")
-TOOL_NAME = _attribute("gen_ai.tool.name", "the tool, as a model calls it; absent where none has that name")
+TOOL_NAME = _attribute("gen_ai.tool.name", "the name that the model called; absent if no tool has it")
 TOOL_TYPE = _attribute("gen_ai.tool.type", "`function`")
-TOOL_SOURCE = _attribute("wasmrt.tool.source", "where the tool comes from: `builtin`, `installed` and so on")
+TOOL_SOURCE = _attribute("wasmrt.tool.source", "the source of the tool: `builtin`, `installed` and others")
 CALL_ID = _attribute("gen_ai.tool.call.id", "the call's id in its receipt")
-CONVERSATION_ID = _attribute("gen_ai.conversation.id", "the trace that the program named")
-ERROR_TYPE = _attribute("error.type", "the code of the error; `tool_error` for one that a tool chose, and in a result")
-METHOD_NAME = _attribute("mcp.method.name", "the method; `_OTHER` for one that is not known")
-PROTOCOL_VERSION = _attribute("mcp.protocol.version", "the revision that is spoken")
+CONVERSATION_ID = _attribute("gen_ai.conversation.id", "the trace id that the program passed")
+ERROR_TYPE = _attribute(
+    "error.type", "the error code; `tool_error` if the tool chose the code, or reported it in a result"
+)
+METHOD_NAME = _attribute("mcp.method.name", "the method; `_OTHER` if it is unknown")
+PROTOCOL_VERSION = _attribute("mcp.protocol.version", "the negotiated protocol version")
 STATUS_CODE = _attribute("rpc.response.status_code", "the code of a JSON-RPC error")
 TRANSPORT = _attribute("network.transport", "`pipe` or `tcp`")
-SERVER_ADDRESS = _attribute("server.address", "the host of an MCP server that is called")
-SERVER_PORT = _attribute("server.port", "its port")
+SERVER_ADDRESS = _attribute("server.address", "the host of the called MCP server")
+SERVER_PORT = _attribute("server.port", "the port of the called MCP server")
 
 EXECUTE_TOOL_DURATION = Name(
-    "gen_ai.execute_tool.duration", "metric", "seconds of a call, the wait for a person included"
+    "gen_ai.execute_tool.duration", "metric", "seconds of a call, including the wait for approval"
 )
-CLIENT_DURATION = Name("mcp.client.operation.duration", "metric", "seconds of a call at an MCP server")
+CLIENT_DURATION = Name("mcp.client.operation.duration", "metric", "seconds of a call to an MCP server")
 SERVER_DURATION = Name("mcp.server.operation.duration", "metric", "seconds of a request to `wasmrt serve`")
 
 NAMES: tuple[Name, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Name))
 BUCKETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
-"""Bounds of the histograms, in seconds, as the conventions have them."""
+"""Bucket bounds of the histograms in seconds, as the conventions define them."""

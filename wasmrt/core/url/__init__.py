@@ -1,4 +1,4 @@
-"""URLs and addresses: one parser, one host rule, one table of networks. Pure: nothing here resolves or connects."""
+"""Parsing and checking of URLs, hosts and addresses. Nothing here resolves a name or connects."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""Classifies one address: a place on the public internet, or the kind of network that it belongs to.
+"""Classify IP addresses: public, or a kind of special network.
 
-The table is IANA's two special-purpose registries, multicast, and the ranges that clouds and relays use
-although no registry says so. IPv6 is classified the other way round: only 2000::/3 is in use, so all else is
-refused. `ipaddress`'s own predicates are not asked: they differ between Python versions and let hundreds of
-these addresses through.
+The table has IANA's two special-purpose registries, multicast, and unregistered ranges that clouds and relays use. For
+IPv6 only 2000::/3 is in use, so all other addresses are refused. The predicates of `ipaddress` are not used: they
+differ between Python versions and accept hundreds of these addresses.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _NETWORKS = (IPv4Network, IPv6Network)
 
 
 class AddressClass(StrEnum):
-    """The kind of an address. Only `PUBLIC` is dialled."""
+    """The kind of an address. Connections are made to `PUBLIC` addresses only."""
 
     PUBLIC = "public"
     THIS_NETWORK = "this-network"
@@ -92,7 +91,7 @@ _IPV6_TABLE = _table(_IPV6)
 
 
 def classify_address(address: str | IPv4Address | IPv6Address) -> AddressClass:
-    """Return the kind of an address; a text that is not exactly one address is `UNREADABLE`."""
+    """Return the kind of an address; a string that is not exactly one address is `UNREADABLE`."""
     read = _read(address)
     if read is None:
         return AddressClass.UNREADABLE
@@ -104,7 +103,7 @@ def classify_address(address: str | IPv4Address | IPv6Address) -> AddressClass:
         return found
     if value >> 125 != 0b001:
         return AddressClass.NOT_GLOBAL
-    # ISATAP (RFC 5214 6.1): an interface id that a tunnel router turns into the IPv4 address it ends with.
+    # ISATAP (RFC 5214 6.1): a tunnel router forwards to the IPv4 address at the end of this interface id.
     if (value >> 32) & 0xFFFFFFFF in (0x00005EFE, 0x02005EFE):
         return AddressClass.EMBEDDED_IPV4
     return AddressClass.PUBLIC
@@ -131,19 +130,19 @@ def _read(address: str | IPv4Address | IPv6Address) -> IPv4Address | IPv6Address
 
 
 def parse_networks(networks: Iterable[Network | str]) -> tuple[Network, ...]:
-    """Read the networks that an operator exempts.
+    """Parse the networks that an operator exempts from the address check.
 
     Raises:
-        ConfigurationError: one is not a network in CIDR form, or they are not several at all.
+        ConfigurationError: an entry is not a network in CIDR form, or `networks` is not a list.
     """
     if isinstance(networks, (str, bytes, Mapping, *_NETWORKS)) or not isinstance(networks, Iterable):
-        # Each of these could be gone through, and none would give what was meant.
+        # These types are iterable, but iterating them does not give networks.
         raise ConfigurationError("unsafe_allowed_networks must be a list of networks", hint='write ["10.1.0.0/16"]')
     try:
         return tuple(net if isinstance(net, _NETWORKS) else ip_network(_text(net)) for net in networks)
     except ValueError as problem:
         raise ConfigurationError(
-            f"unsafe_allowed_networks holds something that is not a network: {problem}",
+            f"unsafe_allowed_networks contains an invalid network: {problem}",
             hint='write it like "10.1.0.0/16"',
         ) from None
 
@@ -151,10 +150,10 @@ def parse_networks(networks: Iterable[Network | str]) -> tuple[Network, ...]:
 def _text(network: object) -> str:
     if isinstance(network, str):
         return network
-    raise ValueError(f"{network!r:.80} is not text")  # ip_network takes a number for an address
+    raise ValueError(f"{network!r:.80} is not a string")  # ip_network would read a number as an address
 
 
 def is_exempt(address: str | IPv4Address | IPv6Address, networks: Iterable[Network]) -> bool:
-    """Tell whether an operator named a network that holds this address, as it stands."""
+    """Return whether an operator exempted a network that contains this address."""
     read = _read(address)
     return read is not None and any(read.version == net.version and read in net for net in networks)

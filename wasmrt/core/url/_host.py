@@ -1,8 +1,7 @@
-"""Reads a host name or address into its one canonical spelling, or says why it has none.
+"""Read a host name or address into its canonical spelling.
 
-Canonical means: lower-case ASCII, A-labels for anything international, dotted-quad IPv4, compressed IPv6
-without brackets. Every other spelling that some client would resolve is refused, so that no two readers can
-disagree.
+Canonical means lower-case ASCII, A-labels for international names, dotted-quad IPv4, and compressed IPv6 without
+brackets. Every other spelling that some client would resolve is refused, so that no two readers can disagree.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ _MAX_NAME = 253
 
 
 class UnreadableError(ValueError):
-    """A text has no single meaning; the message is a clause that says why. Callers turn it into their own error."""
+    """A text has no single meaning; the message is a clause with the reason, for the caller's own error."""
 
 
 def read_host(text: str, *, brackets: bool = True) -> str:
-    """Return the canonical spelling of `text`; IPv6 stands in brackets in a URL, with or without elsewhere.
+    """Return the canonical spelling of `text`. In a URL, IPv6 needs brackets; elsewhere they are optional.
 
     Raises:
-        UnreadableError: the host is empty, encoded, international outside its A-label, or a number in disguise.
+        UnreadableError: the host is empty, encoded, international without an A-label, or a disguised number.
     """
     if text.startswith("["):
         if not text.endswith("]"):
@@ -46,14 +45,14 @@ def read_host(text: str, *, brackets: bool = True) -> str:
 
 @lru_cache(maxsize=256)
 def parse_address(host: str) -> IPv4Address | IPv6Address | None:
-    """Return the address that a canonical host is, or None for a name."""
+    """Return the address if a canonical host is one, or None for a name."""
     if not (":" in host or (host[-1:].isdigit() and _NUMERIC_LABEL.match(host.rpartition(".")[2]))):
         return None
     return ip_address(host)
 
 
 def spell_ipv6(address: IPv6Address) -> str:
-    """Spell an IPv6 address as RFC 5952 does, but always in hexadecimal: Python versions differ."""
+    """Return an IPv6 address in the form of RFC 5952, but always in hexadecimal: Python versions differ."""
     words = [f"{(int(address) >> shift) & 0xFFFF:x}" for shift in range(112, -1, -16)]
     best_start, best_length = -1, 1
     start = 0
@@ -81,7 +80,7 @@ def _read_ipv6(text: str) -> str:
 
 
 def _read_ipv4(text: str) -> str:
-    # WHATWG URL, host parsing: a name whose last label is a number is an IPv4 address or nothing.
+    # WHATWG URL, host parsing: a name whose last label is a number must be an IPv4 address.
     try:
         return str(IPv4Address(text))
     except ValueError:
@@ -93,18 +92,18 @@ def _read_name(name: str) -> str:
         raise UnreadableError(f"the host is longer than {_MAX_NAME} characters")
     for label in name.split("."):
         if not _LABEL.match(label):
-            raise UnreadableError("the host has a label that is empty, too long or holds an odd character")
+            raise UnreadableError("the host has a label that is empty, too long or has an invalid character")
         if label.startswith("xn--"):
             _check_a_label(label)
     return name
 
 
 def _check_a_label(label: str) -> None:
-    """Refuse an A-label that is not the one spelling of a valid U-label. RFC 5891 4.2 and 5.4, RFC 5892, RFC 5893."""
-    import idna  # its tables take 20 ms, and hardly any host has such a label
+    """Reject an A-label that is not the only spelling of a valid U-label. RFC 5891 4.2 and 5.4, RFC 5892, RFC 5893."""
+    import idna  # its tables take 20 ms to load, and few hosts have such a label
 
     try:
-        # Both ways: not every release of the library refuses a second spelling of a label by itself.
+        # Convert both ways: some releases of the library accept a second spelling of a label.
         valid = idna.alabel(idna.ulabel(label)) == label.encode("ascii")
     except (idna.IDNAError, UnicodeError):
         valid = False

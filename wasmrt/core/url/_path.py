@@ -1,4 +1,4 @@
-"""Checks URL paths as every server down the line might read them, without changing a byte of them."""
+"""Check URL paths for every way in which a server might read them, without changing them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _SEPARATORS = re.compile(r"[/\\]")
 _MAX_DECODINGS = 4
 _U_ESCAPE = re.compile(r"%u([0-9A-Fa-f]{4})")
-# What compatibility decomposition leaves alone and some code page's best fit does not.
+# Characters that compatibility decomposition keeps, but that the best-fit mapping of some code pages replaces.
 _BEST_FIT = str.maketrans({"\u2044": "/", "\u2215": "/", "\u2216": "\\", "\u00a5": "\\", "\u20a9": "\\"})
 _END_OF_NAME = re.compile(r"[;#?]")
 _NOT_UTF8 = re.compile("[\udc80-\udcff]")
@@ -18,12 +18,12 @@ DOT_SEGMENT = "a dot segment ('.' or '..', also percent-encoded)"
 
 
 def is_well_escaped(path: str) -> bool:
-    """Tell whether every `%` begins a two-digit escape."""
+    """Return whether every `%` starts a two-digit escape."""
     return "%" not in path or not _BROKEN_ESCAPE.search(path)
 
 
 def decode(text: str) -> str:
-    """Percent-decode once; broken escapes and bytes outside UTF-8 stay visible as themselves."""
+    """Percent-decode once; broken escapes stay, and bytes outside UTF-8 become lone surrogates."""
     if "%" not in text:
         return text
     raw = re.sub(rb"%([0-9A-Fa-f]{2})", lambda m: bytes((int(m[1], 16),)), text.encode("utf-8", "surrogateescape"))
@@ -31,9 +31,9 @@ def decode(text: str) -> str:
 
 
 def split_path(path: str) -> tuple[str, ...] | None:
-    """Return the decoded segments of a path that begins with `/`; an encoded slash stays inside its segment.
+    """Return the decoded segments of a path that starts with `/`; an encoded slash stays inside its segment.
 
-    None where an escape is broken: readers differ on what such a path is, so it lies under no prefix.
+    None if an escape is broken: readers differ on such a path, so it is not under any prefix.
     """
     if not is_well_escaped(path):
         return None
@@ -46,9 +46,9 @@ def _prefix_segments(prefix: str) -> tuple[str, ...]:
 
 
 def is_under(prefix: str | None, segments: tuple[str, ...] | None) -> bool:
-    """Tell whether a path, given as its segments, lies under `prefix` by whole segments.
+    """Return whether a path, given as its segments, is under `prefix`, compared by whole segments.
 
-    `/v1/messages` covers itself and everything below, `/v1/` only what is below.
+    `/v1/messages` covers itself and everything below it, `/v1/` only what is below.
     """
     if prefix is None or prefix == "/":
         return True
@@ -62,16 +62,16 @@ def is_under(prefix: str | None, segments: tuple[str, ...] | None) -> bool:
 
 
 def ambiguity(path: str) -> str | None:
-    """Name the part of a path that some reader would take for another path; None where every reader sees the same.
+    """Return the part of a path that some server might read differently, or None if the path is unambiguous.
 
-    SECURITY: servers differ. Some decode twice, some split at `\\` or at a decoded `%2F`, some take overlong UTF-8,
-    `%u002e` or full-width forms for the ASCII character, some end a name at NUL, `#` or `?`, encoded or not, or at
-    `;parameters`, some drop NUL or blanks before they compare; what is a dot segment to any of them is one here.
-    Escapes that are not UTF-8 are refused as a whole: what a lenient decoder makes of them, a dot, a slash or nothing,
-    is its own secret (RFC 3629, 10).
+    SECURITY: servers differ. Some decode twice; some split at `\\` or at a decoded `%2F`; some accept overlong UTF-8,
+    `%u002e` or full-width forms for the ASCII character; some end a name at NUL, `#` or `?`, encoded or not, or at
+    `;parameters`; some drop NUL or blanks before they compare. A dot segment to any of them counts as one here.
+    Escapes that are not UTF-8 are refused: a lenient decoder may turn them into a dot, a slash or nothing (RFC 3629,
+    10).
     """
     for _ in range(_MAX_DECODINGS):
-        if any(_is_dots(piece) for piece in _SEPARATORS.split(_as_some_see(path))):
+        if any(_is_dots(piece) for piece in _SEPARATORS.split(_lenient_reading(path))):
             return DOT_SEGMENT
         decoded = decode(path)
         if decoded == path:
@@ -82,7 +82,7 @@ def ambiguity(path: str) -> str | None:
     return "percent escapes within percent escapes"
 
 
-def _as_some_see(path: str) -> str:
+def _lenient_reading(path: str) -> str:
     path = _U_ESCAPE.sub(lambda m: chr(int(m[1], 16)), path)
     if path.isascii():
         return path
@@ -92,7 +92,7 @@ def _as_some_see(path: str) -> str:
 def _is_dots(piece: str) -> bool:
     if "." not in piece:
         return False
-    # NUL ends a name for some readers, and is a blank to others.
+    # Some readers end a name at NUL, others treat NUL as a blank.
     return any(_name(text) in (".", "..") for text in (piece, piece.partition("\0")[0]))
 
 

@@ -1,4 +1,4 @@
-"""The one URL parser: what it returns is checked and is sent, so that nobody reads the text a second time."""
+"""The only URL parser: the value that it returns is both checked and sent, so no text is parsed twice."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from wasmrt.core.limits import MAX_URL_BYTES
 from wasmrt.core.url._host import UnreadableError, parse_address, read_host
 from wasmrt.core.url._path import ambiguity, split_path
 
-# Visible ASCII without the backslash, which some clients take for a slash. `( ) , | { } [ ]` stay.
+# Visible ASCII without the backslash, which some clients treat as a slash. `( ) , | { } [ ]` are allowed.
 _PLAIN = re.compile(r"[\x21-\x5b\x5d-\x7e]+\Z")
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]+)(/[^?#]*)?(\?[^#]*)?(#.*)?\Z")
-# `https://a#@b` and `https://a?@b`: readers that look for the user name first see the host b.
+# `https://a#@b` and `https://a?@b`: readers that look for the user name first connect to host b.
 _LATE_USER = re.compile(r"[^/?#]*[?#][^/=]*@")
 _PORT = re.compile(r"[1-9][0-9]{0,4}\Z")
 
@@ -23,7 +23,7 @@ DEFAULT_PORTS = {"https": 443, "http": 80}
 
 
 class InvalidUrlError(WasmrtError):
-    """A URL has no single meaning, or one that is never sent; the message says why and never quotes it."""
+    """A URL is ambiguous or must not be sent; the message has the reason, and never quotes the URL."""
 
     code = "invalid-url"
 
@@ -32,7 +32,7 @@ class InvalidUrlError(WasmrtError):
 
 
 class ParsedUrl(NamedTuple):
-    """A URL in parts. Made by `parse_url`; the fragment is gone, everything else is as the guest wrote it."""
+    """A URL in parts, from `parse_url`. The fragment is removed; everything else is unchanged."""
 
     scheme: str
     """`https` or `http`."""
@@ -40,20 +40,20 @@ class ParsedUrl(NamedTuple):
     """Lower-case ASCII name, dotted IPv4, or compressed IPv6 without brackets."""
     port: int
     path: str
-    """As written, `/` where nothing was written."""
+    """As written; `/` if the URL has no path."""
     query: str | None
-    """As written, without its `?`; None where there is none."""
+    """As written, without its `?`; None if the URL has no query."""
     segments: tuple[str, ...] | None
-    """The path's decoded segments, for checks only; None where an escape is broken."""
+    """The path's decoded segments, for checks only; None if an escape is broken."""
 
     @property
     def target(self) -> str:
-        """Path and query, as on the request line (RFC 9112, 3.2.1)."""
+        """Path and query, as in the request line (RFC 9112, 3.2.1)."""
         return self.path if self.query is None else f"{self.path}?{self.query}"
 
     @property
     def authority(self) -> str:
-        """Host and port, as in the Host header: the port only where it is not the scheme's own."""
+        """Host and port, as in the Host header; the scheme's default port is omitted."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
 
@@ -64,23 +64,23 @@ class ParsedUrl(NamedTuple):
 
     @property
     def address(self) -> IPv4Address | IPv6Address | None:
-        """The address that the host is, or None for a name."""
+        """The host's address, or None if the host is a name."""
         return parse_address(self.host)
 
     def with_query_param(self, name: str, value: str) -> ParsedUrl:
-        """Return the URL with one more query parameter, percent-encoded."""
+        """Return the URL with an additional query parameter, percent-encoded."""
         pair = f"{quote(name, safe='')}={quote(value, safe='')}"
         return self._replace(query=f"{self.query}&{pair}" if self.query else pair)
 
     def with_placeholder(self, placeholder: str, value: str) -> ParsedUrl:
-        """Return the URL with `{placeholder}` in its path replaced, as text inside one segment.
+        """Return the URL with `{placeholder}` in its path replaced by `value`, escaped as one segment.
 
         Raises:
-            InvalidUrlError: the value would make a dot segment.
+            InvalidUrlError: the value would create a dot segment.
         """
         path = self.path.replace(f"{{{placeholder}}}", quote(value, safe=""))
         if ambiguity(path) is not None:
-            raise InvalidUrlError("the credential cannot stand in a URL path")
+            raise InvalidUrlError("the credential cannot be part of a URL path")
         return self._replace(path=path, segments=split_path(path))
 
     def __str__(self) -> str:
@@ -88,15 +88,15 @@ class ParsedUrl(NamedTuple):
 
 
 def parse_url(text: object) -> ParsedUrl:
-    """Read an absolute http or https URL that every reader understands alike.
+    """Parse an absolute http or https URL that all readers understand alike.
 
-    Refused: anything but visible ASCII, backslashes, userinfo, a missing or odd host (numbers that are not a
-    plain dotted IPv4 address, zone ids, percent escapes, names outside IDNA), ports that are empty, zero or
-    padded, and dot segments in any encoding. They are refused rather than resolved: what is checked is what
-    is sent, byte for byte.
+    Refused are characters other than visible ASCII, backslashes, userinfo, a missing or ambiguous host (numbers that
+    are not a plain dotted IPv4 address, zone ids, percent escapes, names outside IDNA), ports that are empty, zero or
+    padded, and dot segments in any encoding. They are refused and not normalized, so that the URL that is checked is
+    the URL that is sent, byte for byte.
 
     Raises:
-        InvalidUrlError: with the reason.
+        InvalidUrlError: the URL is refused; the message has the reason.
     """
     if not isinstance(text, str) or not text:
         raise InvalidUrlError("the URL is empty")
@@ -104,7 +104,7 @@ def parse_url(text: object) -> ParsedUrl:
         raise InvalidUrlError(f"the URL is longer than {MAX_URL_BYTES} bytes")
     if not _PLAIN.match(text):
         raise InvalidUrlError(
-            "the URL holds white space, a control character, a backslash or a character outside ASCII",
+            "the URL contains white space, a control character, a backslash or a character outside ASCII",
             hint="percent-encode it",
         )
     found = _URL.match(text)
@@ -114,18 +114,18 @@ def parse_url(text: object) -> ParsedUrl:
     if scheme not in DEFAULT_PORTS:
         raise InvalidUrlError("the URL's scheme is neither https nor http")
     if _LATE_USER.match(text, found.start(2)):
-        raise InvalidUrlError("the URL holds an '@' that some readers take for the end of a user name")
+        raise InvalidUrlError("the URL contains an '@' that some readers treat as the end of a user name")
     host, port = _read_authority(found[2], scheme)
     path = found[3] or "/"
     if (unclear := ambiguity(path)) is not None:
-        raise InvalidUrlError(f"the URL's path holds {unclear}")
+        raise InvalidUrlError(f"the URL's path contains {unclear}")
     query = found[4]
     return ParsedUrl(scheme, host, port, path, None if query is None else query[1:], split_path(path))
 
 
 def _read_authority(authority: str, scheme: str) -> tuple[str, int]:
     if "@" in authority:
-        raise InvalidUrlError("the URL holds a user name or password")
+        raise InvalidUrlError("the URL contains a user name or password")
     host, colon, port = authority.rpartition(":")
     if not colon or port.endswith("]"):
         host, colon, port = authority, "", ""

@@ -1,7 +1,7 @@
-"""The guarded way out to the network. The only package that opens sockets.
+"""The gateway through which all outgoing requests pass. Only this package opens outgoing connections.
 
-`wasmrt.capabilities` decides and `wasmrt.egress.leaks` scans; this package adds the order of the checks, the sockets
-and the credentials.
+`wasmrt.capabilities` decides and `wasmrt.egress.leaks` scans; this package orders the checks, and adds connections and
+credentials.
 """
 
 from __future__ import annotations

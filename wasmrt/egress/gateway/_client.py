@@ -26,16 +26,16 @@ from wasmrt.sandbox.component.worlds import FailureKind
 
 
 class CodingError(ValueError):
-    """The body is not in the coding that its Content-Encoding names. Never leaves this package."""
+    """The body is not valid for the coding in its Content-Encoding header. Internal to this package."""
 
 
 _STEP_BYTES = 16 * KIB
-"""Bytes decoded in one step. The rest after a member is copied, so a small step keeps many members cheap."""
+"""Bytes decoded in one step. The rest after a gzip member is copied, so small steps keep many members cheap."""
 _STEP_OUT_BYTES = MIB
 
 
 class GzipDecoder:
-    """Decoder of RFC 1952, several members allowed; `check` is called at every step, and ends it by raising."""
+    """A gzip decoder (RFC 1952) that supports several members. `check` is called at every step, and may raise."""
 
     def __init__(self, check: Callable[[], object]) -> None:
         self._check = check
@@ -44,10 +44,10 @@ class GzipDecoder:
         self._members = 1
 
     def feed(self, data: bytes, limit: int) -> bytes:
-        """Return the decoded `data`, but at most `limit` + 1 bytes: one more says that there are more.
+        """Return the decoded `data`, at most `limit` + 1 bytes: the extra byte means that the limit is exceeded.
 
         Raises:
-            CodingError: it is not gzip, or has more than `MAX_GZIP_MEMBERS` members.
+            CodingError: the data is not gzip, or has more than `MAX_GZIP_MEMBERS` members.
         """
         pieces: list[bytes] = []
         room = limit + 1
@@ -65,7 +65,7 @@ class GzipDecoder:
             self._inner, self._fresh = zlib.decompressobj(16 + zlib.MAX_WBITS), True
             self._members += 1
             if self._members > MAX_GZIP_MEMBERS:
-                raise CodingError(f"the body has more than {MAX_GZIP_MEMBERS} members of gzip")
+                raise CodingError(f"the body has more than {MAX_GZIP_MEMBERS} gzip members")
         try:
             piece = self._inner.decompress(data, room)
         except zlib.error:
@@ -74,20 +74,21 @@ class GzipDecoder:
         return piece, self._inner.unused_data if self._inner.eof else self._inner.unconsumed_tail
 
     def finish(self) -> None:
-        """Raise `CodingError` where the body ended too early."""
+        """Raise `CodingError` if the body is incomplete."""
         if not (self._inner.eof or self._fresh):
             raise CodingError("the gzip body ended too early")
 
 
-_GZIP = ("gzip", "x-gzip")  # RFC 9110 8.4.1.3: two names of one coding
+_GZIP = ("gzip", "x-gzip")  # RFC 9110 8.4.1.3: two names for the same coding
 
 
 def decoders_for(codings: list[str], check: Callable[[], object]) -> list[GzipDecoder]:
     """Return the decoders for the values of Content-Encoding, in the order of their use.
 
+    SECURITY: a body in any other coding is refused, because it could not be searched for secrets.
+
     Raises:
-        CodingError: a coding that was not asked for. SECURITY: such a body could not be searched for secrets, so it
-            is not passed on undecoded.
+        CodingError: a coding that was not requested.
     """
     names = [name.strip().lower() for value in codings for name in value.split(",")]
     names = [name for name in names if name not in ("", "identity")]
@@ -97,10 +98,10 @@ def decoders_for(codings: list[str], check: Callable[[], object]) -> list[GzipDe
 
 
 class StreamedBody:
-    """A body read from its connection, which goes back to the pool at the end.
+    """A response body that is read from its connection; the connection returns to the pool at the end.
 
     Raises:
-        HttpFailure: the headers are too many, or name a coding that was not asked for.
+        HttpFailure: the headers are too large, or name a coding that was not requested.
     """
 
     def __init__(
@@ -119,15 +120,15 @@ class StreamedBody:
         self._room = budget.max_response_bytes - size
 
     def __iter__(self) -> Iterator[bytes | bytearray]:
-        """Yield pieces as they come.
+        """Yield pieces as they arrive.
 
         Raises:
-            HttpFailure: it ended too early, is over the cap, or is not in the coding it names.
+            HttpFailure: the body is incomplete, too large, or not valid for its coding.
         """
         try:
             if self._connection is not None:
                 for chunk in self._connection.body(self._head, self._budget):
-                    if piece := self._decoded(chunk):
+                    if piece := self._decode(chunk):
                         yield piece
                 self._finish()
                 self._give_back(healthy=True)
@@ -135,12 +136,12 @@ class StreamedBody:
             self.close()
 
     def check_length(self) -> None:
-        """Refuse at once a body whose Content-Length is over the cap."""
+        """Raise at once if the Content-Length exceeds the limit."""
         if not self._decoders and content_length(self._head) > self._room:
             raise self._budget.too_large()
 
     def close(self) -> None:
-        """Release the connection. It is reused only if this response was read to its end."""
+        """Release the connection. It is reused only if this response was read completely."""
         self._give_back(healthy=self._connection is not None and self._connection.skip_rest())
 
     def _give_back(self, *, healthy: bool) -> None:
@@ -148,15 +149,15 @@ class StreamedBody:
         if connection is not None:
             self._pool.give_back(self._route, connection, healthy=healthy)
 
-    def _decoded(self, chunk: bytes | bytearray) -> bytes | bytearray:
+    def _decode(self, chunk: bytes | bytearray) -> bytes | bytearray:
         piece = chunk
         for decoder in self._decoders:
             try:
                 piece = decoder.feed(bytes(piece), self._room)
             except CodingError as error:
-                raise _not_decoded(error, self._budget) from None
+                raise _coding_failure(error, self._budget) from None
             if len(piece) > self._room:
-                # SECURITY: also between two codings, so that a bomb inside a bomb stays small.
+                # SECURITY: checked between two codings as well, so that a nested compression bomb stays small.
                 raise self._budget.too_large()
         self._room -= len(piece)
         if self._room < 0:
@@ -168,7 +169,7 @@ class StreamedBody:
             try:
                 decoder.finish()
             except CodingError as error:
-                raise _not_decoded(error, self._budget) from None
+                raise _coding_failure(error, self._budget) from None
 
 
 def _decoders(headers: Sequence[tuple[bytes, bytes]], budget: ExchangeBudget) -> list[GzipDecoder]:
@@ -176,19 +177,19 @@ def _decoders(headers: Sequence[tuple[bytes, bytes]], budget: ExchangeBudget) ->
     try:
         return decoders_for(codings, budget.wait_seconds)
     except CodingError as error:
-        raise _not_decoded(error, budget) from None
+        raise _coding_failure(error, budget) from None
 
 
-def _not_decoded(error: CodingError, budget: ExchangeBudget) -> HttpFailure:
+def _coding_failure(error: CodingError, budget: ExchangeBudget) -> HttpFailure:
     return budget.failure(FailureKind.OPERATION_FAILED, "content-coding", str(error))
 
 
-# RFC 9110 9.2.2: may be sent again when a connection that had been idle turns out to be dead.
+# RFC 9110 9.2.2: these can be sent again if an idle connection turns out to be closed.
 _IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE"})
 
 
 class Client:
-    """Connections to checked addresses, shared by all calls; on h11 and not on a client library (ADR 4)."""
+    """Connections to checked addresses, shared by all calls. Uses h11 directly, not an HTTP client library (ADR 4)."""
 
     def __init__(self, config: NetworkConfig) -> None:
         self._pool = Pool(
@@ -198,14 +199,14 @@ class Client:
         )
 
     def close(self) -> None:
-        """Close every idle connection now, and the others when their response is read."""
+        """Close all idle connections now, and the others once their response is read."""
         self._pool.close()
 
     def send(self, request: WireRequest, addresses: Sequence[str], budget: ExchangeBudget) -> WireResponse:
-        """Send `request` to one of `addresses`, all of them checked, and return the response once its head is here.
+        """Send `request` to one of the checked `addresses`; return the response once its headers have arrived.
 
         Raises:
-            HttpFailure: it could not be sent, or the response broke a bound or the protocol.
+            HttpFailure: the request could not be sent, or the response broke a bound or the protocol.
         """
         routes = [Route(request.scheme, request.host, request.port, address) for address in addresses]
         if len(routes) > 1:
@@ -215,8 +216,8 @@ class Client:
                 return self._send_on(route, request, budget)
             except UnreachableError:
                 continue
-        message = f"{budget.origin} could not be reached: nothing answered"
-        hint = "check that it runs and that this machine is online"
+        message = f"{budget.origin} could not be reached: no address accepted a connection"
+        hint = "check that the server runs and that this machine is online"
         raise budget.failure(FailureKind.OPERATION_FAILED, "connect", message, hint)
 
     def _send_on(self, route: Route, request: WireRequest, budget: ExchangeBudget) -> WireResponse:
@@ -233,5 +234,5 @@ class Client:
                 if not isinstance(error, DeadConnectionError):
                     raise
             if not reused or request.method not in _IDEMPOTENT:
-                raise budget.broken()
-            # Each round uses up an idle connection; with none left one is dialled, and that round is the last.
+                raise budget.connection_failure()
+            # Each round uses up an idle connection; without one, a new connection is opened, and that round is the last

@@ -1,4 +1,4 @@
-"""The operator's settings of the network."""
+"""The operator's network settings."""
 
 from __future__ import annotations
 
@@ -15,22 +15,23 @@ from wasmrt.egress.gateway._resolver import Resolver
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkConfig:
-    """Settings of the network that an operator decides, and never a capability file.
+    """Network settings that only an operator can set, not a capability file.
 
     Attributes:
         unsafe_allowed_networks: Internal networks that tools may reach, such as `("10.1.0.0/16",)` for a local model;
-            without any, public addresses only. A tool's allowlist still has to name the host.
-        resolver: Turns names into addresses; None for the system's. Every address it returns is checked.
-        ca_file: A PEM file of the certificate authorities to trust. It replaces the system's: for both, put both
-            into the file. None for the system's.
-        unsafe_unscanned_hosts: Hosts whose responses pass though they hold what could not be opened to look for an
-            injected secret: nested or packed too deeply, or in an unknown kind of archive. Each is recorded.
-        max_connections: Connections that may be open to one host at one address, for all calls together.
-        connect_timeout_seconds: Time for one address to take a connection; everything after it has the call's time.
-        transport: Sends the requests; None for sockets, else a test's recorded responses. Every check comes before it.
+            by default only public addresses. A tool's allowlist still has to include the host.
+        resolver: Resolves host names; None for the system's resolver. Every address that it returns is checked.
+        ca_file: A PEM file with the trusted certificate authorities. It replaces the system's authorities, so include
+            them if you need both. None for the system's.
+        unsafe_unscanned_hosts: Hosts whose responses are passed on even if a part could not be decoded to look for
+            injected secrets: nested or packed too deeply, or in an unknown archive format. Each one is recorded.
+        max_connections: Maximum open connections to one host at one address, for all calls together.
+        connect_timeout_seconds: Timeout for connecting to one address; everything after it has the call's time.
+        transport: Sends the requests after all checks; None for real connections. For example, a test's recorded
+            responses.
 
     Raises:
-        ConfigurationError: a network is not one, the CA file is absent or no PEM file, or a number is not positive.
+        ConfigurationError: a network is invalid, the CA file is missing or not PEM, or a number is not positive.
 
     Example:
         >>> from wasmrt import NetworkConfig
@@ -73,16 +74,16 @@ def _read_hosts(names: object) -> tuple[str, ...]:
             hosts.append(parse_url(f"https://{name}/").host)
         except InvalidUrlError:
             raise ConfigurationError(
-                f"unsafe_unscanned_hosts has {name!r:.80}, which is not the name of a host", hint=hint
+                f"unsafe_unscanned_hosts contains {name!r:.80}, which is not a host name", hint=hint
             ) from None
     return tuple(hosts)
 
 
 def _check_ca_file(path: Path) -> None:
-    """Refuse a file that is absent or is not PEM; its certificates are checked by `ssl`, when the gateway is made."""
+    """Check that the file exists and looks like PEM. `ssl` checks its certificates when the gateway is created."""
     if not isinstance(path, Path):
         raise ConfigurationError("ca_file must be a pathlib.Path", hint='write it like Path("/etc/my-ca.pem")')
-    hint = "name a PEM file of certificate authorities, or leave ca_file out for the system's"
+    hint = "set ca_file to a PEM file of certificate authorities, or leave it out for the system's"
     try:
         with path.open("rb") as file:
             content = file.read(MAX_CA_FILE_BYTES)
@@ -90,4 +91,4 @@ def _check_ca_file(path: Path) -> None:
         reason = getattr(error, "strerror", None) or "not a path"
         raise ConfigurationError(f"ca_file {path} cannot be read ({reason})", hint=hint) from error
     if b"CERTIFICATE-----" not in content:
-        raise ConfigurationError(f"ca_file {path} holds no PEM certificate", hint=hint)
+        raise ConfigurationError(f"ca_file {path} contains no PEM certificate", hint=hint)

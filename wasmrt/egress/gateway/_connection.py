@@ -1,4 +1,4 @@
-"""Dial checked addresses, and exchange HTTP/1.1 messages over one connection."""
+"""Connect to checked addresses, and exchange HTTP/1.1 messages over one connection."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from wasmrt.egress.gateway._exchange import ExchangeBudget, Wait, WireRequest
 from wasmrt.sandbox.component.worlds import FailureKind
 
 _READ_BYTES = 64 * 1024
-# OpenSSL's x509_vfy.h, X509_V_ERR_*. Its texts are not shown: they may quote the certificate.
+# OpenSSL's x509_vfy.h, X509_V_ERR_*. Its error texts are not shown: they may quote the certificate.
 _UNKNOWN_AUTHORITY = frozenset({2, 18, 19, 20, 21, 27})
 _OTHER_NAME = frozenset({62, 64})
 _NOT_YET_VALID = 9
 _EXPIRED = 10
 _RECORD_BYTES = 16 * 1024
-"""RFC 8446 5.1: TLS returns one record at a time, and a larger buffer is allocated in vain."""
+"""RFC 8446 5.1: TLS returns one record at a time, so a larger buffer would be wasted."""
 
 
 class UnreachableError(Exception):
-    """An address did not take the connection: the next one may. Never leaves this package."""
+    """An address refused the connection; the next address is tried. Internal to this package."""
 
 
 class BoundedSocket:
@@ -42,7 +42,7 @@ class BoundedSocket:
         self._at_most = _RECORD_BYTES if isinstance(sock, ssl.SSLSocket) else _READ_BYTES
 
     def receive(self, budget: ExchangeBudget, at_most: int = _READ_BYTES) -> bytes:
-        """Return the bytes that have come in, or none at the end. Raises OSError where the connection broke."""
+        """Return the received bytes, or b"" at the end. Raises OSError if the connection fails."""
         budget.begin(Wait.READ)
         while True:
             self._set_timeout(budget.wait_seconds())
@@ -54,7 +54,7 @@ class BoundedSocket:
             return data
 
     def send(self, data: bytes, budget: ExchangeBudget) -> None:
-        """Send all of it. Raises OSError where the connection broke."""
+        """Send all of `data`. Raises OSError if the connection fails."""
         rest = memoryview(data)
         budget.begin(Wait.WRITE)
         while rest:
@@ -68,23 +68,23 @@ class BoundedSocket:
             rest = rest[count:]
 
     def is_readable(self) -> bool:
-        """Return whether an idle connection has bytes to read: it was closed, or its server is out of step."""
+        """Return whether an idle connection has data to read: it was closed, or the server sent unexpected bytes."""
         if isinstance(self._sock, ssl.SSLSocket) and self._sock.pending():
-            return True  # decrypted already: the descriptor no longer shows it
+            return True  # already decrypted, so the descriptor does not show it
         poll = select.poll()
         poll.register(self._sock, select.POLLIN)
         return bool(poll.poll(0))
 
     def release(self) -> socket.socket:
-        """Hand the socket over to a caller with its own bounds."""
+        """Give the socket to a caller that enforces its own bounds."""
         return self._sock
 
     def close(self) -> None:
-        """Close it, without a farewell: a TLS close_notify could wait."""
+        """Close the socket without a TLS close_notify, which could block."""
         self._sock.close()
 
     def _set_timeout(self, seconds: float) -> None:
-        if seconds != self._timeout:  # setting it is a call into the kernel, and nearly always the same
+        if seconds != self._timeout:  # avoid a system call: the value rarely changes
             self._sock.settimeout(seconds)
             self._timeout = seconds
 
@@ -92,14 +92,14 @@ class BoundedSocket:
 def dial(
     address: str, port: int, host: str, tls: ssl.SSLContext | None, budget: ExchangeBudget, limit_seconds: float
 ) -> BoundedSocket:
-    """Connect to `address`; with `tls`, shake hands with the server as `host`.
+    """Connect to `address`; with `tls`, perform the handshake with the server as `host`.
 
-    SECURITY: `address` was checked, and `host` is used for SNI and the certificate alone: a name that resolves
-    differently by now changes nothing. No proxy variable is read anywhere in this package.
+    SECURITY: `address` was checked. `host` is only used for SNI and the certificate, so a DNS change has no effect.
+    No proxy variable is read anywhere in this package.
 
     Raises:
-        UnreachableError: no server answers at that address.
-        HttpFailure: the handshake failed, or the budget is spent.
+        UnreachableError: no server accepts connections at that address.
+        HttpFailure: the handshake failed, or the budget is exhausted.
     """
     family = socket.AF_INET6 if ip_address(address).version == 6 else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
@@ -131,7 +131,7 @@ def _connect(sock: socket.socket, address: str, port: int, budget: ExchangeBudge
         if poll.poll(step * 1000):
             code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         waited += step
-    # SECURITY: a second check, after the fact: the peer is the checked address.
+    # SECURITY: check again after connecting that the peer is the checked address.
     if code or ip_address(sock.getpeername()[0]) != ip_address(address):
         raise OSError(code, "not connected")
 
@@ -157,17 +157,17 @@ def _handshake(sock: socket.socket, tls: ssl.SSLContext, host: str, budget: Exch
         except (OSError, ValueError):
             message = f"the TLS handshake with {budget.origin} failed"
             failure = budget.failure(FailureKind.OPERATION_FAILED, "tls", message)
-    raise failure  # out here it has no context, whose text may quote the certificate
+    raise failure  # outside of `except`, so that it has no context, which may quote the certificate
 
 
 def _certificate_problem(code: int) -> tuple[str, str | None]:
-    """Return the problem of a certificate and the next step, by OpenSSL's error number alone."""
+    """Return the problem of a certificate and the suggested fix, from OpenSSL's error number alone."""
     if code in _UNKNOWN_AUTHORITY:
         trust = "ca_file under [network] in config.toml, or NetworkConfig(ca_file=...) in Python"
-        return "is not from an authority that is trusted here", f"an operator may name the authority: {trust}"
+        return "is not from a trusted authority", f"an operator may add the authority: {trust}"
     if code in _OTHER_NAME:
-        return "is for another host name", "check the host's name in the URL"
-    clock = "check this machine's clock, or ask who runs the server"
+        return "is for another host name", "check the host name in the URL"
+    clock = "check this machine's clock, or ask the server's operator"
     if code == _EXPIRED:
         return "has expired", clock
     if code == _NOT_YET_VALID:
@@ -176,15 +176,15 @@ def _certificate_problem(code: int) -> tuple[str, str | None]:
 
 
 _COPIED_BYTES = 64 * 1024
-"""A body up to this size is sent in one piece with its head; a larger one is not worth the copy."""
+"""A body up to this size is copied and sent in one piece with its header; a larger one is sent separately."""
 
 
 class DeadConnectionError(Exception):
-    """An idle connection gave no byte of a response: its server had closed it. Never leaves this package."""
+    """An idle connection returned no byte of a response: the server had closed it. Internal to this package."""
 
 
 class Connection:
-    """Carries one exchange at a time."""
+    """An HTTP/1.1 connection that carries one exchange at a time."""
 
     __slots__ = ("_http", "_idle_since", "_socket")
 
@@ -194,11 +194,11 @@ class Connection:
         self._idle_since = 0.0
 
     def send(self, request: WireRequest, budget: ExchangeBudget) -> h11.Response:
-        """Send the request and return the head of the response.
+        """Send the request and return the response header.
 
         Raises:
-            DeadConnectionError: not one byte came back.
-            HttpFailure: the response is not HTTP, or the budget is spent.
+            DeadConnectionError: the server returned no byte.
+            HttpFailure: the response is not HTTP, or the budget is exhausted.
         """
         before = budget.received
         self._write(request, budget)
@@ -209,16 +209,16 @@ class Connection:
                 if isinstance(event, h11.Response):
                     return event
                 if not isinstance(event, h11.InformationalResponse) or event.status_code == 101:
-                    raise h11.RemoteProtocolError("no response")  # pragma: no cover - h11 refuses it before
+                    raise h11.RemoteProtocolError("no response")  # pragma: no cover - h11 rejects it first
         except (OSError, h11.RemoteProtocolError) as error:
             failure = DeadConnectionError() if budget.received == before else self._failure(error, budget)
-        raise failure  # SECURITY: out here it has no `__context__`; h11's error quotes the response
+        raise failure  # SECURITY: raised here without `__context__`, because h11's error quotes the response
 
     def body(self, head: h11.Response, budget: ExchangeBudget) -> Iterator[bytes | bytearray]:
-        """Yield the body of the response as it comes, its transfer coding undone.
+        """Yield the body as it arrives, with the transfer coding removed.
 
         Raises:
-            HttpFailure: it ended too early, or the budget is spent.
+            HttpFailure: the body is incomplete, or the budget is exhausted.
         """
         left = content_length(head)
         try:
@@ -229,14 +229,14 @@ class Connection:
                 if isinstance(event, h11.Data):
                     left -= len(event.data)
                     yield event.data
-                elif event is not h11.NEED_DATA:  # pragma: no cover - h11 has no other event inside a body
-                    raise h11.RemoteProtocolError("no end")
+                elif event is not h11.NEED_DATA:  # pragma: no cover - h11 has no other event within a body
+                    raise h11.RemoteProtocolError("body is incomplete")
                 elif left > 0:
                     break
                 else:
                     self._http.receive_data(self._socket.receive(budget))
-            # A known number of bytes is left and nothing else. Read here, they are not copied through h11's buffer,
-            # which takes longer than the TLS below.
+            # Only a known number of bytes is left. Reading them directly avoids a copy through h11's buffer, which is
+            # slower than TLS.
             yield from self._rest(left, budget)
             self._http = _new_http() if _stays_open(head) else self._http
             return
@@ -245,7 +245,7 @@ class Connection:
         raise failure
 
     def skip_rest(self) -> bool:
-        """Skip the rest of a response, if all of it has come in; False if it would have to be waited for."""
+        """Skip the rest of a response if it has arrived; return False if more would have to be read."""
         try:
             while isinstance(event := self._http.next_event(), h11.Data):
                 pass
@@ -254,11 +254,11 @@ class Connection:
         return isinstance(event, h11.EndOfMessage)
 
     def become_idle(self) -> bool:
-        """Make ready for the next exchange; False if the connection cannot have another.
+        """Prepare for the next exchange; return False if the connection cannot be reused.
 
-        SECURITY: bytes that came after the response would be read as the response to the next request, which may be
-        another user's. h11 keeps such bytes and so did the pools built on it; here they end the connection, and so
-        does anything that has come in by the time it is taken again.
+        SECURITY: bytes after the response would be read as the response to the next request, possibly of another user.
+        h11, and pools built on it, keep such bytes. Here they close the connection, and so does any data that arrives
+        before it is reused.
         """
         if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
             if self._http.trailing_data != (b"", False):
@@ -270,11 +270,11 @@ class Connection:
         return True
 
     def is_fresh(self, now: float) -> bool:
-        """Return whether an idle connection may still be used."""
+        """Return whether an idle connection can be reused."""
         return now - self._idle_since < KEEPALIVE_SECONDS and not self._socket.is_readable()
 
     def is_expired(self, now: float) -> bool:
-        """Return whether a connection has been idle for too long."""
+        """Return whether a connection has been idle too long."""
         return now - self._idle_since >= KEEPALIVE_SECONDS
 
     def close(self) -> None:
@@ -296,7 +296,7 @@ class Connection:
             for part in parts:
                 self._socket.send(part, budget)
         except OSError:
-            # A server may refuse a long request before its end, and say why: its response is still worth reading.
+            # A server may reject a long request early, with a response that is still worth reading.
             return
 
     def _next(self, budget: ExchangeBudget) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
@@ -316,8 +316,8 @@ class Connection:
 
     def _failure(self, error: Exception, budget: ExchangeBudget) -> Exception:
         if isinstance(error, OSError) or self._http.trailing_data[1]:
-            return budget.broken()
-        message = f"the answer of {budget.origin} is not valid HTTP"
+            return budget.connection_failure()
+        message = f"the response of {budget.origin} is not valid HTTP"
         return budget.failure(FailureKind.OPERATION_FAILED, "protocol", message)
 
 
@@ -326,14 +326,14 @@ def _new_http() -> h11.Connection:
 
 
 def content_length(head: h11.Response) -> int:
-    """Return the length that frames the body, in bytes; 0 where something else does. h11 has checked both headers."""
-    if head.status_code in (204, 304):  # RFC 9112 6.3: these have no body, whatever their Content-Length
+    """Return the length that frames the body, or 0 if none does. h11 has checked both headers."""
+    if head.status_code in (204, 304):  # RFC 9112 6.3: no body, whatever the Content-Length
         return 0
     named = {name: value for name, value in head.headers if name in (b"content-length", b"transfer-encoding")}
     return int(named.get(b"content-length", 0)) if b"transfer-encoding" not in named else 0
 
 
 def _stays_open(head: h11.Response) -> bool:
-    """RFC 9112 9.3: HTTP/1.1 without `close`."""
+    # RFC 9112 9.3: HTTP/1.1 without `close`.
     options = b",".join(value.lower() for name, value in head.headers if name == b"connection")
     return head.http_version == b"1.1" and b"close" not in {option.strip() for option in options.split(b",")}

@@ -1,4 +1,4 @@
-"""One HTTP exchange: its time and byte budget, its request and response on the wire, and the transport interface."""
+"""One HTTP exchange: its time and byte budget, its request and response, and the transport interface."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from wasmrt.egress.leaks import Direction
 from wasmrt.sandbox.component.worlds import FailureKind
 
 _SLICE_SECONDS = 0.05
-"""Longest single wait on a socket: a cancelled call lets go after this."""
+"""Longest single wait on a socket, and so the delay of a cancellation."""
 
 
 class Wait(StrEnum):
-    """The kinds of waiting that a client may limit one by one."""
+    """Kinds of waits that a client can limit separately."""
 
     CONNECT = "connect"
     READ = "read"
@@ -31,26 +31,14 @@ class Wait(StrEnum):
 class ExchangeBudget:
     """The time and bytes of one exchange, checked before every wait and charged for every byte.
 
-    A timeout for each read does not suffice: a server that sends one byte a second never exceeds it.
-    Failures name the redacted origin, and nothing else of the URL.
+    A timeout per read does not suffice: a server that sends one byte per second never exceeds it.
+    Failures contain the redacted origin, and no other part of the URL.
     """
 
     __slots__ = (
-        "_call",
-        "_call_deadline",
-        "_cancelled",
-        "_http",
-        "_max_received",
-        "_origin",
-        "_seconds",
-        "_wait",
-        "_wait_ends_at",
-        "_wait_timeouts",
-        "ends_at",
-        "max_response_bytes",
-        "received",
-        "sent",
-    )
+        "_call", "_call_deadline", "_cancelled", "_http", "_max_received", "_origin", "_seconds", "_wait",
+        "_wait_ends_at", "_wait_timeouts", "ends_at", "max_response_bytes", "received", "sent",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -62,7 +50,7 @@ class ExchangeBudget:
         http: HttpCapability | None = None,
         wait_timeouts: WaitTimeouts = UNLIMITED_WAITS,
     ) -> None:
-        """Start the clock; `call` and `http` are None for a request of the host's own."""
+        """Start the clock; `call` and `http` are None for a request by the host."""
         self._origin = origin
         self._seconds = seconds
         self._call = call
@@ -72,7 +60,7 @@ class ExchangeBudget:
         self._wait_timeouts = wait_timeouts if wait_timeouts != UNLIMITED_WAITS else None
         self._wait: Wait | None = None
         self._wait_ends_at = float("inf")
-        self._max_received = max_response_bytes + MAX_HEADER_BYTES  # framing is not free
+        self._max_received = max_response_bytes + MAX_HEADER_BYTES  # framing counts too
         self.ends_at = min(self._call_deadline, time.monotonic() + seconds)
         """In seconds of `time.monotonic`."""
         self.max_response_bytes = max_response_bytes
@@ -81,11 +69,11 @@ class ExchangeBudget:
 
     @property
     def user(self) -> str:
-        """The user that the exchange is for; empty for the host's own request."""
+        """The user of the exchange; empty for a request by the host."""
         return "" if self._call is None else self._call.user
 
     def begin(self, wait: Wait) -> None:
-        """Start the clock of one wait, where the client limits that kind."""
+        """Start the clock of one wait, if the client limits waits of its kind."""
         if self._wait_timeouts is not None:
             limit: float | None = getattr(self._wait_timeouts, wait)
             self._wait = wait
@@ -93,43 +81,43 @@ class ExchangeBudget:
 
     @property
     def wait_ends_at(self) -> float:
-        """The end of the wait that has begun, in seconds of `time.monotonic`: its own or the budget's."""
+        """The end of the current wait, in seconds of `time.monotonic`: the wait's own limit or the budget's."""
         return min(self.ends_at, self._wait_ends_at)
 
     def wait_seconds(self) -> float:
-        """Return how long the next wait may last.
+        """Return the maximum duration of the next wait.
 
         Raises:
-            HttpFailure: the time is over, or the call was cancelled.
+            HttpFailure: the time has run out, or the call was cancelled.
         """
         now = time.monotonic()
         if self._cancelled is not None and self._cancelled.is_set():
             raise self.failure(FailureKind.EXECUTOR, "cancelled", "the call was cancelled")
         if now >= self._call_deadline:
-            raise self.failure(FailureKind.EXECUTOR, "deadline-exceeded", "the call's time is over")
+            raise self.failure(FailureKind.EXECUTOR, "deadline-exceeded", "the call passed its deadline")
         if now >= self.ends_at:
-            raise self._timed_out()
+            raise self._timeout_failure()
         self.check_wait(now)
         return min(self.ends_at - now, self._wait_ends_at - now, _SLICE_SECONDS)
 
     def check_wait(self, now: float) -> None:
-        """Raise `HttpFailure` where the wait that has begun took longer than the client lets it."""
+        """Raise `HttpFailure` if the current wait has exceeded the client's limit."""
         if now >= self._wait_ends_at:
             limit: float = getattr(self._wait_timeouts, str(self._wait))
-            message = f"{self.origin} did not answer in time (a {self._wait} timeout of {limit:g} s)"
+            message = f"{self.origin} did not respond in time (a {self._wait} timeout of {limit:g} s)"
             raise self.failure(FailureKind.OPERATION_FAILED, f"{self._wait}-timeout", message)
 
     def charge_sent(self, count: int) -> None:
-        """Count bytes that went on the wire."""
+        """Count sent bytes."""
         self.sent += count
         if self._call is not None:
             self._call.charge_http_bytes(sent=count, received=0)
 
     def charge_received(self, count: int) -> None:
-        """Count bytes from the wire, headers and framing included.
+        """Count received bytes, including headers and framing.
 
         Raises:
-            HttpFailure: they are more than the response may have.
+            HttpFailure: the response exceeds its limit.
         """
         self.received += count
         if self._call is not None:
@@ -138,46 +126,46 @@ class ExchangeBudget:
             raise self.too_large()
 
     def too_large(self) -> HttpFailure:
-        """Make the failure of a response over its cap, and record it: an operator can raise the cap."""
+        """Record that a response exceeds its limit, and return the failure."""
         most = self.max_response_bytes
         hint = None if self._http is None else f"raise http.max_response_bytes, now {most}"
         if self._call is not None:
-            # The subject is the origin alone: the URL may hold a secret by now.
+            # The subject is only the origin: the URL may contain an injected secret.
             rule = "the response has more bytes than http.max_response_bytes"
             self._call.decide(Decision(False, Reason.RESPONSE_TOO_LARGE, rule, hint, "http", self.origin))
         message = f"the response of {self.origin} has more than {most} bytes"
         return self.failure(FailureKind.OUTPUT_TOO_LARGE, "response-too-large", message, hint)
 
-    def broken(self) -> HttpFailure:
-        """Make the failure of a connection that ended too early."""
+    def connection_failure(self) -> HttpFailure:
+        """Return the failure for a connection that ended too early."""
         message = f"the connection to {self.origin} broke before the response was complete"
         return self.failure(FailureKind.OPERATION_FAILED, "connection", message)
 
     @property
     def origin(self) -> str:
-        """The server, for people: `https://api.example.com`. No path and no query, which may hold a secret."""
+        """The server's origin for messages: `https://api.example.com`. Path and query may contain a secret."""
         if self._call is None:
             return self._origin
         return self._call.scanner.redact(self._origin, direction=Direction.OUTWARD)
 
     def failure(self, kind: FailureKind, code: str, message: str, hint: str | None = None) -> HttpFailure:
-        """Make a failure that says whether the request has left."""
+        """Return a failure that records whether the request was sent."""
         return HttpFailure(kind, code, message, request_sent=self.sent > 0, hint=hint)
 
-    def _timed_out(self) -> HttpFailure:
+    def _timeout_failure(self) -> HttpFailure:
         seconds, http = self._seconds, self._http
         hint = None
         if http is not None and seconds < http.timeout_seconds:
             hint = f"the tool itself set this timeout; http.timeout_seconds allows {http.timeout_seconds:g}"
         elif http is not None:
             hint = f"raise http.timeout_seconds, now {http.timeout_seconds:g}"
-        message = f"{self.origin} did not answer in time ({seconds:g} s)"
+        message = f"{self.origin} did not respond in time ({seconds:g} s)"
         return self.failure(FailureKind.OPERATION_FAILED, "timeout", message, hint)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class WireRequest:
-    """A request as it goes on the wire, secrets included. Has no repr: it is never to be shown."""
+    """A request in its final form, including secrets. It has no repr, so that it is never shown."""
 
     method: str
     scheme: str
@@ -189,17 +177,17 @@ class WireRequest:
 
 
 class Body(Protocol):
-    """The body of a response, its content codings undone, as it comes in. Iterated once."""
+    """A response body with its content codings removed. It can be iterated once."""
 
     def __iter__(self) -> Iterator[bytes | bytearray]:
-        """Yield the pieces as they come; raises `HttpFailure` where it ended too early or broke a bound."""
+        """Yield the pieces as they arrive; raises `HttpFailure` if the body is incomplete or exceeds a bound."""
 
     def close(self) -> None:
-        """Release the connection, whether all was read or not; more than once does nothing."""
+        """Release the connection, even if the body was not read completely. Safe to call twice."""
 
 
 class WholeBody:
-    """A body that is already here."""
+    """A body that is already in memory."""
 
     __slots__ = ("_content",)
 
@@ -216,7 +204,7 @@ class WholeBody:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class WireResponse:
-    """A response as it comes, its content codings undone; nothing is redacted yet. Close the body."""
+    """A response with its content codings removed, not yet redacted. The caller closes the body."""
 
     status: int
     headers: Sequence[tuple[bytes, bytes]]
@@ -224,10 +212,10 @@ class WireResponse:
 
 
 class Transport(Protocol):
-    """Sends checked requests, and nothing else. Called from many threads."""
+    """Sends checked requests. Called from many threads."""
 
     def send(self, request: WireRequest, addresses: Sequence[str], budget: ExchangeBudget) -> WireResponse:
-        """Return the response as soon as its head is here, or raise `HttpFailure`."""
+        """Return the response once its headers have arrived, or raise `HttpFailure`."""
 
     def close(self) -> None:
         """Close the idle connections."""

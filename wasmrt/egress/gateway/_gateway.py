@@ -1,4 +1,4 @@
-"""The egress gateway. `EgressGateway.open` lists the checks in their order; each step may deny the request."""
+"""The egress gateway: `EgressGateway.open` performs the checks of a request in order; each one may deny it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from wasmrt.egress.gateway._steps import (
     budget_of,
     check_headers,
     check_parameters,
-    denied,
+    deny,
     inject,
     parse,
     refuse,
@@ -36,7 +36,7 @@ from wasmrt.sandbox.component.worlds import FailureKind
 
 
 class EgressGateway:
-    """Guarded HTTP for a runtime, shared by all its calls and threads; `close` it when no call is left.
+    """Guarded HTTP for a runtime, shared by all its calls and threads; `close` it after the last call.
 
     Raises:
         ConfigurationError: the CA file cannot be used.
@@ -52,24 +52,24 @@ class EgressGateway:
         self._lock = threading.Lock()
         self._transport: Transport | None = config.transport
         if config.ca_file is not None:
-            self._opened()  # a wrong file is the operator's mistake, reported at once
+            self._open_transport()  # report an invalid file at once
 
     def fetch(self, call: EgressCall, request: HttpRequest) -> HttpResponse:
-        """Send a guest's request through every check and return its whole response, as the guest may see it.
+        """Send a guest's request through every check; return the whole response as the guest may see it.
 
         Raises:
-            HttpFailure: the request was refused or failed; nothing else.
+            HttpFailure: the request was deny or failed. No other error is raised.
         """
         with self.open(call, request) as response:
             return HttpResponse(response.status, response.headers, response.read_all())
 
     def open(self, call: EgressCall, request: HttpRequest, *, face: Face = Face.GUEST) -> Response:
-        """Send a request through every check and return the response as soon as its head is here.
+        """Send a request through every check; return the response once its headers have arrived.
 
-        A redirect is a response like any other: no hop is ever taken without passing here again.
+        Redirects are not followed: each hop must be requested separately, and is checked again.
 
         Raises:
-            HttpFailure: the request was refused or failed; nothing else.
+            HttpFailure: the request was deny or failed. No other error is raised.
         """
         url = parse(call, request)
         plan = allow(call, url, request, self.networks, face)
@@ -89,13 +89,13 @@ class EgressGateway:
                     injected = inject(plan, renewed)
                     response = self._send(plan, injected, addresses, budget)
             except BaseException:
-                response.body.close()  # or its connection would never be given back
+                response.body.close()  # otherwise its connection would never be released
                 raise
         bodyless, unscanned = request.method.upper() == "HEAD", url.host in self._config.unsafe_unscanned_hosts
         return Response(call, response, injected.secret_names, bodyless=bodyless, face=face, pass_unopened=unscanned)
 
     def close(self) -> None:
-        """Close the connections. Those in use are closed when their call gives them back."""
+        """Close the connections; a connection in use is closed when its call releases it."""
         with self._lock:
             if self._transport is not None:
                 self._transport.close()
@@ -108,8 +108,8 @@ class EgressGateway:
     ) -> None:
         self.close()
 
-    def _opened(self) -> Transport:
-        """Return the client, made at its first use: a run without HTTP does not import h11 and ssl."""
+    def _open_transport(self) -> Transport:
+        """Return the client, created on first use: a run without HTTP does not import h11 and ssl."""
         with self._lock:
             if self._transport is None:
                 from wasmrt.egress.gateway._client import Client
@@ -144,17 +144,17 @@ class EgressGateway:
         if decision.allowed:
             return addresses
         if decision.reason is not Reason.NO_ADDRESS:
-            raise denied(plan.call, plan.allowlist.with_step(decision, plan.url, plan.request.method))
+            raise deny(plan.call, plan.allowlist.with_step(decision, plan.url, plan.request.method))
         now = time.monotonic()
         if now >= plan.call.deadline:
-            raise HttpFailure(FailureKind.EXECUTOR, "deadline-exceeded", "the call's time is over")
+            raise HttpFailure(FailureKind.EXECUTOR, "deadline-exceeded", "the call passed its deadline")
         budget.check_wait(now)
-        raise denied(plan.call, decision, FailureKind.OPERATION_FAILED)
+        raise deny(plan.call, decision, FailureKind.OPERATION_FAILED)
 
     def look_up(
         self, url: ParsedUrl, networks: Sequence[Network], user: str, ends_at: float
     ) -> tuple[tuple[str, ...], Decision]:
-        """Return the addresses that may be dialled for a user, until `ends_at`; none with a decision that refuses."""
+        """Resolve a host for a user until `ends_at`; return the allowed addresses, or none with a denial."""
         resolver = self._resolver
         if isinstance(resolver, ResolverForUsers):
             resolver = resolver.for_user(user)
@@ -164,30 +164,30 @@ class EgressGateway:
         self, plan: PlannedRequest, injected: Injected, addresses: tuple[str, ...], budget: ExchangeBudget
     ) -> WireResponse:
         wire = _wire_request(injected.url, plan.request.method.upper(), injected.headers, plan.request.body)
-        return self._opened().send(wire, addresses, budget)
+        return self._open_transport().send(wire, addresses, budget)
 
     def send_own(
         self, method: str, url: str, headers: Headers, body: bytes | None, *, timeout_seconds: float
     ) -> HttpResponse:
-        """Send the host's own request, such as for a token: no guest writes it or sees the response.
+        """Send a request by the host, for example for a token. No guest writes it or sees the response.
 
-        The same parser, addresses, TLS and bounds apply; https only. Nothing is scanned, because credentials are the
-        subject of such requests.
+        Only https is allowed. The same parser, address checks, TLS and bounds apply as for guests, but nothing is
+        scanned, because such requests contain credentials on purpose.
 
         Raises:
-            HttpFailure: the URL may not be requested, or the request failed.
+            HttpFailure: the URL is not allowed, or the request failed.
         """
         try:
             parsed = parse_url(url)
         except InvalidUrlError as error:
             raise HttpFailure(FailureKind.INPUT, error.code, error.message, hint=error.hint) from None
         if parsed.scheme != "https":
-            raise HttpFailure(FailureKind.INPUT, "insecure-scheme", "a credential travels over https only")
+            raise HttpFailure(FailureKind.INPUT, "insecure-scheme", "credentials are sent over https only")
         budget = ExchangeBudget(parsed.origin, seconds=timeout_seconds, max_response_bytes=MAX_OWN_RESPONSE_BYTES)
         addresses, decision = checked_addresses(parsed, self.networks, self._resolver, budget.ends_at)
         if not decision.allowed:
             raise HttpFailure(FailureKind.NETWORK_DENIED, str(decision.reason), decision.rule, decision=decision)
-        response = self._opened().send(_wire_request(parsed, method, headers, body), addresses, budget)
+        response = self._open_transport().send(_wire_request(parsed, method, headers, body), addresses, budget)
         try:
             whole = b"".join(response.body)
         finally:

@@ -19,41 +19,30 @@ Headers = tuple[tuple[str, str], ...]
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,256}\Z")
 _VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*\Z")
 
-# RFC 9110 14.2 and 13.1.5; the last is what Apache httpd takes for Range from old browsers.
+# RFC 9110 14.2 and 13.1.5. Apache httpd treats the last one as Range, for old browsers.
 _PARTIAL = frozenset({"range", "if-range", "request-range"})
 _SENSITIVE_PARTS = (
-    "authen",
-    "authoriz",
-    "oauth",
-    "token",
-    "secret",
-    "credential",
-    "password",
-    "cookie",
-    "api-key",
-    "apikey",
-    "session",
-    "csrf",
-    "xsrf",
-)
-# `x-auth-method: token` names a method, not a credential. No other sensitive word may be in the name.
-_WAYS = frozenset({"method", "methods", "scheme", "schemes", "type", "types"})
-# They describe the bytes on the wire, which the guest does not get.
+    "authen", "authoriz", "oauth", "token", "secret", "credential", "password", "cookie", "api-key", "apikey",
+    "session", "csrf", "xsrf",
+)  # fmt: skip
+# `x-auth-method: token` has the name of a method, not a credential, unless another sensitive part is in the name.
+_METHOD_WORDS = frozenset({"method", "methods", "scheme", "schemes", "type", "types"})
+# These describe the transferred bytes, which the guest does not get.
 FRAMING = frozenset({"content-encoding", "content-length", "transfer-encoding", "connection", "keep-alive", "trailer"})
 
 
 def request_problem(headers: Headers, body_bytes: int, owned_by_injector: Iterable[str]) -> str | None:
-    """Return the reason why a guest's headers cannot be sent, or None. Never quotes a value."""
+    """Return why a guest's headers cannot be sent, or None. The text never quotes a value."""
     if len(headers) > MAX_HEADERS:
-        return f"a request may have {MAX_HEADERS} headers"
+        return f"a request may have at most {MAX_HEADERS} headers"
     if header_bytes(headers) > MAX_HEADER_BYTES:
-        return f"the headers of a request may have {MAX_HEADER_BYTES} bytes"
+        return f"the headers of a request may have at most {MAX_HEADER_BYTES} bytes"
     owned = {folded_header(name) for name in owned_by_injector}
     for name, value in headers:
         if not _TOKEN.match(name):
-            return "a header's name holds a character that no header has"
+            return "a header name contains an invalid character"
         if not _VALUE.match(value):
-            return f"the value of {name} holds a control character"
+            return f"the value of {name} contains a control character"
         folded = folded_header(name)
         if folded in owned:
             return f"{name} is set from a secret and cannot be set by the tool"
@@ -70,15 +59,15 @@ def partial_header(headers: Headers) -> str | None:
 
 
 def without(headers: Headers, names: Iterable[str]) -> Headers:
-    """Return `headers` but those with one of `names`, under any spelling."""
+    """Return `headers` without those with one of `names`, in any spelling."""
     dropped = {folded_header(name) for name in names}
     return tuple((name, value) for name, value in headers if folded_header(name) not in dropped)
 
 
 def wire_headers(headers: Headers, *, authority: str, method: str, body: bytes | None) -> list[tuple[bytes, bytes]]:
-    """Return the whole header section, in the order it is sent.
+    """Return all headers in the order in which they are sent.
 
-    Content-Length is always the gateway's, and so is Accept-Encoding: content codings are undone here.
+    Content-Length and Accept-Encoding are always set by the gateway, which also decodes responses.
     """
     wire = [(b"Host", authority.encode()), (b"Accept-Encoding", ACCEPT_ENCODING.encode())]
     names = {folded_header(name) for name, _ in headers}
@@ -89,7 +78,7 @@ def wire_headers(headers: Headers, *, authority: str, method: str, body: bytes |
     for name, value in headers:
         if folded_header(name) not in ("content-length", "accept-encoding"):
             wire.append((name.encode(), value.strip(" \t").encode("utf-8", "replace")))
-    # RFC 9110 8.6: a method that defines a meaning for content says when there is none; several APIs answer 411
+    # RFC 9110 8.6: methods with a defined meaning for content send a length even if it is 0; several APIs respond 411
     # otherwise.
     if body or method in ("POST", "PUT", "PATCH", "DELETE"):
         wire.append((b"Content-Length", str(len(body or b"")).encode()))
@@ -104,9 +93,9 @@ def header_bytes(headers: Iterable[tuple[str, str]] | Iterable[tuple[bytes, byte
 def visible_headers(
     headers: Iterable[tuple[bytes, bytes]], *, bodyless: bool = False, credentials: bool = False
 ) -> Headers:
-    """Return the headers of a response without its framing, and without credentials and cookies but for the host.
+    """Return the headers of a response without framing headers, and, unless `credentials`, without login headers.
 
-    In a response to `HEAD` (`bodyless`) the body's length and coding are the requested information, and stay.
+    In a response to `HEAD` (`bodyless`), the length and coding of the body are the requested information, and stay.
     """
     hidden = FRAMING - {"content-length", "content-encoding"} if bodyless else FRAMING
     kept = []
@@ -118,15 +107,15 @@ def visible_headers(
 
 
 def is_sensitive(name: str) -> bool:
-    """Tell by its name whether a header carries credentials: a guest does not see such a header of a response.
+    """Return whether a header's name indicates credentials; guests do not see such response headers.
 
-    Strict where in doubt: `WWW-Authenticate` may carry a part of a handshake (RFC 4559 5), `X-Vendor-Auth` a token.
+    Strict in doubtful cases: `WWW-Authenticate` may carry a part of a handshake (RFC 4559 5), `X-Vendor-Auth` a token.
     """
     lowered = folded_header(name)
     if "ratelimit" in lowered or "rate-limit" in lowered:
-        return False  # `x-ratelimit-remaining-tokens` counts a language model's words
+        return False  # `x-ratelimit-remaining-tokens` counts a language model's tokens
     words = lowered.split("-")
-    return ("auth" in words and words[-1] not in _WAYS) or any(part in lowered for part in _SENSITIVE_PARTS)
+    return ("auth" in words and words[-1] not in _METHOD_WORDS) or any(part in lowered for part in _SENSITIVE_PARTS)
 
 
 _PADDING = "\0+ \t\n\v\f\r"
@@ -144,12 +133,12 @@ def query_names(query: str | None) -> list[str]:
 def may_be_read_as(written: str, name: str) -> bool:
     """Return whether some server reads the parameter `written` as `name`.
 
-    SECURITY: PHP drops white space in front, ends a name at NUL, makes `_` of `.`, of a blank and of a lone `[`, and
-    reads `name[]` and `name[x]` into `name`; others ignore case, or drop the NUL alone.
+    SECURITY: PHP drops leading white space, ends a name at NUL, converts `.`, a blank and a lone `[` to `_`, and reads
+    `name[]` and `name[x]` into `name`. Other servers ignore case, or drop only the NUL.
     """
-    wanted = _folded(name)
+    wanted = _normalize(name)
     for text in (written.strip(_PADDING).partition("\0")[0], written.replace("\0", "")):
-        reading = _folded(text)
+        reading = _normalize(text)
         if reading == wanted or reading.startswith(wanted + "[") or reading.replace("[", "_", 1) == wanted:
             return True
     return False
@@ -160,19 +149,19 @@ def overridden_method(
 ) -> Decision | None:
     """Return the denial of a method that a POST parameter may select, or None.
 
-    Rack, Laravel, Symfony and others take `_method`, in the query or in a form, for the method of the request; but
-    the allowlist checked the real one. Where it allows every method, the parameter may hold anything.
+    Rack, Laravel, Symfony and others treat `_method`, in the query or a form, as the request's method, but the
+    allowlist checked the real one. If the allowlist allows every method, the parameter may have any value.
     """
     if method.upper() != "POST":
         return None
     denials = (allowlist.check(url, other) for other in _OTHERS)
     denial = next((denial for denial in denials if not denial.allowed), None)
-    if denial is None or not any(may_be_read_as(name, _OVERRIDE) for name in _names(url, headers, body)):
+    if denial is None or not any(may_be_read_as(name, _OVERRIDE) for name in _parameter_names(url, headers, body)):
         return None
     return denial
 
 
-def _names(url: ParsedUrl, headers: Headers, body: bytes | None) -> Iterator[str]:
+def _parameter_names(url: ParsedUrl, headers: Headers, body: bytes | None) -> Iterator[str]:
     yield from query_names(url.query)
     kinds = [value.lower() for name, value in headers if name.lower() == "content-type"]
     if not body or (b"%" not in body and b"method" not in body.lower()):
@@ -183,5 +172,5 @@ def _names(url: ParsedUrl, headers: Headers, body: bytes | None) -> Iterator[str
         yield from (name.decode("latin-1") for name in _PART_NAME.findall(body))
 
 
-def _folded(name: str) -> str:
+def _normalize(name: str) -> str:
     return name.strip(_PADDING).lower().replace(".", "_").replace(" ", "_")

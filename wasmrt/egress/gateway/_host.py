@@ -1,4 +1,4 @@
-"""Calls that the host makes itself through the gateway, and downloads of files that a model names."""
+"""Requests that the host itself sends through the gateway, and downloads of files that a model names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OnDecision = Callable[[Decision], object]
 
 @dataclass(slots=True)
 class HostCall:
-    """An `EgressCall` without a guest; only the capability's timeout and bounds apply."""
+    """An `EgressCall` without a guest; only the capability's timeout and bounds apply to it."""
 
     tool: str
     user: str
@@ -35,28 +35,28 @@ class HostCall:
 
     @property
     def scanner(self) -> LeakScanner:
-        """That of `watched`."""
+        """The scanner of `watched`."""
         return self.watched.scanner
 
     def watch(self, name: str, value: str) -> None:
-        """Have `scanner` find `value` from now on, in this response and in later ones."""
+        """Make `scanner` find `value` from now on, in this response and in later ones."""
         self.watched.watch(name, value)
 
     def charge_http_request(self) -> bool:
-        """Count nothing: the capability's rate limit is the budget."""
+        """Count nothing: the capability's rate limit is the only budget."""
         return True
 
     def charge_http_bytes(self, *, sent: int, received: int) -> None:
-        """Count nothing: the capability caps each request and each response."""
+        """Count nothing: the capability limits each request and each response."""
 
     def decide(self, decision: Decision) -> None:
-        """Pass a decision on."""
+        """Report a decision to `on_decision`."""
         if self.on_decision is not None:
             self.on_decision(decision)
 
 
 class HostClient:
-    """A capability with its gateway, either dedicated or shared.
+    """An HTTP capability with its gateway, which is either dedicated or shared.
 
     Raises:
         ConfigurationError: both a gateway and a network are given, or the network's CA file cannot be used.
@@ -74,7 +74,7 @@ class HostClient:
         on_decision: OnDecision | None,
     ) -> None:
         if gateway is not None and network is not None:
-            raise ConfigurationError("a gateway has its network already", hint="give one of gateway and network")
+            raise ConfigurationError("a gateway has its own network", hint="pass either gateway or network, not both")
         self.gateway = gateway or EgressGateway(network)
         self.http = http
         self._owns_gateway = gateway is None
@@ -86,18 +86,18 @@ class HostClient:
         self._watched = WatchedSecrets(_detector())
 
     def call(self) -> HostCall:
-        """Return the call of one request."""
+        """Return a new call for one request."""
         return HostCall(self._name, self._user, self._grant, self._secrets, self._watched, self._on_decision)
 
     def close(self) -> None:
-        """Close the gateway, where it is this client's own."""
+        """Close the gateway, unless it is shared."""
         if self._owns_gateway:
             self.gateway.close()
 
 
 @cache
 def _detector() -> LeakDetector:
-    """Return the detector of the host's face: a client may receive tokens, but never a secret that was injected."""
+    """Return the detector for requests by the host: a client may receive tokens, but not injected secrets."""
     formats = {rule.id: {Direction.INWARD: Action.WARN} for rule in LeakDetector().rules}
     return LeakDetector(overrides=formats)
 
@@ -109,10 +109,10 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 
 
 def read_host(text: str) -> EndpointPattern:
-    """Return the entry of an allowlist for a host, with a port behind it (`files.example.com:8443`) or without.
+    """Return the allowlist entry for a host, with or without a port (`files.example.com:8443`).
 
     Raises:
-        ConfigurationError: it is none.
+        ConfigurationError: the text is not a host.
     """
     port = _PORT.fullmatch(text)
     ports = () if port is None else (int(port[2]),)
@@ -126,38 +126,38 @@ def decide_download(url: str, hosts: Iterable[str], section: str) -> Decision | 
         return None
     hint = f"the operator allows it: add the address's host to hosts in [{section}]"
     if decision.reason in (Reason.EMPTY_ALLOWLIST, Reason.HOST_NOT_ALLOWED):
-        rule = "the operator allowed a model no address on this host"
+        rule = "the operator allowed models no address on this host"
         return Decision(False, Reason.HOST_NOT_ALLOWED, rule, hint, "tool.source", "url")
     if decision.reason is not Reason.PORT_NOT_ALLOWED:
-        hint = "no setting allows it: name a public https:// address"
-    return Decision(False, decision.reason, f"the address is refused: {decision.rule}", hint, "tool.source", "url")
+        hint = "no setting allows it: use a public https:// address"
+    return Decision(False, decision.reason, f"the address is denied: {decision.rule}", hint, "tool.source", "url")
 
 
 def download(gateway: EgressGateway, url: str, hosts: Iterable[str], *, name: str, user: str, max_bytes: int) -> bytes:
-    """Return the file at a URL: GET and https alone, without a credential. Every redirect passes every check again.
+    """Download the file at a URL with GET over https, without credentials. Every redirect passes all checks again.
 
-    `name` stands for the caller in rate limits.
+    `name` identifies the caller in rate limits.
 
     Raises:
-        SourceError: its host is not allowed, its address is not public, or it cannot be downloaded.
+        SourceError: the host is not allowed, its address is not public, or the download failed.
     """
     grant = Capabilities.none().with_http(_capability(hosts, max_bytes))
     call = HostCall(name, user, grant, None, WatchedSecrets(LeakDetector()))
     for _ in range(_MAX_REDIRECTS + 1):
         try:
-            # SECURITY: the guest's face, whose every part is searched for secrets: a model wrote the URL.
+            # SECURITY: checked as a guest's request, so that every part is searched for secrets: a model wrote the URL.
             with gateway.open(call, HttpRequest("GET", url), face=Face.GUEST) as response:
                 status, headers = response.status, dict(response.headers)
                 body = response.read_all() if status == 200 else b""
         except HttpFailure as failure:
-            raise SourceError(f"it was not fetched: {failure.message}", code=failure.code, hint=failure.hint) from None
+            raise SourceError(f"the download failed: {failure.message}", code=failure.code, hint=failure.hint) from None
         if status == 200:
             return body
         location = headers.get("location") or headers.get("Location")
         if status not in _REDIRECTS or not location:
-            raise SourceError(f"it was not fetched: the server answered with status {status}", hint="check the address")
+            raise SourceError(f"the download failed: the server returned status {status}", hint="check the address")
         url = urljoin(url, location)
-    raise SourceError(f"it was not fetched: more than {_MAX_REDIRECTS} redirects", hint="name the last address")
+    raise SourceError(f"the download failed: more than {_MAX_REDIRECTS} redirects", hint="use the final address")
 
 
 def _capability(hosts: Iterable[str], max_bytes: int = 1) -> HttpCapability:

@@ -1,6 +1,6 @@
-"""Responses, streams and exceptions of httpx and of httpx2, built from the family that a request is of.
+"""Responses, streams and exceptions of httpx and httpx2, created from the library that the request comes from.
 
-The two do not mix: each client asserts that a response has a stream of its own module.
+The two cannot be mixed: each client asserts that a response has a stream from its own module.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from wasmrt.egress.gateway._model import HttpFailure, HttpRequest, WaitTimeouts
 from wasmrt.egress.gateway._response import Response
 
 DENIED_HEADER = "x-wasmrt-denied"
-# Names of exceptions in either module. A code that is not here is a refusal.
+# Names of exceptions in either module. Other codes are denials.
 _EXCEPTIONS = {
     "connect-timeout": "ConnectTimeout",
     "read-timeout": "ReadTimeout",
@@ -31,12 +31,12 @@ _EXCEPTIONS = {
     "invalid-request": "LocalProtocolError",
     "cancelled": "ReadError",
 }
-# The gateway frames every message itself; content codings end there too.
+# The gateway frames every message and removes content codings.
 _FRAMING = frozenset({"accept-encoding", "content-length", "transfer-encoding"})
 
 
 class Family:
-    """The classes of httpx, or of httpx2."""
+    """The classes of either httpx or httpx2."""
 
     def __init__(self, module: Any) -> None:
         self._module = module
@@ -45,16 +45,13 @@ class Family:
         self._async_stream = type("AsyncGuardedStream", (_AsyncMethods, async_base), {})
 
     def response(self, head: Response, read: Callable[[], bytes]) -> Any:
-        """Return the family's response for a synchronous client, its body read by `read`."""
+        """Return a response for a synchronous client; its body is read with `read`."""
         return self._response(head, self._sync_stream(self, read, head.close))
 
     def async_response(
-        self,
-        head: Response,
-        read: Callable[[], Coroutine[Any, Any, bytes]],
-        close: Callable[[], None],
+        self, head: Response, read: Callable[[], Coroutine[Any, Any, bytes]], close: Callable[[], None]
     ) -> Any:
-        """Return the family's response for an asynchronous client."""
+        """Return a response for an asynchronous client."""
         return self._response(head, self._async_stream(self, read, close))
 
     def _response(self, head: Response, stream: Any) -> Any:
@@ -64,14 +61,14 @@ class Family:
         )
 
     def refusal(self, failure: HttpFailure) -> Any:
-        """Return a refusal as a response: 403, with code, message and next step in JSON.
+        """Return a denial as a response: 403, with code, message and hint in JSON.
 
-        An exception would be retried by the clients built on httpx, and its reason lost.
+        Clients built on httpx would retry after an exception, and lose the reason.
         """
         error: dict[str, Any] = {
             "type": "wasmrt_denied",
             "code": failure.code,
-            "message": _sentence(failure),  # with the hint, for a client that shows the message alone
+            "message": _sentence(failure),  # with the hint, for clients that only show the message
             "hint": failure.hint,
             "request_sent": failure.request_sent,
         }
@@ -82,7 +79,7 @@ class Family:
         return self._module.Response(403, headers=headers, content=json.dumps({"error": error}).encode())
 
     def exception(self, failure: HttpFailure, *, in_body: bool = False) -> Exception | None:
-        """Return the family's exception for a failure of the network; None for a refusal, but `in_body`."""
+        """Return the library's exception for a network failure. A denial gives None, unless `in_body` is set."""
         name = _EXCEPTIONS.get(failure.code)
         if failure.code == "timeout":
             name = "ReadTimeout" if failure.request_sent else "ConnectTimeout"
@@ -126,17 +123,17 @@ class _AsyncMethods:
             raise self._family.exception(failure, in_body=True) or failure from failure
 
     async def aclose(self) -> None:
-        """Release the connection: without waiting, since nothing here waits for the network."""
+        """Release the connection. This does not wait for the network."""
         self._close()
 
 
 def family_of(request: Any) -> Family:
-    """Return the family of a client's request, also where its class was derived from."""
+    """Return the library of a client's request; subclasses of its request class are accepted."""
     for kind in type(request).__mro__:
         module = sys.modules.get(kind.__module__.partition(".")[0])
         if hasattr(module, "SyncByteStream"):
             return _family(module)
-    raise TypeError(f"{type(request).__name__} is a request of neither httpx nor httpx2")
+    raise TypeError(f"{type(request).__name__} is not a request of httpx or httpx2")
 
 
 @cache
@@ -145,11 +142,11 @@ def _family(module: Any) -> Family:
 
 
 def read_request(request: Any, body: bytes) -> HttpRequest:
-    """Return a client's request as the gateway takes it, without the headers that frame it."""
+    """Convert a client's request for the gateway, without its framing headers."""
     url, origin_header = str(request.url).partition("#")[0], request.url.netloc.decode("ascii").lower()
     headers = []
     for raw_name, raw_value in request.headers.raw:
-        name, value = raw_name.decode("latin-1"), _text(raw_value)
+        name, value = raw_name.decode("latin-1"), _decode_value(raw_value)
         lowered = name.lower()
         if lowered in _FRAMING or (lowered == "host" and value.lower() == origin_header):
             continue
@@ -161,7 +158,7 @@ def read_request(request: Any, body: bytes) -> HttpRequest:
     return HttpRequest(request.method, url, tuple(headers), body or None, wait_timeouts=waits)
 
 
-def _text(raw: bytes) -> str:
+def _decode_value(raw: bytes) -> str:
     try:
         return raw.decode()
     except UnicodeDecodeError:

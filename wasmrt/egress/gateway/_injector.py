@@ -1,4 +1,4 @@
-"""The one place where a secret's value is read: into the request, just before the wire."""
+"""The only code that reads a secret's value: it is injected into the request just before sending."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _FIELD_VALUE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?\Z")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Credential:
-    """A secret's value and its place in a request. Has no repr: it is never to be shown."""
+    """A secret's value and its place in a request. It has no repr, so that it is never shown."""
 
     mapping: CredentialMapping
     value: str
 
     def wire_forms(self) -> Iterator[tuple[str, str]]:
-        """Yield a name and the value for every form that is sent and that a response may echo."""
+        """Yield a name and value for every form of the secret that is sent and that a response may echo."""
         yield self.mapping.secret_name, self.value
         if self.mapping.location.type is LocationType.BASIC:
             yield f"{self.mapping.secret_name}.basic", self.basic_pair()
@@ -39,13 +39,13 @@ class Credential:
                 yield f"{self.mapping.secret_name}.session", key.session
 
     def basic_pair(self) -> str:
-        """Return the credentials of a basic login. RFC 7617 2."""
+        """Return the credentials for basic authentication. RFC 7617 2."""
         return base64.b64encode(f"{self.mapping.location.username}:{self.value}".encode()).decode()
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Injected:
-    """A request with its credentials in it. Has no repr: it is never to be shown."""
+    """A request with its credentials. It has no repr, so that it is never shown."""
 
     url: ParsedUrl
     headers: Headers
@@ -53,10 +53,10 @@ class Injected:
 
 
 class CredentialInjector:
-    """Puts the secrets of a grant into requests to one URL.
+    """Injects the secrets of a grant into requests to one URL.
 
-    For each place the most specific mapping wins (longest path, then longest host, then by name), so that the same
-    grant always makes the same request.
+    For each place the most specific mapping is used (longest path, then longest host, then name), so that a grant
+    always gives the same request.
     """
 
     def __init__(self, http: HttpCapability, url: ParsedUrl) -> None:
@@ -66,19 +66,19 @@ class CredentialInjector:
 
     @property
     def owned_headers(self) -> tuple[str, ...]:
-        """The headers that the guest may not set itself."""
+        """The headers that the guest must not set."""
         return tuple(name for mapping in self._mappings for name in mapping.location.header_names)
 
     @property
     def applies(self) -> bool:
-        """True for a request that gets a credential, where the secret is set."""
+        """True for a request that gets a credential if its secret is set."""
         return bool(self._placed)
 
     def query_problem(self) -> str | None:
-        """Return the problem of a credential's query parameter that the guest set itself, or None."""
+        """Return the problem if the guest set a credential's query parameter, otherwise None."""
         if self._url.query is None:
             return None
-        written = query_names(self._url.query)  # servers disagree on which of two parameters counts
+        written = query_names(self._url.query)  # servers differ on which of two equal parameters they use
         for mapping in self._mappings:
             location = mapping.location
             if location.type is not LocationType.QUERY_PARAM:
@@ -90,17 +90,17 @@ class CredentialInjector:
     def fetch(
         self, secrets: SecretsView | None, *, renewed: Mapping[str, SecretValue] | None = None
     ) -> tuple[Credential, ...]:
-        """Read every secret that the request needs; `renewed` replaces the stored values.
+        """Read every secret that the request needs; values in `renewed` replace stored values.
 
         Raises:
-            HttpFailure: a secret is missing, expired or unreadable, or would go over plain http.
+            HttpFailure: a secret is missing, expired or unreadable, or would be sent over plain http.
         """
         found = []
         for mapping in self._placed:
-            # SECURITY: fail closed. A request without its credential would be sent as a different user or as none.
+            # SECURITY: fail closed. Without its credential, the request would be sent as another user or none.
             if self._url.scheme != "https":
-                rule = "would go over plain http"
-                raise _refused(mapping, Reason.CREDENTIAL_INSECURE, rule, "ask for the URL over https")
+                rule = "would be sent over plain http"
+                raise _credential_failure(mapping, Reason.CREDENTIAL_INSECURE, rule, "request the URL over https")
             secret = (renewed or {}).get(mapping.secret_name) or _fetch(mapping, secrets)
             if secret is not None:
                 found.append(Credential(mapping, secret.reveal()))
@@ -109,10 +109,10 @@ class CredentialInjector:
     def place(
         self, credentials: Sequence[Credential], headers: Headers, method: str = "GET", body: bytes | None = None
     ) -> Injected:
-        """Return the request with `credentials` injected, and signed if one of them signs.
+        """Return the request with `credentials` injected, and with the signatures that they require.
 
         Raises:
-            HttpFailure: a value holds a character that its place cannot have, or is no key.
+            HttpFailure: a value has a character that is invalid in its place, or is not a usable key.
         """
         url = self._url
         for credential in credentials:
@@ -129,16 +129,18 @@ def _fetch(mapping: CredentialMapping, secrets: SecretsView | None) -> SecretVal
     if secrets is None:
         if mapping.optional:
             return None
-        hint = "give WasmRuntimeConfig a secrets store, or the transport a view of one"
-        raise _refused(mapping, Reason.CREDENTIAL_MISSING, "cannot be read: this runtime holds no secrets", hint)
+        hint = "set a secrets store in WasmRuntimeConfig, or pass a view of one to the transport"
+        raise _credential_failure(
+            mapping, Reason.CREDENTIAL_MISSING, "cannot be read: this runtime has no secrets", hint
+        )
     try:
         return secrets.get(mapping.secret_name)
     except SecretNotFoundError as error:
         if mapping.optional:
             return None
-        raise _refused(mapping, Reason.CREDENTIAL_MISSING, "is not set", error.hint) from None
+        raise _credential_failure(mapping, Reason.CREDENTIAL_MISSING, "is not set", error.hint) from None
     except SecretExpiredError as error:
-        raise _refused(mapping, Reason.CREDENTIAL_EXPIRED, "has expired", error.hint) from None
+        raise _credential_failure(mapping, Reason.CREDENTIAL_EXPIRED, "has expired", error.hint) from None
     except SecretError as error:
         raise HttpFailure(
             FailureKind.EXECUTOR, error.code, f"the secret {mapping.secret_name} cannot be read", hint=error.hint
@@ -156,7 +158,7 @@ def _signature(credential: Credential, request: SignedRequest) -> Headers:
         raise HttpFailure(
             FailureKind.AUTH_REQUIRED,
             "credential-unusable",
-            f"the secret {credential.mapping.secret_name} is not an access key of AWS",
+            f"the secret {credential.mapping.secret_name} is not an AWS access key",
             hint=f"set it as ID:SECRET: wasmrt secret set {credential.mapping.secret_name}",
         )
     return aws_headers(location, key, request)
@@ -168,7 +170,7 @@ def _put(credential: Credential, url: ParsedUrl, headers: Headers) -> tuple[Pars
         case LocationType.BEARER:
             return url, (*headers, ("Authorization", f"Bearer {_field(credential)}"))
         case LocationType.BASIC:
-            # RFC 7617 2: any character but a control in the password.
+            # RFC 7617 2: a password can have any character except control characters.
             if any(ord(c) < 32 or ord(c) == 127 for c in credential.value):
                 raise _unusable(credential.mapping)
             return url, (*headers, ("Authorization", f"Basic {credential.basic_pair()}"))
@@ -182,13 +184,13 @@ def _put(credential: Credential, url: ParsedUrl, headers: Headers) -> tuple[Pars
             except InvalidUrlError:
                 raise _unusable(credential.mapping) from None
         case LocationType.AWS_SIGV4 | LocationType.HMAC_SHA256:
-            return url, headers  # the whole is signed once everything else is in it
+            return url, headers  # the signature is computed last, over the complete request
         case _:  # pragma: no cover
             assert_never(location.type)
 
 
 def _field(credential: Credential) -> str:
-    # SECURITY: a line break in a secret would end the header and begin another.
+    # SECURITY: a line break in a secret would end the header and start another.
     if not _FIELD_VALUE.match(credential.value):
         raise _unusable(credential.mapping)
     return credential.value
@@ -198,20 +200,14 @@ def _unusable(mapping: CredentialMapping) -> HttpFailure:
     return HttpFailure(
         FailureKind.AUTH_REQUIRED,
         "credential-unusable",
-        f"the secret {mapping.secret_name} holds a character that its place in the request cannot have",
+        f"the secret {mapping.secret_name} contains a character that is invalid in its place in the request",
         hint=f"set it again: wasmrt secret set {mapping.secret_name}",
     )
 
 
-def _refused(mapping: CredentialMapping, reason: Reason, problem: str, hint: str | None) -> HttpFailure:
-    decision = Decision(
-        False,
-        reason,
-        f"http.credentials.{mapping.name}",
-        hint=hint,
-        capability="http",
-        subject=mapping.secret_name,
-    )
+def _credential_failure(mapping: CredentialMapping, reason: Reason, problem: str, hint: str | None) -> HttpFailure:
+    rule = f"http.credentials.{mapping.name}"
+    decision = Decision(False, reason, rule, hint=hint, capability="http", subject=mapping.secret_name)
     return HttpFailure(
         FailureKind.AUTH_REQUIRED, str(reason), f"the secret {mapping.secret_name} {problem}", decision=decision
     )

@@ -1,4 +1,4 @@
-"""Requests, responses and failures of the gateway, and its view of the call they belong to."""
+"""Requests, responses and failures of the gateway, and the interface of the call that they belong to."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from wasmrt.sandbox.component.worlds import FailureKind
 class HttpFailure(WasmrtError):  # noqa: N818 - the worlds call it a failure
     """A request without a response; each world maps it to its own error.
 
-    `request_sent` is False only if no byte of the request was sent. `decision` is the denial, if one was
-    made; `retry_after_seconds` belongs to code `rate-limited`.
+    `request_sent` is False only if no byte of the request was sent. `decision` is the denial, if any.
+    `retry_after_seconds` is set for the code `rate-limited`.
     """
 
     def __init__(
@@ -40,17 +40,17 @@ class HttpFailure(WasmrtError):  # noqa: N818 - the worlds call it a failure
 
 
 class Face(StrEnum):
-    """The two sides that the gateway serves, with the same order of checks, addresses, TLS and bounds."""
+    """The kinds of senders. For both, the order of checks, the address checks, TLS and bounds are the same."""
 
     GUEST = "guest"
-    """Everything it wrote is scanned, it may set no header of the injector's, and it sees no credential of a server."""
+    """A guest: the whole request is scanned, it cannot set headers of the injector, and it sees no login headers."""
     HOST = "host"
-    """The host's own client: headers that carry logins are not scanned, a header that the
-    injector sets is replaced, and it sees every header. Injected secrets are redacted from its responses too."""
+    """The host's own client: login headers are not scanned, a header that the injector sets is replaced, and the client
+    sees all response headers. Injected secrets are redacted from its responses too."""
 
 
 class WaitTimeouts(NamedTuple):
-    """Timeouts of single waits, in seconds, as HTTP clients have them; None for no timeout."""
+    """Timeouts of single waits in seconds, as in HTTP clients; None for no timeout."""
 
     connect: float | None = None
     read: float | None = None
@@ -70,16 +70,16 @@ class HttpRequest:
     headers: tuple[tuple[str, str], ...] = ()
     body: bytes | None = None
     timeout_seconds: float | None = None
-    """For the whole exchange; the grant's is the longest."""
+    """Timeout of the whole exchange, limited by the grant's timeout."""
     wait_timeouts: WaitTimeouts = UNLIMITED_WAITS
 
 
 @dataclass(frozen=True, slots=True)
 class HttpResponse:
-    """A response as a guest gets it: decoded, redacted, headers in the order received with duplicates kept.
+    """A response as a guest gets it: decoded and redacted, with headers in the received order and with duplicates.
 
-    Headers whose name carries credentials (`Set-Cookie`, `WWW-Authenticate`, `X-Auth-Token` and the like) and headers
-    that describe the bytes on the wire (`Content-Length`, `Content-Encoding`, `Connection`) are left out.
+    Headers whose name indicates credentials (`Set-Cookie`, `WWW-Authenticate`, `X-Auth-Token` and others) and headers
+    that describe the transferred bytes (`Content-Length`, `Content-Encoding`, `Connection`) are left out.
     """
 
     status: int
@@ -88,7 +88,7 @@ class HttpResponse:
 
 
 class SecretValue(Protocol):
-    """A secret; `wasmrt.egress.secrets.Secret` is one."""
+    """The interface of a secret, such as `wasmrt.egress.secrets.Secret`."""
 
     def reveal(self) -> str:
         """Return the value."""
@@ -109,11 +109,11 @@ class EgressCall(Protocol):
 
     @property
     def tool(self) -> str:
-        """The tool's name, in rate limits."""
+        """The tool's name for rate limits."""
 
     @property
     def user(self) -> str:
-        """The user whose secrets and rate limits count."""
+        """The user whose secrets and rate limits apply."""
 
     @property
     def deadline(self) -> float:
@@ -125,24 +125,24 @@ class EgressCall(Protocol):
 
     @property
     def secrets(self) -> SecretsView | None:
-        """The secrets of the call's user; None in a runtime without secrets."""
+        """The secrets of the call's user; None if the runtime has no secrets."""
 
     @property
     def scanner(self) -> LeakScanner:
-        """Knows every secret watched so far, and is used for the call's logs and results as well."""
+        """Finds every secret watched so far; also used for the call's logs and results."""
 
     @property
     def cancelled(self) -> threading.Event:
         """Set when the call is cancelled."""
 
     def watch(self, name: str, value: str) -> None:
-        """Have `scanner` find `value` from now on. Called before the value goes on the wire."""
+        """Make `scanner` find `value` from now on. Called before the value is sent."""
 
     def charge_http_request(self) -> bool:
-        """Count one request; False if the call's budget is spent."""
+        """Count one request; return False if the call's budget is exhausted."""
 
     def charge_http_bytes(self, *, sent: int, received: int) -> None:
-        """Count bytes on the wire, headers included, as they come."""
+        """Count transferred bytes, including headers, during the transfer."""
 
     def decide(self, decision: Decision) -> Decision | None:
-        """Record a decision, and return the recorded version if it differs, otherwise None."""
+        """Record a decision; return the recorded version if it differs, otherwise None."""

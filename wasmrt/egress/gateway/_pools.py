@@ -1,4 +1,4 @@
-"""Connections kept between calls, by (scheme, host, port, checked address)."""
+"""The pool of connections, which are reused between calls, by (scheme, host, port, checked address)."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from wasmrt.egress.gateway._resolver import Shares
 class Route:
     """The destination of a connection.
 
-    SECURITY: the host is part of it, so that a connection whose certificate was checked for one name never carries
-    a request for another; the address is, so that a reused connection leads to an address checked for this request.
+    SECURITY: it includes the host, so that a connection with a certificate for one name never carries a request for
+    another, and the address, so that a reused connection leads to an address that was checked for this request.
     """
 
     scheme: str
@@ -31,7 +31,7 @@ class Route:
 
 
 class Pool:
-    """Every connection of a gateway. Idle ones are closed after half a minute, or when there are too many.
+    """All connections of a gateway. Idle connections are closed after half a minute, or if there are too many.
 
     Raises:
         ConfigurationError: the CA file cannot be used.
@@ -48,16 +48,16 @@ class Pool:
         self._closed = False
 
     def has_idle(self, route: Route) -> bool:
-        """Return whether an idle connection leads to `route`."""
+        """Return whether there is an idle connection to `route`."""
         with self._changed:
             return route in self._idle.values()
 
     def take(self, route: Route, budget: ExchangeBudget) -> tuple[Connection, bool]:
-        """Return a connection to `route`, and whether it had been used before.
+        """Return a connection to `route`, and whether it was used before.
 
         Raises:
-            UnreachableError: there is none, and the address does not answer.
-            HttpFailure: the handshake failed, or the budget was spent while every connection was in use.
+            UnreachableError: there is no idle connection, and the address does not accept a new one.
+            HttpFailure: the handshake failed, or the budget ran out while every connection was in use.
         """
         budget.begin(Wait.POOL)
         with self._changed:
@@ -81,7 +81,7 @@ class Pool:
         return connection, False
 
     def give_back(self, route: Route, connection: Connection, *, healthy: bool) -> None:
-        """Return a connection to the pool if it is healthy, otherwise close it."""
+        """Return a connection to the pool if it can be reused, otherwise close it."""
         keep = healthy and connection.become_idle()
         with self._changed:
             user = self._users.pop(connection)
@@ -90,7 +90,7 @@ class Pool:
             connection.close()
 
     def close(self) -> None:
-        """Close every idle connection now, and the others when they are given back."""
+        """Close all idle connections now, and the others when they are given back."""
         with self._changed:
             self._closed = True
             dead, self._idle = list(self._idle), OrderedDict()
@@ -111,11 +111,11 @@ class Pool:
                     break
                 dead.append(oldest)
                 del self._idle[oldest]
-            self._changed.notify_all()  # the waiter that is woken may have no share left
+            self._changed.notify_all()  # all waiters: a single one might have no share left
         _close(dead)
 
     def _pick(self, route: Route) -> tuple[Connection | None, list[Connection]]:
-        """Take the most recently used idle connection that is still good, and those before it that are not."""
+        """Take the most recently used idle connection that is still usable, and the unusable ones before it."""
         now = time.monotonic()
         dead: list[Connection] = []
         for connection in [c for c, leads_to in reversed(self._idle.items()) if leads_to == route]:
@@ -132,14 +132,14 @@ def _close(connections: list[Connection]) -> None:
 
 
 def _tls_context(ca_file: Path | None) -> ssl.SSLContext:
-    # Certificates and host names are always checked: no setting turns that off.
+    # No setting disables the checks of certificates and host names.
     try:
         context = ssl.create_default_context(cafile=None if ca_file is None else str(ca_file))
     except OSError as error:
-        hint = "openssl x509 -noout -text -in FILE shows what is wrong with it"
-        raise ConfigurationError(f"ca_file {ca_file} holds a certificate that cannot be read", hint=hint) from error
-    # SECURITY: Python would write every connection's keys to the file that SSLKEYLOGFILE names.
-    context.keylog_filename = None  # type: ignore[assignment]  # the stub knows no way back
+        hint = "run openssl x509 -noout -text -in FILE to see what is wrong with it"
+        raise ConfigurationError(f"ca_file {ca_file} contains an unreadable certificate", hint=hint) from error
+    # SECURITY: otherwise Python would write the keys of every connection to the file in SSLKEYLOGFILE.
+    context.keylog_filename = None  # type: ignore[assignment]  # the stub does not allow None
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
     return context

@@ -1,4 +1,4 @@
-"""Resolve host names within a time limit, and check every address before it is dialled."""
+"""Resolve host names within a time limit, and check every address before connecting."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from wasmrt.core.url import Network, ParsedUrl
 
 
 class Shares:
-    """Slots, each held by a user. Not thread-safe: the owner locks.
+    """Slots that are shared between users. Not thread-safe: the owner locks.
 
-    A user may take one more as long as no more are held by that user than are free. A user that holds all it can get
-    leaves half to the others, and two users leave a quarter.
+    A user can take a slot as long as the user's slots do not outnumber the free slots. So a user with as many slots as
+    possible leaves half of them to others, and two such users leave a quarter.
     """
 
     __slots__ = ("_held", "_of", "_total")
@@ -52,13 +52,13 @@ class Shares:
 
 
 class ResolveError(WasmrtError):
-    """The name has no answer, or none came in time."""
+    """The name has no address, or the lookup timed out."""
 
     code = "no-address"
 
 
 class Resolver(Protocol):
-    """Looks a name up. Called from many threads."""
+    """Resolves host names. Called from many threads."""
 
     def resolve(self, host: str, port: int, *, timeout_seconds: float) -> tuple[str, ...]:
         """Return every address of `host`, or raise `ResolveError`."""
@@ -66,7 +66,7 @@ class Resolver(Protocol):
 
 @runtime_checkable
 class ResolverForUsers(Protocol):
-    """A resolver that shares what it has between users."""
+    """A resolver that shares its capacity between users."""
 
     def for_user(self, user: str) -> Resolver:
         """Return the resolver of one user."""
@@ -75,28 +75,28 @@ class ResolverForUsers(Protocol):
 class SystemResolver:
     """The resolver of the operating system.
 
-    `getaddrinfo` cannot be interrupted and may take half a minute. It runs on a separate thread, at most 64 at a
-    time and shared between users, so that a call ends at its deadline whatever a name server does.
+    `getaddrinfo` cannot be interrupted and may take half a minute. It therefore runs on a separate thread, at most 64
+    at a time and shared between users, so that a call ends at its deadline whatever a name server does.
     """
 
     def __init__(self) -> None:
         self._slots = LookupSlots()
 
     def for_user(self, user: str) -> Resolver:
-        """Return the resolver of one user, whose lookups use a separate share."""
+        """Return the resolver of one user, whose lookups have a separate share."""
         return _UserResolver(self._slots, user)
 
     def resolve(self, host: str, port: int, *, timeout_seconds: float) -> tuple[str, ...]:
         """Return every address of `host`.
 
         Raises:
-            ResolveError: the name is not known, has too many addresses, or there was no answer in time.
+            ResolveError: the name is unknown or has too many addresses, or the lookup timed out.
         """
         return self.for_user("").resolve(host, port, timeout_seconds=timeout_seconds)
 
 
 class LookupSlots:
-    """The lookups that are under way. Used from many threads."""
+    """The running lookups. Used from many threads."""
 
     def __init__(self) -> None:
         self._shares = Shares(MAX_DNS_LOOKUPS)
@@ -109,12 +109,12 @@ class LookupSlots:
             return self._shares.empty
 
     def take(self, user: str, timeout_seconds: float) -> bool:
-        """Take a slot, waiting for one; False if none became free in time."""
+        """Wait for a slot and take it; return False after the timeout."""
         with self._changed:
             return self._changed.wait_for(lambda: self._shares.take(user), timeout_seconds)
 
     def give_back(self, user: str) -> None:
-        """Give a slot back."""
+        """Release a slot."""
         with self._changed:
             self._shares.give_back(user)
             self._changed.notify_all()
@@ -128,17 +128,17 @@ class _UserResolver:
     def resolve(self, host: str, port: int, *, timeout_seconds: float) -> tuple[str, ...]:
         ends_at = time.monotonic() + timeout_seconds
         if not self._slots.take(self._user, timeout_seconds):
-            raise ResolveError("too many names are being looked up")
+            raise ResolveError("too many name lookups are running")
         lookup = _Lookup(host, port, self._slots, self._user)
         try:
             threading.Thread(target=lookup.run, name="wasmrt-resolve", daemon=True).start()
         except RuntimeError:
             self._slots.give_back(self._user)
-            raise ResolveError("no thread is left to look a name up") from None
+            raise ResolveError("no thread is available for a name lookup") from None
         if not lookup.done.wait(max(0.0, ends_at - time.monotonic())):
-            raise ResolveError("the name server did not answer in time")
+            raise ResolveError("the name server did not respond in time")
         if lookup.failed:
-            raise ResolveError("the host's name is not known")
+            raise ResolveError("the host name is unknown")
         return lookup.answers
 
 
@@ -150,11 +150,11 @@ class _Lookup:
         self._host, self._port, self._slots, self._user = host, port, slots, user
 
     def run(self) -> None:
-        """Look the name up, and give the slot back."""
+        """Resolve the name and release the slot."""
         try:
             found = socket.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
-            # SECURITY: every answer is kept to be checked, or, where there are too many, none. A scope id (`%eth0`)
-            # stays in the text and is refused there.
+            # SECURITY: all addresses are returned for checking, or none if there are too many. A scope id (`%eth0`)
+            # stays in the text, and the check refuses it.
             addresses = dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in found)
             self.failed = len(addresses) > MAX_DNS_ANSWERS
             self.answers = tuple(addresses)
@@ -168,9 +168,9 @@ class _Lookup:
 def checked_addresses(
     url: ParsedUrl, networks: Sequence[Network], resolver: Resolver, ends_at: float
 ) -> tuple[tuple[str, ...], Decision]:
-    """Resolve once and check every answer; no address where the decision is a refusal.
+    """Resolve once and check every address; return no address if the decision is a denial.
 
-    SECURITY: the addresses returned are the addresses dialled. The name is not looked up a second time.
+    SECURITY: connections are made to the returned addresses; the name is not resolved a second time.
     """
     if (refused := check_host(url, networks)) is not None:
         return (), refused
@@ -181,7 +181,7 @@ def checked_addresses(
         left = max(0.0, ends_at - time.monotonic())
         addresses = resolver.resolve(url.host, url.port, timeout_seconds=left)
     except ResolveError as error:
-        hint = "check its spelling, and that this machine is online and can look names up"
+        hint = "check the host name, and that this machine is online and can resolve names"
         return (), Decision(False, Reason.NO_ADDRESS, error.message, hint, "http", url.origin)
     decision = check_addresses(addresses, networks, url.origin)
     return (addresses if decision.allowed else ()), decision

@@ -19,7 +19,7 @@ _SIGNED = ("content-type", "host")
 
 
 class AwsKey(NamedTuple):
-    """An access key of AWS, as one secret holds it: `ID:SECRET`, or `ID:SECRET:SESSION-TOKEN`."""
+    """An AWS access key, from a secret of the form `ID:SECRET` or `ID:SECRET:SESSION-TOKEN`."""
 
     id: str
     secret: str
@@ -29,15 +29,12 @@ class AwsKey(NamedTuple):
     def read(cls, text: str) -> AwsKey | None:
         """Parse the value of a secret, or return None if it does not have this form."""
         parts = text.split(":", 2)
-        return (
-            cls(*parts)
-            if len(parts) > 1 and all(part.isascii() and part.isprintable() and part for part in parts)
-            else None
-        )
+        usable = len(parts) > 1 and all(part.isascii() and part.isprintable() and part for part in parts)
+        return cls(*parts) if usable else None
 
 
 class SignedRequest(NamedTuple):
-    """The signed parts of a request."""
+    """The parts of a request that are signed."""
 
     method: str
     url: ParsedUrl
@@ -50,7 +47,7 @@ class SignedRequest(NamedTuple):
 def aws_headers(location: CredentialLocation, key: AwsKey, request: SignedRequest) -> Headers:
     """Return the headers that sign a request for AWS ("Signature Version 4 signing process", AWS General Reference).
 
-    Signed are the host, the type of the content and every header that begins with `x-amz-`.
+    The signature covers the host, the content type and every header that starts with `x-amz-`.
     """
     stamp = f"{request.at:%Y%m%dT%H%M%SZ}"
     digest = hashlib.sha256(request.body).hexdigest()
@@ -73,9 +70,9 @@ def aws_headers(location: CredentialLocation, key: AwsKey, request: SignedReques
 
 
 def hmac_headers(location: CredentialLocation, secret: str, request: SignedRequest) -> Headers:
-    """Return the header with the HMAC-SHA256 (RFC 2104) of the body, and that with the time where it is signed too.
+    """Return the header with the HMAC-SHA256 (RFC 2104) of the body, and the time header if the time is signed.
 
-    With a time the text is the Unix time in seconds, a full stop, and the body.
+    With a time, the signed text is the Unix time in seconds, a full stop, and the body.
     """
     text, headers = request.body, []
     if location.timestamp_name:
@@ -88,14 +85,14 @@ def hmac_headers(location: CredentialLocation, secret: str, request: SignedReque
 
 
 def _chain(key: bytes, parts: Sequence[str], text: str) -> str:
-    """Derive the key of one day, region and service, and sign with it."""
+    """Derive the key for a day, region and service, and sign with it."""
     for part in parts:
         key = hmac.new(key, part.encode(), hashlib.sha256).digest()
     return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
 
 
 def _canonical_path(path: str, service: str) -> str:
-    # S3 signs the path unchanged, every other service the path encoded once more.
+    # S3 signs the path unchanged; all other services sign it percent-encoded a second time.
     if service == "s3":
         return quote(unquote_to_bytes(path), safe=f"/{_UNRESERVED}")
     return quote(quote(unquote_to_bytes(path), safe=f"/{_UNRESERVED}"), safe=f"/{_UNRESERVED}")

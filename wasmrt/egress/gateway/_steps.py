@@ -1,4 +1,4 @@
-"""The steps of a request through the gateway, one function each: they pass, or refuse and record it."""
+"""The steps of a request through the gateway, one function each: a step passes, or records a denial and raises."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SHORT_CHARS = 16
 
 @dataclass(frozen=True, slots=True)
 class PlannedRequest:
-    """A request that the allowlist covers, with the values that later steps need."""
+    """A request that the allowlist allows, with the values for later steps."""
 
     call: EgressCall
     request: HttpRequest
@@ -39,7 +39,7 @@ class PlannedRequest:
     injector: CredentialInjector
     face: Face
     networks: Sequence[Network] = ()
-    """Exempted internal networks that count for this request."""
+    """Internal networks that are exempt from the address check for this request."""
 
 
 def parse(call: EgressCall, request: HttpRequest) -> ParsedUrl:
@@ -47,7 +47,7 @@ def parse(call: EgressCall, request: HttpRequest) -> ParsedUrl:
     try:
         return parse_url(request.url)
     except InvalidUrlError as error:
-        # SECURITY: nothing could be read, so nothing is known of where a secret stands.
+        # SECURITY: an unparsed URL may contain a secret anywhere.
         subject = describe_unread(request.url, request.method, lambda text: _redact(call.scanner, text))
         raise refuse(call, Reason.INVALID_URL, error.message, error.hint, subject=subject) from None
 
@@ -55,34 +55,34 @@ def parse(call: EgressCall, request: HttpRequest) -> ParsedUrl:
 def allow(
     call: EgressCall, url: ParsedUrl, request: HttpRequest, networks: Sequence[Network], face: Face
 ) -> PlannedRequest:
-    """Check the parsed URL, the very value that is sent later, against the allowlist."""
+    """Check the parsed URL, which is sent unchanged later, against the allowlist."""
     http = call.grant.http
     if http is None:
-        raise denied(call, call.grant.explain_http(request.method, request.url, unsafe_allowed_networks=networks))
+        raise deny(call, call.grant.explain_http(request.method, request.url, unsafe_allowed_networks=networks))
     allowlist = AllowlistValidator(http.allowlist, networks, http.credentials)
     decision = allowlist.check(url, request.method)
     if not decision.allowed:
-        raise denied(call, decision)
+        raise deny(call, decision)
     call.decide(decision.redacted(lambda text: _redact(call.scanner.partial, text)))
     injector = CredentialInjector(http, url)
     if face is Face.HOST:
-        # A client library sets its login whether it has one or not; the grant's takes its place.
+        # A client library always sets its login header; the credential of the grant replaces it.
         request = replace(request, headers=without(request.headers, injector.owned_headers))
     exempt = allowlist.networks_for(url, request.method)
     return PlannedRequest(call, request, url, http, allowlist, injector, face, exempt)
 
 
 def check_headers(plan: PlannedRequest) -> None:
-    """Refuse headers that the host or the injector sets, and requests over the size limit."""
+    """Deny headers that the host or the injector sets, and requests over the size limit."""
     call, request, injector = plan.call, plan.request, plan.injector
     body_bytes = len(request.body or b"")
     problem = request_problem(request.headers, body_bytes, injector.owned_headers) or injector.query_problem()
     if problem is not None:
         raise refuse(call, Reason.HEADER_NOT_ALLOWED, problem, "leave it out; the host adds what is needed")
-    # SECURITY: a server that echoes would hand a credential out in parts, each too short to be recognised.
+    # SECURITY: an echoing server could return a credential in partial responses, too short to be recognised.
     if (name := partial_header(request.headers)) is not None and injector.applies:
-        rule = f"{name} asks for a part of an answer, and a request with a credential gets the whole or nothing"
-        raise refuse(call, Reason.HEADER_NOT_ALLOWED, rule, "leave it out and ask for the whole")
+        rule = f"{name} requests a partial response, which a request with a credential must not"
+        raise refuse(call, Reason.HEADER_NOT_ALLOWED, rule, "leave it out and request the whole")
     size = len(request.url) + header_bytes(request.headers) + body_bytes
     if size > plan.http.max_request_bytes:
         rule = f"the request has {size} bytes, more than http.max_request_bytes"
@@ -92,37 +92,34 @@ def check_headers(plan: PlannedRequest) -> None:
 
 
 def check_parameters(plan: PlannedRequest) -> None:
-    """Deny a parameter that a server may read as the request's method."""
+    """Deny a parameter that a server may treat as the request's method."""
     request = plan.request
     denial = overridden_method(plan.allowlist, plan.url, request.method, request.headers, request.body)
     if denial is not None:
-        rule = "the parameter _method may stand for a method that http.allowlist does not cover here"
-        raise denied(plan.call, denial._replace(rule=rule))
+        rule = "the parameter _method may select a method that http.allowlist does not allow here"
+        raise deny(plan.call, denial._replace(rule=rule))
 
 
 def scan(plan: PlannedRequest) -> None:
-    """Search the request for secrets. Before injection, or the tool's own credential would be found."""
+    """Search the request for secrets. This happens before injection, which adds the tool's own credential."""
     call, request = plan.call, plan.request
     report = call.scanner.scan_http_request(request.url, request.headers, request.body, direction=Direction.OUTWARD)
     blocking = (match for match in report.matches if match.action is Action.BLOCK and not _is_own_login(plan, match))
     if (found := next(blocking, None)) is not None:
         rule = f"{found.rule} in the request's {found.where.partition(':')[0]}"
-        decision = Decision(
-            False,
-            Reason.LEAK,
-            rule,
-            "a tool gets its credentials from http.credentials and never handles them",
-            "http",
-            f"{request.method} {plan.url.origin}",
-        )
+        subject = f"{request.method} {plan.url.origin}"
+        hint = "credentials are injected from http.credentials, and tools never handle them"
+        decision = Decision(False, Reason.LEAK, rule, hint, "http", subject)
         call.decide(decision)
-        raise HttpFailure(FailureKind.NETWORK_DENIED, "leak", f"the request holds a secret: {rule}", decision=decision)
+        raise HttpFailure(
+            FailureKind.NETWORK_DENIED, "leak", f"the request contains a secret: {rule}", decision=decision
+        )
 
 
 def _is_own_login(plan: PlannedRequest, match: LeakMatch) -> bool:
-    """Return whether a finding is the login of the host's own client, in a header for logins.
+    """Return whether a match is the login of the host's own client, in a login header.
 
-    SECURITY: never a secret that the gateway has injected itself: that goes where the grant says, and nowhere else.
+    SECURITY: this never applies to secrets that the gateway injects: they are only sent where the grant allows.
     """
     name = match.where.removeprefix("header:")
     in_login_header = plan.face is Face.HOST and name != match.where and is_sensitive(name)
@@ -130,7 +127,7 @@ def _is_own_login(plan: PlannedRequest, match: LeakMatch) -> bool:
 
 
 def budget_of(plan: PlannedRequest) -> ExchangeBudget:
-    """Start the request's budget: the shortest of the grant's time, the guest's and the call's, and the grant's cap."""
+    """Create the request's budget: the shortest timeout of grant, guest and call, and the grant's size limit."""
     http, timeout = plan.http, plan.http.timeout_seconds
     if plan.request.timeout_seconds is not None:
         timeout = min(timeout, max(0.0, plan.request.timeout_seconds))
@@ -145,7 +142,7 @@ def budget_of(plan: PlannedRequest) -> ExchangeBudget:
 
 
 def inject(plan: PlannedRequest, renewed: Mapping[str, SecretValue] | None = None) -> Injected:
-    """Put the credentials in, each of them watched by the call's scanner before."""
+    """Inject the credentials. Before that, the call's scanner watches each of them."""
     try:
         credentials = plan.injector.fetch(plan.call.secrets, renewed=renewed)
     except HttpFailure as failure:
@@ -160,18 +157,18 @@ def inject(plan: PlannedRequest, renewed: Mapping[str, SecretValue] | None = Non
 
 def _watch(call: EgressCall, name: str, value: str) -> None:
     call.watch(name, value)
-    # SECURITY: a value too short to distinguish from a word would return unrecognised, so it is not sent.
+    # SECURITY: a value too short to be recognised in a response is not sent.
     if len(value) < _SHORT_CHARS and not call.scanner.scan(value):
         raise HttpFailure(
             FailureKind.AUTH_REQUIRED,
             "credential-unusable",
-            f"the secret {name} is too short to be recognised in an answer",
+            f"the secret {name} is too short to be recognised in a response",
             hint=f"set a longer one: wasmrt secret set {name}",
         )
 
 
 def renew(call: EgressCall, injected: Injected) -> dict[str, SecretValue]:
-    """Ask for newer values of the credentials that the server has just refused; a store that fails has none."""
+    """Renew the credentials that the server refused; a failing store renews none."""
     if call.secrets is None:
         return {}
     newer = {}
@@ -191,15 +188,15 @@ def refuse(
     *,
     subject: str = "",
 ) -> HttpFailure:
-    """Record a refusal of the gateway's own and make the failure that reports it."""
-    return denied(call, Decision(False, reason, rule, hint, "http", subject), kind)
+    """Record a denial by the gateway and return the failure to raise."""
+    return deny(call, Decision(False, reason, rule, hint, "http", subject), kind)
 
 
-def denied(call: EgressCall, decision: Decision, kind: FailureKind = FailureKind.NETWORK_DENIED) -> HttpFailure:
-    """Record a refusal and make the failure that reports it."""
-    # SECURITY: rule, hint and subject may quote the guest's URL, and a URL may hold a secret.
+def deny(call: EgressCall, decision: Decision, kind: FailureKind = FailureKind.NETWORK_DENIED) -> HttpFailure:
+    """Record a denial and return the failure to raise."""
+    # SECURITY: rule, hint and subject may quote the guest's URL, and a URL may contain a secret.
     scanner = call.scanner.partial
-    # Use the recorded decision: a call with fewer effects than its grant gets that reason, not a hint to widen it.
+    # Use the recorded decision: its reason may be that the call has fewer effects than its grant.
     decision = decision.redacted(lambda text: _redact(scanner, text))
     recorded = call.decide(decision)
     decision = decision if recorded is None else recorded
@@ -207,5 +204,5 @@ def denied(call: EgressCall, decision: Decision, kind: FailureKind = FailureKind
 
 
 def _redact(scanner: LeakScanner, text: str) -> str:
-    """Redact a text that quotes a request: by the rules for what a request may hold."""
+    """Redact a text that quotes a request, with the rules for outgoing text."""
     return scanner.redact(text, direction=Direction.OUTWARD)

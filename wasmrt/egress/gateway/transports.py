@@ -1,23 +1,22 @@
-"""Transports for httpx and httpx2: an agent's own client, under an `HttpCapability`.
+"""Transports for httpx and httpx2, which restrict an agent's own HTTP client to an `HttpCapability`.
 
     capability = HttpCapability([EndpointPattern("api.openai.com", "/v1/")], timeout_seconds=600)
     client = openai.OpenAI(api_key="unused", http_client=httpx.Client(transport=GuardedTransport(capability)))
 
-A request passes the same checks in the same order as a guest's: allowlist, rate limit, headers, leak scan, addresses;
-then the capability's credentials are injected, and the exchange keeps to its bounds. Every redirect is a request of
-its own. Where the two faces differ:
+A request passes the same checks in the same order as a guest's: allowlist, rate limit, headers, leak scan, addresses.
+Then the capability's credentials are injected, and the exchange is limited by its bounds. Every redirect is a separate
+request. Differences to a guest's requests:
 
-- A login that the client sets itself (`Authorization`, `Cookie`, `X-Api-Key` and the like) is sent unchanged, unless a
-  credential of the capability has that place: then the credential replaces it. URL, body and all other headers are
-  scanned for tokens as a guest's are.
-- The client sees every header of a response, cookies and challenges included, and tokens that a server issues to it.
-  A secret that the capability injected is redacted in any case, from headers and bodies, whole or in pieces.
-- A refusal is a response with status 403, the header `x-wasmrt-denied`, and `{"error": {"code", "message", "hint"}}`.
-  A failure of the network is httpx's own exception.
-- Its time limits apply to each wait, under the capability's `timeout_seconds` for the whole exchange.
+- A login that the client sets itself (`Authorization`, `Cookie`, `X-Api-Key` and others) is sent unchanged, unless a
+  credential of the capability replaces it. URL, body and all other headers are scanned for tokens.
+- The client sees every header of a response, including cookies and challenges, and tokens that a server issues to it.
+  Secrets that the capability injected are always redacted from headers and bodies, whole or in pieces.
+- A denial is a response with status 403, the header `x-wasmrt-denied`, and `{"error": {"code", "message", "hint"}}`.
+  A network failure is httpx's own exception.
+- The client's timeouts apply to each wait; the capability's `timeout_seconds` limits the whole exchange.
 
-A request's body is read into memory, at most `max_request_bytes`, and sent when all of it was scanned. HTTP/1.1 only.
-Give the transport to a client as its only one: an additional `proxy` or `mounts` would bypass the gateway.
+A request's body, at most `max_request_bytes`, is read into memory and sent after it was scanned. Only HTTP/1.1 is used.
+Do not give the client an additional `proxy` or `mounts`: they would bypass the gateway.
 """
 
 from __future__ import annotations
@@ -59,12 +58,12 @@ class GuardedTransport(httpx.BaseTransport):
     """A transport for `httpx.Client` and `httpx2.Client` that sends every request through the gateway.
 
     Attributes:
-        http: The requests that may leave, their credentials and their bounds.
-        network: The operator's settings; None for public addresses only. Not with `gateway`.
+        http: The allowed requests, their credentials and bounds.
+        network: The operator's settings; None for public addresses only. Not allowed together with `gateway`.
         gateway: A gateway to share, with its connections and rate limits; closing the transport leaves it open.
-        secrets: The secrets of the user, such as `UserSecrets(store, user)`; None where no credential is needed.
-        user: Whose rate limits count.
-        name: The client's name, in rate limits and decisions.
+        secrets: The secrets of the user, such as `UserSecrets(store, user)`; None if no credential is needed.
+        user: The user whose rate limits apply.
+        name: The client's name in rate limits and decisions.
         on_decision: Called with every decision, allowed or not, on the thread of the request.
 
     Raises:
@@ -95,7 +94,7 @@ class GuardedTransport(httpx.BaseTransport):
         )
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Send one request. Raises the exceptions of the client's own family; a refusal is a response."""
+        """Send one request. Raises the exceptions of the client's library; a denial is a response."""
         family = family_of(request)
         body = bytearray()
         for piece in request.stream:  # type: ignore[union-attr]
@@ -121,9 +120,9 @@ class GuardedTransport(httpx.BaseTransport):
 class AsyncGuardedTransport(httpx.AsyncBaseTransport):
     """A transport for `httpx.AsyncClient` and `httpx2.AsyncClient`; see `GuardedTransport` for its parameters.
 
-    The gateway's waits are on threads, at most `MAX_ASYNC_HTTP_THREADS` of them at a time; a stream holds one only
-    while it waits. Waiting for one is limited as waiting for a connection is, by the client's pool timeout. A cancelled
-    task ends its request, and closes its connection, within 50 ms.
+    The gateway blocks threads, at most `MAX_ASYNC_HTTP_THREADS` at a time; a stream uses a thread only while it waits
+    for data. The wait for a thread is limited by the client's pool timeout. Cancelling a task ends its request, and
+    closes its connection, within 50 ms.
     """
 
     def __init__(
@@ -140,11 +139,11 @@ class AsyncGuardedTransport(httpx.AsyncBaseTransport):
         self._client = HostClient(
             http, network=network, gateway=gateway, secrets=secrets, user=user, name=name, on_decision=on_decision
         )
-        # Of an event loop, because its waiters are.
+        # One limiter for each event loop.
         self._limiter: anyio.lowlevel.RunVar[anyio.CapacityLimiter] = anyio.lowlevel.RunVar("wasmrt.egress")
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send one request. Raises the exceptions of the client's own family; a refusal is a response."""
+        """Send one request. Raises the exceptions of the client's library; a denial is a response."""
         family = family_of(request)
         body = bytearray()
         async for piece in request.stream:  # type: ignore[union-attr]
@@ -177,7 +176,7 @@ class AsyncGuardedTransport(httpx.AsyncBaseTransport):
         try:
             await self._acquire(limiter, exchange.pool_timeout)
             try:
-                alone = anyio.CapacityLimiter(1)  # this step's own: its turn has come
+                alone = anyio.CapacityLimiter(1)  # `limiter` already limits this step
                 return await anyio.to_thread.run_sync(step, abandon_on_cancel=True, limiter=alone)
             finally:
                 limiter.release()
@@ -186,24 +185,22 @@ class AsyncGuardedTransport(httpx.AsyncBaseTransport):
             raise
 
     async def _acquire(self, limiter: anyio.CapacityLimiter, timeout: float | None) -> None:
-        """Wait for a thread to be free.
+        """Wait for a free thread.
 
         Raises:
-            HttpFailure: none was, within the client's pool timeout and the capability's time for an exchange.
+            HttpFailure: no thread was free within the client's pool timeout and the capability's timeout.
         """
         longest = self._client.http.timeout_seconds
         seconds = longest if timeout is None else min(timeout, longest)
         with anyio.move_on_after(seconds) as waiting:
             await limiter.acquire()
         if waiting.cancelled_caught:
-            message = (
-                f"{MAX_ASYNC_HTTP_THREADS} requests are waiting for their servers, and none ended in {seconds:g} s"
-            )
+            message = f"{MAX_ASYNC_HTTP_THREADS} requests are in progress, and none ended within {seconds:g} s"
             raise HttpFailure(FailureKind.OPERATION_FAILED, "pool-timeout", message)
 
 
 class _Exchange:
-    """One request on threads: opened and read by one after another, closed from anywhere at any time."""
+    """One request on threads: opened and read by one thread at a time, closed by any thread at any time."""
 
     def __init__(self, gateway: EgressGateway, call: HostCall, request: HttpRequest) -> None:
         self._gateway = gateway
@@ -216,15 +213,15 @@ class _Exchange:
         self.pool_timeout = request.wait_timeouts.pool
 
     def open(self) -> Response:
-        """Send the request and return the head of its response."""
+        """Send the request and return the response once its headers have arrived."""
         response = self._gateway.open(self._call, self._request, face=Face.HOST)
         with self._lock:
             self._response = response
-            self._settle()  # the waiter may be gone
+            self._settle()  # the waiting task may have been cancelled
         return response
 
     def read(self) -> bytes:
-        """Return the next piece of the body; nothing at its end, or when the exchange is closed."""
+        """Return the next piece of the body; b"" at its end, or after the exchange was closed."""
         with self._lock:
             if self._closed or self._response is None:
                 return b""
@@ -237,7 +234,7 @@ class _Exchange:
                 self._settle()
 
     def close(self) -> None:
-        """Release the connection: now, or, where a thread is waiting on it, when that thread notices."""
+        """Release the connection: now, or, if a thread is waiting on it, when that thread continues."""
         with self._lock:
             self._closed = True
             self._call.cancelled.set()

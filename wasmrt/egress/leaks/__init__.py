@@ -1,7 +1,7 @@
-"""Secrets must not leave: find them by their value in any encoding, and by their format.
+"""Find secrets, by their values in many encodings and by their formats.
 
-Pure: no file but rules, no network, no clock. It says what it found and what should be done; doing it is up to the
-caller.
+The detector reads rule files, but uses no network and no clock. It only reports matches and the suggested actions; the
+caller performs them.
 """
 
 from __future__ import annotations

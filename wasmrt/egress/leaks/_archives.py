@@ -1,7 +1,7 @@
-"""Open compressed content wherever it begins: gzip, zlib, raw deflate, bzip2, xz, and the members of a zip archive.
+"""Decompress content wherever it starts: gzip, zlib, raw deflate, bzip2, xz, and the members of zip archives.
 
-Checksums are not looked at: a reader may ignore them too. What comes before a fault in a stream is searched all the
-same. A format that is recognised and cannot be opened here marks the text as not fully looked at.
+Checksums are ignored, as some readers do. The data before an error in a stream is searched too. A known format that
+cannot be decompressed here marks the text as not completely scanned.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from wasmrt.egress.leaks._budgets import DecodeBudget
 from wasmrt.egress.leaks._linear import compile_linear
 
 _ATTEMPT_BYTES = 1 * KIB
-"""The cost of looking at one beginning, in decoded bytes."""
+"""The cost of trying one possible start, in decoded bytes."""
 _FIRST_BYTES = 64
-"""Bytes of a stream that are tried first: most beginnings are none."""
+"""Bytes of a stream that are tried first: most possible starts are not streams."""
 _STEP_BYTES = 64 * KIB
 _STEP_OUT_BYTES = MIB
-"""Compressed bytes that are fed, and bytes that come out, between two looks at the clock."""
+"""Input and output bytes between two deadline checks."""
 _LEAST_STREAM = 64
 _WORDS = rb"(?:[\x20-\x7e]\0?){6}"
-"""Less than that of it, and no six characters in a row, the shortest secret: bytes that only looked like a stream."""
+"""Shorter output without six characters in a row, the shortest secret, was probably not a compressed stream."""
 _XZ_MEMORY_BYTES = 64 * MIB
 
 GZIP, _ZIP, _BZIP2, _XZ = b"\x1f\x8b\x08", b"PK\x03\x04", b"BZh", b"\xfd7zXZ\0"
 _CLOSED = (b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf\x27\x1c", b"Rar!\x1a\x07", b"\x04\x22\x4d\x18", b"LZIP", b"\x1f\x9d\x90")
-"""Zstandard, 7-Zip, RAR, LZ4, lzip and compress: known by their first bytes, and not opened."""
+"""Zstandard, 7-Zip, RAR, LZ4, lzip and compress: recognised by their first bytes, but not decompressed."""
 _ZLIB = frozenset(
     (cmf << 8 | flg).to_bytes(2, "big")
     for cmf in range(0x08, 0x80, 0x10)
@@ -44,7 +44,7 @@ _TEXT = bytes(range(32, 127)) + b"\t\r\n"
 
 
 class _Stream(Protocol):
-    """Undoes one compression, a step at a time."""
+    """Decompresses one stream in steps."""
 
     @property
     def ended(self) -> bool: ...
@@ -77,7 +77,7 @@ class _Inflate:
 
 
 class _Buffered:
-    """bzip2 and xz, whose objects keep what they have not used."""
+    """bzip2 and xz, whose decompressor objects buffer unused input."""
 
     def __init__(self, inner: Any, errors: tuple[type[Exception], ...]) -> None:
         self._inner = inner
@@ -98,15 +98,15 @@ class _Buffered:
 
 
 class _BrokenError(Exception):
-    """A stream is not what it began as; `content` is what came before the fault."""
+    """A stream is corrupt; `content` is its output before the error."""
 
     def __init__(self, content: bytes) -> None:
         super().__init__()
         self.content = content
 
 
-class _Beginning(NamedTuple):
-    """The place where compressed bytes begin, and what undoes them."""
+class _StreamStart(NamedTuple):
+    """The start of compressed bytes, and their decompressor."""
 
     at: int
     stream: Callable[[], _Stream]
@@ -114,7 +114,7 @@ class _Beginning(NamedTuple):
 
 @lru_cache(maxsize=1)
 def _magic() -> Any:
-    """Compile the first bytes of everything that is recognised into one expression."""
+    """Compile the first bytes of all recognised formats into one expression."""
     pairs: dict[int, list[int]] = {}
     for cmf, flg in _ZLIB:
         pairs.setdefault(cmf, []).append(flg)
@@ -124,43 +124,43 @@ def _magic() -> Any:
 
 
 def archives(data: bytes, budget: DecodeBudget) -> Iterator[tuple[int, bytes]]:
-    """Yield `(start, content)` of everything compressed in `data`, as far as the budget goes."""
+    """Yield `(start, content)` for all compressed content in `data`, as far as the budget allows."""
     if not data or data.isascii():
-        return  # compressed bytes are never all ASCII, but where they were made to be
+        return  # compressed data is never all ASCII, unless it was crafted to be
     if data[:_FIRST_BYTES].translate(None, _TEXT):
-        yield from _opened(data, 0, _Beginning(0, _Inflate), budget)
+        yield from _decompress(data, 0, _StreamStart(0, _Inflate), budget)
     position = 0
     while (found := _magic().search(data, position)) is not None:
         start, position = found.start(), found.start() + 2
-        beginning = _beginning(data, start)
-        if beginning is None:
+        stream_start = _stream_start(data, start)
+        if stream_start is None:
             budget.exceeded = True
         else:
-            yield from _opened(data, start, beginning, budget)
+            yield from _decompress(data, start, stream_start, budget)
         if budget.left < 0:
             return
 
 
 def first_archive(data: bytes, start: int, *, from_beginning: bool) -> int:
-    """Return where compressed content may begin at `start` or behind; -1 if none does.
+    """Return the first place from `start` on where compressed content may start, or -1.
 
-    One whose bytes are not all here yet counts; `from_beginning` where `data` is the text from its first byte on.
+    A stream that is incomplete so far counts. `from_beginning` means that `data` is the text from its first byte on.
     """
     if data.isascii():
         return -1
-    if from_beginning and start == 0 and data[:_FIRST_BYTES].translate(None, _TEXT) and _may_begin(data, 0):
+    if from_beginning and start == 0 and data[:_FIRST_BYTES].translate(None, _TEXT) and _may_start(data, 0):
         return 0
     position = max(0, start)
     while (found := _magic().search(data, position)) is not None:
         at: int = found.start()
-        if data[at : at + 2] not in _ZLIB or _may_begin(data, at + 2):
+        if data[at : at + 2] not in _ZLIB or _may_start(data, at + 2):
             return at
         position = at + 2
     return -1
 
 
-def _may_begin(data: bytes, at: int) -> bool:
-    """Return whether what is here of a stream of deflate is sound."""
+def _may_start(data: bytes, at: int) -> bool:
+    """Return whether a deflate stream, as far as it is available, is valid."""
     try:
         _Inflate().feed(data[at : at + 4 * _FIRST_BYTES], _STEP_OUT_BYTES)
     except _BrokenError as broken:
@@ -168,22 +168,22 @@ def _may_begin(data: bytes, at: int) -> bool:
     return True
 
 
-def _beginning(data: bytes, at: int) -> _Beginning | None:
-    """Return where the compressed bytes of an archive at `at` begin; None if they cannot be opened."""
+def _stream_start(data: bytes, at: int) -> _StreamStart | None:
+    """Return the start of the compressed bytes of the archive at `at`; None if it cannot be decompressed."""
     head = data[at : at + 6]
     if head[:2] in _ZLIB:
-        return _Beginning(at + 2, _Inflate)
+        return _StreamStart(at + 2, _Inflate)
     if head[:3] == GZIP:
-        return _Beginning(_gzip_body(data, at), _Inflate)
+        return _StreamStart(_gzip_body(data, at), _Inflate)
     if head[:3] == _BZIP2:
-        return _Beginning(at, _bzip2)
+        return _StreamStart(at, _bzip2)
     if head == _XZ:
-        return _Beginning(at, _xz)
+        return _StreamStart(at, _xz)
     return _zip_member(data, at) if head[:4] == _ZIP else None
 
 
 def _gzip_body(data: bytes, at: int) -> int:
-    """RFC 1952, 2.3: the header's length depends on its flags."""
+    # RFC 1952, 2.3: the header's length depends on its flags.
     flags, body = data[at + 3] if at + 3 < len(data) else 0, at + 10
     if flags & _GZIP_EXTRA:
         body += 2 + int.from_bytes(data[body : body + 2], "little")
@@ -194,17 +194,17 @@ def _gzip_body(data: bytes, at: int) -> int:
     return body + (2 if flags & _GZIP_CRC else 0)
 
 
-def _zip_member(data: bytes, at: int) -> _Beginning | None:
-    """APPNOTE.TXT 4.3.7: a local file header, with its flags, its method, and the lengths of name and extra field."""
+def _zip_member(data: bytes, at: int) -> _StreamStart | None:
+    # APPNOTE.TXT 4.3.7: a local file header, with its flags, its method, and the lengths of name and extra field.
     flags, method = (int.from_bytes(data[at + low : at + low + 2], "little") for low in (6, 8))
     name, extra = (int.from_bytes(data[at + low : at + low + 2], "little") for low in (26, 28))
     body = at + 30 + name + extra
-    streams: dict[int, Callable[[], _Stream]] = {_STORED: _Nothing, _DEFLATED: _Inflate, _BZIP2ED: _bzip2}
-    return None if flags & 1 or method not in streams else _Beginning(body, streams[method])
+    streams: dict[int, Callable[[], _Stream]] = {_STORED: _Stored, _DEFLATED: _Inflate, _BZIP2ED: _bzip2}
+    return None if flags & 1 or method not in streams else _StreamStart(body, streams[method])
 
 
-class _Nothing:
-    """A member that is stored as it is: it was searched with the text around it."""
+class _Stored:
+    """An uncompressed member, which is searched with the text around it."""
 
     ended = True
 
@@ -215,18 +215,20 @@ class _Nothing:
         return b""
 
 
-def _opened(data: bytes, start: int, beginning: _Beginning, budget: DecodeBudget) -> Iterator[tuple[int, bytes]]:
+def _decompress(
+    data: bytes, start: int, stream_start: _StreamStart, budget: DecodeBudget
+) -> Iterator[tuple[int, bytes]]:
     budget.check()
     if not budget.charge(_ATTEMPT_BYTES):
         return
     try:
-        stream = beginning.stream()
-    except ImportError:  # a Python that was built without bz2 or lzma
+        stream = stream_start.stream()
+    except ImportError:  # Python was built without bz2 or lzma
         budget.exceeded = True
         return
     pieces: list[bytes] = []
     try:
-        for piece in _pieces(stream, data, beginning.at, budget):
+        for piece in _pieces(stream, data, stream_start.at, budget):
             pieces.append(piece)
     except _BrokenError as broken:
         pieces.append(broken.content)
@@ -237,7 +239,7 @@ def _opened(data: bytes, start: int, beginning: _Beginning, budget: DecodeBudget
 
 
 def _pieces(stream: _Stream, data: bytes, position: int, budget: DecodeBudget) -> Iterator[bytes]:
-    """Yield what comes out of a stream; both what goes in and what comes out is paid for."""
+    """Yield the output of a stream; both input and output are charged to the budget."""
     size = _FIRST_BYTES
     while position < len(data) and not stream.ended:
         piece = stream.feed(data[position : position + size], _STEP_OUT_BYTES)
@@ -254,7 +256,7 @@ def _pieces(stream: _Stream, data: bytes, position: int, budget: DecodeBudget) -
 
 
 def _until_broken(stream: Any, data: bytes) -> bytes:
-    """Return what a stream gives before its fault, which ends a larger step without any of it."""
+    """Return a stream's output before its error. A larger step would fail without any output."""
     content = bytearray()
     try:
         for at in range(len(data)):
@@ -265,7 +267,7 @@ def _until_broken(stream: Any, data: bytes) -> bytes:
 
 
 def _bzip2() -> _Stream:
-    import bz2  # with lzma a millisecond, and most processes never see either
+    import bz2  # bz2 and lzma take a millisecond to import, and most processes need neither
 
     return _Buffered(bz2.BZ2Decompressor(), (OSError,))
 

@@ -1,4 +1,4 @@
-"""Checks that read the text around a candidate: `name = value` may be a secret, or code, or prose."""
+"""Checks that read the text around a candidate: `name = value` may be a secret, code or prose."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wasmrt.egress.leaks._value_checks import entropy, has_sequence, is_placehol
 _QUOTES = frozenset(b"\"'`")
 _ENDS = frozenset(b" \t\r\n\"'`,;)}]&<>|\\")
 
-# `re` compiles these expressions when they are first used: all together take 2.5 ms, and most texts need none.
+# Each expression is compiled by `re` on first use: all together take 2.5 ms, and most texts need none.
 _INNOCENT_NAMES = (
     rb"(?i)hash|sha[0-9_]|sha\b|md5|digest|checksum|integrity|fingerprint|public|pubkey|[_\-.]id\b|keyid|key_id|uuid"
     rb"|guid|keyboard|keystone|keyword|primary|foreign|author|tokeniz|tokenis|token_?type|token_?url|cache_?key"
@@ -30,7 +30,7 @@ _CODE = (
     rb"|[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+"
     rb"|.*\.(?:com|org|net|io|py|js|json|ya?ml|txt|html|md|pem|key|crt)"
 )
-"""Addresses, paths, variables, numbers, attributes, names of files."""
+"""URLs, paths, variables, numbers, attributes, file names."""
 _COMMON_PASSWORDS = frozenset(
     b"password passw0rd password1 password123 p@ssw0rd p@ssword pass1234 pass word secret test test123 test1234 admin"
     b" admin123 root guest user username changeit letmein qwerty 12345678 123456 none null true false string required"
@@ -39,13 +39,13 @@ _COMMON_PASSWORDS = frozenset(
 
 
 def transitions(value: bytes) -> int:
-    """Count the changes between upper case, lower case, digits and the rest: words have few, random text many."""
+    """Count the changes between upper case, lower case, digits and other bytes: random text has many."""
     kinds = [0 if 48 <= c <= 57 else 1 if 65 <= c <= 90 else 2 if 97 <= c <= 122 else 3 for c in value]
     return sum(a != b for a, b in pairwise(kinds))
 
 
 def looks_random(value: bytes) -> bool:
-    """Tell a random word from an identifier, a path or a sentence without spaces."""
+    """Return whether a word looks random, unlike an identifier, a path or a sentence without spaces."""
     digits = sum(48 <= c <= 57 for c in value)
     letters = sum(97 <= c | 32 <= 122 for c in value)
     if not digits or letters < 2:
@@ -79,7 +79,7 @@ def _looks_spoken(word: bytes) -> bool:
 
 
 def is_made_of_words(value: bytes) -> bool:
-    """Tell an identifier or a version, whose parts are words or numbers, from text without parts."""
+    """Return whether a value consists of words or numbers, like an identifier or a version."""
     words = sum(len(w) for w in re.findall(_WORDS, value) if _looks_spoken(w))
     if 2 * words >= len(value):
         return True
@@ -91,7 +91,7 @@ def is_made_of_words(value: bytes) -> bool:
 
 
 def looks_assigned(data: bytes, begin: int, start: int, end: int) -> bool:
-    """Classify the candidate `data[start:end]` whose name begins at `begin`."""
+    """Return whether `data[start:end]`, with its name at `begin`, looks like an assigned secret."""
     value = data[start:end].rstrip(b".,;")
     if not 8 <= len(value) <= 160 or data[end - 3 : end] == b"..." or not _ends_well(data, start, end):
         return False
@@ -104,14 +104,14 @@ def looks_assigned(data: bytes, begin: int, start: int, end: int) -> bool:
     name, operator = _name_of(data, begin, start)
     spelled = data[begin:start].rstrip(b" \t\"'`=:>(").lower()
     if len(spelled) >= 8 and spelled in value.lower():
-        return False  # a table of names, each with a longer one
+        return False  # an entry in a table of names, which maps a name to a longer one
     if len(name) > 80 or re.search(_INNOCENT_NAMES, name) or (operator in b",(" and not quoted):
         return False
     return _name_suffices(name, value, quoted=quoted, random=random)
 
 
 def _ends_well(data: bytes, start: int, end: int) -> bool:
-    """Return whether the value ends where its notation ends, not in the middle of a sentence or an expression."""
+    """Return whether the value ends with its notation, not in the middle of a sentence or an expression."""
     if end >= len(data):
         return True
     quoted = start > 0 and data[start - 1] in _QUOTES
@@ -119,7 +119,7 @@ def _ends_well(data: bytes, start: int, end: int) -> bool:
 
 
 def _name_suffices(name: bytes, value: bytes, *, quoted: bool, random: bool) -> bool:
-    """Return whether a name suffices for a value: the weaker the name, the more random the value has to be."""
+    """Return whether a name is strong enough for a value: with a weaker name, the value must be more random."""
     secretive = re.search(_PASSWORD_NAMES, name) is not None
     if not random:
         return secretive and (quoted or not is_made_of_words(value))
@@ -131,7 +131,7 @@ def _name_suffices(name: bytes, value: bytes, *, quoted: bool, random: bool) -> 
 
 
 def looks_chosen(value: bytes) -> bool:
-    """Tell a password that a person made up from a word."""
+    """Return whether a value looks like a human-made password, unlike a word."""
     lowered = value.lower()
     if lowered in _COMMON_PASSWORDS or is_placeholder(value) or len(value) < 8 or b" " in value:
         return False
@@ -148,7 +148,7 @@ _NAME_END = re.compile(rb"[\"'`\])>\\]*\s*(=>|[:?.+]*=|:|,|>|\(|\|)")
 
 
 def _name_of(data: bytes, begin: int, start: int) -> tuple[bytes, bytes]:
-    """Return the whole name, of which the rule's keyword may be the end, and the operator after it."""
+    """Return the operator and the whole name, which may end in the rule's keyword."""
     low = begin
     while low > 0 and begin - low < 64 and (data[low - 1 : low].isalnum() or data[low - 1] in b"_-.:"):
         low -= 1
@@ -158,7 +158,7 @@ def _name_of(data: bytes, begin: int, start: int) -> tuple[bytes, bytes]:
 
 
 def is_password(data: bytes, begin: int, start: int, end: int) -> bool:
-    """Accept a value in a place where only a password can stand, except placeholders and variables."""
+    """Accept a value in a place for passwords, except placeholders and variables."""
     del begin
     value = data[start:end]
     lowered = value.lower()
@@ -175,7 +175,7 @@ _EXAMPLE_PASSWORDS = (
 
 
 def is_url_password(data: bytes, begin: int, start: int, end: int) -> bool:
-    """Accept the password of a URL, except the words that manuals use."""
+    """Accept the password of a URL, except words that are common in manuals."""
     value = data[start:end]
     if re.fullmatch(_EXAMPLE_PASSWORDS, value) or not is_password(data, begin, start, end):
         return False
@@ -186,7 +186,7 @@ def is_url_password(data: bytes, begin: int, start: int, end: int) -> bool:
 
 
 def is_bearer(data: bytes, begin: int, start: int, end: int) -> bool:
-    """Accept a credential after its scheme: random, not a word, a variable or a placeholder."""
+    """Accept a credential after its scheme if it is random: not a word, a variable or a placeholder."""
     del begin
     value = data[start:end].rstrip(b"=.")
     if is_placeholder(value) or re.fullmatch(_CODE, value) or value.isalpha():
@@ -195,7 +195,7 @@ def is_bearer(data: bytes, begin: int, start: int, end: int) -> bool:
 
 
 def is_curl_user(data: bytes, begin: int, start: int, end: int) -> bool:
-    """Accept `user:password` after curl's option, neither half a variable or a placeholder."""
+    """Accept `user:password` after curl's option, if neither part is a variable or a placeholder."""
     user, _, password = data[start:end].translate(None, b"\"'").partition(b":")
     if user.lower() == password.lower() or b"$" in user or user[:1] == b"<" or user[:1] == b"[":
         return False
@@ -206,7 +206,7 @@ def is_curl_user(data: bytes, begin: int, start: int, end: int) -> bool:
 
 
 def is_curl_header(data: bytes, begin: int, start: int, end: int) -> bool:
-    """Accept a credential in a header that curl sends; shorter ones too, since prose rarely contains a curl header."""
+    """Accept a credential in a header that curl sends, even a short one, since prose rarely contains curl headers."""
     del begin
     value = data[start:end]
     if is_placeholder(value) or value.isalpha():
@@ -218,7 +218,7 @@ def is_curl_header(data: bytes, begin: int, start: int, end: int) -> bool:
 
 
 def is_kubernetes_data(data: bytes, begin: int, start: int, end: int) -> bool:
-    """Accept a value under `data:` that is base64, not a word or a template."""
+    """Accept a value under `data:` if it is base64, not a word or a template."""
     del begin
     value = data[start:end]
     inner = unpadded_base64(value)
@@ -237,7 +237,7 @@ def is_aws_secret(data: bytes, begin: int, start: int, end: int) -> bool:
 
 
 def is_pem(data: bytes, begin: int, start: int, end: int) -> bool:
-    """Accept a block that holds at least 64 characters of base64."""
+    """Accept a block with at least 64 characters of base64."""
     del begin
     body = data[start:end].split(b"-----", 2)[-1]
     return len(re.sub(rb"\\[nr]|[^0-9A-Za-z+/=]", b"", body.split(b"-----")[0])) >= 64
@@ -254,4 +254,4 @@ CONTEXT_CHECKS: dict[str, Callable[[bytes, int, int, int], bool]] = {
     "aws-secret": is_aws_secret,
     "pem": is_pem,
 }
-"""Checks of `(data, begin, start, end)`: a candidate, and where the match with its name begins."""
+"""Checks of `(data, begin, start, end)`: a candidate, and the start of the match that includes its name."""

@@ -1,4 +1,4 @@
-"""The rules of a process, the scanners of its calls, and the secrets that a scanner watches."""
+"""The leak detector, and scanners that also watch for given secrets."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from wasmrt.egress.leaks._scanner import LeakScanner, Overrides
 
 
 class LeakDetector:
-    """Finds secrets by their formats. One per process; `scanner` makes one for each call.
+    """Finds secrets by their formats. Create one per process, and one `scanner` per call.
 
-    `rules` are added to those that ship with wasmrt; `overrides` gives the action of a rule, or of a rule in one
-    direction. Content beyond the decode limits is reported as `decode-limit-exceeded` where secrets are watched for,
-    and blocks; a stretch with more candidates than the work budget allows as `scan-budget-exceeded`, a warning:
-    watched secrets were looked for there too. Both can be overridden like rules.
+    `rules` are added to the built-in rules; `overrides` sets the action of a rule, or of a rule in one direction.
+    Content beyond the decode limits is reported as `decode-limit-exceeded` and blocked, if secrets are watched. Text
+    with more candidates than the work budget allows is reported as `scan-budget-exceeded`, a warning; watched secrets
+    are still found there. Both can be overridden like rules.
 
     Raises:
-        ConfigurationError: two rules share an id, or an override names no rule or no action.
+        ConfigurationError: two rules have the same id, or an override has an unknown rule or action.
 
     Example:
         >>> from wasmrt import LeakDetector
@@ -52,22 +52,22 @@ class LeakDetector:
         known = {SCAN_BUDGET_RULE, DECODE_LIMIT_RULE}
         for rule in self.rules:
             if rule.id in known:
-                raise ConfigurationError(f"two rules are called {rule.id}", hint="rename the one you added")
+                raise ConfigurationError(f"two rules have the id {rule.id}", hint="rename the one you added")
             known.add(rule.id)
         for name, chosen in self._overrides.items():
-            # SECURITY: a word that only looks like an action would leave the rule's own, perhaps weaker one in place.
+            # SECURITY: reject unknown actions. Ignoring one would silently keep the rule's default, possibly weaker.
             if not _is_action(chosen):
                 message = f"the override of {name!r} must be an Action, or one for each Direction"
                 raise ConfigurationError(message, hint=f"actions: {', '.join(Action)}")
             if name in known:
                 continue
-            hint = nearest_hint(name, known, "`wasmrt leaks rules` lists them")
+            hint = nearest_hint(name, known, "run `wasmrt leaks rules` to list them")
             raise ConfigurationError(f"an override names the unknown rule {name!r}", hint=hint)
 
     def scanner(self, secrets: Mapping[str, str] | None = None, *, check: Check | None = None) -> LeakScanner:
-        """Make the scanner of one call, which also looks for `secrets`, names and values of those the call may use.
+        """Create the scanner of one call, which also finds `secrets`, a mapping of names to values.
 
-        `check` is called all along a scan, and ends it by raising.
+        `check` is called throughout a scan, and ends the scan by raising.
         """
         if self._engine is None:
             self._engine = RuleEngine(self.rules) if self._added else builtin_engine()
@@ -87,7 +87,7 @@ class LeakDetector:
         return self._without_secrets().scan_bytes(data, direction=direction)
 
     def redact(self, text: str, *, direction: Direction = Direction.INWARD) -> str:
-        """Replace every match but warnings."""
+        """Replace every match except warnings."""
         return self._without_secrets().redact(text, direction=direction)
 
     def scan_http_request(
@@ -98,7 +98,7 @@ class LeakDetector:
         *,
         direction: Direction = Direction.OUTWARD,
     ) -> LeakReport:
-        """Find secrets in a request to be sent."""
+        """Find secrets in a request before it is sent."""
         return self._without_secrets().scan_http_request(url, headers, body, direction=direction)
 
 
@@ -108,33 +108,33 @@ def _is_action(chosen: object) -> bool:
     return isinstance(chosen, Action)
 
 
-_KEPT_VALUES = 8
-"""Values of one secret that are looked for: the last ones it had."""
+_WATCHED_VALUES = 8
+"""Number of latest values of one secret that are watched."""
 
 
 class WatchedSecrets:
-    """Secrets by name, and a scanner that knows them all. Used from many threads.
+    """Secrets by name, and a scanner that finds all of them. Thread-safe.
 
-    A renewed secret keeps its earlier values watched too: a server may still echo them.
+    Earlier values of a renewed secret are still watched, since a server may echo them.
     """
 
     def __init__(self, detector: LeakDetector, *, check: Check | None = None) -> None:
-        """Begin with no secret; `check` is called all along a scan, and ends it by raising."""
+        """Start without secrets; `check` is called throughout a scan, and ends the scan by raising."""
         self._detector = detector
         self._check = check
         self._lock = threading.Lock()
         self._values: dict[str, list[str]] = {}
         self.scanner: LeakScanner = detector.scanner(check=check)
-        """Knows every value watched so far; replaced by `watch`."""
+        """Finds every value watched so far; replaced by `watch`."""
 
     def watch(self, name: str, value: str) -> None:
-        """Have `scanner` find `value` from now on."""
+        """Make `scanner` find `value` from now on."""
         with self._lock:
             values = self._values.setdefault(name, [])
             if value in values:
                 return
             values.append(value)
-            del values[:-_KEPT_VALUES]
+            del values[:-_WATCHED_VALUES]
             known = {
                 name if at == 0 else f"{name}#{at}": value
                 for name, values in self._values.items()

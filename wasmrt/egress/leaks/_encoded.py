@@ -19,21 +19,21 @@ _Z85 = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*
 _AS_Z85 = bytes.maketrans(_BASE85, _Z85)
 _WORD = 4
 _MOST_AS_NUMBER = 256
-"""Bytes of a secret that is also written as one number: that takes the square of its length."""
+"""Maximum size of a secret that is also searched as one number, since the conversion takes quadratic time."""
 _NUMBER_DIGITS = (
     b"0123456789abcdefghijklmnopqrstuvwxyz",
     b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz",
     b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz",
 )
-"""Base 36, base 58 (Bitcoin's alphabet), and base 62 with the digits first."""
+"""Base 36, base 58 (Bitcoin's alphabet), and base 62 with digits first."""
 _ROT47 = bytes.maketrans(bytes(range(33, 127)), bytes((*range(80, 127), *range(33, 80))))
 
 
 def in_letters_and_digits(raw: bytes) -> Iterator[bytes]:
-    """Yield notations of letters and digits, in lower case, in which marks between them do not count.
+    """Yield notations that consist of lower-case letters and digits if separators are ignored.
 
-    Numbers stand for the bytes of `raw`: `97, 98`, `97|98` and `&#97;&#98;` are all one text without their marks,
-    and so are `\\u0061\\u0062`, `U+0061 U+0062` and `%u0061%u0062`.
+    Each byte of `raw` becomes a number: `97, 98`, `97|98` and `&#97;&#98;` are equal without separators, and so are
+    `\\u0061\\u0062`, `U+0061 U+0062` and `%u0061%u0062`.
     """
     for written in _notations():
         yield b"".join(map(written.__getitem__, raw))
@@ -43,8 +43,8 @@ def in_letters_and_digits(raw: bytes) -> Iterator[bytes]:
 
 
 def in_visible_characters(raw: bytes) -> Iterator[bytes]:
-    """Yield notations of any visible characters, in which only white space between them does not count."""
-    from base64 import a85encode, b85encode  # half a millisecond, and a process without secrets needs neither
+    """Yield notations that may consist of any visible characters, so that only white space is ignored."""
+    from base64 import a85encode, b85encode  # takes 0.5 ms to import, and is not needed without secrets
 
     for offset in range(_WORD):
         words = raw[-offset % _WORD :]
@@ -57,7 +57,7 @@ def in_visible_characters(raw: bytes) -> Iterator[bytes]:
 
 @lru_cache(maxsize=1)
 def _notations() -> tuple[tuple[bytes, ...], ...]:
-    """Write every byte as a number: decimal, hexadecimal, as a code point, octal, binary."""
+    """Return every byte as a number: decimal, hexadecimal, as a code point, octal, binary."""
     formats = ("{:d}", "{:03d}", "0x{:02x}", "x{:02x}", "u{:04x}", "u{:x}", "{:o}", "{:03o}", "0o{:o}", "{:08b}")
     return tuple(tuple(notation.format(byte).encode() for byte in range(256)) for notation in formats)
 
@@ -72,11 +72,11 @@ def _in_base(raw: bytes, digits: bytes) -> bytes:
 
 _OFFSET = rb"[ \t|]{0,16}(?:0[xX])?[A-Fa-f]{0,8}[0-9][0-9A-Fa-f]{3,15}[:|>]?[ \t|]{1,8}"
 DUMP = rb"(?:^|\n)" + _OFFSET + rb"[0-9A-Fa-f]{2}"
-"""An expression that every text with a dump matches."""
+"""An expression that matches every text with a dump."""
 _WORDS = rb"((?:[0-9A-Fa-f]{2}){1,8}(?:(?: {1,3}|\t|-)(?:[0-9A-Fa-f]{2}){1,8})*)"
 _LEAST_BYTES = 2
 _MOST_OF_A_LINE = (16, 8, 32, 20)
-"""Bytes a line, where the text beside them may look like more of them."""
+"""Possible bytes per line, if the text column looks like additional bytes."""
 
 
 @lru_cache(maxsize=1)
@@ -89,8 +89,8 @@ def _dump() -> Any:
     return compile_linear(DUMP)
 
 
-def dumped(data: bytes, check: Check) -> Iterator[tuple[int, int, bytes]]:
-    """Yield the places and the bytes of dumps: each as printed, and with the bytes of words in the other order."""
+def decode_dumps(data: bytes, check: Check) -> Iterator[tuple[int, int, bytes]]:
+    """Yield the places and bytes of dumps, each as printed and with the byte order of each word reversed."""
     lines: list[bytes] = []
     start = end = -1
     for found in _line().finditer(data) if _dump().search(data) is not None else ():
@@ -111,45 +111,45 @@ def _contents(start: int, end: int, lines: list[bytes]) -> Iterator[tuple[int, i
     seen: set[bytes] = set()
     for most in (max(map(len, whole)), *_MOST_OF_A_LINE):
         content = b"".join(line[:most] for line in whole)
-        for read in (content, _swapped(content, 2), _swapped(content, 4)):
+        for read in (content, _swap_bytes(content, 2), _swap_bytes(content, 4)):
             if read not in seen:
                 seen.add(read)
                 yield start, end, read
 
 
-def _swapped(content: bytes, word: int) -> bytes:
-    """Return the bytes of little-endian words in their own order, as `od -x` and `hexdump` print them."""
+def _swap_bytes(content: bytes, word: int) -> bytes:
+    """Return the bytes of little-endian words, as `od -x` and `hexdump` print them, in their original order."""
     whole = len(content) // word * word
-    turned = bytearray(whole)
+    swapped = bytearray(whole)
     for at in range(word):
-        turned[at::word] = content[word - 1 - at : whole : word]
-    return bytes(turned) + content[whole:]
+        swapped[at::word] = content[word - 1 - at : whole : word]
+    return bytes(swapped) + content[whole:]
 
 
 _PEEK_BYTES = 64 * KIB
-"""Bytes that are decoded to see whether content is nested once more."""
+"""Bytes that are decoded to check for another level of nesting."""
 
 _RUN = rb"[A-Za-z0-9+/_\-]{24,}(?:\r?\n[ \t]*[A-Za-z0-9+/_\-]{4,})*"
 _NUMBER = rb"(?:\b0[xX][0-9A-Fa-f]{1,2}|\b[0-9]{1,3})"
 _LIST = _NUMBER.replace(rb"\b", b"") + rb"(?:[,;]?[ \t\r\n]{0,16}" + _NUMBER + rb"){7,}"
-"""Bytes as their numbers, as programs print them."""
+"""Bytes as numbers, as programs print them."""
 LEAST_ENCODED = rb"[A-Za-z0-9+/_\-]{24}|(?:" + _NUMBER.replace(rb"\b", b"") + rb"[,; \t\r\n]+){7}[0-9]|" + DUMP
-"""An expression that every text with a run or a list matches."""
+"""An expression that matches every text with a run or a list."""
 _ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
 _MARKED = bytes(120 if byte in _ALPHABET else 32 for byte in range(256))
 LEAST_RUN = 24
-"""Characters of a run, where every secret is longer than that encodes."""
+"""Minimum length of a run; the encoding of every long secret is longer."""
 _LEAST_BINARY_RUN = 96
-"""Characters of a run that is decoded though it does not begin as a text: it may frame one."""
+"""Minimum length of a run that is decoded even if it does not start as text, since it may contain text later."""
 _BETWEEN = re.compile(rb"[,; \t\r\n]")
 _AS_BLANKS = bytes.maketrans(b",;", b"  ")
 _CONTROLS = bytes((*range(33), 127))
 _LEAST_TEXT = 6
-"""Characters of a list that is worth searching."""
+"""Minimum number of characters in a list worth searching."""
 _CONTINUED = 4
-"""Characters of a line that continues a run."""
+"""Minimum number of characters in a line that continues a run."""
 _PROBE = 32
-"""Characters of a run that are decoded first: the rest only where they decode to text."""
+"""Characters of a run that are decoded first; the rest is decoded only if they are text."""
 _HEX_RUN = re.compile(rb"[0-9A-Fa-f]{16,}")
 _BASE32_RUN = re.compile(rb"[0-9A-Z]{12,}|[0-9a-z]{12,}")
 _DIGITS = b"0123456789abcdefghijklmnopqrstuv"
@@ -165,7 +165,7 @@ _BASE32 = tuple(
 _PRINTABLE = bytes(range(32, 127)) + b"\t\r\n"
 _BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _WIDE = _PRINTABLE + b"\0\xff\xfe"
-"""The bytes of UTF-16 of such text: its zeros vanish in the normal form."""
+"""The bytes of such text in UTF-16. The normal form drops the zero bytes."""
 _ZLIB = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 
 
@@ -175,7 +175,7 @@ def _linear(expression: bytes) -> Any:
 
 
 def may_hold_encoded(data: bytes) -> bool:
-    """Tell at a glance whether a text may hold a run, a list or a dump."""
+    """Return quickly whether a text may contain a run, a list or a dump."""
     return _linear(LEAST_ENCODED).search(data) is not None
 
 
@@ -184,13 +184,13 @@ def decode(
 ) -> Iterator[tuple[int, int, bytes]]:
     """Yield `(start, end, content)` of encoded content: archives, and with `runs` base64, base32, hex and lists."""
     if runs:
-        yield from _readable(data, budget, least_run)
+        yield from _decode_readable(data, budget, least_run)
     for start, inner in archives(data, budget):
         yield start, len(data), inner
 
 
-def _readable(data: bytes, budget: DecodeBudget, least_run: int) -> Iterator[tuple[int, int, bytes]]:
-    for start, end, inner in dumped(data, budget.check):
+def _decode_readable(data: bytes, budget: DecodeBudget, least_run: int) -> Iterator[tuple[int, int, bytes]]:
+    for start, end, inner in decode_dumps(data, budget.check):
         if budget.charge(len(inner)):
             yield start, end, inner
     for start, end, inner in _lists(data, budget.check):
@@ -199,13 +199,13 @@ def _readable(data: bytes, budget: DecodeBudget, least_run: int) -> Iterator[tup
             yield start, end, inner
     for start, end in _runs(data, least_run, budget.check):
         budget.check()
-        for inner in _decoded(data[start:end]):
+        for inner in _decode_run(data[start:end]):
             if budget.charge(len(inner)):
                 yield start, end, inner
 
 
 def is_encoded(data: bytes, check: Check = no_check) -> bool:
-    """Return whether a text holds content that is nested once more."""
+    """Return whether a text contains another level of encoded content."""
     if holds_escapes(data, check):
         return True
     peek = DecodeBudget(left=_PEEK_BYTES, check=check)
@@ -213,7 +213,7 @@ def is_encoded(data: bytes, check: Check = no_check) -> bool:
 
 
 def _runs(data: bytes, least: int, check: Check) -> Iterator[tuple[int, int]]:
-    """Yield the places of base64 or hex: long words and the lines that continue them."""
+    """Yield the places of base64 or hex: long words, with the lines that continue them."""
     mark = b"x" * least
     for low in range(0, len(data), PIECE_BYTES):
         check()
@@ -234,7 +234,7 @@ def _runs(data: bytes, least: int, check: Check) -> Iterator[tuple[int, int]]:
 
 
 def _lists(data: bytes, check: Check) -> Iterator[tuple[int, int, bytes]]:
-    """Yield the places and the bytes of lists of numbers, decimal or hexadecimal."""
+    """Yield the places and bytes of lists of decimal or hexadecimal numbers."""
     for match in _linear(_LIST).finditer(data):
         low, end = match.span()
         inner = bytearray()
@@ -248,7 +248,7 @@ def _lists(data: bytes, check: Check) -> Iterator[tuple[int, int, bytes]]:
 
 
 def _bytes_of(numbers: bytes) -> bytes:
-    """Read numbers as bytes; one that is too large is left out, so that it hides nothing."""
+    """Convert numbers to bytes; numbers that are too large are skipped, so that they cannot hide the others."""
     words = numbers.translate(_AS_BLANKS).split()
     if b"x" in numbers or b"X" in numbers:
         return bytes(v for w in words if (v := int(w, 16 if w[1:2] in (b"x", b"X") else 10)) < 256)
@@ -257,13 +257,13 @@ def _bytes_of(numbers: bytes) -> bytes:
 
 
 def continues_run(lines: bytes | bytearray) -> bool:
-    """Return whether whole lines that follow a run are more of it."""
+    """Return whether all lines that follow a run are part of it."""
     texts = (line.strip(b" \t\r") for line in lines.split(b"\n")[:-1])
     return all(text and not text.translate(None, _ALPHABET + b"=") for text in texts)
 
 
 def unfinished_run(text: bytes) -> int:
-    """Return where a run begins that a line after this text may continue; the text's length where none does."""
+    """Return the start of a run that the next line may continue; the text's length if there is none."""
     start = end = len(text)
     if b"x" * LEAST_RUN not in text.translate(_MARKED):
         return end
@@ -281,7 +281,7 @@ def unfinished_run(text: bytes) -> int:
     return start
 
 
-def _decoded(run: bytes) -> Iterator[bytes]:
+def _decode_run(run: bytes) -> Iterator[bytes]:
     digits = run.translate(None, b" \t\r\n")
     framed = len(digits) >= _LEAST_BINARY_RUN
     hexadecimal = _HEX_RUN.fullmatch(digits) is not None and len(digits) % 2 == 0
@@ -290,15 +290,15 @@ def _decoded(run: bytes) -> Iterator[bytes]:
     if _BASE32_RUN.fullmatch(digits):
         for alphabet in _BASE32:
             written = digits.translate(alphabet)
-            if not written.translate(None, _DIGITS) and (framed or _is_text(_of_base32(written[:_PROBE]))):
-                yield _of_base32(written)
+            if not written.translate(None, _DIGITS) and (framed or _is_text(_decode_base32(written[:_PROBE]))):
+                yield _decode_base32(written)
     standard = digits.replace(b"-", b"+").replace(b"_", b"/")
     if framed or _is_text(binascii.a2b_base64(standard[: min(_PROBE, len(standard) // 4 * 4)])):
         yield binascii.a2b_base64(standard[: len(standard) // 4 * 4] + _tail(standard))
 
 
-def _of_base32(digits: bytes) -> bytes:
-    """Return the bytes of base 32, whose digits are 0 to 9 and a to v; what is left of a last byte is dropped."""
+def _decode_base32(digits: bytes) -> bytes:
+    """Return the bytes of base 32 with the digits 0 to 9 and a to v; an incomplete last byte is dropped."""
     bits = 5 * len(digits)
     return (int(digits, 32) >> bits % 8).to_bytes(bits // 8, "big")
 

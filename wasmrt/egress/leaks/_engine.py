@@ -1,6 +1,6 @@
-"""Find secrets by format: one RE2 pass over all keywords, then only their rules, block by block.
+"""Find secrets by format: one RE2 pass over all keywords, then only the rules of the found keywords, block by block.
 
-Both steps are linear in the text. Text full of keywords costs one more linear pass per rule, not work per occurrence.
+Both steps take linear time. Text full of keywords costs one more linear pass per rule, not work per occurrence.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from wasmrt.egress.leaks._token_prefixes import LONGEST_WORD, KnownWords, TokenP
 from wasmrt.egress.leaks._value_checks import CHECKS, CHECKSUMS, entropy, is_documented, is_placeholder
 
 _COLOUR = re.compile(rb"\x1b\[[0-9;]*[A-Za-z]\Z")
-"""An ANSI sequence that ends right before a candidate."""
+"""An ANSI sequence that ends just before a candidate."""
 _WORD = frozenset(b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _LOWER = frozenset(b"abcdefghijklmnopqrstuvwxyz")
 _HEX = frozenset(b"0123456789abcdefABCDEF")
 
 
 def classify(rule: Rule, data: bytes, begin: int, start: int, end: int) -> bool | None:
-    """Return None for a false positive, else True if a checksum proves the candidate `data[start:end]`.
+    """Return None for a false positive; otherwise True if a checksum proves the candidate `data[start:end]`, or False.
 
-    `begin` is where the rule's match begins: at the candidate, or at the name before it.
+    The rule's match starts at `begin`, which is the candidate or the name before it.
     """
     value = data[start:end]
     if rule.checksum and CHECKSUMS[rule.checksum](value):
@@ -36,7 +36,7 @@ def classify(rule: Rule, data: bytes, begin: int, start: int, end: int) -> bool 
     if not rule.inside and not _stands_alone(data, begin, start, end):
         return None
     if rule.names and begin and data[begin] in _LOWER and data[begin - 1] in _LOWER:
-        return None  # the name is the tail of another word
+        return None  # the name is the end of a longer word
     if rule.check in CONTEXT_CHECKS:
         passed = CONTEXT_CHECKS[rule.check](data, begin, start, end)
         return False if passed and not is_documented(value) else None
@@ -50,7 +50,7 @@ def classify(rule: Rule, data: bytes, begin: int, start: int, end: int) -> bool 
 
 
 def _stands_alone(data: bytes, begin: int, start: int, end: int) -> bool:
-    """The candidate is not the middle of a longer word; an escape before it is no part of a word."""
+    """Return whether the candidate is a complete word; an escape before it is not part of the word."""
     if end < len(data) and data[end] in _WORD and data[end - 1] in _WORD:
         return False
     if begin != start or begin == 0 or data[begin - 1] not in _WORD:
@@ -64,7 +64,7 @@ def _stands_alone(data: bytes, begin: int, start: int, end: int) -> bool:
 
 _BLOCK_BYTES = 4096
 _CHUNK_BYTES = 16 * _BLOCK_BYTES
-"""Neighbouring blocks with the same keyword are searched as one, up to this."""
+"""Maximum size of adjacent blocks with the same keyword that are searched as one."""
 _KEYWORD_OVERLAP_BYTES = 256
 
 
@@ -78,7 +78,7 @@ class Finding(NamedTuple):
 
 
 class _Scan(NamedTuple):
-    """One text on its way through the engine."""
+    """The state of scanning one text."""
 
     data: bytes
     check: Check
@@ -90,10 +90,10 @@ def compile_rule(rule: Rule) -> Any:
     """Compile a rule's expression.
 
     Raises:
-        ConfigurationError: RE2 refuses it, or it has no group.
+        ConfigurationError: RE2 rejects the expression, or it has no group.
     """
     try:
-        # All of a token is the secret, and groups are slow to find.
+        # The whole match of a token is the secret, and groups are slow.
         expression = compile_linear(rule.expression.encode("latin-1"), captures=not rule.token)
     except (ExpressionError, UnicodeEncodeError) as error:
         raise ConfigurationError(
@@ -106,7 +106,7 @@ def compile_rule(rule: Rule) -> Any:
 
 
 class RuleEngine:
-    """A fixed list of rules, each compiled when its keyword is first met. Safe to share between threads."""
+    """A fixed list of rules, each compiled when its keyword is first found. Thread-safe."""
 
     __slots__ = ("_compiled", "_keywords", "_prefixes", "rules")
 
@@ -117,14 +117,14 @@ class RuleEngine:
         self._prefixes: TokenPrefixes | None = None
 
     def rules_out(self, data: bytes) -> bool:
-        """Return, at little cost, whether a text holds nothing to find; False if it may."""
+        """Return, at low cost, whether a text certainly contains nothing to find."""
         return self._keywords.rules_out_text(data)
 
     def find(self, data: bytes, check: Check = no_check, budget: WorkBudget | None = None) -> Iterator[Finding]:
         """Yield the findings in a text, chunk by chunk.
 
-        `check` is called at every candidate: a text made of candidates takes long. `budget` bounds how long, and notes
-        the stretches on which it did not suffice.
+        `check` is called at every candidate, since a text full of candidates takes long. `budget` limits the work, and
+        records the parts of the text for which it did not suffice.
         """
         large = len(data) >= _CHUNK_BYTES
         scan = _Scan(data, check, budget or WorkBudget(), KnownWords())
@@ -136,7 +136,7 @@ class RuleEngine:
             window = view[start : end + _KEYWORD_OVERLAP_BYTES]
             if large and self._keywords.rules_out_chunk(window):
                 skipping = True
-            elif skipping:  # a chunk after a clean one is first searched as a whole, any other block by block
+            elif skipping:  # after a chunk without keywords, test a chunk as a whole first, otherwise block by block
                 skipping = not self._keywords.in_text(window)
             if not skipping:
                 blocks, cost = self._candidates(scan, start, end)
@@ -144,13 +144,13 @@ class RuleEngine:
                 yield from self._search(scan, blocks, cost, start, end)
 
     def _candidates(self, scan: _Scan, start: int, end: int) -> tuple[list[tuple[int, set[int]]], int]:
-        """Return the rules that may match in each block, and the cost of trying them; no more than is affordable."""
+        """Return the rules that may match in each block and the cost of trying them, as far as the budget allows."""
         keywords = self._keywords
         blocks: list[tuple[int, set[int]]] = []
         cost = 0
         for low in range(start, end, _BLOCK_BYTES):
             hits = keywords.in_text(scan.data[low : low + _BLOCK_BYTES + _KEYWORD_OVERLAP_BYTES])
-            # Tokens cost half, by their literal beginning.
+            # Tokens cost half, because they start with a literal.
             cost += sum(_BLOCK_BYTES // 2 if keywords.cased[hit] else _BLOCK_BYTES for hit in hits)
             blocks.append((low, {index for hit in hits for index in keywords.rules[hit]}))
             if not scan.budget.covers(cost):
@@ -160,7 +160,7 @@ class RuleEngine:
     def _search(
         self, scan: _Scan, blocks: list[tuple[int, set[int]]], cost: int, start: int, end: int
     ) -> Iterator[Finding]:
-        """Try the rules of one chunk as far as the budget goes, and after that tokens by their prefixes."""
+        """Try the rules of one chunk as far as the budget allows, and after that find tokens by their prefixes."""
         found: list[Finding] = []
         if scan.budget.charge(cost):
             try:
@@ -174,7 +174,7 @@ class RuleEngine:
         yield from (finding for finding in self._by_prefixes(scan, start, end) if finding not in found)
 
     def _by_rules(self, scan: _Scan, blocks: list[tuple[int, set[int]]], end: int) -> Iterator[Finding]:
-        """Try each rule on its neighbouring blocks as one."""
+        """Try each rule on its adjacent blocks as one."""
         pending: dict[int, int] = {}
         for low, now in blocks:
             for index in pending.keys() - now:
@@ -185,7 +185,7 @@ class RuleEngine:
             yield from self._apply(index, scan, low, end)
 
     def _apply(self, index: int, scan: _Scan, low: int, high: int) -> Iterator[Finding]:
-        """Yield a rule's findings that begin in `low..high`."""
+        """Yield a rule's findings that start in `low..high`."""
         rule, expression, data = self.rules[index], self._expression(index), scan.data
         limit = min(high + rule.reach, len(data))
         position = low
@@ -194,7 +194,7 @@ class RuleEngine:
             if match.start() >= high:
                 return
             start, end = match.span() if rule.token else match.span(1)
-            if start < 0:  # an alternative without a group: all of it is the secret
+            if start < 0:  # an alternative without a group: the whole match is the secret
                 start, end = match.span()
             certain = classify(rule, data, match.start(), start, end)
             if certain is not None:
@@ -208,7 +208,7 @@ class RuleEngine:
             position = max(resume, match.start() + 1)
 
     def _by_prefixes(self, scan: _Scan, start: int, end: int) -> Iterator[Finding]:
-        """Try words that start with a token's prefix, a false positive only once."""
+        """Try words that start with a token's prefix, each false positive only once."""
         if self._prefixes is None:
             self._prefixes = TokenPrefixes(self.rules)
         low = max(0, start - 1)
@@ -239,9 +239,9 @@ class RuleEngine:
 
 
 class _ExhaustedError(Exception):
-    """The budget does not cover another false positive."""
+    """The budget is exhausted."""
 
 
 def _resume(match: Any, start: int, end: int) -> int:
-    """Return where to go on after a false positive: inside the match, since the real one may begin there."""
+    """Return where to continue after a false positive: inside the match, since the real secret may start there."""
     return int(max(match.start() + 3, min(start, match.end() - 1)) if start > match.start() else end)

@@ -1,4 +1,4 @@
-"""Undo escapes of programs, URLs and markup."""
+"""Decode escapes of programs, URLs and markup."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from wasmrt.core.limits import KIB
 from wasmrt.egress.leaks._budgets import PIECE_BYTES, Check, DecodeBudget, no_check
 
 _TAG = rb"<[A-Za-z/!?][^<>]{0,512}>"
-"""HTML, XML and what looks like either."""
+"""HTML, XML and similar tags."""
 _SEQUENCE = (
     rb"(?:\x1b\[|\xc2\x9b)[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b\n]{0,512}(?:\x07|\x1b\\)|\x1b[ -/]*[0-Z\\^-~]"
 )
 """ECMA-48 control sequences."""
 _STARTS = (b"<", b"\x1b", b"\xc2\x9b")
 _LONGEST = 600
-"""More than any of them has bytes."""
+"""Longer than any of these expressions can match."""
 
 
 @lru_cache(maxsize=2)
 def _between(only_tags: bool) -> re.Pattern[bytes]:
-    """Compile when it is first used: most texts need none, and tags alone are found faster, by their first byte."""
+    """Compile on first use, since most texts need none. Tags alone are faster to find, by their first byte."""
     return re.compile(_TAG if only_tags else _TAG + b"|" + _SEQUENCE)
 
 
 def without_markup(data: bytes, check: Check) -> bytes | None:
-    """Return a text without its markup; None if it has none."""
+    """Return a text without its markup, or None if it has none."""
     if not _may_hold_markup(data):
         return None
     bare = []
@@ -43,12 +43,12 @@ def without_markup(data: bytes, check: Check) -> bytes | None:
 
 
 def _may_hold_markup(data: bytes) -> bool:
-    """Return whether one of `_STARTS` is in a text; two bytes are found twenty times as slowly as one."""
+    """Return whether a text contains one of `_STARTS`; searching two bytes is twenty times as slow as searching one."""
     return b"<" in data or b"\x1b" in data or (b"\x9b" in data and b"\xc2\x9b" in data)
 
 
 def _pieces(data: bytes) -> Iterator[bytes]:
-    """Cut a text where no markup is cut."""
+    """Split a text without splitting markup."""
     low = 0
     while low < len(data):
         high = low + PIECE_BYTES
@@ -59,8 +59,8 @@ def _pieces(data: bytes) -> Iterator[bytes]:
         low = high
 
 
-def with_places(data: bytes) -> Unescaped:
-    """Return the same, with the way back to `data`."""
+def without_markup_mapped(data: bytes) -> Unescaped:
+    """Return a text without its markup, with a mapping of offsets back to `data`."""
     out, src, pieces = [0], [0], []
     position = length = 0
     for found in _between(False).finditer(data):
@@ -78,21 +78,21 @@ _CHECK_STEPS = 4096
 """Escapes, or bytes that look like one, between two charges to the budget."""
 _PIECE_OF_ESCAPES = 8 * KIB
 _LONGEST_ESCAPE = 16
-"""Characters of an escape that is not a row of several."""
+"""Maximum length of an escape, except for sequences of several."""
 _CROWDED = 32
-"""From one first byte in so many on, one expression over the text is faster than a search for each byte."""
+"""If at least one in this many bytes may start an escape, one expression is faster than searching for each byte."""
 
 
 class Unescaped(NamedTuple):
-    """Text with one nesting of escapes undone, and the way back."""
+    """Text with one level of escapes decoded, and a mapping of offsets to the original."""
 
     data: bytes
     out: list[int]
     src: list[int]
-    """Piece k begins at `out[k]` here and at `src[k]` in the escaped text; odd pieces are escapes."""
+    """Piece k starts at `out[k]` here and at `src[k]` in the escaped text; odd pieces are escapes."""
 
     def origin(self, start: int, end: int) -> tuple[int, int]:
-        """Return the offsets, in the escaped text, of `start..end` here."""
+        """Return the offsets in the escaped text for `start..end` here."""
         first = bisect_right(self.out, start) - 1
         last = bisect_right(self.out, end - 1) - 1
         begin = self.src[first] if first % 2 else self.src[first] + start - self.out[first]
@@ -112,66 +112,66 @@ _FAMILIES = {
     b"\xe1": rb"(?<=\xe1)(?:\xb4[\xac-\xbf]|\xb5[\x80-\xaa]|\xb6[\x9b-\xbf])",
     b"U": rb"(?<=U)\+[0-9A-Fa-f]{4,6}(?![0-9A-Fa-f])",
 }
-"""An escape after its first byte. The middle ones are letters in another width or style (Unicode, UAX 15): full-width,
-mathematical, circled, squared, regional indicators, raised and lowered; full-width ones only four in a row."""
+"""Escapes after their first byte. The middle ones are letters in another width or style (Unicode, UAX 15): full-width,
+mathematical, circled, squared, regional indicators, raised and lowered; full-width letters only four in a row."""
 
 
 @lru_cache(maxsize=8)
 def _escapes(families: tuple[bytes, ...]) -> re.Pattern[bytes]:
-    """Compile the expression of an escape: by `re`, whose short matches cost least."""
+    """Compile the expression of an escape, with `re`, which is fastest for short matches."""
     first = b"".join(map(re.escape, families))
-    if len(families) > 1:  # one literal byte is found ten times as fast as one of several
+    if len(families) > 1:  # a single literal byte is ten times as fast as a character class
         first = b"[" + first + b"]"
     return re.compile(first + b"(?:" + b"|".join(_FAMILIES[family] for family in families) + b")")
 
 
 _ENCLOSED = {first + n: ord("A") + n for first in (0x1F150, 0x1F170, 0x1F1E6) for n in range(26)}
-"""White on black, circled and squared, and regional indicators: their normal form is themselves."""
+"""Negative, circled and squared letters, and regional indicators: normalization does not change them."""
 _NAMED = {b"amp": b"&", b"lt": b"<", b"gt": b">", b"quot": b'"', b"apos": b"'", b"nbsp": b" "}
 _SINGLE = {b"\\\\": b"\\", b"\\/": b"/", b'\\"': b'"', b"\\'": b"'"} | {b"\\" + bytes([c]): b"\n" for c in b"abfnrtv"}
 
 
 _COMMON = (b"%", b"\\", b"&")
-"""First bytes that mostly begin an escape; the others begin many other characters too."""
+"""First bytes that usually start an escape; the others are common in other characters too."""
 
 
 def unescapings(data: bytes, *, apart: bool, budget: DecodeBudget) -> Iterator[Unescaped]:
-    """Undo one nesting: every kind of escape at once, and with `apart` each kind by itself too.
+    """Decode one level: all kinds of escapes at once, and with `apart` also each kind separately.
 
-    A secret that holds `%41` or `&lt;` literally survives only the latter.
+    A secret that contains `%41` or `&lt;` literally is only found by the latter.
     """
-    present = [family for family in _FAMILIES if family in data and (family in _COMMON or _holds_letters(data, family))]
+    present = [family for family in _FAMILIES if family in data and (family in _COMMON or _holds_family(data, family))]
     if not present:
         return
-    everything = _undone(data, present, budget)
+    everything = _unescape(data, present, budget)
     if everything is not None:
         yield everything
     if apart and len(present) > 1:
         for family in present:
-            alone = _undone(data, [family], budget)
+            alone = _unescape(data, [family], budget)
             if alone is not None and everything is not None and alone.data != everything.data:
                 yield alone
 
 
-def _holds_letters(data: bytes, family: bytes) -> bool:
-    """Return whether letters of another width stand in a row: their first byte begins many other characters too."""
+def _holds_family(data: bytes, family: bytes) -> bool:
+    """Return whether the text has such escapes: their first byte is common in other characters too."""
     if family == b"U":
         return b"U+" in data
     return _escapes((family,)).search(data) is not None
 
 
 def holds_escapes(data: bytes, check: Check = no_check) -> bool:
-    """Return whether a text changes when escapes are undone."""
+    """Return whether decoding escapes changes a text."""
     return next(_places(data, list(_FAMILIES), DecodeBudget(check=check)), None) is not None
 
 
-def unescaped(data: bytes, check: Check = no_check) -> Unescaped | None:
-    """Undo percent, `\\u`, `\\x`, JSON and HTML escapes once; None if there are none."""
+def unescape(data: bytes, check: Check = no_check) -> Unescaped | None:
+    """Decode percent, `\\u`, `\\x`, JSON and HTML escapes once; return None if there are none."""
     return next(unescapings(data, apart=False, budget=DecodeBudget(check=check)), None)
 
 
 def _places(data: bytes, families: list[bytes], budget: DecodeBudget) -> Iterator[tuple[int, int]]:
-    """Yield the places of escapes, going from one first byte to the next, as far as the budget goes."""
+    """Yield the places of escapes, searching from one first byte to the next, as far as the budget allows."""
     look = _escapes(tuple(families))
     if sum(map(data.count, families)) * _CROWDED > len(data):
         yield from _crowded_places(data, look, budget)
@@ -197,7 +197,7 @@ def _places(data: bytes, families: list[bytes], budget: DecodeBudget) -> Iterato
 
 
 def _crowded_places(data: bytes, look: re.Pattern[bytes], budget: DecodeBudget) -> Iterator[tuple[int, int]]:
-    """Yield the places of escapes in a text full of them: by the expression alone, piece by piece."""
+    """Yield the places of escapes in a text full of them, piece by piece, with one expression."""
     position = steps = 0
     while position < len(data):
         edge = position + _PIECE_OF_ESCAPES
@@ -213,7 +213,7 @@ def _crowded_places(data: bytes, look: re.Pattern[bytes], budget: DecodeBudget) 
         steps = 0
 
 
-def _undone(data: bytes, families: list[bytes], budget: DecodeBudget) -> Unescaped | None:
+def _unescape(data: bytes, families: list[bytes], budget: DecodeBudget) -> Unescaped | None:
     pieces: list[bytes] = []
     out, src = [0], [0]
     position = length = 0
@@ -222,7 +222,7 @@ def _undone(data: bytes, families: list[bytes], budget: DecodeBudget) -> Unescap
         escape = data[start:end]
         value = known.get(escape)
         if value is None:
-            value = _value(escape)
+            value = _decode_escape(escape)
             if end - start <= _LONGEST_ESCAPE:
                 known[escape] = value
         plain = data[position:start]
@@ -240,7 +240,7 @@ def _undone(data: bytes, families: list[bytes], budget: DecodeBudget) -> Unescap
     return Unescaped(b"".join(pieces), out, src)
 
 
-def _value(escape: bytes) -> bytes:
+def _decode_escape(escape: bytes) -> bytes:
     if escape[:2] == b"%u":
         return _utf8(int(escape[2:], 16))
     if escape[:1] == b"%":

@@ -1,9 +1,9 @@
-"""Find the secrets a call may use, verbatim and in every encoding a guest is likely to reach for.
+"""Find the secrets of a call, verbatim and in every encoding that a guest is likely to use.
 
-The text is brought to the normal form of the patterns. Percent, `\\u`, `\\x`, octal, JSON and HTML escapes and letters
-of another width are undone first, one nesting after the other, and markup between characters is left out; base64,
-base32, hex, dumps, lists of bytes and archives of a larger whole are decoded to a small depth. What one secret costs is
-paid before any of that: a text is searched as it is before anything in it is decoded.
+The text is converted to the normal form of the patterns. First, percent, `\\u`, `\\x`, octal, JSON and HTML escapes
+and letters of another width are decoded, one level after the other, and markup between characters is removed. Base64,
+base32, hex, dumps, lists of bytes and archives are decoded to a limited depth. A text is searched unchanged before
+anything in it is decoded.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from wasmrt.core.limits import KIB, MIN_SECRET_CHARS
 from wasmrt.egress.leaks._budgets import MAX_NESTING, PIECE_BYTES, Check, DecodeBudget, no_check
 from wasmrt.egress.leaks._encoded import LEAST_RUN, decode, is_encoded
-from wasmrt.egress.leaks._escapes import unescapings, with_places, without_markup
+from wasmrt.egress.leaks._escapes import unescapings, without_markup, without_markup_mapped
 from wasmrt.egress.leaks._patterns import (
     NOT_ALNUM,
     NOT_VISIBLE,
@@ -30,70 +30,70 @@ from wasmrt.egress.leaks._patterns import (
 )
 
 _APART_NESTING = 2
-"""Down to this nesting each kind of escape is also undone by itself, where a secret holds one literally."""
+"""Up to this level each kind of escape is also decoded separately, if a secret contains one literally."""
 _LEAST_START = 4
-"""With fewer of its characters at a text's end, a secret has not begun."""
+"""Minimum number of a secret's characters at a text's end that count as the start of the secret."""
 _SPREAD = 4
-"""The stretch at a text's end in which a secret may begin, as a multiple of its length: it may be spaced out."""
+"""Bytes at a text's end in which a secret may start, per byte of the secret, which may be spaced out."""
 _MOST_SPREAD_BYTES = 64 * KIB
-"""The same, where most of that stretch is of no account."""
+"""Maximum of these bytes, if most of them are ignored characters."""
 _LEAST_SHORT_RUN = 12
 _SET_FROM_BYTES = 64 * KIB
-"""Bytes after which a PatternSet is worth building."""
+"""Bytes after which building a PatternSet is worthwhile."""
 _BLOCK_BYTES = 1024
-"""Bytes that are counted as one on the way back from the normal form."""
+"""Block size for mapping the normal form back to the text."""
 _LOWER = bytes(range(256)).lower()
 
 
-class Seen:
-    """The findings about a text that spare whoever reads it next a pass."""
+class ScanHints:
+    """Results of one search that save the next one a pass."""
 
     __slots__ = ("nothing_encoded",)
 
     def __init__(self) -> None:
         self.nothing_encoded = False
-        """True if no run, list or dump is in it; False if there may be."""
+        """True if the text certainly contains no run, list or dump."""
 
 
 class ExactMatcher:
-    """The patterns of some secrets, built at the first scan. Safe to share between threads."""
+    """The patterns of some secrets, built at the first scan. Thread-safe."""
 
-    __slots__ = ("_least_run", "_partial_patterns", "_patterns", "_secrets", "_seen_bytes", "_set", "unwatched")
+    __slots__ = ("_least_run", "_partial_patterns", "_patterns", "_scanned_bytes", "_secrets", "_set", "unwatched")
 
     def __init__(self, secrets: Mapping[str, str], *, partial: bool = False) -> None:
         self._secrets = tuple((n, v) for n, v in secrets.items() if len(v) >= MIN_SECRET_CHARS)
         self.unwatched = tuple(n for n, v in secrets.items() if len(v) < MIN_SECRET_CHARS)
-        """Names of secrets that are too short to be looked for."""
+        """Names of secrets that are too short to search for."""
         shortest = min((len(value) for _, value in self._secrets), default=LEAST_RUN)
         self._least_run = max(_LEAST_SHORT_RUN, min(LEAST_RUN, shortest * 4 // 3))
         self._patterns: Patterns | None = None
         self._partial_patterns: tuple[PartialPattern, ...] | None = None if partial else ()
         self._set: PatternSet | None = None
-        self._seen_bytes = 0
+        self._scanned_bytes = 0
 
     def with_partial(self) -> ExactMatcher:
-        """Make one for the same secrets that finds partial matches as well."""
+        """Return a matcher for the same secrets that also finds partial matches."""
         other = ExactMatcher(dict(self._secrets), partial=True)
-        other._patterns, _ = self._built()
+        other._patterns, _ = self._build()
         return other
 
     def find(
-        self, data: bytes, check: Check = no_check, seen: Seen | None = None
+        self, data: bytes, check: Check = no_check, hints: ScanHints | None = None
     ) -> Iterator[tuple[str | None, int, int]]:
-        """Yield `(name, start, end)` in byte offsets; may repeat a place.
+        """Yield `(name, start, end)` in byte offsets; the same place may be repeated.
 
-        A last one without a name says that some content was too large or too deeply nested to be decoded.
-        `check` is called at every candidate and all along the way, and ends the scan by raising. `seen` is filled in.
+        A final item without a name means that some content was too large or too deeply nested to be decoded. `check` is
+        called at every candidate and regularly in between, and ends the scan by raising. `hints` is filled in.
         """
         if self._secrets:
             budget = DecodeBudget.for_text(len(data), check)
-            yield from self._search(data, nesting=0, budget=budget, seen=seen)
+            yield from self._search(data, nesting=0, budget=budget, hints=hints)
             if budget.exceeded:
                 yield None, 0, len(data)
 
     def possible_match_start(self, data: bytes) -> int:
-        """Return where a secret begins that may go on after `data`; the length of `data` where none does."""
-        patterns, _ = self._built()
+        """Return the start of a secret that may continue after `data`; the length of `data` if there is none."""
+        patterns, _ = self._build()
         verbatim = tuple(Pattern(name, value.lower(), value) for name, value in patterns.verbatim)
         visible = (patterns.visible, NOT_VISIBLE)
         searches = ((patterns.alnum, NOT_ALNUM), (patterns.loose, SEPARATORS), visible, (verbatim, b""))
@@ -101,13 +101,13 @@ class ExactMatcher:
         tail = data[-_MOST_SPREAD_BYTES:]
         if without_markup(tail, no_check) is None:
             return start
-        bare = with_places(tail)
-        begins = min(_possible_start(bare.data, group, dropped) for group, dropped in searches)
-        if begins == len(bare.data):
+        bare = without_markup_mapped(tail)
+        possible = min(_possible_start(bare.data, group, dropped) for group, dropped in searches)
+        if possible == len(bare.data):
             return start
-        return min(start, len(data) - len(tail) + bare.origin(begins, begins + 1)[0])
+        return min(start, len(data) - len(tail) + bare.origin(possible, possible + 1)[0])
 
-    def _built(self) -> tuple[Patterns, tuple[PartialPattern, ...]]:
+    def _build(self) -> tuple[Patterns, tuple[PartialPattern, ...]]:
         if self._patterns is None:
             self._patterns = patterns_of(self._secrets)
         if self._partial_patterns is None:
@@ -115,13 +115,13 @@ class ExactMatcher:
         return self._patterns, self._partial_patterns
 
     def _search(
-        self, data: bytes, *, nesting: int, budget: DecodeBudget, whole: bool = True, seen: Seen | None = None
+        self, data: bytes, *, nesting: int, budget: DecodeBudget, whole: bool = True, hints: ScanHints | None = None
     ) -> Iterator[tuple[str, int, int]]:
-        """Search a text and everything encoded in it; `whole` is False for a text whose escapes were undone."""
-        patterns, partial = self._built()
+        """Search a text and all its encoded content; `whole` is False for a text whose escapes were decoded."""
+        patterns, partial = self._build()
         may_match = self._may_match(patterns, partial, data)
-        if seen is not None:
-            seen.nothing_encoded = not may_match.encoded
+        if hints is not None:
+            hints.nothing_encoded = not may_match.encoded
         if may_match.partial:
             yield from find_partial(data, partial, budget.check)
         yield from _find_patterns(data, patterns, may_match, budget.check)
@@ -135,27 +135,27 @@ class ExactMatcher:
                 for name, start, end in self._search(text.data, nesting=nesting + 1, budget=budget, whole=False):
                     yield name, *text.origin(start, end)
         if not whole and not settled:
-            return  # the texts in between hold the same runs as the first or the last
+            return  # intermediate texts contain the same runs as the first or the last one
         if settled and (bare := without_markup(data, budget.check)) is not None and budget.charge(len(bare)):
-            yield from self._behind_markup(data, bare, budget.check)
+            yield from self._search_without_markup(data, bare, budget.check)
         runs = may_match.encoded or self._least_run < LEAST_RUN
         for start, end, inner in decode(data, budget, runs=runs, least_run=self._least_run):
             for name in {n for n, _, _ in self._search(inner, nesting=nesting + 1, budget=budget)}:
                 yield name, start, end
 
-    def _behind_markup(self, data: bytes, bare: bytes, check: Check) -> Iterator[tuple[str, int, int]]:
-        """Search a text whose markup was left out, and say where that is in `data`."""
-        patterns, partial = self._built()
+    def _search_without_markup(self, data: bytes, bare: bytes, check: Check) -> Iterator[tuple[str, int, int]]:
+        """Search a text without markup, and yield the places in `data`."""
+        patterns, partial = self._build()
         may_match = self._may_match(patterns, partial, bare)
         places = None
         found = find_partial(bare, partial, check) if may_match.partial else ()
         for name, start, end in (*found, *_find_patterns(bare, patterns, may_match, check)):
-            places = places or with_places(data)
+            places = places or without_markup_mapped(data)
             yield name, *places.origin(start, end)
 
     def _may_match(self, patterns: Patterns, partial: tuple[PartialPattern, ...], data: bytes) -> MayMatch:
-        self._seen_bytes += len(data)
-        if self._seen_bytes < _SET_FROM_BYTES:
+        self._scanned_bytes += len(data)
+        if self._scanned_bytes < _SET_FROM_BYTES:
             return MayMatch()
         if self._set is None:
             self._set = PatternSet(patterns, partial)
@@ -177,7 +177,7 @@ def _find_patterns(
 
 
 def _holds_any(data: bytes, patterns: tuple[Pattern, ...], dropped: bytes, check: Check) -> bool:
-    """Look for patterns piece by piece, so that a large text is not copied as a whole, out of the processor's cache."""
+    """Search for patterns piece by piece, so that no copy of a large text leaves the processor's cache."""
     texts = {pattern.text for pattern in patterns}
     overlap = max(map(len, texts)) - 1
     form = b""
@@ -193,10 +193,10 @@ def _holds_any(data: bytes, patterns: tuple[Pattern, ...], dropped: bytes, check
 def _find_in_normal_form(
     data: bytes, patterns: tuple[Pattern, ...], dropped: bytes, check: Check
 ) -> Iterator[tuple[str, int, int]]:
-    """Look for each pattern as its case demands; a text that differs in case alone is never even a candidate."""
+    """Find each pattern with its required case; a text that differs only in case is not even a candidate."""
     lower = data.translate(_LOWER, dropped)
     cased = data.translate(None, dropped) if any(pattern.exact for pattern in patterns) else b""
-    places = _Places(data, dropped)
+    places = _OffsetMap(data, dropped)
     for pattern in patterns:
         check()
         if pattern.secret and pattern.text in lower:
@@ -218,7 +218,7 @@ def _find_verbatim(data: bytes, name: str, secret: bytes, check: Check) -> Itera
 
 
 def _possible_start(data: bytes, patterns: tuple[Pattern, ...], dropped: bytes) -> int:
-    """Return where the longest beginning of a pattern starts that a text ends with; its length where there is none."""
+    """Return the start of the longest beginning of a pattern at the end of a text; its length if there is none."""
     longest = max((len(pattern.text) for pattern in patterns), default=0)
     size = longest * _SPREAD
     tail = data[-size:] if longest else b""
@@ -236,12 +236,12 @@ def _possible_start(data: bytes, patterns: tuple[Pattern, ...], dropped: bytes) 
             most = max(most, len(form) - at)
     if not most:
         return len(data)
-    start, _ = _Places(tail, dropped).origin(len(form) - most, most)
+    start, _ = _OffsetMap(tail, dropped).origin(len(form) - most, most)
     return len(data) - len(tail) + start
 
 
-class _Places:
-    """The way back from the normal form to the text. Blocks are counted once, and the last two are kept."""
+class _OffsetMap:
+    """Maps offsets in the normal form to offsets in the text. It counts blocks once, and caches the last two."""
 
     __slots__ = ("_before", "_data", "_dropped", "_first", "_last")
 
@@ -249,12 +249,12 @@ class _Places:
         self._data = data
         self._dropped = dropped
         self._before: list[int] = []
-        """Bytes that the normal form keeps before each block."""
+        """Number of bytes of the normal form before each block."""
         self._first: tuple[int, list[int]] = (-1, [])
         self._last: tuple[int, list[int]] = (-1, [])
 
     def origin(self, at: int, length: int) -> tuple[int, int]:
-        """Return the offsets, in the text, of a place in the normal form."""
+        """Return the offsets in the text for a place in the normal form."""
         if not self._before:
             self._count()
         self._first, start = self._nth(at, self._first)
@@ -270,9 +270,9 @@ class _Places:
     def _nth(self, index: int, seen: tuple[int, list[int]]) -> tuple[tuple[int, list[int]], int]:
         block = bisect_right(self._before, index) - 1
         if seen[0] != block:
-            seen = block, self._kept(block)
+            seen = block, self._kept_offsets(block)
         return seen, seen[1][index - self._before[block]]
 
-    def _kept(self, block: int) -> list[int]:
+    def _kept_offsets(self, block: int) -> list[int]:
         low, dropped = block * _BLOCK_BYTES, frozenset(self._dropped)
         return [low + i for i, byte in enumerate(self._data[low : low + _BLOCK_BYTES]) if byte not in dropped]

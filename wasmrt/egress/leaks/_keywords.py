@@ -1,4 +1,4 @@
-"""Find the keywords of rules: a first look at short texts, Hyperscan for large ones, and RE2."""
+"""Find the keywords of rules: literals for the first short texts, Hyperscan for large texts, and RE2."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from wasmrt.egress.leaks._rules import Rule
 
 if TYPE_CHECKING:
     import hyperscan
+    import re2
 
 _COMPILE_AFTER_BYTES = 4 * MIB
-"""Bytes of large texts after which compiling, some 50 ms, is worthwhile: a short-lived process never does."""
+"""Bytes of large texts after which compiling, some 50 ms, is worthwhile; short-lived processes never reach it."""
 
 
 class Prefilter:
-    """The shipped keywords as one Hyperscan automaton. Safe to share between threads."""
+    """The built-in keywords as one Hyperscan automaton. Thread-safe."""
 
     __slots__ = ("_database", "_keywords", "_lock", "_seen_bytes")
 
@@ -30,24 +31,24 @@ class Prefilter:
         self._seen_bytes = 0
 
     def rules_out(self, data: bytes | memoryview) -> bool:
-        """Return whether a large text holds no keyword; False if it may or was not checked."""
+        """Return whether a large text certainly contains no keyword; False if it was not checked."""
         if not self._lock.acquire(blocking=False):
-            return False  # another thread is scanning, or was when this process was forked
+            return False  # another thread is scanning, or was scanning when this process was forked
         try:
-            database = self._prepared(len(data))
-            return database is not None and not _found_in(database, data)
+            database = self._prepare(len(data))
+            return database is not None and not _finds_match(database, data)
         finally:
             self._lock.release()
 
-    def _prepared(self, size: int) -> hyperscan.Database | None:
+    def _prepare(self, size: int) -> hyperscan.Database | None:
         if self._seen_bytes <= _COMPILE_AFTER_BYTES:
             self._seen_bytes += size
             if self._seen_bytes > _COMPILE_AFTER_BYTES:
-                self._database = _compiled(self._keywords)
+                self._database = _compile_database(self._keywords)
         return self._database
 
 
-def _compiled(keywords: tuple[str, ...]) -> hyperscan.Database | None:
+def _compile_database(keywords: tuple[str, ...]) -> hyperscan.Database | None:
     try:
         import hyperscan
     except ImportError:
@@ -57,16 +58,16 @@ def _compiled(keywords: tuple[str, ...]) -> hyperscan.Database | None:
         database.compile(
             expressions=[keyword.encode("latin-1") for keyword in keywords], flags=hyperscan.HS_FLAG_SINGLEMATCH
         )
-    except hyperscan.error:  # it does not support every processor
+    except hyperscan.error:  # some processors are not supported
         return None
     return database
 
 
-def _found_in(database: hyperscan.Database, data: bytes | memoryview) -> bool:
+def _finds_match(database: hyperscan.Database, data: bytes | memoryview) -> bool:
     from hyperscan import ScanTerminated
 
     try:
-        database.scan(cast("bytes", data), match_event_handler=_stop)  # it takes any buffer
+        database.scan(cast("bytes", data), match_event_handler=_stop)  # accepts any buffer
     except ScanTerminated:
         return True
     return False
@@ -76,18 +77,15 @@ def _stop(*_match: object) -> bool:
     return True
 
 
-if TYPE_CHECKING:
-    import re2
-
 _MEMORY_BYTES = 64 << 20
 _FIRST_TEXTS = 16
 _SHORT_BYTES = 4096
 _ONE_PASS_BYTES = 1024
-"""Up to this a text is asked for any keyword before all else; a longer one mostly holds some, and is not read twice."""
+"""Texts up to this size are tested for any keyword first. Longer ones usually contain some, so they are not."""
 
 
 def keywords_of(rules: Sequence[Rule]) -> dict[str, list[int]]:
-    """Map every keyword's expression to the numbers of the rules behind it."""
+    """Map every keyword's expression to the indexes of its rules."""
     keywords: dict[str, list[int]] = {}
     for index, rule in enumerate(rules):
         for expression in rule.keyword_expressions():
@@ -96,9 +94,9 @@ def keywords_of(rules: Sequence[Rule]) -> dict[str, list[int]]:
 
 
 class FirstLook:
-    """Literals, one of which is in every text with a keyword: enough for the first short texts of a process.
+    """Literals, at least one of which is in every text with a keyword. It is used for a process's first short texts.
 
-    To load RE2 and to compile the keywords takes 6 ms, a tenth of `wasmrt run`.
+    Loading RE2 and compiling the keywords takes 6 ms, a tenth of `wasmrt run`.
     """
 
     __slots__ = ("_cased", "_left", "_uncased")
@@ -109,7 +107,7 @@ class FirstLook:
         self._left = _FIRST_TEXTS
 
     def rules_out(self, data: bytes) -> bool:
-        """Return whether a short text holds no keyword; False if it may, or where it is time to compile them."""
+        """Return whether a short text certainly contains no keyword; False once compiling is worthwhile."""
         if self._left <= 0 or len(data) > _SHORT_BYTES:
             return False
         self._left -= 1
@@ -119,7 +117,7 @@ class FirstLook:
 
 
 class Keywords:
-    """The keywords of a list of rules, compiled at the first scan that needs it. Safe to share between threads."""
+    """The keywords of a list of rules, compiled at the first scan that needs them. Thread-safe."""
 
     __slots__ = ("_expressions", "_first_look", "_lock", "_prefilter", "_set", "cased", "rules")
 
@@ -136,25 +134,25 @@ class Keywords:
         self._set: re2.Set | None = None
         self._lock = Lock()
         self.rules = tuple(keywords.values())
-        """The numbers of the rules behind each keyword."""
+        """The indexes of the rules of each keyword."""
         self.cased = tuple(not expression.startswith("(?i:") for expression in keywords)
-        """True for each keyword whose case counts."""
+        """True for each case-sensitive keyword."""
 
     def in_text(self, data: bytes | memoryview) -> list[int]:
-        """Return the numbers of the keywords that a text holds."""
-        return (self._set or self._compiled()).Match(data) or []
+        """Return the indexes of the keywords in a text."""
+        return (self._set or self._compile()).Match(data) or []
 
     def rules_out_text(self, data: bytes) -> bool:
-        """Return, at little cost, whether a whole text holds no keyword; False if it may."""
+        """Return, at low cost, whether a text certainly contains no keyword."""
         if self._set is None and self._first_look is not None and self._first_look.rules_out(data):
             return True
         return len(data) <= _ONE_PASS_BYTES and not self.in_text(data)
 
     def rules_out_chunk(self, data: memoryview) -> bool:
-        """Return, at little cost, whether a chunk of a large text holds no keyword; False if it may."""
+        """Return, at low cost, whether a chunk of a large text certainly contains no keyword."""
         return self._prefilter is not None and self._prefilter.rules_out(data)
 
-    def _compiled(self) -> Any:
+    def _compile(self) -> Any:
         with self._lock:
             if self._set is None:
                 expressions = (expression.encode("latin-1") for expression in self._expressions)

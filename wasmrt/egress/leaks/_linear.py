@@ -1,6 +1,6 @@
-"""Expressions that take linear time on any text: RE2, which nothing else here touches.
+"""Regular expressions that take linear time on any text. Only this module uses RE2.
 
-It is loaded when it is first needed, which takes 2.5 ms: a process that scans a few short texts needs none of it.
+RE2 is imported on first use, which takes 2.5 ms: a process that scans a few short texts does not need it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ _MEMORY_BYTES = 16 << 20
 
 
 class ExpressionError(Exception):
-    """RE2 refuses an expression, or it takes too much memory."""
+    """RE2 rejects an expression, or the expression needs too much memory."""
 
 
 def compile_linear(expression: bytes, *, captures: bool = False) -> Any:
-    """Compile an expression over bytes; its groups are found with `captures` only, which is slower.
+    """Compile an expression for bytes. With `captures` its groups are found too, which is slower.
 
     Raises:
         ExpressionError: it has look-around or back-references, or is too large.
@@ -35,7 +35,7 @@ def compile_linear(expression: bytes, *, captures: bool = False) -> Any:
 
 
 def compile_set(expressions: Iterable[bytes], *, memory_bytes: int) -> Any:
-    """Compile expressions into one automaton, whose `Match(data)` returns the numbers of those that a text holds.
+    """Compile expressions into one automaton, whose `Match(data)` returns the indexes of the matching expressions.
 
     Raises:
         ExpressionError: they are too large.
@@ -58,5 +58,5 @@ def _options(memory_bytes: int) -> re2.Options:
     options = re2.Options()
     options.encoding = re2.Options.Encoding.LATIN1  # bytes are bytes: broken UTF-8 hides nothing
     options.max_mem = memory_bytes
-    options.log_errors = False  # SECURITY: an expression may be made of secrets
+    options.log_errors = False  # SECURITY: an expression may contain secrets
     return options

@@ -1,4 +1,4 @@
-"""The values of the leak detector: findings, reports, and the actions a finding asks for."""
+"""Values of the leak detector: matches, reports and actions."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 
 
 class Direction(StrEnum):
-    """The way a text travels: out of the host to the network, or in towards the agent."""
+    """The direction of a text: out to the network, or in to the agent."""
 
     OUTWARD = "outward"
     INWARD = "inward"
 
 
 class Action(StrEnum):
-    """The treatment a finding asks for, weakest first."""
+    """The treatment of a match, weakest first."""
 
     WARN = "warn"
     REDACT = "redact"
@@ -22,7 +22,7 @@ class Action(StrEnum):
 
 
 class Severity(StrEnum):
-    """The harm a leak of this format does."""
+    """The potential harm of a leak of this format."""
 
     LOW = "low"
     MEDIUM = "medium"
@@ -31,25 +31,25 @@ class Severity(StrEnum):
 
 
 MAX_MATCH_BYTES = 16 * 1024
-"""No match of a rule is longer than this."""
+"""Maximum length of a rule's match."""
 
 SECRET_RULE = "secret:"  # noqa: S105 - the prefix of a rule's name, not a secret
-"""The prefix of the rule under which a watched secret is reported; its name follows."""
+"""The prefix, followed by the secret's name, of the rule id for a watched secret."""
 
 DECODE_LIMIT_RULE = "decode-limit-exceeded"
-"""The rule for content nested or packed beyond the decode limits, where a watched secret would not be seen.
+"""The rule id for content beyond the decode limits, in which a watched secret would not be found.
 
-SECURITY: it blocks, in either direction: what could not be looked at is withheld.
+SECURITY: it blocks in both directions, so that unscanned content is withheld.
 """
 
 SCAN_BUDGET_RULE = "scan-budget-exceeded"
-"""The rule for a stretch with more candidates than the work budget allows: only tokens were looked for there."""
+"""The rule id for text with more candidates than the work budget allows, in which only tokens were searched."""
 
 UNSCANNED_RULES = (SCAN_BUDGET_RULE, DECODE_LIMIT_RULE)
 
 
 class LeakMatch(NamedTuple):
-    """One secret found: half-open offsets into the scanned text, never the value itself."""
+    """One detected secret: half-open offsets into the scanned text, never the value itself."""
 
     rule: str
     start: int
@@ -57,12 +57,12 @@ class LeakMatch(NamedTuple):
     severity: Severity
     action: Action
     certain: bool = False
-    """True if a checksum held, or the value is a watched secret."""
+    """True if a checksum matched, or the value is a watched secret."""
     where: str = "text"
-    """`text`, or for a request `url`, `header:NAME`, `body`."""
+    """`text`, or for a request `url`, `header:NAME` or `body`."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the match as JSON values."""
+        """Return the match as JSON data."""
         return {
             "rule": self.rule,
             "start": self.start,
@@ -73,13 +73,13 @@ class LeakMatch(NamedTuple):
             "where": self.where,
         }
 
-    def moved(self, start: int, end: int) -> LeakMatch:
+    def with_offsets(self, start: int, end: int) -> LeakMatch:
         """Return the match with other offsets."""
         return self._replace(start=start, end=end)
 
 
 class LeakReport(NamedTuple):
-    """Every match in order of place, unscanned content last; `should_block` when one of them asks for it."""
+    """All matches in order of place, with unscanned content last; `should_block` if any match blocks."""
 
     matches: tuple[LeakMatch, ...] = ()
     should_block: bool = False
@@ -89,16 +89,16 @@ class LeakReport(NamedTuple):
 
     @property
     def unscanned(self) -> str | None:
-        """The rule that reports unscanned text; None if the whole text was scanned."""
+        """The rule id for unscanned text; None if the whole text was scanned."""
         last = self.matches[-1].rule if self.matches else ""
         return last if last in UNSCANNED_RULES else None
 
     def without_unopened(self) -> LeakReport:
-        """Return the report without what says that content could not be opened."""
+        """Return the report without matches for content that could not be decoded."""
         return report_of([match for match in self.matches if match.rule != DECODE_LIMIT_RULE])
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the report as JSON values."""
+        """Return the report as JSON data."""
         return {"should_block": self.should_block, "matches": [m.as_dict() for m in self.matches]}
 
 
@@ -106,7 +106,7 @@ CLEAN = LeakReport()
 
 
 def report_of(matches: list[LeakMatch]) -> LeakReport:
-    """Sort matches by place, unscanned content last, and note whether one of them blocks."""
+    """Sort matches by place, with unscanned content last, and set `should_block`."""
     if not matches:
         return CLEAN
     ordered = tuple(sorted(matches, key=lambda m: (m.rule in UNSCANNED_RULES, m.where, m.start, -m.end, m.rule)))
@@ -114,10 +114,10 @@ def report_of(matches: list[LeakMatch]) -> LeakReport:
 
 
 def redactions(matches: tuple[LeakMatch, ...]) -> list[tuple[int, int, str]]:
-    """Return `(start, end, replacement)` for every match but warnings, in order of place.
+    """Return `(start, end, replacement)` for every match except warnings, in order of place.
 
-    Matches that touch or overlap are replaced as one, so that no tail is left; the replacement names the most certain
-    and longest of them.
+    Adjacent and overlapping matches are replaced as one, so that no rest remains; the replacement names the most
+    certain and longest of them.
     """
     spans: list[tuple[int, int, str]] = []
     best: tuple[bool, int] = (False, 0)
@@ -126,10 +126,10 @@ def redactions(matches: tuple[LeakMatch, ...]) -> list[tuple[int, int, str]]:
             continue
         weight, mark = (match.certain, match.end - match.start), f"[REDACTED:{match.rule}]"
         if spans and match.start <= spans[-1][1]:
-            start, end, kept = spans[-1]
+            start, end, chosen = spans[-1]
             if weight > best:
-                best, kept = weight, mark
-            spans[-1] = (start, max(end, match.end), kept)
+                best, chosen = weight, mark
+            spans[-1] = (start, max(end, match.end), chosen)
         else:
             best = weight
             spans.append((match.start, match.end, mark))
@@ -137,7 +137,7 @@ def redactions(matches: tuple[LeakMatch, ...]) -> list[tuple[int, int, str]]:
 
 
 def cut_out(data: bytes, matches: tuple[LeakMatch, ...]) -> bytes:
-    """Replace every match but warnings, in bytes."""
+    """Replace every match except warnings, in bytes."""
     parts: list[bytes] = []
     position = 0
     for start, end, mark in redactions(matches):

@@ -1,11 +1,11 @@
-"""Find a call's secrets by value: whole in the encodings that a normal form does not undo, or in parts.
+"""Find a call's secrets by value: whole in encodings that the normal form keeps, or in parts.
 
-In the normal form most spellings of a text look alike: lower case, and letters and digits only. White space, line
-breaks, quotes, hyphens, zero-width characters and the difference between base64 and base64url vanish. A secret is then
-covered by itself, reversed, ROT13, hex, base64 at its three offsets, and the notations of `_encoded`.
+In the normal form most spellings of a text are equal: it is lower case, and has letters and digits only. White space,
+line breaks, quotes, hyphens, zero-width characters and the difference between base64 and base64url vanish. Patterns for
+a secret are then the secret itself, reversed, ROT13, hex, base64 at its three offsets, and the notations of `_encoded`.
 
-A part counts from eight characters and a third of the secret on, which is too long to occur by chance except for words:
-a secret that contains a word does not make the word a secret.
+A part counts if it has at least eight characters and a third of the secret, which is unlikely to match by chance.
+Words are an exception: a secret that contains a word does not make the word a secret.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from wasmrt.egress.leaks._linear import ExpressionError, compile_set
 
 _MIN_PATTERN = 8
 _MIN_ALNUM = 12
-"""A secret with fewer letters and digits is looked for with its punctuation."""
+"""A secret with fewer letters and digits is searched with its punctuation."""
 _CASELESS_FROM = 16
-"""From this length on a match in another case is no accident."""
+"""From this length on, a match in another case is not a coincidence."""
 
 _ALNUM = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _ROT13 = bytes.maketrans(_ALNUM[10:], _ALNUM[23:36] + _ALNUM[10:23] + _ALNUM[49:] + _ALNUM[36:49])
@@ -35,40 +35,40 @@ NOT_VISIBLE = bytes(range(33)) + bytes(range(127, 256))
 
 
 class Pattern(NamedTuple):
-    """One encoding of one secret, in its normal form."""
+    """One encoding of a secret, in its normal form."""
 
     name: str
     """The secret's name."""
     text: bytes
-    """In lower case, without the bytes that its form drops."""
+    """In lower case, without the bytes that the form drops."""
     cased: bytes | None
-    """The same in the secret's own case, where case tells the secret from a word."""
+    """The same in the secret's own case, if the case distinguishes the secret from a word."""
     secret: bytes | None = None
-    """The whole secret where `text` is all of it but dropped bytes, which may be its ends."""
+    """The whole secret, if `text` is all of it except dropped bytes, which may be at its ends."""
 
     @property
     def exact(self) -> bytes | None:
-        """The text to look for in its own case; None if a match in another case is no accident."""
+        """The case-sensitive text to find; None if a match in another case counts."""
         return self.cased if len(self.text) < _CASELESS_FROM else None
 
 
 class Patterns(NamedTuple):
-    """The patterns of some secrets, by the form in which they are looked for."""
+    """The patterns of some secrets, by the form in which they are searched."""
 
     alnum: tuple[Pattern, ...]
-    """Looked for among letters and digits."""
+    """Searched in the letters and digits of a text."""
     loose: tuple[Pattern, ...]
-    """Looked for without `SEPARATORS` alone, since they have few letters and digits."""
+    """Searched in a text without `SEPARATORS`, since they have few letters and digits."""
     visible: tuple[Pattern, ...]
-    """Looked for without what is not visible alone: bases whose digits are punctuation too."""
+    """Searched in the visible characters of a text: bases that use punctuation as digits."""
     verbatim: tuple[tuple[str, bytes], ...]
     """Names and values of secrets that are too short for any normal form."""
     hold_escapes: bool
-    """True if a secret would be changed by undoing escapes."""
+    """True if decoding escapes would change a secret."""
 
 
 def patterns_of(secrets: Iterable[tuple[str, str]]) -> Patterns:
-    """Write each secret in every encoding."""
+    """Create the patterns of each secret in every encoding."""
     alnum: list[Pattern] = []
     loose: list[Pattern] = []
     visible: list[Pattern] = []
@@ -79,9 +79,9 @@ def patterns_of(secrets: Iterable[tuple[str, str]]) -> Patterns:
         escaped = escaped or holds_escapes(raw)
         plain = raw.translate(None, NOT_ALNUM)
         if len(plain) >= _MIN_ALNUM:
-            alnum += (*_reversed(name, plain, raw), _rot13(name, plain))
+            alnum += (*_both_directions(name, plain, raw), _rot13(name, plain))
         elif len(tight := raw.translate(None, SEPARATORS)) >= _MIN_PATTERN:
-            loose += (*_reversed(name, tight, raw), _rot13(name, tight))
+            loose += (*_both_directions(name, tight, raw), _rot13(name, tight))
         else:
             verbatim += ((name, raw), (name, raw.translate(_ROT13)))
         if len(raw) >= _MIN_PATTERN:
@@ -92,7 +92,7 @@ def patterns_of(secrets: Iterable[tuple[str, str]]) -> Patterns:
     return Patterns(tuple(alnum), tuple(loose), tuple(visible), tuple(verbatim), escaped)
 
 
-def _reversed(name: str, plain: bytes, secret: bytes) -> tuple[Pattern, Pattern]:
+def _both_directions(name: str, plain: bytes, secret: bytes) -> tuple[Pattern, Pattern]:
     """Return the pattern forwards and backwards."""
     cased = None if plain in (plain.lower(), plain.upper()) else plain
     return (
@@ -102,12 +102,12 @@ def _reversed(name: str, plain: bytes, secret: bytes) -> tuple[Pattern, Pattern]
 
 
 def _rot13(name: str, plain: bytes) -> Pattern:
-    turned = plain.translate(_ROT13)
-    return Pattern(name, turned.lower(), None if turned in (turned.lower(), turned.upper()) else turned)
+    rotated = plain.translate(_ROT13)
+    return Pattern(name, rotated.lower(), None if rotated in (rotated.lower(), rotated.upper()) else rotated)
 
 
 def _base64(raw: bytes) -> Iterator[bytes]:
-    """Yield base64 of the secret inside any text, at its three offsets, without characters that encode other bytes."""
+    """Yield the base64 of the secret inside any text, at its three offsets, without characters for other bytes."""
     for offset, shared in ((0, 0), (1, 2), (2, 3)):
         encoded = b2a_base64(bytes(offset) + raw, newline=False)
         whole = encoded if (offset + len(raw)) % 3 == 0 else encoded.rstrip(b"=")[:-1]
@@ -121,18 +121,18 @@ _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
 
 class PartialPattern(NamedTuple):
-    """One encoding of a secret, to be found from `least` characters on."""
+    """One encoding of a secret, of which at least `least` characters are to be found."""
 
     name: str
     text: bytes
     least: int
     may_be_word: bool
     cores: tuple[tuple[int, bytes], ...]
-    """Parts, and where they begin, one of which every part of `least` characters contains."""
+    """Parts and their offsets; every part of `least` characters contains one of them."""
 
 
 def partial_patterns(secrets: Iterable[tuple[str, str]]) -> tuple[PartialPattern, ...]:
-    """Write each secret as it is, in hex, and in base64 at its three offsets."""
+    """Create the patterns of each secret: unchanged, in hex, and in base64 at its three offsets."""
     found: dict[bytes, PartialPattern] = {}
     for name, value in secrets:
         raw = value.encode("utf-8", "surrogatepass")
@@ -144,7 +144,7 @@ def partial_patterns(secrets: Iterable[tuple[str, str]]) -> tuple[PartialPattern
         for text in (raw, *encodings):
             least = max(_LEAST, -(-len(text) // _PARTS))
             if len(text) > least and text not in found:
-                # A secret of one kind of character has no other parts: like any other, it is found by them.
+                # A secret with one kind of characters only has word-like parts, so these count for it.
                 may_be_word = text is raw and not _is_word(raw.translate(None, b"-_. /:"))
                 found[text] = PartialPattern(name, text, least, may_be_word, _cores(text, least))
     return tuple(found.values())
@@ -164,7 +164,7 @@ def _around(
     at, misses = data.find(core), 0
     while at >= 0:
         check()
-        start, end = _extended(data, at, at + len(core), pattern.text, begin)
+        start, end = _extend(data, at, at + len(core), pattern.text, begin)
         if _counts(pattern, data[start:end]):
             yield pattern.name, start, end
             at = data.find(core, end)
@@ -178,14 +178,14 @@ def _around(
 def _by_windows(
     data: bytes, position: int, pattern: PartialPattern, begin: int, core: bytes, check: Check
 ) -> Iterator[tuple[str, int, int]]:
-    """Yield the partial matches from `position` on in a text full of one core: look for all that may surround it."""
+    """Yield the partial matches from `position` on in a text full of one core: search for its possible surroundings."""
     low, high = max(0, begin + len(core) - pattern.least), min(begin, len(pattern.text) - pattern.least)
     for first in range(low, high + 1):
         window = pattern.text[first : first + pattern.least]
         place = data.find(window, position) if _counts(pattern, window) else -1
         while place >= 0:
             check()
-            start, end = _extended(data, place, place + len(window), pattern.text, first)
+            start, end = _extend(data, place, place + len(window), pattern.text, first)
             if _counts(pattern, data[start:end]):
                 yield pattern.name, start, end
             place = data.find(window, end)
@@ -200,8 +200,8 @@ def _cores(text: bytes, least: int) -> tuple[tuple[int, bytes], ...]:
     return tuple((at, text[at : at + size]) for at in range(0, len(text) - size + 1, least - size + 1))
 
 
-def _extended(data: bytes, start: int, end: int, text: bytes, begin: int) -> tuple[int, int]:
-    """Extend a core's place as far as the text around it is that of the secret."""
+def _extend(data: bytes, start: int, end: int, text: bytes, begin: int) -> tuple[int, int]:
+    """Extend a core's place as far as the surrounding text equals that of the secret."""
     stop = begin + end - start
     while start > 0 and begin > 0 and data[start - 1] == text[begin - 1]:
         start, begin = start - 1, begin - 1
@@ -217,7 +217,7 @@ def _is_word(part: bytes) -> bool:
 
 
 _PIECE = 8
-"""Enough of a pattern to be rare; the automaton grows with every byte."""
+"""Length of a piece that is rare enough; the automaton grows with every byte."""
 _STEP = 4
 _SEPARATED = b"[" + b"".join(b"\\x%02x" % byte for byte in SEPARATORS) + b"]*"
 _HIDDEN = b"[\\x00-\\x20\\x7f-\\xff]*"
@@ -225,7 +225,7 @@ _MEMORY_BYTES = 16 << 20
 
 
 class MayMatch(NamedTuple):
-    """The searches that can match a text; False is certain."""
+    """The searches that may match a text; False is certain."""
 
     alnum: bool = True
     loose: bool = True
@@ -235,9 +235,9 @@ class MayMatch(NamedTuple):
 
 
 class PatternSet:
-    """A piece of every pattern, with anything in between that its normal form drops, as one automaton.
+    """An automaton with a piece of every pattern, and with the bytes in between that its normal form drops.
 
-    It takes 0.3 ms to build and saves three passes over a text. Other threads run meanwhile.
+    It takes 0.3 ms to build and saves three passes over a text. It does not hold the GIL.
     """
 
     __slots__ = ("_searches", "_set")
@@ -255,9 +255,9 @@ class PatternSet:
         try:
             expressions = [b"|".join(sorted(pieces[search])) for search in self._searches]
             compiled = compile_set(expressions, memory_bytes=_MEMORY_BYTES)
-        except ExpressionError:  # hundreds of secrets are too much for its memory
+        except ExpressionError:  # hundreds of secrets exceed its memory limit
             return
-        # RE2 says "nothing" where its memory is too small for even a few states, and says it of every text.
+        # RE2 reports no match for every text if its memory is too small for even a few states.
         if compiled.Match(b"x" * 24) == [0]:
             self._set = compiled
 
@@ -270,7 +270,7 @@ class PatternSet:
 
 
 def _distinctive(text: bytes) -> Iterator[bytes]:
-    """Yield, in either case, the bytes of the piece with the most different ones: the least likely by chance."""
+    """Yield, in either case, the bytes of the piece with the most distinct bytes, which is least likely by chance."""
     starts = range(0, len(text) - _PIECE + 1, _STEP)
     piece = max((text[at : at + _PIECE] for at in starts), key=lambda piece: len(set(piece)))
     return map(_either_case, piece)

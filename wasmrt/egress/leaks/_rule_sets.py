@@ -1,4 +1,4 @@
-"""The shipped rules, and custom rules that are checked before they are used."""
+"""The built-in rules, and custom rules with the checks before their use."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ BUILT = "built.jsonl"
 
 
 class BuiltinRules(Sequence[Rule]):
-    """Every rule that ships, each parsed when it is first asked for."""
+    """All built-in rules, each parsed on first use."""
 
     __slots__ = ("_lines", "_rules", "keywords", "literals")
 
     def __init__(self) -> None:
         literals, keywords, *self._lines = (RULE_FOLDER / BUILT).read_bytes().splitlines()
         self.literals: tuple[list[str], list[str]] = tuple(json.loads(literals))
-        """One of these, with its case or in lower case, is in every text with a keyword."""
+        """Literals, case-sensitive and lower-case; at least one is in every text with a keyword."""
         self.keywords: dict[str, list[int]] = json.loads(keywords)
-        """Every keyword with the numbers of the rules behind it."""
+        """Every keyword with the indexes of its rules."""
         self._rules: list[Rule | None] = [None] * len(self._lines)
 
     def __len__(self) -> int:
@@ -50,13 +50,13 @@ class BuiltinRules(Sequence[Rule]):
 
 @lru_cache(maxsize=1)
 def builtin_rules() -> BuiltinRules:
-    """Return every rule that ships with wasmrt, opened once per process."""
+    """Return all built-in rules, opened once per process."""
     return BuiltinRules()
 
 
 @lru_cache(maxsize=1)
 def builtin_engine() -> RuleEngine:
-    """Return the engine of the rules that ship, compiled once per process."""
+    """Return the engine of the built-in rules, compiled once per process."""
     rules = builtin_rules()
     first_look, prefilter = FirstLook(*rules.literals), Prefilter(rules.keywords)
     return RuleEngine(rules, Keywords(rules.keywords, first_look=first_look, prefilter=prefilter))
@@ -68,10 +68,10 @@ MAX_EXPRESSION_CHARS = 2000
 
 
 def read_rule_file(path: Path) -> tuple[Rule, ...]:
-    """Read a file of own rules, checked as by `load_custom_rules`.
+    """Read a file of custom rules, checked as in `load_custom_rules`.
 
     Raises:
-        ConfigurationError: it cannot be read, is not UTF-8 or too large, or a rule is wrong; the message names it.
+        ConfigurationError: it cannot be read, is not UTF-8 or too large, or a rule is invalid; the message names it.
     """
     try:
         text = read_file(path, max_bytes=MAX_RULE_FILE_BYTES, follow_link=True).decode("utf-8")
@@ -86,41 +86,38 @@ def read_rule_file(path: Path) -> tuple[Rule, ...]:
 
 
 def load_custom_rules(text: str, *, origin: str = "custom rules") -> tuple[Rule, ...]:
-    """Read a file of own rules: each is linear in time, finds its examples and leaves its false positives alone.
+    """Load custom rules. Each must take linear time, find its examples and not find its false positives.
 
     Raises:
-        ConfigurationError: the file is too large, or a rule is wrong; the message names it.
+        ConfigurationError: the text is too large, or a rule is invalid; the message names it.
     """
     if len(text.encode("utf-8", "surrogatepass")) > MAX_RULE_FILE_BYTES:
-        raise ConfigurationError(f"rule file {origin} is over {MAX_RULE_FILE_BYTES} bytes")
+        raise ConfigurationError(f"rule file {origin} has over {MAX_RULE_FILE_BYTES} bytes")
     rules = parse_rules(text, origin=origin)
     if len(rules) > MAX_CUSTOM_RULES:
-        raise ConfigurationError(f"rule file {origin} holds over {MAX_CUSTOM_RULES} rules")
+        raise ConfigurationError(f"rule file {origin} has over {MAX_CUSTOM_RULES} rules")
     for rule in rules:
         check_rule(rule)
         if not rule.matching:
-            raise ConfigurationError(f"rule {rule.id}: no example that it must find", hint="add matching")
+            raise ConfigurationError(f"rule {rule.id}: has no example that it must find", hint="add matching")
         if not rule.not_matching:
-            raise ConfigurationError(
-                f"rule {rule.id}: no false positive that it must leave alone", hint="add not_matching"
-            )
+            raise ConfigurationError(f"rule {rule.id}: has no false positive to avoid", hint="add not_matching")
     return rules
 
 
 def check_rule(rule: Rule) -> None:
-    """Check that a rule compiles, finds its examples and leaves its false positives alone.
+    """Check that a rule compiles, finds its examples and does not find its false positives.
 
     Raises:
-        ConfigurationError: it does not.
+        ConfigurationError: a check fails.
     """
     if len(rule.expression) > MAX_EXPRESSION_CHARS:
-        raise ConfigurationError(f"rule {rule.id}: the expression is over {MAX_EXPRESSION_CHARS} characters")
+        raise ConfigurationError(f"rule {rule.id}: the expression has over {MAX_EXPRESSION_CHARS} characters")
     compile_rule(rule)
     engine = RuleEngine((rule,))
     for number, text in enumerate(rule.matching):
         if not any(True for _ in engine.find(text.encode("utf-8"))):
-            raise ConfigurationError(f"rule {rule.id}: does not find example {number}", hint="matching lists them")
+            raise ConfigurationError(f"rule {rule.id}: does not find example {number} of matching")
     for number, text in enumerate(rule.not_matching):
         if any(True for _ in engine.find(text.encode("utf-8"))):
-            message = f"rule {rule.id}: finds false positive {number}, which it must leave alone"
-            raise ConfigurationError(message, hint="not_matching lists them")
+            raise ConfigurationError(f"rule {rule.id}: finds false positive {number} of not_matching")

@@ -1,8 +1,8 @@
-"""Rules as data: the fields of a rule, the reading of a rule file, and the expressions a rule stands for.
+"""Rules as data: the fields of a rule, its expressions, and the parsing of rule files.
 
-A rule is written in one of three ways:
-`token`    a format that is recognisable by itself, written from its first literal characters on;
-`names` + `value`  a format that is significant only next to a name, as in `NAME_key = value`;
+A rule has one of three forms:
+`token`    a format that is recognisable on its own, written from its first literal characters on;
+`names` + `value`  a format that is only significant next to a name, as in `NAME_key = value`;
 `pattern`  any expression whose first group is the secret, with its `keywords`; `ASSIGN` in it stands
            for everything between a name and its value.
 """
@@ -23,7 +23,7 @@ _ASSIGN = (
     r"""[\w.\-]*(?:[ \t]?[\w.\-]+)?\\?["'`\])>]*\s*"""
     r"""(?:(?::{1,3}|[?.+]|\|\|)?=[ \t"'`(>=\\]*|(?:=>|\|\||[:>(])[\s"'`(=>\\]*|,[ \t"'`(\\]*)"""
 )
-"""From a name to its value, in the notations of shells, programs, JSON, YAML and XML."""
+"""Everything between a name and its value, in the notations of shells, programs, JSON, YAML and XML."""
 
 
 class Rule(NamedTuple):
@@ -39,26 +39,26 @@ class Rule(NamedTuple):
     value: str = ""
     pattern: str = ""
     keywords: tuple[str, ...] = ()
-    """Literals with character classes, one of which begins near the start of every match. Derived where none is given.
+    """Literals with character classes, one of which starts near the start of every match. Derived if there are none.
 
-    Their case counts for a `token` and does not otherwise.
+    They are case-sensitive for a `token`, and otherwise not.
     """
     entropy: float = 3.0
-    """Bits per byte that the secret must reach."""
+    """Minimum entropy of the secret, in bits per byte."""
     check: str = ""
-    """A check that the secret must pass, by its name in `CHECKS` or `CONTEXT_CHECKS`."""
+    """The name of a check in `CHECKS` or `CONTEXT_CHECKS` that the secret must pass."""
     checksum: str = ""
-    """A checksum that makes a match certain, by its name in `CHECKSUMS`."""
+    """The name of a checksum in `CHECKSUMS` that makes a match certain."""
     placeholders: bool = False
-    """True if values of the format look like placeholders by themselves."""
+    """True if real values of the format look like placeholders."""
     inside: bool = False
-    """True if the format is so distinctive that it counts in the middle of a word as well."""
+    """True if the format is distinctive enough to count in the middle of a word."""
     reach: int = 512
-    """Bytes that a match may span."""
+    """Maximum length of a match in bytes."""
     matching: tuple[str, ...] = ()
-    """Examples that the rule finds. Shipped rules have none: the tests draw them from the format."""
+    """Examples that the rule must find. Built-in rules have none: tests generate them from the format."""
     not_matching: tuple[str, ...] = ()
-    """False positives that the rule leaves alone."""
+    """False positives that the rule must not find."""
 
     @property
     def expression(self) -> str:
@@ -70,7 +70,7 @@ class Rule(NamedTuple):
         return f"(?i:{'|'.join(self.names)}){_ASSIGN}({self.value})"
 
     def keyword_expressions(self) -> tuple[str, ...]:
-        """Return the keywords as short RE2 expressions without repetition, one of which every match contains."""
+        """Return the keywords as short RE2 expressions without repetition; every match contains one of them."""
         if self.keywords:
             cased = bool(self.token)
             return tuple(_keyword(k, cased=cased) for k in self.keywords)
@@ -96,7 +96,7 @@ def leading_literal(expression: str) -> str:
 
 
 def _keyword(text: str, *, cased: bool) -> str:
-    """Quote a keyword except for its character classes, each of which may repeat, for a small automaton."""
+    """Escape a keyword except for its character classes, each of which may repeat, for a small automaton."""
     parts = _CLASS.split(text)
     units = sum(1 if part.startswith("[") else len(part) for part in parts)
     if units < _KEYWORD_MIN:
@@ -113,12 +113,12 @@ _SEVERITIES = {str(s) for s in Severity}
 
 
 def parse_rules(text: str, *, origin: str) -> tuple[Rule, ...]:
-    """Read one rule file.
+    """Parse one rule file.
 
     Raises:
-        ConfigurationError: not TOML, an unknown key, a wrong type, or an incomplete rule.
+        ConfigurationError: it is not TOML, or has an unknown key, a wrong type or an incomplete rule.
     """
-    import tomllib  # a process without custom rules saves 3 ms
+    import tomllib  # takes 3 ms to import, and is only needed for custom rules
 
     try:
         document = tomllib.loads(text)
@@ -140,8 +140,8 @@ def _refuse_unknown(table: Mapping[str, Any], known: set[str], where: str) -> No
 
 
 def nearest_hint(word: str, known: Collection[str], otherwise: str) -> str:
-    """Return a hint that names the known word nearest to an unknown one, or the hint for none."""
-    # Names that begin alike come first: no more than some are compared.
+    """Return a hint that suggests the known word closest to an unknown one, otherwise the hint `otherwise`."""
+    # Names with the same first letter come first, because only a limited number is compared.
     nearest = did_you_mean(word, sorted(known, key=lambda name: (name[:1] != word[:1], name)))
     return f"did you mean {nearest}?" if nearest else otherwise
 
@@ -169,7 +169,7 @@ def _rule_of(table: dict[str, Any], origin: str) -> Rule:
 
 
 def rule_from(table: Mapping[str, Any]) -> Rule:
-    """Make a rule of a table that was validated before."""
+    """Create a rule from an already validated table."""
     lists = {key: tuple(value) for key, value in table.items() if isinstance(value, list)}
     return Rule(**{**table, **lists, "severity": Severity(table.get("severity", Severity.HIGH))})
 
@@ -177,9 +177,9 @@ def rule_from(table: Mapping[str, Any]) -> Rule:
 def _refuse_incomplete(rule: Rule, where: str) -> None:
     forms = (bool(rule.token), bool(rule.names and rule.value), bool(rule.pattern))
     if sum(forms) != 1 or bool(rule.names) != bool(rule.value):
-        raise ConfigurationError(f"{where}: give exactly one of token, names with value, or pattern")
+        raise ConfigurationError(f"{where}: set exactly one of token, names with value, or pattern")
     if rule.pattern and not rule.keywords:
-        raise ConfigurationError(f"{where}: a pattern needs keywords", hint="name a literal that every match contains")
+        raise ConfigurationError(f"{where}: a pattern needs keywords", hint="add a literal that every match contains")
     if not rule.keywords and any(re.search(r"[?*+\\[(|]", name) for name in rule.names):
         raise ConfigurationError(f"{where}: names that are expressions need keywords")
     try:

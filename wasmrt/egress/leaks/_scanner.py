@@ -1,4 +1,4 @@
-"""LeakScanner: scan texts and requests of one call for its secrets and for token formats."""
+"""Scan the texts and requests of one call for its secrets and for token formats."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from itertools import islice
 from wasmrt.egress.leaks._budgets import Check, DecodeBudget, WorkBudget, no_check
 from wasmrt.egress.leaks._encoded import LEAST_RUN, decode, may_hold_encoded
 from wasmrt.egress.leaks._engine import RuleEngine
-from wasmrt.egress.leaks._escapes import unescaped
-from wasmrt.egress.leaks._exact import ExactMatcher, Seen
+from wasmrt.egress.leaks._escapes import unescape
+from wasmrt.egress.leaks._exact import ExactMatcher, ScanHints
 from wasmrt.egress.leaks._model import (
     DECODE_LIMIT_RULE,
     SCAN_BUDGET_RULE,
@@ -33,7 +33,7 @@ _URL_MARKS = re.compile(rb"[/?&=#]")
 def contents(data: bytes, check: Check, *, nothing_encoded: bool = False) -> Iterator[bytes]:
     """Yield the nested content of a text, layer by layer, within the decoding budget.
 
-    With `nothing_encoded`, the caller has already searched for runs, lists and dumps.
+    `nothing_encoded` means that the caller has already searched for runs, lists and dumps.
     """
     plain = data.isascii() and not any(mark in data for mark in _ESCAPES)
     if plain and (nothing_encoded or not may_hold_encoded(data)):
@@ -41,19 +41,19 @@ def contents(data: bytes, check: Check, *, nothing_encoded: bool = False) -> Ite
     budget = DecodeBudget.for_text(len(data), check)
     layer = [data]
     for _ in range(_MAX_LAYERS):
-        layer = [inner for text in layer for inner in _opened(text, budget)]
+        layer = [inner for text in layer for inner in _decode_layer(text, budget)]
         yield from layer
 
 
 def url_contents(url: bytes, check: Check) -> Iterator[bytes]:
-    """Yield the nested content of a URL's parts: a slash is also in the alphabet of base64."""
+    """Yield the nested content of each part of a URL, because a slash is also a base64 character."""
     for part in _URL_MARKS.split(url):
         if len(part) >= LEAST_RUN:
             yield from contents(part, check)
 
 
-def _opened(text: bytes, budget: DecodeBudget) -> Iterator[bytes]:
-    plain = unescaped(text, budget.check)
+def _decode_layer(text: bytes, budget: DecodeBudget) -> Iterator[bytes]:
+    plain = unescape(text, budget.check)
     if plain and budget.charge(len(plain.data)):
         yield plain.data
     for _, _, inner in decode(text, budget):
@@ -61,7 +61,7 @@ def _opened(text: bytes, budget: DecodeBudget) -> Iterator[bytes]:
 
 
 Overrides = Mapping[str, Action | Mapping[Direction, Action]]
-"""The action of a rule, or of a rule in one direction, by its name."""
+"""The action of a rule, or of a rule in one direction, by rule id."""
 
 _OUTWARD_ACTIONS = {
     Severity.LOW: Action.WARN,
@@ -71,12 +71,12 @@ _OUTWARD_ACTIONS = {
 }
 _EXACT_ACTIONS = {Direction.OUTWARD: Action.BLOCK, Direction.INWARD: Action.REDACT}
 _MAX_MATCHES = 20_000
-"""With more of them a text is replaced as a whole: cutting each out would take longer than the text is worth."""
+"""A text with more matches is replaced as a whole, because cutting out each would take too long."""
 _CONTINUATIONS = bytes(range(0x80, 0xC0))
 
 
 class LeakScanner:
-    """Finds secrets in texts. Cheap to make; keeps no text."""
+    """Finds secrets in texts. It is cheap to create, and stores no text."""
 
     __slots__ = ("_check", "_engine", "_exact", "_overrides", "_partial")
 
@@ -91,17 +91,17 @@ class LeakScanner:
 
     @property
     def unwatched(self) -> tuple[str, ...]:
-        """Names of secrets that are too short to look for."""
+        """Names of secrets that are too short to search for."""
         return self._exact.unwatched if self._exact is not None else ()
 
     @property
     def has_secrets(self) -> bool:
-        """True if it looks for a secret of its call."""
+        """True if the scanner searches for secrets of its call."""
         return self._exact is not None
 
     @property
     def partial(self) -> LeakScanner:
-        """This scanner, but it reports partial matches of the secrets too: a third, and at least eight characters."""
+        """A scanner that also reports partial matches of the secrets: a third, and at least eight characters."""
         if self._exact is None:
             return self
         if self._partial is None:
@@ -122,7 +122,7 @@ class LeakScanner:
         return report_of(self._matches(bytes(data), direction, "text"))
 
     def redact(self, text: str, *, direction: Direction = Direction.INWARD) -> str:
-        """Replace every match but warnings; what blocks is replaced as well, so this never fails."""
+        """Replace every match except warnings; blocking matches are replaced too, so this never fails."""
         parts: list[str] = []
         position = 0
         for start, end, mark in redactions(self.scan(text, direction=direction).matches):
@@ -131,9 +131,9 @@ class LeakScanner:
         return "".join((*parts, text[position:])) if parts else text
 
     def redact_start(self, text: str, keep: int, *, direction: Direction = Direction.INWARD) -> str:
-        """Replace every match but warnings in the first `keep` characters, and leave out what is behind them.
+        """Replace every match except warnings in the first `keep` characters, and drop the text after them.
 
-        SECURITY: all of `text` is scanned before it is cut; a secret that begins in front of the cut is replaced whole.
+        SECURITY: the whole `text` is scanned before the cut, and a secret that starts before the cut is replaced whole.
         """
         parts: list[str] = []
         position = 0
@@ -145,7 +145,7 @@ class LeakScanner:
         return "".join((*parts, text[position : max(position, keep)]))
 
     def redact_bytes(self, data: bytes, *, direction: Direction = Direction.INWARD) -> bytes:
-        """Replace every match but warnings, in bytes."""
+        """Replace every match except warnings, in bytes."""
         return cut_out(data, self.scan_bytes(data, direction=direction).matches)
 
     def scan_http_request(
@@ -156,15 +156,15 @@ class LeakScanner:
         *,
         direction: Direction = Direction.OUTWARD,
     ) -> LeakReport:
-        """Find secrets in a request to be sent: the URL raw and decoded, names and values of headers, the body.
+        """Find secrets in a request to be sent: the URL raw and decoded, header names and values, and the body.
 
-        Formats are looked for inside of what is encoded too; such a match is that of the whole part.
+        Encoded content is also searched for formats; such a match covers the whole part.
         """
         raw = url.encode("utf-8", "surrogatepass")
         matches = self._matches(raw, direction, "url")
-        if decoded := unescaped(raw, self._check):
+        if decoded := unescape(raw, self._check):
             for match in self._matches(decoded.data, direction, "url"):
-                matches.append(match.moved(*decoded.origin(match.start, match.end)))
+                matches.append(match.with_offsets(*decoded.origin(match.start, match.end)))
         matches += self._inside(raw, url_contents(raw, self._check), direction, "url")
         pairs = headers.items() if isinstance(headers, Mapping) else headers
         for name, value in pairs:
@@ -173,25 +173,27 @@ class LeakScanner:
             matches += self._inside(line, contents(line, self._check), direction, f"header:{name}")
         if body:
             data = body.encode("utf-8", "surrogatepass") if isinstance(body, str) else bytes(body)
-            seen = Seen()
-            matches += self._matches(data, direction, "body", seen)
-            inner = contents(data, self._check, nothing_encoded=seen.nothing_encoded)
+            hints = ScanHints()
+            matches += self._matches(data, direction, "body", hints)
+            inner = contents(data, self._check, nothing_encoded=hints.nothing_encoded)
             matches += self._inside(data, inner, direction, "body")
         return report_of(list(dict.fromkeys(matches)))
 
     def possible_match_start(self, data: bytes) -> int:
-        """Return where a watched secret begins that may go on after `data`; its length where none does."""
+        """Return the start of a watched secret that may continue after `data`; its length if there is none."""
         return len(data) if self._exact is None else self._exact.possible_match_start(data)
 
-    def _matches(self, data: bytes, direction: Direction, where: str, seen: Seen | None = None) -> list[LeakMatch]:
+    def _matches(
+        self, data: bytes, direction: Direction, where: str, hints: ScanHints | None = None
+    ) -> list[LeakMatch]:
         self._check()
         matches: list[LeakMatch] = []
-        if self._exact is not None:  # before anything else costs time
-            matches = self._exact_matches(self._exact, data, direction, where, seen)
+        if self._exact is not None:  # first, before other searches use up the time
+            matches = self._exact_matches(self._exact, data, direction, where, hints)
         matches += self._format_matches(data, direction, where)
         if len(matches) > _MAX_MATCHES:
             return [matches[0]._replace(start=0, end=len(data), action=_EXACT_ACTIONS[direction])]
-        return _joined(matches) if matches else matches
+        return _join(matches) if matches else matches
 
     def _inside(self, data: bytes, inner: Iterator[bytes], direction: Direction, where: str) -> list[LeakMatch]:
         found = (self._format_matches(text, direction, where) for text in inner)
@@ -211,10 +213,10 @@ class LeakScanner:
         return matches
 
     def _exact_matches(
-        self, exact: ExactMatcher, data: bytes, direction: Direction, where: str, seen: Seen | None
+        self, exact: ExactMatcher, data: bytes, direction: Direction, where: str, hints: ScanHints | None
     ) -> list[LeakMatch]:
         matches = []
-        for name, start, end in islice(exact.find(data, self._check, seen), _MAX_MATCHES + 1):
+        for name, start, end in islice(exact.find(data, self._check, hints), _MAX_MATCHES + 1):
             if name is None:
                 action = self._action(DECODE_LIMIT_RULE, Severity.HIGH, direction, unscanned=True)
                 matches.append(LeakMatch(DECODE_LIMIT_RULE, start, end, Severity.HIGH, action, False, where))
@@ -235,14 +237,14 @@ class LeakScanner:
         return Action.REDACT if action is Action.BLOCK and direction is Direction.INWARD else action
 
 
-def _joined(matches: list[LeakMatch]) -> list[LeakMatch]:
-    """Join overlapping matches of one rule: a value cut by a block's edge, a secret seen in two encodings."""
+def _join(matches: list[LeakMatch]) -> list[LeakMatch]:
+    """Join overlapping matches of one rule: a value across a block boundary, or a secret found in two encodings."""
     latest: dict[str, int] = {}
     joined: list[LeakMatch] = []
     for match in sorted(matches, key=lambda m: (m.start, m.end)):
         at = latest.get(match.rule)
         if at is not None and match.start < joined[at].end + (match.rule == SCAN_BUDGET_RULE):
-            joined[at] = joined[at].moved(joined[at].start, max(joined[at].end, match.end))
+            joined[at] = joined[at].with_offsets(joined[at].start, max(joined[at].end, match.end))
             continue
         latest[match.rule] = len(joined)
         joined.append(match)
@@ -250,7 +252,7 @@ def _joined(matches: list[LeakMatch]) -> list[LeakMatch]:
 
 
 def _in_characters(data: bytes, matches: list[LeakMatch]) -> list[LeakMatch]:
-    """Turn byte offsets into character offsets, widening a cut inside a character to the whole of it."""
+    """Convert byte offsets to character offsets; a match that starts inside a character covers all of it."""
     places = sorted({place for m in matches for place in (m.start, m.end)})
     characters: dict[int, int] = {}
     position = count = 0
@@ -260,5 +262,5 @@ def _in_characters(data: bytes, matches: list[LeakMatch]) -> list[LeakMatch]:
     moved = []
     for match in matches:
         inside = match.start < len(data) and data[match.start] & 0xC0 == 0x80
-        moved.append(match.moved(characters[match.start] - inside, characters[match.end]))
+        moved.append(match.with_offsets(characters[match.start] - inside, characters[match.end]))
     return moved

@@ -1,4 +1,4 @@
-"""Redact a text that is still coming in, and return it as far as no match can reach over the end of it."""
+"""Redact a text while it arrives, and return the part that no future match can change."""
 
 from __future__ import annotations
 
@@ -8,68 +8,58 @@ from wasmrt.egress.leaks._model import MAX_MATCH_BYTES, Action, Direction, LeakM
 from wasmrt.egress.leaks._scanner import LeakScanner
 
 _MAGIC_BYTES = 16
-"""More than the first bytes of any archive."""
+"""More than the first bytes of any archive format."""
 _CONTEXT_BYTES = 1024
-"""Bytes before a piece that are scanned with it: the words that identify a value."""
+"""Bytes before a piece that are scanned with it, since they may identify a value."""
 _LONG_BYTES = 64 * 1024
-"""With so much and no line's end, a piece may end at a blank, far enough from the last byte."""
+"""In a line longer than this, a piece may end at a blank, at a safe distance from the last byte."""
 _KEY_STARTS = (b"-----begin", b"putty-user-key-file-", b"$ansible_vault;")
-"""The first words of secrets of several lines."""
+"""The first words of multi-line secrets."""
 _KEY_END = b"-----end"
 _SOUND_BYTES = 1024
 """Bytes after which a possible archive is treated as one."""
 
 
 class StreamingRedactor:
-    """Takes pieces as they come and returns the text that is safe by now, matches replaced; `finish` returns the rest.
+    """Takes the pieces of a text and returns the redacted text that is safe so far; `finish` returns the rest.
 
-    A text is returned line by line. Held back are: a line without its end, a secret of this call that may have begun,
-    encoded lines that may go on, a key of several lines, and from an archive's beginning everything. So a rule of an
-    operator's own sees a secret of several lines only where they arrive together, and a text that is encoded over all
-    its length is returned at its end.
+    The text is returned line by line. Incomplete lines, a possible beginning of a watched secret, encoded lines that
+    may continue, incomplete multi-line keys, and everything after the start of an archive are held back. A custom rule
+    therefore only finds multi-line secrets that arrive together, and a completely encoded text is returned at its end.
     """
 
     __slots__ = (
-        "_archive",
-        "_cut_off",
-        "_data",
-        "_direction",
-        "_line",
-        "_pass_unopened",
-        "_returned",
-        "_run",
-        "blocked",
-        "scanner",
-        "unscanned",
-    )
+        "_archive", "_cut_off", "_data", "_direction", "_line", "_pass_unopened", "_returned", "_run", "blocked",
+        "scanner", "unscanned",
+    )  # fmt: skip
 
     def __init__(
         self, scanner: LeakScanner, *, direction: Direction = Direction.INWARD, pass_unopened: bool = False
     ) -> None:
-        """Begin a text; `pass_unopened` returns content that could not be opened as well."""
+        """Start a text; with `pass_unopened`, content that could not be decoded is returned too."""
         self._pass_unopened = pass_unopened
         self.unscanned: str | None = None
-        """The rule that reports unscanned text."""
+        """The rule id for unscanned text."""
         self.scanner = scanner
-        """May be replaced at any time, by one that looks for more secrets."""
+        """Can be replaced at any time by a scanner with more secrets."""
         self._direction = direction
         self._data = bytearray()
-        """The last of the returned text, and all that was not returned."""
+        """The end of the returned text, and all text that was not returned."""
         self._returned = 0
-        """Bytes of `_data` that were returned."""
+        """Number of bytes in `_data` that were returned."""
         self._line = 0
         """The end of the last complete line."""
         self._run = 0
-        """The end of the encoded lines that are held back; 0 where there are none."""
+        """The end of the encoded lines that are held back; 0 if there are none."""
         self._cut_off = False
-        """True once `_data` no longer begins where the text does."""
+        """True if the start of the text was removed from `_data`."""
         self._archive = -1
-        """The place where an archive begins, as far as what is here of it can tell; -1 if there is none."""
+        """The possible start of an archive; -1 if there is none."""
         self.blocked: LeakMatch | None = None
-        """The match for which nothing more is returned."""
+        """The blocking match, after which nothing is returned."""
 
     def feed(self, piece: bytes | bytearray) -> bytes:
-        """Take the next piece and return the text that is safe by now, often nothing."""
+        """Take the next piece and return the text that is safe so far, often nothing."""
         size = len(self._data)
         self._data += piece
         if self.blocked:
@@ -80,11 +70,11 @@ class StreamingRedactor:
         return self._release(end) if end > self._returned else b""
 
     def finish(self) -> bytes:
-        """Return everything that was held back."""
+        """Return all text that was held back."""
         return b"" if self.blocked else self._release(len(self._data))
 
     def _safe_end(self, size: int) -> int:
-        """Return where the text that can be released ends, as far as that can be told without scanning."""
+        """Return the end of the text that can be released, as far as this is known without scanning."""
         self._archive = self._archive_start(size)
         if self._archive >= 0:
             self._line = self._data.rfind(b"\n", 0, self._archive) + 1
@@ -104,9 +94,9 @@ class StreamingRedactor:
         return self._returned + max(0, min(run, _unfinished_key(fresh.lower()), secret))
 
     def _archive_start(self, size: int) -> int:
-        """Return where an archive begins; -1 if none does."""
+        """Return the start of an archive, or -1."""
         if self._archive >= 0:
-            # It may have turned out by now to be none; another look is worth it while it is short.
+            # It may have turned out not to be an archive; check again while it is short.
             if len(self._data) - self._archive > _SOUND_BYTES:
                 return self._archive
             size = self._archive
@@ -116,7 +106,7 @@ class StreamingRedactor:
         return start + found if found >= 0 else -1
 
     def _release(self, end: int) -> bytes:
-        """Scan all that is here and return the text up to `end`, or up to a match that reaches over it."""
+        """Scan all available text and return it up to `end`, or up to a match that crosses `end`."""
         report = self.scanner.scan_bytes(bytes(self._data), direction=self._direction)
         self.unscanned = self.unscanned or report.unscanned
         if self._pass_unopened:
@@ -127,8 +117,8 @@ class StreamingRedactor:
         found = redactions(report.matches)
         for start, stop, _ in reversed(found):
             if start < end < stop:
-                self._line = end = max(start, self._returned)  # and no look again before the next line's end
-        safe = self._redacted(found, end)
+                self._line = end = max(start, self._returned)  # do not try again before the next line's end
+        safe = self._redact(found, end)
         behind = max(0, end - _CONTEXT_BYTES)
         del self._data[:behind]
         self._cut_off = self._cut_off or behind > 0
@@ -137,7 +127,7 @@ class StreamingRedactor:
         self._archive = max(-1, self._archive - behind)
         return safe
 
-    def _redacted(self, found: list[tuple[int, int, str]], end: int) -> bytes:
+    def _redact(self, found: list[tuple[int, int, str]], end: int) -> bytes:
         parts: list[bytes] = []
         position = self._returned
         for start, stop, mark in found:
@@ -148,7 +138,7 @@ class StreamingRedactor:
 
 
 def _unfinished_key(text: bytes) -> int:
-    """Return where a key of several lines begins whose end is not here; the text's length where none does."""
+    """Return the start of an incomplete multi-line key; the text's length if there is none."""
     start = max(text.rfind(opening) for opening in _KEY_STARTS)
     far = len(text) - start > MAX_MATCH_BYTES
     return len(text) if start < 0 or far or text.find(_KEY_END, start) >= 0 else start

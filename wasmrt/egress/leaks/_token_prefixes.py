@@ -1,4 +1,4 @@
-"""Find tokens by their prefixes alone: the cheaper search where the work budget does not cover every rule."""
+"""Find tokens by their prefixes alone: a cheaper search if the work budget does not cover every rule."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from wasmrt.egress.leaks._rules import Rule, leading_literal
 
 _PREFIX = 3
 _LEAST_REST = 9
-"""No token format has fewer characters after its first three."""
+"""Minimum characters of a token after its first three."""
 LONGEST_WORD = 2200
-"""No token format is longer."""
+"""Longer than any token format."""
 _MAX_KNOWN = 4096
 _MASK_EVERY = 4
-"""A known word is masked at every fourth encounter: looking past each would take most of the time."""
+"""A known word is masked at every fourth occurrence; skipping each occurrence would take most of the time."""
 _WORD = rb"0-9A-Za-z_\-.+/%~$!"
 _IN_WORDS = frozenset(b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-.+/%~$!")
 
@@ -24,8 +24,8 @@ _IN_WORDS = frozenset(b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRST
 class TokenPrefixes:
     """Words that start with the prefix of a self-identifying token format.
 
-    Prefixes are looked for at the beginnings of words only: at most one word is under way at any place, so that the
-    automaton has no more states than all prefixes have characters.
+    Prefixes are only searched at the start of words: at most one word is active at any place, so that the automaton has
+    no more states than all prefixes have characters.
     """
 
     __slots__ = ("_expression", "_rules")
@@ -43,11 +43,11 @@ class TokenPrefixes:
         self._expression = compile_linear(expression)
 
     def rules(self, word: bytes) -> list[int]:
-        """Return the numbers of the rules to try on a word."""
+        """Return the indexes of the rules to try on a word."""
         return self._rules[word[:_PREFIX]]
 
     def words(self, text: bytes, known: KnownWords, budget: WorkBudget, check: Check) -> Iterator[tuple[int, bytes]]:
-        """Yield where each unknown word starts, and the word, as far as the budget goes."""
+        """Yield the start of each unknown word, and the word, as far as the budget allows."""
         position = 0
         while match := self._expression.search(text, position):
             check()
@@ -62,36 +62,36 @@ class TokenPrefixes:
             if not budget.charge_word(1):
                 return
             if known.is_frequent(word) and budget.charge_word(MASK_COST):
-                text = _masked(text, start, position)
+                text = _mask(text, start, position)
 
 
 class KnownWords:
-    """Words that were tried before in this scan and are false positives."""
+    """Words that were found to be false positives in this scan."""
 
-    __slots__ = ("_met",)
+    __slots__ = ("_counts",)
 
     def __init__(self) -> None:
-        self._met: dict[bytes, int] = {}
+        self._counts: dict[bytes, int] = {}
 
     def __contains__(self, word: bytes) -> bool:
-        return word in self._met
+        return word in self._counts
 
     def add(self, word: bytes) -> None:
-        """Remember a false positive, as long as there is room."""
-        if len(self._met) < _MAX_KNOWN:
-            self._met[word] = 0
+        """Store a false positive, up to a maximum number."""
+        if len(self._counts) < _MAX_KNOWN:
+            self._counts[word] = 0
 
     def is_frequent(self, word: bytes) -> bool:
-        """Count an encounter with a known word and tell whether it is worth masking."""
-        self._met[word] += 1
-        return self._met[word] % _MASK_EVERY == 0
+        """Count an occurrence of a known word; return whether it is worth masking."""
+        self._counts[word] += 1
+        return self._counts[word] % _MASK_EVERY == 0
 
 
-def _masked(text: bytes, start: int, end: int) -> bytes:
-    """Blank a word wherever it stands between the same two characters as here."""
+def _mask(text: bytes, start: int, end: int) -> bytes:
+    """Blank all occurrences of a word between the same two characters as here."""
     if not 0 < start < end < len(text):
         return text
     before, word, after = text[start - 1 : start], text[start:end], text[end : end + 1]
     blanks = before + b" " * len(word) + after
-    # twice, since a character between two words is after one and before the other
+    # Replace twice, since two adjacent occurrences can share the character between them.
     return text.replace(before + word + after, blanks).replace(before + word + after, blanks)

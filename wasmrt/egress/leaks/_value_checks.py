@@ -1,4 +1,4 @@
-"""Checks of a candidate by its bytes alone: randomness, checksums, placeholders, documented values."""
+"""Checks of a candidate's bytes alone: randomness, checksums, placeholders, documented values."""
 
 from __future__ import annotations
 
@@ -47,28 +47,28 @@ def _run(length: int) -> re.Pattern[bytes]:
 
 
 def has_run(value: bytes, length: int) -> bool:
-    """Return whether one byte stands `length` times in a row."""
+    """Return whether a byte is repeated `length` times in a row."""
     return _run(length).search(value) is not None
 
 
 def has_sequence(value: bytes, length: int) -> bool:
-    """Return whether `length` bytes in a row count up or down by one, as `abcdef` and `98765` do."""
+    """Return whether `length` consecutive bytes count up or down by one, like `abcdef` and `98765`."""
     far = length - 1
     if far not in map(abs, map(sub, value[far:], value)):
-        return False  # no stretch ends as far from its beginning as it would
+        return False  # no two bytes at this distance differ by it
     steps = bytes(map(and_, map(sub, value[1:], value), repeat(255)))
     return b"\x01" * far in steps or b"\xff" * far in steps
 
 
 @lru_cache(maxsize=1)
 def _placeholders() -> Any:
-    """All words and marks as one expression: it takes as long as two of them would one by one."""
+    """Combine all words and marks into one expression, which takes as long as two separate ones."""
     words, marks = (b"|".join(map(re.escape, group)) for group in (_PLACEHOLDER_WORDS, _TEMPLATE_MARKS))
     return compile_linear(b"(?i:" + words + b")|" + marks)
 
 
 def is_placeholder(value: bytes) -> bool:
-    """Return whether a value is evidently a placeholder."""
+    """Return whether a value is clearly a placeholder."""
     if _placeholders().search(value):
         return True
     return len(value) >= 8 and (has_run(value, max(6, len(value) // 3)) or has_sequence(value, 16))
@@ -81,14 +81,14 @@ def _documented() -> frozenset[str]:
 
 
 def is_documented(value: bytes) -> bool:
-    """Return whether a standard or a manual prints the value. Only the SHA-256 is stored."""
-    import hashlib  # with OpenSSL behind it: only a process that finds something pays 3 ms
+    """Return whether a value is an example from a standard or a manual. Only SHA-256 digests are stored."""
+    import hashlib  # loads OpenSSL, which takes 3 ms and is only needed if something was found
 
     return hashlib.sha256(value).hexdigest()[:32] in _documented()
 
 
 def _crc_base62(value: bytes) -> bool:
-    """GitHub and npm: the last six characters are the CRC-32 of the thirty before them, in base 62."""
+    # GitHub and npm: the last six characters are the CRC-32 of the thirty before them, in base 62.
     body = value.rsplit(b"_", 1)[-1]
     payload, tail = body[:-6], body[-6:]
     number, digits = binascii.crc32(payload), bytearray()
@@ -99,14 +99,14 @@ def _crc_base62(value: bytes) -> bool:
 
 
 def _luhn(value: bytes) -> bool:
-    """ISO/IEC 7812-1 annex B."""
+    # ISO/IEC 7812-1 annex B.
     digits = [c - 48 for c in value if 48 <= c <= 57]
     total = sum(digits[-1::-2]) + sum(sum(divmod(2 * d, 10)) for d in digits[-2::-2])
     return len(digits) >= 13 and total % 10 == 0
 
 
 def unpadded_base64(value: bytes) -> bytes | None:
-    """Decode base64 or base64url with or without its padding; None if it is neither."""
+    """Decode base64 or base64url with or without padding; None if it is neither."""
     plain = value.rstrip(b"=").replace(b"-", b"+").replace(b"_", b"/")
     try:
         return binascii.a2b_base64(plain + b"=" * (-len(plain) % 4), strict_mode=True)
@@ -115,7 +115,7 @@ def unpadded_base64(value: bytes) -> bytes | None:
 
 
 def _jwt(value: bytes) -> bool:
-    """RFC 7515 section 4: the header is a JSON object that names its algorithm."""
+    # RFC 7515 section 4: the header is a JSON object with the algorithm.
     header = unpadded_base64(value.split(b".", 1)[0])
     return header is not None and _names_algorithm(header)
 
@@ -129,13 +129,13 @@ def _names_algorithm(header: bytes) -> bool:
 
 
 def _wrapped_jwt(value: bytes) -> bool:
-    """A JWT that was base64-encoded once more."""
+    """Return whether a value is a JWT in base64."""
     inner = unpadded_base64(value[: len(value) // 4 * 4])
     return inner is not None and inner.startswith(b"eyJ")
 
 
 def _basic(value: bytes) -> bool:
-    """RFC 7617: base64 of `user:password`, with a password that is not one of the usual words of examples."""
+    """Return whether a value is the base64 of `user:password` (RFC 7617), without a common example password."""
     pair = unpadded_base64(value)
     if pair is None or b":" not in pair or not pair.isascii() or not pair.decode().isprintable():
         return False
@@ -144,12 +144,12 @@ def _basic(value: bytes) -> bool:
 
 
 def _mixed(value: bytes) -> bool:
-    """Letters of both cases and a digit: what a random base-62 word of some length always has."""
+    """Return whether a value has both cases and a digit, like random base 62 of some length."""
     return value.lower() != value != value.upper() and _has_digit(value)
 
 
 def _two_kinds(value: bytes) -> bool:
-    """Two of lower case, upper case and digits: what only words and placeholders lack."""
+    """Return whether a value has two of lower case, upper case and digits, unlike words and placeholders."""
     return (value != value.upper()) + (value != value.lower()) + _has_digit(value) >= 2
 
 
@@ -166,12 +166,12 @@ def _letter_and_digit(value: bytes) -> bool:
 
 
 def _upper_and_digit(value: bytes) -> bool:
-    """Upper case and digits together, as random base 32 of some length has."""
+    """Return whether a value has upper case and digits, like random base 32 of some length."""
     return _has_digit(value) and value != value.lower()
 
 
 CHECKSUMS: dict[str, Callable[[bytes], bool]] = {"crc62": _crc_base62}
-"""Checks that prove a match; failing one proves nothing, since old tokens have none."""
+"""Checks that prove a match. Failing one proves nothing, since old tokens have no checksum."""
 
 CHECKS: dict[str, Callable[[bytes], bool]] = {
     "jwt": _jwt,
@@ -185,4 +185,4 @@ CHECKS: dict[str, Callable[[bytes], bool]] = {
     "letter-digit": _letter_and_digit,
     "upper-digit": _upper_and_digit,
 }
-"""Checks a candidate must pass."""
+"""Checks that a candidate must pass."""

@@ -1,7 +1,7 @@
-"""Logins of a person at their own machine: OAuth 2.1 with PKCE and a loopback callback, and the renewal of tokens.
+"""OAuth 2.1 logins on the user's own machine, with PKCE and a loopback callback, and token renewal.
 
-On the gateway's own request and the standard library: the protocol's part is small, and the checks in between (foreign
-text is never repeated, PKCE is not optional, a token goes back only to where it came from) are the larger one.
+Built on the gateway and the standard library, because the protocol part is small. The larger part are checks: text of
+the server is never repeated, PKCE is mandatory, and a token is only sent to the endpoint that issued it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Device authorization: log in on a machine without a browser, by a code entered on another one. RFC 8628."""
+"""Device authorization: log in without a browser, with a code that the user enters on another device. RFC 8628."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def log_in_by_device(
     """
     if oauth.device_authorization_url is None:
         raise ConfigurationError(
-            "this login gives no codes for machines without a browser",
-            hint="forward a port instead: ssh -L 8765:127.0.0.1:8765 HOST, and there wasmrt auth TOOL --port 8765",
+            "this login has no device codes for machines without a browser",
+            hint="forward a port instead: ssh -L 8765:127.0.0.1:8765 HOST, then there: wasmrt auth TOOL --port 8765",
         )
-    shown, device_code, lifetime, interval = _requested(gateway, oauth, state)
+    shown, device_code, lifetime, interval = _request_code(gateway, oauth, state)
     present(shown)
     endpoint = state.endpoint(gateway)
     ends = now() + min(lifetime, OAUTH_LOGIN_SECONDS)
@@ -64,28 +64,27 @@ def log_in_by_device(
     raise OAuthError("the login was not completed in time", code="login-timeout", hint="run the command again")
 
 
-def _requested(gateway: EgressGateway, oauth: OAuthConfig, state: OAuthState) -> tuple[DeviceCode, str, float, float]:
+def _request_code(
+    gateway: EgressGateway, oauth: OAuthConfig, state: OAuthState
+) -> tuple[DeviceCode, str, float, float]:
     """Request a code. RFC 8628 3.1 and 3.2."""
     fields = {"client_id": state.client_id} | ({"scope": " ".join(oauth.scopes)} if oauth.scopes else {})
     headers = (("Content-Type", "application/x-www-form-urlencoded"), ("Accept", "application/json"))
     try:
         response = gateway.send_own(
-            "POST",
-            oauth.device_authorization_url or "",
-            headers,
-            urlencode(fields).encode(),
+            "POST", oauth.device_authorization_url or "", headers, urlencode(fields).encode(),
             timeout_seconds=OAUTH_TIMEOUT_SECONDS,
-        )
+        )  # fmt: skip
     except HttpFailure as failure:
         raise OAuthError(
             f"no device code was issued: {failure.message}", code=failure.code, hint=failure.hint
         ) from None
     data = json_object(response.body)
     place, code, device = (data.get(key) for key in ("verification_uri", "user_code", "device_code"))
-    place = place or data.get("verification_url")  # as Google spells it
+    place = place or data.get("verification_url")  # Google's name for it
     if response.status != 200 or not all(isinstance(text, str) and text for text in (place, code, device)):
-        raise OAuthError(f"no device code was issued: the device authorization endpoint answered {response.status}")
-    # SECURITY: the endpoint chose both texts. They are shown, bounded and in plain ASCII, and never opened.
+        raise OAuthError(f"no device code was issued: the device authorization endpoint returned {response.status}")
+    # SECURITY: the endpoint chose both strings. They are limited to short, plain ASCII, shown, and never opened.
     plain = all(text.isascii() and text.isprintable() and len(text) <= _MAX_SHOWN for text in (str(place), str(code)))
     if not plain or urlsplit(str(place)).scheme != "https":
         raise OAuthError("device authorization response has an invalid verification_uri or user_code")

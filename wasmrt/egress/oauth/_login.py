@@ -25,31 +25,33 @@ _PAGE = b"<!doctype html><title>wasmrt</title><p>%s You can close this page.</p>
 
 
 class LoopbackCallback:
-    """Listens on 127.0.0.1, on a port the system chooses or a given one, for one response with the right `state`.
+    """A server on 127.0.0.1 that waits for one redirect with the expected `state`. The system picks the default port.
 
     Raises:
-        OAuthError: the port cannot be had.
+        OAuthError: the port cannot be used.
     """
 
     def __init__(self, state: str, port: int | None = None) -> None:
-        from http.server import ThreadingHTTPServer  # 10 ms, and a run that renews a token needs none
+        from http.server import ThreadingHTTPServer  # takes 10 ms, and a token renewal does not need it
 
         self._state = state
         self._done = threading.Event()
         self._code: str | None = None
         self.issuer: str | None = None
-        """The issuer that came with the code (RFC 9207), for the caller to check."""
+        """The issuer that was sent with the code (RFC 9207); the caller checks it."""
         try:
             self._server = ThreadingHTTPServer(("127.0.0.1", port or 0), self._handler())
         except OSError as error:
             raise OAuthError(
-                f"port {port} cannot be used ({error.strerror})", code="login-port", hint="choose another with --port"
+                f"port {port} cannot be used ({error.strerror})",
+                code="login-port",
+                hint="choose another one with --port",
             ) from None
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
 
     @property
     def redirect_uri(self) -> str:
-        """The address to come back to."""
+        """The address for the redirect."""
         return f"http://127.0.0.1:{self._server.server_address[1]}{_PATH}"
 
     def __enter__(self) -> LoopbackCallback:
@@ -65,18 +67,18 @@ class LoopbackCallback:
 
     @property
     def state(self) -> str:
-        """The state that the response has to have."""
+        """The expected state."""
         return self._state
 
     def expect(self, state: str) -> None:
-        """Wait for a different state, which belongs to another process's request."""
+        """Expect a different state, because another process makes the request."""
         self._state = state
 
     def wait(self, seconds: float) -> str:
-        """Return the authorization code.
+        """Wait for the authorization code.
 
         Raises:
-            OAuthError: nobody came in time, or the person said no.
+            OAuthError: the login was not completed in time, or the user refused it.
         """
         if not self._done.wait(seconds):
             raise OAuthError("the login was not completed in time", code="login-timeout", hint="run the command again")
@@ -88,12 +90,12 @@ class LoopbackCallback:
         parts = urlsplit(target)
         query = parse_qs(parts.query)
         states, codes = query.get("state", []), query.get("code", [])
-        # SECURITY: without our state this is another user's code, sent here to log us in as that user. It does not end
-        # the wait, so that a stray request cannot stop a login either.
+        # SECURITY: without the expected state this is another user's code, which would log this user in as that user.
+        # It does not end the wait, so that a stray request cannot stop a login.
         if parts.path != _PATH or len(states) != 1 or not hmac.compare_digest(states[0].encode(), self._state.encode()):
-            return 400, _PAGE % b"This is not the login that was asked for."
+            return 400, _PAGE % b"This login was not requested."
         if self._done.is_set():
-            return 400, _PAGE % b"This login is over."
+            return 400, _PAGE % b"This login has already ended."
         if len(codes) == 1 and "error" not in query:
             self._code = codes[0]
             self.issuer = next(iter(query.get("iss", [])), None)
@@ -119,16 +121,16 @@ class LoopbackCallback:
                 self.wfile.write(page)
 
             def log_message(self, format: str, *args: object) -> None:
-                """Say nothing: the request line holds the code."""
+                """Log nothing: the request line contains the code."""
 
         return Handler
 
 
 def login_state(oauth: OAuthConfig, environ: Mapping[str, str]) -> OAuthState:
-    """Return the state of a login that is about to begin; its client comes from the file or from `environ`.
+    """Return the initial state of a login; its client comes from the capability file or from `environ`.
 
     Raises:
-        ConfigurationError: there is no client id, or the file names a variable that it may not ask for.
+        ConfigurationError: there is no client id, or the file names a variable that it must not request.
     """
     client_id = oauth.client_id or _from_environment(environ, oauth.client_id_env, "CLIENT_ID")
     if client_id is None:
@@ -147,12 +149,12 @@ def login_state(oauth: OAuthConfig, environ: Mapping[str, str]) -> OAuthState:
 
 
 def check_replaceable(store: SecretsStore, user: str, name: str, state: OAuthState) -> None:
-    """Refuse to log in under the name of a secret that came from elsewhere.
+    """Refuse a login under the name of a secret from another source.
 
-    SECURITY: a tool names the secret; without this it could put its own in the place of another tool's.
+    SECURITY: a tool names the secret. Without this check it could replace another tool's secret with its own.
 
     Raises:
-        ConfigurationError: `name` is set, and not by a login at the same token endpoint.
+        ConfigurationError: `name` is set, but not by a login at the same token endpoint.
     """
     if not any(info.name == name for info in store.list(user)):
         return
@@ -160,7 +162,7 @@ def check_replaceable(store: SecretsStore, user: str, name: str, state: OAuthSta
     if earlier is None or earlier.token_url != state.token_url:
         raise ConfigurationError(
             f"{name} is already set, and did not come from {urlsplit(state.token_url).hostname}",
-            hint="give --replace if it may go",
+            hint="pass --replace to overwrite it",
         )
 
 
@@ -172,36 +174,32 @@ def log_in(
     present: Callable[[str], None],
     port: int | None = None,
 ) -> Tokens:
-    """Let the user log in, and return the tokens; `present` gets the address to open in a browser.
+    """Log the user in and return the tokens; `present` receives the address to open in a browser.
 
-    The browser comes back to `port`, else to the login's own, else to one that the system chooses.
+    The browser is redirected to `port`, or the login's own port, or a port that the system picks.
 
     Raises:
         ConfigurationError: the authorization URL is not https.
-        OAuthError: no login within `OAUTH_LOGIN_SECONDS`, the person refused, or the token endpoint did.
+        OAuthError: the login took longer than `OAUTH_LOGIN_SECONDS`, or the user or the token endpoint refused it.
     """
     if urlsplit(oauth.authorization_url).scheme != "https":
-        raise ConfigurationError("the login's address must begin with https://")
+        raise ConfigurationError("the authorization URL must start with https://")
     attempt = AuthorizationRequest.new()
     with LoopbackCallback(attempt.state, port or oauth.redirect_port) as callback:
-        present(
-            attempt.url(
-                oauth.authorization_url,
-                client_id=state.client_id,
-                redirect_uri=callback.redirect_uri,
-                scopes=oauth.scopes,
-                extra_params=oauth.extra_params,
-            )
-        )
+        url = attempt.url(
+            oauth.authorization_url, client_id=state.client_id, redirect_uri=callback.redirect_uri,
+            scopes=oauth.scopes, extra_params=oauth.extra_params,
+        )  # fmt: skip
+        present(url)
         code = callback.wait(OAUTH_LOGIN_SECONDS)
         return state.endpoint(gateway).exchange(code, verifier=attempt.verifier, redirect_uri=callback.redirect_uri)
 
 
 def _from_environment(environ: Mapping[str, str], name: str | None, ending: str) -> str | None:
-    """Return the value of a variable that a capability file names, or None.
+    """Return the value of an environment variable that a capability file names, or None.
 
-    SECURITY: a tool chooses the name and the address that the value is sent to. Only a name that says it is meant
-    for this is read; any other could be used to ask for AWS_SECRET_ACCESS_KEY.
+    SECURITY: a tool chooses the name, and the address that the value is sent to. Only names that end in `ending` are
+    read; otherwise a tool could request AWS_SECRET_ACCESS_KEY.
     """
     if name is None:
         return None

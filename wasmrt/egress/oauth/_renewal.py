@@ -20,10 +20,10 @@ from wasmrt.egress.secrets import OAUTH_SUFFIX, Secret, SecretsStore
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class OAuthState:
-    """The endpoint, the client and the refresh token of a login. Kept as a secret of its own, and never shown.
+    """The endpoint, the client and the refresh token of a login. Stored as a separate secret, and never shown.
 
-    SECURITY: the endpoint is kept with the token: a refresh token goes only to where it came from, whatever a later
-    version of the tool's capability file says.
+    SECURITY: the endpoint is stored with the token, so that a refresh token is only sent to the endpoint that issued
+    it, even if a later version of the tool's capability file names another one.
     """
 
     token_url: str
@@ -37,33 +37,30 @@ class OAuthState:
     def endpoint(self, gateway: EgressGateway) -> TokenEndpoint:
         """Return the endpoint that issues the tokens of this login."""
         return TokenEndpoint(
-            gateway,
-            self.token_url,
-            client_id=self.client_id,
-            client_secret=self.client_secret,
+            gateway, self.token_url, client_id=self.client_id, client_secret=self.client_secret,
             access_token_field=self.access_token_field,
-        )
+        )  # fmt: skip
 
     def as_secret(self) -> Secret:
-        """Return the state as the secret that keeps it."""
+        """Serialize the state as a secret."""
         return Secret(json.dumps(asdict(self)))
 
     @classmethod
     def from_secret(cls, secret: Secret) -> OAuthState:
-        """Read the output of `as_secret`.
+        """Deserialize the output of `as_secret`.
 
         Raises:
-            SecretBackendError: it is none.
+            SecretBackendError: the secret has a different form.
         """
         try:
             return cls(**json.loads(secret.reveal()))
         except (ValueError, TypeError):
             pass
-        raise SecretBackendError("what renews a secret has a form this version does not know")
+        raise SecretBackendError("the stored login state has a form that this version does not know")
 
 
 def store_tokens(store: SecretsStore, user: str, name: str, state: OAuthState, tokens: Tokens) -> Secret:
-    """Store `tokens` under `name`; an endpoint that sends no new refresh token leaves the old one valid.
+    """Store `tokens` under `name`; without a new refresh token, the old one stays valid.
 
     Raises:
         SecretBackendError: the store cannot be written.
@@ -71,14 +68,14 @@ def store_tokens(store: SecretsStore, user: str, name: str, state: OAuthState, t
     secret = Secret(tokens.access_token)
     refresh = tokens.refresh_token or state.refresh_token
     state = replace(state, refresh_token=refresh, expires_at=tokens.expires_at)
-    # The state comes first: after a crash between the two, the next use renews once more.
+    # Store the state first: after a crash between the two writes, the next use just renews the token again.
     store.set(user, name + OAUTH_SUFFIX, state.as_secret())
     store.set(user, name, secret, expires_at=tokens.expires_at)
     return secret
 
 
 def load_state(store: SecretsStore, user: str, name: str) -> OAuthState | None:
-    """Return the state of the login behind the secret `name`, or None for a plain secret.
+    """Return the login state of the secret `name`, or None for a plain secret.
 
     Raises:
         SecretBackendError: the store cannot be read, or the state is not readable.
@@ -92,17 +89,17 @@ def load_state(store: SecretsStore, user: str, name: str) -> OAuthState | None:
 _JUST_NOW_SECONDS = 5.0
 _MAX_VIEWS = 10_000
 _SLICE_SECONDS = 0.05
-"""Longest single wait: a cancelled call lets go after this."""
+"""Longest single wait, and so the delay of a cancellation."""
 
 
 class Waiting(Protocol):
-    """The call that waits for a secret; `Lifetime` is one."""
+    """The interface of a call that waits for a secret, such as `Lifetime`."""
 
     def remaining(self) -> float:
         """Return the seconds until its deadline."""
 
     def check(self) -> None:
-        """Raise if it has ended."""
+        """Raise if the call has ended."""
 
 
 class _Renewal:
@@ -114,7 +111,7 @@ class _Renewal:
         self.error: SecretError | None = None
 
     def wait(self, waiting: Waiting | None) -> Secret:
-        """Return the new secret, or raise the error of the renewal; wait no longer than `waiting` allows."""
+        """Return the new secret or raise the renewal's error; wait no longer than `waiting` allows."""
         if waiting is None:
             self.done.wait()
         else:
@@ -127,10 +124,10 @@ class _Renewal:
 
 
 class RenewingSecrets:
-    """One user's secrets; OAuth tokens are renewed before they expire and when a server refuses them.
+    """One user's secrets. OAuth tokens are renewed before they expire, and when a server refuses them.
 
-    One for each user and process. A token that many calls ask for at once is renewed by one request, on a thread of its
-    own: whoever waits for it leaves at the end of its own time, and none of them tries again.
+    There is one instance per user and process. If several calls need the same token, one request on a separate thread
+    renews it. Each call waits until its own deadline, and none of them repeats the request.
     """
 
     def __init__(
@@ -150,41 +147,40 @@ class RenewingSecrets:
         self._renewed_at: dict[str, float] = {}
 
     def within(self, waiting: Waiting, places: Mapping[str, str] | None = None) -> SecretsWithin:
-        """Return the same secrets for one call, which waits no longer than it has time.
+        """Return a view of these secrets for one call, which waits no longer than the call's deadline.
 
-        `places` are the token URLs of the logins that the call's grant has, by the secret that each sets.
+        `places` has the token URLs of the logins in the call's grant, by the name of the secret that each sets.
         """
         return SecretsWithin(self, waiting, places)
 
     def get(self, name: str, waiting: Waiting | None = None, place: str | None = None) -> Secret:
-        """Return the secret, renewed where it has a minute or less to live.
+        """Return the secret, renewed if it expires within a minute.
 
-        `place` is the token URL of the granted login that sets it. A login that was made at another place is not
-        renewed: its refresh token goes neither there, which the grant does not name any more, nor to the new place,
-        which it is not of.
+        `place` is the token URL of the granted login that sets the secret. A login from a different token URL is not
+        renewed: the grant no longer allows requests to that URL, and the refresh token must not be sent to the new one.
 
         Raises:
             SecretNotFoundError, SecretExpiredError: it is not set, or has expired and cannot be renewed.
-            DeadlineExceededError, CancelledError, RuntimeClosedError: as `waiting` ended in the meantime.
+            DeadlineExceededError, CancelledError, RuntimeClosedError: `waiting` ended during the wait.
         """
         state = load_state(self._store, self._user, name)
         if state is not None and self._is_due(state) and _may_renew(state, place):
-            with suppress(SecretError):  # the old value may still have its last minute; if not, the store says so
+            with suppress(SecretError):  # the old value may still be valid; otherwise the store raises below
                 return self._next(name, refused=False).wait(waiting)
         return self._store.get(self._user, name)
 
     def exists(self, name: str) -> bool:
-        """Return whether the secret is there, or can be renewed."""
+        """Return whether the secret is set, or can be renewed."""
         if self._store.exists(self._user, name):
             return True
         state = load_state(self._store, self._user, name)
         return state is not None and state.refresh_token is not None
 
     def renewed(self, name: str, waiting: Waiting | None = None, place: str | None = None) -> Secret | None:
-        """Return a newer value after the server refused this one, or None.
+        """Renew the secret after the server refused it; return None if that is not possible.
 
         Raises:
-            DeadlineExceededError, CancelledError, RuntimeClosedError: as `waiting` ended in the meantime.
+            DeadlineExceededError, CancelledError, RuntimeClosedError: `waiting` ended during the wait.
         """
         try:
             state = load_state(self._store, self._user, name)
@@ -198,7 +194,7 @@ class RenewingSecrets:
         return state.expires_at is not None and state.expires_at - OAUTH_REFRESH_MARGIN_SECONDS <= self._now()
 
     def _next(self, name: str, *, refused: bool) -> _Renewal:
-        """Return the renewal that is under way, or begin one."""
+        """Return the running renewal, or start one."""
         with self._lock:
             running = self._running.get(name)
             if running is None:
@@ -209,7 +205,7 @@ class RenewingSecrets:
                 try:
                     thread.start()
                 except RuntimeError:
-                    raise OAuthError("no thread is left to renew a token") from None
+                    raise OAuthError("no thread is available to renew a token") from None
                 self._running[name] = running
             return running
 
@@ -227,7 +223,7 @@ class RenewingSecrets:
         state = load_state(self._store, self._user, name)
         just_now = self._now() - self._renewed_at.get(name, 0.0) < _JUST_NOW_SECONDS
         if state is None or (just_now if refused else not self._is_due(state)):
-            return self._store.get(self._user, name)  # another call, or another process, has just renewed it
+            return self._store.get(self._user, name)  # another call or process has just renewed it
         if state.refresh_token is None:
             raise SecretExpiredError(f"the secret {name} cannot be renewed")
         secret = store_tokens(self._store, self._user, name, state, self._renew(state))
@@ -240,7 +236,7 @@ def _may_renew(state: OAuthState, place: str | None) -> bool:
 
 
 class SecretsWithin:
-    """One user's secrets as one call sees them: no wait for them is longer than the call."""
+    """One user's secrets as one call sees them: no wait lasts longer than the call."""
 
     def __init__(self, secrets: RenewingSecrets, waiting: Waiting, places: Mapping[str, str] | None = None) -> None:
         self._secrets = secrets
@@ -248,16 +244,16 @@ class SecretsWithin:
         self._places = places or {}
 
     def get(self, name: str) -> Secret:
-        """Return the secret, as `RenewingSecrets.get` does."""
+        """Return the secret; see `RenewingSecrets.get`."""
         return self._secrets.get(name, self._waiting, self._places.get(name))
 
     def renewed(self, name: str) -> Secret | None:
-        """Return a newer value after the server refused this one, or None."""
+        """Renew the secret after the server refused it; return None if that is not possible."""
         return self._secrets.renewed(name, self._waiting, self._places.get(name))
 
 
 class Renewals:
-    """The secrets of every user of one store, renewed by `renew`: one view for each user, shared by its calls."""
+    """The secrets of all users of one store: a `RenewingSecrets` for each user, shared by the user's calls."""
 
     def __init__(self, store: SecretsStore, renew: Callable[[OAuthState], Tokens]) -> None:
         self._store = store
@@ -266,7 +262,7 @@ class Renewals:
         self._views: OrderedDict[str, RenewingSecrets] = OrderedDict()
 
     def of(self, user: str) -> RenewingSecrets:
-        """Return the view of `user`."""
+        """Return the secrets of `user`."""
         with self._lock:
             view = self._views.get(user)
             if view is None:
@@ -277,9 +273,9 @@ class Renewals:
 
 
 def token_renewer(gateway: Callable[[], EgressGateway]) -> Callable[[OAuthState], Tokens]:
-    """Return the function that requests the next tokens; `gateway` is called at its first use.
+    """Return a function that requests new tokens; `gateway` is called on its first use.
 
-    The function raises `OAuthError` where there is no refresh token, or the endpoint refuses it.
+    The function raises `OAuthError` if there is no refresh token, or the endpoint refuses it.
     """
 
     def renew(state: OAuthState) -> Tokens:

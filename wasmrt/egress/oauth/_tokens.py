@@ -19,9 +19,9 @@ from wasmrt.egress.gateway import EgressGateway, HttpFailure, HttpResponse
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AuthorizationRequest:
-    """One attempt to log in. Has no repr.
+    """One login attempt. It has no repr, so that it is never shown.
 
-    `state` tells the answer to this attempt from a forged one, `verifier` its code from a stolen one.
+    `state` distinguishes its redirect from a forged one, `verifier` its code from a stolen one.
     """
 
     state: str
@@ -29,7 +29,7 @@ class AuthorizationRequest:
 
     @classmethod
     def new(cls) -> AuthorizationRequest:
-        """Return an attempt with random values: 32 and 64 bytes of entropy."""
+        """Return an attempt with random values of 32 and 64 bytes of entropy."""
         return cls(randomness.token_urlsafe(32), randomness.token_urlsafe(64))
 
     def url(
@@ -41,10 +41,10 @@ class AuthorizationRequest:
         scopes: tuple[str, ...] = (),
         extra_params: tuple[tuple[str, str], ...] = (),
     ) -> str:
-        """Return the address to open in a browser; `extra_params` replace none of the protocol's own.
+        """Return the address to open in a browser; `extra_params` cannot replace parameters of the protocol.
 
-        PKCE with S256 is always part of it, also where a capability file says `use_pkce: false`: OAuth 2.1 requires
-        it, and servers that do not know it ignore it (RFC 6749 3.1).
+        PKCE with S256 is always used, even if a capability file has `use_pkce: false`: OAuth 2.1 requires it, and
+        servers that do not support it ignore it (RFC 6749 3.1).
         """
         challenge = base64.urlsafe_b64encode(hashlib.sha256(self.verifier.encode()).digest()).rstrip(b"=")
         params = dict(extra_params) | {
@@ -60,33 +60,22 @@ class AuthorizationRequest:
         return f"{authorization_url}{'&' if '?' in authorization_url else '?'}{urlencode(params)}"
 
 
-# RFC 6749 5.2. Anything else that a server says is not repeated: it is foreign text.
-_KNOWN_ERRORS = frozenset(
-    {
-        "invalid_request",
-        "invalid_client",
-        "invalid_grant",
-        "unauthorized_client",
-        "unsupported_grant_type",
-        "invalid_scope",
-        # RFC 8628 3.5
-        "authorization_pending",
-        "slow_down",
-        "access_denied",
-        "expired_token",
-    }
-)
+# RFC 6749 5.2, and RFC 8628 3.5. Other error texts of a server are untrusted, and are not repeated.
+_KNOWN_ERRORS = frozenset((
+    "invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "unsupported_grant_type",
+    "invalid_scope", "authorization_pending", "slow_down", "access_denied", "expired_token",
+))  # fmt: skip
 
 
 class OAuthError(SecretError):
-    """A login or the renewal of a token failed; `code` is the server's error code where it is a known one."""
+    """A login or token renewal failed; `code` is the server's error code if it is a known one."""
 
     code = "oauth"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Tokens:
-    """The tokens that an endpoint issued. Has no repr."""
+    """Tokens from an endpoint. They have no repr, so that they are never shown."""
 
     access_token: str
     refresh_token: str | None
@@ -95,7 +84,7 @@ class Tokens:
 
 
 class TokenEndpoint:
-    """The endpoint that issues tokens, reached through the gateway: https only, its addresses checked."""
+    """The endpoint that issues tokens. Requests pass the gateway: https only, with checked addresses."""
 
     def __init__(
         self,
@@ -117,30 +106,24 @@ class TokenEndpoint:
         """Exchange an authorization code for tokens. RFC 6749 4.1.3, RFC 7636 4.5.
 
         Raises:
-            OAuthError: the server refuses, or its response is no token.
+            OAuthError: the server refuses, or its response is not a token.
         """
-        return self._request(
-            {
-                "grant_type": "authorization_code",
-                "code": code,
-                "redirect_uri": redirect_uri,
-                "code_verifier": verifier,
-            }
-        )
+        fields = {"code": code, "redirect_uri": redirect_uri, "code_verifier": verifier}
+        return self._request({"grant_type": "authorization_code", **fields})
 
     def refresh(self, refresh_token: str) -> Tokens:
         """Request a new access token. RFC 6749 6.
 
         Raises:
-            OAuthError: the server refuses, or its response is no token.
+            OAuthError: the server refuses, or its response is not a token.
         """
         return self._request({"grant_type": "refresh_token", "refresh_token": refresh_token})
 
     def by_device(self, device_code: str) -> Tokens:
-        """Ask once whether a person has typed the code of a device. RFC 8628 3.4.
+        """Check once whether the user has entered the device code. RFC 8628 3.4.
 
         Raises:
-            OAuthError: not yet (`authorization_pending`, `slow_down`), or the server refuses.
+            OAuthError: not entered yet (`authorization_pending`, `slow_down`), or the server refuses.
         """
         kind = "urn:ietf:params:oauth:grant-type:device_code"
         return self._request({"grant_type": kind, "device_code": device_code})
@@ -162,20 +145,20 @@ class TokenEndpoint:
         data = json_object(response.body)
         error = data.get("error")
         known = error if isinstance(error, str) and error in _KNOWN_ERRORS else None
-        if response.status != 200 or known is not None:  # some servers say 200 and an error
+        if response.status != 200 or known is not None:  # some servers send an error with status 200
             raise OAuthError(
-                f"the token endpoint answered {response.status}" + (f": {known}" if known else ""),
+                f"the token endpoint returned {response.status}" + (f": {known}" if known else ""),
                 code=known or "oauth",
                 hint="log in again: wasmrt auth TOOL",
             )
         token, refresh, lifetime = data.get(self._field), data.get("refresh_token"), data.get("expires_in")
         kind = data.get("token_type", "bearer")
         if not isinstance(token, str) or not token or not isinstance(kind, str) or kind.lower() != "bearer":
-            raise OAuthError("the token endpoint's answer holds no bearer token")
+            raise OAuthError("the token endpoint's response contains no bearer token")
         return Tokens(token, refresh if isinstance(refresh, str) and refresh else None, self._expiry(lifetime))
 
     def _expiry(self, lifetime: object) -> float | None:
-        if isinstance(lifetime, str) and lifetime.isascii() and lifetime.isdigit():  # some servers quote it
+        if isinstance(lifetime, str) and lifetime.isascii() and lifetime.isdigit():  # some servers send a string
             lifetime = int(lifetime[:20])
         if isinstance(lifetime, bool) or not isinstance(lifetime, (int, float)) or not 0 < lifetime < 2**40:
             return None
@@ -183,7 +166,7 @@ class TokenEndpoint:
 
 
 def json_object(body: bytes) -> dict[str, Any]:
-    """Return the object of a response; an empty one where it is none."""
+    """Return the JSON object in a response body, or an empty one if the body is not a JSON object."""
     try:
         data = json.loads(body)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""A proxy for one run of a confined program: it reaches granted hosts, by checked addresses, and no other."""
+"""A proxy for one run of a confined program, which connects to checked addresses of granted hosts only."""
 
 from __future__ import annotations
 

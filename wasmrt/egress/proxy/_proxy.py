@@ -1,4 +1,4 @@
-"""ProgramProxy: connections of one program's run, each on a thread, until the run ends."""
+"""The proxy of one program run. Each connection has a thread, until the run ends."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from wasmrt.egress.gateway._gateway import EgressGateway
 from wasmrt.egress.gateway._headers import FRAMING, without
 from wasmrt.egress.gateway._host import HostCall, HostClient
 from wasmrt.egress.gateway._model import Face, HttpFailure, HttpRequest
-from wasmrt.egress.proxy._request import Asked, RefusedError, read_request
+from wasmrt.egress.proxy._request import ProxyRequest, RefusedError, read_request
 from wasmrt.egress.proxy._tunnel import Tunnel, for_program
 from wasmrt.egress.rates import RateLimiter
 
 _RATE = RateLimitConfig(requests_per_minute=600, requests_per_hour=20_000)
 _MAX_CONNECTIONS = 32
-"""At once; further ones wait."""
+"""Simultaneous connections; more connections wait."""
 _MAX_DECISIONS = 256
-"""That one run keeps; refusals are kept first."""
+"""Stored allowed decisions of a run, and stored denials."""
 _BODYLESS = (204, 304)
 
 
 class ProgramProxy:
-    """The proxy for one run of a program, to its granted hosts. `close` it when the run has ended.
+    """The proxy for one run of a program, to its granted hosts. `close` it after the run.
 
-    Tunnels (CONNECT) are decided by host and port, resolved and dialled as the gateway does it, and carry TLS for that
-    host. Plain HTTP goes through the gateway itself, where an entry grants it.
+    Tunnels (CONNECT) are checked by host and port, resolved and connected like requests through the gateway, and must
+    carry TLS for that host. Plain HTTP requests pass the gateway itself, if an entry grants http.
 
     Args:
-        allowlist: Entries that say what is reached.
-        gateway: Resolves and dials; shared, and left open.
-        user: Whose rate limits count.
-        name: The program, in rate limits and decisions.
+        allowlist: The granted hosts.
+        gateway: Resolves names and connects; shared, and not closed by the proxy.
+        user: The user whose rate limits apply.
+        name: The program's name in rate limits and decisions.
         rates: Counts tunnels.
     """
 
@@ -53,7 +53,7 @@ class ProgramProxy:
         rates: RateLimiter,
     ) -> None:
         self.credential = secrets.token_urlsafe(24)
-        """SECURITY: the password of this run alone."""
+        """SECURITY: a password that is only valid for this run."""
         self._name, self._user = name, user
         self._gateway = gateway
         self._rates = rates
@@ -62,26 +62,26 @@ class ProgramProxy:
             timeout_seconds=PROXY_HEAD_SECONDS * 12,
         )  # fmt: skip
         self._client = HostClient(
-            http, network=None, gateway=gateway, secrets=None, user=user, name=name, on_decision=self._keep
+            http, network=None, gateway=gateway, secrets=None, user=user, name=name, on_decision=self._store_decision
         )
         self._cancelled = threading.Event()
         self._lock = threading.Lock()
         self._sockets: set[socket.socket] = set()
         self._threads: set[threading.Thread] = set()
         self._free = threading.Semaphore(_MAX_CONNECTIONS)
-        self._kept: list[Decision] = []
-        self._refused: list[Decision] = []
+        self._allowed: list[Decision] = []
+        self._denied: list[Decision] = []
 
     def decisions(self) -> tuple[Decision, ...]:
-        """Return the decisions since the last time that this was asked, each once; refusals come first."""
+        """Return the distinct decisions since the last call, denials first."""
         with self._lock:
-            found = tuple(dict.fromkeys((*self._refused, *self._kept)))
-            self._kept, self._refused = [], []
+            found = tuple(dict.fromkeys((*self._denied, *self._allowed)))
+            self._allowed, self._denied = [], []
         return found
 
     def serve(self, listener: socket.socket) -> None:
-        """Accept connections until `close`; returns then."""
-        with suppress(OSError), self._used(listener):
+        """Accept connections until `close` is called."""
+        with suppress(OSError), self._tracked(listener):
             while not self._cancelled.is_set():
                 self._free.acquire()
                 try:
@@ -92,7 +92,7 @@ class ProgramProxy:
                 self._begin(client)
 
     def close(self) -> None:
-        """End every connection, and wait for their threads."""
+        """Close every connection and wait for their threads."""
         self._cancelled.set()
         with self._lock:
             sockets, threads = tuple(self._sockets), tuple(self._threads)
@@ -104,17 +104,17 @@ class ProgramProxy:
 
     def _begin(self, client: socket.socket) -> None:
         thread = threading.Thread(target=self._connection, args=(client,), name="wasmrt-proxy", daemon=True)
-        with suppress(RuntimeError), self._lock:  # no thread is left
-            if not self._cancelled.is_set():  # otherwise the thread would not be joined
+        with suppress(RuntimeError), self._lock:  # RuntimeError: no thread is available
+            if not self._cancelled.is_set():  # after `close`, the thread would not be joined
                 thread.start()
-                self._threads.add(thread)  # it cannot end before: it needs the lock
+                self._threads.add(thread)  # the thread cannot end earlier, because that needs the lock
                 return
         self._free.release()
         client.close()
 
     def _connection(self, client: socket.socket) -> None:
         try:
-            with suppress(OSError), self._used(client):
+            with suppress(OSError), self._tracked(client):
                 try:
                     self._serve(client)
                 except RefusedError as refused:
@@ -124,31 +124,28 @@ class ProgramProxy:
                     client.settimeout(PROXY_HEAD_SECONDS)
                     client.sendall(_refusal(_as_refusal(failure)))
         finally:
-            self._gone(threading.current_thread())
-
-    def _gone(self, thread: threading.Thread) -> None:
-        with self._lock:
-            self._threads.discard(thread)
-        self._free.release()
+            with self._lock:
+                self._threads.discard(threading.current_thread())
+            self._free.release()
 
     def _serve(self, client: socket.socket) -> None:
-        asked = read_request(client, self.credential, PROXY_HEAD_SECONDS)
-        if asked.method != "CONNECT":
-            self._plain(client, asked)
+        request = read_request(client, self.credential, PROXY_HEAD_SECONDS)
+        if request.method != "CONNECT":
+            self._forward(client, request)
             return
         self._charge()
-        tunnel = Tunnel(asked.target, self._gateway, self._call(), self._record)
-        with tunnel.opened() as server, self._used(server):
+        tunnel = Tunnel(request.target, self._gateway, self._call(), self._record)
+        with tunnel.open() as server, self._tracked(server):
             client.settimeout(PROXY_HEAD_SECONDS)
             client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
             tunnel.join(client, server)
 
-    def _plain(self, client: socket.socket, asked: Asked) -> None:
-        request = HttpRequest(asked.method, asked.target, asked.headers, asked.body or None)
+    def _forward(self, client: socket.socket, received: ProxyRequest) -> None:
+        request = HttpRequest(received.method, received.target, received.headers, received.body or None)
         with self._gateway.open(self._call(), request, face=Face.HOST) as response:
             body = response.read_all()
         framing = [] if response.status in _BODYLESS else [("Content-Length", str(len(body)))]
-        if asked.method == "HEAD":
+        if received.method == "HEAD":
             framing, body = [], b""
         client.settimeout(PROXY_HEAD_SECONDS * 6)
         client.sendall(_head(response.status, "", [*without(response.headers, FRAMING), *framing]) + body)
@@ -167,25 +164,25 @@ class ProgramProxy:
         return call
 
     def _record(self, decision: Decision) -> None:
-        # SECURITY: a name that a program makes up may hold a secret.
-        self._keep(decision.redacted(self._client.call().scanner.redact))
+        # SECURITY: a host name that a program chooses may contain a secret.
+        self._store_decision(decision.redacted(self._client.call().scanner.redact))
 
-    def _keep(self, decision: Decision) -> None:
+    def _store_decision(self, decision: Decision) -> None:
         decision = for_program(decision)
         with self._lock:
-            kept = self._kept if decision.allowed else self._refused
-            if len(kept) < _MAX_DECISIONS:
-                kept.append(decision)
+            stored = self._allowed if decision.allowed else self._denied
+            if len(stored) < _MAX_DECISIONS:
+                stored.append(decision)
 
     @contextmanager
-    def _used(self, each: socket.socket) -> Iterator[None]:
-        """Have `close` end a socket, and close it at the end. Raises OSError where the run is over."""
+    def _tracked(self, each: socket.socket) -> Iterator[None]:
+        """Register a socket for `close`, and close it at the end. Raises OSError if the run has ended."""
         with each:
             with self._lock:
                 self._sockets.add(each)
             try:
                 if self._cancelled.is_set():
-                    raise OSError("the run is over")
+                    raise OSError("the run has ended")
                 yield
             finally:
                 with self._lock:
@@ -195,8 +192,8 @@ class ProgramProxy:
 def _as_refusal(failure: HttpFailure) -> RefusedError:
     status = 403 if failure.decision is not None else 429 if failure.code == "rate-limited" else 502
     decision = None if failure.decision is None else for_program(failure.decision)
-    told = (failure.message, failure.hint) if decision is None else (decision.rule, decision.hint)
-    return RefusedError(status, failure.code, told[0], told[1] or "")
+    message, hint = (failure.message, failure.hint) if decision is None else (decision.rule, decision.hint)
+    return RefusedError(status, failure.code, message, hint or "")
 
 
 def _refusal(refused: RefusedError) -> bytes:

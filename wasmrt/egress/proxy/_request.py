@@ -1,4 +1,4 @@
-"""Parse the requests of a confined program: the HTTP head, and the server name of a TLS ClientHello."""
+"""Parse the requests of a confined program: the HTTP header, and the server name of a TLS ClientHello."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ class NotAHelloError(Exception):
 
 
 class Hello(NamedTuple):
-    """The parts of a ClientHello that say where it goes."""
+    """The parts of a ClientHello that determine the server."""
 
     server_name: str
     """In lower case; empty if the ClientHello has none."""
     encrypted: bool
-    """True if it carries a second name that cannot be read."""
+    """True if it has an encrypted second name."""
 
 
 def read_hello(data: bytes) -> Hello | None:
-    """Read a ClientHello; None where more bytes are needed.
+    """Parse a ClientHello; return None if more bytes are needed.
 
     Raises:
-        NotAHelloError: the bytes are none, whatever follows.
+        NotAHelloError: the bytes do not start a ClientHello.
     """
     message = _message(data)
     if message is None:
@@ -49,21 +49,21 @@ def read_hello(data: bytes) -> Hello | None:
 
 
 def _message(data: bytes) -> bytes | None:
-    """Return the handshake message, put together from its records; None where more is needed."""
+    """Return the handshake message, assembled from its records; None if more bytes are needed."""
     gathered, at = b"", 0
     while True:
         if data[at : at + 1] not in (b"", bytes((_HANDSHAKE,))) or data[at + 1 : at + 2] not in (b"", b"\x03"):
             raise NotAHelloError("it is not TLS")
         if len(gathered) >= 4:
             if gathered[0] != _CLIENT_HELLO:
-                raise NotAHelloError("its first message is no ClientHello")
+                raise NotAHelloError("its first message is not a ClientHello")
             if len(gathered) >= 4 + int.from_bytes(gathered[1:4]):
                 return gathered[4 : 4 + int.from_bytes(gathered[1:4])]
         if len(data) < at + 5:
             return None
         length = int.from_bytes(data[at + 3 : at + 5])
         if not 0 < length <= _MAX_RECORD:
-            raise NotAHelloError("it has a TLS record of a length that none has")
+            raise NotAHelloError("it has a TLS record of an invalid length")
         if len(data) < at + 5 + length:
             return None
         gathered += data[at + 5 : at + 5 + length]
@@ -81,12 +81,12 @@ def _fields(message: bytes) -> Hello:
     while extensions.left:
         kind, body = int.from_bytes(extensions.take(2)), extensions.vector(2)
         if kind in seen:
-            raise NotAHelloError("it has an extension twice")
+            raise NotAHelloError("it has a duplicate extension")
         seen.add(kind)
         if kind == _SERVER_NAME:
             names = _names(body)
     if len(names) > 1:
-        # SECURITY: a server may take the one, and this the other.
+        # SECURITY: a server may use the one name, and this check the other.
         raise NotAHelloError("it names two servers")
     return Hello(names[0] if names else "", _ENCRYPTED_HELLO in seen)
 
@@ -103,7 +103,7 @@ def _names(body: bytes) -> list[str]:
 
 
 class _Reader:
-    """Takes parts off the front of bytes; IndexError where they end too early."""
+    """Takes parts from the front of a byte string; raises IndexError if it is too short."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -131,19 +131,19 @@ _HOP_BY_HOP = frozenset((
 ))  # fmt: skip
 _CHUNK = 64 * 1024
 _MAX_HEAD_BYTES = 16 * KIB
-"""Bytes of a request's line and headers."""
+"""Size of the request line and the headers."""
 
 
 class RefusedError(Exception):
-    """A request that is answered with a status and a sentence."""
+    """A request that is answered with an error status and a message."""
 
     def __init__(self, status: int, code: str, sentence: str, hint: str = "") -> None:
         super().__init__(sentence)
         self.status, self.code, self.sentence, self.hint = status, code, sentence, hint
 
 
-class Asked(NamedTuple):
-    """A request with its parts."""
+class ProxyRequest(NamedTuple):
+    """A request from the program."""
 
     method: str
     target: str
@@ -151,71 +151,69 @@ class Asked(NamedTuple):
     body: bytes = b""
 
 
-def read_request(client: socket.socket, credential: str, seconds: float) -> Asked:
-    """Read the head of a request, and the body unless the method is CONNECT.
+def read_request(client: socket.socket, credential: str, seconds: float) -> ProxyRequest:
+    """Read a request's header, and its body unless the method is CONNECT.
 
     Raises:
-        RefusedError: it is not HTTP, has no credential or another one, or is too long or too slow.
-        OSError: the connection broke.
+        RefusedError: it is not HTTP, lacks the right credential, is too long or too slow.
+        OSError: the connection failed.
     """
     http = h11.Connection(h11.SERVER, max_incomplete_event_size=_MAX_HEAD_BYTES)
     ends_at = time.monotonic() + seconds
     try:
         head = _next(http, client, ends_at)
         if not isinstance(head, h11.Request):
-            raise RefusedError(400, "invalid-request", "no request came")
+            raise RefusedError(400, "invalid-request", "no request was received")
         _check_credential(head, credential)
         headers = tuple((name.decode("ascii"), value.decode("latin-1")) for name, value in head.headers)
         method, target = head.method.decode("ascii"), head.target.decode("ascii")
         if method == "CONNECT":
             _check_connect(target, headers, http.trailing_data[0])
-            return Asked(method, target, headers)
+            return ProxyRequest(method, target, headers)
         _check_plain(target, headers)
         body = _body(http, client, ends_at)
     except h11.RemoteProtocolError:
         raise RefusedError(400, "invalid-request", "the request is not valid HTTP") from None
     except TimeoutError:
-        raise RefusedError(408, "timeout", "the request did not come in time") from None
+        raise RefusedError(408, "timeout", "the request was not received in time") from None
     dropped = _hop_by_hop(headers)
     kept = tuple((name, value) for name, value in headers if name not in dropped)
-    return Asked(method, target, kept, body)
+    return ProxyRequest(method, target, kept, body)
 
 
 def _check_credential(head: h11.Request, credential: str) -> None:
-    """SECURITY: the credential protects the port even if another process reaches the run's network."""
+    # SECURITY: the credential protects the port even if another process reaches the run's network.
     expected = b"Basic " + b64encode(f"wasmrt:{credential}".encode())
     given = [value for name, value in head.headers if name == _CREDENTIAL]
     if len(given) != 1 or not hmac.compare_digest(given[0], expected):
-        raise RefusedError(
-            407, "proxy-credential", "this proxy is for one run of one program, which has its credential"
-        )
+        raise RefusedError(407, "proxy-credential", "this proxy requires the credential of the program's run")
 
 
 def _check_connect(target: str, headers: tuple[tuple[str, str], ...], behind: bytes) -> None:
-    """SECURITY: requests that could be read as a different host or request are denied."""
+    # SECURITY: requests that could be read as a different host or request are denied.
     if not _AUTHORITY.fullmatch(target):
-        raise RefusedError(400, "invalid-request", "CONNECT is followed by a host and a port")
+        raise RefusedError(400, "invalid-request", "CONNECT must be followed by a host and a port")
     host = target.rpartition(":")[0].lower()
     for name, value in headers:
         if name == "host" and value.lower() not in (target.lower(), host):
-            raise RefusedError(400, "invalid-request", "the Host of a CONNECT is another than its target")
+            raise RefusedError(400, "invalid-request", "the Host header of a CONNECT must match its target")
         if name in ("content-length", "transfer-encoding", "upgrade"):
-            raise RefusedError(400, "invalid-request", f"a CONNECT has no {name}")
+            raise RefusedError(400, "invalid-request", f"a CONNECT must not have {name}")
     if behind:
-        raise RefusedError(400, "invalid-request", "bytes came behind a CONNECT before it was answered")
+        raise RefusedError(400, "invalid-request", "bytes were sent after a CONNECT before its response")
 
 
 def _check_plain(target: str, headers: tuple[tuple[str, str], ...]) -> None:
-    """SECURITY: the checked host is the requested host: a Host header must match."""
+    # SECURITY: the checked host is the requested host: a Host header must match.
     authority = re.fullmatch(r"http://([^/?#@]+)(?:[/?][^#]*)?", target)
     if authority is None:
-        raise RefusedError(400, "invalid-request", "a request to a proxy has a whole URL with http:// or is a CONNECT")
+        raise RefusedError(400, "invalid-request", "a request to a proxy must have a full http:// URL or be a CONNECT")
     hosts = [value.lower() for name, value in headers if name == "host"]
     named = authority[1].lower()
     if any(host not in (named, named.removesuffix(":80")) for host in hosts):
-        raise RefusedError(400, "invalid-request", "the Host of the request is another than that of its URL")
+        raise RefusedError(400, "invalid-request", "the Host header of the request must match its URL")
     if any(name == "upgrade" for name, _ in headers):
-        raise RefusedError(400, "invalid-request", "a request through the proxy stays HTTP")
+        raise RefusedError(400, "invalid-request", "the proxy does not support protocol upgrades")
 
 
 def _hop_by_hop(headers: tuple[tuple[str, str], ...]) -> frozenset[str]:
@@ -230,9 +228,9 @@ def _body(http: h11.Connection, client: socket.socket, ends_at: float) -> bytes:
     while isinstance(event := _next(http, client, ends_at), h11.Data):
         body += event.data
         if len(body) > PROXY_BODY_BYTES:
-            raise RefusedError(413, "request-too-large", "the request's body is too long for the proxy")
+            raise RefusedError(413, "request-too-large", "the request body is too long for the proxy")
     if http.trailing_data[0]:
-        raise RefusedError(400, "invalid-request", "a second request came before the first was answered")
+        raise RefusedError(400, "invalid-request", "a second request was sent before the first was answered")
     return bytes(body)
 
 

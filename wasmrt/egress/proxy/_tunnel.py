@@ -1,4 +1,4 @@
-"""A tunnel: decided by host and port, dialled to a checked address, and TLS for that host alone."""
+"""A tunnel to a granted host: checked by host and port, connected to a checked address, and limited to TLS."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ from wasmrt.egress.proxy._request import Hello, NotAHelloError, RefusedError, re
 
 _CHUNK = 64 * 1024
 _ANY_METHOD = "GET"
-"""Entries for https name no method here: TLS hides it."""
+"""Entries for https cannot restrict methods here, because TLS hides the method."""
 Record = Callable[[Decision], None]
 
 
 class Tunnel:
-    """One CONNECT of a program."""
+    """One CONNECT request of a program."""
 
     def __init__(self, target: str, gateway: EgressGateway, call: HostCall, record: Record) -> None:
         self._gateway, self._call, self._record = gateway, call, record
-        self._url = self._parsed(target)
+        self._url = self._parse(target)
         self._subject = f"CONNECT {self._url.origin}"
 
-    def opened(self) -> socket.socket:
-        """Decide, resolve and dial; return the connection to the host.
+    def open(self) -> socket.socket:
+        """Check the target, resolve it and connect; return the connection to the host.
 
         Raises:
-            RefusedError: it is not granted, has no address that may be dialled, or nobody answers.
+            RefusedError: the host is not granted, has no allowed address, or no server accepts the connection.
         """
         http = self._call.grant.http
         allowlist = AllowlistValidator(() if http is None else http.allowlist, self._gateway.networks)
@@ -56,54 +56,54 @@ class Tunnel:
         if not decision.allowed:
             self._check(decision)
         for address in addresses:
-            # SECURITY: the checked address is dialled; the name is not looked up again.
+            # SECURITY: connect to the checked address; the name is not resolved again.
             with suppress(UnreachableError):
                 limit = CONNECT_TIMEOUT_SECONDS
                 return dial(address, self._url.port, self._url.host, None, budget, limit).release()
-        raise RefusedError(502, "connect", f"no server answers at {self._url.origin}")
+        raise RefusedError(502, "connect", f"no server accepts connections at {self._url.origin}")
 
     def join(self, client: socket.socket, server: socket.socket) -> None:
-        """Read the ClientHello, and carry bytes both ways where it is for the granted host.
+        """Read the ClientHello, and relay bytes in both directions if it is for the granted host.
 
         Raises:
-            OSError: a connection broke.
+            OSError: a connection failed.
         """
         try:
-            first = self._hello(client)
+            first = self._read_hello(client)
         except NotAHelloError as error:
-            rule = f"through a tunnel goes TLS for the granted host alone: {error}"
-            self._refuse(Reason.HOST_NOT_ALLOWED, rule, "no setting allows it: speak TLS to the host that was named")
+            rule = f"a tunnel may only carry TLS for the granted host: {error}"
+            self._record_denial(Reason.HOST_NOT_ALLOWED, rule, "no setting allows it: use TLS to the named host")
             return
         if not _Relay(client, server, first).run():
-            rule = "the tunnel carried more bytes, or took longer, than one may"
-            self._refuse(Reason.RESPONSE_TOO_LARGE, rule, "no setting raises it: fetch it in parts")
+            rule = "the tunnel exceeded its limit of bytes or time"
+            self._record_denial(Reason.RESPONSE_TOO_LARGE, rule, "no setting raises it: fetch the data in parts")
 
-    def _hello(self, client: socket.socket) -> bytes:
+    def _read_hello(self, client: socket.socket) -> bytes:
         data, ends_at = b"", time.monotonic() + PROXY_HEAD_SECONDS
         while True:
             if (left := ends_at - time.monotonic()) <= 0:
-                raise NotAHelloError("none came in time")
+                raise NotAHelloError("no ClientHello was received in time")
             client.settimeout(left)
             try:
                 more = client.recv(MAX_PROXY_HELLO_BYTES - len(data))
             except TimeoutError:
-                raise NotAHelloError("none came in time") from None
+                raise NotAHelloError("no ClientHello was received in time") from None
             if not more:
-                raise NotAHelloError("none came")
+                raise NotAHelloError("no ClientHello was received")
             data += more
             if (hello := read_hello(data)) is not None:
                 self._check_hello(hello)
                 return data
 
     def _check_hello(self, hello: Hello) -> None:
-        """SECURITY: many hosts share an address, and the name in the handshake decides which one answers."""
+        # SECURITY: many hosts share an address, and the name in the handshake selects the host.
         if hello.encrypted:
-            raise NotAHelloError("a second, encrypted name is in it (ECH), which cannot be checked")
+            raise NotAHelloError("it contains an encrypted second name (ECH), which cannot be checked")
         is_address = self._url.address is not None
         if hello.server_name.rstrip(".") != ("" if is_address else self._url.host):
             raise NotAHelloError(f"it names {hello.server_name or 'no server'!r:.100}")
 
-    def _parsed(self, target: str) -> ParsedUrl:
+    def _parse(self, target: str) -> ParsedUrl:
         try:
             return parse_url(f"https://{target}/")
         except InvalidUrlError as error:
@@ -112,11 +112,7 @@ class Tunnel:
             raise RefusedError(403, error.code, error.message, error.hint or "") from None
 
     def _check(self, decision: Decision) -> None:
-        """Record a decision.
-
-        Raises:
-            RefusedError: it refuses.
-        """
+        """Record a decision; raise `RefusedError` for a denial."""
         suggestion = decision.suggestion
         if isinstance(suggestion, Addition):
             port = "" if self._url.port == 443 else f', "port": {self._url.port}'
@@ -126,29 +122,29 @@ class Tunnel:
         if not decision.allowed:
             raise RefusedError(403, str(decision.reason), decision.rule, decision.hint or "")
 
-    def _refuse(self, reason: Reason, rule: str, hint: str) -> None:
+    def _record_denial(self, reason: Reason, rule: str, hint: str) -> None:
         self._record(Decision(False, reason, rule, hint, "http", self._subject))
 
 
 class _Relay:
-    """Bytes both ways between two sockets, bounded in number, time and silence."""
+    """Relays bytes in both directions between two sockets, within limits of bytes, time and idle time."""
 
     def __init__(self, client: socket.socket, server: socket.socket, first: bytes) -> None:
         self._other = {client: server, server: client}
         self._waiting = {client: b"", server: first}
-        """Bytes that are still to be written to a socket."""
+        """Bytes to write to each socket."""
         self._open = {client, server}
-        """Sockets that more may come from."""
+        """Sockets that may still send bytes."""
         self._shut: set[socket.socket] = set()
         self._left = MAX_PROXY_TUNNEL_BYTES - len(first)
         for each in (client, server):
             each.setblocking(False)
 
     def run(self) -> bool:
-        """Carry until both ends are done; False if a bound ended it.
+        """Relay until both sides have finished; return False if a limit ended it.
 
         Raises:
-            OSError: a connection broke.
+            OSError: a connection failed.
         """
         ends_at = time.monotonic() + PROXY_TUNNEL_SECONDS
         with selectors.DefaultSelector() as selector:
@@ -160,7 +156,7 @@ class _Relay:
 
     def _wait(self, selector: selectors.BaseSelector, seconds: float) -> bool:
         for each, other in self._other.items():
-            # Nothing is read that cannot be written on: a slow end slows the other.
+            # Only read if the other side's buffer is empty, so that a slow side slows the other one.
             reads = each in self._open and not self._waiting[other]
             events = (selectors.EVENT_READ if reads else 0) | (selectors.EVENT_WRITE if self._waiting[each] else 0)
             _watch(selector, each, events)
@@ -192,7 +188,7 @@ class _Relay:
 
 
 def for_program(decision: Decision) -> Decision:
-    """Return a decision in the words of a program's grant."""
+    """Return a decision in terms of a program's grant."""
     suggestion = decision.suggestion
     if isinstance(suggestion, Addition):
         suggestion = Step(f"an operator can grant it in network: {suggestion.entry}")

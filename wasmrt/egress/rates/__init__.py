@@ -1,4 +1,4 @@
-"""Rate limits: sliding windows in this process, or in a Redis that several machines share."""
+"""Rate limits: sliding windows in this process, or in a shared Redis."""
 
 from __future__ import annotations
 

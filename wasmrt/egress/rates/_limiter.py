@@ -1,4 +1,4 @@
-"""The rate limiter: requests per (user, tool) in a minute's and an hour's sliding window."""
+"""The rate limiter: requests per (user, tool) in a sliding minute and a sliding hour."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from wasmrt.egress.rates._window import WINDOWS, MemoryWindows, WindowStore
 
 
 class RateLimiter:
-    """Counts requests per (user, tool) in a minute's and an hour's window, exact to the request.
+    """Counts requests per (user, tool) in the last minute and the last hour.
 
-    `redis_url` (`redis://` or `rediss://`) shares the windows between processes and machines; without it they
-    live in this object. With `unsafe_without_redis` requests go on, counted in this object, while Redis does
-    not answer; else they are refused.
+    With `redis_url` (`redis://` or `rediss://`), processes and machines share the windows; otherwise they are in this
+    object. If Redis fails, requests are refused, or, with `unsafe_without_redis`, counted in this object.
 
     Raises:
-        ConfigurationError: the URL is not one of Redis, or the packages of the `redis` extra are missing.
+        ConfigurationError: the URL is not a Redis URL, or the packages of the `redis` extra are missing.
     """
 
     def __init__(
@@ -30,7 +29,7 @@ class RateLimiter:
         unsafe_without_redis: bool = False,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        # Machines have only the wall clock in common.
+        # Machines only share the wall clock.
         self._now: Callable[[], float] = now if redis_url is None else time.time
         if redis_url is None:
             self._store: WindowStore = MemoryWindows(now)
@@ -48,11 +47,11 @@ class RateLimiter:
     ) -> None:
         """Record one request of kind `what`, or refuse it; a refused request is not recorded.
 
-        `setting` names what raises the limit of a window, `minute` or `hour`; nothing does where it returns no text.
+        `setting` returns the setting that raises the limit of the window `minute` or `hour`; an empty string for none.
 
         Raises:
-            RateLimitedError: a window is full; `retry_after_seconds` says when it opens again.
-            ExternalServiceError: Redis does not answer. No answer is no permission.
+            RateLimitedError: a window is full until `retry_after_seconds`.
+            ExternalServiceError: Redis does not respond, so the request is refused.
         """
         key, limits = _key(user, tool, what), (config.requests_per_minute, config.requests_per_hour)
         full = self._store.record(key, limits)
@@ -69,10 +68,10 @@ class RateLimiter:
         )
 
     def remaining(self, user: str, tool: str, config: RateLimitConfig, *, what: str = "http") -> tuple[int, int]:
-        """Return how many requests the minute's and the hour's window still admit.
+        """Return how many requests are still allowed in the current minute and hour.
 
         Raises:
-            ExternalServiceError: Redis does not answer.
+            ExternalServiceError: Redis does not respond.
         """
         key, limits = _key(user, tool, what), (config.requests_per_minute, config.requests_per_hour)
         minute, hour = (
@@ -83,7 +82,7 @@ class RateLimiter:
 
 
 def _setting(what: str, window: str) -> str:
-    """Return the setting that bounds requests of a kind: in a capability file, or in the configuration file."""
+    """Return the setting in the capability file or configuration file that limits requests of this kind."""
     if what == "call":
         return f"calls_per_{window} in [rates]"
     return f"{'tool_invoke' if what == 'invoke' else what}.rate_limit.requests_per_{window}"
@@ -91,16 +90,14 @@ def _setting(what: str, window: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _key(user: str, tool: str, what: str) -> str:
-    # SECURITY: quoted, or user "a/b" with tool "c" would share the windows of user "a" with tool "b/c".
+    # SECURITY: quoted, because otherwise user "a/b" with tool "c" would share the windows of "a" with "b/c".
     return "/".join(quote(part, safe="") for part in (what, user, tool))
 
 
-def _redis_windows(url: str, instead: WindowStore | None) -> WindowStore:
+def _redis_windows(url: str, fallback: WindowStore | None) -> WindowStore:
     try:
-        from wasmrt.egress.rates._redis import RedisWindows  # an extra, which takes 50 ms to import
+        from wasmrt.egress.rates._redis import RedisWindows  # an optional dependency, which takes 50 ms to import
     except ImportError as error:
-        raise ConfigurationError(
-            f"rate limits shared through Redis need the package {error.name}",
-            hint="pip install 'wasmrt[redis]'",
-        ) from None
-    return RedisWindows(url, instead)
+        message = f"rate limits in Redis need the package {error.name}"
+        raise ConfigurationError(message, hint="pip install 'wasmrt[redis]'") from None
+    return RedisWindows(url, fallback)

@@ -1,7 +1,7 @@
-"""Moving windows in Redis, through `limits`: each acquisition is one script there, atomic among all machines.
+"""Sliding windows in Redis, through `limits`: each request is counted by one atomic Redis script.
 
-A Redis that is silent costs one request half a second. After that nobody waits for it for a while: requests are
-refused, or, where the operator chose that, counted in this process alone.
+If Redis does not respond, one request waits half a second. After that, requests do not wait for Redis for a while: they
+are refused, or, if the operator chose that, counted in this process only.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ Answer = TypeVar("Answer")
 
 
 class RedisWindows:
-    """Windows shared by every machine that names the same Redis; `instead` counts while it does not answer.
+    """Windows in a Redis that several machines share; `fallback` counts while it does not respond.
 
-    SECURITY: with None in place of `instead` no answer is no permission.
+    SECURITY: without `fallback`, requests are refused while Redis does not respond.
 
     Raises:
-        ConfigurationError: the URL is not one of Redis, or the `redis` package is missing.
+        ConfigurationError: the URL is not a Redis URL, or the `redis` package is missing.
     """
 
-    def __init__(self, url: str, instead: WindowStore | None = None) -> None:
+    def __init__(self, url: str, fallback: WindowStore | None = None) -> None:
         if not url.startswith(("redis://", "rediss://")):
-            # The URL may hold a password and stays out of the message.
+            # The URL may contain a password, so it is not in the message.
             raise ConfigurationError("the rate limiter's URL must start with redis:// or rediss://")
         try:
             storage = storage_from_string(
@@ -44,7 +44,7 @@ class RedisWindows:
                 key_prefix="WASMRT",
                 socket_timeout=REDIS_TIMEOUT_SECONDS,
                 socket_connect_timeout=REDIS_TIMEOUT_SECONDS,
-                retry=Retry(NoBackoff(), 0),  # type: ignore[arg-type]  # every option goes to redis.from_url
+                retry=Retry(NoBackoff(), 0),  # type: ignore[arg-type]  # options are passed to redis.from_url
             )
         except (LimitsConfigurationError, ValueError) as error:
             raise ConfigurationError(
@@ -53,14 +53,14 @@ class RedisWindows:
         assert isinstance(storage, RedisStorage)
         self._storage = storage
         self._lock = threading.Lock()
-        self._instead = instead
+        self._fallback = fallback
         self._retry_at = 0.0
 
     def record(self, key: str, limits: Limits) -> Window | None:
         """Count a request in both windows, or return the full one.
 
-        The hour is looked at first, so that a refused request is not counted in the minute. Only machines that race
-        for the last place of an hour can lose one of a minute, which is the safe side.
+        The hour is checked first, so that a refused request is not counted in the minute. Only machines that race for
+        the last request of an hour can lose one of a minute, which is the safe side.
         """
         return self._ask(lambda: self._record(key, limits), lambda store: store.record(key, limits))
 
@@ -81,23 +81,23 @@ class RedisWindows:
         return self._storage.get_moving_window(f"{key}/{window.name}", limit, window.seconds)
 
     def _ask(self, redis: Callable[[], Answer], otherwise: Callable[[WindowStore], Answer]) -> Answer:
-        """Use Redis, one request at a time, unless it has just failed; otherwise the fallback store."""
+        """Use Redis, one request at a time, unless it has just failed; otherwise use the fallback."""
         if time.monotonic() >= self._retry_at and self._lock.acquire(timeout=REDIS_TIMEOUT_SECONDS):
             try:
                 if time.monotonic() >= self._retry_at:  # the previous holder of the lock may have failed
                     return redis()
             except StorageError as error:
                 self._retry_at = time.monotonic() + REDIS_PAUSE_SECONDS
-                if self._instead is None:
+                if self._fallback is None:
                     raise _unavailable() from error
             finally:
                 self._lock.release()
-        if self._instead is None:
+        if self._fallback is None:
             raise _unavailable()
-        return otherwise(self._instead)
+        return otherwise(self._fallback)
 
 
 def _unavailable() -> ExternalServiceError:
     return ExternalServiceError(
-        "the rate limiter's Redis does not answer", code="rate-store", hint="check its URL and that it runs"
+        "the rate limiter's Redis does not respond", code="rate-store", hint="check its URL and that it runs"
     )

@@ -1,4 +1,4 @@
-"""Sliding windows that requests are counted in, in the memory of this process."""
+"""Sliding windows for request counts, in this process's memory."""
 
 from __future__ import annotations
 
@@ -19,23 +19,24 @@ class Window(NamedTuple):
 
 WINDOWS = (Window("minute", 60), Window("hour", 3600))
 Limits = tuple[int, int]
-"""Requests allowed per minute and per hour."""
+"""Allowed requests per minute and per hour."""
 
 
 class WindowStore(Protocol):
-    """Counts of requests, by keys that are unique to a user, a tool and a kind of request."""
+    """Request counts by key; a key identifies a user, a tool and a kind of request."""
 
     def record(self, key: str, limits: Limits) -> Window | None:
-        """Count a request in both windows, or in none and return the full one; no race can overrun either."""
+        """Count a request in both windows atomically; if one is full, count nothing and return it."""
 
     def inspect(self, key: str, window: Window, limit: int) -> tuple[float, int]:
         """Return the time of the oldest counted request, in seconds of the store's clock, and their number."""
 
 
 class MemoryWindows:
-    """Windows of this process; the least recently used key is dropped when there are more than `MAX_RATE_KEYS`.
+    """Windows of this process; the least recently used key is dropped if there are more than `MAX_RATE_KEYS`.
 
-    The memory storage of `limits` starts a timer thread for every burst, reads the wall clock and never drops a key.
+    The memory storage of `limits` is not used: it starts a timer thread for every burst, reads the wall clock and never
+    drops a key.
     """
 
     def __init__(self, now: Callable[[], float]) -> None:
@@ -44,17 +45,17 @@ class MemoryWindows:
         self._hits: OrderedDict[str, tuple[deque[float], deque[float]]] = OrderedDict()
 
     def record(self, key: str, limits: Limits) -> Window | None:
-        """Count a request in both windows, or in none and return the full one."""
+        """Count a request in both windows; if one is full, count nothing and return it."""
         with self._lock:
             now = self._now()
-            held = self._hits.get(key)
-            if held is None:
-                held = self._hits[key] = (deque(), deque())
+            windows = self._hits.get(key)
+            if windows is None:
+                windows = self._hits[key] = (deque(), deque())
                 if len(self._hits) > MAX_RATE_KEYS:
                     self._hits.popitem(last=False)
             else:
                 self._hits.move_to_end(key)
-            minute, hour = held
+            minute, hour = windows
             _drop_until(minute, now - WINDOWS[0].seconds)
             _drop_until(hour, now - WINDOWS[1].seconds)
             if len(hour) >= limits[1]:
@@ -69,8 +70,8 @@ class MemoryWindows:
         """Return the time of the oldest counted request in the window, and their number."""
         with self._lock:
             now = self._now()
-            held = self._hits.get(key)
-            hits = held[WINDOWS.index(window)] if held else ()
+            windows = self._hits.get(key)
+            hits = windows[WINDOWS.index(window)] if windows else ()
             current = [hit for hit in hits if hit > now - window.seconds]
             return (current[0] if current else now), len(current)
 

@@ -1,6 +1,6 @@
-"""The stores that keep secrets, and the type that carries them. Decides nothing about who may use which.
+"""The `Secret` type and the stores of secrets. Access decisions are made elsewhere.
 
-The only package that imports keyring and cryptography, and only when a backend needs them.
+Only this package imports keyring and cryptography, and only if a backend needs them.
 """
 
 from wasmrt.egress.secrets._choose import BACKENDS, DeferredSecrets, backend_of, open_store, open_store_later
@@ -16,8 +16,8 @@ from wasmrt.egress.secrets._types import (
     SecretsStore,
     UserSecrets,
     check_usable,
+    check_user,
     checked_name,
-    checked_user,
     replace_secret,
     set_command,
 )
@@ -39,8 +39,8 @@ __all__ = [
     "UserSecrets",
     "backend_of",
     "check_usable",
+    "check_user",
     "checked_name",
-    "checked_user",
     "open_store",
     "open_store_later",
     "parse_env_file",

@@ -1,4 +1,4 @@
-"""Choose the secret store that a setting names, and open it at its first use."""
+"""Select the secrets store that a setting names, and open it on first use."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from wasmrt.egress.secrets._types import Secret, SecretInfo, SecretsStore
 
 
 class DeferredSecrets:
-    """A store that `choose` opens at its first use, once for all threads.
+    """A store that `choose` opens on first use, once for all threads.
 
-    Every method raises what `choose` raises, and then what the store does.
+    Every method can raise the errors of `choose` and of the store.
     """
 
     def __init__(self, choose: Callable[[], SecretsStore]) -> None:
@@ -39,19 +39,19 @@ class DeferredSecrets:
         return self.chosen.get(user, name)
 
     def set(self, user: str, name: str, secret: Secret, *, expires_at: float | None = None) -> None:
-        """Keep `secret`, replacing an older one; `expires_at` is in Unix seconds."""
+        """Store `secret` and replace an older value; `expires_at` is in Unix seconds."""
         self.chosen.set(user, name, secret, expires_at=expires_at)
 
     def remove(self, user: str, name: str) -> None:
-        """Forget the secret, or raise `SecretNotFoundError`."""
+        """Delete the secret, or raise `SecretNotFoundError`."""
         self.chosen.remove(user, name)
 
     def list(self, user: str) -> tuple[SecretInfo, ...]:
-        """Return names and ages, sorted by name."""
+        """Return names and times, sorted by name."""
         return self.chosen.list(user)
 
     def exists(self, user: str, name: str) -> bool:
-        """Return whether the secret is there and not expired."""
+        """Return whether the secret is set and has not expired."""
         return self.chosen.exists(user, name)
 
 
@@ -59,14 +59,15 @@ BACKENDS = ("auto", "keyring", "file", "environment")
 
 
 def open_store(home: Path, *, backend: str | None = None, environ: Mapping[str, str] | None = None) -> SecretsStore:
-    """Open the store of this installation, whose data directory is `home`.
+    """Open the secrets store of this installation, whose data directory is `home`.
 
-    `backend`, else the variable WASMRT_SECRETS_BACKEND, else `auto`: the desktop's keyring if there is
-    one, otherwise the encrypted file, with its passphrase in WASMRT_SECRETS_PASSPHRASE or in a key file next to it.
+    The backend is `backend`, or the variable WASMRT_SECRETS_BACKEND, or `auto`. `auto` is the desktop's keyring if
+    there is one, otherwise an encrypted file with its passphrase in WASMRT_SECRETS_PASSPHRASE, or with a key file next
+    to it.
 
     Raises:
         ConfigurationError: there is no backend of that name.
-        SecretBackendError: the chosen one cannot be used.
+        SecretBackendError: the selected backend cannot be used.
 
     Example:
         >>> from pathlib import Path
@@ -83,7 +84,7 @@ def open_store(home: Path, *, backend: str | None = None, environ: Mapping[str, 
         return EnvironmentSecrets(environ)
     if chosen == "keyring":
         return KeyringSecrets()
-    # A file that exists keeps being used: secrets do not vanish because a desktop session appeared.
+    # An existing file stays in use: secrets must not vanish when a desktop session starts.
     path = home / "secrets"
     if chosen == "auto" and not path.exists() and (keyring := usable_keyring()) is not None:
         return KeyringSecrets(keyring)
@@ -93,10 +94,10 @@ def open_store(home: Path, *, backend: str | None = None, environ: Mapping[str, 
 
 
 def open_store_later(home: Path, *, backend: str | None = None) -> SecretsStore:
-    """Return the store of `open_store`; if that would search for a keyring, search at the first use.
+    """Return the store of `open_store`; if that would search for a keyring, search on first use.
 
     Raises:
-        ConfigurationError, SecretBackendError: as `open_store`.
+        ConfigurationError, SecretBackendError: see `open_store`.
     """
     automatic = (backend or os.environ.get("WASMRT_SECRETS_BACKEND") or "auto") == "auto"
     if automatic and not (home / "secrets").exists():

@@ -1,4 +1,4 @@
-"""The rules every backend shares: names, expiry, no fallback. A backend only loads and keeps entries."""
+"""Rules shared by all backends: names, expiry, no fallback user. A backend only loads and stores entries."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from wasmrt.egress.secrets._types import (
     OAUTH_SUFFIX,
     Secret,
     SecretInfo,
+    check_user,
     checked_name,
-    checked_user,
     set_command,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One stored secret with its ages in Unix seconds."""
+    """One stored secret, with its times in Unix seconds."""
 
     secret: Secret
     created_at: float
     expires_at: float | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """Return the entry for a backend that protects it. Holds the value: never for a log."""
+        """Return the entry for a backend that protects it. It contains the value, so never log it."""
         return {"value": self.secret.reveal(), "created_at": self.created_at, "expires_at": self.expires_at}
 
     @classmethod
@@ -37,50 +37,50 @@ class Entry:
         """Read the output of `as_json`.
 
         Raises:
-            SecretBackendError: it is something else.
+            SecretBackendError: the data has a different form.
         """
         if isinstance(data, dict) and data.keys() == {"value", "created_at", "expires_at"}:
             value, created, expires = data["value"], data["created_at"], data["expires_at"]
             if isinstance(value, str) and _is_time(created) and (expires is None or _is_time(expires)):
                 return cls(Secret(value), created, expires)
-        raise SecretBackendError("a stored secret has a form this version does not know")
+        raise SecretBackendError("a stored secret has a form that this version does not know")
 
 
 class EntryStore(ABC):
-    """A `SecretsStore` over four primitives; `now` returns Unix seconds."""
+    """A `SecretsStore` built on four primitives; `now` returns Unix seconds."""
 
     def __init__(self, *, now: Callable[[], float] = time.time) -> None:
         self._now = now
 
     def get(self, user: str, name: str) -> Secret:
         """Return the secret, or raise `SecretNotFoundError` or `SecretExpiredError`."""
-        user, name = checked_user(user), checked_name(name)
+        user, name = check_user(user), checked_name(name)
         entry = self._read(user, name)
         if entry is None:
-            # SECURITY: no other user's secrets are read. A fallback to a default user leaks across tenants.
+            # SECURITY: another user's secrets are never read. A fallback to a default user would leak across tenants.
             raise SecretNotFoundError(f"the secret {name} is not set", hint=f"run: {set_command(user, name)}")
-        if self._expired(entry):
+        if self._is_expired(entry):
             raise SecretExpiredError(f"the secret {name} has expired", hint=f"run: {set_command(user, name)}")
         return entry.secret
 
     def set(self, user: str, name: str, secret: Secret, *, expires_at: float | None = None) -> None:
-        """Keep `secret`, replacing an older one; `expires_at` is in Unix seconds."""
-        user, name = checked_user(user), checked_name(name)
+        """Store `secret` and replace an older value; `expires_at` is in Unix seconds."""
+        user, name = check_user(user), checked_name(name)
         if expires_at is not None and not _is_time(expires_at):
-            raise SecretError("expires_at is in Unix seconds", code="secret-expiry")
+            raise SecretError("expires_at must be in Unix seconds", code="secret-expiry")
         self._write(user, name, Entry(secret, self._now(), expires_at))
 
     def remove(self, user: str, name: str) -> None:
-        """Forget the secret and its companion, or raise `SecretNotFoundError`."""
-        user, name = checked_user(user), checked_name(name)
+        """Delete the secret and its companion, or raise `SecretNotFoundError`."""
+        user, name = check_user(user), checked_name(name)
         if not self._delete(user, name):
-            raise SecretNotFoundError(f"the secret {name} is not set", hint="wasmrt secret list shows which are")
+            raise SecretNotFoundError(f"the secret {name} is not set", hint="run wasmrt secret list to see the names")
         if not name.endswith(OAUTH_SUFFIX):
             self._delete(user, name + OAUTH_SUFFIX)
 
     def list(self, user: str) -> tuple[SecretInfo, ...]:
-        """Return names and ages, sorted by name, without companions."""
-        user = checked_user(user)
+        """Return names and times, sorted by name, without companions."""
+        user = check_user(user)
         infos = []
         for name in sorted(self._names(user)):
             if not name.endswith(OAUTH_SUFFIX) and (entry := self._read(user, name)) is not None:
@@ -88,11 +88,11 @@ class EntryStore(ABC):
         return tuple(infos)
 
     def exists(self, user: str, name: str) -> bool:
-        """Return whether the secret is there and not expired."""
-        entry = self._read(checked_user(user), checked_name(name))
-        return entry is not None and not self._expired(entry)
+        """Return whether the secret is set and has not expired."""
+        entry = self._read(check_user(user), checked_name(name))
+        return entry is not None and not self._is_expired(entry)
 
-    def _expired(self, entry: Entry) -> bool:
+    def _is_expired(self, entry: Entry) -> bool:
         return entry.expires_at is not None and entry.expires_at <= self._now()
 
     @abstractmethod

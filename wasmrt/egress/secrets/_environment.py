@@ -20,25 +20,25 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 def parse_env_file(text: str) -> tuple[tuple[str, Secret], ...]:
     """Return the assignments of a .env file as `(lower-case name, secret)`; empty values are left out.
 
-    The syntax is that of python-dotenv: comments, `export`, quotes, escapes, values of several lines in quotes.
-    Nothing is expanded.
+    The syntax is python-dotenv's: comments, `export`, quotes, escapes, and multi-line values in quotes. Variables are
+    not expanded.
 
     Raises:
-        SecretError: a line is none of these, a name is set twice, or the file is too long. The message has
-            the line's number and never its text.
+        SecretError: a line is invalid, a name is set twice, or the file is too long. The message has the line's number,
+            but never its text.
     """
-    from dotenv.parser import parse_stream  # needed by one command
+    from dotenv.parser import parse_stream  # only one command needs it
 
     if len(text.encode(errors="replace")) > MAX_ENV_FILE_BYTES:
-        raise SecretError(f"a .env file may have {MAX_ENV_FILE_BYTES} bytes", code="env-file")
+        raise SecretError(f"a .env file must have at most {MAX_ENV_FILE_BYTES} bytes", code="env-file")
     found: dict[str, Secret] = {}
     for binding in parse_stream(StringIO(text.removeprefix("\ufeff"))):
         if binding.key is None and not binding.error:
-            continue  # a comment, or nothing
+            continue  # a comment or an empty line
         source = binding.original.string
         number = binding.original.line + source[: len(source) - len(source.lstrip())].count("\n")
         if binding.error or binding.value is None or not _NAME.fullmatch(binding.key or ""):
-            raise SecretError(f"line {number} is not NAME=value", code="env-file", hint="write one variable a line")
+            raise SecretError(f"line {number} is not NAME=value", code="env-file", hint="write one variable per line")
         name = checked_name(binding.key or "")
         if name in found:
             raise SecretError(f"line {number} sets {name} again", code="env-file")
@@ -51,9 +51,9 @@ PREFIX = "WASMRT_SECRET_"
 
 
 class EnvironmentSecrets(EntryStore):
-    """Reads `example_token` from `WASMRT_SECRET_EXAMPLE_TOKEN`, for `user` only.
+    """Reads the secret `example_token` from `WASMRT_SECRET_EXAMPLE_TOKEN`, for `user` only.
 
-    SECURITY: without the prefix, any variable of the host could be requested by name.
+    SECURITY: the prefix prevents that other variables of the host are requested as secrets.
     """
 
     def __init__(

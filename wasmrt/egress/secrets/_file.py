@@ -2,8 +2,8 @@
 
     "WASMRT-SECRETS-1\\n" · a line of JSON (how the key is made) · 12 bytes of nonce · ciphertext and tag
 
-The head is the additional data of the encryption, so it cannot be exchanged. The key comes from a passphrase
-by scrypt (RFC 7914), or from a key file that only its owner can read.
+The header is authenticated as additional data, so it cannot be replaced. The key is derived from a passphrase with
+scrypt (RFC 7914), or comes from a key file that only its owner can read.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from wasmrt.egress.secrets._entries import Entry, EntryStore
 _MAGIC = b"WASMRT-SECRETS-1\n"
 _NONCE_BYTES, _TAG_BYTES = 12, 16
 _KEY_BYTES = 32
-# OWASP's recommendation for scrypt: 128 MiB and about a third of a second for each guess.
+# OWASP's recommendation for scrypt: 128 MiB and about a third of a second per guess.
 _SCRYPT_N, _SCRYPT_R, _SCRYPT_P = 2**17, 8, 1
 _SALT_BYTES = 16
 
@@ -49,18 +49,18 @@ class FileKey:
 
     def __post_init__(self) -> None:
         if (self.passphrase is None) == (self.path is None):
-            raise SecretBackendError("a secrets file has either a passphrase or a key file")
+            raise SecretBackendError("a secrets file needs either a passphrase or a key file")
         if self.passphrase == "":
             raise SecretBackendError("the passphrase of a secrets file must not be empty")
 
 
 class FileSecrets(EntryStore):
-    """Keeps secrets in the encrypted file `path`; safe between threads and processes.
+    """Stores secrets in the encrypted file `path`; safe for concurrent threads and processes.
 
-    Errors have the file that they are about as `path`: the secrets file or its key file.
+    The `path` of an error is the file concerned: the secrets file or its key file.
 
     Raises:
-        SecretBackendError: the file or key is unreadable, is no secrets file, or was changed by somebody else.
+        SecretBackendError: the file or key is unreadable, is not a secrets file, or was changed by another program.
     """
 
     def __init__(self, path: Path, key: FileKey, *, now: Callable[[], float] = time.time) -> None:
@@ -72,17 +72,17 @@ class FileSecrets(EntryStore):
 
     @property
     def path(self) -> Path:
-        """The encrypted file; there is none before the first secret."""
+        """The encrypted file; it does not exist before the first secret is set."""
         return self._path
 
     @property
     def key_path(self) -> Path | None:
-        """The file of its key; None with a passphrase."""
+        """The key file; None with a passphrase."""
         return self._key.path
 
     @property
     def is_new(self) -> bool:
-        """True before the first secret."""
+        """True before the first secret is set."""
         return _bounded_read(self._path) is None
 
     def _read(self, user: str, name: str) -> Entry | None:
@@ -92,32 +92,32 @@ class FileSecrets(EntryStore):
         return self._load()[0].get(user, {})
 
     def _write(self, user: str, name: str, entry: Entry) -> None:
-        with self._changing() as users:
+        with self._locked_users() as users:
             users.setdefault(user, {})[name] = entry
 
     def _delete(self, user: str, name: str) -> bool:
-        with self._changing() as users:
+        with self._locked_users() as users:
             return users.get(user, {}).pop(name, None) is not None
 
     def _load(self) -> tuple[_Users, bytes]:
-        with self._lock, _naming(self._path):
-            return self._decrypted()
+        with self._lock, _set_error_path(self._path):
+            return self._decrypt()
 
     @contextlib.contextmanager
-    def _changing(self) -> Iterator[_Users]:
-        """Read, let the caller change, write: one at a time among all threads and processes."""
-        with self._lock, _naming(self._path), _os_errors("the secrets file cannot be written", self._path):
+    def _locked_users(self) -> Iterator[_Users]:
+        """Read, let the caller change the users, and write, excluding all other threads and processes."""
+        with self._lock, _set_error_path(self._path), _os_errors("the secrets file cannot be written", self._path):
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             lock = os.open(self._path.with_name(self._path.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX)
-                users, salt = self._decrypted()
+                users, salt = self._decrypt()
                 yield users
-                replace_file(self._path, self._encrypted(users, salt))
+                replace_file(self._path, self._encrypt(users, salt))
             finally:
                 os.close(lock)
 
-    def _decrypted(self) -> tuple[_Users, bytes]:
+    def _decrypt(self) -> tuple[_Users, bytes]:
         from cryptography.exceptions import InvalidTag
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
@@ -129,22 +129,22 @@ class FileSecrets(EntryStore):
             plain = AESGCM(self._derive(salt)).decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], head)
         except InvalidTag:
             raise SecretBackendError(
-                "the secrets file does not open with this key",
-                hint="set WASMRT_SECRETS_PASSPHRASE as it was, or restore the file and its key from a backup",
+                "the secrets file cannot be decrypted with this key",
+                hint="set WASMRT_SECRETS_PASSPHRASE as before, or restore the file and its key from a backup",
             ) from None
         return _parse_users(plain), salt
 
-    def _encrypted(self, users: _Users, salt: bytes) -> bytes:
+    def _encrypt(self, users: _Users, salt: bytes) -> bytes:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-        plain = json.dumps({user: {n: e.as_json() for n, e in kept.items()} for user, kept in users.items()})
+        plain = json.dumps({user: {n: e.as_json() for n, e in entries.items()} for user, entries in users.items()})
         head = _head(salt if self._key.passphrase is not None else None)
-        # SECURITY: a random nonce for every write. One key sees far fewer than the 2**32 writes that would
-        # make a repetition likely (NIST SP 800-38D, 8.3).
+        # SECURITY: a new random nonce for every write. A key is used for far fewer than the 2**32 writes after which a
+        # repetition becomes likely (NIST SP 800-38D, 8.3).
         nonce = tokens.token_bytes(_NONCE_BYTES)
         blob = head + nonce + AESGCM(self._derive(salt)).encrypt(nonce, plain.encode(), head)
         if len(blob) > MAX_SECRETS_FILE_BYTES:
-            raise SecretBackendError(f"the secrets file would grow over {MAX_SECRETS_FILE_BYTES} bytes")
+            raise SecretBackendError(f"the secrets file would exceed {MAX_SECRETS_FILE_BYTES} bytes")
         return blob
 
     def _derive(self, salt: bytes) -> bytes:
@@ -168,10 +168,10 @@ def _head(salt: bytes | None) -> bytes:
 
 
 def _split(blob: bytes, *, with_passphrase: bool) -> tuple[bytes, bytes, bytes]:
-    """Return head, salt and the sealed rest.
+    """Return the header, the salt and the encrypted rest.
 
-    SECURITY: the head must be one that we write, byte for byte. Parameters from the file are never used, or
-    a process that can change it could make scrypt cheap, or exhaust memory.
+    SECURITY: the header must equal, byte for byte, a header that this version writes. Parameters from the file are
+    never used: a process that can change the file could make scrypt cheap, or exhaust memory.
     """
     end = blob.find(b"\n", len(_MAGIC), len(_MAGIC) + 512) + 1
     head = blob[:end]
@@ -181,7 +181,7 @@ def _split(blob: bytes, *, with_passphrase: bool) -> tuple[bytes, bytes, bytes]:
     except (ValueError, TypeError):
         how = salt = None
     if how is None or head != _head(salt) or len(blob) - end < _NONCE_BYTES + _TAG_BYTES:
-        raise SecretBackendError("the secrets file is not one that this version of wasmrt wrote")
+        raise SecretBackendError("the secrets file was not written by this version of wasmrt")
     if (salt is not None) != with_passphrase:
         needs, step = ("a passphrase", "set") if salt is not None else ("a key file", "unset")
         raise SecretBackendError(f"the secrets file needs {needs}", hint=f"{step} WASMRT_SECRETS_PASSPHRASE")
@@ -190,7 +190,7 @@ def _split(blob: bytes, *, with_passphrase: bool) -> tuple[bytes, bytes, bytes]:
 
 def _parse_users(plain: bytes) -> _Users:
     data = json.loads(plain)
-    return {user: {n: Entry.from_json(e) for n, e in kept.items()} for user, kept in data.items()}
+    return {user: {n: Entry.from_json(e) for n, e in entries.items()} for user, entries in data.items()}
 
 
 def _bounded_read(path: Path) -> bytes | None:
@@ -202,23 +202,23 @@ def _bounded_read(path: Path) -> bytes | None:
 
 
 def _key_from_file(path: Path) -> bytes:
-    """Read the key, or create one."""
+    """Read the key, or create it."""
     with _os_errors("the key file of the secrets cannot be opened", path):
         try:
             key = read_file(path, max_bytes=_KEY_BYTES, follow_link=False, private=True)
         except FileNotFoundError:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             create_file(path, tokens.token_bytes(_KEY_BYTES))
-            key = read_file(path, max_bytes=_KEY_BYTES, follow_link=False, private=True)  # whoever was first
+            key = read_file(path, max_bytes=_KEY_BYTES, follow_link=False, private=True)  # possibly another process's
         except UnfitFileError as error:
             if error.reason is Unfit.TOO_LARGE:
                 raise _wrong_size(path) from None
-            # SECURITY: a key that others can read, or that another user can exchange, protects nothing.
+            # SECURITY: a key that other users can read or replace protects nothing.
             raise SecretBackendError(
                 f"the key file of the secrets {error.reason}",
                 path=path,
-                hint=f"make the file {path.name} yours with mode 0600 (wasmrt secret list says where it is), "
-                "and treat its secrets as known to others",
+                hint=f"make yourself the owner of {path.name} with mode 0600 (wasmrt secret list shows its path), "
+                "and replace its secrets, which others may have read",
             ) from None
     if len(key) != _KEY_BYTES:
         raise _wrong_size(path)
@@ -227,9 +227,9 @@ def _key_from_file(path: Path) -> bytes:
 
 def _wrong_size(path: Path) -> SecretBackendError:
     return SecretBackendError(
-        f"the key file of the secrets must hold exactly {_KEY_BYTES} bytes",
+        f"the key file of the secrets must contain exactly {_KEY_BYTES} bytes",
         path=path,
-        hint=f"restore the file {path.name} from a backup (wasmrt secret list says where it is)",
+        hint=f"restore the file {path.name} from a backup (wasmrt secret list shows its path)",
     )
 
 
@@ -238,13 +238,13 @@ def _os_errors(problem: str, path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        # SECURITY: the host path stays out of message and hint, which may reach a guest.
+        # SECURITY: the host path is not in message and hint, which can reach a guest.
         raise SecretBackendError(f"{problem}: {error.strerror}", path=path) from error
 
 
 @contextlib.contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Say which file an error is about, where the error does not."""
+def _set_error_path(path: Path) -> Iterator[None]:
+    """Set the path of an error that has none."""
     try:
         yield
     except SecretBackendError as error:

@@ -1,4 +1,4 @@
-"""Secrets in the desktop's keyring. It cannot list, so an index of names is stored next to the values."""
+"""Secrets in the desktop's keyring. Keyrings cannot list entries, so an index of names is stored with the values."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _INDEX = ".names"  # no secret's name starts with a dot
 
 
 class KeyringSecrets(EntryStore):
-    """Keeps secrets in `backend`, or in the keyring this machine prefers.
+    """Stores secrets in `backend`, or in the preferred keyring of this machine.
 
     Raises:
-        SecretBackendError: there is no keyring, it keeps plain text, or it does not answer.
+        SecretBackendError: there is no keyring, it stores plain text, or it does not respond.
     """
 
     def __init__(self, backend: Any = None, *, now: Callable[[], float] = time.time) -> None:
@@ -34,11 +34,11 @@ class KeyringSecrets(EntryStore):
 
     def _read(self, user: str, name: str) -> Entry | None:
         text = self._ask("get_password", user, name)
-        return None if text is None else Entry.from_json(_parsed(text))
+        return None if text is None else Entry.from_json(_parse_json(text))
 
     def _write(self, user: str, name: str, entry: Entry) -> None:
         with self._lock:
-            # The name first: a crash between the two leaves a name without value, which is not listed.
+            # The index first: a crash between the two writes leaves a name without a value, which is not listed.
             names = set(self._names(user)) | {name}
             self._ask("set_password", user, _INDEX, json.dumps(sorted(names)))
             self._ask("set_password", user, name, json.dumps(entry.as_json()))
@@ -54,7 +54,7 @@ class KeyringSecrets(EntryStore):
 
     def _names(self, user: str) -> Iterable[str]:
         text = self._ask("get_password", user, _INDEX)
-        names = [] if text is None else _parsed(text)
+        names = [] if text is None else _parse_json(text)
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise SecretBackendError("the keyring's index of secrets is damaged")
         return names
@@ -63,18 +63,18 @@ class KeyringSecrets(EntryStore):
         with contextlib.suppress(Exception):
             answer: str | None = getattr(self._backend, method)(f"wasmrt/{user}", *args)
             return answer
-        # SECURITY: outside the handler, so that the backend's error is no context of this one: some put the value
-        # into its text.
-        raise SecretBackendError("the keyring does not answer", hint="unlock it and try again")
+        # SECURITY: raised outside the handler, so that the backend's error, which can contain the value, is not its
+        # context.
+        raise SecretBackendError("the keyring does not respond", hint="unlock it and try again")
 
 
 def usable_keyring() -> Any:
-    """Return the keyring backend this machine prefers, or None where it has none that protects secrets."""
+    """Return the preferred keyring backend of this machine, or None if no backend protects secrets."""
     import keyring
     from keyring.backends.chainer import ChainerBackend
 
     backend = keyring.get_keyring()
-    # SECURITY: where there are several, the preferred one is a chain of all of them: each is checked, not the chain.
+    # SECURITY: if there are several, the preferred backend is a chain of them; check each member, not the chain.
     several = backend.backends if isinstance(backend, ChainerBackend) else (backend,)
     return next((each for each in several if _protects(each)), None)
 
@@ -84,12 +84,12 @@ def _protects(backend: Any) -> bool:
 
     if isinstance(backend, (fail.Keyring, null.Keyring)) or backend.priority <= 0:
         return False
-    # SECURITY: keyrings.alt keeps plain text in a file; our own encrypted file is better than that.
+    # SECURITY: keyrings.alt stores plain text in a file; wasmrt's own encrypted file is safer.
     return not type(backend).__module__.startswith("keyrings.alt")
 
 
-def _parsed(text: str) -> Any:
+def _parse_json(text: str) -> Any:
     with contextlib.suppress(ValueError):
         return json.loads(text)
-    # SECURITY: outside the handler: a JSON error keeps the text it could not read.
-    raise SecretBackendError("a stored secret has a form this version does not know")
+    # SECURITY: raised outside the handler, because a JSON error contains the text.
+    raise SecretBackendError("a stored secret has a form that this version does not know")

@@ -1,4 +1,4 @@
-"""Secrets, the stores that hold them, and a store's view for one user."""
+"""The `Secret` type, the interface of its stores, and a view for one user."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from wasmrt.core.names import is_secret_name
 from wasmrt.core.url import InvalidUrlError, parse_url
 
 DEFAULT_USER = "local"
-"""The owner of the secrets of a person at their own machine. Never a fallback for another user."""
+"""The user of a single-user installation. Never a fallback for another user."""
 
-# A companion (`NAME~oauth`) holds what renews NAME. The tilde keeps it out of reach of every name that a
-# capability file can spell.
+# The companion `NAME~oauth` has the data to renew NAME. A capability file cannot spell a name with a tilde.
 OAUTH_SUFFIX = "~oauth"
 
 
@@ -33,16 +32,16 @@ class Secret:
     def __init__(self, value: str) -> None:
         if not value:
             raise SecretError("a secret must not be empty", code="secret-value")
-        # SECURITY: no try. An encoding error would carry the value along as this error's context.
+        # SECURITY: no `try`, because the context of an encoding error would contain the value.
         if any("\ud800" <= char <= "\udfff" for char in value):
             raise SecretError("a secret must be valid Unicode text", code="secret-value")
         size = len(value.encode())
         if size > MAX_SECRET_BYTES:
-            raise SecretError(f"a secret may have {MAX_SECRET_BYTES} bytes, not {size}", code="secret-value")
+            raise SecretError(f"a secret may have at most {MAX_SECRET_BYTES} bytes, not {size}", code="secret-value")
         self._value = value
 
     def reveal(self) -> str:
-        """Return the value. Called just before the wire, and where a scanner or a backend needs it."""
+        """Return the value. Called only just before sending, and by scanners and backends."""
         return self._value
 
     def __repr__(self) -> str:
@@ -59,7 +58,7 @@ class Secret:
             return NotImplemented
         return hmac.compare_digest(self._value.encode(), other._value.encode())
 
-    __hash__ = None  # type: ignore[assignment]  # SECURITY: a hash of a short secret gives it away
+    __hash__ = None  # type: ignore[assignment]  # SECURITY: the hash of a short secret reveals it
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise TypeError("a Secret does not pickle or copy")
@@ -67,7 +66,7 @@ class Secret:
 
 @dataclass(frozen=True, slots=True)
 class SecretInfo:
-    """The public part of a stored secret: its name and its ages, in Unix seconds."""
+    """The public part of a stored secret: its name and its times in Unix seconds."""
 
     name: str
     created_at: float
@@ -75,70 +74,70 @@ class SecretInfo:
 
 
 class SecretsStore(Protocol):
-    """A store of secrets, by user and lower-case name. One user never sees another's.
+    """A store of secrets, by user and lower-case name. Users never see each other's secrets.
 
-    Every method raises `SecretBackendError` when the store cannot be read or written.
+    Every method raises `SecretBackendError` if the store cannot be read or written.
     """
 
     def get(self, user: str, name: str) -> Secret:
         """Return the secret, or raise `SecretNotFoundError` or `SecretExpiredError`."""
 
     def set(self, user: str, name: str, secret: Secret, *, expires_at: float | None = None) -> None:
-        """Keep `secret`, replacing an older one; `expires_at` is in Unix seconds."""
+        """Store `secret` and replace an older value; `expires_at` is in Unix seconds."""
 
     def remove(self, user: str, name: str) -> None:
-        """Forget the secret, or raise `SecretNotFoundError`."""
+        """Delete the secret, or raise `SecretNotFoundError`."""
 
     def list(self, user: str) -> tuple[SecretInfo, ...]:
-        """Return names and ages, sorted by name. Companions of OAuth secrets are not listed."""
+        """Return names and times, sorted by name, without the companions of OAuth secrets."""
 
     def exists(self, user: str, name: str) -> bool:
-        """Return whether the secret is there and not expired."""
+        """Return whether the secret is set and has not expired."""
 
 
 def replace_secret(
     store: SecretsStore, user: str, name: str, secret: Secret, *, expires_at: float | None = None
 ) -> None:
-    """Keep a secret that a person gave, in the place of an older one and of a login that would renew that one.
+    """Store a user-provided secret, and delete the login that would renew its older value.
 
     Raises:
-        SecretError: the store cannot be read or written, or refuses the name.
+        SecretError: the store cannot be read or written, or the name is invalid.
     """
-    # First: after a crash between the two, an older value stays, and nothing overwrites the new one later.
-    with suppress(SecretNotFoundError):  # it was not a login
+    # Delete first: after a crash in between, the older value stays, and no renewal overwrites the new one later.
+    with suppress(SecretNotFoundError):  # there was no login
         store.remove(user, name + OAUTH_SUFFIX)
     store.set(user, name, secret, expires_at=expires_at)
 
 
 def checked_name(name: str) -> str:
-    """Return `name` in lower case (`SLACK_TOKEN` and `slack_token` are one secret).
+    """Return `name` in lower case (`SLACK_TOKEN` and `slack_token` are the same secret).
 
     Raises:
-        SecretError: the name is not up to 128 of `a-z 0-9 _ - .`, or a mark other than `_` is at its end.
+        SecretError: the name is longer than 128, has characters other than `a-z 0-9 _ - .`, or ends in `-` or `.`.
     """
     lowered = name.lower()
     if not is_secret_name(lowered.removesuffix(OAUTH_SUFFIX)):
         raise SecretError(
-            "a secret's name has up to 128 letters, digits and _, with - and . only between them",
+            "a secret's name must have 1 to 128 letters, digits and _, with - and . only between them",
             code="secret-name",
             hint="choose a name such as example_token",
         )
     return lowered
 
 
-def checked_user(user: str) -> str:
+def check_user(user: str) -> str:
     """Return `user` unchanged.
 
     Raises:
         SecretError: the user is empty, too long or has control characters.
     """
     if not user or len(user.encode(errors="replace")) > MAX_USER_BYTES or not user.isprintable():
-        raise SecretError("a user's name is 1 to 256 printable characters", code="secret-user")
+        raise SecretError("a user's name must be 1 to 256 printable characters", code="secret-user")
     return user
 
 
 def set_command(user: str, name: str) -> str:
-    """Return the command line that sets the secret `name` of `user`."""
+    """Return the command that sets the secret `name` of `user`."""
     return f"wasmrt secret set {name}" + ("" if user == DEFAULT_USER else f" --user {user}")
 
 
@@ -154,37 +153,37 @@ class UserSecrets:
         return self.store.get(self.user, name)
 
     def exists(self, name: str) -> bool:
-        """Return whether the secret is there and not expired."""
+        """Return whether the secret is set and has not expired."""
         return self.store.exists(self.user, name)
 
     def renewed(self, name: str) -> Secret | None:
-        """Return a newer value after the server refused this one. A plain secret has none."""
+        """Return None: a plain secret cannot be renewed."""
         return None
 
 
-_NOT_IN_A_FIELD = re.compile(r"[^\x20-\x7e]")  # RFC 9110, 5.5, without what is obsolete
+_NOT_IN_A_FIELD = re.compile(r"[^\x20-\x7e]")  # RFC 9110, 5.5, without obsolete text
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")  # RFC 7617, 2
 
 
 def check_usable(name: str, secret: Secret) -> str | None:
-    """Return a sentence on the places that cannot hold the value of the secret `name`; None where every place can.
+    """Return a sentence on the places that cannot contain the value of the secret `name`, or None if all can.
 
-    SECURITY: it gives the position of a character and its kind, and never the character.
+    SECURITY: the sentence has the position and kind of an invalid character, but never the character.
 
     Raises:
-        SecretError: no place could hold it, because it is shorter than what is recognised in an answer.
+        SecretError: no place can contain the value, because it is too short to be recognised in a response.
     """
     value = secret.reveal()
     if len(value) < MIN_SECRET_CHARS:
         raise SecretError(
-            f"the value of {name} has fewer than {MIN_SECRET_CHARS} characters: it could not be recognised in an "
-            "answer, so no request would carry it",
+            f"the value of {name} has fewer than {MIN_SECRET_CHARS} characters: it could not be recognised in a "
+            "response, so it would never be sent",
             code="secret-value",
             hint="set the whole token, as the service shows it",
         )
-    places = ["a query parameter"]  # takes everything, percent-encoded
+    places = ["a query parameter"]  # accepts everything, percent-encoded
     if not (in_path := _fits_a_path(value)):
-        problem: str | None = "it holds a dot segment ('.' or '..')"
+        problem: str | None = "it contains a dot segment ('.' or '..')"
     else:
         places.append("a place in a URL's path")
         problem = None
@@ -201,7 +200,7 @@ def check_usable(name: str, secret: Secret) -> str | None:
 def _unfit_for_a_field(value: str) -> str | None:
     found = _NOT_IN_A_FIELD.search(value)
     if found is None:
-        return "it begins or ends with a blank" if value != value.strip(" ") else None
+        return "it starts or ends with a blank" if value != value.strip(" ") else None
     kind = "outside ASCII"
     if _CONTROL.match(found[0]):
         kind = "a line break" if found[0] in "\r\n" else "a control character"
