@@ -288,7 +288,7 @@ def test_what_was_granted_in_a_session_is_held_by_a_view_all_the_same(program: P
     agent.grant("session")
     answer = agent.registry.read_only().answer(call, user="ann", trace="t")
     assert any("held to its effects" in each.rule or "not-" in str(each.reason) for each in answer.decisions)
-    assert "the user was asked" not in answer.text
+    assert "a person was asked" not in answer.text
 
 
 def test_long_parameters_are_cut_and_secrets_in_them_are_not_shown(agent: Agent) -> None:

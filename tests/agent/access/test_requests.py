@@ -108,7 +108,7 @@ def test_a_tool_that_answers_without_what_it_was_refused_asks_beside_its_answer(
     agent = program()
     answer = agent.answer("notes/a.md")
     assert answer.ok and answer.access == (agent.only().id,)
-    assert "the user was asked" in answer.text and agent.only().id not in answer.text
+    assert "a person was asked" in answer.text and agent.only().id not in answer.text
 
 
 @pytest.mark.ci("slow")
@@ -121,7 +121,7 @@ def test_a_program_that_called_such_a_tool_says_so_beside_its_own_answer(program
     call = {"id": "1", "name": "run_code", "arguments": {"code": code}}
     answer = agent.registry.answer(call, user="ann", trace="talk")
     assert answer.ok and set(answer.access) == {each.id for each in agent.store.pending()} and len(answer.access) == 2
-    assert "the user was asked" in answer.text
+    assert "a person was asked" in answer.text
 
 
 def test_what_the_file_asks_for_and_nobody_granted_is_asked_for_like_anything_else(program: Program) -> None:
