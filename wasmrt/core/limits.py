@@ -1,4 +1,4 @@
-"""Bounds of calls, with the unit in each name. A comment below a bound gives its scope if the name does not."""
+"""Bounds of calls, with the unit in each name. A comment gives the scope of a bound if its name does not."""
 
 from __future__ import annotations
 
@@ -79,26 +79,18 @@ MAX_REFUSALS = 64
 
 # Code mode: one program, and its run, which may be resumed after an approval.
 MAX_CODE_BYTES = 64 * KIB
-MAX_CODE_CALLS = 256
-"""Tool calls in one run."""
-MAX_CODE_CALL_BYTES = 1 * MIB
-"""Params of one tool call."""
-MAX_CODE_RUN_BYTES = 8 * MIB
-"""Params and results of all tool calls in a run."""
+MAX_CODE_CALLS = 256  # tool calls in one run
+MAX_CODE_CALL_BYTES = 1 * MIB  # params of one tool call
+MAX_CODE_RUN_BYTES = 8 * MIB  # params and results of all tool calls in a run
 CODE_LIMITS = ResourceLimits(
     memory_bytes=128 * MIB, fuel=10_000_000_000, timeout_seconds=120.0, output_bytes=4 * MIB, table_elements=40_000
 )
 """For the interpreter, on each run of a program. It executes about a hundred instructions for each of the program's."""
-MAX_CODE_RUNS = 32
-"""Suspended runs per user."""
-CODE_RUN_SECONDS = 24 * 3600.0
-"""A suspended run is deleted this long after it was last resumed."""
-MAX_STUBS = 50
-"""Tool descriptions on one page of search results."""
-MAX_STUB_BYTES = 4 * KIB
-"""One tool description; a longer schema is truncated."""
-MAX_STUBS_BYTES = 24 * KIB
-"""One page of search results."""
+MAX_CODE_RUNS = 32  # suspended runs per user
+CODE_RUN_SECONDS = 24 * 3600.0  # a suspended run is deleted this long after it was last resumed
+MAX_STUBS = 50  # tool descriptions on one page of search results
+MAX_STUB_BYTES = 4 * KIB  # one tool description; a longer schema is truncated
+MAX_STUBS_BYTES = 24 * KIB  # one page of search results
 
 # Params and results.
 MAX_PARAMS_BYTES = 8 * MIB
@@ -111,8 +103,7 @@ MAX_ERROR_TEXT_BYTES = 4 * KIB
 # Programs of `wasi:cli/command`. All arguments and the input together are also limited by MAX_PARAMS_BYTES.
 MAX_PROGRAM_ARGUMENTS = 1024
 MAX_PROGRAM_ARGUMENT_CHARS = 32 * KIB
-PROGRAM_TAIL_CHARS = 2 * KIB
-"""The end of a program's output that its error message quotes."""
+PROGRAM_TAIL_CHARS = 2 * KIB  # the end of a program's output that its error message quotes
 
 # A component's description and schema, read once by `prepare`.
 MAX_DESCRIPTION_BYTES = 4 * KIB
@@ -132,8 +123,7 @@ MAX_COMPONENT_NAMES_BYTES = 256 * KIB
 MAX_COMPONENT_SECTIONS = 20_000  # 750, a JavaScript guest
 MAX_COMPONENT_DEPTH = 64  # 3, a JavaScript guest
 MAX_COMPONENT_TYPE_BYTES = 1 * MIB
-MAX_COMPONENT_DEFINITIONS = 100_000
-"""Definitions in the file, and also after the expansion of every instantiation."""
+MAX_COMPONENT_DEFINITIONS = 100_000  # definitions in the file, and also after the expansion of every instantiation
 MAX_CORE_INSTANCES = 4_096
 MAX_CANONICAL_FUNCTIONS = 4_096
 MAX_CORE_TYPES = 50_000
@@ -168,15 +158,13 @@ MAX_WORKSPACE_BYTES_PER_CALL = 64 * MIB
 DEFAULT_WRITE_FILE_BYTES = MAX_WORKSPACE_FILE_BYTES
 """Default for one file. Equal to the limit for reading, so that a tool can read what it wrote."""
 DEFAULT_WRITE_BYTES = 16 * MIB
-MAX_WRITE_BYTES = MAX_WORKSPACE_BYTES_PER_CALL
-"""Maximum per call, and so per file, that a grant can allow."""
+MAX_WRITE_BYTES = MAX_WORKSPACE_BYTES_PER_CALL  # maximum per call, and so per file, that a grant can allow
 DEFAULT_WRITE_FILES = 100
 MAX_WRITE_FILES = 10_000
 MAX_PATH_BYTES = 4 * KIB
 
 # The undo journal for workspace changes. A change that does not fit is refused.
-MAX_UNDO_FILE_BYTES = 32 * MIB
-"""Previous content of one file."""
+MAX_UNDO_FILE_BYTES = 32 * MIB  # previous content of one file
 MAX_UNDO_CALL_BYTES = 64 * MIB
 MAX_UNDO_BYTES = 512 * MIB
 """All calls together. When it is full, the oldest calls of the user with the most data are deleted."""
@@ -184,13 +172,10 @@ MAX_UNDO_CALLS = 1000
 
 # An agent's memory, per user. The parameters of the memory tools have their own bounds, in their schemas.
 MAX_MEMORY_DOCUMENT_BYTES = 1 * MIB
-MAX_MEMORY_BYTES = 64 * MIB
-"""Default for all documents with their history. When it is full, old versions are deleted."""
+MAX_MEMORY_BYTES = 64 * MIB  # default for all documents with their history. When it is full, old versions are deleted
 MAX_MEMORY_DOCUMENTS = 10_000
-MAX_MEMORY_CHUNKS = 100_000
-"""Indexed pieces of documents."""
-MAX_MEMORY_VERSIONS = 100
-"""Default number of old versions of one document."""
+MAX_MEMORY_CHUNKS = 100_000  # indexed pieces of documents
+MAX_MEMORY_VERSIONS = 100  # default number of old versions of one document
 MAX_MEMORY_PATH_BYTES = 512
 MAX_MEMORY_PATH_DEPTH = 16
 MAX_MEMORY_QUERY_CHARS = 4096
@@ -206,22 +191,16 @@ MAX_CAPABILITY_FILE_DEPTH = 16
 MAX_CAPABILITY_ENTRIES = 256
 
 # Receipts.
-MAX_RECEIPT_BYTES = 1 * MIB
-"""One receipt line; decisions beyond it are counted but omitted."""
+MAX_RECEIPT_BYTES = 1 * MIB  # one receipt line; decisions beyond it are counted but omitted
 DEFAULT_SEGMENT_BYTES = 16 * MIB
 MIN_SEGMENT_BYTES = 64 * KIB
-RECEIPT_LOCK_SECONDS = 10.0
-"""Maximum wait for another process that is writing a receipt."""
-MAX_TORN_BYTES = 4 * KIB
-"""Stored from a line that a crash truncated."""
-MAX_RECORDING_BYTES = 8 * MIB
-"""One call; a larger recording is dropped."""
-MAX_RECORDINGS_BYTES = 256 * MIB
-"""One directory; the oldest recordings are deleted for new ones."""
+RECEIPT_LOCK_SECONDS = 10.0  # maximum wait for another process that is writing a receipt
+MAX_TORN_BYTES = 4 * KIB  # stored from a line that a crash truncated
+MAX_RECORDING_BYTES = 8 * MIB  # one call; a larger recording is dropped
+MAX_RECORDINGS_BYTES = 256 * MIB  # one directory; the oldest recordings are deleted for new ones
 
 # Secrets.
-MIN_SECRET_CHARS = 6
-"""A shorter secret is refused: scanning for it would redact ordinary words."""
+MIN_SECRET_CHARS = 6  # a shorter secret is refused: scanning for it would redact ordinary words
 MAX_SECRET_BYTES = 64 * KIB
 MAX_USER_BYTES = 256
 MAX_SECRETS_FILE_BYTES = 8 * MIB
@@ -230,22 +209,16 @@ MAX_ENV_FILE_BYTES = 1 * MIB
 # Approvals and confirmation tokens.
 APPROVAL_TIMEOUT_SECONDS = 300.0
 MAX_PENDING_APPROVALS = 256
-MAX_APPROVAL_BYTES = 1 * MIB
-"""Params and preview of one pending request."""
+MAX_APPROVAL_BYTES = 1 * MIB  # params and preview of one pending request
 MAX_PENDING_APPROVAL_BYTES = 16 * MIB
 MAX_DECIDED_APPROVALS = 10_000
 MAX_REMEMBERED_ANSWERS = 10_000
 MAX_ANSWER_NOTE_BYTES = 1 * KIB
-APPROVAL_POLL_SECONDS = 0.25
-"""Longest interval at which a caller polls for an answer from another process."""
-ACCESS_REQUEST_SECONDS = 24 * 3600.0
-"""Lifetime of a request for an additional grant entry."""
-ACCESS_ONCE_SECONDS = 3600.0
-"""From the answer `once` until the call that uses it."""
-MAX_ACCESS_PER_CALL = 4
-"""New access requests from one call."""
-MAX_ACCESS_PER_TOOL = 8
-"""Pending access requests of one user for one tool."""
+APPROVAL_POLL_SECONDS = 0.25  # longest interval at which a caller polls for an answer from another process
+ACCESS_REQUEST_SECONDS = 24 * 3600.0  # lifetime of a request for an additional grant entry
+ACCESS_ONCE_SECONDS = 3600.0  # from the answer `once` until the call that uses it
+MAX_ACCESS_PER_CALL = 4  # new access requests from one call
+MAX_ACCESS_PER_TOOL = 8  # pending access requests of one user for one tool
 MAX_ACCESS_PER_USER = 32
 MAX_PENDING_ACCESS = 256
 MAX_DECIDED_ACCESS = 1_000
@@ -254,24 +227,16 @@ MAX_TOKEN_BYTES = 8 * KIB
 MAX_TOKEN_TOOLS = 64
 MAX_TOKEN_TTL_SECONDS = 24 * 3600.0
 MAX_TOKEN_USES = 1000
-MAX_LIVE_TOKENS = 100_000
-"""Redeemed tokens that have not expired."""
+MAX_LIVE_TOKENS = 100_000  # redeemed tokens that have not expired
 
 # Flows: data that a trace stores about its text.
-MAX_FLOW_BYTES = 4 * MIB
-"""Untrusted text, and fingerprints of private text, each."""
-MAX_FLOW_SAID_BYTES = 256 * KIB
-"""The user's messages, and separately the known values."""
-MAX_FLOW_SOURCES = 1024
-"""Results that can be quoted as the source of a value."""
-MAX_FLOW_IDS = 4096
-"""Objects that are known by an identifier."""
-MAX_FLOW_VALUES = 256
-"""Values checked in one call; a call with more requires approval."""
-MAX_FLOW_LINKS = 8
-"""Links in one text that one approval can cover."""
-MAX_FLOW_TRACES = 1024
-"""Traces that one registry stores at a time."""
+MAX_FLOW_BYTES = 4 * MIB  # untrusted text, and fingerprints of private text, each
+MAX_FLOW_SAID_BYTES = 256 * KIB  # the user's messages, and separately the known values
+MAX_FLOW_SOURCES = 1024  # results that can be quoted as the source of a value
+MAX_FLOW_IDS = 4096  # objects that are known by an identifier
+MAX_FLOW_VALUES = 256  # values checked in one call; a call with more requires approval
+MAX_FLOW_LINKS = 8  # links in one text that one approval can cover
+MAX_FLOW_TRACES = 1024  # traces that one registry stores at a time
 
 # Outgoing connections.
 MAX_DNS_ANSWERS = 64
@@ -281,14 +246,12 @@ CONNECT_TIMEOUT_SECONDS = 10.0
 KEEPALIVE_SECONDS = 30.0
 MAX_CONNECTIONS_PER_ORIGIN = 128
 MAX_IDLE_CONNECTIONS = 256
-MAX_ASYNC_HTTP_THREADS = 64
-"""Requests and reads that one asynchronous transport waits for at a time, each in a thread."""
+MAX_ASYNC_HTTP_THREADS = 64  # requests and reads that one asynchronous transport waits for at a time, each in a thread
 MAX_CONTENT_CODINGS = 1
 MAX_GZIP_MEMBERS = 1024
 MAX_RATE_KEYS = 50_000
 REDIS_TIMEOUT_SECONDS = 0.5
-REDIS_PAUSE_SECONDS = 5.0
-"""Pause after a Redis failure, during which Redis is not used."""
+REDIS_PAUSE_SECONDS = 5.0  # pause after a Redis failure, during which Redis is not used
 MAX_OWN_RESPONSE_BYTES = 1 * MIB
 OAUTH_TIMEOUT_SECONDS = 20.0
 OAUTH_REFRESH_MARGIN_SECONDS = 60.0
@@ -296,8 +259,7 @@ OAUTH_LOGIN_SECONDS = 300.0
 
 # The operator's configuration file.
 MAX_CONFIG_FILE_BYTES = 256 * KIB
-MAX_CA_FILE_BYTES = 16 * MIB
-"""A system's certificate authorities take 0.2 MiB."""
+MAX_CA_FILE_BYTES = 16 * MIB  # a system's certificate authorities take 0.2 MiB
 
 # Authoring: bounds of templates, projects and test cases, and durations of build steps.
 MAX_PROJECT_FILES = 10_000
@@ -311,20 +273,17 @@ WASM_TOOLS_SECONDS = 60.0
 WASM_TOOLS_MEMORY_BYTES = 4096 * MIB
 MAX_WASM_TOOLS_OUTPUT_BYTES = 256 * MIB
 WATCH_SECONDS = 0.5
-MAX_ADAPTER_BYTES = 1 * MIB
-"""The adapter for WASI preview 1 takes 52 KiB."""
+MAX_ADAPTER_BYTES = 1 * MIB  # the adapter for WASI preview 1 takes 52 KiB
 
 # Plugins.
 MAX_PLUGIN_RUNTIME_MS = 600_000
 MAX_PLUGIN_OUTPUT_BYTES = 16 * MIB
-MAX_PLUGINS = 256
-"""Manifests in one directory."""
+MAX_PLUGINS = 256  # manifests in one directory
 
 # Packages and their archives.
 ARCHIVE_SUFFIXES = (".zip", ".tar.gz", ".tgz")
 MAX_ARCHIVE_BYTES = 80 * MIB
-MAX_PACKAGE_BYTES = 96 * MIB
-"""All unpacked files of a package together."""
+MAX_PACKAGE_BYTES = 96 * MIB  # all unpacked files of a package together
 MAX_PACKAGE_ENTRIES = 4096
 MAX_PACKAGE_NAME_BYTES = 240
 MAX_PACKAGE_DEPTH = 12
@@ -335,64 +294,47 @@ MAX_PROMPT_BYTES = 64 * KIB
 MAX_MCP_SERVERS = 64
 MAX_MCP_FILE_BYTES = 1 * MIB
 MAX_MCP_TRUST_BYTES = 64 * MIB
-MAX_MCP_MESSAGE_BYTES = 4 * MIB
-"""One message; over stdio, one line."""
-MAX_MCP_TOOLS = 512
-"""Tools of one server, on all pages of its list."""
+MAX_MCP_MESSAGE_BYTES = 4 * MIB  # one message; over stdio, one line
+MAX_MCP_TOOLS = 512  # tools of one server, on all pages of its list
 MAX_MCP_PAGES = 100
 MAX_MCP_LIST_BYTES = 8 * MIB
-MAX_MCP_WINDOW_NOTICES = 10_000
-"""Notifications from one server within `MCP_WINDOW_SECONDS`."""
+MAX_MCP_WINDOW_NOTICES = 10_000  # notifications from one server within `MCP_WINDOW_SECONDS`
 MAX_MCP_WINDOW_NOTICE_BYTES = 16 * MIB
-MAX_MCP_WINDOW_REQUESTS = 100
-"""Requests from one server to the client within `MCP_WINDOW_SECONDS`."""
+MAX_MCP_WINDOW_REQUESTS = 100  # requests from one server to the client within `MCP_WINDOW_SECONDS`
 MAX_MCP_OPEN_REQUESTS = 8
-MAX_MCP_NOISE_LINES = 1000
-"""Lines on a server's standard output that are not protocol messages."""
+MAX_MCP_NOISE_LINES = 1000  # lines on a server's standard output that are not protocol messages
 MCP_WINDOW_SECONDS = 60.0
-MAX_MCP_STDERR_BYTES = 8 * KIB
-"""Stored from the end of a server's standard error; the rest is read and dropped."""
-MAX_MCP_ROUNDS = 10
-"""Requests for more input that a server may send within one call."""
+MAX_MCP_STDERR_BYTES = 8 * KIB  # stored from the end of a server's standard error; the rest is read and dropped
+MAX_MCP_ROUNDS = 10  # requests for more input that a server may send within one call
 MCP_CONNECT_SECONDS = 60.0
 MCP_LIST_SECONDS = 60.0
 MCP_CALL_SECONDS = 60.0
-MCP_IDLE_SECONDS = 1800.0
-"""Idle time after which a session of the older HTTP protocol is closed."""
+MCP_IDLE_SECONDS = 1800.0  # idle time after which a session of the older HTTP protocol is closed
 MCP_STOP_SECONDS = 2.0
 """Time for a program to exit after its standard input is closed, and again after it is terminated."""
-MAX_MCP_QUESTION_CHARS = 2000
-"""One question from a server to the user."""
+MAX_MCP_QUESTION_CHARS = 2000  # one question from a server to the user
 
 # A shell session: data that is passed from one command to the next, not a process.
 MAX_SHELL_SESSIONS = 256
 SHELL_SESSION_IDLE_SECONDS = 1800.0
 SHELL_SESSION_AGE_SECONDS = 12 * 3600.0
-MAX_SHELL_SESSION_REPORT_BYTES = 512 * KIB
-"""State that a command reports when it ends."""
+MAX_SHELL_SESSION_REPORT_BYTES = 512 * KIB  # state that a command reports when it ends
 MAX_SHELL_SESSION_VARIABLES = 128
-MAX_SHELL_SESSION_BYTES = 32 * KIB
-"""The directory and the variables, as serialized for the next command."""
+MAX_SHELL_SESSION_BYTES = 32 * KIB  # the directory and the variables, as serialized for the next command
 
 # The egress proxy of a confined program, which connects to granted hosts only.
-MAX_PROXY_HELLO_BYTES = 16 * KIB + 512
-"""A TLS ClientHello, with its record headers."""
-PROXY_HEAD_SECONDS = 10.0
-"""For a request's header, and for a ClientHello."""
-PROXY_IDLE_SECONDS = 300.0
-"""Idle time after which a tunnel is closed."""
+MAX_PROXY_HELLO_BYTES = 16 * KIB + 512  # a TLS ClientHello, with its record headers
+PROXY_HEAD_SECONDS = 10.0  # for a request's header, and for a ClientHello
+PROXY_IDLE_SECONDS = 300.0  # idle time after which a tunnel is closed
 PROXY_TUNNEL_SECONDS = 3600.0
-MAX_PROXY_TUNNEL_BYTES = GIB
-"""One tunnel, both directions together."""
-PROXY_BODY_BYTES = 64 * MIB
-"""Body of one request or response in plain HTTP."""
+MAX_PROXY_TUNNEL_BYTES = GIB  # one tunnel, both directions together
+PROXY_BODY_BYTES = 64 * MIB  # body of one request or response in plain HTTP
 
 # The user's desktop, and pages in a browser.
 MAX_CLIPBOARD_BYTES = 1 * MIB
 MAX_NOTIFICATION_TITLE_CHARS = 200
 MAX_NOTIFICATION_BODY_CHARS = 2000
-MAX_PAGE_REQUESTS = 200
-"""Requests of one page in a browser, with all its resources."""
+MAX_PAGE_REQUESTS = 200  # requests of one page in a browser, with all its resources
 MAX_PAGE_BYTES = 24 * MIB
 MAX_PAGE_PART_BYTES = 5 * MIB
 MAX_PAGE_CHARS = 50_000

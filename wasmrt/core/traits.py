@@ -253,11 +253,7 @@ def tier_of(effects: frozenset[Effect]) -> SafetyTier:
     return SafetyTier.READ_ONLY if effects <= READING else SafetyTier.SIDE_EFFECTING
 
 
-_RISKS = {
-    SafetyTier.READ_ONLY: Risk.LOW,
-    SafetyTier.SIDE_EFFECTING: Risk.MEDIUM,
-    SafetyTier.PRIVILEGED: Risk.HIGH,
-}
+_RISKS = {SafetyTier.READ_ONLY: Risk.LOW, SafetyTier.SIDE_EFFECTING: Risk.MEDIUM, SafetyTier.PRIVILEGED: Risk.HIGH}
 _CONFIRMATIONS = {
     Risk.LOW: Confirmation.NEVER,
     Risk.MEDIUM: Confirmation.IF_DESTRUCTIVE,

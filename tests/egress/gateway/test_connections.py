@@ -216,11 +216,7 @@ class _NoContext:
 
 @pytest.mark.parametrize(
     ("error", "expected"),
-    [
-        (ssl.SSLError("no"), HttpFailure),
-        (ValueError("no"), HttpFailure),
-        (KeyboardInterrupt(), KeyboardInterrupt),
-    ],
+    [(ssl.SSLError("no"), HttpFailure), (ValueError("no"), HttpFailure), (KeyboardInterrupt(), KeyboardInterrupt)],
 )
 def test_tls_that_fails_to_start_is_a_failed_handshake(error: BaseException, expected: type[BaseException]) -> None:
     budget = ExchangeBudget("https://x", seconds=30, max_response_bytes=100)

@@ -83,10 +83,7 @@ def test_a_secret_goes_to_its_hosts_and_paths_only(world: MakeWorld) -> None:
 def test_the_more_specific_of_two_secrets_for_one_place_is_used(world: MakeWorld) -> None:
     w = world(ok)
     secrets = {"wide": "wide-secret-value", "narrow": "narrow-secret-value"}
-    both = [
-        mapping(LOCATIONS["bearer"], "wide"),
-        mapping(LOCATIONS["bearer"], "narrow", path_patterns=("/v1/",)),
-    ]
+    both = [mapping(LOCATIONS["bearer"], "wide"), mapping(LOCATIONS["bearer"], "narrow", path_patterns=("/v1/",))]
     for order in (both, both[::-1]):
         call = w.call(*order, secrets=secrets)
         w.get("/v1/x", call)

@@ -79,9 +79,7 @@ def test_no_injected_secret_is_anywhere_after_a_call(
     with ScriptedServer(script, tls=server_tls()) as server:  # type: ignore[arg-type]
         config = WasmRuntimeConfig(
             network=NetworkConfig(
-                unsafe_allowed_networks=("127.0.0.0/8",),
-                resolver=FakeResolver({HOST: ["127.0.0.1"]}),
-                ca_file=ca_file,
+                unsafe_allowed_networks=("127.0.0.0/8",), resolver=FakeResolver({HOST: ["127.0.0.1"]}), ca_file=ca_file
             ),
             secrets=store,
             audit=tmp_path / "receipts",

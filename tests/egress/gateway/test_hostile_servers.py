@@ -162,11 +162,7 @@ def test_a_response_in_an_unsupported_coding_is_refused(world: MakeWorld, coding
 
 @pytest.mark.parametrize(
     ("coding", "body"),
-    [
-        ("gzip", b"not gzip"),
-        ("gzip", gzip.compress(b"x" * 1000)[:-4]),
-        ("gzip", gzip.compress(b"x") + b"trailing"),
-    ],
+    [("gzip", b"not gzip"), ("gzip", gzip.compress(b"x" * 1000)[:-4]), ("gzip", gzip.compress(b"x") + b"trailing")],
     ids=["another format", "cut short", "more behind it"],
 )
 def test_an_invalid_gzip_body_is_an_error(world: MakeWorld, coding: str, body: bytes) -> None:

@@ -91,8 +91,7 @@ def test_an_internal_address_is_denied_like_a_guests(world: MakeWorld) -> None:
 
 
 @pytest.mark.parametrize(
-    "url",
-    ["https://user:pw@api.example.com/", "ftp://api.example.com/", "https://api.example.com/a%2e%2e/"],
+    "url", ["https://user:pw@api.example.com/", "ftp://api.example.com/", "https://api.example.com/a%2e%2e/"]
 )
 def test_an_invalid_url_is_denied(world: MakeWorld, url: str) -> None:
     w = world(echo)
@@ -193,10 +192,7 @@ def test_an_echoed_secret_is_redacted_from_headers_and_body(world: MakeWorld, st
         return chunk(b"\n" + TOKEN.encode() + b"\n") + chunk(b"")
 
     w = world(script)
-    with (
-        httpx.Client(transport=guarded(w, bearer())) as client,
-        client.stream("GET", w.url()) as response,
-    ):
+    with httpx.Client(transport=guarded(w, bearer())) as client, client.stream("GET", w.url()) as response:
         body = b"".join(response.iter_raw()) if streamed else response.read()
         # A token issued by the server is passed on, but the injected secret is not.
         assert body == f"Bearer [REDACTED:secret:token]\n{TOKEN}\n".encode()

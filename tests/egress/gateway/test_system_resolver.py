@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from wasmrt.testing import FakeCall, ScriptedServer, http_response
 
-import wasmrt.egress.gateway._resolver as resolver_file
+import wasmrt.egress.gateway._network as resolver_file
 from tests.runtime.call.conftest import until
 from wasmrt.capabilities import Capabilities, EndpointPattern, HttpCapability
 from wasmrt.egress.gateway import EgressGateway, HttpRequest, NetworkConfig, ResolveError, SystemResolver

@@ -20,10 +20,7 @@ from .oauth_server import OAuthServer
 
 
 def config(**more: Any) -> OAuthConfig:
-    urls = {
-        "authorization_url": "https://auth.example.com/authorize",
-        "token_url": "https://auth.example.com/token",
-    }
+    urls = {"authorization_url": "https://auth.example.com/authorize", "token_url": "https://auth.example.com/token"}
     return OAuthConfig(**(urls | more))
 
 

@@ -260,9 +260,7 @@ def test_a_value_set_by_the_user_is_not_overwritten_by_a_renewal() -> None:
     assert logins.view.get("other").reveal() == "no login before"
 
 
-def test_without_a_free_thread_the_old_value_is_used_and_the_next_call_retries(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_without_a_free_thread_the_old_value_is_used_and_the_next_call_retries(monkeypatch: pytest.MonkeyPatch) -> None:
     def start(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 

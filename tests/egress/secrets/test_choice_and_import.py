@@ -12,14 +12,7 @@ from keyring.backends.chainer import ChainerBackend
 from keyrings.alt.file import EncryptedKeyring, PlaintextKeyring
 
 from wasmrt.core.errors import ConfigurationError, SecretBackendError, SecretError, SecretNotFoundError
-from wasmrt.egress.secrets import (
-    EnvironmentSecrets,
-    FileSecrets,
-    KeyringSecrets,
-    Secret,
-    open_store,
-    parse_env_file,
-)
+from wasmrt.egress.secrets import EnvironmentSecrets, FileSecrets, KeyringSecrets, Secret, open_store, parse_env_file
 
 
 @pytest.fixture
@@ -98,12 +91,7 @@ def test_the_environment_serves_one_user_and_only_prefixed_names() -> None:
     assert store.get("local", "api_token").reveal() == "value"
     assert store.get("local", "api-token").reveal() == "value"
     assert [info.name for info in store.list("local")] == ["api_token"]
-    for user, name in (
-        ("ann", "api_token"),
-        ("local", "home"),
-        ("local", "empty"),
-        ("local", "api_token~oauth"),
-    ):
+    for user, name in (("ann", "api_token"), ("local", "home"), ("local", "empty"), ("local", "api_token~oauth")):
         with pytest.raises(SecretNotFoundError):
             store.get(user, name)
     assert store.list("ann") == ()

@@ -17,14 +17,7 @@ VALUE = "correct-" + "horse-battery"
 def test_no_way_of_printing_a_secret_shows_it() -> None:
     secret = Secret(VALUE)
     holder = dataclasses.make_dataclass("Holder", ["secret"])(secret)
-    shown = [
-        str(secret),
-        repr(secret),
-        f"{secret}",
-        f"{secret:>20}",
-        f"{secret} {secret!r}",
-        repr([secret]),
-    ]
+    shown = [str(secret), repr(secret), f"{secret}", f"{secret:>20}", f"{secret} {secret!r}", repr([secret])]
     shown += [repr(holder), repr({"x": secret})]
     assert all(VALUE not in text and "***" in text for text in shown)
 

@@ -42,12 +42,7 @@ class ToolError(WasmrtError):
     kind: ToolErrorKind = ToolErrorKind.EXECUTION_FAILED
 
     def __init__(
-        self,
-        message: str,
-        *,
-        code: str | None = None,
-        hint: str | None = None,
-        kind: ToolErrorKind | None = None,
+        self, message: str, *, code: str | None = None, hint: str | None = None, kind: ToolErrorKind | None = None
     ) -> None:
         super().__init__(message, code=code, hint=hint)
         if kind is not None:

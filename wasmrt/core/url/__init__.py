@@ -2,37 +2,29 @@
 
 from __future__ import annotations
 
-from wasmrt.core.url._addresses import (
+from wasmrt.core.url._host import (
     AddressClass,
     Network,
+    UnreadableError,
     classify_address,
     is_exempt,
+    parse_address,
     parse_networks,
+    read_host,
 )
-from wasmrt.core.url._host import UnreadableError, parse_address, read_host
-from wasmrt.core.url._path import ambiguity, is_under, is_well_escaped, split_path
 from wasmrt.core.url._url import (
     DEFAULT_PORTS,
     InvalidUrlError,
     ParsedUrl,
+    ambiguity,
+    is_under,
+    is_well_escaped,
     parse_url,
+    split_path,
 )
 
 __all__ = [
-    "DEFAULT_PORTS",
-    "AddressClass",
-    "InvalidUrlError",
-    "Network",
-    "ParsedUrl",
-    "UnreadableError",
-    "ambiguity",
-    "classify_address",
-    "is_exempt",
-    "is_under",
-    "is_well_escaped",
-    "parse_address",
-    "parse_networks",
-    "parse_url",
-    "read_host",
-    "split_path",
-]
+    "DEFAULT_PORTS", "AddressClass", "InvalidUrlError", "Network", "ParsedUrl", "UnreadableError", "ambiguity",
+    "classify_address", "is_exempt", "is_under", "is_well_escaped", "parse_address", "parse_networks", "parse_url",
+    "read_host", "split_path",
+]  # fmt: skip

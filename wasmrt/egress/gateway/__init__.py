@@ -6,7 +6,6 @@ credentials.
 
 from __future__ import annotations
 
-from wasmrt.egress.gateway._config import NetworkConfig
 from wasmrt.egress.gateway._exchange import Body, ExchangeBudget, Transport, WholeBody, WireRequest, WireResponse
 from wasmrt.egress.gateway._gateway import EgressGateway
 from wasmrt.egress.gateway._host import HostCall, decide_download, download, read_host
@@ -21,36 +20,12 @@ from wasmrt.egress.gateway._model import (
     SecretValue,
     WaitTimeouts,
 )
-from wasmrt.egress.gateway._resolver import ResolveError, Resolver, ResolverForUsers, SystemResolver
+from wasmrt.egress.gateway._network import NetworkConfig, ResolveError, Resolver, ResolverForUsers, SystemResolver
 from wasmrt.egress.gateway._response import Response
 
 __all__ = [
-    "Body",
-    "Credential",
-    "CredentialInjector",
-    "EgressCall",
-    "EgressGateway",
-    "ExchangeBudget",
-    "Face",
-    "HostCall",
-    "HttpFailure",
-    "HttpRequest",
-    "HttpResponse",
-    "Injected",
-    "NetworkConfig",
-    "ResolveError",
-    "Resolver",
-    "ResolverForUsers",
-    "Response",
-    "SecretValue",
-    "SecretsView",
-    "SystemResolver",
-    "Transport",
-    "WaitTimeouts",
-    "WholeBody",
-    "WireRequest",
-    "WireResponse",
-    "decide_download",
-    "download",
-    "read_host",
-]
+    "Body", "Credential", "CredentialInjector", "EgressCall", "EgressGateway", "ExchangeBudget", "Face", "HostCall",
+    "HttpFailure", "HttpRequest", "HttpResponse", "Injected", "NetworkConfig", "ResolveError", "Resolver",
+    "ResolverForUsers", "Response", "SecretValue", "SecretsView", "SystemResolver", "Transport", "WaitTimeouts",
+    "WholeBody", "WireRequest", "WireResponse", "decide_download", "download", "read_host",
+]  # fmt: skip

@@ -16,11 +16,11 @@ from wasmrt.core.limits import (
     MAX_HEADERS,
     MIB,
 )
-from wasmrt.egress.gateway._config import NetworkConfig
 from wasmrt.egress.gateway._connection import Connection, DeadConnectionError, UnreachableError, content_length
 from wasmrt.egress.gateway._exchange import ExchangeBudget, WireRequest, WireResponse
 from wasmrt.egress.gateway._headers import header_bytes
 from wasmrt.egress.gateway._model import HttpFailure
+from wasmrt.egress.gateway._network import NetworkConfig
 from wasmrt.egress.gateway._pools import Pool, Route
 from wasmrt.sandbox.component.worlds import FailureKind
 

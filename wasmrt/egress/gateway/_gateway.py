@@ -11,12 +11,11 @@ from wasmrt.core.errors import ExternalServiceError, RateLimitedError
 from wasmrt.core.limits import MAX_HTTP_REQUESTS, MAX_OWN_RESPONSE_BYTES
 from wasmrt.core.model import Decision, Reason
 from wasmrt.core.url import InvalidUrlError, Network, ParsedUrl, parse_url
-from wasmrt.egress.gateway._config import NetworkConfig
 from wasmrt.egress.gateway._exchange import ExchangeBudget, Transport, Wait, WireRequest, WireResponse
 from wasmrt.egress.gateway._headers import Headers, wire_headers
 from wasmrt.egress.gateway._injector import Injected
 from wasmrt.egress.gateway._model import EgressCall, Face, HttpFailure, HttpRequest, HttpResponse
-from wasmrt.egress.gateway._resolver import ResolverForUsers, SystemResolver, checked_addresses
+from wasmrt.egress.gateway._network import NetworkConfig, ResolverForUsers, SystemResolver, checked_addresses
 from wasmrt.egress.gateway._response import Response
 from wasmrt.egress.gateway._steps import (
     PlannedRequest,

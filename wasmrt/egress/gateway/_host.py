@@ -12,9 +12,9 @@ from urllib.parse import urljoin
 from wasmrt.capabilities import Capabilities, EndpointPattern, HttpCapability
 from wasmrt.core.errors import ConfigurationError, SourceError
 from wasmrt.core.model import Decision, Reason
-from wasmrt.egress.gateway._config import NetworkConfig
 from wasmrt.egress.gateway._gateway import EgressGateway
 from wasmrt.egress.gateway._model import Face, HttpFailure, HttpRequest, SecretsView
+from wasmrt.egress.gateway._network import NetworkConfig
 from wasmrt.egress.leaks import Action, Direction, LeakDetector, LeakScanner, WatchedSecrets
 
 OnDecision = Callable[[Decision], object]

@@ -13,7 +13,7 @@ from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.limits import MAX_IDLE_CONNECTIONS
 from wasmrt.egress.gateway._connection import Connection, dial
 from wasmrt.egress.gateway._exchange import ExchangeBudget, Wait
-from wasmrt.egress.gateway._resolver import Shares
+from wasmrt.egress.gateway._network import Shares
 
 
 @dataclass(frozen=True, slots=True)

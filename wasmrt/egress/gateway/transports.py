@@ -28,11 +28,11 @@ from typing import TypeVar
 from wasmrt.capabilities import HttpCapability
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.limits import MAX_ASYNC_HTTP_THREADS
-from wasmrt.egress.gateway._config import NetworkConfig
 from wasmrt.egress.gateway._gateway import EgressGateway
 from wasmrt.egress.gateway._host import HostCall, HostClient, OnDecision
 from wasmrt.egress.gateway._httpx_family import family_of, read_request
 from wasmrt.egress.gateway._model import Face, HttpFailure, HttpRequest, SecretsView
+from wasmrt.egress.gateway._network import NetworkConfig
 from wasmrt.egress.gateway._response import Response
 from wasmrt.egress.secrets import DEFAULT_USER
 from wasmrt.sandbox.component.worlds import FailureKind

@@ -24,22 +24,7 @@ from wasmrt.egress.leaks._scanner import LeakScanner, Overrides
 from wasmrt.egress.leaks._streaming import StreamingRedactor
 
 __all__ = [
-    "DECODE_LIMIT_RULE",
-    "SCAN_BUDGET_RULE",
-    "SECRET_RULE",
-    "Action",
-    "Direction",
-    "LeakDetector",
-    "LeakMatch",
-    "LeakReport",
-    "LeakScanner",
-    "Overrides",
-    "Rule",
-    "Severity",
-    "StreamingRedactor",
-    "WatchedSecrets",
-    "check_rule",
-    "cut_out",
-    "load_custom_rules",
-    "read_rule_file",
-]
+    "DECODE_LIMIT_RULE", "SCAN_BUDGET_RULE", "SECRET_RULE", "Action", "Direction", "LeakDetector", "LeakMatch",
+    "LeakReport", "LeakScanner", "Overrides", "Rule", "Severity", "StreamingRedactor", "WatchedSecrets", "check_rule",
+    "cut_out", "load_custom_rules", "read_rule_file",
+]  # fmt: skip

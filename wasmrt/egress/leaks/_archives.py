@@ -13,8 +13,8 @@ from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 from wasmrt.core.limits import KIB, MIB
-from wasmrt.egress.leaks._budgets import DecodeBudget
 from wasmrt.egress.leaks._linear import compile_linear
+from wasmrt.egress.leaks._model import DecodeBudget
 
 _ATTEMPT_BYTES = 1 * KIB
 """The cost of trying one possible start, in decoded bytes."""

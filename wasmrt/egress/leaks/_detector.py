@@ -6,10 +6,9 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 
 from wasmrt.core.errors import ConfigurationError
-from wasmrt.egress.leaks._budgets import Check
 from wasmrt.egress.leaks._engine import RuleEngine
 from wasmrt.egress.leaks._exact import ExactMatcher
-from wasmrt.egress.leaks._model import DECODE_LIMIT_RULE, SCAN_BUDGET_RULE, Action, Direction, LeakReport
+from wasmrt.egress.leaks._model import DECODE_LIMIT_RULE, SCAN_BUDGET_RULE, Action, Check, Direction, LeakReport
 from wasmrt.egress.leaks._rule_sets import builtin_engine, builtin_rules
 from wasmrt.egress.leaks._rules import Rule, nearest_hint
 from wasmrt.egress.leaks._scanner import LeakScanner, Overrides

@@ -10,9 +10,9 @@ from typing import Any
 
 from wasmrt.core.limits import KIB
 from wasmrt.egress.leaks._archives import GZIP, archives
-from wasmrt.egress.leaks._budgets import PIECE_BYTES, Check, DecodeBudget, no_check
 from wasmrt.egress.leaks._escapes import holds_escapes
 from wasmrt.egress.leaks._linear import compile_linear
+from wasmrt.egress.leaks._model import PIECE_BYTES, Check, DecodeBudget, no_check
 
 _BASE85 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
 _Z85 = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"

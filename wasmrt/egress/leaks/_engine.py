@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from wasmrt.core.errors import ConfigurationError
-from wasmrt.egress.leaks._budgets import Check, WorkBudget, no_check
 from wasmrt.egress.leaks._context_checks import CONTEXT_CHECKS
 from wasmrt.egress.leaks._keywords import Keywords, keywords_of
 from wasmrt.egress.leaks._linear import ExpressionError, compile_linear
+from wasmrt.egress.leaks._model import Check, WorkBudget, no_check
 from wasmrt.egress.leaks._rules import Rule
 from wasmrt.egress.leaks._token_prefixes import LONGEST_WORD, KnownWords, TokenPrefixes
 from wasmrt.egress.leaks._value_checks import CHECKS, CHECKSUMS, entropy, is_documented, is_placeholder

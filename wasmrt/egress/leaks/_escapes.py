@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from wasmrt.core.limits import KIB
-from wasmrt.egress.leaks._budgets import PIECE_BYTES, Check, DecodeBudget, no_check
+from wasmrt.egress.leaks._model import PIECE_BYTES, Check, DecodeBudget, no_check
 
 _TAG = rb"<[A-Za-z/!?][^<>]{0,512}>"
 """HTML, XML and similar tags."""

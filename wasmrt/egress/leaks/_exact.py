@@ -12,9 +12,9 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 
 from wasmrt.core.limits import KIB, MIN_SECRET_CHARS
-from wasmrt.egress.leaks._budgets import MAX_NESTING, PIECE_BYTES, Check, DecodeBudget, no_check
 from wasmrt.egress.leaks._encoded import LEAST_RUN, decode, is_encoded
 from wasmrt.egress.leaks._escapes import unescapings, without_markup, without_markup_mapped
+from wasmrt.egress.leaks._model import MAX_NESTING, PIECE_BYTES, Check, DecodeBudget, no_check
 from wasmrt.egress.leaks._patterns import (
     NOT_ALNUM,
     NOT_VISIBLE,

@@ -16,10 +16,10 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from wasmrt.egress.leaks._budgets import Check
 from wasmrt.egress.leaks._encoded import LEAST_ENCODED, in_letters_and_digits, in_visible_characters
 from wasmrt.egress.leaks._escapes import holds_escapes
 from wasmrt.egress.leaks._linear import ExpressionError, compile_set
+from wasmrt.egress.leaks._model import Check
 
 _MIN_PATTERN = 8
 _MIN_ALNUM = 12
@@ -95,10 +95,7 @@ def patterns_of(secrets: Iterable[tuple[str, str]]) -> Patterns:
 def _both_directions(name: str, plain: bytes, secret: bytes) -> tuple[Pattern, Pattern]:
     """Return the pattern forwards and backwards."""
     cased = None if plain in (plain.lower(), plain.upper()) else plain
-    return (
-        Pattern(name, plain.lower(), cased, secret),
-        Pattern(name, plain.lower()[::-1], cased and cased[::-1]),
-    )
+    return (Pattern(name, plain.lower(), cased, secret), Pattern(name, plain.lower()[::-1], cased and cased[::-1]))
 
 
 def _rot13(name: str, plain: bytes) -> Pattern:

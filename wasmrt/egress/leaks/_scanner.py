@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
-from wasmrt.egress.leaks._budgets import Check, DecodeBudget, WorkBudget, no_check
 from wasmrt.egress.leaks._encoded import LEAST_RUN, decode, may_hold_encoded
 from wasmrt.egress.leaks._engine import RuleEngine
 from wasmrt.egress.leaks._escapes import unescape
@@ -16,11 +15,15 @@ from wasmrt.egress.leaks._model import (
     SCAN_BUDGET_RULE,
     SECRET_RULE,
     Action,
+    Check,
+    DecodeBudget,
     Direction,
     LeakMatch,
     LeakReport,
     Severity,
+    WorkBudget,
     cut_out,
+    no_check,
     redactions,
     report_of,
 )

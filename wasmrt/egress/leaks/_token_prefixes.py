@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from wasmrt.egress.leaks._budgets import MASK_COST, Check, WorkBudget
 from wasmrt.egress.leaks._linear import compile_linear
+from wasmrt.egress.leaks._model import MASK_COST, Check, WorkBudget
 from wasmrt.egress.leaks._rules import Rule, leading_literal
 
 _PREFIX = 3

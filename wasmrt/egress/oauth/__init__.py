@@ -6,26 +6,19 @@ the server is never repeated, PKCE is mandatory, and a token is only sent to the
 
 from __future__ import annotations
 
-from wasmrt.egress.oauth._device import DeviceCode, log_in_by_device
-from wasmrt.egress.oauth._login import LoopbackCallback, check_replaceable, log_in, login_state
+from wasmrt.egress.oauth._login import (
+    DeviceCode,
+    LoopbackCallback,
+    check_replaceable,
+    log_in,
+    log_in_by_device,
+    login_state,
+)
 from wasmrt.egress.oauth._renewal import OAuthState, Renewals, RenewingSecrets, load_state, store_tokens, token_renewer
 from wasmrt.egress.oauth._tokens import AuthorizationRequest, OAuthError, TokenEndpoint, Tokens
 
 __all__ = [
-    "AuthorizationRequest",
-    "DeviceCode",
-    "LoopbackCallback",
-    "OAuthError",
-    "OAuthState",
-    "Renewals",
-    "RenewingSecrets",
-    "TokenEndpoint",
-    "Tokens",
-    "check_replaceable",
-    "load_state",
-    "log_in",
-    "log_in_by_device",
-    "login_state",
-    "store_tokens",
-    "token_renewer",
-]
+    "AuthorizationRequest", "DeviceCode", "LoopbackCallback", "OAuthError", "OAuthState", "Renewals",
+    "RenewingSecrets", "TokenEndpoint", "Tokens", "check_replaceable", "load_state", "log_in", "log_in_by_device",
+    "login_state", "store_tokens", "token_renewer",
+]  # fmt: skip

@@ -23,7 +23,7 @@ class OAuthState:
     """The endpoint, the client and the refresh token of a login. Stored as a separate secret, and never shown.
 
     SECURITY: the endpoint is stored with the token, so that a refresh token is only sent to the endpoint that issued
-    it, even if a later version of the tool's capability file names another one.
+    it, even if a later version of the tool's capability file has a different endpoint.
     """
 
     token_url: str

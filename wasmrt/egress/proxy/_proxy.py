@@ -44,13 +44,7 @@ class ProgramProxy:
     """
 
     def __init__(
-        self,
-        allowlist: Sequence[EndpointPattern],
-        gateway: EgressGateway,
-        *,
-        user: str,
-        name: str,
-        rates: RateLimiter,
+        self, allowlist: Sequence[EndpointPattern], gateway: EgressGateway, *, user: str, name: str, rates: RateLimiter
     ) -> None:
         self.credential = secrets.token_urlsafe(24)
         """SECURITY: a password that is only valid for this run."""

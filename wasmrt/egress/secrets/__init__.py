@@ -4,13 +4,14 @@ Only this package imports keyring and cryptography, and only if a backend needs 
 """
 
 from wasmrt.egress.secrets._choose import BACKENDS, DeferredSecrets, backend_of, open_store, open_store_later
-from wasmrt.egress.secrets._entries import Entry, EntryStore
 from wasmrt.egress.secrets._environment import EnvironmentSecrets, parse_env_file
 from wasmrt.egress.secrets._file import FileKey, FileSecrets
 from wasmrt.egress.secrets._keyring import KeyringSecrets
 from wasmrt.egress.secrets._types import (
     DEFAULT_USER,
     OAUTH_SUFFIX,
+    Entry,
+    EntryStore,
     Secret,
     SecretInfo,
     SecretsStore,
@@ -23,27 +24,8 @@ from wasmrt.egress.secrets._types import (
 )
 
 __all__ = [
-    "BACKENDS",
-    "DEFAULT_USER",
-    "OAUTH_SUFFIX",
-    "DeferredSecrets",
-    "Entry",
-    "EntryStore",
-    "EnvironmentSecrets",
-    "FileKey",
-    "FileSecrets",
-    "KeyringSecrets",
-    "Secret",
-    "SecretInfo",
-    "SecretsStore",
-    "UserSecrets",
-    "backend_of",
-    "check_usable",
-    "check_user",
-    "checked_name",
-    "open_store",
-    "open_store_later",
-    "parse_env_file",
-    "replace_secret",
-    "set_command",
-]
+    "BACKENDS", "DEFAULT_USER", "OAUTH_SUFFIX", "DeferredSecrets", "Entry", "EntryStore", "EnvironmentSecrets",
+    "FileKey", "FileSecrets", "KeyringSecrets", "Secret", "SecretInfo", "SecretsStore", "UserSecrets", "backend_of",
+    "check_usable", "check_user", "checked_name", "open_store", "open_store_later", "parse_env_file",
+    "replace_secret", "set_command",
+]  # fmt: skip

@@ -11,8 +11,7 @@ from typing import NoReturn
 
 from wasmrt.core.errors import SecretBackendError, SecretError
 from wasmrt.core.limits import MAX_ENV_FILE_BYTES
-from wasmrt.egress.secrets._entries import Entry, EntryStore
-from wasmrt.egress.secrets._types import DEFAULT_USER, OAUTH_SUFFIX, Secret, checked_name
+from wasmrt.egress.secrets._types import DEFAULT_USER, OAUTH_SUFFIX, Entry, EntryStore, Secret, checked_name
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 

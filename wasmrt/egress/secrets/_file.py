@@ -24,7 +24,7 @@ from typing import Any
 from wasmrt.core.errors import SecretBackendError
 from wasmrt.core.files import Unfit, UnfitFileError, create_file, read_file, replace_file
 from wasmrt.core.limits import MAX_SECRETS_FILE_BYTES
-from wasmrt.egress.secrets._entries import Entry, EntryStore
+from wasmrt.egress.secrets._types import Entry, EntryStore
 
 _MAGIC = b"WASMRT-SECRETS-1\n"
 _NONCE_BYTES, _TAG_BYTES = 12, 16

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from wasmrt.core.errors import SecretBackendError
-from wasmrt.egress.secrets._entries import Entry, EntryStore
+from wasmrt.egress.secrets._types import Entry, EntryStore
 
 _INDEX = ".names"  # no secret's name starts with a dot
 
