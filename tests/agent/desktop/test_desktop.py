@@ -288,7 +288,7 @@ def test_the_command_runs_one_that_is_on(home: Path, shown: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('tools = ["notify.sent"]', "did you mean notify.send"), ('tools = "notify.send"', "list of strings"),
+        ('tools = ["notify.sent"]', "did you mean notify.send"), ('tools = "notify.send"', "list of texts"),
         ('applications = ["a b"]', "no id of an application"), ('hosts = ["*"]', "hosts"), ("browser = 1", "a path"),
         ("screen = true", "screen"),
     ],
