@@ -41,7 +41,7 @@ def fault(text: str | bytes, **settings: Any) -> JsonFault:
 
 
 @given(VALUES)
-def test_what_is_written_is_read_back(value: Any) -> None:
+def test_written_servers_are_read_back(value: Any) -> None:
     text = write_json(value)
     assert parse_json(text) == parse_json(f" \n{text}\t\r ") == json.loads(text) == value
     assert read_json(text.encode(), max_bytes=10_000, max_depth=64) == value

@@ -31,7 +31,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 
 @pytest.mark.parametrize("where", PAGES)
-def test_no_way_of_a_page_of_another_origin_reaches_a_tool(
+def test_a_page_of_another_origin_cannot_reach_a_tool(
     browser: Browser, world: World, tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     users = UserTokens(tmp_path / "tokens.json")

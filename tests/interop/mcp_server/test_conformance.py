@@ -32,9 +32,7 @@ NOT_SERVED = {
 
 
 @pytest.mark.parametrize("version", NOT_SERVED)
-def test_every_scenario_that_a_server_of_tools_can_meet_passes(
-    version: str, node_peers: NodePeers, tmp_path: Path
-) -> None:
+def test_all_applicable_conformance_scenarios_pass(version: str, node_peers: NodePeers, tmp_path: Path) -> None:
     expected = tmp_path / "expected.yml"
     expected.write_text("server:\n" + "".join(f"  - {each}\n" for each in NOT_SERVED[version]))
     command = [sys.executable, "-m", "tests.interop.mcp_server.conformance"]

@@ -26,7 +26,7 @@ async def taken_back(questions: Questions, number: str) -> None:
         await waiting
 
 
-def test_an_answer_counts_once_and_for_its_own_form() -> None:
+def test_a_response_answers_only_its_own_form_once() -> None:
     async def run() -> None:
         questions = Questions()
         first, second = await asked(questions, "1"), await asked(questions, "2")
@@ -40,7 +40,7 @@ def test_an_answer_counts_once_and_for_its_own_form() -> None:
     asyncio.run(run())
 
 
-def test_an_answer_to_a_form_that_was_taken_back_is_late_and_no_fault() -> None:
+def test_a_response_to_a_withdrawn_form_is_late_but_valid() -> None:
     async def run() -> None:
         questions = Questions()
         waiting = await asked(questions, "1")
@@ -56,5 +56,5 @@ def test_an_answer_to_a_form_that_was_taken_back_is_late_and_no_fault() -> None:
     asyncio.run(run())
 
 
-def test_an_answer_to_a_form_that_nobody_sent_is_a_fault() -> None:
+def test_a_response_to_an_unknown_form_is_an_error() -> None:
     assert not Questions().settle(answer_to("1"))

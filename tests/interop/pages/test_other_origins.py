@@ -27,7 +27,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 
 @pytest.mark.parametrize("where", PAGES)
-def test_no_way_of_a_page_of_another_origin_answers_a_request(
+def test_a_page_of_another_origin_cannot_answer_a_request(
     browser: Browser, site: Site, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = request()
