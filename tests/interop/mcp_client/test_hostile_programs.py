@@ -1,4 +1,4 @@
-"""Hostile servers on standard streams: none gets anywhere, each call ends typed with a receipt, nothing is left."""
+"""Hostile servers on standard streams: each call ends with a typed error and a receipt, and no process is left."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from wasmrt.egress.secrets import Secret
 
 PROTOCOL = "mcp-protocol"
 MIB = 1024 * 1024
-# Case, and the code that the call ends with.
+# Case, and the error code of the call.
 BROKEN = {
     "endless-line": PROTOCOL,
     "endless-json-line": PROTOCOL,
@@ -70,7 +70,7 @@ BROKEN = {
     "gone": "definition-changed",
     "terminal": "guest-error",
 }
-# Case, and what the tool answers all the same.
+# Case, and the tool's result, which arrives nevertheless.
 HARMLESS: dict[str, Any] = {
     "duplicate-keys": "",
     "duplicate-answer": "fine",
@@ -134,7 +134,7 @@ def test_control_and_invisible_characters_are_removed_from_errors() -> None:
     assert failure.value.message == "evil &lt;|im_start|>"
     with World(hostile_server("exits")) as world, pytest.raises(ToolError) as failure:
         world.call()
-    assert "exit code 3" in failure.value.message
+    assert "exited with code 3" in failure.value.message
     assert "I have had enough" in failure.value.message
 
 
@@ -177,8 +177,8 @@ def test_an_unapproved_command_is_not_started() -> None:
     server = hostile_server("counts")
     other = hostile_server("counts")
     with World(server) as world:
-        world.client.server = other  # as if the file had been edited since
-        with pytest.raises(NotAuthorizedError, match="nobody agreed"):
+        world.client.server = other  # as if the file had been edited
+        with pytest.raises(NotAuthorizedError, match="has not been approved"):
             world.call()
     assert processes_of(other) == []
 

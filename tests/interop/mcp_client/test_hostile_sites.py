@@ -1,4 +1,4 @@
-"""Hostile servers over HTTP: none gets anywhere, and each call ends typed, in time, with a receipt."""
+"""Hostile servers over HTTP: each call ends in time with a typed error and a receipt."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from wasmrt.egress.gateway import NetworkConfig
 from wasmrt.interop.mcp.client import McpServerConfig, Trust
 from wasmrt.interop.mcp.client._transport import open_client
 
-# Case, and the codes that the call may end with.
+# Case, and the permitted error codes of the call.
 BROKEN = {
     "to-metadata": {"mcp-error", "host-not-allowed"},
     "to-neighbour": {"mcp-error", "port-not-allowed"},
@@ -53,7 +53,7 @@ def site() -> Iterator[Server]:
 
 
 class WithSecrets(World):
-    """A world with a store, so that a login can be looked for."""
+    """A world with a secrets store, which logins need."""
 
     def __init__(self, server: McpServerConfig) -> None:
         super().__init__(server, secrets=MemorySecrets())

@@ -1,4 +1,4 @@
-"""Logins at an authorization server: within an allowlist, with the checks that the SDK lacks, renewed once."""
+"""Logins at an authorization server: limited to an allowlist, with the checks that the SDK lacks, renewed once."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_a_failed_renewal_names_the_login_command(site: LoginSite, secrets: Memo
         world.call()
     assert failure.value.code == "mcp-login"
     assert failure.value.hint == "log in: wasmrt mcp auth bad"
-    assert site.refreshed <= 2  # the probe of the newer protocol, and the older one
+    assert site.refreshed <= 2  # one for each protocol version that the client tries
 
 
 def test_logins_are_separate_for_each_user(site: LoginSite, secrets: MemorySecrets) -> None:
@@ -151,11 +151,11 @@ def test_a_login_without_pkce_is_refused(site: LoginSite, secrets: MemorySecrets
 @pytest.mark.parametrize(
     ("setting", "value", "said"),
     [
-        ("issuer", "http://auth.example", "without TLS"),
+        ("issuer", "http://auth.example", "not an https"),
         ("issuer", "https://169.254.169.254", "address|reached|metadata"),
-        ("resource", "https://other.example/mcp", "another resource"),
-        ("authorize_at", "http://auth.example/authorize", "without TLS"),
-        ("authorize_at", "javascript:alert(1)", "without TLS|cannot be used|metadata"),
+        ("resource", "https://other.example/mcp", "different resource"),
+        ("authorize_at", "http://auth.example/authorize", "not an https"),
+        ("authorize_at", "javascript:alert(1)", "not an https|cannot be used|metadata"),
     ],
 )
 def test_login_metadata_is_validated(

@@ -1,4 +1,4 @@
-"""A server that is a program reaches the hosts that somebody agreed to, and each connection is on its receipt."""
+"""A server program reaches only approved hosts, and its connections are recorded in receipts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers that others wrote: with the official SDK, and from the registries of Python and Node where they are there."""
+"""Servers by other authors: with the official SDK, and from PyPI and npm if those packages are installed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def sdk(**settings: Any) -> McpServerConfig:
 
 
 def looked_at(server: McpServerConfig) -> World:
-    """A registry with the tools that the server has when it is looked at, over the same connection."""
+    """A registry with the server's current tools, over the same connection."""
     world = World(server, [])
     world.client.trusted = trust_server(server, world.client.look().tools)
     assert refused_tools(server, world.client.trusted.tools.values()) == {}
@@ -122,7 +122,7 @@ def test_only_sse_is_used_if_it_is_configured(site: McpServerConfig) -> None:
         assert world.call("get_sum", a=1, b=2) == {"result": 3}
 
 
-# Name, the fixture of the registry, the program with its arguments, a call, and a part of its answer.
+# Name, the fixture of the package registry, the program with its arguments, a call, and a part of its result.
 REGISTRY: list[tuple[str, str, tuple[str, ...], str, dict[str, Any], str]] = [
     ("time", "python_peers", ("mcp-server-time",), "get_current_time", {"timezone": "Asia/Tokyo"}, "Asia/Tokyo"),
     ("git", "python_peers", ("mcp-server-git",), "git_status", {"repo_path": "{work}"}, "branch"),

@@ -1,4 +1,4 @@
-"""The file of servers, read strictly, and the file of what was agreed to."""
+"""The strict servers file, and the file of approvals."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_malformed_servers_file_is_refused(tmp_path: Path, text: str) -> None:
 
 def test_confusable_server_names_are_refused(tmp_path: Path) -> None:
     two = [{"name": "a-b", "url": "https://a.test/"}, {"name": "a_b", "url": "https://b.test/"}]
-    with pytest.raises(ConfigFileError, match="is taken"):
+    with pytest.raises(ConfigFileError, match="is a duplicate"):
         read(tmp_path, {"servers": two})
 
 
@@ -124,7 +124,7 @@ def test_approvals_are_not_read_from_a_file_others_can_write(tmp_path: Path) -> 
         read_trusted(path)
     path.chmod(0o600)
     path.write_text('{"schema_version": 1, "servers": {"a": 7}}')
-    with pytest.raises(ConfigFileError, match="not what wasmrt wrote"):
+    with pytest.raises(ConfigFileError, match="not written by wasmrt"):
         read_trusted(path)
 
 
@@ -147,14 +147,14 @@ def test_hosts_are_shown_with_invisible_characters_escaped() -> None:
 
 def test_network_and_hosts_are_mutually_exclusive() -> None:
     hosts = read_program_network(["a.test"])
-    with pytest.raises(ConfigurationError, match="not both"):
+    with pytest.raises(ConfigurationError, match="cannot both be set"):
         McpServerConfig(name="a", command=("x",), network=True, hosts=hosts)
-    with pytest.raises(ConfigurationError, match="hosts is for a server that has a command"):
+    with pytest.raises(ConfigurationError, match="hosts is only for servers with a command"):
         McpServerConfig(name="a", url="https://a.test/", hosts=hosts)
 
 
 def test_a_missing_program_is_reported() -> None:
-    with pytest.raises(ConfigurationError, match="is not there"):
+    with pytest.raises(ConfigurationError, match="was not found"):
         find_program(McpServerConfig(name="a", command=("no-such-program-here",)))
 
 

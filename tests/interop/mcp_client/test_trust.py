@@ -1,4 +1,4 @@
-"""Tools of servers in a registry: their names, their effects by trust, and what is refused before any call."""
+"""Server tools in a registry: their names, their effects by trust level, and definitions refused before any call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Access tokens of an authorization server over HTTP: who gets in, who does not, and what each is told."""
+"""Access tokens of an authorization server over HTTP: accepted and refused tokens, and the responses."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def authority(certificates: trustme.CA, tmp_path: Path) -> Iterator[Authority]:
 
 
 class Deployment(Site):
-    """A server as a proxy with TLS would reach it: by its public name, with tokens of the authority."""
+    """A server as reached through a TLS proxy: by its public name, with tokens of the authority."""
 
     def __init__(self, world: World, url: str, users: UserTokens, authority: Authority) -> None:
         super().__init__(world, url, users)
@@ -76,7 +76,7 @@ def place(world: World, authority: Authority, tmp_path: Path) -> Iterator[Deploy
         found.client.close()
 
 
-# -- what a client finds -----------------------------------------------------------------------------------------------
+# -- metadata and challenges -------------------------------------------------------------------------------------------
 
 
 def test_the_metadata_of_the_resource_is_found_without_a_token(place: Deployment) -> None:
@@ -116,7 +116,7 @@ def test_without_the_section_there_is_no_metadata(site: Site) -> None:
     assert "resource_metadata" not in site.client.post(site.url).headers["www-authenticate"]
 
 
-# -- who gets in -------------------------------------------------------------------------------------------------------
+# -- accepted tokens ---------------------------------------------------------------------------------------------------
 
 
 def test_a_valid_access_token_authenticates_its_user(place: Deployment) -> None:
@@ -186,11 +186,11 @@ def test_several_audiences_and_clock_skew_are_accepted(place: Deployment) -> Non
         assert place.send(place.authority.token(**claims)).status_code == 200
 
 
-# -- who does not ------------------------------------------------------------------------------------------------------
+# -- refused tokens ----------------------------------------------------------------------------------------------------
 
 
 def own_key_header(authority: Authority) -> dict[str, Any]:
-    """A header that brings its own key, and an address of one."""
+    """A token header that contains its own key, and the address of one."""
     return {"jwk": public(rsa_key("thief")), "jku": f"{authority.issuer}/keys", "x5u": "https://evil.example/x"}
 
 
@@ -363,7 +363,7 @@ class Clock:
 
 
 def judged(authority: Authority, tokens: list[Any], clock: Clock | None = None, **settings: Any) -> list[str]:
-    """Return what becomes of tokens, one after the other; a function among them is called in its turn."""
+    """Return the outcome for each token in turn; functions in the list are called in their place."""
     found: list[str] = []
 
     async def main() -> None:
@@ -501,7 +501,7 @@ def test_no_part_of_a_token_is_in_a_response(place: Deployment) -> None:
 
 
 def test_signatures_agree_with_another_jwt_library(authority: Authority) -> None:
-    """Our tokens by hand and those of a library are the same kind of thing."""
+    """Tokens signed by hand and by a library are verified alike."""
     token = jwt.encode(authority.claims(), rsa_key("a"), "RS256", headers={"kid": "k1"})
     assert judged(authority, [token]) == ["alice"]
     assert json.loads(base64.urlsafe_b64decode(token.partition(".")[0] + "=="))["typ"] == "JWT"

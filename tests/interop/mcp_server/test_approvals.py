@@ -1,4 +1,4 @@
-"""Approvals over MCP: by the client's form in both eras, and always by the request that waits in the store."""
+"""Approvals over MCP: by the client's form in both eras, and always by the pending request in the store."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def said(result: dict[str, Any]) -> str:
 
 
 def answer(world: World, approved: bool = True, **more: Any) -> str:
-    """Answer the one request that waits, as `wasmrt approvals` does."""
+    """Answer the only pending request, as `wasmrt approvals` does."""
     (waiting,) = world.pending()
     world.store.answer(waiting, ApprovalAnswer(approved=approved, by="ann", **more), user="local")
     return waiting
@@ -40,7 +40,7 @@ def form(line: Line, name: str = "write_note", arguments: Any = NAME, **more: An
 
 
 def again(line: Line, asked: dict[str, Any], response: Any, arguments: Any = NAME, **more: Any) -> dict[str, Any]:
-    """Make the call again with an answer to the form."""
+    """Repeat the call with a response to the form."""
     responses = {} if response is None else {"approval": response}
     return line.call(
         "write_note", arguments, meta=FORMS, inputResponses=responses, requestState=asked["requestState"], **more
@@ -49,7 +49,7 @@ def again(line: Line, asked: dict[str, Any], response: Any, arguments: Any = NAM
 
 ALLOW = {"action": "accept", "content": {"answer": "allow once"}}
 
-# -- the way past the client -------------------------------------------------------------------------------------------
+# -- approval outside the client ---------------------------------------------------------------------------------------
 
 
 def test_a_pending_call_returns_an_error_with_the_next_step(world: World, line: Line) -> None:
@@ -349,7 +349,7 @@ def test_an_unrequested_response_changes_nothing(world: World, old: Line) -> Non
     assert world.done == [] and len(world.reports) == 4
 
 
-# -- who may answer ----------------------------------------------------------------------------------------------------
+# -- permitted answers -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", [ApproverKind.QUEUE, ApproverKind.TERMINAL])

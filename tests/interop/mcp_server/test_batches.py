@@ -1,4 +1,4 @@
-"""Batches: received from clients of 2025-03-26, over both transports, and from nobody else."""
+"""Batches are accepted from clients of 2025-03-26 only, over both transports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client that means harm, or is broken: nothing that it sends gets anywhere, and the server works on."""
+"""Hostile and broken clients: their messages have no effect, and the server continues to work."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LISTS = '{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":' + "[" * 100_000
 
 
 def call(arguments: str, *, name: str = '"tell"', extra: str = "") -> str:
-    """Return the text of a call, part by part."""
+    """Return a call as text, in parts."""
     params = f'{{"name":{name},"arguments":{arguments},"_meta":{json.dumps(META)}}}'
     return f'{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}{extra}}}'
 
@@ -118,7 +118,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], int]] = {
 }
 
 
-# A call of a tool is refused by the registry, by what is wrong with the call.
+# Calls of a tool are refused by the registry.
 RECEIPTS = {
     "a path for a name": "unknown-tool",
     "a name that only looks like one": "unknown-tool",
@@ -203,7 +203,7 @@ def test_subscriptions_are_limited(line: Line) -> None:
 
 
 def test_reading_stops_while_responses_are_unread(line: Line) -> None:
-    """Of 24 MiB of requests, the server takes no more than it may leave unanswered, and the rest once it is read."""
+    """Send 24 MiB: the server reads only as many as may be pending, and the rest after they are answered."""
     count, taken = 6000, 0
     request = json.dumps({"jsonrpc": "2.0", "id": "n", "method": "tools/list", "params": {"_meta": META}})
     os.set_blocking(line.sink, False)

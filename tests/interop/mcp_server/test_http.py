@@ -1,4 +1,4 @@
-"""Streamable HTTP: the rules of both eras, who may call, and what hostile clients get."""
+"""Streamable HTTP: the rules of both eras, authentication, and hostile clients."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def test_legacy_errors_do_not_use_status_404(site: Site) -> None:
 
 
 def ask_old(site: Site, session: str) -> tuple[Any, Any]:
-    """Return the stream of a call that asks, and the ask."""
+    """Return the stream of a call that requests a form, and the form."""
     headers = site.headers(mcp_session_id=session, mcp_protocol_version="2025-11-25")
     message = site.message("tools/call", {"name": "write_note", "arguments": NAME})
     stream = site.client.stream("POST", site.url, json=message, headers=headers)
@@ -230,7 +230,7 @@ def test_ended_and_foreign_sessions_are_not_found(site: Site) -> None:
     assert site.post(site.message("tools/list"), mcp_session_id=session).status_code == 404
 
 
-# -- who may call ------------------------------------------------------------------------------------------------------
+# -- authentication ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -275,7 +275,7 @@ def test_a_tokens_file_that_others_can_read_is_refused(site: Site, tmp_path: Pat
 
 
 def test_users_are_kept_apart(site: Site) -> None:
-    """A state, a request and an answer of one user are nothing to another."""
+    """States, requests and answers of one user are invalid for another."""
     asked = site.call("write_note", NAME, _meta=FORMS)
     given = {
         "name": "write_note",
@@ -298,7 +298,7 @@ def test_users_are_kept_apart(site: Site) -> None:
 
 
 def hostile(site: Site, *lines: str, body: bytes = b"{}") -> int:
-    """Send a request with these header lines beside the token, and return the status."""
+    """Send a request with these headers and the token, and return the status."""
     head = [
         "POST /mcp HTTP/1.1",
         f"authorization: Bearer {site.tokens['local']}",
@@ -398,7 +398,7 @@ def test_streams_of_one_user_are_limited(site: Site) -> None:
         for user in [*["local"] * 16, "eve"]:
             sent = site.headers(user, **headers)
             stream = held.enter_context(site.client.stream("POST", site.url, json=message, headers=sent))
-            kept.append(events(stream))  # held, since a generator that goes closes its stream
+            kept.append(events(stream))  # kept, since a collected generator closes its stream
             assert next(kept[-1])["method"] == "notifications/subscriptions/acknowledged"
         assert site.post(message).json()["error"]["code"] == -32602
     site.works()

@@ -1,4 +1,4 @@
-"""What is offered: names that every client takes, sound schemas, hints that follow from effects, results that fit."""
+"""The offered tools: portable names, valid schemas, annotations derived from effects, and matching results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from wasmrt.interop.mcp.server.tools import Offer, served_name
 
 
 class Promising(ToolDefaults):
-    """A tool that promises a schema of its results, and answers with what it was given."""
+    """A tool with an output schema that returns its argument."""
 
     name = "promising"
     description = "Answers with its param."
@@ -101,7 +101,7 @@ def test_of_confusable_names_only_one_is_offered() -> None:
     other.name = served_name("a" * 50).upper()
     registry.register(other)
     offer = Offer(registry)
-    assert len(offer) == 2 and len(offer.problems) == 1 and "could take its name" in offer.problems[0]
+    assert len(offer) == 2 and len(offer.problems) == 1 and "its name is too similar" in offer.problems[0]
 
 
 @pytest.mark.parametrize(

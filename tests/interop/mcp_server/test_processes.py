@@ -1,4 +1,4 @@
-"""`wasmrt serve` as clients start it: a process of its own, spoken to over its standard input and output."""
+"""`wasmrt serve` as clients start it: a separate process with messages on its standard streams."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def names(line: Line) -> list[str]:
 
 
 def heard(line: Line, subscribed: int) -> None:
-    """Hold that a change is told in both eras: to the session, and to the subscription."""
+    """Check that a change is reported in both eras: to the session, and to the subscription."""
     told = [line.read() for _ in range(2)]
     assert {each["method"] for each in told} == {"notifications/tools/list_changed"}
     assert sorted(bool(each.get("params")) for each in told) == [False, True]
@@ -224,7 +224,7 @@ def test_the_settings_for_codex_and_claude_are_toml_and_a_command(home: Path) ->
 
 
 def test_only_protocol_messages_are_on_standard_output(home: Path) -> None:
-    """What a library prints there goes to stderr: here, a module that is loaded with the tools."""
+    """Text that a library prints goes to stderr; here it is printed by a module that is loaded with the tools."""
     code = (
         "import sys, os; from wasmrt.cli import main; import wasmrt.cli.serve.registry as served\n"
         "before = served.open_served\n"
@@ -238,7 +238,7 @@ def test_only_protocol_messages_are_on_standard_output(home: Path) -> None:
 
 
 def test_the_first_response_does_not_wait_for_the_tools(home: Path) -> None:
-    """Loading them waits for a byte from the test."""
+    """Loading the tools waits for a byte from the test."""
     code = (
         "import os, sys; from wasmrt.cli import main; import wasmrt.cli.serve.session as tools\n"
         "gate, before = int(sys.argv.pop()), tools._open\n"
@@ -294,7 +294,7 @@ def test_http_serves_pages_by_link_and_not_by_token(home: Path) -> None:
             inside = re.search(r'url=([^"]+)"', begun.text)
             assert inside is not None
             page = browser.get(httpx.URL(link).join(inside[1]))
-            assert "Nothing waits for an answer." in page.text
+            assert "No requests are pending." in page.text
             assert browser.post(url, json={}).status_code == 401, "a session of a person is no client's token"
         assert httpx.get(link, trust_env=False).status_code == 403, "a link works once"
 

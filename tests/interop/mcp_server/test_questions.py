@@ -1,4 +1,4 @@
-"""Answers to forms: each counts once, one that comes late says nothing, and one to no form is a fault."""
+"""Responses to forms: each counts once, a late one is ignored, and one without a form is an error."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def answer_to(number: str) -> Response:
 
 
 async def asked(questions: Questions, number: str) -> asyncio.Task[dict[str, object] | None]:
-    """A form that was sent and waits for its answer."""
+    """A form that was sent and waits for its response."""
     waiting = asyncio.ensure_future(questions.answer(number))
     await asyncio.sleep(0)
     return waiting
@@ -45,7 +45,7 @@ def test_a_response_to_a_withdrawn_form_is_late_but_valid() -> None:
         questions = Questions()
         waiting = await asked(questions, "1")
         waiting.cancel()
-        assert questions.settle(answer_to("1"))  # before the task has its turn
+        assert questions.settle(answer_to("1"))  # before the task runs
         with suppress(asyncio.CancelledError):
             await waiting
         assert waiting.cancelled() and questions.settle(answer_to("1"))

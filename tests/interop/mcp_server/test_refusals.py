@@ -1,4 +1,4 @@
-"""Receipts of messages that were refused: one at once, and for a flood of them few."""
+"""Receipts of refused messages: the first is written at once, and a flood makes few."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the protocol says a server must do, over lines: one test for each row of the table in docs/mcp.md."""
+"""The protocol's rules for servers, over lines: one test for each row of the table in docs/serving.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of the protocol's rules names tests that exist, and every test of a rule stands in it."""
+"""The table of the protocol's rules and the tests in test_rules.py correspond."""
 
 from __future__ import annotations
 

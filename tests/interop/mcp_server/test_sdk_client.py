@@ -1,4 +1,4 @@
-"""The official SDK's client against `wasmrt serve`, in each era, and in the order that some clients have: both."""
+"""The official SDK's client against `wasmrt serve`, in each era, and in the order of some clients: both."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("unmeasured")
 
 
 def with_client(home: Path, mode: Mode, work: Callable[[Client], Awaitable[Any]], **settings: Any) -> Any:
-    """Do `work` with a client that started the server."""
+    """Run `work` with a client that started the server."""
     command = StdioServerParameters(
         command=sys.executable, args=["-m", "wasmrt", "serve"], env={"WASMRT_HOME": str(home)}
     )

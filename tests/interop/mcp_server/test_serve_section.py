@@ -1,4 +1,4 @@
-"""The section [serve] of the configuration file, and the command that goes by it."""
+"""The [serve] section of the configuration file, and the command that uses it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Approvals on a page that the client has its user open: the answer there counts, and nothing that a client says."""
+"""Approvals on a page that the client opens: only the answer on the page counts, not the client's response."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def said(result: dict[str, Any]) -> str:
 
 
 def answer(world: World, approved: bool = True, **more: Any) -> None:
-    """Answer the one request that waits, as its page does."""
+    """Answer the only pending request, as its page does."""
     (waiting,) = world.pending()
     world.store.answer(waiting, ApprovalAnswer(approved=approved, by="ann", **more), user="local")
 
@@ -134,7 +134,7 @@ def test_trusted_clients_get_a_form_and_others_the_page(tmp_path: Path) -> None:
 
 
 def test_form_content_is_ignored_if_a_page_was_to_be_opened(world: World, line: Line) -> None:
-    """The same request is asked by a form first and by the page then; the state says which question is answered."""
+    """One request is asked by a form first and by the page afterwards; the state identifies the question."""
     both = META | {CAPABILITIES: {"elicitation": {"form": {}, "url": {}}}}
     form = call(line, both)
     allowed = {"action": "accept", "content": {"answer": "allow once"}}

@@ -1,4 +1,4 @@
-"""Access requests on the pages: shown as data, answered by their own users' requests alone, narrower and no wider."""
+"""Access requests on the pages: shown as data, answered by their own users only, narrowed but never widened."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ def test_permanent_denials_are_listed_and_can_be_forgotten(site: Site, ann: Pers
     wish = asking(site)
     ann.post(f"access/{wish.id}", answer="deny-keep")
     page = ann.get("remembered").text
-    assert "Access that is not asked for again" in page and "allowed_prefixes" in page
+    assert "Permanently denied access" in page and "allowed_prefixes" in page
     assert ann.post(f"remembered/{wish.id}").status == 303
     assert site.access.refused() == []
-    assert "Access that is not asked for again" not in ann.get("remembered").text
+    assert "Permanently denied access" not in ann.get("remembered").text
     assert ann.post(f"remembered/{wish.id}").status == 409

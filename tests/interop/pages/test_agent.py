@@ -1,4 +1,4 @@
-"""An agent that waits, a person at the page, and the receipt of what came of it."""
+"""An agent's call that waits, the user's answer on the page, and the resulting receipt."""
 
 from __future__ import annotations
 

@@ -76,12 +76,12 @@ def test_a_permanent_answer_is_widened_as_the_form_says(site: Site, ann: Person)
         ({"may-0": "starts", "text-0": "https://example.com"}, "would match other hosts"),
         ({"may-0": "below", "text-0": "../"}, "expected a folder"),
         ({"may-0": "any", "text-0": "notes/"}, "expected no text"),
-        ({"may-0": "same", "text-0": "notes/"}, "it is not chosen"),
-        ({"may-0": "nothing"}, "it is not chosen"),
+        ({"may-0": "same", "text-0": "notes/"}, "no choice was made"),
+        ({"may-0": "nothing"}, "no choice was made"),
         ({"scope": "once", "may-0": "any"}, "only be widened with the scope always"),
-        ({"answer": "maybe"}, "holds no answer"),
-        ({"scope": "forever"}, "holds no answer"),
-        ({"scope": ""}, "holds no answer"),
+        ({"answer": "maybe"}, "contains no answer"),
+        ({"scope": "forever"}, "contains no answer"),
+        ({"scope": ""}, "contains no answer"),
     ],
 )
 def test_a_mistake_changes_nothing_and_keeps_the_entered_text(
@@ -103,7 +103,7 @@ def test_the_calls_own_parameters_can_be_widened_after_a_large_one(site: Site, a
     site.store.add(asked)
     page = ann.get(f"requests/{asked.id}").text
     assert page.index('aria-label="path may be"') < page.index('aria-label="rows/0 may be"')
-    assert 'name="may-2"' in page and "There are more places than these" in page
+    assert 'name="may-2"' in page and "Not all values are listed" in page
     assert ann.post(f"requests/{asked.id}", answer="allow", scope="always", **{"may-2": "any"}).status == 303
     [kept] = site.store.answers()
     assert kept.pattern is not None
@@ -143,7 +143,7 @@ def test_an_ended_request_shows_its_outcome_and_accepts_no_answer(site: Site, an
     for asked, words in (
         (late, "has expired"),
         (withdrawn, "was withdrawn"),
-        (outdated, "was updated meanwhile"),
+        (outdated, "has been updated"),
         (by_command, "was approved for this call by <bdi>bob</bdi>"),
     ):
         assert asked.id not in ann.get().text
@@ -197,7 +197,7 @@ def test_a_remembered_answer_is_forgotten_once(site: Site, ann: Person) -> None:
     assert not site.store.answers()
     again = ann.post(f"remembered/{kept.id}")
     assert again.status == 409
-    assert "was forgotten already" in again.text
+    assert "was already forgotten" in again.text
 
 
 def test_an_unknown_request_has_no_page(site: Site, ann: Person) -> None:

@@ -1,4 +1,4 @@
-"""The address of a request that goes through a client: it names the request, and opens nothing without a session."""
+"""The address of a request, as passed to clients: it names the request, and opens nothing without a session."""
 
 from __future__ import annotations
 

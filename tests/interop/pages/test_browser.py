@@ -1,4 +1,4 @@
-"""The pages in a real browser: read by eye and by screen reader, answered by keyboard, attacked from other pages."""
+"""The pages in a real browser: accessibility, keyboard use, layout, and attacks from other pages."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.fixture
 def tab(browser: Browser, site: Site) -> Tab:
-    """A tab in which somebody has opened the link."""
+    """A tab in which a user has opened the link."""
     tab = browser.tab()
     browser.events.clear()
     tab.goto(site.origin + site.link())
@@ -62,7 +62,7 @@ def test_a_link_opened_from_a_file_begins_a_session(browser: Browser, site: Site
     tab = browser.tab()
     tab.goto(file.as_uri())
     tab.settled(site.origin)
-    assert "Nothing waits for an answer." in tab.text()
+    assert "No requests are pending." in tab.text()
 
 
 def test_a_request_can_be_answered_by_keyboard(site: Site, tab: Tab) -> None:
@@ -231,7 +231,7 @@ def test_hostile_texts_are_harmless_in_a_browser(site: Site, tab: Tab) -> None:
 
 
 def test_right_to_left_letters_do_not_reorder_other_text(site: Site, tab: Tab) -> None:
-    """Between letters of Hebrew, marks are drawn the other way round: a value would stand before its name."""
+    """Between Hebrew letters, punctuation is displayed in reverse order: a value would appear before its name."""
     name, value = "\u05e9\u05dd", "\u05e2\u05e8\u05da 1"
     site.store.add(request({name: value}, tool="\u05db\u05dc\u05d9", user="\u05d0\u05e0\u05d9"))
     tab.goto(tab.run("location.href"))
@@ -260,7 +260,7 @@ def test_the_content_security_policy_blocks_inline_scripts_and_styles(browser: B
 
 
 def test_a_page_of_another_origin_cannot_read_or_answer(browser: Browser, site: Site, tab: Tab) -> None:
-    """From another port of this machine, which is the same site to a browser, so that the cookie would be sent."""
+    """From another port of this machine: browsers treat it as the same site, so the cookie would be sent."""
     asked = request()
     site.store.add(asked)
     root = tab.run("location.pathname")
@@ -301,7 +301,7 @@ def test_a_page_of_another_origin_cannot_read_or_answer(browser: Browser, site: 
 def test_a_rebound_name_is_refused_in_a_browser(browser: Browser, site: Site) -> None:
     tab = browser.tab()
     tab.goto(f"http://evil.example:{site.server.port}{site.link()}")
-    assert "not reached by that name" in tab.text()
+    assert "does not serve that host name" in tab.text()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -326,7 +326,7 @@ _CONTRAST = """(() => {
   const back = light(behind());
   return (Math.max(front, back) + 0.05) / (Math.min(front, back) + 0.05);
 })()"""
-"""WCAG 2.2, 1.4.3: the contrast of an element's text with what lies behind it."""
+"""WCAG 2.2, 1.4.3: the contrast of an element's text with its background."""
 
 
 def _first_pixel(file: Path) -> tuple[int, ...]:
@@ -363,4 +363,4 @@ def test_a_request_address_opens_nothing_without_a_session(browser: Browser, sit
         if kept is not None:
             tab.run(f"localStorage.setItem('wasmrt-session /', '{kept}')")
             tab.goto(f"{site.origin}/ask/{asked.id}")
-        assert "waits for you" in tab.text() and tab.run("location.pathname") == f"/ask/{asked.id}"
+        assert "the browser has no session" in tab.text() and tab.run("location.pathname") == f"/ask/{asked.id}"

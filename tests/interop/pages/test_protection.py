@@ -1,4 +1,4 @@
-"""Who gets at the pages, and what other pages, links and texts can do to them: nothing."""
+"""Access to the pages, and attacks by other pages, links and untrusted text."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _HOSTILE = (
 
 
 class Elements(HTMLParser):
-    """What a parser makes of a page: its elements and their attributes."""
+    """The elements and attributes that an HTML parser finds in a page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ def test_a_form_without_the_sessions_token_is_refused(site: Site, ann: Person) -
     for token in ("", other.token, old.token, ann.token[:-1], ann.token + "a", ann.token.upper()):
         answer = ann.post(f"requests/{asked.id}", answer="allow-once", form_token=token)
         assert answer.status == 403
-        assert "nothing was done" in answer.text
+        assert "Nothing was changed" in answer.text
     assert site.store.state(asked.id) is State.PENDING
     assert ann.post(f"requests/{asked.id}", answer="allow-once").status == 303
 

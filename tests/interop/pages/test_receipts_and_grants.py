@@ -1,4 +1,4 @@
-"""Receipts with their filters and the check of their chain, and the grants of installed tools."""
+"""Receipts with their filters and the verification of their chain, and the grants of installed tools."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WIDER = '{"capabilities": {"workspace": {"allowed_prefixes": ["notes/", "plans/
 
 @pytest.fixture
 def receipts(site: Site) -> Path:
-    """Three calls, as they leave their receipts."""
+    """Three calls with their receipts."""
     folder = site.data / "receipts"
     writer = ReceiptWriter(folder, site.data / "receipts.key")
     made = [("echo", "ann", "ok"), ("search.find", "bob", "timeout"), ("echo", "bob", "denied")]
@@ -63,7 +63,7 @@ def test_receipts_match_the_filter_newest_first(ann: Person, receipts: Path, que
 
 
 @pytest.mark.parametrize(
-    ("query", "problem"), [("since=yesterday", "is not a time"), ("count=100000", "is no number of receipts")]
+    ("query", "problem"), [("since=yesterday", "is not a time"), ("count=100000", "is not a number of receipts")]
 )
 def test_an_invalid_filter_is_reported(ann: Person, receipts: Path, query: str, problem: str) -> None:
     page = ann.get(f"receipts?{query}")
@@ -99,7 +99,7 @@ def test_verification_reports_whether_and_where_the_chain_is_broken(site: Site, 
 
 
 def test_grants_are_worded_as_in_the_command(site: Site, ann: Person) -> None:
-    assert "Nothing is installed." in ann.get("grants").text
+    assert "No tools are installed." in ann.get("grants").text
     catalog = Catalog(site.data)
     component = ComponentBytes((_TOOLS / "echo.wasm").read_bytes())
     info = ComponentInfo(world="wasmrt:tool", description="Says <b>it</b> again. " + "\u202e" + "x" * 1000)

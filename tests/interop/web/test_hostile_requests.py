@@ -1,4 +1,4 @@
-"""Requests of clients and pages that mean harm: refused, each on its own connection, and nothing of them acted on."""
+"""Hostile requests of clients and web pages: each is refused on its own connection and has no effect."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ SMUGGLING = {
 
 
 class Counting:
-    """A handler that counts: what is refused never gets to it."""
+    """A handler that counts: refused requests must not reach it."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -182,7 +182,7 @@ def test_a_client_that_sends_too_far_ahead_is_disconnected() -> None:
 
 def test_bytes_sent_ahead_of_the_response_count_too() -> None:
     async def let_it_send(request: Request) -> None:
-        for _ in range(1000):  # turns of the loop, in which everything arrives that the connection takes
+        for _ in range(1000):  # let the loop receive everything that the connection accepts
             await asyncio.sleep(0)
 
     async def wait(request: Request) -> Response:

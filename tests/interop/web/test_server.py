@@ -1,4 +1,4 @@
-"""The web server over real connections: what it answers, what it keeps within bounds, and how it ends."""
+"""The web server over real connections: responses, limits and shutdown."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_responses_have_protective_headers_by_default() -> None:
         ):
             assert line in head.split("\r\n")
         assert server.ask("GET /own HTTP/1.1").lower().count(b"content-security-policy") == 1
-        assert b"nosniff" in server.raw(b"nonsense\r\n\r\n")  # refusals too
+        assert b"nosniff" in server.raw(b"nonsense\r\n\r\n")  # also on refusals
 
 
 def test_the_gate_refuses_before_the_body_is_read() -> None:
@@ -189,7 +189,7 @@ def test_the_gate_refuses_before_the_body_is_read() -> None:
 
     with served(never, gate=gate) as server:
         assert server.status(server.head("POST / HTTP/1.1", "Content-Length: 1000000")) == 401
-        with server.connect() as sock:  # a request without a body leaves its connection as it was
+        with server.connect() as sock:  # a request without a body leaves the connection usable
             for _ in range(2):
                 sock.sendall(server.head())
                 assert read_response(sock).startswith(b"HTTP/1.1 401 ")
@@ -209,7 +209,7 @@ def test_a_client_that_does_not_read_is_disconnected() -> None:
 
     with served(big, bounds=WebBounds(write_seconds=0.2)) as server, server.connect() as sock:
         sock.sendall(server.head())
-        while server.tasks():  # until the server has given it up, nothing is read
+        while server.tasks():  # read nothing until the server disconnects
             pass
         assert len(read_all(sock)) < 64 * 1024 * 1024
 
@@ -266,12 +266,12 @@ def test_used_ports_and_public_hosts_are_refused() -> None:
     for host in ("0.0.0.0", "::", "192.0.2.1", "example.com"):
         with pytest.raises(ConfigurationError):
             WebServer(hello, host=host)
-    with pytest.raises(ConfigurationError, match="its own name"):
+    with pytest.raises(ConfigurationError, match="needs its origin"):
         WebServer(hello, host="0.0.0.0", unsafe_beyond_loopback=True)
     for origin in ("example.com", "https://a/b", "https://user@a", "ftp://a", "https://a:99999", "null", "*"):
-        with pytest.raises(ConfigurationError, match="is no origin"):
+        with pytest.raises(ConfigurationError, match="is not an origin"):
             WebServer(hello, origins=[origin])
-    with pytest.raises(ConfigurationError, match="bound"):
+    with pytest.raises(ConfigurationError, match="limit"):
         WebBounds(connections=0)
 
 

@@ -1,4 +1,4 @@
-"""Tokens and sessions: kept as digests, good for one browser, one path and a time."""
+"""Tokens and sessions: stored as digests, valid for one browser, one path and a limited time."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ class Connection:
 
     @property
     def is_open(self) -> bool:
-        """Whether calls can be made."""
+        """True if calls can be made."""
         return self._client is not None and not self.worn and self._task is not None and not self._task.done()
 
     def why(self) -> WasmrtError | None:
@@ -204,7 +204,7 @@ class Connection:
 
     @property
     def is_modern(self) -> bool:
-        """Whether the protocol version has no sessions."""
+        """True if the protocol version has no sessions."""
         return self.version in MODERN_PROTOCOL_VERSIONS
 
     # -- requests --------------------------------------------------------------------------------------------------

@@ -133,7 +133,7 @@ class KnownSecrets:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no secrets were added."""
+        """True if no secrets were added."""
         return not self._values
 
     def redact(self, text: str) -> str:

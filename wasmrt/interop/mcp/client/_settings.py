@@ -161,12 +161,12 @@ class McpServerConfig:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether the server is reached over HTTP on this machine."""
+        """True if the server is reached over HTTP on this machine."""
         return bool(self.url) and self.parsed_url.host in LOOPBACK
 
     @property
     def requires_auth(self) -> bool:
-        """Whether a login is configured, or the server is remote and has no token."""
+        """True if a login is configured, or the server is remote and has no token."""
         return self.oauth is not None or (bool(self.url) and not self.is_loopback and not self.bearer)
 
     @property

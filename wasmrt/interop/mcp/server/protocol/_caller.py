@@ -40,9 +40,9 @@ class Caller:
     client: str = ""
     """The client's name and version as it reports them: for display, never for a decision."""
     forms: bool = False
-    """Whether it declares that it shows forms to its user (elicitation)."""
+    """True if it declares that it shows forms to its user (elicitation)."""
     urls: bool = False
-    """Whether it declares that it has its user open addresses (elicitation by URL)."""
+    """True if it declares that it has its user open addresses (elicitation by URL)."""
     user: str = "local"
 
 
@@ -87,7 +87,7 @@ class Peer:
     user: str = "local"
     session: Session = field(default_factory=Session)
     hears_unasked: bool = True
-    """Whether the server can send messages outside of a request."""
+    """True if the server can send messages outside of a request."""
     transport: str = "pipe"
     """`pipe` or `tcp`, for telemetry."""
 

@@ -203,7 +203,7 @@ class LineWriter:
 
     @property
     def is_full(self) -> bool:
-        """Whether the client has left too many bytes unread."""
+        """True if the client has left too many bytes unread."""
         return self._size > _MAX_UNWRITTEN_BYTES
 
     def send(self, message: Answer) -> None:

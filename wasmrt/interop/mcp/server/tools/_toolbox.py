@@ -42,7 +42,7 @@ _MAX_NAME_CHARS = 128
 _NOT_OFFERED = "no tool with this name is offered"
 _EXPLAIN = "tools/list names the offered tools; wasmrt policy explain NAME shows why a tool is not offered"
 _ANEW = "call the tool again without requestState and inputResponses"
-_AS_THE_PROTOCOL = "this cannot be configured: the client must follow the protocol"
+_AS_THE_PROTOCOL = "no setting allows it: the client must follow the protocol"
 
 
 class ServedTools:
