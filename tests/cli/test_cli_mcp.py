@@ -94,7 +94,7 @@ def test_an_edited_command_is_not_used_before_somebody_agreed_to_it(home: Path) 
     assert json.loads(run("list", "--json").stdout)[0]["state"] == "nobody agreed"
     called = run("call", "bad", "get_thing")
     assert called.exit_code != 0
-    assert "the current command of the MCP server" in called.stderr
+    assert "the current command of this MCP server" in called.stderr
     assert run("trust", "bad").exit_code == 3
 
 
