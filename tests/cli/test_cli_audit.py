@@ -150,7 +150,7 @@ def test_what_is_recent_is_chosen_by_a_span(wasmrt: Run) -> None:
     assert "is not a time" in wasmrt("audit", "show", "--since", "yesterday", code=2).stderr
 
 
-def test_one_receipt_is_shown_whole(wasmrt: Run, write: Callable[..., None]) -> None:
+def test_a_receipt_page_shows_the_whole_receipt(wasmrt: Run, write: Callable[..., None]) -> None:
     decision = Decision(False, Reason.HOST_NOT_ALLOWED, "no entry", capability="http", subject="GET https://\x1b[2J/")
     write({
         "approval": Approval("terminal", "ann", "once"), "decisions": (decision,), "usage": Usage(fuel=7),

@@ -94,7 +94,7 @@ def test_an_edited_command_is_not_used_before_somebody_agreed_to_it(home: Path) 
     assert json.loads(run("list", "--json").stdout)[0]["state"] == "nobody agreed"
     called = run("call", "bad", "get_thing")
     assert called.exit_code != 0
-    assert "nobody agreed to the command" in called.stderr
+    assert "the current command of this MCP server" in called.stderr
     assert run("trust", "bad").exit_code == 3
 
 
@@ -109,10 +109,10 @@ def test_a_server_that_cannot_be_started_is_not_kept(home: Path) -> None:
     ("line", "said"),
     [
         ("add bad http://a.test/mcp", "https://"),
-        ("add Bad https://a.test/mcp", "cannot name a server"),
-        ("add bad https://a.test/mcp --env A=1", "for a server that has a command"),
+        ("add Bad https://a.test/mcp", "is not a valid server name"),
+        ("add bad https://a.test/mcp --env A=1", "only for servers with a command"),
         ("add bad --env A -- python", "NAME=VALUE"),
-        ("add bad -- no-such-program-here", "is not there"),
+        ("add bad -- no-such-program-here", "was not found"),
         ("call nobody tool", "there is no MCP server"),
         ("trust nobody", "there is no MCP server"),
         ("remove nobody", "there is no MCP server"),
@@ -155,7 +155,7 @@ def site(home: Path) -> Iterator[Callable[[str], str]]:
         ("web-page", "text/html", "the address that its documentation names for MCP"),
         ("no-page", "Not Found", "the address that its documentation names for MCP"),
         ("start-error", "no licence", "the address that its documentation names for MCP"),
-        ("old-version", "speaks no version of MCP that is known here", "update the server"),
+        ("old-version", "supports no MCP version that wasmrt supports", "update the server"),
     ],
 )
 def test_an_address_that_does_not_answer_as_a_server_is_refused_with_the_next_step(
@@ -170,8 +170,8 @@ def test_an_address_that_does_not_answer_as_a_server_is_refused_with_the_next_st
     ("case", "said", "step"),
     [
         ("list-error", "answered with an error: no", "a server that speaks MCP on standard output"),
-        ("list-shape", "what the protocol does not know", "a server that speaks MCP on standard output"),
-        ("old-version", "speaks no version of MCP that is known here", "update the server"),
+        ("list-shape", "a response that is not valid MCP", "a server that speaks MCP on standard output"),
+        ("old-version", "supports no MCP version that wasmrt supports", "update the server"),
     ],
 )
 def test_a_command_that_does_not_answer_as_a_server_is_refused_with_the_next_step(

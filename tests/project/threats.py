@@ -512,18 +512,18 @@ THREATS = (
             *(
                 f"interop/pages/test_protection.py::test_{name}"
                 for name in (
-                    "without_a_session_nothing_is_shown_and_nothing_acted_on",
-                    "a_bearer_token_is_no_session",
-                    "a_link_works_once_and_looking_ahead_does_not_use_it_up",
-                    "a_form_without_this_sessions_token_is_not_acted_on",
-                    "a_form_of_another_origin_or_of_none_is_not_acted_on",
-                    "a_name_that_was_rebound_sees_nothing",
+                    "without_a_session_pages_and_forms_are_refused",
+                    "a_bearer_token_does_not_open_pages",
+                    "a_link_works_once_and_prefetching_does_not_use_it",
+                    "a_form_without_the_sessions_token_is_refused",
+                    "a_form_from_another_or_no_origin_is_refused",
+                    "pages_are_not_served_to_a_rebound_name",
                     "paths_are_compared_and_never_resolved",
                 )
             ),
-            "interop/pages/test_browser.py::test_a_page_of_another_origin_reads_nothing_and_answers_nothing",
-            "interop/pages/test_answers.py::test_of_two_people_who_answer_at_once_one_is_heard_and_the_others_are_told",
-            "interop/pages/test_answers.py::test_what_is_not_all_shown_cannot_be_allowed_before_it_is",
+            "interop/pages/test_browser.py::test_a_page_of_another_origin_cannot_read_or_answer",
+            "interop/pages/test_answers.py::test_of_concurrent_answers_one_counts_and_the_others_are_informed",
+            "interop/pages/test_answers.py::test_a_truncated_request_cannot_be_allowed_from_the_list",
             "cli/test_cli_approvals_web.py::test_a_browser_is_opened_without_the_link_in_anybodys_sight",
         ),
     ),
@@ -531,10 +531,10 @@ THREATS = (
         threat="text of a tool or a model that becomes markup, or hides, on the approvals page",
         source=OURS,
         tests=(
-            "interop/pages/test_protection.py::test_no_text_becomes_markup_or_hides_what_stands_beside_it",
-            "interop/pages/test_protection.py::test_every_page_says_what_it_may_load_and_is_framed_by_nobody",
-            "interop/pages/test_browser.py::test_hostile_texts_do_nothing_in_a_browser",
-            "interop/pages/test_browser.py::test_the_policy_runs_no_script_and_no_style_of_a_page",
+            "interop/pages/test_protection.py::test_untrusted_text_is_escaped_and_cannot_hide_other_text",
+            "interop/pages/test_protection.py::test_every_page_has_a_content_security_policy_and_cannot_be_framed",
+            "interop/pages/test_browser.py::test_hostile_texts_are_harmless_in_a_browser",
+            "interop/pages/test_browser.py::test_the_content_security_policy_blocks_inline_scripts_and_styles",
         ),
     ),
     Threat(
@@ -544,17 +544,17 @@ THREATS = (
             *(
                 f"interop/web/test_hostile_requests.py::test_{name}"
                 for name in (
-                    "a_request_that_two_servers_could_read_differently_is_refused",
-                    "chunks_that_are_wrong_and_trailers_are_refused",
-                    "a_name_that_was_rebound_to_this_address_is_refused",
-                    "a_page_of_another_origin_is_refused_whatever_it_asks",
-                    "heads_and_bodies_beyond_their_bounds_are_refused_while_they_come",
-                    "a_client_that_sends_without_end_while_it_is_answered_is_dropped",
+                    "an_ambiguous_request_is_refused",
+                    "malformed_chunks_and_trailers_are_refused",
+                    "a_rebound_host_name_is_refused",
+                    "requests_from_other_origins_are_refused",
+                    "oversized_heads_and_bodies_are_refused_while_they_arrive",
+                    "a_client_that_sends_too_far_ahead_is_disconnected",
                 )
             ),
-            "interop/web/test_server.py::test_a_client_that_is_slow_with_its_head_or_body_or_silent_is_dropped",
-            "interop/web/test_server.py::test_a_client_that_does_not_read_is_cut_off",
-            "interop/web/test_server.py::test_one_client_does_not_take_all_the_connections",
+            "interop/web/test_server.py::test_slow_and_silent_clients_are_disconnected",
+            "interop/web/test_server.py::test_a_client_that_does_not_read_is_disconnected",
+            "interop/web/test_server.py::test_connections_are_limited_per_client",
         ),
     ),
     Threat(
@@ -736,7 +736,7 @@ THREATS = (
                 )
             ),
             "agent/shell/test_shell_network.py::test_a_machine_that_cannot_guard_an_outlet_runs_no_command",
-            "interop/mcp_client/test_program_network.py::test_a_server_reaches_what_it_was_given_and_its_receipt_tells",
+            "interop/mcp_client/test_program_network.py::test_connections_to_granted_hosts_are_in_the_receipt",
         ),
     ),
     Threat(
@@ -804,13 +804,13 @@ THREATS = (
         tests=tuple(
             f"interop/mcp_server/test_hostile_clients.py::test_{name}"
             for name in (
-                "what_cannot_be_read_is_answered_and_changes_nothing",
-                "what_is_no_request_of_the_protocol_is_refused",
-                "a_line_of_64_mib_is_refused_once_and_not_kept",
-                "an_id_that_is_not_answered_yet_cannot_be_used_again",
-                "no_more_requests_wait_than_the_bound",
-                "a_client_that_does_not_read_is_not_read_from_for_ever",
-                "a_client_that_goes_in_the_middle_of_an_answer_ends_its_server",
+                "malformed_messages_get_an_error_and_change_nothing",
+                "invalid_requests_are_refused",
+                "a_64_mib_line_is_refused_once_and_not_stored",
+                "the_id_of_a_running_request_cannot_be_reused",
+                "pending_requests_are_limited",
+                "reading_stops_while_responses_are_unread",
+                "the_server_exits_if_the_client_leaves_during_a_response",
             )
         ),
     ),
@@ -818,13 +818,13 @@ THREATS = (
         threat="a client that opens the approval page itself, or says that its user answered there",
         source=OURS,
         tests=(
-            "interop/mcp_server/test_url_elicitation.py::test_a_client_that_says_accepted_approves_nothing_by_that",
-            "interop/mcp_server/test_url_elicitation.py::test_an_answer_to_a_form_is_none_where_a_page_was_to_be_opened",
-            "interop/mcp_server/test_url_elicitation.py::test_the_page_of_one_user_is_not_shown_to_another",
-            "interop/pages/test_ask.py::test_the_page_behind_it_tells_nothing_of_the_request",
-            "interop/pages/test_ask.py::test_nothing_is_answered_at_it",
-            "interop/pages/test_ask.py::test_the_address_of_a_process_that_was_killed_is_not_believed",
-            "interop/pages/test_browser.py::test_the_address_of_a_request_leads_nowhere_else",
+            "interop/mcp_server/test_url_elicitation.py::test_an_accepted_elicitation_does_not_approve_the_call",
+            "interop/mcp_server/test_url_elicitation.py::test_form_content_is_ignored_if_a_page_was_to_be_opened",
+            "interop/mcp_server/test_url_elicitation.py::test_pages_are_separate_for_each_user",
+            "interop/pages/test_ask.py::test_the_page_of_an_address_reveals_nothing_about_the_request",
+            "interop/pages/test_ask.py::test_the_page_of_an_address_accepts_no_answers",
+            "interop/pages/test_ask.py::test_the_address_of_a_killed_process_is_ignored",
+            "interop/pages/test_browser.py::test_a_request_address_opens_nothing_without_a_session",
         ),
     ),
     Threat(
@@ -833,15 +833,15 @@ THREATS = (
         tests=tuple(
             f"interop/mcp_server/test_access_tokens.py::test_{name}"
             for name in (
-                "no_forged_token_lets_anybody_in",
-                "a_token_that_stands_for_nobody_here_is_forbidden",
-                "a_token_in_the_address_is_refused_though_a_sound_one_is_in_the_header",
+                "forged_tokens_are_refused",
+                "a_token_of_an_unknown_user_is_forbidden",
+                "a_token_in_the_url_is_refused_despite_a_valid_header",
                 "several_headers_with_tokens_are_refused",
-                "a_key_that_is_not_for_this_verifies_nothing",
-                "the_keys_of_a_server_without_a_known_certificate_are_not_taken",
-                "an_answer_that_is_no_set_of_keys_is_none",
-                "users_of_tokens_are_kept_apart",
-                "no_part_of_a_token_comes_back",
+                "a_key_for_another_use_verifies_no_token",
+                "keys_are_not_fetched_from_a_server_with_an_untrusted_certificate",
+                "a_malformed_key_set_is_ignored",
+                "users_of_access_tokens_are_separate",
+                "no_part_of_a_token_is_in_a_response",
             )
         ),
     ),
@@ -849,17 +849,15 @@ THREATS = (
         threat="tokens that have an authorization server asked without end, or hold when it cannot be asked",
         source=OURS,
         tests=(
-            "interop/mcp_server/test_access_tokens.py::test_ids_that_nobody_knows_have_the_keys_fetched_once_in_a_while",
-            "interop/mcp_server/test_access_tokens.py::test_keys_that_cannot_be_fetched_again_hold_for_a_day",
-            "interop/mcp_server/test_access_tokens.py::test_many_tokens_at_once_have_the_keys_fetched_once",
+            "interop/mcp_server/test_access_tokens.py::test_unknown_key_ids_trigger_rate_limited_fetches",
+            "interop/mcp_server/test_access_tokens.py::test_keys_are_used_for_a_day_if_fetching_fails",
+            "interop/mcp_server/test_access_tokens.py::test_concurrent_tokens_trigger_one_fetch_of_the_keys",
         ),
     ),
     Threat(
         threat="the pages of the person at this machine, reached by the name that all clients know",
         source=OURS,
-        tests=(
-            "interop/mcp_server/test_access_tokens.py::test_what_is_for_the_person_at_this_machine_is_not_under_the_public_name",
-        ),
+        tests=("interop/mcp_server/test_access_tokens.py::test_local_pages_are_not_served_under_the_public_origin",),
     ),
     Threat(
         threat="an MCP client whose refused messages nobody hears of, or fill the disk with receipts",
@@ -867,11 +865,11 @@ THREATS = (
         tests=tuple(
             f"interop/mcp_server/test_refusals.py::test_{name}"
             for name in (
-                "a_flood_of_refused_messages_is_two_receipts_with_their_number",
-                "nothing_that_a_client_sent_is_in_the_receipt",
-                "kinds_and_users_are_counted_apart",
-                "no_more_users_are_counted_apart_than_the_bound",
-                "what_cannot_be_written_is_kept_and_written_later",
+                "a_flood_of_refusals_makes_two_receipts_with_counts",
+                "receipts_of_refusals_contain_no_client_data",
+                "refusals_are_counted_by_kind_and_user",
+                "separately_counted_users_are_limited",
+                "unwritten_counts_are_kept_and_written_later",
             )
         ),
     ),
@@ -879,12 +877,12 @@ THREATS = (
         threat="an MCP client that answers in place of the person, or answers another call",
         source=OURS,
         tests=(
-            "interop/mcp_server/test_approvals.py::test_where_the_operator_wants_the_queue_a_clients_word_is_not_taken",
+            "interop/mcp_server/test_approvals.py::test_with_the_queue_approver_client_answers_are_ignored",
             "interop/mcp_server/test_approvals.py::test_a_state_is_used_once",
-            "interop/mcp_server/test_approvals.py::test_a_state_is_for_its_tool_and_arguments",
-            "interop/mcp_server/test_approvals.py::test_a_state_that_was_changed_or_made_up_is_refused",
-            "interop/mcp_server/test_approvals.py::test_a_response_that_was_not_asked_for_changes_nothing",
-            "interop/mcp_server/test_hostile_clients.py::test_texts_in_a_call_cannot_speak_for_wasmrt_in_a_form",
+            "interop/mcp_server/test_approvals.py::test_a_state_is_bound_to_its_tool_and_arguments",
+            "interop/mcp_server/test_approvals.py::test_a_modified_or_forged_state_is_refused",
+            "interop/mcp_server/test_approvals.py::test_an_unrequested_response_changes_nothing",
+            "interop/mcp_server/test_hostile_clients.py::test_call_parameters_cannot_imitate_wasmrt_in_a_form",
         ),
     ),
     Threat(
@@ -943,11 +941,11 @@ THREATS = (
         threat="a page in a browser, or a program without a token, that calls tools over HTTP",
         source=OURS,
         tests=(
-            "interop/mcp_server/test_http.py::test_requests_of_pages_and_rebound_names_are_refused",
-            "interop/mcp_server/test_http.py::test_without_its_token_nothing_is_answered",
-            "interop/mcp_server/test_http.py::test_a_token_in_the_address_counts_for_nothing",
+            "interop/mcp_server/test_http.py::test_requests_from_web_pages_and_rebound_names_are_refused",
+            "interop/mcp_server/test_http.py::test_requests_without_a_valid_token_are_refused",
+            "interop/mcp_server/test_http.py::test_a_token_in_the_url_is_refused",
             "interop/mcp_server/test_http.py::test_users_are_kept_apart",
-            "interop/mcp_server/test_http.py::test_headers_that_do_not_mirror_the_body_are_refused",
+            "interop/mcp_server/test_http.py::test_headers_that_differ_from_the_body_are_refused",
         ),
     ),
 )

@@ -46,7 +46,7 @@ def browse(url: str) -> None:
 
 
 class Run:
-    """One scenario: every tool of the server is called, with as many logins as it asks for."""
+    """Run one scenario: call every tool of the server, logging in as often as it requests."""
 
     def __init__(self, url: str) -> None:
         self.scenario = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
@@ -103,7 +103,7 @@ def main(url: str) -> int:
 
 
 def serve(place: str) -> None:
-    """Run each request in a process of its own, and answer with what it wrote to standard error and how it ended."""
+    """Run each request in a separate process, and answer with its standard error and exit code."""
     running = 0
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(place)

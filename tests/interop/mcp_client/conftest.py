@@ -8,7 +8,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A home of wasmrt's own, for the programs' homes too."""
+    """A separate home for wasmrt and for the programs."""
     home = tmp_path / "wasmrt-home"
     monkeypatch.setenv("WASMRT_HOME", str(home))
     yield home

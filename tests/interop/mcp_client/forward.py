@@ -1,4 +1,4 @@
-"""Hand a run of the suite to the client that listens on a socket: `python -I -S forward.py SOCKET URL`.
+"""Pass a run of the suite to the client that listens on a socket: `python -I -S forward.py SOCKET URL`.
 
 Imports almost nothing, since the suite starts it dozens of times at once.
 """

@@ -1,4 +1,4 @@
-"""A hostile MCP server on standard streams, of nothing but the standard library: `python hostile.py CASE MARKER`."""
+"""A hostile MCP server on standard streams that uses only the standard library: `python hostile.py CASE MARKER`."""
 
 import contextlib
 import json
@@ -37,7 +37,7 @@ def text(request, words, **more):
 
 
 def ask(number, method, params):
-    """Ask the client something, and return its answer."""
+    """Send the client a request, and return its response."""
     send({"id": number, "method": method, "params": params})
     while True:
         message = receive()

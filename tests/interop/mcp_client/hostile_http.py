@@ -1,4 +1,4 @@
-"""A hostile MCP server over HTTP: what it does with a call is the last part of its path."""
+"""A hostile MCP server over HTTP. The last part of the path selects how it handles a call."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MIB = 1024 * 1024
 
 
 class Server(ThreadingHTTPServer):
-    """The server, with the requests that came."""
+    """The server, with the requests that it received."""
 
     daemon_threads = True
 
@@ -95,7 +95,7 @@ class _Handler(BaseHTTPRequestHandler):
             return getattr(self, "call_" + case.replace("-", "_"), self.fine)(body)
         return self.answer(202, b"")
 
-    # -- ways to answer ----------------------------------------------------------------------------------------------
+    # -- ways to respond ---------------------------------------------------------------------------------------------
 
     def answer(self, status: int, data: bytes, headers: dict[str, str] | None = None, kind: str = "text/plain") -> None:
         self.send_response(status)

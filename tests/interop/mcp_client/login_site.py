@@ -1,4 +1,4 @@
-"""An MCP server over HTTP that wants a login, and its authorization server, both on one loopback address."""
+"""An MCP server over HTTP that requires a login, and its authorization server, both on one loopback address."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tests.interop.mcp_client.hostile_http import Server, _Handler
 from wasmrt.egress.gateway import NetworkConfig
 
 REFRESH = "gh" + "r_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
-"""Of a known format: the gateway would take it for a leak in any other request."""
+"""In a known token format: the gateway would treat it as a leak in any other request."""
 
 
 class LoginSite(Server):
-    """Settings of what it gets wrong, and what it issued."""
+    """The faults of the site, and the tokens that it issued."""
 
     def __init__(self, certificates: trustme.CA) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class LoginSite(Server):
         self.refuse_refresh = False
         self.scopes: list[str] = []
         self.says = ""
-        """The answer of its tool, after the header that it was sent."""
+        """The response of its tool, with the Authorization header that it received."""
 
     def issue(self) -> dict[str, Any]:
         token = f"token-{len(self.scopes)}-{self.refreshed}"

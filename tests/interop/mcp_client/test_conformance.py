@@ -1,4 +1,4 @@
-"""The official conformance suite against the client, in both eras, where the suite is there."""
+"""The official conformance suite against the client, in both eras; skipped if the suite is not installed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FORWARD = Path(__file__).with_name("forward.py")
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The command of a client that has imported everything already."""
+    """The command of a client that has already imported its modules."""
     place = tmp_path_factory.mktemp("suite") / "client"
     serving = [sys.executable, "-m", "tests.interop.mcp_client.conformance_client", "--serve", str(place)]
     with subprocess.Popen(serving, cwd=ROOT, stdout=subprocess.PIPE) as server:
@@ -34,6 +34,6 @@ def test_the_client_meets_every_requirement_of_the_suite(
 ) -> None:
     suite = node_peers.command(".bin/conformance")
     command = [*suite, "client", "--command", client, "--requirements", requirements, "-o", str(tmp_path)]
-    command += ["--timeout", "240000"]  # all scenarios begin at once, and wait for each other
+    command += ["--timeout", "240000"]  # all scenarios start at once and wait for each other
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-4000:]

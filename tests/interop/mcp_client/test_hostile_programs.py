@@ -1,4 +1,4 @@
-"""Hostile servers on standard streams: none gets anywhere, each call ends typed with a receipt, nothing is left."""
+"""Hostile servers on standard streams: each call ends with a typed error and a receipt, and no process is left."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from wasmrt.egress.secrets import Secret
 
 PROTOCOL = "mcp-protocol"
 MIB = 1024 * 1024
-# Case, and the code that the call ends with.
+# Case, and the error code of the call.
 BROKEN = {
     "endless-line": PROTOCOL,
     "endless-json-line": PROTOCOL,
@@ -70,7 +70,7 @@ BROKEN = {
     "gone": "definition-changed",
     "terminal": "guest-error",
 }
-# Case, and what the tool answers all the same.
+# Case, and the tool's result, which arrives nevertheless.
 HARMLESS: dict[str, Any] = {
     "duplicate-keys": "",
     "duplicate-answer": "fine",
@@ -89,7 +89,7 @@ HARMLESS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("case", BROKEN)
-def test_a_server_that_breaks_a_rule_ends_its_call_with_a_receipt(case: str) -> None:
+def test_a_protocol_violation_by_a_program_ends_the_call_with_a_receipt(case: str) -> None:
     server = hostile_server(case)
     with World(server) as world:
         with pytest.raises(ToolError) as failure:
@@ -101,7 +101,7 @@ def test_a_server_that_breaks_a_rule_ends_its_call_with_a_receipt(case: str) -> 
 
 
 @pytest.mark.parametrize("case", HARMLESS)
-def test_a_server_that_misbehaves_around_its_answer_does_no_harm(case: str) -> None:
+def test_misbehavior_around_a_valid_answer_is_harmless(case: str) -> None:
     server = hostile_server(case)
     with World(server) as world:
         assert world.call() == HARMLESS[case]
@@ -120,7 +120,7 @@ def test_a_server_that_never_answers_ends_at_the_deadline(case: str) -> None:
     assert processes_of(server) == []
 
 
-def test_an_endless_line_takes_no_more_memory_than_its_bound() -> None:
+def test_an_endless_line_uses_bounded_memory() -> None:
     server = hostile_server("endless-json-line")
     with World(server) as world, pytest.raises(ToolError):
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -128,17 +128,17 @@ def test_an_endless_line_takes_no_more_memory_than_its_bound() -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 * 1024
 
 
-def test_what_a_server_says_goes_to_the_caller_without_what_acts_or_hides() -> None:
+def test_control_and_invisible_characters_are_removed_from_errors() -> None:
     with World(hostile_server("terminal")) as world, pytest.raises(ToolError) as failure:
         world.call()
     assert failure.value.message == "evil &lt;|im_start|>"
     with World(hostile_server("exits")) as world, pytest.raises(ToolError) as failure:
         world.call()
-    assert "exit code 3" in failure.value.message
+    assert "exited with code 3" in failure.value.message
     assert "I have had enough" in failure.value.message
 
 
-def test_a_confined_server_reads_no_file_and_no_secret_of_the_user_and_has_no_network(own_home: Path) -> None:
+def test_a_confined_server_has_no_user_files_secrets_or_network(own_home: Path) -> None:
     kept = own_home / "data" / "secrets.json"
     kept.parent.mkdir(parents=True)
     kept.write_text("x")
@@ -152,7 +152,7 @@ def test_a_confined_server_reads_no_file_and_no_secret_of_the_user_and_has_no_ne
     assert not Path("/tmp/hostile-was-here").exists()
 
 
-def test_a_server_is_not_started_with_wasmrts_own_files_on_its_command_line(own_home: Path) -> None:
+def test_a_command_line_with_wasmrts_own_files_is_refused(own_home: Path) -> None:
     kept = own_home / "data" / "secrets.json"
     kept.parent.mkdir(parents=True)
     kept.write_text("x")
@@ -161,7 +161,7 @@ def test_a_server_is_not_started_with_wasmrts_own_files_on_its_command_line(own_
 
 
 @pytest.mark.parametrize("case", ["rug-pull", "modern-changes"])
-def test_a_definition_that_changes_while_it_is_connected_is_not_called_again(case: str) -> None:
+def test_a_tool_is_not_called_after_its_definition_has_changed(case: str) -> None:
     with World(hostile_server(case)) as world:
         assert world.call() == "fine"
         with pytest.raises(NotAuthorizedError) as failure:
@@ -173,17 +173,17 @@ def test_a_definition_that_changes_while_it_is_connected_is_not_called_again(cas
         assert [receipt.outcome for receipt in world.receipts] == ["ok", "definition-changed"]
 
 
-def test_a_command_that_nobody_agreed_to_is_not_started() -> None:
+def test_an_unapproved_command_is_not_started() -> None:
     server = hostile_server("counts")
     other = hostile_server("counts")
     with World(server) as world:
-        world.client.server = other  # as if the file had been edited since
-        with pytest.raises(NotAuthorizedError, match="nobody agreed"):
+        world.client.server = other  # as if the file had been edited
+        with pytest.raises(NotAuthorizedError, match="has not been approved"):
             world.call()
     assert processes_of(other) == []
 
 
-def test_a_secret_that_a_server_was_given_does_not_come_back() -> None:
+def test_a_servers_secret_is_redacted_from_results() -> None:
     secrets = MemorySecrets()
     secrets.set("local", "bad_token", Secret("correct-horse-battery"))
     server = hostile_server("echo-secret", secret_env={"TOKEN": "bad_token"})
@@ -196,7 +196,7 @@ LINES = [f"{number}-line-of-a-long-key" for number in range(100, 130)]
 
 @pytest.mark.parametrize("value", ["correct-horse-battery", "\n".join(LINES)], ids=["word", "lines"])
 @pytest.mark.parametrize("case", ["secret-error", "secret-late", "secret-rpc", "secret-exit"])
-def test_a_secret_that_a_server_was_given_does_not_come_back_in_a_failure(case: str, value: str) -> None:
+def test_a_servers_secret_is_redacted_from_errors(case: str, value: str) -> None:
     secrets = MemorySecrets()
     secrets.set("local", "bad_token", Secret(value))
     server = hostile_server(case, secret_env={"TOKEN": "bad_token"})
@@ -207,7 +207,7 @@ def test_a_secret_that_a_server_was_given_does_not_come_back_in_a_failure(case: 
     assert "bad token" in failure.value.message or case == "secret-late"
 
 
-def test_a_secret_that_a_server_was_given_does_not_come_back_in_its_progress() -> None:
+def test_a_servers_secret_is_redacted_from_progress() -> None:
     secrets = MemorySecrets()
     secrets.set("local", "bad_token", Secret("correct-horse-battery"))
     told: list[Any] = []
@@ -217,7 +217,7 @@ def test_a_secret_that_a_server_was_given_does_not_come_back_in_its_progress() -
     assert told == [(0, None, "starting the server bad"), (1, None, "using [REDACTED:secret:bad_token]")]
 
 
-def test_users_have_secrets_of_one_name_and_none_of_them_comes_back() -> None:
+def test_secrets_of_several_users_with_one_name_are_all_redacted() -> None:
     secrets = MemorySecrets()
     secrets.set("local", "bad_token", Secret("correct-horse-battery"))
     secrets.set("bob", "bad_token", Secret("another-passphrase"))
@@ -226,7 +226,7 @@ def test_users_have_secrets_of_one_name_and_none_of_them_comes_back() -> None:
     assert "correct-horse" not in json.dumps(said) and "passphrase" not in json.dumps(said)
 
 
-def test_each_user_of_a_server_has_a_home_of_their_own() -> None:
+def test_each_user_has_a_separate_home_directory() -> None:
     with World(hostile_server("home")) as world:
         said = [
             world.registry.execute("bad_get_thing", {}, user=user).result for user in ("ann", "Ann", "../ann", "ann")
@@ -234,7 +234,7 @@ def test_each_user_of_a_server_has_a_home_of_their_own() -> None:
     assert said == ["1", "1", "1", "2"]
 
 
-def test_a_token_in_an_answer_is_withheld() -> None:
+def test_a_result_that_contains_a_token_is_withheld() -> None:
     with World(hostile_server("token")) as world:
         try:
             said = json.dumps(world.call())
@@ -243,7 +243,7 @@ def test_a_token_in_an_answer_is_withheld() -> None:
     assert "A1b2C3d4" not in said
 
 
-def test_a_question_of_a_server_is_shown_to_a_person_with_the_servers_name() -> None:
+def test_an_elicitation_request_is_shown_with_the_servers_name() -> None:
     def answer(request: Any) -> Any:
         return ApprovalAnswer(approved=True, by="ann", params={"word": "otter"}) if request.tool == "bad" else True
 
@@ -262,12 +262,12 @@ def test_a_question_of_a_server_is_shown_to_a_person_with_the_servers_name() -> 
         (ApprovalAnswer(approved=True, by="ann", params={"word": 7}), "cancel"),
     ],
 )
-def test_a_question_that_nobody_answers_well_is_declined_or_cancelled(answer: ApprovalAnswer, action: str) -> None:
+def test_invalid_answers_decline_or_cancel_an_elicitation(answer: ApprovalAnswer, action: str) -> None:
     with World(hostile_server("elicit"), answer=lambda r: answer if r.tool == "bad" else True) as world:
         assert json.loads(world.call())["action"] == action
 
 
-def test_an_address_is_shown_whole_and_only_if_it_is_https() -> None:
+def test_elicitation_addresses_are_shown_in_full_and_must_be_https() -> None:
     with World(hostile_server("elicit-url")) as world:
         assert json.loads(world.call()) == {"action": "accept"}
         assert world.asked[-1].params == {"url": "https://a.test/?x=1"}
@@ -278,7 +278,7 @@ def test_an_address_is_shown_whole_and_only_if_it_is_https() -> None:
         assert json.loads(world.call()) == {"error": True}
 
 
-def test_calls_share_one_program_and_a_server_that_ended_is_started_again() -> None:
+def test_calls_share_a_program_which_is_restarted_after_it_exits() -> None:
     server = hostile_server("counts")
     with World(server) as world:
         first, second = world.call(), world.call()
@@ -289,7 +289,7 @@ def test_calls_share_one_program_and_a_server_that_ended_is_started_again() -> N
     assert processes_of(server) == []
 
 
-def test_the_pinned_definition_is_what_a_model_sees() -> None:
+def test_models_see_the_approved_definition() -> None:
     with World(hostile_server("changed")) as world:
         (definition,) = world.registry.definitions("mcp")
         assert definition["name"] == "bad_get_thing"

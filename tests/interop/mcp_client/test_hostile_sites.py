@@ -1,4 +1,4 @@
-"""Hostile servers over HTTP: none gets anywhere, and each call ends typed, in time, with a receipt."""
+"""Hostile servers over HTTP: each call ends in time with a typed error and a receipt."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from wasmrt.egress.gateway import NetworkConfig
 from wasmrt.interop.mcp.client import McpServerConfig, Trust
 from wasmrt.interop.mcp.client._transport import open_client
 
-# Case, and the codes that the call may end with.
+# Case, and the permitted error codes of the call.
 BROKEN = {
     "to-metadata": {"mcp-error", "host-not-allowed"},
     "to-neighbour": {"mcp-error", "port-not-allowed"},
@@ -53,7 +53,7 @@ def site() -> Iterator[Server]:
 
 
 class WithSecrets(World):
-    """A world with a store, so that a login can be looked for."""
+    """A world with a secrets store, which logins need."""
 
     def __init__(self, server: McpServerConfig) -> None:
         super().__init__(server, secrets=MemorySecrets())
@@ -65,7 +65,7 @@ def server_at(url: str, **settings: object) -> McpServerConfig:
 
 
 @pytest.mark.parametrize("case", BROKEN)
-def test_a_site_that_breaks_a_rule_ends_its_call_with_a_receipt(site: Server, case: str) -> None:
+def test_a_protocol_violation_by_a_site_ends_the_call_with_a_receipt(site: Server, case: str) -> None:
     slow = case in ("endless-comments", "drip", "broken-stream", "sse-elsewhere")
     with WithSecrets(server_at(site.url(case), timeout_seconds=1.0 if slow else 20.0)) as world:
         with pytest.raises(ToolError) as failure:
@@ -76,7 +76,7 @@ def test_a_site_that_breaks_a_rule_ends_its_call_with_a_receipt(site: Server, ca
     assert {path for _, path in site.seen} <= {f"/{case}", "/.well-known/oauth-protected-resource"}
 
 
-def test_a_site_on_this_machine_opens_no_other_door_of_it(site: Server) -> None:
+def test_a_local_server_cannot_redirect_to_another_local_port(site: Server) -> None:
     with socket.create_server(("127.0.0.1", 0)) as neighbour:
         neighbour.setblocking(False)
         with World(server_at(site.url("to-neighbour"))) as world, pytest.raises(ToolError):
@@ -85,7 +85,7 @@ def test_a_site_on_this_machine_opens_no_other_door_of_it(site: Server) -> None:
             neighbour.accept()
 
 
-def test_a_stream_that_says_to_ask_again_at_once_is_not_asked_without_end(site: Server) -> None:
+def test_reconnects_requested_by_a_stream_are_limited(site: Server) -> None:
     with World(server_at(site.url("get-loop"))) as world:
         assert world.call() == "fine"
         asked, before, ends = 1, 0, time.monotonic() + 30
@@ -97,7 +97,7 @@ def test_a_stream_that_says_to_ask_again_at_once_is_not_asked_without_end(site: 
 
 
 @pytest.mark.parametrize("url", ["http://10.1.2.3/mcp", "ftp://a.test/", "https://u:p@a.test/", "http://a.test/mcp"])
-def test_an_address_that_no_server_may_have_is_refused_where_it_is_written(url: str) -> None:
+def test_an_invalid_server_address_is_refused_in_the_file(url: str) -> None:
     with pytest.raises(Exception, match=r"https://|cannot be used"):
         server_at(url)
 
@@ -108,7 +108,7 @@ def test_a_remote_server_at_an_internal_address_is_not_reached() -> None:
     assert failure.value.code == "address-not-allowed"
 
 
-def test_after_a_late_answer_of_the_old_protocol_the_session_is_a_new_one(site: Server) -> None:
+def test_a_timed_out_legacy_call_starts_a_new_session(site: Server) -> None:
     with World(server_at(site.url("drip"), timeout_seconds=0.6)) as world:
         for _ in range(2):
             with pytest.raises(ToolError) as failure:
@@ -116,7 +116,7 @@ def test_after_a_late_answer_of_the_old_protocol_the_session_is_a_new_one(site: 
             assert failure.value.code == "deadline-exceeded"
 
 
-def test_a_session_that_nobody_uses_is_ended(site: Server) -> None:
+def test_an_idle_session_is_ended(site: Server) -> None:
     with World(server_at(site.url("fine")), idle_seconds=0.2) as world:
         assert world.call() == "fine"
         held = world.client._open["local"]
@@ -136,7 +136,7 @@ def test_a_session_that_nobody_uses_is_ended(site: Server) -> None:
         ("http://localhost:{port}/", "host-not-allowed"),
     ],
 )
-def test_the_client_of_a_server_reaches_its_own_origin_alone(site: Server, url: str, code: str) -> None:
+def test_a_client_reaches_only_its_servers_origin(site: Server, url: str, code: str) -> None:
     async def asked() -> int:
         client = open_client(server_at(site.url("fine")), NetworkConfig(), on_decision=decisions.append)
         try:

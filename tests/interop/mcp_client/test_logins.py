@@ -1,4 +1,4 @@
-"""Logins at an authorization server: within an allowlist, with the checks that the SDK lacks, renewed once."""
+"""Logins at an authorization server: limited to an allowlist, with the checks that the SDK lacks, renewed once."""
 
 from __future__ import annotations
 
@@ -69,9 +69,7 @@ def log_in(site: LoginSite, secrets: MemorySecrets, agree: Any = lambda _: None,
     return login
 
 
-def test_a_login_keeps_the_tokens_under_their_names_and_the_tools_can_be_called(
-    site: LoginSite, secrets: MemorySecrets
-) -> None:
+def test_a_login_stores_the_tokens_and_enables_calls(site: LoginSite, secrets: MemorySecrets) -> None:
     agreed: list[str] = []
     log_in(site, secrets, agreed.append)
     assert agreed == [site.origin]
@@ -83,14 +81,12 @@ def test_a_login_keeps_the_tokens_under_their_names_and_the_tools_can_be_called(
         assert world.call() == "fine"
 
 
-def test_the_scopes_that_are_asked_for_are_those_of_the_person_and_of_the_server(
-    site: LoginSite, secrets: MemorySecrets
-) -> None:
+def test_a_login_requests_the_users_and_the_servers_scopes(site: LoginSite, secrets: MemorySecrets) -> None:
     log_in(site, secrets, scope="write admin")
     assert site.scopes == ["write admin read"]
 
 
-def test_a_refused_token_is_renewed_once_and_the_call_is_sent_again(site: LoginSite, secrets: MemorySecrets) -> None:
+def test_a_refused_token_is_renewed_once_and_the_call_retried(site: LoginSite, secrets: MemorySecrets) -> None:
     log_in(site, secrets)
     site.tokens = {"another"}
     with World(server_at(site), secrets=secrets, network=site.network) as world:
@@ -98,7 +94,7 @@ def test_a_refused_token_is_renewed_once_and_the_call_is_sent_again(site: LoginS
     assert site.refreshed == 1
 
 
-def test_no_secret_of_a_login_comes_back_the_renewed_ones_neither(site: LoginSite, secrets: MemorySecrets) -> None:
+def test_login_secrets_are_redacted_also_after_a_renewal(site: LoginSite, secrets: MemorySecrets) -> None:
     log_in(site, secrets)
     (first,) = site.tokens
     secrets.set("local", "mcp_bad_client_secret", Secret("a-secret-of-the-client"))
@@ -117,17 +113,17 @@ def test_no_secret_of_a_login_comes_back_the_renewed_ones_neither(site: LoginSit
         assert "another-process" not in said and "plain-words" not in said
 
 
-def test_a_token_that_cannot_be_renewed_says_how_to_log_in(site: LoginSite, secrets: MemorySecrets) -> None:
+def test_a_failed_renewal_names_the_login_command(site: LoginSite, secrets: MemorySecrets) -> None:
     log_in(site, secrets)
     site.tokens, site.refuse_refresh = {"another"}, True
     with World(server_at(site), secrets=secrets, network=site.network) as world, pytest.raises(ToolError) as failure:
         world.call()
     assert failure.value.code == "mcp-login"
     assert failure.value.hint == "log in: wasmrt mcp auth bad"
-    assert site.refreshed <= 2  # the probe of the newer protocol, and the older one
+    assert site.refreshed <= 2  # one for each protocol version that the client tries
 
 
-def test_a_user_has_no_login_of_another(site: LoginSite, secrets: MemorySecrets) -> None:
+def test_logins_are_separate_for_each_user(site: LoginSite, secrets: MemorySecrets) -> None:
     log_in(site, secrets)
     with (
         World(server_at(site), secrets=secrets, network=site.network) as world,
@@ -136,7 +132,7 @@ def test_a_user_has_no_login_of_another(site: LoginSite, secrets: MemorySecrets)
         world.registry.execute("bad_get_thing", {}, user="somebody-else")
 
 
-def test_an_authorization_server_is_not_reached_before_somebody_agreed(site: LoginSite, secrets: MemorySecrets) -> None:
+def test_an_authorization_server_needs_consent_before_it_is_contacted(site: LoginSite, secrets: MemorySecrets) -> None:
     def refuse(origin: str) -> None:
         raise GrantRequiredError(f"not {origin}")
 
@@ -155,14 +151,14 @@ def test_a_login_without_pkce_is_refused(site: LoginSite, secrets: MemorySecrets
 @pytest.mark.parametrize(
     ("setting", "value", "said"),
     [
-        ("issuer", "http://auth.example", "without TLS"),
+        ("issuer", "http://auth.example", "not an https"),
         ("issuer", "https://169.254.169.254", "address|reached|metadata"),
-        ("resource", "https://other.example/mcp", "another resource"),
-        ("authorize_at", "http://auth.example/authorize", "without TLS"),
-        ("authorize_at", "javascript:alert(1)", "without TLS|cannot be used|metadata"),
+        ("resource", "https://other.example/mcp", "different resource"),
+        ("authorize_at", "http://auth.example/authorize", "not an https"),
+        ("authorize_at", "javascript:alert(1)", "not an https|cannot be used|metadata"),
     ],
 )
-def test_what_a_server_says_of_its_login_is_checked(
+def test_login_metadata_is_validated(
     site: LoginSite, secrets: MemorySecrets, setting: str, value: str, said: str
 ) -> None:
     setattr(site, setting, value)
@@ -171,7 +167,7 @@ def test_what_a_server_says_of_its_login_is_checked(
     assert secrets.list("local") == ()
 
 
-def test_a_code_of_another_issuer_is_not_used(site: LoginSite, secrets: MemorySecrets) -> None:
+def test_a_code_from_another_issuer_is_refused(site: LoginSite, secrets: MemorySecrets) -> None:
     site.iss = "https://evil.example"
     with pytest.raises(WasmrtError, match="login failed"):
         log_in(site, secrets)

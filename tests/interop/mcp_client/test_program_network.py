@@ -1,4 +1,4 @@
-"""A server that is a program reaches the hosts that somebody agreed to, and each connection is on its receipt."""
+"""A server program reaches only approved hosts, and its connections are recorded in receipts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def world(tmp_path: Path) -> Iterator[World]:
         yield world
 
 
-def test_a_server_reaches_what_it_was_given_and_its_receipt_tells(world: World) -> None:
+def test_connections_to_granted_hosts_are_in_the_receipt(world: World) -> None:
     urls = (
         f"https://{GRANTED}:{world.scene['tls']}/a",
         "https://evil.example/",
@@ -63,7 +63,7 @@ def test_a_server_reaches_what_it_was_given_and_its_receipt_tells(world: World) 
     assert processes_of(server) == []
 
 
-def test_a_host_is_granted_on_the_command_line_and_shown_before() -> None:
+def test_mcp_add_shows_granted_hosts_before_consent() -> None:
     runner = CliRunner()
     hosts = ["--host", "a.example", "--host", "b.example:8443"]
     add = ["mcp", "add", "a", *hosts, "--no-connect", "--json"]

@@ -1,4 +1,4 @@
-"""Servers that others wrote: with the official SDK, and from the registries of Python and Node where they are there."""
+"""Servers by other authors: with the official SDK, and from PyPI and npm if those packages are installed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def sdk(**settings: Any) -> McpServerConfig:
 
 
 def looked_at(server: McpServerConfig) -> World:
-    """A registry with the tools that the server has when it is looked at, over the same connection."""
+    """A registry with the server's current tools, over the same connection."""
     world = World(server, [])
     world.client.trusted = trust_server(server, world.client.look().tools)
     assert refused_tools(server, world.client.trusted.tools.values()) == {}
@@ -88,7 +88,7 @@ def test_a_server_of_the_sdk_is_called_confined(tmp_path: Path) -> None:
     assert processes_of(server) == []
 
 
-def test_a_server_writes_where_it_was_granted_to(tmp_path: Path) -> None:
+def test_a_server_writes_to_its_granted_folder(tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
     with looked_at(sdk(workspace=str(work), write=(str(work),))) as world:
@@ -96,7 +96,7 @@ def test_a_server_writes_where_it_was_granted_to(tmp_path: Path) -> None:
     assert (work / "c.txt").read_text() == "x"
 
 
-def test_a_call_that_takes_too_long_leaves_the_server_to_the_next() -> None:
+def test_a_server_survives_a_call_that_times_out() -> None:
     server = sdk(timeout_seconds=2.0)
     with looked_at(server) as world:
         with pytest.raises(DeadlineExceededError):
@@ -104,7 +104,7 @@ def test_a_call_that_takes_too_long_leaves_the_server_to_the_next() -> None:
         assert world.call("get_sum", a=2, b=2) == {"result": 4}
 
 
-def test_a_server_over_http_is_called_in_its_own_era(site: McpServerConfig) -> None:
+def test_an_http_server_is_called_in_its_own_protocol_version(site: McpServerConfig) -> None:
     with looked_at(site) as world:
         assert world.call("get_sum", a=1, b=2) == {"result": 3}
         assert world.call("get_progress") == {"result": "done"}
@@ -112,7 +112,7 @@ def test_a_server_over_http_is_called_in_its_own_era(site: McpServerConfig) -> N
             world.call("get_failure")
 
 
-def test_a_site_is_asked_by_sse_alone_where_the_configuration_says_so(site: McpServerConfig) -> None:
+def test_only_sse_is_used_if_it_is_configured(site: McpServerConfig) -> None:
     server = McpServerConfig(name="sdk", url=site.url, transport=Transport.SSE, trust=Trust.LOCAL, timeout_seconds=5.0)
     if not site.url.endswith("/sse"):
         with McpClient(server, trust_server(server, [])) as client, pytest.raises(Exception, match="sdk"):
@@ -122,7 +122,7 @@ def test_a_site_is_asked_by_sse_alone_where_the_configuration_says_so(site: McpS
         assert world.call("get_sum", a=1, b=2) == {"result": 3}
 
 
-# Name, the fixture of the registry, the program with its arguments, a call, and a part of its answer.
+# Name, the fixture of the package registry, the program with its arguments, a call, and a part of its result.
 REGISTRY: list[tuple[str, str, tuple[str, ...], str, dict[str, Any], str]] = [
     ("time", "python_peers", ("mcp-server-time",), "get_current_time", {"timezone": "Asia/Tokyo"}, "Asia/Tokyo"),
     ("git", "python_peers", ("mcp-server-git",), "git_status", {"repo_path": "{work}"}, "branch"),
@@ -139,7 +139,7 @@ REGISTRY: list[tuple[str, str, tuple[str, ...], str, dict[str, Any], str]] = [
 @pytest.mark.parametrize(
     ("name", "registry", "command", "tool", "params", "part"), REGISTRY, ids=[row[0] for row in REGISTRY]
 )
-def test_a_server_of_a_registry_is_called_confined(
+def test_a_server_from_a_package_registry_runs_confined(
     request: pytest.FixtureRequest, tmp_path: Path, name: str, registry: str, command: tuple[str, ...], tool: str,
     params: dict[str, Any], part: str,
 ) -> None:  # fmt: skip

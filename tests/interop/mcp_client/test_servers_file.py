@@ -1,4 +1,4 @@
-"""The file of servers, read strictly, and the file of what was agreed to."""
+"""The strict servers file, and the file of approvals."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def read(tmp_path: Path, data: Any) -> dict[str, McpServerConfig]:
     return read_servers(path)
 
 
-def test_a_file_of_the_first_kind_of_client_is_read_as_it_is(tmp_path: Path) -> None:
+def test_the_first_servers_file_format_is_read(tmp_path: Path) -> None:
     login = {"client_id": "x", "authorization_url": None, "scopes": ["read_content"], "use_pkce": True}
     entry = {"name": "notion", "url": "https://mcp.notion.com/mcp", "enabled": True, "description": "x", "oauth": login}
     found = read(tmp_path, {"servers": [entry], "schema_version": 1})["notion"]
@@ -41,7 +41,7 @@ def test_a_file_of_the_first_kind_of_client_is_read_as_it_is(tmp_path: Path) -> 
     assert (found.trust, found.enabled, found.requires_auth) == (Trust.COMMUNITY, True, True)
 
 
-def test_what_is_written_is_read_back(tmp_path: Path) -> None:
+def test_written_servers_are_read_back(tmp_path: Path) -> None:
     servers = [
         McpServerConfig(name="a", url="http://localhost:1/mcp", bearer="token", trust=Trust.LOCAL, timeout_seconds=5.0),
         McpServerConfig(name="b", command=("x", "--y"), env={"A": "1"}, secret_env={"B": "b"}, workspace="/tmp",
@@ -54,7 +54,7 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     assert read_servers(tmp_path / "none.json") == {}
 
 
-def test_every_mistake_of_a_file_is_told_at_once(tmp_path: Path) -> None:
+def test_all_mistakes_in_a_servers_file_are_reported_together(tmp_path: Path) -> None:
     servers = [
         {"name": "Upper", "url": "https://a.test/"},
         {"name": "a", "url": "http://a.test/"},
@@ -84,18 +84,18 @@ def test_every_mistake_of_a_file_is_told_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["", "[]", '{"servers": {}}', '{"servers": [], "servers": []}', "{", '{"servers": NaN}']
 )
-def test_a_file_that_is_no_file_of_servers_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_malformed_servers_file_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(ConfigFileError):
         read(tmp_path, text)
 
 
-def test_two_servers_whose_names_are_taken_for_each_other_are_refused(tmp_path: Path) -> None:
+def test_confusable_server_names_are_refused(tmp_path: Path) -> None:
     two = [{"name": "a-b", "url": "https://a.test/"}, {"name": "a_b", "url": "https://b.test/"}]
-    with pytest.raises(ConfigFileError, match="is taken"):
+    with pytest.raises(ConfigFileError, match="is a duplicate"):
         read(tmp_path, {"servers": two})
 
 
-def test_a_name_that_is_not_there_is_told_with_the_nearest() -> None:
+def test_an_unknown_server_name_suggests_the_nearest_one() -> None:
     known = {"notion": McpServerConfig(name="notion", url="https://a.test/")}
     with pytest.raises(NotInstalledError) as failure:
         server_named(known, "notoin")
@@ -106,7 +106,7 @@ def test_a_name_that_is_not_there_is_told_with_the_nearest() -> None:
     {"command": ("x", "z")}, {"env": {"A": "2"}}, {"secret_env": {"S": "t"}}, {"read": ("/b",)}, {"write": ("/a",)},
     {"network": True}, {"hosts": read_program_network(["a.test"])}, {"workspace": "/w"},
 ])  # fmt: skip
-def test_a_changed_command_variable_or_grant_is_not_covered_by_an_older_consent(change: dict[str, Any]) -> None:
+def test_a_changed_command_variable_or_grant_needs_new_consent(change: dict[str, Any]) -> None:
     given: dict[str, Any] = {"name": "a", "command": ("x", "y"), "env": {"A": "1"}, "secret_env": {"S": "s"}}
     before = McpServerConfig(**given)
     agreed = trust_server(before, [])
@@ -114,7 +114,7 @@ def test_a_changed_command_variable_or_grant_is_not_covered_by_an_older_consent(
     assert not agreed.covers(McpServerConfig(**given | change))
 
 
-def test_what_was_agreed_to_is_read_back_and_not_from_a_file_that_others_can_write(tmp_path: Path) -> None:
+def test_approvals_are_not_read_from_a_file_others_can_write(tmp_path: Path) -> None:
     path = tmp_path / "mcp-trust.json"
     entry = trust_server(McpServerConfig(name="a", url="https://a.test/"), [THING], ("https://auth.test",))
     write_trusted(path, {"a": entry})
@@ -124,11 +124,11 @@ def test_what_was_agreed_to_is_read_back_and_not_from_a_file_that_others_can_wri
         read_trusted(path)
     path.chmod(0o600)
     path.write_text('{"schema_version": 1, "servers": {"a": 7}}')
-    with pytest.raises(ConfigFileError, match="not what wasmrt wrote"):
+    with pytest.raises(ConfigFileError, match="not written by wasmrt"):
         read_trusted(path)
 
 
-def test_the_whole_command_is_shown_with_everything_that_it_is_given(tmp_path: Path) -> None:
+def test_consent_shows_the_whole_command_and_all_grants(tmp_path: Path) -> None:
     long = "x" * 5000
     server = McpServerConfig(name="a", command=(sys.executable, "-c", long), write=(str(tmp_path / "w"),), network=True)
     (tmp_path / "w").mkdir()
@@ -138,28 +138,28 @@ def test_the_whole_command_is_shown_with_everything_that_it_is_given(tmp_path: P
     assert "it uses the network" in lines
 
 
-def test_each_host_is_shown_with_what_cannot_be_seen() -> None:
+def test_hosts_are_shown_with_invisible_characters_escaped() -> None:
     server = McpServerConfig(name="a", command=(sys.executable,), hosts=read_program_network(["a.test"]))
     *_, first, last = consent_lines(server, find_program(server))
     assert first == "it reaches a.test (https on port 443, every path and method: TLS hides them)"
     assert last == "through a proxy, and nothing else of the network"
 
 
-def test_a_program_has_some_hosts_or_all_of_the_network() -> None:
+def test_network_and_hosts_are_mutually_exclusive() -> None:
     hosts = read_program_network(["a.test"])
-    with pytest.raises(ConfigurationError, match="not both"):
+    with pytest.raises(ConfigurationError, match="cannot both be set"):
         McpServerConfig(name="a", command=("x",), network=True, hosts=hosts)
-    with pytest.raises(ConfigurationError, match="hosts is for a server that has a command"):
+    with pytest.raises(ConfigurationError, match="hosts is only for servers with a command"):
         McpServerConfig(name="a", url="https://a.test/", hosts=hosts)
 
 
-def test_a_program_that_is_not_there_is_told() -> None:
-    with pytest.raises(ConfigurationError, match="is not there"):
+def test_a_missing_program_is_reported() -> None:
+    with pytest.raises(ConfigurationError, match="was not found"):
         find_program(McpServerConfig(name="a", command=("no-such-program-here",)))
 
 
 @pytest.mark.parametrize("part", ["workspace", "read", "write"])
-def test_no_server_is_given_wasmrts_own_folder_or_one_that_holds_it(own_home: Path, part: str) -> None:
+def test_a_server_cannot_be_granted_wasmrts_own_folder(own_home: Path, part: str) -> None:
     (own_home / "data").mkdir(parents=True)
     for folder in (own_home / "data", own_home, Path("/")):
         given: Any = str(folder) if part == "workspace" else (str(folder),)

@@ -1,4 +1,4 @@
-"""Tools of servers in a registry: their names, their effects by trust, and what is refused before any call."""
+"""Server tools in a registry: their names, their effects by trust level, and definitions refused before any call."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from wasmrt.interop.mcp.client import (
 from wasmrt.interop.mcp.client._definition import (
     Definition,
     assigned_traits,
-    cleaned,
     possible_effects,
     read_definition,
+    remove_invisible,
 )
 
 SITE = McpServerConfig(name="site", url="https://a.test/mcp", trust=Trust.LOCAL)
@@ -49,14 +49,14 @@ def program(**more: Any) -> McpServerConfig:
     return McpServerConfig(**{"name": "prog", "command": ("x",), "trust": Trust.LOCAL} | more)
 
 
-def test_a_tool_is_called_server_tool_in_characters_that_every_provider_takes() -> None:
+def test_tool_names_use_characters_that_every_provider_accepts() -> None:
     assert tool_name("notion", "search") == "notion_search"
     assert tool_name("notion", "pages.list/all") == "notion_pages-list-all"
     assert len(tool_name("notion", "x" * 128)) == 64
 
 
 @pytest.mark.parametrize("trust", [Trust.VERIFIED, Trust.COMMUNITY])
-def test_without_local_trust_what_a_tool_says_of_itself_counts_for_nothing(trust: Trust) -> None:
+def test_annotations_are_ignored_without_local_trust(trust: Trust) -> None:
     traits = assigned_traits(at(trust), tool(readOnlyHint=True, destructiveHint=False, openWorldHint=False))
     assert traits.effects == {Effect.NETWORK, Effect.EXTERNAL_WRITE}
     assert traits.subagent_access is SubagentAccess.DENIED
@@ -66,7 +66,7 @@ def test_without_local_trust_what_a_tool_says_of_itself_counts_for_nothing(trust
         assert "site_get_thing" not in world.registry.for_subagent()
 
 
-def test_of_a_local_server_a_tool_that_says_it_reads_asks_nobody() -> None:
+def test_a_read_only_tool_of_a_local_server_needs_no_approval() -> None:
     reads, writes, appends = tool(readOnlyHint=True), tool(), tool(destructiveHint=False)
     assert assigned_traits(SITE, reads).effects == {Effect.NETWORK}
     assert assigned_traits(SITE, writes).effects == {Effect.NETWORK, Effect.EXTERNAL_WRITE}
@@ -79,7 +79,7 @@ def test_of_a_local_server_a_tool_that_says_it_reads_asks_nobody() -> None:
         assert "site_get_thing" in world.registry.for_subagent()
 
 
-def test_effects_are_those_of_what_a_program_was_given() -> None:
+def test_a_programs_effects_follow_from_its_grants() -> None:
     starting = {Effect.READ_FILESYSTEM, Effect.EXECUTE_CODE, Effect.SPAWN_PROCESS}
     assert possible_effects(program()) == starting
     assert possible_effects(program(write=("/a",))) >= {Effect.WRITE_FILESYSTEM, Effect.DELETE_FILESYSTEM}
@@ -93,7 +93,7 @@ def test_effects_are_those_of_what_a_program_was_given() -> None:
     ("get_thing", True), ("readFile", True), ("web-search", True), ("HTTPGet", True), ("listAll", True),
     ("delete", False), ("research", False), ("forget", False), ("blacklist", False), ("viewer", False),
 ])  # fmt: skip
-def test_a_tool_of_the_communitys_is_offered_if_a_whole_word_says_that_it_reads(name: str, safe: bool) -> None:
+def test_a_community_tool_needs_a_read_only_verb_in_its_name(name: str, safe: bool) -> None:
     assert has_safe_name(name) is safe
     assert (refused_tools(at(Trust.COMMUNITY), [tool(name)]) == {}) is safe
     assert refused_tools(at(Trust.VERIFIED), [tool(name)]) == {}
@@ -120,7 +120,7 @@ for _ in range(30):
     tool(description="x" * 100_000),
     tool(description="use " + "gh" + "p_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"),
 ], ids=range(14))  # fmt: skip
-def test_a_definition_that_breaks_a_bound_is_refused_and_the_others_are_not(bad: Definition) -> None:
+def test_only_the_definition_that_exceeds_a_limit_is_refused(bad: Definition) -> None:
     good = tool("get_other")
     assert set(refused_tools(SITE, [bad, good])) == {bad.name}
     with World(SITE, [bad, good]) as world:
@@ -128,13 +128,13 @@ def test_a_definition_that_breaks_a_bound_is_refused_and_the_others_are_not(bad:
         assert len(world.registry.problems) == 1
 
 
-def test_names_that_are_taken_for_each_other_are_all_refused() -> None:
+def test_confusable_tool_names_are_all_refused() -> None:
     assert set(refused_tools(SITE, [tool("get-it"), tool("get_it"), tool("Get.It"), tool("get_other")])) == {
         "get-it", "get_it", "Get.It",
     }  # fmt: skip
 
 
-def test_a_tool_shadows_neither_a_built_in_name_nor_another_tool() -> None:
+def test_a_server_tool_cannot_shadow_another_tool() -> None:
     with World(McpServerConfig(name="read", url="https://a.test/", trust=Trust.LOCAL), [tool("file")]) as world:
         assert world.registry.all_names() == []
         assert world.registry.problems["read_file"].code == "protected-name"
@@ -150,28 +150,28 @@ def test_a_tool_shadows_neither_a_built_in_name_nor_another_tool() -> None:
     assert registry.problems["site_get_thing"].code == "name-taken"
 
 
-def test_a_definition_is_cleaned_for_a_model_and_digested_as_it_came() -> None:
+def test_the_digest_covers_the_definition_before_sanitizing() -> None:
     hidden = tool(description="Gets.\u200b\U000e0041")
     assert hidden.digest != tool().digest
-    assert cleaned(hidden.description) == "Gets."
+    assert remove_invisible(hidden.description) == "Gets."
     with World(SITE, [hidden]) as world:
         assert world.registry.get("site_get_thing").description == "Gets."
 
 
-def test_the_difference_shows_what_cannot_be_seen() -> None:
+def test_the_difference_shows_invisible_characters() -> None:
     lines = difference(tool(), tool(description="Gets.\u200b"))
     assert any(line.startswith("-") and "Gets." in line for line in lines)
     assert any(line.startswith("+") and "\\u200b" in line for line in lines)
     assert difference(THING, THING) == []
 
 
-def test_every_part_of_a_definition_counts_for_its_digest() -> None:
+def test_every_part_of_a_definition_changes_its_digest() -> None:
     changed = [tool("get_thing2"), tool(description="x"), tool(schema={"type": "object"}), tool(out={"type": "object"}),
                tool(readOnlyHint=True), tool()._replace(title="x")]  # fmt: skip
     assert len({each.digest for each in [tool(), *changed]}) == len(changed) + 1
 
 
-def test_tools_of_servers_are_kept_out_unless_the_policy_lets_external_tools_in() -> None:
+def test_server_tools_need_a_policy_that_allows_external_tools() -> None:
     with World(SITE, [tool(readOnlyHint=True)]) as world:
         closed = ToolRegistry(policy=ToolPolicy(), receipts=world.receipts.append)
         closed.register(world.registry.get("site_get_thing"), source=ToolSource.MCP_LOCAL)
@@ -181,7 +181,7 @@ def test_tools_of_servers_are_kept_out_unless_the_policy_lets_external_tools_in(
         assert [receipt.source for receipt in world.receipts] == ["mcp-local"]
 
 
-def test_secrets_are_looked_for_in_the_store_that_the_configuration_names(own_home: Path) -> None:
+def test_secrets_come_from_the_configured_store(own_home: Path) -> None:
     (own_home / "data").mkdir(parents=True, exist_ok=True)
     (own_home / "data/config.toml").write_text('[secrets]\nbackend = "environment"\n')
     parts = default_parts()

@@ -1,4 +1,4 @@
-"""A registry around one server, with its receipts, and the look for what is left of the server's processes."""
+"""A registry with one server and its receipts, and a search for the server's remaining processes."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ THING = read_definition(
 )
 
 _ENDS_SECONDS = 10.0
-"""For which a process that was killed may wait for a core; none of the hostile ones ends by itself so soon."""
+"""Seconds that a killed process may wait for a core; hostile servers run longer than that."""
 
 
 class World:
-    """One server in a registry whose approver says yes."""
+    """One server in a registry whose approver approves every request."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class World:
 
 
 def hostile_server(case: str, *more: str, **settings: Any) -> McpServerConfig:
-    """A hostile program. Its last argument tells its processes from all others."""
+    """A hostile program. Its last argument identifies its processes."""
     command = (sys.executable, str(HOSTILE), case, f"marker-{uuid.uuid4().hex}", *more)
     return McpServerConfig(
         **{"name": "bad", "command": command, "timeout_seconds": 20.0, "trust": Trust.LOCAL} | settings
@@ -80,7 +80,7 @@ def hostile_server(case: str, *more: str, **settings: Any) -> McpServerConfig:
 
 
 def processes_of(server: McpServerConfig) -> list[str]:
-    """The processes with the server's marker on their command line, but those that are ending."""
+    """The processes with the server's marker on their command line, except exiting ones."""
     marker = next(part for part in server.command if part.startswith("marker-")).encode()
     found = []
     for entry in os.scandir("/proc"):
@@ -95,7 +95,7 @@ def processes_of(server: McpServerConfig) -> list[str]:
 
 
 def _ends(process: int) -> bool:
-    """Tell whether a process ends, which one that was killed does as soon as it is given a core."""
+    """Return whether a process exits; a killed one does when it is scheduled."""
     try:
         handle = os.pidfd_open(process)
     except ProcessLookupError:

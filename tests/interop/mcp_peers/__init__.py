@@ -1,1 +1,1 @@
-"""Programs of others that speak MCP, for the tests of `wasmrt serve` and of the client: see `install.py`."""
+"""MCP programs by other authors, for the tests of `wasmrt serve` and of the client: see `install.py`."""

@@ -1,4 +1,4 @@
-"""Fixtures with the programs of others that speak MCP; without them a test skips, and the run says so at its end."""
+"""Fixtures with MCP programs by other authors. Tests skip without them, and the run's summary reports that."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SKIPPED = "not tried with programs of others, missing: "
 
 @dataclass(frozen=True, slots=True)
 class NodePeers:
-    """What is from npm, and the Node that runs it."""
+    """The packages from npm, and the Node that runs them."""
 
     node: Path
     modules: Path

@@ -27,7 +27,7 @@ HOW = "python -m tests.interop.mcp_peers.install installs it"
 
 
 class NotHere(Exception):
-    """Something is not installed, or cannot be; the text says what and why."""
+    """A package is not installed, or cannot be; the message gives the reason."""
 
 
 def programs(*, prepare: bool = False) -> Path:
@@ -44,7 +44,7 @@ def programs(*, prepare: bool = False) -> Path:
 
 
 def node(*, prepare: bool = False) -> Path:
-    """Return the program of Node: the system's, or one from PyPI where that is missing or too old.
+    """Return the Node executable: the system's, or one from PyPI if that is missing or too old.
 
     Raises: NotHere.
     """
@@ -61,7 +61,7 @@ def node(*, prepare: bool = False) -> Path:
 
 
 def modules(*, prepare: bool = False) -> Path:
-    """Return the folder `node_modules` of what is from npm.
+    """Return the folder `node_modules` of the npm packages.
 
     Raises: NotHere.
     """
@@ -70,7 +70,7 @@ def modules(*, prepare: bool = False) -> Path:
     def make(place: Path) -> None:
         for name in ("package.json", "package-lock.json"):
             shutil.copy(HERE / name, place)
-        # npm of the same installation: in a wheel it can be started by its script alone.
+        # npm from the same installation, started by its script, since a wheel has no links.
         npm = program.parent.parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
         command = [str(program), str(npm)] if npm.is_file() else [shutil.which("npm") or "npm"]
         options = ["--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline", "--fetch-retries=1"]
@@ -80,7 +80,7 @@ def modules(*, prepare: bool = False) -> Path:
 
 
 def _once(name: str, locks: tuple[str, ...], make: Callable[[Path], None], prepare: bool) -> Path:
-    """Return a folder that holds what the locks say, made now if need be; other test runs wait."""
+    """Return a folder with the locked packages, created if necessary; other test runs wait."""
     place = INSTALLED / name
     mark = place / "made-of"
     digest = hashlib.sha256(b"".join((HERE / lock).read_bytes() for lock in locks)).hexdigest()
@@ -124,7 +124,7 @@ def _run(what: str, command: list[str], cwd: Path = HERE) -> None:
 
 
 def main() -> int:
-    """Install everything, and say what cannot be; 1 where that is anything."""
+    """Install everything and report failures; return 1 if anything failed."""
     missing = 0
     for each in (programs, node, modules):
         try:

@@ -1,4 +1,4 @@
-"""An authorization server on loopback: its keys behind TLS, and tokens of every kind, sound and forged."""
+"""An authorization server on loopback: its keys behind TLS, and valid and forged tokens of every kind."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HOST = "tools.example.com"
 
 @cache
 def rsa_key(name: str, bits: int = 2048) -> rsa.RSAPrivateKey:
-    """Return a key by its name; making one takes a while."""
+    """Return a key by its name; generating one is slow."""
     return rsa.generate_private_key(65537, bits)
 
 
@@ -58,7 +58,7 @@ def encoded(value: Any) -> str:
 
 
 class Authority(http.server.ThreadingHTTPServer):
-    """The server; `keys` is what it publishes, and `fetched` how often it was asked."""
+    """The server; `keys` are the published keys, `fetched` counts their requests."""
 
     daemon_threads = True
 
@@ -95,7 +95,7 @@ class Authority(http.server.ThreadingHTTPServer):
         return self.signed(fields, self.claims(**claims), rsa_key("a") if key is None else key, algorithm)
 
     def signed(self, header: Any, claims: Any, key: Any, algorithm: str) -> str:
-        """Sign by hand, so that nothing is too wrong to be signed."""
+        """Sign without the library, so that invalid tokens can be signed, too."""
         text = f"{encoded(header)}.{encoded(claims)}"
         if algorithm == "none":
             return f"{text}."

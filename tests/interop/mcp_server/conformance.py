@@ -35,31 +35,31 @@ _RESOURCE = {"type": "resource", "resource": {"uri": "test://embedded", "mimeTyp
 
 @tool(effects=[])
 def test_simple_text() -> str:
-    """Answer with a text."""
+    """Return a text."""
     return "This is a simple text response for testing."
 
 
 @tool(effects=[])
 def test_image_content() -> Any:
-    """Answer with a picture."""
+    """Return an image."""
     return {"content": [_PICTURE]}
 
 
 @tool(effects=[])
 def test_audio_content() -> Any:
-    """Answer with a sound."""
+    """Return audio."""
     return {"content": [_SOUND]}
 
 
 @tool(effects=[])
 def test_embedded_resource() -> Any:
-    """Answer with a resource."""
+    """Return a resource."""
     return {"content": [_RESOURCE]}
 
 
 @tool(effects=[])
 def test_multiple_content_types() -> Any:
-    """Answer with a text, a picture and a resource."""
+    """Return a text, an image and a resource."""
     return {"content": [{"type": "text", "text": "Multiple content types test:"}, _PICTURE, _RESOURCE]}
 
 
@@ -132,7 +132,7 @@ _OTHERS = (*LEGACY_FORMS, *ROUNDS, "test_missing_capability", "test_trigger_tool
 
 
 class Fixtures:
-    """The tools of the suite: those of a registry, and those that ask."""
+    """The tools of the suite: those of a registry, and those that request elicitation."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -182,7 +182,7 @@ class Fixtures:
 
 
 class Anybody(Entrance):
-    """Every request is of one user: the suite sends no token."""
+    """Treat every request as one user's: the suite sends no token."""
 
     def __init__(self) -> None:
         super().__init__(UserTokens(Path("/nonexistent")))
@@ -203,7 +203,7 @@ def _text(text: str) -> dict[str, Any]:
 
 
 async def main() -> None:
-    """Serve until the process is ended; the address is printed first."""
+    """Serve until the process is killed; print the address first."""
     server = Server(version="1")
     server.open(Fixtures(server))
     print_url = lambda url: print(f"{url}{PATH}", flush=True)  # noqa: E731

@@ -39,7 +39,7 @@ def site(world: World, tmp_path: Path) -> Iterator[Site]:
 
 @pytest.fixture(scope="session")
 def compiled(tmp_path_factory: pytest.TempPathFactory, sharing_code: Installation) -> Path:
-    """An installation in which the tools that come with wasmrt are compiled already."""
+    """An installation in which the tools that come with wasmrt are already compiled."""
     folder = sharing_code(tmp_path_factory.mktemp("installation") / "home")
     environment = os.environ | {"WASMRT_HOME": str(folder)}
     subprocess.run([*WASMRT, "serve"], input=b"", env=environment, timeout=60, check=True)

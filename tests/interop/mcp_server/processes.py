@@ -1,4 +1,4 @@
-"""`wasmrt` as a process, and `wasmrt serve` with a client at its standard input and output."""
+"""`wasmrt` as a process, and `wasmrt serve` with a client on its standard streams."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def lines(*messages: Any) -> bytes:
 
 @contextmanager
 def served(*more: str) -> Iterator[tuple[str, list[str]]]:
-    """`wasmrt serve --http`: its address, and the lines that it says first; it ends well and writes no output."""
+    """`wasmrt serve --http`: yields its address and first lines, and checks that it exits cleanly without output."""
     process = subprocess.Popen([*WASMRT, "serve", "--http", "0", *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         assert process.stderr is not None

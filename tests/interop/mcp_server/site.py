@@ -29,7 +29,7 @@ class Site:
         return {"authorization": f"Bearer {self.tokens[user]}", "accept": BOTH} | named
 
     def post(self, message: Any, *, user: str = "local", **headers: str) -> httpx.Response:
-        """Send a message as it is, with a modern request's headers made from it unless others are given."""
+        """Send a message unchanged, with the headers of a modern request unless others are given."""
         mirrored: dict[str, str] = {}
         params = message.get("params") if isinstance(message, dict) else None
         version = params.get("_meta", {}).get(VERSION) if isinstance(params, dict) else None
@@ -57,7 +57,7 @@ class Site:
         assert self.call("add", {"a": 1, "b": 2})["structuredContent"] == 3
 
     def raw(self, data: bytes) -> bytes:
-        """Send bytes over a connection of its own, and return what comes back."""
+        """Send bytes over a separate connection, and return the response."""
         host, port = self.url.removeprefix("http://").removesuffix("/mcp").split(":")
         with socket.create_connection((host, int(port)), timeout=20) as connection:
             connection.sendall(data)

@@ -1,4 +1,4 @@
-"""Access tokens of an authorization server over HTTP: who gets in, who does not, and what each is told."""
+"""Access tokens of an authorization server over HTTP: accepted and refused tokens, and the responses."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def authority(certificates: trustme.CA, tmp_path: Path) -> Iterator[Authority]:
 
 
 class Deployment(Site):
-    """A server as a proxy with TLS would reach it: by its public name, with tokens of the authority."""
+    """A server as reached through a TLS proxy: by its public name, with tokens of the authority."""
 
     def __init__(self, world: World, url: str, users: UserTokens, authority: Authority) -> None:
         super().__init__(world, url, users)
@@ -76,7 +76,7 @@ def place(world: World, authority: Authority, tmp_path: Path) -> Iterator[Deploy
         found.client.close()
 
 
-# -- what a client finds -----------------------------------------------------------------------------------------------
+# -- metadata and challenges -------------------------------------------------------------------------------------------
 
 
 def test_the_metadata_of_the_resource_is_found_without_a_token(place: Deployment) -> None:
@@ -116,10 +116,10 @@ def test_without_the_section_there_is_no_metadata(site: Site) -> None:
     assert "resource_metadata" not in site.client.post(site.url).headers["www-authenticate"]
 
 
-# -- who gets in -------------------------------------------------------------------------------------------------------
+# -- accepted tokens ---------------------------------------------------------------------------------------------------
 
 
-def test_a_token_of_the_authority_lets_its_user_in(place: Deployment) -> None:
+def test_a_valid_access_token_authenticates_its_user(place: Deployment) -> None:
     found = place.send(place.authority.token(), "tools/call", name="add", arguments={"a": 1, "b": 2})
     assert found.json()["result"]["structuredContent"] == 3
     assert place.world.receipts[-1].user == "alice"
@@ -153,18 +153,18 @@ def test_a_subscription_ends_when_its_token_has_expired(place: Deployment) -> No
 @pytest.mark.parametrize(
     ("algorithm", "key"), [("PS256", rsa_key), ("ES256", ec_key), ("EdDSA", ed_key), ("RS256", rsa_key)]
 )
-def test_the_algorithms_of_the_section_are_taken(place: Deployment, algorithm: str, key: Any) -> None:
+def test_the_configured_algorithms_are_accepted(place: Deployment, algorithm: str, key: Any) -> None:
     place.authority.keys = [public(key("b"))]
     assert place.send(place.authority.token(key("b"), algorithm)).status_code == 200
 
 
-def test_a_token_of_this_server_is_the_other_way_in(place: Deployment) -> None:
+def test_the_servers_own_tokens_are_also_accepted(place: Deployment) -> None:
     assert place.send(place.tokens["local"]).status_code == 200
     assert place.send(place.tokens["local"][:-1] + "x").status_code == 401
     assert place.authority.fetched == 0, "no key is needed for it"
 
 
-def test_users_of_tokens_are_kept_apart(place: Deployment) -> None:
+def test_users_of_access_tokens_are_separate(place: Deployment) -> None:
     alice, eve = place.authority.token(), place.authority.token(sub="eve@login")
     call = {"name": "write_note", "arguments": NAME, "_meta": FORMS}
     asked = place.send(alice, "tools/call", **call).json()["result"]
@@ -175,7 +175,7 @@ def test_users_of_tokens_are_kept_apart(place: Deployment) -> None:
     assert place.send(alice, "tools/call", **given).json()["result"]["structuredContent"] == "wrote a"
 
 
-def test_one_of_several_audiences_and_a_skewed_clock_are_fine(place: Deployment) -> None:
+def test_several_audiences_and_clock_skew_are_accepted(place: Deployment) -> None:
     now = int(time.time())
     for claims in (
         {"aud": ["https://other.example", RESOURCE]},
@@ -186,11 +186,11 @@ def test_one_of_several_audiences_and_a_skewed_clock_are_fine(place: Deployment)
         assert place.send(place.authority.token(**claims)).status_code == 200
 
 
-# -- who does not ------------------------------------------------------------------------------------------------------
+# -- refused tokens ----------------------------------------------------------------------------------------------------
 
 
 def own_key_header(authority: Authority) -> dict[str, Any]:
-    """A header that brings its own key, and an address of one."""
+    """A token header that contains its own key, and the address of one."""
     return {"jwk": public(rsa_key("thief")), "jku": f"{authority.issuer}/keys", "x5u": "https://evil.example/x"}
 
 
@@ -261,7 +261,7 @@ def twice(authority: Authority) -> str:
     return authority.signed(b'{"alg":"none","alg":"RS256","kid":"k1"}', authority.claims(), rsa_key("a"), "RS256")
 
 
-def test_no_forged_token_lets_anybody_in(place: Deployment) -> None:
+def test_forged_tokens_are_refused(place: Deployment) -> None:
     for case, forged in FORGED.items():
         place.world.receipts.clear()
         place.world.loop.call_soon_threadsafe(place.world.server.refusals._windows.clear)
@@ -274,7 +274,7 @@ def test_no_forged_token_lets_anybody_in(place: Deployment) -> None:
     assert place.send(place.authority.token()).status_code == 200
 
 
-def test_a_token_that_stands_for_nobody_here_is_forbidden(place: Deployment) -> None:
+def test_a_token_of_an_unknown_user_is_forbidden(place: Deployment) -> None:
     for sub in ("mallory@login", "ALICE@LOGIN", "alice", "local", "", None):
         assert place.send(place.authority.token(sub=sub)).status_code == 403, sub
     for sub in (7, ["alice@login"]):
@@ -282,7 +282,7 @@ def test_a_token_that_stands_for_nobody_here_is_forbidden(place: Deployment) -> 
     assert place.outcomes == ["unknown-user", "invalid-token"]
 
 
-def test_another_claim_may_say_the_user(world: World, authority: Authority, tmp_path: Path) -> None:
+def test_a_configured_claim_names_the_user(world: World, authority: Authority, tmp_path: Path) -> None:
     with deployed(world, authority, tmp_path, user_claim="email") as url:
         site = Deployment(world, url, UserTokens(tmp_path / "tokens.json"), authority)
         assert site.send(authority.token(email="alice@login", sub="x")).status_code == 200
@@ -291,7 +291,7 @@ def test_another_claim_may_say_the_user(world: World, authority: Authority, tmp_
         site.client.close()
 
 
-def test_a_token_in_the_address_is_refused_though_a_sound_one_is_in_the_header(place: Deployment) -> None:
+def test_a_token_in_the_url_is_refused_despite_a_valid_header(place: Deployment) -> None:
     token = place.authority.token()
     for query in (f"access_token={token}", "a=b&access_token=", "access_token=x&access_token=y"):
         found = place.send(token, path=f"/mcp?{query}")
@@ -308,21 +308,21 @@ def test_several_headers_with_tokens_are_refused(place: Deployment) -> None:
         assert place.raw("\r\n".join(head).encode()).split()[1] == b"400"
 
 
-def test_a_token_in_another_form_of_header_is_none(place: Deployment) -> None:
+def test_only_the_bearer_scheme_is_accepted(place: Deployment) -> None:
     token = place.authority.token()
     for header in ("Basic {}", "DPoP {}", "Bearer {} {}", "Bearer {},{}", "Bearer", "{}"):
         sent = {"host": HOST, "authorization": header.replace("{}", token)}
         assert place.client.post(place.url, json={}, headers=sent).status_code == 401, header
 
 
-def test_a_wrong_token_is_told_before_its_body_is_waited_for(place: Deployment) -> None:
+def test_an_invalid_token_is_refused_before_the_body_is_read(place: Deployment) -> None:
     token = place.authority.token(aud="https://other.example")
     head = ["POST /mcp HTTP/1.1", f"host: {HOST}", f"authorization: Bearer {token}", "content-length: 1000", "", ""]
     assert place.raw("\r\n".join(head).encode()).split()[1] == b"401"
 
 
-def test_what_is_for_the_person_at_this_machine_is_not_under_the_public_name(tmp_path: Path) -> None:
-    from wasmrt.interop.mcp.server.http import Beside, Entrance, serve_http
+def test_local_pages_are_not_served_under_the_public_origin(tmp_path: Path) -> None:
+    from wasmrt.interop.mcp.server.http import Entrance, MountedHandler, serve_http
     from wasmrt.interop.mcp.server.protocol import Server
     from wasmrt.interop.web import Request, Response, plain
 
@@ -337,7 +337,7 @@ def test_what_is_for_the_person_at_this_machine_is_not_under_the_public_name(tmp
         serving = loop.create_task(
             serve_http(
                 Server(), Entrance(UserTokens(tmp_path / "tokens.json")), host="127.0.0.1", port=0, ended=ended,
-                started=urls.put_nowait, beside=Beside("/approvals/", gate, page), origin=f"https://{HOST}",
+                started=urls.put_nowait, beside=MountedHandler("/approvals/", gate, page), origin=f"https://{HOST}",
             )
         )  # fmt: skip
         url = await urls.get()
@@ -363,7 +363,7 @@ class Clock:
 
 
 def judged(authority: Authority, tokens: list[Any], clock: Clock | None = None, **settings: Any) -> list[str]:
-    """Return what becomes of tokens, one after the other; a function among them is called in its turn."""
+    """Return the outcome for each token in turn; functions in the list are called in their place."""
     found: list[str] = []
 
     async def main() -> None:
@@ -382,7 +382,7 @@ def judged(authority: Authority, tokens: list[Any], clock: Clock | None = None, 
     return found
 
 
-def test_keys_that_are_exchanged_are_found_by_their_new_id(authority: Authority) -> None:
+def test_rotated_keys_are_found_by_their_new_id(authority: Authority) -> None:
     clock = Clock()
 
     def exchange() -> None:
@@ -396,7 +396,7 @@ def test_keys_that_are_exchanged_are_found_by_their_new_id(authority: Authority)
     assert authority.fetched == 2
 
 
-def test_ids_that_nobody_knows_have_the_keys_fetched_once_in_a_while(authority: Authority) -> None:
+def test_unknown_key_ids_trigger_rate_limited_fetches(authority: Authority) -> None:
     clock = Clock()
     unknown = [authority.token(header={"kid": f"k{number}"}) for number in range(2, 30)]
 
@@ -407,7 +407,7 @@ def test_ids_that_nobody_knows_have_the_keys_fetched_once_in_a_while(authority: 
     assert authority.fetched == 2
 
 
-def test_many_tokens_at_once_have_the_keys_fetched_once(authority: Authority) -> None:
+def test_concurrent_tokens_trigger_one_fetch_of_the_keys(authority: Authority) -> None:
     async def main() -> list[str]:
         access = AccessTokens(authority.settings(), KeySet(authority.gateway, f"{authority.issuer}/keys"))
         return await asyncio.gather(*(access.user_of(authority.token()) for _ in range(20)))
@@ -415,7 +415,7 @@ def test_many_tokens_at_once_have_the_keys_fetched_once(authority: Authority) ->
     assert asyncio.run(main()) == ["alice"] * 20 and authority.fetched == 1
 
 
-def test_keys_that_cannot_be_fetched_again_hold_for_a_day(authority: Authority) -> None:
+def test_keys_are_used_for_a_day_if_fetching_fails(authority: Authority) -> None:
     clock = Clock()
 
     def later(seconds: float, status: int) -> Any:
@@ -433,13 +433,13 @@ def test_keys_that_cannot_be_fetched_again_hold_for_a_day(authority: Authority) 
     assert judged(authority, tokens, clock) == ["alice", "alice", "NO_KEYS", "NO_KEYS", "alice"]
 
 
-def test_without_keys_everybody_is_told_to_come_again(place: Deployment) -> None:
+def test_without_keys_requests_are_answered_with_retry_after(place: Deployment) -> None:
     place.authority.status = 500
     found = place.send(place.authority.token())
     assert (found.status_code, found.headers["retry-after"]) == (503, "30") and place.outcomes == ["no-keys"]
 
 
-def test_an_answer_that_is_no_set_of_keys_is_none(authority: Authority) -> None:
+def test_a_malformed_key_set_is_ignored(authority: Authority) -> None:
     many = b'{"keys": [' + b"{}," * 100 + b"{}]}"
     long = b'{"keys": []}' + b" " * keys._MAX_BYTES
     shapes = [b"", b"[]", b"{}", b'{"keys": {}}', b'{"keys": [], "keys": []}', b"<html>", b"[" * 10_000]
@@ -465,7 +465,7 @@ KEYS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def test_a_key_that_is_not_for_this_verifies_nothing(authority: Authority) -> None:
+def test_a_key_for_another_use_verifies_no_token(authority: Authority) -> None:
     for case, made in KEYS.items():
         published, key, algorithm, *header = made()
         authority.keys = published
@@ -473,12 +473,12 @@ def test_a_key_that_is_not_for_this_verifies_nothing(authority: Authority) -> No
         assert judged(authority, [token]) == ["ALGORITHM" if algorithm == "HS256" else "SIGNATURE"], case
 
 
-def test_a_token_without_an_id_is_judged_by_the_only_key_that_fits(authority: Authority) -> None:
+def test_a_token_without_key_id_uses_the_only_suitable_key(authority: Authority) -> None:
     authority.keys = [public(rsa_key("a")), public(ec_key("b"), "k2"), public(rsa_key("c"), use="enc")]
     assert judged(authority, [authority.token(header={"kid": None})]) == ["alice"]
 
 
-def test_the_keys_of_a_server_without_a_known_certificate_are_not_taken(authority: Authority, tmp_path: Path) -> None:
+def test_keys_are_not_fetched_from_a_server_with_an_untrusted_certificate(authority: Authority, tmp_path: Path) -> None:
     stranger = Authority(trustme.CA(), tmp_path)
     try:
         authority.gateway, own = stranger.gateway, authority.gateway
@@ -488,25 +488,25 @@ def test_the_keys_of_a_server_without_a_known_certificate_are_not_taken(authorit
         stranger.close()
 
 
-def test_every_fault_has_words_that_fit_a_header() -> None:
+def test_every_token_fault_fits_a_header() -> None:
     for fault in TokenFault:
         assert str(fault).isascii() and '"' not in fault and "\\" not in fault
 
 
-def test_no_part_of_a_token_comes_back(place: Deployment) -> None:
+def test_no_part_of_a_token_is_in_a_response(place: Deployment) -> None:
     token = place.authority.token(aud="https://evil.example/secret-word", sub="secret-word")
     found = place.send(token)
     told = found.text + str(found.headers) + str(place.world.receipts)
     assert "secret" not in told and not any(part in told for part in token.split("."))
 
 
-def test_a_signature_is_what_the_library_of_others_makes_too(authority: Authority) -> None:
-    """Our tokens by hand and those of a library are the same kind of thing."""
+def test_signatures_agree_with_another_jwt_library(authority: Authority) -> None:
+    """Tokens signed by hand and by a library are verified alike."""
     token = jwt.encode(authority.claims(), rsa_key("a"), "RS256", headers={"kid": "k1"})
     assert judged(authority, [token]) == ["alice"]
     assert json.loads(base64.urlsafe_b64decode(token.partition(".")[0] + "=="))["typ"] == "JWT"
 
 
-def test_the_settings_are_those_of_the_file(authority: Authority) -> None:
+def test_the_settings_are_read_from_the_file(authority: Authority) -> None:
     found: ResourceSettings = authority.settings()
     assert found.origin == f"https://{HOST}" and "HS256" not in found.algorithms

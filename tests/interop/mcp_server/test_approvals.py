@@ -1,4 +1,4 @@
-"""Approvals over MCP: by the client's form in both eras, and always by the request that waits in the store."""
+"""Approvals over MCP: by the client's form in both eras, and always by the pending request in the store."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def said(result: dict[str, Any]) -> str:
 
 
 def answer(world: World, approved: bool = True, **more: Any) -> str:
-    """Answer the one request that waits, as `wasmrt approvals` does."""
+    """Answer the only pending request, as `wasmrt approvals` does."""
     (waiting,) = world.pending()
     world.store.answer(waiting, ApprovalAnswer(approved=approved, by="ann", **more), user="local")
     return waiting
@@ -40,7 +40,7 @@ def form(line: Line, name: str = "write_note", arguments: Any = NAME, **more: An
 
 
 def again(line: Line, asked: dict[str, Any], response: Any, arguments: Any = NAME, **more: Any) -> dict[str, Any]:
-    """Make the call again with an answer to the form."""
+    """Repeat the call with a response to the form."""
     responses = {} if response is None else {"approval": response}
     return line.call(
         "write_note", arguments, meta=FORMS, inputResponses=responses, requestState=asked["requestState"], **more
@@ -49,17 +49,17 @@ def again(line: Line, asked: dict[str, Any], response: Any, arguments: Any = NAM
 
 ALLOW = {"action": "accept", "content": {"answer": "allow once"}}
 
-# -- the way past the client -------------------------------------------------------------------------------------------
+# -- approval outside the client ---------------------------------------------------------------------------------------
 
 
-def test_a_call_that_waits_is_a_tools_error_that_names_the_request_and_the_way_on(world: World, line: Line) -> None:
+def test_a_pending_call_returns_an_error_with_the_next_step(world: World, line: Line) -> None:
     result = line.call("write_note", NAME)
     (waiting,) = world.pending()
     assert result["isError"] is True and f"wasmrt approvals approve {waiting}" in said(result)
     assert "same arguments" in said(result) and world.done == []
 
 
-def test_once_it_is_approved_the_same_call_runs_and_only_once(world: World, line: Line) -> None:
+def test_an_approved_call_runs_exactly_once(world: World, line: Line) -> None:
     line.call("write_note", NAME)
     answer(world)
     assert said(line.call("write_note", NAME)) == "wrote a"
@@ -67,19 +67,19 @@ def test_once_it_is_approved_the_same_call_runs_and_only_once(world: World, line
     assert world.done == ["a"] and len(world.pending()) == 1
 
 
-def test_the_same_call_again_does_not_ask_again_while_it_waits(world: World, line: Line) -> None:
+def test_a_repeated_pending_call_creates_no_second_request(world: World, line: Line) -> None:
     first, second = line.call("write_note", NAME), line.call("write_note", NAME)
     assert re.findall(r"approve (\S+)`", said(first)) == re.findall(r"approve (\S+)`", said(second)) == world.pending()
 
 
-def test_other_arguments_are_another_request(world: World, line: Line) -> None:
+def test_different_arguments_create_a_different_request(world: World, line: Line) -> None:
     line.call("write_note", NAME)
     answer(world)
     assert line.call("write_note", {"name": "b"})["isError"] is True
     assert world.done == []
 
 
-def test_a_denial_is_told_and_the_next_call_asks_anew(world: World, line: Line) -> None:
+def test_a_denial_is_reported_and_the_next_call_asks_again(world: World, line: Line) -> None:
     line.call("write_note", NAME)
     answer(world, approved=False, note="not on a Friday")
     denied = line.call("write_note", NAME)
@@ -94,14 +94,14 @@ def test_an_answer_for_always_is_remembered(world: World, line: Line) -> None:
         assert said(line.call("jot", NAME)) == "jotted a"
 
 
-def test_an_answer_for_the_session_holds_while_the_server_runs(world: World, line: Line) -> None:
+def test_a_session_answer_applies_while_the_server_runs(world: World, line: Line) -> None:
     line.call("jot", NAME)
     answer(world, scope=ApprovalScope.SESSION)
     assert said(line.call("jot", NAME)) == "jotted a"
     assert said(line.call("jot", {"name": "b"})) == "jotted b"
 
 
-def test_a_form_offers_the_session_where_the_tool_can_be_told_from_another(world: World, line: Line) -> None:
+def test_a_form_offers_the_session_for_tools_with_a_stable_digest(world: World, line: Line) -> None:
     asked = form(line, "jot")
     offered = asked["inputRequests"]["approval"]["params"]["requestedSchema"]["properties"]["answer"]["enum"]
     assert offered == ["allow once", "allow for this session", "deny"]
@@ -111,14 +111,14 @@ def test_a_form_offers_the_session_where_the_tool_can_be_told_from_another(world
     assert said(line.call("jot", {"name": "b"})) == "jotted b"
 
 
-def test_edited_parameters_are_used_and_told(world: World, line: Line) -> None:
+def test_edited_parameters_are_used_and_reported(world: World, line: Line) -> None:
     line.call("write_note", NAME)
     answer(world, params={"name": "edited"})
     result = line.call("write_note", NAME)
     assert world.done == ["edited"] and "changed the parameters" in result["content"][1]["text"]
 
 
-def test_receipts_say_who_approved_and_what_was_not(world: World, line: Line) -> None:
+def test_receipts_record_approvals_and_denials(world: World, line: Line) -> None:
     line.call("write_note", NAME)
     answer(world)
     line.call("write_note", NAME)
@@ -130,7 +130,7 @@ def test_receipts_say_who_approved_and_what_was_not(world: World, line: Line) ->
 # -- forms, modern -----------------------------------------------------------------------------------------------------
 
 
-def test_a_form_shows_the_call_and_its_answer_runs_it(world: World, line: Line) -> None:
+def test_accepting_a_form_runs_the_call(world: World, line: Line) -> None:
     asked = form(line)
     shown = asked["inputRequests"]["approval"]
     assert shown["method"] == "elicitation/create" and shown["params"]["mode"] == "form"
@@ -142,15 +142,13 @@ def test_a_form_shows_the_call_and_its_answer_runs_it(world: World, line: Line) 
     assert world.pending() == []
 
 
-def test_a_denied_form_is_a_denial(world: World, line: Line) -> None:
+def test_denying_a_form_denies_the_call(world: World, line: Line) -> None:
     result = again(line, form(line), {"action": "accept", "content": {"answer": "deny"}})
     assert result["isError"] is True and "denied" in said(result) and world.done == []
 
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])
-def test_a_form_that_is_declined_leaves_the_other_way_and_is_not_shown_again(
-    world: World, line: Line, action: str
-) -> None:
+def test_a_declined_form_is_not_shown_again_and_the_command_approves(world: World, line: Line, action: str) -> None:
     result = again(line, form(line), {"action": action})
     assert result["isError"] is True and "wasmrt approvals approve" in said(result)
     assert line.call("write_note", NAME, meta=FORMS)["isError"] is True
@@ -174,30 +172,30 @@ def test_a_form_that_is_declined_leaves_the_other_way_and_is_not_shown_again(
         {"action": "accept", "content": {"approve": True}},
     ],
 )
-def test_an_answer_without_what_was_asked_for_is_asked_again(world: World, line: Line, response: Any) -> None:
+def test_a_response_without_the_requested_field_is_asked_again(world: World, line: Line, response: Any) -> None:
     asked = again(line, form(line), response)
     assert asked["resultType"] == "input_required" and world.done == []
     assert said(again(line, asked, ALLOW)) == "wrote a"
 
 
-def test_fields_that_nobody_asked_for_are_passed_over(world: World, line: Line) -> None:
+def test_unrequested_fields_are_ignored(world: World, line: Line) -> None:
     extra = {"action": "accept", "content": {"answer": "allow once", "more": 1}}
     assert said(again(line, form(line), extra)) == "wrote a"
 
 
-def test_a_client_that_never_answers_forms_is_not_asked_for_ever(world: World, line: Line) -> None:
+def test_forms_to_an_unresponsive_client_are_limited(world: World, line: Line) -> None:
     asked = form(line)
     for _ in range(_approver.MAX_FORMS - 1):
         asked = again(line, asked, None)
     assert again(line, asked, None)["isError"] is True
 
 
-def test_a_client_that_asks_anew_in_place_of_answering_gets_the_other_way(world: World, line: Line) -> None:
+def test_a_client_that_repeats_the_call_is_told_the_command(world: World, line: Line) -> None:
     form(line)
     assert "wasmrt approvals approve" in said(line.call("write_note", NAME, meta=FORMS))
 
 
-def test_an_answer_in_the_store_counts_though_a_form_was_shown(world: World, line: Line) -> None:
+def test_an_answer_in_the_store_counts_while_a_form_is_shown(world: World, line: Line) -> None:
     asked = form(line)
     answer(world)
     assert said(again(line, asked, {"action": "decline"})) == "wrote a"
@@ -225,7 +223,7 @@ def test_a_state_is_used_once(world: World, line: Line) -> None:
     )
 
 
-def test_a_state_is_for_its_tool_and_arguments(world: World, line: Line) -> None:
+def test_a_state_is_bound_to_its_tool_and_arguments(world: World, line: Line) -> None:
     state = form(line)["requestState"]
     for params in (
         {"name": "write_note", "arguments": {"name": "b"}},
@@ -236,7 +234,7 @@ def test_a_state_is_for_its_tool_and_arguments(world: World, line: Line) -> None
 
 
 @pytest.mark.parametrize("change", ["first", "last", "middle", "cut", "empty", "other", "number", "long", "letters"])
-def test_a_state_that_was_changed_or_made_up_is_refused(world: World, line: Line, change: str) -> None:
+def test_a_modified_or_forged_state_is_refused(world: World, line: Line, change: str) -> None:
     state = form(line)["requestState"]
     middle = len(state) // 2
     forged: Any = {
@@ -253,7 +251,7 @@ def test_a_state_that_was_changed_or_made_up_is_refused(world: World, line: Line
     refused(world, line, {"name": "write_note", "arguments": NAME, "requestState": forged})
 
 
-def test_a_state_of_another_server_is_refused(world: World, line: Line, tmp_path: Path) -> None:
+def test_a_state_from_another_server_is_refused(world: World, line: Line, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     other = World(tmp_path / "other")
     with other.serve() as elsewhere:
@@ -269,7 +267,7 @@ def test_a_state_expires(world: World, line: Line) -> None:
     )
 
 
-def test_a_tool_that_needs_nobody_takes_no_made_up_state_either(world: World, line: Line) -> None:
+def test_a_forged_state_is_refused_without_approval_too(world: World, line: Line) -> None:
     refused(world, line, {"name": "add", "arguments": {"a": 1, "b": 1}, "requestState": "x.y"})
 
 
@@ -286,7 +284,7 @@ def respond(line: Line, asked: dict[str, Any], **answer: Any) -> None:
     line.send({"jsonrpc": "2.0", "id": asked["id"]} | answer)
 
 
-def test_a_legacy_client_is_sent_the_form_as_a_request(world: World, old: Line) -> None:
+def test_a_legacy_client_receives_the_form_as_a_request(world: World, old: Line) -> None:
     number, asked = ask_old(old)
     assert asked["params"]["requestedSchema"]["required"] == ["answer"]
     respond(old, asked, result=ALLOW)
@@ -304,15 +302,13 @@ def test_a_legacy_client_is_sent_the_form_as_a_request(world: World, old: Line) 
         {"result": {"action": "accept", "content": {}}},
     ],
 )
-def test_a_legacy_client_that_cannot_answer_leaves_the_other_way(
-    world: World, old: Line, answer: dict[str, Any]
-) -> None:
+def test_without_a_legacy_clients_answer_the_command_approves(world: World, old: Line, answer: dict[str, Any]) -> None:
     number, asked = ask_old(old)
     respond(old, asked, **answer)
     assert "wasmrt approvals approve" in said(old.until(number)["result"]) and world.done == []
 
 
-def test_a_legacy_client_that_never_answers_is_waited_for_once(
+def test_an_unresponsive_legacy_client_is_waited_for_once(
     world: World, old: Line, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_approver, "FORM_SECONDS", 0.1)
@@ -338,7 +334,7 @@ def test_a_legacy_client_is_asked_only_in_a_revision_that_has_forms(world: World
     assert line.legacy("tools/call", {"name": "write_note", "arguments": NAME})["isError"] is True
 
 
-def test_a_cancelled_call_takes_its_form_and_its_request_back(world: World, old: Line) -> None:
+def test_a_cancelled_call_withdraws_its_form_and_request(world: World, old: Line) -> None:
     number, asked = ask_old(old)
     old.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}})
     assert old.read()["params"] == {"requestId": asked["id"]}
@@ -346,18 +342,18 @@ def test_a_cancelled_call_takes_its_form_and_its_request_back(world: World, old:
     assert world.pending() == []
 
 
-def test_a_response_that_was_not_asked_for_changes_nothing(world: World, old: Line) -> None:
+def test_an_unrequested_response_changes_nothing(world: World, old: Line) -> None:
     for number in ("wasmrt-1", "wasmrt-2", 1, ""):
         respond(old, {"id": number}, result=ALLOW)
     old.works()
     assert world.done == [] and len(world.reports) == 4
 
 
-# -- who may answer ----------------------------------------------------------------------------------------------------
+# -- permitted answers -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", [ApproverKind.QUEUE, ApproverKind.TERMINAL])
-def test_where_the_operator_wants_the_queue_a_clients_word_is_not_taken(tmp_path: Path, kind: ApproverKind) -> None:
+def test_with_the_queue_approver_client_answers_are_ignored(tmp_path: Path, kind: ApproverKind) -> None:
     world = World(tmp_path, kind)
     with world.serve() as line:
         assert line.call("write_note", NAME, meta=FORMS)["isError"] is True
@@ -367,14 +363,14 @@ def test_where_the_operator_wants_the_queue_a_clients_word_is_not_taken(tmp_path
         assert said(line.call("write_note", NAME)) == "wrote a"
 
 
-def test_a_request_of_another_user_cannot_be_answered_by_this_one(world: World, line: Line) -> None:
+def test_a_user_cannot_answer_another_users_request(world: World, line: Line) -> None:
     line.call("write_note", NAME)
     (waiting,) = world.pending()
     with pytest.raises(Exception, match="another user"):
         world.store.answer(waiting, ApprovalAnswer(approved=True, by="eve"), user="eve")
 
 
-def test_a_tool_that_was_removed_while_its_call_waited_does_not_run(world: World, line: Line) -> None:
+def test_a_tool_removed_during_a_pending_call_does_not_run(world: World, line: Line) -> None:
     line.call("write_note", NAME)
     world.registry.remove("write_note")
     world.registry.tool_changed("write_note")
@@ -384,7 +380,7 @@ def test_a_tool_that_was_removed_while_its_call_waited_does_not_run(world: World
     assert line.error("tools/call", {"_meta": META, "name": "write_note", "arguments": NAME})["code"] == -32602
 
 
-def test_a_rule_that_approves_asks_nobody(tmp_path: Path) -> None:
+def test_a_call_allowed_by_a_rule_needs_no_approval(tmp_path: Path) -> None:
     from wasmrt.agent.policy import Permission, ToolRule
 
     world = World(tmp_path, policy=ToolPolicy(rules=(ToolRule(tool="write_note", permission=Permission.ALLOW),)))

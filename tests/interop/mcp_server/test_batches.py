@@ -1,4 +1,4 @@
-"""Batches: received from clients of 2025-03-26, over both transports, and from nobody else."""
+"""Batches are accepted from clients of 2025-03-26 only, over both transports."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def texts(answers: dict[Any, dict[str, Any]], *numbers: Any) -> list[str]:
     return [answers[number]["result"]["content"][0]["text"] for number in numbers]
 
 
-def test_a_batch_is_answered_with_one_array_once_all_of_it_is(world: World, old: Line) -> None:
+def test_a_batch_gets_one_array_of_responses(world: World, old: Line) -> None:
     told = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 77}}
     old.send([add(1, 1), told, add("1", 2), request(3, "tools/call", name="wait"), request(4)])
     assert world.started.wait(20)
@@ -48,7 +48,7 @@ def test_a_batch_is_answered_with_one_array_once_all_of_it_is(world: World, old:
     old.works()
 
 
-def test_each_message_of_a_batch_is_refused_by_itself(world: World, old: Line) -> None:
+def test_messages_of_a_batch_are_refused_individually(world: World, old: Line) -> None:
     begin = request(5, "initialize", protocolVersion="2025-11-25", capabilities={})
     old.send([
         add(1, 1), 7, [], {"jsonrpc": "2.0"}, request(None), add(1, 9), begin, request(6, "tools/list", _meta=META),
@@ -66,7 +66,7 @@ def test_each_message_of_a_batch_is_refused_by_itself(world: World, old: Line) -
 
 
 @pytest.mark.parametrize("size", [0, wire.MAX_BATCH + 1])
-def test_a_batch_of_nothing_or_too_much_is_one_error(world: World, old: Line, size: int) -> None:
+def test_an_empty_or_oversized_batch_is_one_error(world: World, old: Line, size: int) -> None:
     old.send([add(number, 1) for number in range(size)])
     answer = old.read()
     assert (answer["id"], answer["error"]["code"]) == (None, -32600)
@@ -82,7 +82,7 @@ def test_a_batch_of_notifications_is_not_answered(old: Line) -> None:
     assert [each["id"] for each in answers] == [1]
 
 
-def test_a_request_of_a_batch_can_be_cancelled_and_the_others_are_answered(world: World, old: Line) -> None:
+def test_one_request_of_a_batch_can_be_cancelled(world: World, old: Line) -> None:
     old.send([request(1, "tools/call", name="wait"), add(2, 1)])
     assert world.started.wait(20)
     old.send([{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}])
@@ -90,7 +90,7 @@ def test_a_request_of_a_batch_can_be_cancelled_and_the_others_are_answered(world
     assert [each["id"] for each in answers] == [2] and world.ended.wait(20)
 
 
-def test_a_batch_counts_as_many_requests_as_it_holds(world: World, old: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_request_of_a_batch_counts(world: World, old: Line, monkeypatch: pytest.MonkeyPatch) -> None:
     from wasmrt.interop.mcp.server.protocol import _connection
 
     monkeypatch.setattr(_connection, "MAX_IN_FLIGHT", 2)
@@ -114,7 +114,7 @@ def test_no_other_revision_has_batches(world: World, line: Line, version: str | 
 # -- over HTTP ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_batch_over_http_is_answered_with_one_array(site: Site) -> None:
+def test_a_batch_over_http_gets_one_array(site: Site) -> None:
     for headers in ({}, {"mcp_protocol_version": BATCH}):
         found = site.post([add(1, 1), request(2), add(3, 5), 7], **headers)
         assert (found.status_code, found.headers["content-type"]) == (200, "application/json")
@@ -139,7 +139,7 @@ def test_a_batch_without_requests_is_accepted_without_a_body(site: Site) -> None
     assert found.status_code == 400 and [each["error"]["code"] for each in found.json()] == [-32600]
 
 
-def test_a_batch_over_http_of_another_revision_is_refused(site: Site) -> None:
+def test_other_revisions_refuse_batches_over_http(site: Site) -> None:
     for version in (*OTHERS, "2026-07-28"):
         found = site.post([add(1, 1)], mcp_protocol_version=version)
         assert (found.status_code, found.json()["error"]["code"]) == (400, -32600)
@@ -149,7 +149,7 @@ def test_a_batch_over_http_of_another_revision_is_refused(site: Site) -> None:
     assert site.post([add(1, 1)], mcp_session_id="made-up").status_code == 404
 
 
-def test_a_batch_over_http_is_bounded_like_its_requests(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_over_http_counts_against_the_request_limit(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     from wasmrt.interop.mcp.server.http import _endpoint
 
     assert site.post([request(number) for number in range(wire.MAX_BATCH + 1)]).status_code == 400
@@ -159,7 +159,7 @@ def test_a_batch_over_http_is_bounded_like_its_requests(site: Site, monkeypatch:
     assert site.post([request(number) for number in range(2)]).status_code == 200
 
 
-def test_a_client_that_goes_cancels_its_whole_batch(site: Site) -> None:
+def test_a_disconnected_client_cancels_its_whole_batch(site: Site) -> None:
     waits = request(2, "tools/call", name="begin", _meta={"progressToken": "p"})
     with site.client.stream("POST", site.url, json=[add(1, 1), waits], headers=site.headers()) as stream:
         assert next(events(stream))["method"] == "notifications/progress"

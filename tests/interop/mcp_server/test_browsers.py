@@ -1,4 +1,4 @@
-"""`wasmrt serve --http` and a real browser: pages of other origins get nowhere, even where they know a token."""
+"""`wasmrt serve --http` and a real browser: pages of other origins are refused even with a valid token."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 
 @pytest.mark.parametrize("where", PAGES)
-def test_no_way_of_a_page_of_another_origin_reaches_a_tool(
+def test_a_page_of_another_origin_cannot_reach_a_tool(
     browser: Browser, world: World, tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     users = UserTokens(tmp_path / "tokens.json")
@@ -47,10 +47,10 @@ def test_no_way_of_a_page_of_another_origin_reaches_a_tool(
             listened = heard(port, monkeypatch)
             for way in WAYS:
                 read = sent(evil, way, f"{own}/mcp", headers, body)
-                assert read.strip() in ("", "This server is not reached by that name."), way
+                assert read.strip() in ("", "This server does not serve that host name."), way
                 assert set(listened.answers()) == {421 if "rebound" in where else 403}, way
-        assert {receipt.kind for receipt in world.receipts} == {"mcp-message"}  # refused, and on record
-        # The same request from a page of the server's own counts.
+        assert {receipt.kind for receipt in world.receipts} == {"mcp-message"}  # refused and recorded
+        # The same request from a page of the server's own origin is accepted.
         page = browser.tab()
         without_policy(page)
         page.goto(url.removesuffix("/mcp") + "/")

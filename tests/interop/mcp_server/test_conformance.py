@@ -1,4 +1,4 @@
-"""The official conformance suite against our server, in both eras.
+"""The official conformance suite against wasmrt's server, in both eras.
 
 A scenario that fails and is not listed, and one that is listed and passes, both fail the test.
 """
@@ -14,7 +14,7 @@ import pytest
 from tests.interop.mcp_peers.fixtures import NodePeers
 
 ROOT = Path(__file__).resolve().parents[3]
-# What a server of tools alone does not do: resources, prompts, completion, logging, sampling and roots.
+# Features that a server with only tools does not have: resources, prompts, completion, logging, sampling, roots.
 _GOT = ("get-simple", "get-with-args", "get-embedded-resource", "get-with-image")
 _PROMPTS = ["prompts-list", *(f"prompts-{each}" for each in _GOT)]
 _RESOURCES = [f"resources-{each}" for each in ("list", "read-text", "read-binary", "templates-read")]
@@ -32,9 +32,7 @@ NOT_SERVED = {
 
 
 @pytest.mark.parametrize("version", NOT_SERVED)
-def test_every_scenario_that_a_server_of_tools_can_meet_passes(
-    version: str, node_peers: NodePeers, tmp_path: Path
-) -> None:
+def test_all_applicable_conformance_scenarios_pass(version: str, node_peers: NodePeers, tmp_path: Path) -> None:
     expected = tmp_path / "expected.yml"
     expected.write_text("server:\n" + "".join(f"  - {each}\n" for each in NOT_SERVED[version]))
     command = [sys.executable, "-m", "tests.interop.mcp_server.conformance"]

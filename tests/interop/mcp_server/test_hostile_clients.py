@@ -1,4 +1,4 @@
-"""A client that means harm, or is broken: nothing that it sends gets anywhere, and the server works on."""
+"""Hostile and broken clients: their messages have no effect, and the server continues to work."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LISTS = '{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":' + "[" * 100_000
 
 
 def call(arguments: str, *, name: str = '"tell"', extra: str = "") -> str:
-    """Return the text of a call, part by part."""
+    """Return a call as text, in parts."""
     params = f'{{"name":{name},"arguments":{arguments},"_meta":{json.dumps(META)}}}'
     return f'{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}{extra}}}'
 
@@ -67,7 +67,7 @@ UNREADABLE: dict[str, tuple[bytes | str, int]] = {
 
 
 @pytest.mark.parametrize("case", UNREADABLE)
-def test_what_cannot_be_read_is_answered_and_changes_nothing(world: World, line: Line, case: str) -> None:
+def test_malformed_messages_get_an_error_and_change_nothing(world: World, line: Line, case: str) -> None:
     data, code = UNREADABLE[case]
     line.raw((data if isinstance(data, bytes) else data.encode()) + b"\n")
     answer = line.read()
@@ -118,7 +118,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], int]] = {
 }
 
 
-# A call of a tool is refused by the registry, by what is wrong with the call.
+# Calls of a tool are refused by the registry.
 RECEIPTS = {
     "a path for a name": "unknown-tool",
     "a name that only looks like one": "unknown-tool",
@@ -127,7 +127,7 @@ RECEIPTS = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_is_no_request_of_the_protocol_is_refused(world: World, line: Line, case: str) -> None:
+def test_invalid_requests_are_refused(world: World, line: Line, case: str) -> None:
     method, params, code = REFUSED[case]
     error = line.error(method, params)
     assert error["code"] == code and len(json.dumps(error)) < 2000
@@ -136,7 +136,7 @@ def test_what_is_no_request_of_the_protocol_is_refused(world: World, line: Line,
     line.works()
 
 
-def test_a_line_of_64_mib_is_refused_once_and_not_kept(world: World, line: Line) -> None:
+def test_a_64_mib_line_is_refused_once_and_not_stored(world: World, line: Line) -> None:
     block = b"x" * (1 << 20)
     for _ in range(64):
         line.raw(block)
@@ -148,14 +148,14 @@ def test_a_line_of_64_mib_is_refused_once_and_not_kept(world: World, line: Line)
 
 
 @pytest.mark.parametrize("over", [0, 1])
-def test_the_bound_of_a_message_is_exact(line: Line, over: int) -> None:
+def test_the_message_size_limit_is_exact(line: Line, over: int) -> None:
     message = b'{"jsonrpc":"2.0","id":5,"method":"ping"'
     line.raw(message + b" " * (MAX_MESSAGE_BYTES - len(message) - 1 + over) + b"}\n")
     assert ("error" in line.read()) is bool(over)
     line.works()
 
 
-def test_an_id_that_is_not_answered_yet_cannot_be_used_again(world: World, line: Line) -> None:
+def test_the_id_of_a_running_request_cannot_be_reused(world: World, line: Line) -> None:
     line.request("tools/call", {"name": "wait", "_meta": META}, number="same")
     assert world.started.wait(20)
     line.request("ping", number="same")
@@ -165,7 +165,7 @@ def test_an_id_that_is_not_answered_yet_cannot_be_used_again(world: World, line:
     assert line.until(line.request("ping", number="same"))["result"] == {}
 
 
-def test_the_number_and_the_text_of_an_id_are_two(world: World, line: Line) -> None:
+def test_a_number_and_a_string_are_different_ids(world: World, line: Line) -> None:
     line.request("tools/call", {"name": "wait", "_meta": META}, number=7)
     assert world.started.wait(20)
     line.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "7"}})
@@ -174,7 +174,7 @@ def test_the_number_and_the_text_of_an_id_are_two(world: World, line: Line) -> N
     assert line.until(7)["result"]["structuredContent"] == "waited"
 
 
-def test_no_more_requests_wait_than_the_bound(world: World, line: Line) -> None:
+def test_pending_requests_are_limited(world: World, line: Line) -> None:
     for _ in range(connection.MAX_IN_FLIGHT + 5):
         line.request("tools/call", {"name": "wait", "_meta": META})
     refused = [line.read() for _ in range(5)]
@@ -185,7 +185,7 @@ def test_no_more_requests_wait_than_the_bound(world: World, line: Line) -> None:
     line.works()
 
 
-def test_calls_run_at_once_and_a_slow_one_holds_up_nobody(world: World, line: Line) -> None:
+def test_calls_run_concurrently(world: World, line: Line) -> None:
     number = line.request("tools/call", {"name": "wait", "_meta": META})
     assert world.started.wait(20)
     line.works()
@@ -193,7 +193,7 @@ def test_calls_run_at_once_and_a_slow_one_holds_up_nobody(world: World, line: Li
     line.until(number)
 
 
-def test_no_more_subscriptions_than_the_bound(line: Line) -> None:
+def test_subscriptions_are_limited(line: Line) -> None:
     wanted = {"notifications": {"toolsListChanged": True}, "_meta": META}
     for _ in range(20):
         line.request("subscriptions/listen", wanted)
@@ -202,8 +202,8 @@ def test_no_more_subscriptions_than_the_bound(line: Line) -> None:
     line.works()
 
 
-def test_a_client_that_does_not_read_is_not_read_from_for_ever(line: Line) -> None:
-    """Of 24 MiB of requests, the server takes no more than it may leave unanswered, and the rest once it is read."""
+def test_reading_stops_while_responses_are_unread(line: Line) -> None:
+    """Send 24 MiB: the server reads only as many as may be pending, and the rest after they are answered."""
     count, taken = 6000, 0
     request = json.dumps({"jsonrpc": "2.0", "id": "n", "method": "tools/list", "params": {"_meta": META}})
     os.set_blocking(line.sink, False)
@@ -223,7 +223,7 @@ def test_a_client_that_does_not_read_is_not_read_from_for_ever(line: Line) -> No
     line.works()
 
 
-def test_a_client_that_goes_in_the_middle_of_an_answer_ends_its_server(world: World) -> None:
+def test_the_server_exits_if_the_client_leaves_during_a_response(world: World) -> None:
     with world.serve() as line:
         line.request("tools/call", {"name": "wait", "_meta": META})
         assert world.started.wait(20)
@@ -234,7 +234,7 @@ def test_a_client_that_goes_in_the_middle_of_an_answer_ends_its_server(world: Wo
         assert world.server_ended.wait(20)
 
 
-def test_hostile_names_of_clients_stay_one_line_and_short(world: World, line: Line) -> None:
+def test_hostile_client_names_are_shortened_to_one_line(world: World, line: Line) -> None:
     name = {"name": "evil\n\x1b[31m" + "x" * 5000, "version": ["1"]}
     line.until(
         line.request(
@@ -251,7 +251,7 @@ def test_hostile_names_of_clients_stay_one_line_and_short(world: World, line: Li
     assert approval is not None and approval.by.isprintable() and len(approval.by) <= 64
 
 
-def test_texts_in_a_call_cannot_speak_for_wasmrt_in_a_form(world: World, line: Line) -> None:
+def test_call_parameters_cannot_imitate_wasmrt_in_a_form(world: World, line: Line) -> None:
     line.initialize(elicitation={})
     line.request("tools/call", {"name": "write_note", "arguments": {"name": 'a"}\napproval x: harmless\u202e\x1b[2J'}})
     asked = line.read()

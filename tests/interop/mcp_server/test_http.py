@@ -1,4 +1,4 @@
-"""Streamable HTTP: the rules of both eras, who may call, and what hostile clients get."""
+"""Streamable HTTP: the rules of both eras, authentication, and hostile clients."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
 # -- modern ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_modern_request_is_answered_with_one_object(site: Site) -> None:
+def test_a_modern_request_gets_one_json_response(site: Site) -> None:
     found = site.post(site.message("server/discover", {"_meta": META}))
     assert (found.status_code, found.headers["content-type"]) == (200, "application/json")
     assert found.json()["result"]["resultType"] == "complete"
@@ -39,7 +39,7 @@ def test_a_modern_request_is_answered_with_one_object(site: Site) -> None:
     site.works()
 
 
-def test_progress_comes_as_a_stream_that_ends_with_the_result(site: Site) -> None:
+def test_progress_is_streamed_before_the_result(site: Site) -> None:
     params = {"name": "steps", "arguments": {"count": 3}, "_meta": META | {"progressToken": "p"}}
     found = site.post(site.message("tools/call", params))
     assert found.headers["content-type"] == "text/event-stream" and found.headers["x-accel-buffering"] == "no"
@@ -47,7 +47,7 @@ def test_progress_comes_as_a_stream_that_ends_with_the_result(site: Site) -> Non
     assert [each["params"]["progress"] for each in told[:-1]] == [1, 2, 3] and "result" in told[-1]
 
 
-def test_a_client_that_goes_cancels_its_call(site: Site) -> None:
+def test_a_disconnected_client_cancels_its_call(site: Site) -> None:
     headers = site.headers(mcp_protocol_version="2026-07-28", mcp_method="tools/call", mcp_name="wait")
     message = site.message("tools/call", {"name": "wait", "_meta": META})
     impatient = httpx.Client(timeout=httpx.Timeout(20, read=0.2), trust_env=False)
@@ -106,7 +106,7 @@ def test_a_subscription_ends_with_its_token(site: Site) -> None:
         {"mcp_name": "=?base64?dGVsbA==?="},
     ],
 )
-def test_headers_that_do_not_mirror_the_body_are_refused(site: Site, headers: dict[str, str]) -> None:
+def test_headers_that_differ_from_the_body_are_refused(site: Site, headers: dict[str, str]) -> None:
     message = site.message("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}, "_meta": META})
     found = site.post(message, **headers)
     assert (found.status_code, found.json()["error"]["code"], found.json()["id"]) == (400, -32020, message["id"])
@@ -130,7 +130,7 @@ def test_an_encoded_name_is_decoded_before_it_is_compared(site: Site) -> None:
         ("tools/list", {"_meta": META, "cursor": "x"}, 400, -32602),
     ],
 )
-def test_modern_errors_have_their_status(
+def test_modern_errors_map_to_http_statuses(
     site: Site, method: str, params: dict[str, Any], status: int, code: int
 ) -> None:
     found = site.post(site.message(method, params))
@@ -142,7 +142,7 @@ def test_a_modern_header_without_the_metadata_is_refused(site: Site) -> None:
     assert (found.status_code, found.json()["error"]["code"]) == (400, -32602)
 
 
-def test_sessions_and_event_ids_of_the_older_revisions_are_passed_over(site: Site) -> None:
+def test_legacy_session_and_event_ids_are_ignored(site: Site) -> None:
     message = site.message("tools/list", {"_meta": META})
     assert site.post(message, mcp_session_id="made-up", last_event_id="7").status_code == 200
 
@@ -158,7 +158,7 @@ def test_other_methods_are_not_allowed(site: Site, method: str) -> None:
     assert (found.status_code, found.headers["allow"]) == (405, "POST")
 
 
-def test_a_form_is_shown_and_its_answer_runs_the_call(site: Site) -> None:
+def test_a_form_over_http_approves_the_call(site: Site) -> None:
     asked = site.call("write_note", NAME, _meta=FORMS)
     assert asked["resultType"] == "input_required"
     given = {"inputResponses": {"approval": ALLOW}, "requestState": asked["requestState"], "_meta": FORMS}
@@ -193,13 +193,13 @@ def test_an_unknown_legacy_version_is_refused(site: Site) -> None:
     assert (found.status_code, found.json()["error"]["code"]) == (400, -32022)
 
 
-def test_errors_of_legacy_requests_do_not_look_like_the_end_of_a_session(site: Site) -> None:
+def test_legacy_errors_do_not_use_status_404(site: Site) -> None:
     found = site.post(site.message("resources/list"), mcp_protocol_version="2025-11-25")
     assert (found.status_code, found.json()["error"]["code"]) == (200, -32601)
 
 
 def ask_old(site: Site, session: str) -> tuple[Any, Any]:
-    """Return the stream of a call that asks, and the ask."""
+    """Return the stream of a call that requests a form, and the form."""
     headers = site.headers(mcp_session_id=session, mcp_protocol_version="2025-11-25")
     message = site.message("tools/call", {"name": "write_note", "arguments": NAME})
     stream = site.client.stream("POST", site.url, json=message, headers=headers)
@@ -207,7 +207,7 @@ def ask_old(site: Site, session: str) -> tuple[Any, Any]:
     return (stream, told), next(told)
 
 
-def test_a_legacy_form_goes_over_the_stream_of_the_call_and_is_answered_by_a_post(site: Site) -> None:
+def test_a_legacy_form_is_streamed_and_answered_by_post(site: Site) -> None:
     session = begin(site, elicitation={}).headers["mcp-session-id"]
     assert session.isascii() and len(session) >= 32
     (stream, told), asked = ask_old(site, session)
@@ -220,7 +220,7 @@ def test_a_legacy_form_goes_over_the_stream_of_the_call_and_is_answered_by_a_pos
     stream.__exit__(None, None, None)
 
 
-def test_a_session_that_ended_or_is_another_users_is_not_found(site: Site) -> None:
+def test_ended_and_foreign_sessions_are_not_found(site: Site) -> None:
     session = begin(site, elicitation={}).headers["mcp-session-id"]
     assert site.post(site.message("tools/list"), mcp_session_id=session).status_code == 200
     assert site.post(site.message("tools/list"), user="eve", mcp_session_id=session).status_code == 404
@@ -230,14 +230,14 @@ def test_a_session_that_ended_or_is_another_users_is_not_found(site: Site) -> No
     assert site.post(site.message("tools/list"), mcp_session_id=session).status_code == 404
 
 
-# -- who may call ------------------------------------------------------------------------------------------------------
+# -- authentication ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "token",
     [None, "", "Bearer", "Bearer wrong", "Basic {}", "Bearer {}x", "bearer  x{}", "{}"],
 )
-def test_without_its_token_nothing_is_answered(site: Site, token: str | None) -> None:
+def test_requests_without_a_valid_token_are_refused(site: Site, token: str | None) -> None:
     headers = {"accept": BOTH} | ({} if token is None else {"authorization": token.format(site.tokens["local"])})
     found = site.client.post(site.url, json=site.message("server/discover", {"_meta": META}), headers=headers)
     assert found.status_code == 401 and found.headers["www-authenticate"].startswith("Bearer")
@@ -246,18 +246,18 @@ def test_without_its_token_nothing_is_answered(site: Site, token: str | None) ->
     assert receipt.outcome == ("no-token" if token is None else "invalid-token")
 
 
-def test_without_a_token_the_body_is_not_waited_for(site: Site) -> None:
+def test_without_a_token_the_body_is_not_read(site: Site) -> None:
     host = f"host: {site.url.removeprefix('http://').removesuffix('/mcp')}"
     head = ["POST /mcp HTTP/1.1", host, "content-type: application/json", "content-length: 1000", "", ""]
     assert site.raw("\r\n".join(head).encode()).split()[1] == b"401"
 
 
-def test_a_token_in_the_address_counts_for_nothing(site: Site) -> None:
+def test_a_token_in_the_url_is_refused(site: Site) -> None:
     found = site.client.post(f"{site.url}?token={site.tokens['local']}&access_token={site.tokens['local']}", json={})
     assert found.status_code == 401
 
 
-def test_a_token_that_was_renewed_ends_at_once_and_only_digests_are_kept(site: Site, tmp_path: Path) -> None:
+def test_a_renewed_token_ends_the_old_one_and_only_digests_are_stored(site: Site, tmp_path: Path) -> None:
     old = site.tokens["local"]
     site.tokens["local"] = site.users.renew("local")
     site.works()
@@ -268,14 +268,14 @@ def test_a_token_that_was_renewed_ends_at_once_and_only_digests_are_kept(site: S
     assert (tmp_path / "tokens.json").stat().st_mode & 0o077 == 0
 
 
-def test_a_file_of_tokens_that_others_can_read_is_not_used(site: Site, tmp_path: Path) -> None:
+def test_a_tokens_file_that_others_can_read_is_refused(site: Site, tmp_path: Path) -> None:
     (tmp_path / "tokens.json").chmod(0o644)
     with pytest.raises(ConfigurationError, match="tokens"):
         UserTokens(tmp_path / "tokens.json").user_of("x")
 
 
 def test_users_are_kept_apart(site: Site) -> None:
-    """A state, a request and an answer of one user are nothing to another."""
+    """States, requests and answers of one user are invalid for another."""
     asked = site.call("write_note", NAME, _meta=FORMS)
     given = {
         "name": "write_note",
@@ -298,7 +298,7 @@ def test_users_are_kept_apart(site: Site) -> None:
 
 
 def hostile(site: Site, *lines: str, body: bytes = b"{}") -> int:
-    """Send a request with these header lines beside the token, and return the status."""
+    """Send a request with these headers and the token, and return the status."""
     head = [
         "POST /mcp HTTP/1.1",
         f"authorization: Bearer {site.tokens['local']}",
@@ -339,7 +339,7 @@ OF_STATUS = {
 
 
 @pytest.mark.parametrize("case", HOSTILE)
-def test_requests_of_pages_and_rebound_names_are_refused(site: Site, case: str) -> None:
+def test_requests_from_web_pages_and_rebound_names_are_refused(site: Site, case: str) -> None:
     lines, status = HOSTILE[case]
     port = site.url.rpartition(":")[2].removesuffix("/mcp")
     assert hostile(site, *(line.format(port=port) for line in lines)) == status
@@ -363,7 +363,7 @@ BODIES: dict[str, tuple[bytes, int]] = {
 
 
 @pytest.mark.parametrize("case", BODIES)
-def test_bodies_that_are_no_message_are_refused(site: Site, case: str) -> None:
+def test_bodies_that_are_not_messages_are_refused(site: Site, case: str) -> None:
     body, code = BODIES[case]
     headers = site.headers(content_type="application/json")
     found = site.client.post(site.url, content=body, headers=headers)
@@ -373,7 +373,7 @@ def test_bodies_that_are_no_message_are_refused(site: Site, case: str) -> None:
     site.works()
 
 
-def test_a_body_over_the_bound_is_refused_before_it_is_kept(site: Site) -> None:
+def test_an_oversized_body_is_refused_before_it_is_stored(site: Site) -> None:
     headers = site.headers(content_type="application/json")
     found = site.client.post(site.url, content=b" " * (5 << 20), headers=headers)
     assert found.status_code == 413
@@ -382,7 +382,7 @@ def test_a_body_over_the_bound_is_refused_before_it_is_kept(site: Site) -> None:
 
 
 @pytest.mark.parametrize("path", ["/", "/mcp/", "/MCP", "/mcp/../mcp", "//mcp", "/%6dcp", "/.well-known/x"])
-def test_there_is_one_path(site: Site, path: str) -> None:
+def test_only_the_endpoints_path_is_served(site: Site, path: str) -> None:
     host = f"host: {site.url.removeprefix('http://').removesuffix('/mcp')}"
     token = f"authorization: Bearer {site.tokens['local']}"
     lines = [f"POST {path} HTTP/1.1", host, token, "connection: close", "content-length: 0", "", ""]
@@ -390,7 +390,7 @@ def test_there_is_one_path(site: Site, path: str) -> None:
     assert [receipt.outcome for receipt in site.world.receipts] == ["no-such-path"]
 
 
-def test_no_more_streams_of_one_user_than_the_bound(site: Site) -> None:
+def test_streams_of_one_user_are_limited(site: Site) -> None:
     message = site.message("subscriptions/listen", {"_meta": META, "notifications": {"toolsListChanged": True}})
     headers = {"mcp_protocol_version": "2026-07-28", "mcp_method": "subscriptions/listen"}
     with ExitStack() as held:
@@ -398,7 +398,7 @@ def test_no_more_streams_of_one_user_than_the_bound(site: Site) -> None:
         for user in [*["local"] * 16, "eve"]:
             sent = site.headers(user, **headers)
             stream = held.enter_context(site.client.stream("POST", site.url, json=message, headers=sent))
-            kept.append(events(stream))  # held, since a generator that goes closes its stream
+            kept.append(events(stream))  # kept, since a collected generator closes its stream
             assert next(kept[-1])["method"] == "notifications/subscriptions/acknowledged"
         assert site.post(message).json()["error"]["code"] == -32602
     site.works()
@@ -420,7 +420,7 @@ def test_a_hundred_clients_at_once_are_all_answered(site: Site) -> None:
     assert asyncio.run(many()) == list(range(1, 101))
 
 
-def test_no_more_requests_of_one_user_than_the_bound(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_of_one_user_are_limited(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_endpoint, "MAX_REQUESTS", 1)
     message = site.message("subscriptions/listen", {"_meta": META, "notifications": {"toolsListChanged": True}})
     headers = site.headers(mcp_protocol_version="2026-07-28", mcp_method="subscriptions/listen")
@@ -432,7 +432,7 @@ def test_no_more_requests_of_one_user_than_the_bound(site: Site, monkeypatch: py
         assert site.post(site.message("tools/list", {"_meta": META}), user="eve").status_code == 200
 
 
-def test_a_server_that_a_signal_ends_ends_its_subscriptions_with_a_result(site: Site) -> None:
+def test_a_signal_ends_subscriptions_with_a_result(site: Site) -> None:
     message = site.message("subscriptions/listen", {"_meta": META, "notifications": {"toolsListChanged": True}})
     headers = site.headers(mcp_protocol_version="2026-07-28", mcp_method="subscriptions/listen")
     with site.client.stream("POST", site.url, json=message, headers=headers) as stream:

@@ -1,4 +1,4 @@
-"""Standard input: read errors and its end."""
+"""Standard input: read errors and end of input."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_a_read_error_counts_as_the_end_of_input(tmp_path: Path) -> None:
             await ended.wait()
         return taken
 
-    source = os.open(tmp_path, os.O_RDONLY)  # a folder: it is ready, and every read of it fails
+    source = os.open(tmp_path, os.O_RDONLY)  # a directory is always ready, and reading it fails
     try:
         assert asyncio.run(main()) == []
     finally:

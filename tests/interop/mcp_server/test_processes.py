@@ -1,4 +1,4 @@
-"""`wasmrt serve` as clients start it: a process of its own, spoken to over its standard input and output."""
+"""`wasmrt serve` as clients start it: a separate process with messages on its standard streams."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from wasmrt.interop.mcp.client import trust_server, write_servers, write_trusted
 pytestmark = pytest.mark.usefixtures("unmeasured")
 
 
-def test_a_pipe_of_messages_is_answered_and_the_process_ends_with_it(home: Path) -> None:
+def test_the_process_answers_piped_messages_and_exits(home: Path) -> None:
     done = wasmrt(
         "serve",
         stdin=lines(
@@ -63,9 +63,7 @@ def test_a_signal_ends_the_process_at_once(home: Path, number: signal.Signals) -
 
 
 @pytest.mark.ci("slow")
-def test_tools_that_another_process_installs_updates_and_removes_are_offered_as_they_are(
-    home: Path, tmp_path: Path
-) -> None:
+def test_changes_by_other_processes_update_the_offered_tools(home: Path, tmp_path: Path) -> None:
     configure(home, OPEN)
     tool = tmp_path / "parrot.wasm"
     tool.write_bytes((BUNDLED / "echo.wasm").read_bytes())
@@ -94,13 +92,13 @@ def names(line: Line) -> list[str]:
 
 
 def heard(line: Line, subscribed: int) -> None:
-    """Hold that a change is told in both eras: to the session, and to the subscription."""
+    """Check that a change is reported in both eras: to the session, and to the subscription."""
     told = [line.read() for _ in range(2)]
     assert {each["method"] for each in told} == {"notifications/tools/list_changed"}
     assert sorted(bool(each.get("params")) for each in told) == [False, True]
 
 
-def test_a_call_that_needs_a_person_is_approved_by_the_command_and_runs(home: Path) -> None:
+def test_a_pending_call_runs_after_approval_by_the_command(home: Path) -> None:
     configure(home, '[tools.rules.echo]\npermission = "ask"\n')
     with serving() as (line, _):
         text = line.call("echo", {"message": "hi"})["content"][0]["text"]
@@ -111,7 +109,7 @@ def test_a_call_that_needs_a_person_is_approved_by_the_command_and_runs(home: Pa
 
 
 @pytest.mark.ci("slow")
-def test_a_server_that_ends_leaves_no_request_that_somebody_could_answer_in_vain(home: Path) -> None:
+def test_ending_the_server_withdraws_its_pending_requests(home: Path) -> None:
     configure(home, '[tools.rules.echo]\npermission = "ask"\n')
     with serving() as (line, _):
         line.call("echo", {"message": "hi"})
@@ -120,21 +118,21 @@ def test_a_server_that_ends_leaves_no_request_that_somebody_could_answer_in_vain
     assert b"withdrawn" in wasmrt("approvals", "approve", waiting["id"], code=1).stderr
 
 
-def test_what_is_served_is_chosen_by_preset_and_by_name(home: Path) -> None:
+def test_served_tools_are_selected_by_preset_and_name(home: Path) -> None:
     configure(home, '[presets.small]\ntools = ["echo", "json"]\n')
     shown = wasmrt("serve", "--check", "--json", "--preset", "small", "--tool", "e*", "--tool", "time")
     assert [each["name"] for each in json.loads(shown.stdout)["tools"]] == ["echo"]
     assert b"1 more tool is not offered" in shown.stderr, "the preset keeps it back; what no --tool names is no news"
 
 
-def test_a_tool_that_is_not_chosen_cannot_be_called(home: Path) -> None:
+def test_an_unselected_tool_cannot_be_called(home: Path) -> None:
     with serving("--tool", "echo") as (line, _):
         assert line.error("tools/call", {"_meta": META, "name": "time", "arguments": {}})["code"] == -32602
         assert line.call("echo", {"message": "hi"})["structuredContent"] == "hi"
 
 
 @pytest.mark.ci("slow")
-def test_the_tools_of_configured_servers_are_offered_and_their_programs_end_with_it(home: Path) -> None:
+def test_configured_servers_are_offered_and_end_with_the_process(home: Path) -> None:
     configure(home, OPEN + '[tools.rules."bad_*"]\npermission = "allow"\n')
     server, places = hostile_server("fine"), find_places()
     write_servers(places.mcp_servers, [server])
@@ -149,13 +147,13 @@ def test_the_tools_of_configured_servers_are_offered_and_their_programs_end_with
     assert "bad_get_thing" in json.dumps(listed)
 
 
-def test_the_check_says_what_is_offered_and_in_which_versions(home: Path) -> None:
+def test_the_check_reports_tools_and_protocol_versions(home: Path) -> None:
     found = wasmrt("serve", "--check")
     assert b"echo" in found.stdout and b"2026-07-28 and 2025-11-25" in found.stdout
 
 
 @pytest.mark.ci("slow")
-def test_the_check_says_why_no_shell_is_offered(home: Path) -> None:
+def test_the_check_reports_why_the_shell_is_not_offered(home: Path) -> None:
     configure(home, "[shell]\nenabled = false\n")
     found = wasmrt("serve", "--check", "--json", "--workspace", str(home))
     assert "shell" not in [each["name"] for each in json.loads(found.stdout)["tools"]]
@@ -172,16 +170,16 @@ def test_the_check_says_why_no_shell_is_offered(home: Path) -> None:
         (["--print-config", "emacs"], "emacs"),
     ],
 )
-def test_mistakes_are_told_in_a_sentence(home: Path, arguments: list[str], said: str) -> None:
+def test_invalid_options_are_reported_in_one_sentence(home: Path, arguments: list[str], said: str) -> None:
     done = CliRunner().invoke(cli, ["serve", *arguments], prog_name="wasmrt")
     assert done.exit_code == 2 and said in done.stderr
 
 
-def test_a_preset_that_is_not_there_ends_the_server(home: Path) -> None:
+def test_an_unknown_preset_ends_the_server(home: Path) -> None:
     assert "there is no preset 'nothing'" in wasmrt("serve", "--preset", "nothing", code=2).stderr.decode()
 
 
-def test_a_broken_configuration_ends_the_server_and_is_told_on_stderr(home: Path) -> None:
+def test_an_invalid_configuration_is_reported_on_stderr(home: Path) -> None:
     configure(home, "[tools\n")
     done = wasmrt(
         "serve", stdin=lines({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": META}}), code=2
@@ -225,8 +223,8 @@ def test_the_settings_for_codex_and_claude_are_toml_and_a_command(home: Path) ->
     assert as_data["client"] == "claude" and as_data["arguments"][-1] == "serve"
 
 
-def test_nothing_but_the_protocol_is_on_standard_output(home: Path) -> None:
-    """What a library prints there goes to stderr: here, a module that is loaded with the tools."""
+def test_only_protocol_messages_are_on_standard_output(home: Path) -> None:
+    """Text that a library prints goes to stderr; here it is printed by a module that is loaded with the tools."""
     code = (
         "import sys, os; from wasmrt.cli import main; import wasmrt.cli.serve.registry as served\n"
         "before = served.open_served\n"
@@ -239,8 +237,8 @@ def test_nothing_but_the_protocol_is_on_standard_output(home: Path) -> None:
     assert b"noise\nmore noise\n" in done.stderr
 
 
-def test_the_first_answer_does_not_wait_for_the_tools(home: Path) -> None:
-    """Loading them waits for a byte from the test."""
+def test_the_first_response_does_not_wait_for_the_tools(home: Path) -> None:
+    """Loading the tools waits for a byte from the test."""
     code = (
         "import os, sys; from wasmrt.cli import main; import wasmrt.cli.serve.session as tools\n"
         "gate, before = int(sys.argv.pop()), tools._open\n"
@@ -267,7 +265,7 @@ def test_the_first_answer_does_not_wait_for_the_tools(home: Path) -> None:
         os.close(gate)
 
 
-def test_over_http_a_token_is_made_once_and_shown_on_stderr_alone(home: Path) -> None:
+def test_http_creates_a_token_once_and_prints_it_on_stderr(home: Path) -> None:
     def listed(url: str, token: str) -> httpx.Response:
         headers = {"authorization": f"Bearer {token}", "mcp-protocol-version": "2026-07-28", "mcp-method": "tools/list"}
         message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": META}}
@@ -283,7 +281,7 @@ def test_over_http_a_token_is_made_once_and_shown_on_stderr_alone(home: Path) ->
         assert "this once" not in "".join(said) and listed(url, renewed).status_code == 200
 
 
-def test_over_http_a_person_has_the_pages_and_a_token_opens_none_of_them(home: Path) -> None:
+def test_http_serves_pages_by_link_and_not_by_token(home: Path) -> None:
     with served() as (url, said):
         link = said[1].partition("browser: ")[2].partition(" ")[0]
         pages = link.partition("?")[0]
@@ -296,12 +294,12 @@ def test_over_http_a_person_has_the_pages_and_a_token_opens_none_of_them(home: P
             inside = re.search(r'url=([^"]+)"', begun.text)
             assert inside is not None
             page = browser.get(httpx.URL(link).join(inside[1]))
-            assert "Nothing waits for an answer." in page.text
+            assert "No requests are pending." in page.text
             assert browser.post(url, json={}).status_code == 401, "a session of a person is no client's token"
         assert httpx.get(link, trust_env=False).status_code == 403, "a link works once"
 
 
 @pytest.mark.parametrize("address", ["x", "127.0.0.1:99999", "0.0.0.0:0", "example.com:1", ""])
-def test_addresses_that_cannot_be_are_told(home: Path, address: str) -> None:
+def test_invalid_listen_addresses_are_reported(home: Path, address: str) -> None:
     done = CliRunner().invoke(cli, ["serve", "--http", address], prog_name="wasmrt")
     assert done.exit_code == 2 and "error" in done.stderr

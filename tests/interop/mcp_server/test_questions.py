@@ -1,4 +1,4 @@
-"""Answers to forms: each counts once, one that comes late says nothing, and one to no form is a fault."""
+"""Responses to forms: each counts once, a late one is ignored, and one without a form is an error."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def answer_to(number: str) -> Response:
 
 
 async def asked(questions: Questions, number: str) -> asyncio.Task[dict[str, object] | None]:
-    """A form that was sent and waits for its answer."""
+    """A form that was sent and waits for its response."""
     waiting = asyncio.ensure_future(questions.answer(number))
     await asyncio.sleep(0)
     return waiting
@@ -26,7 +26,7 @@ async def taken_back(questions: Questions, number: str) -> None:
         await waiting
 
 
-def test_an_answer_counts_once_and_for_its_own_form() -> None:
+def test_a_response_answers_only_its_own_form_once() -> None:
     async def run() -> None:
         questions = Questions()
         first, second = await asked(questions, "1"), await asked(questions, "2")
@@ -40,12 +40,12 @@ def test_an_answer_counts_once_and_for_its_own_form() -> None:
     asyncio.run(run())
 
 
-def test_an_answer_to_a_form_that_was_taken_back_is_late_and_no_fault() -> None:
+def test_a_response_to_a_withdrawn_form_is_late_but_valid() -> None:
     async def run() -> None:
         questions = Questions()
         waiting = await asked(questions, "1")
         waiting.cancel()
-        assert questions.settle(answer_to("1"))  # before the task has its turn
+        assert questions.settle(answer_to("1"))  # before the task runs
         with suppress(asyncio.CancelledError):
             await waiting
         assert waiting.cancelled() and questions.settle(answer_to("1"))
@@ -56,5 +56,5 @@ def test_an_answer_to_a_form_that_was_taken_back_is_late_and_no_fault() -> None:
     asyncio.run(run())
 
 
-def test_an_answer_to_a_form_that_nobody_sent_is_a_fault() -> None:
+def test_a_response_to_an_unknown_form_is_an_error() -> None:
     assert not Questions().settle(answer_to("1"))

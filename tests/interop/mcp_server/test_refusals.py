@@ -1,4 +1,4 @@
-"""Receipts of messages that were refused: one at once, and for a flood of them few."""
+"""Receipts of refused messages: the first is written at once, and a flood makes few."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def counted(messages: list[RefusedMessages]) -> list[tuple[str, str, int]]:
     return [(str(each.refusal), each.user, each.number) for each in messages]
 
 
-def test_a_flood_of_refused_messages_is_two_receipts_with_their_number(world: World) -> None:
+def test_a_flood_of_refusals_makes_two_receipts_with_counts(world: World) -> None:
     with world.serve() as line:
         for _ in range(2000):
             line.raw(b"no\n")
@@ -37,7 +37,7 @@ def test_a_flood_of_refused_messages_is_two_receipts_with_their_number(world: Wo
     assert "1,999 messages" in last.decisions[0].rule and last.started_ms <= last.ended_ms
 
 
-def test_nothing_that_a_client_sent_is_in_the_receipt(world: World, line: Line) -> None:
+def test_receipts_of_refusals_contain_no_client_data(world: World, line: Line) -> None:
     line.error("say-this-word", {"_meta": META, "and": "this-one"})
     line.raw(b"this-word\n")
     line.read()
@@ -45,12 +45,12 @@ def test_nothing_that_a_client_sent_is_in_the_receipt(world: World, line: Line) 
     assert not [receipt for receipt in world.receipts if "this" in str(receipt)]
 
 
-def test_a_call_that_is_refused_has_its_own_receipt_alone(world: World, line: Line) -> None:
+def test_a_refused_call_has_only_its_own_receipt(world: World, line: Line) -> None:
     line.error("tools/call", {"name": "nothing", "_meta": META})
     assert [(receipt.tool, receipt.kind) for receipt in world.receipts] == [("nothing", "")]
 
 
-def test_kinds_and_users_are_counted_apart(site: Site) -> None:
+def test_refusals_are_counted_by_kind_and_user(site: Site) -> None:
     for user in ("local", "eve"):
         for _ in range(3):
             site.client.post(site.url, content=b"x", headers=site.headers(user, content_type="application/json"))
@@ -60,7 +60,7 @@ def test_kinds_and_users_are_counted_apart(site: Site) -> None:
     ]  # fmt: skip
 
 
-def test_what_was_refused_before_the_tools_were_there_is_written_when_they_are(world: World) -> None:
+def test_early_refusals_are_written_once_tools_are_loaded(world: World) -> None:
     async def main() -> list[RefusedMessages]:
         told: list[RefusedMessages] = []
         server = Server()
@@ -72,7 +72,7 @@ def test_what_was_refused_before_the_tools_were_there_is_written_when_they_are(w
     assert counted(asyncio.run(main())) == [("not-json", "local", 2)]
 
 
-def test_a_window_that_ends_passes_on_what_came_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_window_reports_its_count_when_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         told: asyncio.Queue[RefusedMessages] = asyncio.Queue()
         found = refusals.Refusals()
@@ -90,7 +90,7 @@ def test_a_window_that_ends_passes_on_what_came_in_it(monkeypatch: pytest.Monkey
     asyncio.run(main())
 
 
-def test_no_more_users_are_counted_apart_than_the_bound() -> None:
+def test_separately_counted_users_are_limited() -> None:
     async def main() -> list[RefusedMessages]:
         told: list[RefusedMessages] = []
         found = refusals.Refusals()
@@ -106,7 +106,7 @@ def test_no_more_users_are_counted_apart_than_the_bound() -> None:
     assert len(told) == refusals.MAX_WINDOWS + 2 and told[-1].user == ""
 
 
-def test_what_cannot_be_written_is_kept_and_written_later() -> None:
+def test_unwritten_counts_are_kept_and_written_later() -> None:
     async def main() -> None:
         told: list[RefusedMessages] = []
 
@@ -123,7 +123,7 @@ def test_what_cannot_be_written_is_kept_and_written_later() -> None:
     asyncio.run(main())
 
 
-def test_receipts_of_refused_messages_are_in_the_chain(tmp_path: Path) -> None:
+def test_receipts_of_refusals_are_in_the_chain(tmp_path: Path) -> None:
     world = World(tmp_path)
     writer = ReceiptWriter(tmp_path / "receipts", tmp_path / "key")
     world.registry._services.receipts = writer

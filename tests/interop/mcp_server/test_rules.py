@@ -1,4 +1,4 @@
-"""What the protocol says a server must do, over lines: one test for each row of the table in docs/mcp.md."""
+"""The protocol's rules for servers, over lines: one test for each row of the table in docs/serving.md."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from wasmrt.interop.mcp.server.protocol import LEGACY, SUPPORTED
 
 
 @pytest.mark.parametrize("number", [0, -7, 2**53 - 1, "", "a b", "7"])
-def test_an_answer_has_the_id_of_its_request_in_its_type(line: Line, number: int | str) -> None:
+def test_a_response_has_its_requests_id_with_the_same_type(line: Line, number: int | str) -> None:
     line.request("server/discover", {"_meta": META}, number=number)
     answer = line.read()
     assert answer["id"] == number and type(answer["id"]) is type(number)
 
 
-def test_every_modern_result_says_its_type_and_who_answers(line: Line) -> None:
+def test_every_modern_result_has_its_type_and_the_server_info(line: Line) -> None:
     for method, params in (
         ("server/discover", {}),
         ("tools/list", {}),
@@ -43,7 +43,7 @@ def test_notifications_are_never_answered(line: Line) -> None:
     assert line.read() == {"jsonrpc": "2.0", "id": number, "result": {}}
 
 
-def test_nothing_is_remembered_of_earlier_modern_requests(line: Line) -> None:
+def test_modern_requests_share_no_state(line: Line) -> None:
     line.ask("server/discover")
     assert line.error("tools/list", {})["code"] == -32602
     line.initialize(elicitation={})
@@ -68,7 +68,7 @@ def test_a_capability_that_was_not_declared_is_not_used(world: World, line: Line
     assert line.call("write_note", {"name": "b"}, meta=url_alone)["resultType"] == "complete"
 
 
-def test_no_error_code_is_an_own_one_of_the_reserved_range(line: Line) -> None:
+def test_error_codes_avoid_the_reserved_range(line: Line) -> None:
     seen = [
         line.error(method, params)["code"]
         for method, params in (
@@ -86,12 +86,12 @@ def test_no_error_code_is_an_own_one_of_the_reserved_range(line: Line) -> None:
 # -- versions ----------------------------------------------------------------------------------------------------------
 
 
-def test_an_unknown_version_is_refused_with_those_that_are_known(line: Line) -> None:
+def test_an_unknown_version_is_refused_with_the_supported_ones(line: Line) -> None:
     error = line.error("tools/list", {"_meta": META | {VERSION: "2099-01-01"}})
     assert (error["code"], error["data"]) == (-32022, {"supported": list(SUPPORTED), "requested": "2099-01-01"})
 
 
-def test_discover_says_versions_and_capabilities(line: Line) -> None:
+def test_discover_reports_versions_and_capabilities(line: Line) -> None:
     found = line.ask("server/discover")
     assert found["supportedVersions"] == list(SUPPORTED)
     assert found["capabilities"] == {"tools": {"listChanged": True}}
@@ -108,14 +108,14 @@ def test_both_eras_are_served_in_any_order_on_one_connection(line: Line) -> None
 
 
 @pytest.mark.parametrize("asked", [*LEGACY, "2026-07-28", "1999-01-01"])
-def test_initialize_is_answered_with_the_version_asked_for_or_the_latest_old_one(line: Line, asked: str) -> None:
+def test_initialize_negotiates_the_requested_or_latest_legacy_version(line: Line, asked: str) -> None:
     found = line.initialize(asked)
     assert found["protocolVersion"] == (asked if asked in LEGACY else "2025-11-25")
     assert found["capabilities"] == {"tools": {"listChanged": True}} and found["serverInfo"]["name"] == "wasmrt"
     assert not found.keys() & {"resultType", "_meta", "ttlMs"}
 
 
-def test_methods_of_the_other_era_do_not_exist(line: Line) -> None:
+def test_methods_of_the_other_era_are_unknown(line: Line) -> None:
     for method in ("ping", "initialize"):
         assert line.error(method, {"_meta": META})["code"] == -32601
     line.initialize()
@@ -123,7 +123,7 @@ def test_methods_of_the_other_era_do_not_exist(line: Line) -> None:
         assert line.error(method, {})["code"] == -32601
 
 
-def test_ping_is_answered_with_nothing_at_any_time(line: Line) -> None:
+def test_ping_always_gets_an_empty_result(line: Line) -> None:
     assert line.legacy("ping") == {}
     line.initialize()
     assert line.legacy("ping") == {}
@@ -132,24 +132,24 @@ def test_ping_is_answered_with_nothing_at_any_time(line: Line) -> None:
 # -- stdio -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_message_is_one_line_whatever_is_in_it(line: Line) -> None:
+def test_every_message_is_one_line(line: Line) -> None:
     result = line.call("tell", {"text": "one\ntwo\r\nthree\u2028four"})
     assert result["structuredContent"] == {"text": "one\ntwo\r\nthree\u2028four"}
 
 
-def test_line_ends_of_windows_and_empty_lines_are_read(line: Line) -> None:
+def test_windows_line_ends_and_empty_lines_are_accepted(line: Line) -> None:
     line.raw(b"\r\n\n  \n" + json.dumps({"jsonrpc": "2.0", "id": 5, "method": "ping"}).encode() + b"\r\n")
     assert line.read()["id"] == 5
 
 
-def test_modern_clients_are_sent_no_requests(world: World, line: Line) -> None:
+def test_modern_clients_receive_no_requests(world: World, line: Line) -> None:
     seen: list[dict[str, object]] = []
     number = line.request("tools/call", {"name": "write_note", "arguments": {"name": "a"}, "_meta": FORMS})
     assert line.until(number, seen)["result"]["resultType"] == "input_required"
     assert seen == []
 
 
-def test_the_server_ends_with_its_input_after_the_calls_that_run(world: World, line: Line) -> None:
+def test_at_the_end_of_input_the_server_finishes_running_calls(world: World, line: Line) -> None:
     number = line.request("tools/call", {"name": "wait", "_meta": META})
     assert world.started.wait(20)
     line.end_input()
@@ -158,7 +158,7 @@ def test_the_server_ends_with_its_input_after_the_calls_that_run(world: World, l
     assert world.server_ended.wait(20)
 
 
-def test_a_last_line_without_an_end_is_read(world: World, line: Line) -> None:
+def test_a_last_line_without_a_line_end_is_read(world: World, line: Line) -> None:
     line.raw(json.dumps({"jsonrpc": "2.0", "id": 5, "method": "ping"}).encode())
     line.end_input()
     assert line.read()["id"] == 5
@@ -168,9 +168,7 @@ def test_a_last_line_without_an_end_is_read(world: World, line: Line) -> None:
 
 
 @pytest.mark.parametrize("meta", [META, None])
-def test_cancelling_ends_the_tool_and_nothing_more_is_said_of_it(
-    world: World, line: Line, meta: dict[str, object] | None
-) -> None:
+def test_cancelling_ends_the_tool_without_a_response(world: World, line: Line, meta: dict[str, object] | None) -> None:
     line.initialize()
     number = line.request("tools/call", {"name": "wait"} | ({"_meta": meta} if meta else {}))
     assert world.started.wait(20)
@@ -182,14 +180,14 @@ def test_cancelling_ends_the_tool_and_nothing_more_is_said_of_it(
     assert [receipt.outcome for receipt in world.receipts] == ["cancelled"]
 
 
-def test_cancelling_what_is_not_running_changes_nothing(line: Line) -> None:
+def test_cancelling_an_unknown_request_changes_nothing(line: Line) -> None:
     for known in (12345, "x", None, True, [1], 1.5):
         line.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": known}})
     line.works()
 
 
 @pytest.mark.parametrize("token", ["t", 7])
-def test_progress_grows_and_stops_with_the_call(line: Line, token: str | int) -> None:
+def test_progress_increases_and_stops_with_the_call(line: Line, token: str | int) -> None:
     seen: list[dict[str, object]] = []
     meta = META | {"progressToken": token}
     number = line.request("tools/call", {"name": "steps", "arguments": {"count": 3}, "_meta": meta})
@@ -201,13 +199,13 @@ def test_progress_grows_and_stops_with_the_call(line: Line, token: str | int) ->
     line.works()
 
 
-def test_without_a_token_there_is_no_progress(line: Line) -> None:
+def test_without_a_progress_token_no_progress_is_sent(line: Line) -> None:
     seen: list[dict[str, object]] = []
     line.until(line.request("tools/call", {"name": "steps", "arguments": {"count": 3}, "_meta": META}), seen)
     assert seen == []
 
 
-def test_a_subscription_is_acknowledged_first_and_told_of_what_it_asked_for(world: World, line: Line) -> None:
+def test_a_subscription_is_acknowledged_and_then_notified(world: World, line: Line) -> None:
     number = line.request(
         "subscriptions/listen", {"notifications": {"toolsListChanged": True, "promptsListChanged": True}, "_meta": META}
     )
@@ -222,7 +220,7 @@ def test_a_subscription_is_acknowledged_first_and_told_of_what_it_asked_for(worl
     assert changed["params"] == {"_meta": {SUBSCRIPTION: number}}
 
 
-def test_a_subscription_to_nothing_is_told_nothing(world: World, line: Line) -> None:
+def test_an_empty_subscription_gets_no_notifications(world: World, line: Line) -> None:
     line.request("subscriptions/listen", {"notifications": {"toolsListChanged": False}, "_meta": META})
     assert line.read()["params"]["notifications"] == {}
     world.registry.remove("media")
@@ -230,7 +228,7 @@ def test_a_subscription_to_nothing_is_told_nothing(world: World, line: Line) -> 
     line.works()
 
 
-def test_a_subscription_ends_by_cancellation_and_by_the_end_of_the_server(world: World, line: Line) -> None:
+def test_a_subscription_ends_on_cancellation_and_on_shutdown(world: World, line: Line) -> None:
     first = line.request("subscriptions/listen", {"notifications": {"toolsListChanged": True}, "_meta": META})
     line.read()
     line.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": first}})
@@ -241,7 +239,7 @@ def test_a_subscription_ends_by_cancellation_and_by_the_end_of_the_server(world:
     assert (last["resultType"], last["_meta"][SUBSCRIPTION]) == ("complete", second)
 
 
-def test_legacy_clients_are_told_of_changes_once_they_are_initialized(world: World, line: Line) -> None:
+def test_initialized_legacy_clients_are_notified_of_changes(world: World, line: Line) -> None:
     world.registry.remove("media")
     world.refresh()
     line.initialize()
@@ -254,14 +252,14 @@ def test_legacy_clients_are_told_of_changes_once_they_are_initialized(world: Wor
 # -- tools -------------------------------------------------------------------------------------------------------------
 
 
-def test_the_list_is_the_same_every_time_and_on_every_connection(world: World, line: Line) -> None:
+def test_the_list_is_stable_across_connections(world: World, line: Line) -> None:
     names = [each["name"] for each in line.ask("tools/list")["tools"]]
     assert names == sorted(names) and "add" in names
     line.initialize()
     assert [each["name"] for each in line.legacy("tools/list")["tools"]] == names
 
 
-def test_lists_have_a_lifetime_and_a_scope_on_every_page(world: World, line: Line) -> None:
+def test_every_page_of_a_list_has_a_lifetime_and_a_scope(world: World, line: Line) -> None:
     for number in range(250):
         world.registry.register(numbered(number))
     world.refresh()
@@ -278,7 +276,7 @@ def test_lists_have_a_lifetime_and_a_scope_on_every_page(world: World, line: Lin
 
 
 @pytest.mark.parametrize("cursor", ["", "x", "after:", "after:../x", 7, None, {}])
-def test_a_cursor_of_somebody_elses_is_refused(line: Line, cursor: object) -> None:
+def test_a_foreign_cursor_is_refused(line: Line, cursor: object) -> None:
     answer = line.until(line.request("tools/list", {"_meta": META, "cursor": cursor}))
     assert ("result" in answer) if cursor is None else answer["error"]["code"] == -32602
 
@@ -289,7 +287,7 @@ def test_an_unknown_tool_is_a_protocol_error_and_leaves_a_receipt(world: World, 
     assert {receipt.outcome for receipt in world.receipts} == {"unknown-tool"} and len(world.receipts) == 4
 
 
-def test_bad_input_is_a_tools_error_that_says_what_is_wrong(world: World, line: Line) -> None:
+def test_invalid_input_is_a_tool_error_with_the_reason(world: World, line: Line) -> None:
     result = line.call("add", {"a": "x", "b": 2})
     assert result["isError"] is True and "a" in result["content"][0]["text"]
     assert "b" in line.call("add", {"a": 1})["content"][0]["text"]
@@ -301,14 +299,14 @@ def test_a_failed_tool_is_a_result(line: Line) -> None:
     assert result["isError"] is True and "it is broken" in result["content"][0]["text"]
 
 
-def test_structured_content_and_text_are_the_same_data(line: Line) -> None:
+def test_structured_content_and_text_contain_the_same_data(line: Line) -> None:
     result = line.call("tell", {"text": "hi"})
     assert result["structuredContent"] == {"text": "hi"} == json.loads(result["content"][0]["text"])
     assert line.call("add", {"a": 1, "b": 2})["structuredContent"] == 3
 
 
 @pytest.mark.parametrize("version", LEGACY)
-def test_legacy_clients_get_objects_and_only_the_fields_of_their_version(line: Line, version: str) -> None:
+def test_legacy_results_are_objects_with_the_fields_of_their_version(line: Line, version: str) -> None:
     line.initialize(version)
     result = line.legacy("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}})
     assert result["content"] == [{"type": "text", "text": "3"}] and "resultType" not in result
@@ -317,19 +315,19 @@ def test_legacy_clients_get_objects_and_only_the_fields_of_their_version(line: L
     assert ("annotations" in listed, "title" in listed) == (version >= "2025-03-26", version >= "2025-06-18")
 
 
-def test_output_is_made_safe_to_read_in_both_forms(line: Line) -> None:
+def test_output_is_sanitized_in_text_and_structured_content(line: Line) -> None:
     result = line.call("tell", {"text": "a\u200bb\x1b[31mred <|im_start|>"})
     said = result["structuredContent"]["text"]
     assert "\u200b" not in said and "\x1b" not in said and "<|im_start|>" not in said
     assert json.loads(result["content"][0]["text"]) == result["structuredContent"]
 
 
-def test_an_answer_that_is_too_long_is_cut_and_has_no_structured_content(line: Line) -> None:
+def test_a_truncated_result_has_no_structured_content(line: Line) -> None:
     result = line.call("tell", {"text": "x" * 40_000})
     assert "structuredContent" not in result and len(result["content"][0]["text"]) < 20_000
 
 
-def test_pictures_sounds_resources_and_links_are_passed_on(line: Line) -> None:
+def test_images_audio_resources_and_links_are_passed_on(line: Line) -> None:
     content = line.call("media")["content"]
     assert [each["type"] for each in content] == ["text", "image", "audio", "resource_link", "resource"]
     assert content[0]["text"].startswith("look\n[image/png, 2 bytes]")

@@ -1,4 +1,4 @@
-"""The table of the protocol's rules names tests that exist, and every test of a rule stands in it."""
+"""The table of the protocol's rules and the tests in test_rules.py correspond."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def named_in(path: Path) -> set[str]:
     return {node.name for node in ast.parse(path.read_text()).body if getattr(node, "name", "").startswith("test_")}
 
 
-def test_the_table_of_rules_and_the_named_in_rules_agree() -> None:
+def test_the_rules_table_and_the_tests_agree() -> None:
     table = PAGE.read_text(encoding="utf-8").partition("## The rules of the protocol")[2]
     named = [set(re.findall(r"`(test_\w+)`", row)) for row in table.splitlines() if row.startswith("| ")][1:]
     files = [*HERE.glob("test_*.py"), *(HERE.parent / "pages").glob("test_*.py")]

@@ -1,4 +1,4 @@
-"""The official SDK's client against `wasmrt serve`, in each era, and in the order that some clients have: both."""
+"""The official SDK's client against `wasmrt serve`, in each era, and in the order of some clients: both."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("unmeasured")
 
 
 def with_client(home: Path, mode: Mode, work: Callable[[Client], Awaitable[Any]], **settings: Any) -> Any:
-    """Do `work` with a client that started the server."""
+    """Run `work` with a client that started the server."""
     command = StdioServerParameters(
         command=sys.executable, args=["-m", "wasmrt", "serve"], env={"WASMRT_HOME": str(home)}
     )
@@ -43,7 +43,7 @@ def with_client(home: Path, mode: Mode, work: Callable[[Client], Awaitable[Any]]
 @pytest.mark.parametrize(
     ("mode", "version"), [("auto", "2026-07-28"), ("legacy", "2025-11-25"), ("2026-07-28", "2026-07-28")]
 )
-def test_it_lists_and_calls_tools(home: Path, mode: Mode, version: str) -> None:
+def test_the_sdk_client_lists_and_calls_tools(home: Path, mode: Mode, version: str) -> None:
     async def work(client: Client) -> None:
         assert client.protocol_version == version
         listed = (await client.list_tools()).tools
@@ -58,7 +58,7 @@ def test_it_lists_and_calls_tools(home: Path, mode: Mode, version: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_its_form_approves_a_call(home: Path, mode: Mode) -> None:
+def test_the_sdk_clients_form_approves_a_call(home: Path, mode: Mode) -> None:
     configure(home, ASK)
     asked: list[str] = []
 
@@ -74,7 +74,7 @@ def test_its_form_approves_a_call(home: Path, mode: Mode) -> None:
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_without_a_form_the_command_approves(home: Path, mode: Mode) -> None:
+def test_without_a_form_the_command_approves_the_call(home: Path, mode: Mode) -> None:
     configure(home, ASK)
 
     async def work(client: Client) -> None:
@@ -86,7 +86,7 @@ def test_without_a_form_the_command_approves(home: Path, mode: Mode) -> None:
     with_client(home, mode, work)
 
 
-def test_it_hears_of_a_tool_that_is_installed(home: Path, tmp_path: Path) -> None:
+def test_the_sdk_client_is_notified_of_an_installed_tool(home: Path, tmp_path: Path) -> None:
     configure(home, OPEN)
     tool = tmp_path / "parrot.wasm"
     tool.write_bytes((BUNDLED / "echo.wasm").read_bytes())
@@ -102,7 +102,7 @@ def test_it_hears_of_a_tool_that_is_installed(home: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("mode", "version"), [("auto", "2026-07-28"), ("legacy", "2025-11-25")])
-def test_it_speaks_to_the_server_over_http(world: World, tmp_path: Path, mode: Mode, version: str) -> None:
+def test_the_sdk_client_connects_over_http(world: World, tmp_path: Path, mode: Mode, version: str) -> None:
     users = UserTokens(tmp_path / "tokens.json")
     headers = {"authorization": f"Bearer {users.renew('local')}"}
     steps: list[float] = []
@@ -129,7 +129,7 @@ def test_it_speaks_to_the_server_over_http(world: World, tmp_path: Path, mode: M
 
 
 @pytest.mark.parametrize(("mode", "how"), [("auto", "2026-07-28"), ("legacy", "2025-11-25")])
-def test_it_has_the_page_of_a_request_opened(tmp_path: Path, mode: Mode, how: str) -> None:
+def test_the_sdk_client_opens_the_page_of_a_request(tmp_path: Path, mode: Mode, how: str) -> None:
     world = World(tmp_path, ApproverKind.QUEUE)
     world.pages["local"] = "http://127.0.0.1:9/approvals/"
     users, opened = UserTokens(tmp_path / "tokens.json"), list[str]()

@@ -1,4 +1,4 @@
-"""The section [serve] of the configuration file, and the command that goes by it."""
+"""The [serve] section of the configuration file, and the command that uses it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ users = { "auth0|1" = "alice" }
 """
 
 
-def test_a_section_with_what_it_needs_has_the_defaults(tmp_path: Path) -> None:
+def test_a_minimal_section_uses_the_defaults(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text(WHOLE)
     found = read_config_file(tmp_path / "config.toml").resource
     assert found is not None
@@ -67,7 +67,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("line", WRONG)
-def test_a_mistake_in_the_section_is_told_with_its_key(tmp_path: Path, line: str) -> None:
+def test_a_mistake_in_the_section_is_reported_with_its_key(tmp_path: Path, line: str) -> None:
     key = line.partition(" =")[0]
     kept = [each for each in WHOLE.splitlines() if not each.startswith(f"{key} =")]
     (tmp_path / "config.toml").write_text("\n".join([*kept, line]))
@@ -77,7 +77,7 @@ def test_a_mistake_in_the_section_is_told_with_its_key(tmp_path: Path, line: str
 
 
 @pytest.mark.parametrize("key", ["resource", "issuer", "jwks_url", "users"])
-def test_a_section_that_lacks_a_key_says_which(tmp_path: Path, key: str) -> None:
+def test_a_missing_key_is_reported_by_name(tmp_path: Path, key: str) -> None:
     (tmp_path / "config.toml").write_text("\n".join(e for e in WHOLE.splitlines() if not e.startswith(f"{key} =")))
     with pytest.raises(ConfigFileError, match=f"needs {key}"):
         read_config_file(tmp_path / "config.toml")
@@ -91,7 +91,7 @@ def authority(tmp_path: Path) -> Iterator[Authority]:
 
 
 @pytest.mark.ci("slow")
-def test_the_command_takes_tokens_of_the_authority_and_writes_down_what_it_refused(
+def test_the_command_accepts_access_tokens_and_records_refusals(
     home: Path, authority: Authority, tmp_path: Path
 ) -> None:
     (home / "data").mkdir(exist_ok=True)
@@ -117,7 +117,7 @@ def test_the_command_takes_tokens_of_the_authority_and_writes_down_what_it_refus
     wasmrt("audit", "verify")
 
 
-def test_without_its_library_the_command_says_what_to_install(home: Path) -> None:
+def test_a_missing_library_is_reported_with_the_command_to_install_it(home: Path) -> None:
     (home / "data").mkdir(exist_ok=True)
     (home / "data" / "config.toml").write_text(WHOLE)
     started = ["import sys", "sys.modules['jwt'] = None", "sys.argv = ['wasmrt', 'serve', '--http', '0']"]
@@ -127,7 +127,7 @@ def test_without_its_library_the_command_says_what_to_install(home: Path) -> Non
 
 
 @pytest.mark.ci("slow")
-def test_the_pages_beside_the_endpoint_are_what_its_owner_is_led_to(home: Path, tmp_path: Path) -> None:
+def test_the_operator_is_directed_to_the_local_pages(home: Path, tmp_path: Path) -> None:
     def called(url: str, token: str) -> dict[str, Any]:
         headers = {"authorization": f"Bearer {token}", "mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call"}
         params = {"name": "write_file", "arguments": {"path": "a.txt", "content": "x"}, "_meta": URLS}

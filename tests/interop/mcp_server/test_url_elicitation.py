@@ -1,4 +1,4 @@
-"""Approvals on a page that the client has its user open: the answer there counts, and nothing that a client says."""
+"""Approvals on a page that the client opens: only the answer on the page counts, not the client's response."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def said(result: dict[str, Any]) -> str:
 
 
 def answer(world: World, approved: bool = True, **more: Any) -> None:
-    """Answer the one request that waits, as its page does."""
+    """Answer the only pending request, as its page does."""
     (waiting,) = world.pending()
     world.store.answer(waiting, ApprovalAnswer(approved=approved, by="ann", **more), user="local")
 
@@ -65,7 +65,7 @@ def again(line: Line, asked: dict[str, Any], response: Any) -> dict[str, Any]:
 # -- modern ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_client_that_opens_addresses_is_given_the_page_of_the_request(world: World, line: Line) -> None:
+def test_a_client_that_opens_addresses_gets_the_request_page(world: World, line: Line) -> None:
     asked = call(line)
     (waiting,) = world.pending()
     shown = asked["inputRequests"]["approval"]
@@ -75,7 +75,7 @@ def test_a_client_that_opens_addresses_is_given_the_page_of_the_request(world: W
 
 
 @pytest.mark.usefixtures("patient")
-def test_the_answer_on_the_page_runs_the_call_that_waits_for_it(world: World, line: Line) -> None:
+def test_approving_on_the_page_runs_the_pending_call(world: World, line: Line) -> None:
     asked = call(line)
     number = line.request(
         "tools/call",
@@ -90,7 +90,7 @@ def test_the_answer_on_the_page_runs_the_call_that_waits_for_it(world: World, li
 
 
 @pytest.mark.parametrize("lie", LYING)
-def test_a_client_that_says_accepted_approves_nothing_by_that(world: World, line: Line, lie: dict[str, Any]) -> None:
+def test_an_accepted_elicitation_does_not_approve_the_call(world: World, line: Line, lie: dict[str, Any]) -> None:
     asked = call(line)
     for _ in range(_approver.MAX_FORMS - 1):
         asked = again(line, asked, lie)
@@ -101,7 +101,7 @@ def test_a_client_that_says_accepted_approves_nothing_by_that(world: World, line
     assert said(call(line)) == "wrote a"
 
 
-def test_a_denial_on_the_page_is_one(world: World, line: Line) -> None:
+def test_denying_on_the_page_denies_the_call(world: World, line: Line) -> None:
     asked = call(line)
     answer(world, approved=False)
     denied = again(line, asked, OPENED)
@@ -109,7 +109,7 @@ def test_a_denial_on_the_page_is_one(world: World, line: Line) -> None:
 
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])
-def test_a_page_that_was_not_opened_leaves_the_other_way(world: World, line: Line, action: str) -> None:
+def test_without_an_opened_page_the_command_still_approves(world: World, line: Line, action: str) -> None:
     assert "wasmrt approvals approve" in said(again(line, call(line), {"action": action}))
     assert call(line)["isError"] is True
     answer(world)
@@ -119,11 +119,11 @@ def test_a_page_that_was_not_opened_leaves_the_other_way(world: World, line: Lin
 @pytest.mark.parametrize(
     "declared", [{}, {"elicitation": {}}, {"elicitation": {"form": {}}}, {"elicitation": {"url": True}}, {"url": {}}]
 )
-def test_no_address_is_sent_to_a_client_that_declared_none(world: World, line: Line, declared: Any) -> None:
+def test_no_address_is_sent_to_clients_without_url_elicitation(world: World, line: Line, declared: Any) -> None:
     assert "url" not in str(call(line, META | {CAPABILITIES: declared}).get("inputRequests"))
 
 
-def test_where_a_clients_word_is_taken_a_form_comes_first_and_else_the_page(tmp_path: Path) -> None:
+def test_trusted_clients_get_a_form_and_others_the_page(tmp_path: Path) -> None:
     both = META | {CAPABILITIES: {"elicitation": {"form": {}, "url": {}}}}
     for kind, mode in [(ApproverKind.AUTO, "form"), (ApproverKind.QUEUE, "url"), (ApproverKind.TERMINAL, "url")]:
         (tmp_path / mode / kind).mkdir(parents=True)
@@ -133,8 +133,8 @@ def test_where_a_clients_word_is_taken_a_form_comes_first_and_else_the_page(tmp_
             assert call(line, both)["inputRequests"]["approval"]["params"]["mode"] == mode
 
 
-def test_an_answer_to_a_form_is_none_where_a_page_was_to_be_opened(world: World, line: Line) -> None:
-    """The same request is asked by a form first and by the page then; the state says which question is answered."""
+def test_form_content_is_ignored_if_a_page_was_to_be_opened(world: World, line: Line) -> None:
+    """One request is asked by a form first and by the page afterwards; the state identifies the question."""
     both = META | {CAPABILITIES: {"elicitation": {"form": {}, "url": {}}}}
     form = call(line, both)
     allowed = {"action": "accept", "content": {"answer": "allow once"}}
@@ -143,12 +143,12 @@ def test_an_answer_to_a_form_is_none_where_a_page_was_to_be_opened(world: World,
     assert again(line, page, allowed)["resultType"] == "input_required" and world.done == []
 
 
-def test_without_pages_there_is_nothing_to_open(world: World, line: Line) -> None:
+def test_no_address_is_sent_if_no_pages_are_served(world: World, line: Line) -> None:
     world.pages.clear()
     assert "wasmrt approvals approve" in said(call(line))
 
 
-def test_the_page_of_one_user_is_not_shown_to_another(world: World, site: Site) -> None:
+def test_pages_are_separate_for_each_user(world: World, site: Site) -> None:
     assert site.call("write_note", NAME, _meta=URLS)["resultType"] == "input_required"
     other = site.call("write_note", NAME, _meta=URLS, user="eve")
     assert other["isError"] is True and PAGES not in said(other)
@@ -164,7 +164,7 @@ def old(line: Line) -> Iterator[Line]:
 
 
 @pytest.mark.usefixtures("patient")
-def test_a_legacy_client_opens_the_page_and_is_told_when_it_is_answered(world: World, old: Line) -> None:
+def test_a_legacy_client_is_notified_when_the_page_is_answered(world: World, old: Line) -> None:
     number, asked = ask_old(old)
     (waiting,) = world.pending()
     name = asked["params"].pop("elicitationId")
@@ -181,7 +181,7 @@ def test_a_legacy_client_opens_the_page_and_is_told_when_it_is_answered(world: W
     assert approval is not None and (approval.how, approval.by) == ("person", "ann")
 
 
-def test_an_answer_after_the_call_has_ended_is_told_too(world: World, old: Line) -> None:
+def test_an_answer_after_the_call_is_also_notified(world: World, old: Line) -> None:
     number, asked = ask_old(old)
     old.send({"jsonrpc": "2.0", "id": asked["id"], "result": OPENED})
     assert "wasmrt approvals approve" in said(old.until(number)["result"])
@@ -194,7 +194,7 @@ def test_an_answer_after_the_call_has_ended_is_told_too(world: World, old: Line)
 @pytest.mark.parametrize(
     "response", [{"result": {"action": "decline"}}, {"result": {}}, {"error": {"code": -32601, "message": "no"}}]
 )
-def test_a_legacy_client_that_does_not_open_it_leaves_the_other_way(
+def test_without_a_legacy_clients_page_the_command_still_approves(
     world: World, old: Line, response: dict[str, Any]
 ) -> None:
     number, asked = ask_old(old)
@@ -205,7 +205,7 @@ def test_a_legacy_client_that_does_not_open_it_leaves_the_other_way(
 
 
 @pytest.mark.parametrize("version", ["2025-06-18", "2025-03-26"])
-def test_revisions_without_addresses_are_sent_none(world: World, line: Line, version: str) -> None:
+def test_revisions_without_url_elicitation_get_no_address(world: World, line: Line, version: str) -> None:
     line.initialize(version, elicitation={"url": {}})
     seen: list[dict[str, Any]] = []
     number = line.request("tools/call", {"name": "write_note", "arguments": NAME})
@@ -213,7 +213,7 @@ def test_revisions_without_addresses_are_sent_none(world: World, line: Line, ver
 
 
 @pytest.mark.usefixtures("patient")
-def test_a_legacy_page_goes_over_the_stream_of_the_call(world: World, site: Site) -> None:
+def test_a_legacy_page_request_is_sent_on_the_calls_stream(world: World, site: Site) -> None:
     params = {"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {"url": {}}}}
     session = site.post(site.message("initialize", params)).headers["mcp-session-id"]
     headers = site.headers(mcp_session_id=session, mcp_protocol_version="2025-11-25")

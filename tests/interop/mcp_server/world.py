@@ -1,4 +1,4 @@
-"""A server over pipes with a registry of functions, and a client that sees every line."""
+"""A server over pipes with a registry of functions, and a client that records every line."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ FORMS = META | {CAPABILITIES: {"elicitation": {}}}
 
 @tool(effects=["write-filesystem"])
 def jot(name: str) -> str:
-    """Write a note; the code of this tool can be told from another's."""
+    """Write a note; this tool has a stable digest of its code."""
     return f"jotted {name}"
 
 
 class Line:
-    """A client at the far end of two descriptors."""
+    """A client at the other ends of two descriptors."""
 
     def __init__(self, source: int, sink: int) -> None:
         self.source, self.sink = source, sink
@@ -76,7 +76,7 @@ class Line:
         return json.loads(line)
 
     def until(self, number: Any, seen: list[dict[str, Any]] | None = None) -> dict[str, Any]:
-        """Return the response to a request; `seen` gets what came before it."""
+        """Return the response to a request; earlier messages are added to `seen`."""
         while True:
             message = self.read()
             if message.get("id") == number and "method" not in message:
@@ -101,7 +101,7 @@ class Line:
         return self.ask("tools/call", {"name": name, "arguments": arguments or {}, "_meta": meta} | more)
 
     def initialize(self, version: str = "2025-11-25", **capabilities: Any) -> dict[str, Any]:
-        """Begin a session of the older revisions, and return what the server says of itself."""
+        """Start a session of the older revisions, and return the server's result."""
         number = self.request(
             "initialize",
             {"protocolVersion": version, "capabilities": capabilities, "clientInfo": {"name": "old", "version": "2"}},
@@ -117,11 +117,11 @@ class Line:
         return answer["result"]
 
     def works(self) -> None:
-        """Hold that the server answers a call of a tool, in both eras."""
+        """Check that the server answers a tool call in both eras."""
         assert self.call("add", {"a": 1, "b": 2})["structuredContent"] == 3
 
     def end_input(self) -> None:
-        """Close what the server reads, once."""
+        """Close the server's input, once."""
         if self.sink >= 0:
             os.close(self.sink)
         self.sink = -1
@@ -132,7 +132,7 @@ class Line:
 
 
 class World:
-    """Tools, what they did, and the receipts of it."""
+    """Tools, their actions, and their receipts."""
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ class World:
         self.ended = threading.Event()
         self.store = ApprovalStore(home / "approvals.sqlite3")
         self.pages: dict[str, str] = {}
-        """The address of the pages of each user that has some."""
+        """The address of each user's pages."""
         approver = ServedApprover(ParkedRequests(self.store), kind, self.pages.get)
         self.registry = ToolRegistry(
             policy=policy,
@@ -172,7 +172,7 @@ class World:
 
         @tool(effects=["read-filesystem"])
         def tell(text: str) -> Any:
-            """Tell a text as data."""
+            """Return a text as data."""
             return {"text": text}
 
         @tool(effects=["write-filesystem"])
@@ -191,7 +191,7 @@ class World:
 
         @tool(effects=[])
         def media() -> Any:
-            """Answer with a picture and a link."""
+            """Return an image and a link."""
             return {
                 "content": [
                     {"type": "text", "text": "look"},
@@ -212,7 +212,7 @@ class World:
     def _slow_tools(self) -> Iterator[Any]:
         @tool(effects=[])
         async def wait() -> str:
-            """Wait until somebody lets go."""
+            """Wait until released by the test."""
             self.started.set()
             try:
                 while not self.go.is_set():
@@ -224,7 +224,7 @@ class World:
 
         @tool(effects=[])
         async def begin(context: ToolContext) -> str:
-            """Report that it has begun, and wait."""
+            """Report the start, and wait."""
             if context.on_progress is not None:
                 context.on_progress(1, None, "begun")
             return await wait()
@@ -233,7 +233,7 @@ class World:
 
     @contextlib.contextmanager
     def serve(self, view: Callable[[ToolRegistry], ToolView] = lambda registry: registry) -> Iterator[Line]:
-        """Serve one client, from a thread of its own."""
+        """Serve one client from a separate thread."""
         (to_server, from_client), (to_client, from_server) = os.pipe(), os.pipe()
         self.server_ended, running = threading.Event(), threading.Event()
 
@@ -267,7 +267,7 @@ class World:
     def serve_http(
         self, users: UserTokens, access: Callable[[], Access] | None = None, origin: str | None = None
     ) -> Iterator[str]:
-        """Serve over HTTP on a free port, from a thread of its own; yields the address of the endpoint."""
+        """Serve over HTTP on a free port from a separate thread; yield the endpoint's address."""
         running, urls = threading.Event(), list[str]()
 
         def started(url: str) -> None:
@@ -286,7 +286,7 @@ class World:
             )
 
         def thread() -> None:
-            with contextlib.suppress(asyncio.CancelledError):  # as a signal cancels it
+            with contextlib.suppress(asyncio.CancelledError):  # cancelled as by a signal
                 asyncio.run(run())
 
         serving = threading.Thread(target=thread, daemon=True)
@@ -296,13 +296,13 @@ class World:
             yield urls[0]
         finally:
             self.go.set()
-            with contextlib.suppress(RuntimeError):  # it has ended already
+            with contextlib.suppress(RuntimeError):  # already ended
                 self.loop.call_soon_threadsafe(self.stop.set)
             serving.join(SECONDS)
             assert not serving.is_alive()
 
     def refresh(self) -> None:
-        """Have the server look again at its tools, as the watch does after a change of the catalog."""
+        """Refresh the server's tools, as after a change of the catalog."""
 
         def look() -> None:
             if self.served.refresh():
@@ -315,7 +315,7 @@ class World:
 
 
 def ask_old(line: Line) -> tuple[int, dict[str, Any]]:
-    """Make a call that needs a person, of a client of the older revisions; return its number, and what it is asked."""
+    """Make a call that needs approval, as a legacy client; return its number and the form request."""
     number = line.request("tools/call", {"name": "write_note", "arguments": {"name": "a"}})
     asked = line.read()
     assert asked["method"] == "elicitation/create"

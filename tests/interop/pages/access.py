@@ -1,4 +1,4 @@
-"""A tool that asks for access, as the pipeline writes it down."""
+"""A tool that requests access, as recorded by the pipeline."""
 
 from __future__ import annotations
 

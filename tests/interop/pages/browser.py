@@ -1,4 +1,4 @@
-"""A real Chromium without a window, driven by the DevTools protocol over a pipe: no library, no port."""
+"""A headless Chromium, driven by the DevTools protocol over a pipe, without a library or port."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FLAGS = (
     *("--headless=new", "--remote-debugging-pipe", "--no-first-run", "--disable-gpu", "--disable-extensions"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-default-apps"),
     *("--no-default-browser-check", "--disable-dev-shm-usage", "--hide-scrollbars", "--password-store=basic"),
-    # Nothing but loopback is ever asked.
+    # Allow requests to loopback only.
     *("--host-resolver-rules=MAP evil.example 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",),
 )
 
@@ -35,7 +35,7 @@ class Tab:
         return self._browser.ask(method, params, self._session)
 
     def said(self) -> list[str]:
-        """Return everything that its page wrote to the console, errors of scripts, and what a policy blocked."""
+        """Return the page's console output, script errors, and policy violations."""
         return self._browser.said(self._session)
 
     def goto(self, url: str) -> None:
@@ -66,7 +66,7 @@ class Tab:
         return str(self.run("document.body ? document.body.innerText : ''"))
 
     def follow(self, script: str) -> None:
-        """Run a script that leads to another page, and wait for that."""
+        """Run a script that navigates to another page, and wait for that page."""
         self.run("window.before = true")
         self.run(script)
         for _ in range(2000):
@@ -90,13 +90,13 @@ class Tab:
         path.write_bytes(base64.b64decode(found["data"]))
 
     def tree(self) -> list[dict[str, Any]]:
-        """Return the accessibility tree as a screen reader gets it, without what it ignores."""
+        """Return the accessibility tree as screen readers get it, without ignored nodes."""
         nodes = self.ask("Accessibility.getFullAXTree")["nodes"]
         return [node for node in nodes if not node.get("ignored")]
 
 
 class Browser:
-    """A browser, and its end of the pipe."""
+    """A browser, and the test's end of the pipe."""
 
     def __init__(self, to: int, back: int) -> None:
         self._to, self._back, self._last, self._ahead = to, back, 0, b""
@@ -125,7 +125,7 @@ class Browser:
     def said(self, session: str) -> list[str]:
         texts = []
         for event in self.events:
-            if event.get("sessionId") != session:  # a page of a test before may still ask for its server
+            if event.get("sessionId") != session:  # an earlier test's page may still request its server
                 continue
             params = event.get("params", {})
             if event.get("method") == "Log.entryAdded":
@@ -148,17 +148,17 @@ class Browser:
 
 @contextmanager
 def browsing(folder: Path) -> Iterator[Browser]:
-    """Run a browser whose profile is in `folder`; at the end nothing of it is left running."""
+    """Run a browser with its profile in `folder`, and end all its processes afterwards."""
     assert CHROMIUM is not None
     theirs, to = os.pipe()
     back, ours = os.pipe()
 
-    def connect() -> None:  # the protocol is spoken on descriptors 3 and 4
+    def connect() -> None:  # the protocol uses descriptors 3 and 4
         first, second = os.dup(theirs), os.dup(ours)
         os.dup2(first, 3)
         os.dup2(second, 4)
 
-    # As root Chromium runs without a sandbox of its own only; it shows nothing but pages of these tests.
+    # As root, Chromium runs only without its sandbox; it shows only pages of these tests.
     flags = (*_FLAGS, f"--user-data-dir={folder}", *(("--no-sandbox",) if os.geteuid() == 0 else ()))
     process = subprocess.Popen(
         [CHROMIUM, *flags], preexec_fn=connect, close_fds=False, start_new_session=True,

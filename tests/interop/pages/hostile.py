@@ -1,4 +1,4 @@
-"""Pages of other origins in a real browser, and every way in which a page can send a request to one of our servers."""
+"""Pages of other origins in a real browser, and every way in which a page can send a request to wasmrt's servers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wasmrt.interop.web import Origins, Request, Response
 
 SECONDS = 20.0
 PAGES = ("another port", "another name", "a name that was rebound", "no origin")
-"""Where the hostile page is from."""
+"""The origin of the hostile page."""
 
 _SEND = "fetch(target, {method: 'POST', credentials: 'include', %s}).then(r => r.text(), () => '')"
 _FORM = """new Promise(done => {
@@ -52,13 +52,13 @@ WAYS = {
 
 @dataclass
 class Heard:
-    """What a server's check of names and origins said, request by request: a status, or None where it lets through."""
+    """The results of a server's check of names and origins, by request: a status, or None if it was accepted."""
 
     port: int
     said: queue.Queue[int | None] = field(default_factory=queue.Queue)
 
     def answers(self) -> list[int | None]:
-        """Return at least one answer, and whatever there is beside."""
+        """Return at least one result, and all others that have arrived."""
         found = [self.said.get(timeout=SECONDS)]
         while not self.said.empty():
             found.append(self.said.get())
@@ -66,13 +66,13 @@ class Heard:
 
 
 def heard(port: int, monkeypatch: pytest.MonkeyPatch) -> Heard:
-    """Listen to the check of the server on a port."""
+    """Record the checks of the server on a port."""
     found, check = Heard(port), Origins.refusal
 
     def listening(origins: Origins, request: Request) -> Response | None:
         refused = check(origins, request)
         named = request.has("origin") or request.header("host") not in (f"127.0.0.1:{port}", f"localhost:{port}")
-        if named and any(each.endswith(f":{port}") for each in origins.all):  # a page that is open asks for its news
+        if named and any(each.endswith(f":{port}") for each in origins.all):  # an open page polls for changes
             found.said.put(None if refused is None else refused.status)
         return refused
 
@@ -88,7 +88,7 @@ async def _page(request: Request) -> Response:
 
 @contextmanager
 def hostile_page(browser: Browser, where: str, port: int) -> Iterator[tuple[Tab, str]]:
-    """A page from one of PAGES, and the origin by which it sends to our server on a port."""
+    """A page from PAGES, and the origin with which it sends requests to wasmrt's server on a port."""
     tab = browser.tab()
     own = f"http://127.0.0.1:{port}"
     with served(_page) as other:
@@ -105,11 +105,11 @@ def hostile_page(browser: Browser, where: str, port: int) -> Iterator[tuple[Tab,
 
 
 def without_policy(tab: Tab) -> None:
-    """Let scripts of the tab's next page send: our servers' answers, refusals too, have a policy that forbids it."""
+    """Let scripts of the tab's next page send requests, which the Content-Security-Policy of wasmrt's pages forbids."""
     tab.ask("Page.setBypassCSP", enabled=True)
 
 
 def sent(tab: Tab, way: str, target: str, headers: dict[str, str], body: str) -> str:
-    """Send a request from a page, and return what the page can read of the answer."""
+    """Send a request from a page, and return the response as far as the page can read it."""
     given = f"const [target, headers, body] = {json.dumps([target, headers, body])};"
     return str(tab.run(f"(async () => {{ {given} return await ({WAYS[way]}); }})()"))

@@ -1,4 +1,4 @@
-"""The pages on a real server, and a person's browser without the browser: it keeps a cookie and sends forms."""
+"""The pages on a real server, and a client that behaves like a browser: it keeps a cookie and submits forms."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Site:
         return Answer(answer.status, {name.lower(): value for name, value in answer.getheaders()}, text)
 
     def person(self) -> Person:
-        """Return somebody who opened a link."""
+        """Return a client that opened a link."""
         answer = self.send("GET", self.link())
         assert answer.status == 200, answer.text
         cookie, _, rest = answer.headers["set-cookie"].partition(";")
@@ -78,7 +78,7 @@ class Person:
         return answer
 
     def post(self, path: str, **fields: str) -> Answer:
-        """Send a form as a page of this session would."""
+        """Submit a form as a page of this session would."""
         if not self.token:
             self.get()
         body = urlencode({"form_token": self.token, "user": "alice"} | fields)
@@ -89,7 +89,7 @@ class Person:
 
 @contextmanager
 def site(folder: Path, *, base: str = "/", **more: Any) -> Iterator[Site]:
-    """Serve the pages of an installation in a folder; `more` are further sources."""
+    """Serve the pages of an installation in a folder; `more` are additional sources."""
     store = ApprovalStore(folder / "approvals.sqlite3")
     sources = PageSources(store, folder / "receipts", folder / "receipts.key", folder, **more)
     pages = OperatorPages(sources, by="ann", command="wasmrt approvals --web", base=base)

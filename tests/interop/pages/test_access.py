@@ -1,4 +1,4 @@
-"""Access requests on the pages: shown as data, answered by their own users' requests alone, narrower and no wider."""
+"""Access requests on the pages: shown as data, answered by their own users only, narrowed but never widened."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wasmrt.agent.access import AccessState
 from wasmrt.runtime.audit import Receipt
 
 
-def test_a_request_is_shown_with_the_line_and_granted_from_the_list(site: Site, ann: Person) -> None:
+def test_an_access_request_shows_its_line_and_is_granted_from_the_list(site: Site, ann: Person) -> None:
     wish = asking(site)
     page = ann.get().text
     assert "1 request for access." in page and "asks for access" in page and "allowed_prefixes" in page
@@ -36,13 +36,13 @@ def test_a_request_is_shown_with_the_line_and_granted_from_the_list(site: Site, 
         ({"answer": "grant-once", "form_token": "x"}, 403),
     ],
 )
-def test_an_answer_that_cannot_be_changes_nothing(site: Site, ann: Person, fields: dict[str, str], status: int) -> None:
+def test_an_invalid_access_answer_changes_nothing(site: Site, ann: Person, fields: dict[str, str], status: int) -> None:
     wish = asking(site)
     assert ann.post(f"access/{wish.id}", **fields).status == status
     assert site.access.pending() == [wish]
 
 
-def test_a_narrower_entry_and_a_denial_for_good_are_taken_with_receipts(tmp_path: Path) -> None:
+def test_narrower_entries_and_permanent_denials_are_recorded(tmp_path: Path) -> None:
     receipts: list[Receipt] = []
     with served_site(tmp_path, receipt=receipts.append) as site:
         ann, wish = site.person(), asking(site)
@@ -55,29 +55,29 @@ def test_a_narrower_entry_and_a_denial_for_good_are_taken_with_receipts(tmp_path
     assert [(each.kind, each.outcome) for each in receipts] == [("access", "ok"), ("access", "approval-denied")]
 
 
-def test_there_is_no_page_of_a_request_that_is_not_there(ann: Person) -> None:
+def test_an_unknown_access_request_has_no_page(ann: Person) -> None:
     assert ann.get("access/aaaaa-aaaaa").status == 404
     assert ann.post("access/aaaaa-aaaaa", answer="grant-once").status == 404
     assert ann.get("access/<script>").status == 404
 
 
-def test_pages_that_know_no_tools_say_how_flows_are_drawn(ann: Person) -> None:
+def test_without_tools_the_flows_page_names_the_command(ann: Person) -> None:
     assert "wasmrt policy flows" in ann.get("flows").text
 
 
-def test_what_is_cut_is_not_granted_from_the_list(site: Site, ann: Person) -> None:
+def test_a_truncated_request_is_not_granted_from_the_list(site: Site, ann: Person) -> None:
     wish = asking(site, words="x" * 1000)
     page = ann.get().text
     assert 'value="deny-session"' in page and 'value="grant-once"' not in page
     assert "x" * 1000 in ann.get(f"access/{wish.id}").text
 
 
-def test_access_that_was_denied_for_good_is_shown_and_forgotten(site: Site, ann: Person) -> None:
+def test_permanent_denials_are_listed_and_can_be_forgotten(site: Site, ann: Person) -> None:
     wish = asking(site)
     ann.post(f"access/{wish.id}", answer="deny-keep")
     page = ann.get("remembered").text
-    assert "Access that is not asked for again" in page and "allowed_prefixes" in page
+    assert "Permanently denied access" in page and "allowed_prefixes" in page
     assert ann.post(f"remembered/{wish.id}").status == 303
     assert site.access.refused() == []
-    assert "Access that is not asked for again" not in ann.get("remembered").text
+    assert "Permanently denied access" not in ann.get("remembered").text
     assert ann.post(f"remembered/{wish.id}").status == 409

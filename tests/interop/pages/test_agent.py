@@ -1,4 +1,4 @@
-"""An agent that waits, a person at the page, and the receipt of what came of it."""
+"""An agent's call that waits, the user's answer on the page, and the resulting receipt."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def waiting(site: Site) -> QueuedRequest:
             return found[0]
 
 
-def test_an_agents_call_goes_on_when_a_person_allows_it_and_ends_when_they_do_not(site: Site, ann: Person) -> None:
+def test_an_agents_call_continues_when_allowed_and_ends_when_denied(site: Site, ann: Person) -> None:
     receipts: list[Receipt] = []
     registry = ToolRegistry(approver=QueueApprover(site.store), receipts=receipts.append)
     registry.register(table)

@@ -11,7 +11,7 @@ from tests.interop.pages.site import Person, Site
 from wasmrt.agent.approvals import ApprovalAnswer, ApprovalScope, State, Wide
 
 
-def test_a_request_shows_everything_that_it_is_about(site: Site, ann: Person) -> None:
+def test_a_request_page_shows_the_whole_request(site: Site, ann: Person) -> None:
     asked = request(preview="--- a\n+++ b\n-old\n+new")
     site.store.add(asked)
     for page in (ann.get().text, ann.get(f"requests/{asked.id}").text):
@@ -29,7 +29,7 @@ def test_a_request_shows_everything_that_it_is_about(site: Site, ann: Person) ->
         ("deny-once", False, ApprovalScope.ONCE),
     ],
 )
-def test_each_button_is_the_answer_that_it_says(
+def test_each_button_gives_its_answer(
     site: Site, ann: Person, button: str, approved: bool, scope: ApprovalScope
 ) -> None:
     asked = request()
@@ -45,7 +45,7 @@ def test_each_button_is_the_answer_that_it_says(
     assert len(site.store.answers()) == (scope is ApprovalScope.ALWAYS)
 
 
-def test_an_answer_that_holds_always_is_widened_as_the_form_says(site: Site, ann: Person) -> None:
+def test_a_permanent_answer_is_widened_as_the_form_says(site: Site, ann: Person) -> None:
     asked = request({"path": "notes/a.txt", "text": "hello", "rows": [{"url": "https://example.com/a"}]})
     site.store.add(asked)
     page = ann.get(f"requests/{asked.id}").text
@@ -76,15 +76,15 @@ def test_an_answer_that_holds_always_is_widened_as_the_form_says(site: Site, ann
         ({"may-0": "starts", "text-0": "https://example.com"}, "would match other hosts"),
         ({"may-0": "below", "text-0": "../"}, "expected a folder"),
         ({"may-0": "any", "text-0": "notes/"}, "expected no text"),
-        ({"may-0": "same", "text-0": "notes/"}, "it is not chosen"),
-        ({"may-0": "nothing"}, "it is not chosen"),
+        ({"may-0": "same", "text-0": "notes/"}, "no choice was made"),
+        ({"may-0": "nothing"}, "no choice was made"),
         ({"scope": "once", "may-0": "any"}, "only be widened with the scope always"),
-        ({"answer": "maybe"}, "holds no answer"),
-        ({"scope": "forever"}, "holds no answer"),
-        ({"scope": ""}, "holds no answer"),
+        ({"answer": "maybe"}, "contains no answer"),
+        ({"scope": "forever"}, "contains no answer"),
+        ({"scope": ""}, "contains no answer"),
     ],
 )
-def test_a_mistake_changes_nothing_and_keeps_what_was_typed(
+def test_a_mistake_changes_nothing_and_keeps_the_entered_text(
     site: Site, ann: Person, fields: dict[str, str], problem: str
 ) -> None:
     asked = request()
@@ -98,21 +98,19 @@ def test_a_mistake_changes_nothing_and_keeps_what_was_typed(
     assert not site.store.answers()
 
 
-def test_parameters_of_the_call_itself_can_be_widened_however_much_the_first_of_them_holds(
-    site: Site, ann: Person
-) -> None:
+def test_the_calls_own_parameters_can_be_widened_after_a_large_one(site: Site, ann: Person) -> None:
     asked = request({"rows": [[number] for number in range(100)], "path": "notes/a.txt", "a/b~c": 1})
     site.store.add(asked)
     page = ann.get(f"requests/{asked.id}").text
     assert page.index('aria-label="path may be"') < page.index('aria-label="rows/0 may be"')
-    assert 'name="may-2"' in page and "There are more places than these" in page
+    assert 'name="may-2"' in page and "Not all values are listed" in page
     assert ann.post(f"requests/{asked.id}", answer="allow", scope="always", **{"may-2": "any"}).status == 303
     [kept] = site.store.answers()
     assert kept.pattern is not None
     assert list(kept.pattern.widened) == ["/a~1b~0c"]
 
 
-def test_of_two_people_who_answer_at_once_one_is_heard_and_the_others_are_told(site: Site) -> None:
+def test_of_concurrent_answers_one_counts_and_the_others_are_informed(site: Site) -> None:
     asked = request()
     site.store.add(asked)
     people = [site.person() for _ in range(6)]
@@ -134,7 +132,7 @@ def test_of_two_people_who_answer_at_once_one_is_heard_and_the_others_are_told(s
             assert '<button type="submit" name="answer"' not in each.text
 
 
-def test_a_request_that_has_ended_says_how_and_takes_no_answer(site: Site, ann: Person) -> None:
+def test_an_ended_request_shows_its_outcome_and_accepts_no_answer(site: Site, ann: Person) -> None:
     late = request(created_ms=1, expires_ms=2)
     withdrawn, outdated, by_command = request(), request(tool="other"), request()
     for each in (late, withdrawn, outdated, by_command):
@@ -145,7 +143,7 @@ def test_a_request_that_has_ended_says_how_and_takes_no_answer(site: Site, ann: 
     for asked, words in (
         (late, "has expired"),
         (withdrawn, "was withdrawn"),
-        (outdated, "was updated meanwhile"),
+        (outdated, "has been updated"),
         (by_command, "was approved for this call by <bdi>bob</bdi>"),
     ):
         assert asked.id not in ann.get().text
@@ -157,7 +155,7 @@ def test_a_request_that_has_ended_says_how_and_takes_no_answer(site: Site, ann: 
         assert words in ann.get("remembered").text
 
 
-def test_a_call_is_answered_for_the_user_that_it_was_shown_for(site: Site, ann: Person) -> None:
+def test_an_answer_applies_to_the_user_of_the_request(site: Site, ann: Person) -> None:
     asked = request(user="bob")
     site.store.add(asked)
     assert ann.get(f"requests/{asked.id}").field("user") == "bob"
@@ -167,7 +165,7 @@ def test_a_call_is_answered_for_the_user_that_it_was_shown_for(site: Site, ann: 
     assert ann.post(f"requests/{asked.id}", answer="allow-once", user="bob").status == 303
 
 
-def test_what_cannot_be_remembered_is_not_offered_and_not_taken(site: Site, ann: Person) -> None:
+def test_an_answer_that_cannot_be_remembered_is_not_offered(site: Site, ann: Person) -> None:
     for asked in (request(digest=""), request(trace="")):
         site.store.add(asked)
         page = ann.get(f"requests/{asked.id}").text
@@ -177,7 +175,7 @@ def test_what_cannot_be_remembered_is_not_offered_and_not_taken(site: Site, ann:
         assert (answer.status, site.store.state(asked.id)) == (422, State.PENDING)
 
 
-def test_what_is_not_all_shown_cannot_be_allowed_before_it_is(site: Site, ann: Person) -> None:
+def test_a_truncated_request_cannot_be_allowed_from_the_list(site: Site, ann: Person) -> None:
     asked = request({"text": "x" * 5000, "end": "rm -rf"})
     site.store.add(asked)
     page = ann.get().text
@@ -199,10 +197,10 @@ def test_a_remembered_answer_is_forgotten_once(site: Site, ann: Person) -> None:
     assert not site.store.answers()
     again = ann.post(f"remembered/{kept.id}")
     assert again.status == 409
-    assert "was forgotten already" in again.text
+    assert "was already forgotten" in again.text
 
 
-def test_a_request_that_nobody_made_is_no_page(site: Site, ann: Person) -> None:
+def test_an_unknown_request_has_no_page(site: Site, ann: Person) -> None:
     for path in ("requests/aaaaa-bbbbb", "requests/", "requests/a/b", "requests/../receipts", "nothing", "state/x"):
         assert ann.get(path).status == 404
     for path in ("requests/aaaaa-bbbbb", "remembered/x", "receipts", "grants", ""):
@@ -210,7 +208,7 @@ def test_a_request_that_nobody_made_is_no_page(site: Site, ann: Person) -> None:
     assert ann.get("remembered?a=1&a=2").status == 404
 
 
-def test_a_store_that_cannot_be_read_is_said_and_nothing_is_done(site: Site, ann: Person) -> None:
+def test_an_unreadable_store_is_reported_and_nothing_is_done(site: Site, ann: Person) -> None:
     ann.get()
     (site.data / "approvals.sqlite3").unlink(missing_ok=True)
     (site.data / "approvals.sqlite3").write_bytes(b"no database")

@@ -1,4 +1,4 @@
-"""The address of a request that goes through a client: it names the request, and opens nothing without a session."""
+"""The address of a request, as passed to clients: it names the request, and opens nothing without a session."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import pytest
 from tests.agent.approvals.requests import request
 from tests.interop.pages.site import Site
 from wasmrt.agent.approvals import State
-from wasmrt.interop.pages import announced, announced_address
+from wasmrt.interop.pages import announce_address, announced_address
 
 
-def test_the_page_behind_it_tells_nothing_of_the_request(site: Site) -> None:
+def test_the_page_of_an_address_reveals_nothing_about_the_request(site: Site) -> None:
     asked = request()
     site.store.add(asked)
     there = site.send("GET", f"/ask/{asked.id}")
@@ -25,7 +25,7 @@ def test_the_page_behind_it_tells_nothing_of_the_request(site: Site) -> None:
     assert "form" not in there.text.partition("<main")[2]
 
 
-def test_nothing_is_answered_at_it(site: Site) -> None:
+def test_the_page_of_an_address_accepts_no_answers(site: Site) -> None:
     asked = request()
     site.store.add(asked)
     body = f"answer=once&user={asked.user}&form_token=x"
@@ -36,29 +36,29 @@ def test_nothing_is_answered_at_it(site: Site) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "x", "../state", "22222-22222/", "22222-2222%32", "<script>", "a" * 5000])
-def test_what_is_no_request_is_not_found(site: Site, name: str) -> None:
+def test_the_address_of_no_request_is_not_found(site: Site, name: str) -> None:
     found = site.send("GET", f"/ask/{name}")
     assert found.status == 404 and "script>" not in found.text.partition("<main")[2]
 
 
-def test_pages_are_announced_while_they_are_served(tmp_path: Path) -> None:
+def test_the_address_is_announced_while_pages_are_served(tmp_path: Path) -> None:
     file = tmp_path / "data" / "pages.address"
     assert announced_address(file) is None
-    with announced(file, "http://127.0.0.1:8931/") as own:
+    with announce_address(file, "http://127.0.0.1:8931/") as own:
         assert own and announced_address(file) == "http://127.0.0.1:8931/"
         assert file.stat().st_mode & 0o077 == 0
-        with announced(file, "http://127.0.0.1:1/") as second:
+        with announce_address(file, "http://127.0.0.1:1/") as second:
             assert not second and announced_address(file) == "http://127.0.0.1:8931/"
     assert announced_address(file) is None
     file.write_text("http://127.0.0.1:1/")
     assert announced_address(file) is None, "whoever wrote it serves nothing any more"
 
 
-def test_the_address_of_a_process_that_was_killed_is_not_believed(tmp_path: Path) -> None:
+def test_the_address_of_a_killed_process_is_ignored(tmp_path: Path) -> None:
     file = tmp_path / "pages.address"
     code = (
-        "import sys, pathlib; from wasmrt.interop.pages import announced\n"
-        "with announced(pathlib.Path(sys.argv[1]), 'http://127.0.0.1:1/'): print('there', flush=True); input()"
+        "import sys, pathlib; from wasmrt.interop.pages import announce_address\n"
+        "with announce_address(pathlib.Path(sys.argv[1]), 'http://127.0.0.1:1/'): print('there', flush=True); input()"
     )
     with subprocess.Popen(
         [sys.executable, "-c", code, str(file)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -70,10 +70,10 @@ def test_the_address_of_a_process_that_was_killed_is_not_believed(tmp_path: Path
     assert file.read_bytes() and announced_address(file) is None
 
 
-def test_a_file_that_others_can_write_or_that_leads_elsewhere_is_not_believed(tmp_path: Path) -> None:
+def test_an_address_file_that_is_a_link_or_writable_by_others_is_ignored(tmp_path: Path) -> None:
     file, link = tmp_path / "pages.address", tmp_path / "link"
     link.symlink_to(file)
-    with announced(file, "http://127.0.0.1:1/"):
+    with announce_address(file, "http://127.0.0.1:1/"):
         assert announced_address(link) is None
         os.chmod(file, 0o666)
         assert announced_address(file) is None

@@ -1,4 +1,4 @@
-"""The pages in a real browser: read by eye and by screen reader, answered by keyboard, attacked from other pages."""
+"""The pages in a real browser: accessibility, keyboard use, layout, and attacks from other pages."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.fixture
 def tab(browser: Browser, site: Site) -> Tab:
-    """A tab in which somebody has opened the link."""
+    """A tab in which a user has opened the link."""
     tab = browser.tab()
     browser.events.clear()
     tab.goto(site.origin + site.link())
@@ -62,10 +62,10 @@ def test_a_link_opened_from_a_file_begins_a_session(browser: Browser, site: Site
     tab = browser.tab()
     tab.goto(file.as_uri())
     tab.settled(site.origin)
-    assert "Nothing waits for an answer." in tab.text()
+    assert "No requests are pending." in tab.text()
 
 
-def test_a_request_is_answered_by_keyboard_alone(site: Site, tab: Tab) -> None:
+def test_a_request_can_be_answered_by_keyboard(site: Site, tab: Tab) -> None:
     asked = request()
     site.store.add(asked)
     tab.ask("Page.reload")
@@ -139,7 +139,7 @@ def _level(node: dict[str, Any]) -> int:
     return next(each["value"]["value"] for each in node["properties"] if each["name"] == "level")
 
 
-def test_a_new_request_is_announced_and_nothing_moves_until_it_is_asked_for(site: Site, tab: Tab) -> None:
+def test_a_new_request_is_announced_without_changing_the_page(site: Site, tab: Tab) -> None:
     asked = request()
     site.store.add(asked)
     news = "document.getElementById('news')"
@@ -161,7 +161,7 @@ def test_everything_can_be_done_without_scripts(site: Site, tab: Tab) -> None:
     assert site.store.state(asked.id) is State.ANSWERED
 
 
-def test_access_is_granted_by_keyboard_and_without_scripts(site: Site, tab: Tab) -> None:
+def test_access_can_be_granted_by_keyboard_and_without_scripts(site: Site, tab: Tab) -> None:
     wish = asking(site)
     tab.ask("Emulation.setScriptExecutionDisabled", value=True)
     tab.ask("Page.reload")
@@ -187,7 +187,7 @@ def test_enter_in_the_narrower_entry_denies_and_never_grants(site: Site, tab: Ta
     assert found is not None and found.granted is None
 
 
-def test_hostile_texts_of_access_do_nothing_in_a_browser(site: Site, tab: Tab) -> None:
+def test_hostile_access_requests_are_harmless_in_a_browser(site: Site, tab: Tab) -> None:
     text = '"><img src=x onerror=window.hit=1></pre><script>window.hit=1</script>'
     wish = asking(site, tool=text, user=text, words=text)
     for path in ("", f"access/{wish.id}"):
@@ -198,7 +198,7 @@ def test_hostile_texts_of_access_do_nothing_in_a_browser(site: Site, tab: Tab) -
     assert tab.said() == []
 
 
-def test_the_picture_of_flows_is_drawn_under_the_policy_of_the_pages(browser: Browser, tmp_path: Path) -> None:
+def test_the_flow_map_is_drawn_under_the_content_security_policy(browser: Browser, tmp_path: Path) -> None:
     with served_site(tmp_path, flows=lambda: HOSTILE_MAP) as site:
         tab = browser.tab()
         browser.events.clear()
@@ -216,7 +216,7 @@ def test_the_picture_of_flows_is_drawn_under_the_policy_of_the_pages(browser: Br
         assert tab.said() == []
 
 
-def test_hostile_texts_do_nothing_in_a_browser(site: Site, tab: Tab) -> None:
+def test_hostile_texts_are_harmless_in_a_browser(site: Site, tab: Tab) -> None:
     for text in (
         "<script>window.hit=1</script>",
         '"><img src=x onerror=window.hit=1>',
@@ -230,8 +230,8 @@ def test_hostile_texts_do_nothing_in_a_browser(site: Site, tab: Tab) -> None:
     assert tab.said() == []
 
 
-def test_letters_that_run_from_right_to_left_change_no_places(site: Site, tab: Tab) -> None:
-    """Between letters of Hebrew, marks are drawn the other way round: a value would stand before its name."""
+def test_right_to_left_letters_do_not_reorder_other_text(site: Site, tab: Tab) -> None:
+    """Between Hebrew letters, punctuation is displayed in reverse order: a value would appear before its name."""
     name, value = "\u05e9\u05dd", "\u05e2\u05e8\u05da 1"
     site.store.add(request({name: value}, tool="\u05db\u05dc\u05d9", user="\u05d0\u05e0\u05d9"))
     tab.goto(tab.run("location.href"))
@@ -243,7 +243,7 @@ def test_letters_that_run_from_right_to_left_change_no_places(site: Site, tab: T
     assert tab.run(order % (name, value)) is True
 
 
-def test_the_policy_runs_no_script_and_no_style_of_a_page(browser: Browser, tab: Tab) -> None:
+def test_the_content_security_policy_blocks_inline_scripts_and_styles(browser: Browser, tab: Tab) -> None:
     tab.run("""(() => {
       const script = document.createElement('script');
       try { script.append('window.hit = 1'); document.body.append(script); } catch {}
@@ -259,8 +259,8 @@ def test_the_policy_runs_no_script_and_no_style_of_a_page(browser: Browser, tab:
     assert any("Content Security Policy" in said for said in tab.said())
 
 
-def test_a_page_of_another_origin_reads_nothing_and_answers_nothing(browser: Browser, site: Site, tab: Tab) -> None:
-    """From another port of this machine, which is the same site to a browser, so that the cookie would be sent."""
+def test_a_page_of_another_origin_cannot_read_or_answer(browser: Browser, site: Site, tab: Tab) -> None:
+    """From another port of this machine: browsers treat it as the same site, so the cookie would be sent."""
     asked = request()
     site.store.add(asked)
     root = tab.run("location.pathname")
@@ -298,14 +298,14 @@ def test_a_page_of_another_origin_reads_nothing_and_answers_nothing(browser: Bro
     assert site.store.state(asked.id) is State.PENDING
 
 
-def test_a_name_that_was_rebound_to_this_machine_is_refused(browser: Browser, site: Site) -> None:
+def test_a_rebound_name_is_refused_in_a_browser(browser: Browser, site: Site) -> None:
     tab = browser.tab()
     tab.goto(f"http://evil.example:{site.server.port}{site.link()}")
-    assert "not reached by that name" in tab.text()
+    assert "does not serve that host name" in tab.text()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_page_is_light_or_dark_as_the_person_wants_it(site: Site, tab: Tab, tmp_path: Path, scheme: str) -> None:
+def test_the_page_follows_the_preferred_color_scheme(site: Site, tab: Tab, tmp_path: Path, scheme: str) -> None:
     site.store.add(request())
     tab.goto(tab.run("location.href"))
     tab.screenshot(tmp_path / "page.png", scheme=scheme)
@@ -326,7 +326,7 @@ _CONTRAST = """(() => {
   const back = light(behind());
   return (Math.max(front, back) + 0.05) / (Math.min(front, back) + 0.05);
 })()"""
-"""WCAG 2.2, 1.4.3: the contrast of an element's text with what lies behind it."""
+"""WCAG 2.2, 1.4.3: the contrast of an element's text with its background."""
 
 
 def _first_pixel(file: Path) -> tuple[int, ...]:
@@ -338,14 +338,14 @@ def _first_pixel(file: Path) -> tuple[int, ...]:
     return tuple(zlib.decompress(packed)[1:4])
 
 
-def test_a_narrow_window_needs_no_scrolling_sideways(site: Site, tab: Tab) -> None:
+def test_a_narrow_window_needs_no_horizontal_scrolling(site: Site, tab: Tab) -> None:
     site.store.add(request({"text": "x" * 150, "word": "y" * 190}, tool="a_tool_with_a_long_name" * 4))
     tab.ask("Emulation.setDeviceMetricsOverride", width=360, height=800, deviceScaleFactor=1, mobile=True)
     tab.goto(tab.run("location.href"))
     assert tab.run("document.documentElement.scrollWidth") <= 360
 
 
-def test_the_address_of_a_request_leads_to_its_page_in_the_session_of_the_browser(site: Site, tab: Tab) -> None:
+def test_a_request_address_opens_its_page_in_the_browsers_session(site: Site, tab: Tab) -> None:
     asked = request()
     site.store.add(asked)
     tab.goto(f"{site.origin}/ask/{asked.id}")
@@ -353,7 +353,7 @@ def test_the_address_of_a_request_leads_to_its_page_in_the_session_of_the_browse
     assert "Your answer" in tab.text()
 
 
-def test_the_address_of_a_request_leads_nowhere_else(browser: Browser, site: Site) -> None:
+def test_a_request_address_opens_nothing_without_a_session(browser: Browser, site: Site) -> None:
     asked = request()
     site.store.add(asked)
     tab = browser.tab()
@@ -363,4 +363,4 @@ def test_the_address_of_a_request_leads_nowhere_else(browser: Browser, site: Sit
         if kept is not None:
             tab.run(f"localStorage.setItem('wasmrt-session /', '{kept}')")
             tab.goto(f"{site.origin}/ask/{asked.id}")
-        assert "waits for you" in tab.text() and tab.run("location.pathname") == f"/ask/{asked.id}"
+        assert "the browser has no session" in tab.text() and tab.run("location.pathname") == f"/ask/{asked.id}"

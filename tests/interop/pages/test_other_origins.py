@@ -1,4 +1,4 @@
-"""The approvals page is open in a browser; pages of other origins try to answer for the person."""
+"""The approvals page is open in a browser; pages of other origins try to answer for its user."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 
 @pytest.mark.parametrize("where", PAGES)
-def test_no_way_of_a_page_of_another_origin_answers_a_request(
+def test_a_page_of_another_origin_cannot_answer_a_request(
     browser: Browser, site: Site, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = request()
@@ -41,10 +41,10 @@ def test_no_way_of_a_page_of_another_origin_answers_a_request(
         listened = heard(site.server.port, monkeypatch)
         for way in WAYS:
             read = sent(evil, way, own + path, FORM, body)
-            assert read.strip() in ("", "This server is not reached by that name."), way
+            assert read.strip() in ("", "This server does not serve that host name."), way
             assert set(listened.answers()) == {421 if "rebound" in where else 403}, way
     assert site.store.state(asked.id) is State.PENDING
-    # The same request from the page itself counts.
+    # The same request from the page itself is accepted.
     sent(tab, "fetch", site.origin + path, FORM, body)
     assert listened.answers()[0] is None
     assert site.store.state(asked.id) is State.ANSWERED

@@ -1,4 +1,4 @@
-"""Who gets at the pages, and what other pages, links and texts can do to them: nothing."""
+"""Access to the pages, and attacks by other pages, links and untrusted text."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _HOSTILE = (
 
 
 class Elements(HTMLParser):
-    """What a parser makes of a page: its elements and their attributes."""
+    """The elements and attributes that an HTML parser finds in a page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ def hostile_request(text: str) -> ApprovalRequest:
     )  # fmt: skip
 
 
-def test_without_a_session_nothing_is_shown_and_nothing_acted_on(site: Site, ann: Person) -> None:
+def test_without_a_session_pages_and_forms_are_refused(site: Site, ann: Person) -> None:
     asked = request()
     site.store.add(asked)
     other = site.person()
@@ -66,12 +66,12 @@ def test_without_a_session_nothing_is_shown_and_nothing_acted_on(site: Site, ann
     assert site.store.state(asked.id) is State.PENDING
 
 
-def test_a_bearer_token_is_no_session(site: Site, ann: Person) -> None:
+def test_a_bearer_token_does_not_open_pages(site: Site, ann: Person) -> None:
     secret = ann.cookie.partition("=")[2]
     assert site.send("GET", ann.root, authorization=f"Bearer {secret}").status == 403
 
 
-def test_a_link_works_once_and_looking_ahead_does_not_use_it_up(site: Site) -> None:
+def test_a_link_works_once_and_prefetching_does_not_use_it(site: Site) -> None:
     link = site.link()
     assert site.send("HEAD", link).status == 403
     assert site.send("GET", link, sec_purpose="prefetch").status == 403
@@ -84,7 +84,7 @@ def test_a_link_works_once_and_looking_ahead_does_not_use_it_up(site: Site) -> N
     assert "set-cookie" not in again.headers
 
 
-def test_a_form_without_this_sessions_token_is_not_acted_on(site: Site, ann: Person) -> None:
+def test_a_form_without_the_sessions_token_is_refused(site: Site, ann: Person) -> None:
     asked = request()
     site.store.add(asked)
     other = site.person()
@@ -96,12 +96,12 @@ def test_a_form_without_this_sessions_token_is_not_acted_on(site: Site, ann: Per
     for token in ("", other.token, old.token, ann.token[:-1], ann.token + "a", ann.token.upper()):
         answer = ann.post(f"requests/{asked.id}", answer="allow-once", form_token=token)
         assert answer.status == 403
-        assert "nothing was done" in answer.text
+        assert "Nothing was changed" in answer.text
     assert site.store.state(asked.id) is State.PENDING
     assert ann.post(f"requests/{asked.id}", answer="allow-once").status == 303
 
 
-def test_a_form_of_another_origin_or_of_none_is_not_acted_on(site: Site, ann: Person) -> None:
+def test_a_form_from_another_or_no_origin_is_refused(site: Site, ann: Person) -> None:
     asked = request()
     site.store.add(asked)
     ann.get()
@@ -121,7 +121,7 @@ def test_a_form_of_another_origin_or_of_none_is_not_acted_on(site: Site, ann: Pe
     assert own.status == 303, "a browser that sends no origin says it otherwise"
 
 
-def test_answers_are_not_taken_from_an_address(site: Site, ann: Person) -> None:
+def test_answers_in_a_query_are_ignored(site: Site, ann: Person) -> None:
     asked = request()
     site.store.add(asked)
     ann.get()
@@ -131,7 +131,7 @@ def test_answers_are_not_taken_from_an_address(site: Site, ann: Person) -> None:
     assert site.store.state(asked.id) is State.PENDING
 
 
-def test_a_name_that_was_rebound_sees_nothing(site: Site, ann: Person) -> None:
+def test_pages_are_not_served_to_a_rebound_name(site: Site, ann: Person) -> None:
     assert site.send("GET", ann.root, cookie=ann.cookie, host=f"evil.example:{site.server.port}").status == 421
     assert site.send("GET", site.link(), host="evil.example").status == 421
 
@@ -146,7 +146,7 @@ def test_paths_are_compared_and_never_resolved(site: Site, ann: Person) -> None:
         assert site.send("GET", path, cookie=ann.cookie).status in (403, 404), path
 
 
-def test_every_page_says_what_it_may_load_and_is_framed_by_nobody(site: Site, ann: Person) -> None:
+def test_every_page_has_a_content_security_policy_and_cannot_be_framed(site: Site, ann: Person) -> None:
     site.store.add(request())
     pages = [ann.get(path) for path in ("", "remembered", "receipts", "grants", "nothing")]
     pages += [site.send("GET", "/"), site.send("GET", site.link()), ann.post("verify"), ann.post("leave")]
@@ -164,7 +164,7 @@ def test_every_page_says_what_it_may_load_and_is_framed_by_nobody(site: Site, an
 
 
 @pytest.mark.parametrize("text", _HOSTILE)
-def test_no_text_becomes_markup_or_hides_what_stands_beside_it(site: Site, ann: Person, text: str) -> None:
+def test_untrusted_text_is_escaped_and_cannot_hide_other_text(site: Site, ann: Person, text: str) -> None:
     plain, hostile = request(preview="+x\n-x", params={"x": "x", "deep": [{"x": ["x"]}]}), hostile_request(text)
     expected = []
     for asked in (plain, hostile):
@@ -196,7 +196,7 @@ def _shape(text: str) -> list[tuple[str, frozenset[str]]]:
     return [element for element in Elements(text).found if element[0] not in ("bdi", "span")]
 
 
-def test_what_was_typed_into_a_filter_comes_back_as_text(site: Site, ann: Person) -> None:
+def test_filter_input_is_shown_as_text(site: Site, ann: Person) -> None:
     for text in _HOSTILE:
         for path in ("receipts", ""):
             page = ann.get(f"{path}?{urlencode({'tool': text, 'since': text, 'done': text, 'count': text})}")
@@ -213,7 +213,7 @@ def test_signing_out_ends_the_session_at_once(site: Site, ann: Person) -> None:
     assert ann.get().status == 403
 
 
-def test_the_files_of_the_pages_are_the_only_ones(site: Site) -> None:
+def test_only_the_pages_own_files_are_served(site: Site) -> None:
     style, script = site.send("GET", "/style.css"), site.send("GET", "/refresh.js")
     assert (style.status, style.headers["content-type"]) == (200, "text/css; charset=utf-8")
     assert (script.status, script.headers["content-type"]) == (200, "text/javascript; charset=utf-8")
@@ -221,7 +221,7 @@ def test_the_files_of_the_pages_are_the_only_ones(site: Site) -> None:
         assert site.send("GET", f"/{name}").status == 403
 
 
-def test_below_a_path_of_its_own_it_answers_for_nothing_else(tmp_path: Path) -> None:
+def test_pages_below_a_base_path_answer_only_there(tmp_path: Path) -> None:
     with served_site(tmp_path, base="/approvals/") as site:
         ann = site.person()
         assert ann.root.startswith("/approvals/")
@@ -232,7 +232,7 @@ def test_below_a_path_of_its_own_it_answers_for_nothing_else(tmp_path: Path) -> 
             assert site.send("GET", path, cookie=ann.cookie).status == 404
 
 
-def test_the_address_is_in_nothing_that_is_kept(site: Site, ann: Person, tmp_path: Path) -> None:
+def test_session_addresses_are_not_stored(site: Site, ann: Person, tmp_path: Path) -> None:
     link = site.link()
     site.send("GET", link)
     token = link.partition("=")[2].encode()

@@ -1,4 +1,4 @@
-"""Receipts with their filters and the check of their chain, and the grants of installed tools."""
+"""Receipts with their filters and the verification of their chain, and the grants of installed tools."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WIDER = '{"capabilities": {"workspace": {"allowed_prefixes": ["notes/", "plans/
 
 @pytest.fixture
 def receipts(site: Site) -> Path:
-    """Three calls, as they leave their receipts."""
+    """Three calls with their receipts."""
     folder = site.data / "receipts"
     writer = ReceiptWriter(folder, site.data / "receipts.key")
     made = [("echo", "ann", "ok"), ("search.find", "bob", "timeout"), ("echo", "bob", "denied")]
@@ -35,7 +35,7 @@ def receipts(site: Site) -> Path:
     return folder
 
 
-def test_nothing_is_shown_of_receipts_where_there_are_none(ann: Person) -> None:
+def test_without_receipts_the_page_is_empty(ann: Person) -> None:
     assert "No receipts." in ann.get("receipts").text
     checked = ann.post("verify")
     assert checked.status == 422
@@ -55,9 +55,7 @@ def test_nothing_is_shown_of_receipts_where_there_are_none(ann: Person) -> None:
         ("tool=+echo+&user=ann&count=100", [0]),
     ],
 )
-def test_receipts_are_those_that_the_filter_asks_for_the_newest_first(
-    ann: Person, receipts: Path, query: str, calls: list[int]
-) -> None:
+def test_receipts_match_the_filter_newest_first(ann: Person, receipts: Path, query: str, calls: list[int]) -> None:
     page = ann.get(f"receipts?{query}")
     assert page.status == 200
     at = [page.text.find(f"call-{number}<") for number in range(3)]
@@ -65,15 +63,15 @@ def test_receipts_are_those_that_the_filter_asks_for_the_newest_first(
 
 
 @pytest.mark.parametrize(
-    ("query", "problem"), [("since=yesterday", "is not a time"), ("count=100000", "is no number of receipts")]
+    ("query", "problem"), [("since=yesterday", "is not a time"), ("count=100000", "is not a number of receipts")]
 )
-def test_a_filter_that_cannot_be_read_is_said(ann: Person, receipts: Path, query: str, problem: str) -> None:
+def test_an_invalid_filter_is_reported(ann: Person, receipts: Path, query: str, problem: str) -> None:
     page = ann.get(f"receipts?{query}")
     assert page.status == 422
     assert problem in page.text
 
 
-def test_one_receipt_is_shown_whole(site: Site, ann: Person, receipts: Path) -> None:
+def test_a_receipt_page_shows_the_whole_receipt(site: Site, ann: Person, receipts: Path) -> None:
     page = ann.get("receipts/call-1").text
     assert "search.find" in page and "timeout" in page
     assert ann.get("receipts/call-9").status == 404
@@ -85,7 +83,7 @@ def test_one_receipt_is_shown_whole(site: Site, ann: Person, receipts: Path) -> 
     assert "tool: odd" in ann.get(f"receipts/{quote(odd, safe='')}").text
 
 
-def test_the_check_says_whether_the_chain_holds_and_where_it_does_not(site: Site, ann: Person, receipts: Path) -> None:
+def test_verification_reports_whether_and_where_the_chain_is_broken(site: Site, ann: Person, receipts: Path) -> None:
     head = chain_head(receipts, read_keys(site.data / "receipts.key"))
     holds = ann.post("verify")
     assert holds.status == 200
@@ -100,8 +98,8 @@ def test_the_check_says_whether_the_chain_holds_and_where_it_does_not(site: Site
         assert ann.post("verify", **fields).status == 422
 
 
-def test_grants_are_worded_as_the_command_words_them(site: Site, ann: Person) -> None:
-    assert "Nothing is installed." in ann.get("grants").text
+def test_grants_are_worded_as_in_the_command(site: Site, ann: Person) -> None:
+    assert "No tools are installed." in ann.get("grants").text
     catalog = Catalog(site.data)
     component = ComponentBytes((_TOOLS / "echo.wasm").read_bytes())
     info = ComponentInfo(world="wasmrt:tool", description="Says <b>it</b> again. " + "\u202e" + "x" * 1000)

@@ -1,4 +1,4 @@
-"""A web server in a thread of its own, and the plainest of clients for it."""
+"""A web server in a separate thread, and a minimal client."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class Served:
         return "".join(f"{each}\r\n" for each in (*lines, "")).encode("latin-1")
 
     def raw(self, data: bytes) -> bytes:
-        """Send bytes; return everything that comes until the server closes."""
+        """Send bytes; return the response until the server closes the connection."""
         with self.connect() as sock:
-            with suppress(OSError):  # refused while it sends
+            with suppress(OSError):  # refused during sending
                 sock.sendall(data)
             return read_all(sock)
 
@@ -49,7 +49,7 @@ class Served:
         return int(self.raw(data).split(b" ", 2)[1])
 
     def ask(self, line: str = "GET / HTTP/1.1", *headers: str, body: bytes = b"", host: str | None = None) -> bytes:
-        """Ask once; return the whole response."""
+        """Send one request; return the whole response."""
         return self.raw(self.head(line, *headers, "Connection: close", host=host) + body)
 
     def tasks(self) -> int:
@@ -68,7 +68,7 @@ def read_all(sock: socket.socket) -> bytes:
 
 
 def read_response(sock: socket.socket) -> bytes:
-    """Return one response with a declared length, of a connection that goes on."""
+    """Return one response with a declared length from a persistent connection."""
     data = b""
     while b"\r\n\r\n" not in data:
         piece = sock.recv(1)
@@ -85,7 +85,7 @@ def read_response(sock: socket.socket) -> bytes:
 
 @contextmanager
 def served(handler: Handler = hello, make: Callable[..., WebServer] = WebServer, **options: object) -> Iterator[Served]:
-    """Serve in a thread; at the end the server is closed, and nothing of it may be left running."""
+    """Serve in a thread; afterwards, close the server and check that no task is left."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()

@@ -1,4 +1,4 @@
-"""Requests of clients and pages that mean harm: refused, each on its own connection, and nothing of them acted on."""
+"""Hostile requests of clients and web pages: each is refused on its own connection and has no effect."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ SMUGGLING = {
 
 
 class Counting:
-    """A handler that counts: what is refused never gets to it."""
+    """A handler that counts: refused requests must not reach it."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -59,7 +59,7 @@ class Counting:
 
 
 @pytest.mark.parametrize("headers", SMUGGLING.values(), ids=SMUGGLING.keys())
-def test_a_request_that_two_servers_could_read_differently_is_refused(headers: tuple[str, ...]) -> None:
+def test_an_ambiguous_request_is_refused(headers: tuple[str, ...]) -> None:
     handler = Counting()
     with served(handler) as server:
         answer = server.raw(server.head("POST / HTTP/1.1", *headers) + b"0\r\n\r\n" + server.head("GET /2 HTTP/1.1"))
@@ -90,7 +90,7 @@ def test_a_request_that_two_servers_could_read_differently_is_refused(headers: t
         "\x16\x03\x01\x02\x00\x01",
     ],
 )
-def test_a_request_line_that_is_none_of_ours_is_refused(line: str) -> None:
+def test_an_invalid_request_line_is_refused(line: str) -> None:
     handler = Counting()
     with served(handler) as server:
         assert 400 <= server.status(server.head(line)) < 600
@@ -110,14 +110,14 @@ def test_a_request_line_that_is_none_of_ours_is_refused(line: str) -> None:
         b"0\r\nHost: evil.example\r\n\r\n",
     ],
 )
-def test_chunks_that_are_wrong_and_trailers_are_refused(chunks: bytes) -> None:
+def test_malformed_chunks_and_trailers_are_refused(chunks: bytes) -> None:
     handler = Counting()
     with served(handler) as server:
         assert server.status(server.head("POST / HTTP/1.1", "Transfer-Encoding: chunked") + chunks) in (400, 431)
     assert handler.count == 0
 
 
-def test_a_name_that_was_rebound_to_this_address_is_refused() -> None:
+def test_a_rebound_host_name_is_refused() -> None:
     handler = Counting()
     with served(handler) as server:
         port = server.port
@@ -132,7 +132,7 @@ def test_a_name_that_was_rebound_to_this_address_is_refused() -> None:
             assert server.ask(host=host).startswith(b"HTTP/1.1 200 ")
 
 
-def test_a_page_of_another_origin_is_refused_whatever_it_asks() -> None:
+def test_requests_from_other_origins_are_refused() -> None:
     handler = Counting()
     with served(handler) as server:
         port = server.port
@@ -145,7 +145,7 @@ def test_a_page_of_another_origin_is_refused_whatever_it_asks() -> None:
         assert server.ask("POST / HTTP/1.1", f"Origin: http://localhost:{port}").startswith(b"HTTP/1.1 200 ")
 
 
-def test_an_operators_origin_is_taken_and_no_other() -> None:
+def test_only_the_operators_additional_origin_is_accepted() -> None:
     with served(origins=["https://tools.example", "http://other.example:8080"]) as server:
         for host, origin in (("tools.example", "https://tools.example"), ("other.example:8080", "")):
             headers = [f"Origin: {origin}"] if origin else []
@@ -154,7 +154,7 @@ def test_an_operators_origin_is_taken_and_no_other() -> None:
             assert server.ask(host=host).startswith(b"HTTP/1.1 421 ")
 
 
-def test_heads_and_bodies_beyond_their_bounds_are_refused_while_they_come() -> None:
+def test_oversized_heads_and_bodies_are_refused_while_they_arrive() -> None:
     handler = Counting()
     with served(handler, bounds=WebBounds(head_bytes=4096, headers=10, body_bytes=1000)) as server:
         assert server.status(server.head("GET / HTTP/1.1", "X-A: " + "a" * 5000)) == 431
@@ -166,12 +166,12 @@ def test_heads_and_bodies_beyond_their_bounds_are_refused_while_they_come() -> N
     assert handler.count == 0
 
 
-def test_a_body_of_gigabytes_is_refused_by_its_length_alone() -> None:
+def test_a_huge_body_is_refused_by_its_declared_length() -> None:
     with served() as server:
         assert server.status(server.head("POST / HTTP/1.1", "Content-Length: 99999999999")) == 413
 
 
-def test_a_client_that_sends_without_end_while_it_is_answered_is_dropped() -> None:
+def test_a_client_that_sends_too_far_ahead_is_disconnected() -> None:
     async def wait(request: Request) -> Response:
         await asyncio.Event().wait()
         return plain(200)
@@ -180,9 +180,9 @@ def test_a_client_that_sends_without_end_while_it_is_answered_is_dropped() -> No
         assert server.raw(server.head() + b"GET / HTTP/1.1\r\n" * 100_000) == b""
 
 
-def test_what_a_client_has_sent_ahead_before_its_answer_began_counts_too() -> None:
+def test_bytes_sent_ahead_of_the_response_count_too() -> None:
     async def let_it_send(request: Request) -> None:
-        for _ in range(1000):  # turns of the loop, in which everything arrives that the connection takes
+        for _ in range(1000):  # let the loop receive everything that the connection accepts
             await asyncio.sleep(0)
 
     async def wait(request: Request) -> Response:
@@ -193,7 +193,7 @@ def test_what_a_client_has_sent_ahead_before_its_answer_began_counts_too() -> No
         assert server.raw(server.head() + b"GET / HTTP/1.1\r\n" * 20_000) == b""
 
 
-def test_a_handler_that_does_not_mind_its_end_ends_the_connection_all_the_same() -> None:
+def test_a_handler_that_ignores_its_cancellation_ends_the_connection() -> None:
     async def stay(request: Request) -> Response:
         with suppress(asyncio.CancelledError):
             await asyncio.Event().wait()
@@ -221,7 +221,7 @@ def one_server() -> Iterator[Served]:
         max_size=12,
     )
 )  # fmt: skip
-def test_no_bytes_keep_the_server_from_answering_the_next_client(one_server: Served, pieces: list[bytes]) -> None:
+def test_arbitrary_bytes_do_not_affect_the_next_client(one_server: Served, pieces: list[bytes]) -> None:
     with one_server.connect() as sock:
         sock.sendall(b"".join(pieces))
     assert one_server.ask().startswith(b"HTTP/1.1 200 ")

@@ -1,4 +1,4 @@
-"""The web server over real connections: what it answers, what it keeps within bounds, and how it ends."""
+"""The web server over real connections: responses, limits and shutdown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wasmrt.core.errors import ConfigurationError
 from wasmrt.interop.web import Request, Response, WebBounds, WebServer, plain
 
 
-def test_requests_of_one_connection_are_answered_in_turn() -> None:
+def test_requests_on_one_connection_are_answered_in_order() -> None:
     with served() as server:
         client = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
         for number in range(3):
@@ -25,7 +25,7 @@ def test_requests_of_one_connection_are_answered_in_turn() -> None:
         client.close()
 
 
-def test_requests_that_are_sent_ahead_are_answered_in_their_order() -> None:
+def test_pipelined_requests_are_answered_in_order() -> None:
     with served() as server:
         both = server.head("GET /1 HTTP/1.1") + server.head("POST /2 HTTP/1.1", "Content-Length: 3") + b"abc"
         answers = server.raw(both + server.head("GET /3 HTTP/1.1", "Connection: close"))
@@ -34,7 +34,7 @@ def test_requests_that_are_sent_ahead_are_answered_in_their_order() -> None:
         )
 
 
-def test_a_body_in_chunks_is_whole_and_ends_its_connection() -> None:
+def test_a_chunked_body_is_complete_and_ends_the_connection() -> None:
     with served() as server:
         head = server.head("POST / HTTP/1.1", "Transfer-Encoding: chunked")
         answer = server.raw(head + b"3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n" + server.head("GET /smuggled HTTP/1.1"))
@@ -43,13 +43,13 @@ def test_a_body_in_chunks_is_whole_and_ends_its_connection() -> None:
         assert b"connection: close" in answer
 
 
-def test_the_path_is_what_was_sent_byte_for_byte() -> None:
+def test_the_path_is_not_normalized() -> None:
     with served() as server:
         for path in ("/a/../b", "//a", "/%2e%2e/a", "/a;b", "/a%00b", "/a\\b"):
             assert f"GET {path}? 0".encode() in server.ask(f"GET {path} HTTP/1.1")
 
 
-def test_a_client_that_waits_for_100_is_told_to_go_on_and_one_whose_body_is_too_long_is_not() -> None:
+def test_expect_100_continue_is_answered_unless_the_body_is_too_long() -> None:
     with served(bounds=WebBounds(body_bytes=10)) as server:
         with server.connect() as sock:
             sock.sendall(server.head("POST / HTTP/1.1", "Content-Length: 3", "Expect: 100-continue"))
@@ -72,7 +72,7 @@ def test_head_and_no_content_have_no_body() -> None:
         assert b"content-length: 5" in server.ask("HEAD / HTTP/1.1")
 
 
-def test_a_stream_is_sent_as_it_comes() -> None:
+def test_a_stream_is_sent_piece_by_piece() -> None:
     went_on = threading.Event()
 
     async def events() -> AsyncGenerator[bytes, None]:
@@ -92,7 +92,7 @@ def test_a_stream_is_sent_as_it_comes() -> None:
         assert b"data: 2" in read_all(sock)
 
 
-def test_a_client_that_goes_cancels_its_handler_and_ends_its_stream() -> None:
+def test_a_disconnected_client_cancels_its_handler_and_stream() -> None:
     begun, ended = threading.Event(), []
     over = threading.Event()
 
@@ -130,7 +130,7 @@ def test_a_client_that_goes_cancels_its_handler_and_ends_its_stream() -> None:
     assert ended == ["handler", "stream"]
 
 
-def test_a_handler_that_fails_is_a_500_that_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failed_handler_is_a_500_without_details(caplog: pytest.LogCaptureFixture) -> None:
     async def fail(request: Request) -> Response:
         if request.path == "/header":
             return Response(headers=(("x-a", "1\r\nx-b: 2"),))
@@ -147,7 +147,7 @@ def test_a_handler_that_fails_is_a_500_that_says_nothing(caplog: pytest.LogCaptu
     assert "ValueError" in caplog.text
 
 
-def test_a_stream_that_fails_is_cut_off_and_not_ended_well() -> None:
+def test_a_failed_stream_is_cut_off() -> None:
     async def broken() -> AsyncGenerator[bytes, None]:
         yield b"half"
         raise ValueError("hunter2")
@@ -159,7 +159,7 @@ def test_a_stream_that_fails_is_cut_off_and_not_ended_well() -> None:
         assert not server.ask().endswith(b"0\r\n\r\n")
 
 
-def test_every_response_protects_the_browser_unless_it_says_otherwise() -> None:
+def test_responses_have_protective_headers_by_default() -> None:
     async def answer(request: Request) -> Response:
         own = (("Content-Security-Policy", "default-src 'self'"),) if request.path == "/own" else ()
         return plain(200, headers=own)
@@ -177,7 +177,7 @@ def test_every_response_protects_the_browser_unless_it_says_otherwise() -> None:
         ):
             assert line in head.split("\r\n")
         assert server.ask("GET /own HTTP/1.1").lower().count(b"content-security-policy") == 1
-        assert b"nosniff" in server.raw(b"nonsense\r\n\r\n")  # refusals too
+        assert b"nosniff" in server.raw(b"nonsense\r\n\r\n")  # also on refusals
 
 
 def test_the_gate_refuses_before_the_body_is_read() -> None:
@@ -189,13 +189,13 @@ def test_the_gate_refuses_before_the_body_is_read() -> None:
 
     with served(never, gate=gate) as server:
         assert server.status(server.head("POST / HTTP/1.1", "Content-Length: 1000000")) == 401
-        with server.connect() as sock:  # a request without a body leaves its connection as it was
+        with server.connect() as sock:  # a request without a body leaves the connection usable
             for _ in range(2):
                 sock.sendall(server.head())
                 assert read_response(sock).startswith(b"HTTP/1.1 401 ")
 
 
-def test_a_client_that_is_slow_with_its_head_or_body_or_silent_is_dropped() -> None:
+def test_slow_and_silent_clients_are_disconnected() -> None:
     bounds = WebBounds(idle_seconds=0.2, head_seconds=0.2, body_seconds=0.2)
     with served(bounds=bounds) as server:
         assert server.raw(b"") == b""
@@ -203,18 +203,18 @@ def test_a_client_that_is_slow_with_its_head_or_body_or_silent_is_dropped() -> N
         assert server.status(server.head("POST / HTTP/1.1", "Content-Length: 5") + b"abc") == 408
 
 
-def test_a_client_that_does_not_read_is_cut_off() -> None:
+def test_a_client_that_does_not_read_is_disconnected() -> None:
     async def big(request: Request) -> Response:
         return Response(body=bytes(64 * 1024 * 1024))
 
     with served(big, bounds=WebBounds(write_seconds=0.2)) as server, server.connect() as sock:
         sock.sendall(server.head())
-        while server.tasks():  # until the server has given it up, nothing is read
+        while server.tasks():  # read nothing until the server disconnects
             pass
         assert len(read_all(sock)) < 64 * 1024 * 1024
 
 
-def test_connections_beyond_the_bound_are_told_so_and_have_a_place_again_when_others_go() -> None:
+def test_excess_connections_are_refused_until_others_end() -> None:
     with served(bounds=WebBounds(connections=2)) as server:
         kept = [server.connect() for _ in range(2)]
         for sock in kept:
@@ -228,14 +228,14 @@ def test_connections_beyond_the_bound_are_told_so_and_have_a_place_again_when_ot
         assert server.ask().startswith(b"HTTP/1.1 200 ")
 
 
-def test_one_client_does_not_take_all_the_connections() -> None:
+def test_connections_are_limited_per_client() -> None:
     with served(bounds=WebBounds(connections_per_client=1)) as server, server.connect() as sock:
         sock.sendall(server.head())
         read_response(sock)
         assert server.raw(b"").startswith(b"HTTP/1.1 503 ")
 
 
-def test_closing_lets_a_response_end_and_cancels_one_that_does_not() -> None:
+def test_closing_waits_for_responses_and_then_cancels_them() -> None:
     begun, go_on = threading.Event(), threading.Event()
 
     async def answer(request: Request) -> Response:
@@ -256,7 +256,7 @@ def test_closing_lets_a_response_end_and_cancels_one_that_does_not() -> None:
             sock.close()
 
 
-def test_ports_that_are_taken_and_hosts_that_others_reach_are_refused_in_a_sentence() -> None:
+def test_used_ports_and_public_hosts_are_refused() -> None:
     async def start(port: int) -> None:
         async with WebServer(hello, port=port):
             pass
@@ -266,16 +266,16 @@ def test_ports_that_are_taken_and_hosts_that_others_reach_are_refused_in_a_sente
     for host in ("0.0.0.0", "::", "192.0.2.1", "example.com"):
         with pytest.raises(ConfigurationError):
             WebServer(hello, host=host)
-    with pytest.raises(ConfigurationError, match="its own name"):
+    with pytest.raises(ConfigurationError, match="needs its origin"):
         WebServer(hello, host="0.0.0.0", unsafe_beyond_loopback=True)
     for origin in ("example.com", "https://a/b", "https://user@a", "ftp://a", "https://a:99999", "null", "*"):
-        with pytest.raises(ConfigurationError, match="is no origin"):
+        with pytest.raises(ConfigurationError, match="is not an origin"):
             WebServer(hello, origins=[origin])
-    with pytest.raises(ConfigurationError, match="bound"):
+    with pytest.raises(ConfigurationError, match="limit"):
         WebBounds(connections=0)
 
 
-def test_it_listens_at_the_loopback_of_version_six_too() -> None:
+def test_ipv6_loopback_is_supported() -> None:
     async def start() -> str:
         async with WebServer(hello, host="::1") as server:
             return server.url

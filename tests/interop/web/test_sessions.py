@@ -1,4 +1,4 @@
-"""Tokens and sessions: kept as digests, good for one browser, one path and a time."""
+"""Tokens and sessions: stored as digests, valid for one browser, one path and a limited time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def begun(sessions: Sessions) -> tuple[str, str]:
     return found[0].path, found[1].partition(";")[0]
 
 
-def test_a_token_is_known_by_its_digest_alone() -> None:
+def test_tokens_are_recognized_by_their_digest() -> None:
     token = new_token("prefix-")
     digest = TokenDigest.of(token)
     assert token not in digest.hex
@@ -46,11 +46,11 @@ def test_a_token_is_known_by_its_digest_alone() -> None:
         ("", None),
     ],
 )
-def test_a_bearer_token_is_read_as_its_rfc_has_it(header: str, token: str | None) -> None:
+def test_bearer_tokens_are_parsed_as_in_their_rfc(header: str, token: str | None) -> None:
     assert bearer_token(request(authorization=header)) == token
 
 
-def test_a_link_begins_one_session_and_no_second() -> None:
+def test_a_link_starts_exactly_one_session() -> None:
     sessions = Sessions()
     link = sessions.new_link()
     assert sessions.begin("") is None
@@ -59,7 +59,7 @@ def test_a_link_begins_one_session_and_no_second() -> None:
     assert sessions.begin(link) is None
 
 
-def test_a_session_is_found_by_its_path_and_its_cookie_together() -> None:
+def test_a_session_needs_its_path_and_its_cookie() -> None:
     sessions = Sessions("/approvals/")
     (first, cookie), (second, other) = begun(sessions), begun(sessions)
     for path in (first, first + "x/y"):
@@ -79,7 +79,7 @@ def test_a_session_is_found_by_its_path_and_its_cookie_together() -> None:
         assert sessions.find(request(path, cookie=given)) is None
 
 
-def test_links_and_sessions_end() -> None:
+def test_links_and_sessions_expire() -> None:
     now = 0.0
     sessions = Sessions(clock=lambda: now)
     old = sessions.new_link()
@@ -91,7 +91,7 @@ def test_links_and_sessions_end() -> None:
     assert sessions.find(request(path, cookie=cookie)) is None
 
 
-def test_there_are_only_so_many_links_and_sessions_and_the_newest_hold() -> None:
+def test_only_the_newest_links_and_sessions_are_kept() -> None:
     sessions = Sessions()
     links = [sessions.new_link() for _ in range(17)]
     assert sessions.begin(links[0]) is None
@@ -101,7 +101,7 @@ def test_there_are_only_so_many_links_and_sessions_and_the_newest_hold() -> None
     assert sessions.find(request(last[0], cookie=last[1])) is not None
 
 
-def test_a_cookie_is_for_its_path_for_no_script_and_for_no_other_site() -> None:
+def test_session_cookies_have_path_httponly_and_samesite() -> None:
     sessions = Sessions()
     plain, secure = (sessions.begin(sessions.new_link(secure=each)) for each in (False, True))
     assert plain is not None and secure is not None
@@ -109,7 +109,7 @@ def test_a_cookie_is_for_its_path_for_no_script_and_for_no_other_site() -> None:
     assert secure[1].endswith("; HttpOnly; SameSite=Strict; Secure")
 
 
-def test_a_form_of_another_session_or_none_is_not_taken() -> None:
+def test_a_form_of_another_session_is_refused() -> None:
     sessions = Sessions()
     one, other = (sessions.begin(sessions.new_link()) for _ in range(2))
     assert one is not None and other is not None
@@ -118,7 +118,7 @@ def test_a_form_of_another_session_or_none_is_not_taken() -> None:
         assert not one[0].allows(form)
 
 
-def test_a_session_that_was_ended_is_not_found() -> None:
+def test_an_ended_session_is_not_found() -> None:
     sessions = Sessions()
     path, cookie = begun(sessions)
     found = sessions.find(request(path, cookie=cookie))
@@ -127,7 +127,7 @@ def test_a_session_that_was_ended_is_not_found() -> None:
     assert sessions.find(request(path, cookie=cookie)) is None
 
 
-def test_fields_that_come_twice_are_no_form() -> None:
+def test_repeated_form_fields_are_refused() -> None:
     def form(body: bytes, kind: str = "application/x-www-form-urlencoded") -> dict[str, str] | None:
         made = Request(method="POST", path="/", query="", headers=(("content-type", kind),), body=body)
         return made.form_fields()

@@ -14,7 +14,7 @@ from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.places import find_places
 from wasmrt.core.version import VERSION
 from wasmrt.egress.gateway import EgressGateway
-from wasmrt.interop.mcp.server.http import PATH, Access, Beside, Entrance, UserTokens, serve_http
+from wasmrt.interop.mcp.server.http import PATH, Access, Entrance, MountedHandler, UserTokens, serve_http
 from wasmrt.interop.mcp.server.protocol import Server
 
 _HOST = "127.0.0.1"
@@ -66,7 +66,7 @@ async def _serve(options: ServeOptions, users: UserTokens, host: str, port: int)
             print_message(f"the token of {options.user}, shown this once: {token}")
         print_message("clients send it as Authorization: Bearer TOKEN; wasmrt serve --new-token USER makes another")
 
-    beside = Beside(_PAGES, pages.gate, pages)
+    beside = MountedHandler(_PAGES, pages.gate, pages)
     with ExitStack() as held:
         access, origin = _access(config, held)
         transport = serve_http(

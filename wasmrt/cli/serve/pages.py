@@ -19,7 +19,7 @@ from wasmrt.cli.shared.output import print_message, show, show_json
 from wasmrt.cli.shared.receipts import receipt_writer, receipts_folder
 from wasmrt.cli.shared.registry import open_registry
 from wasmrt.core.places import find_places
-from wasmrt.interop.pages import OperatorPages, PageSources, announced
+from wasmrt.interop.pages import OperatorPages, PageSources, announce_address
 from wasmrt.interop.web import WebServer
 from wasmrt.runtime.audit import Receipt
 
@@ -71,7 +71,7 @@ async def _served(server: WebServer, pages: OperatorPages, *, opened: bool, as_j
     for each in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(each, ended.set)
     async with server:
-        with announced(find_places().pages, f"{server.url}/"):
+        with announce_address(find_places().pages, f"{server.url}/"):
             await _linked(server, pages, ended, opened=opened, as_json=as_json)
 
 

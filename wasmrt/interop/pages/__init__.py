@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wasmrt.interop.pages._announced import announced, announced_address
+from wasmrt.interop.pages._announced import announce_address, announced_address
 from wasmrt.interop.pages._pages import OperatorPages, PageSources
 
-__all__ = ["OperatorPages", "PageSources", "announced", "announced_address"]
+__all__ = ["OperatorPages", "PageSources", "announce_address", "announced_address"]

@@ -1,4 +1,4 @@
-"""Access requests on the pages: a tool that was refused something, and the ways to answer that."""
+"""Access requests on the pages: the access that a tool was refused, and the forms that grant or deny it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SCOPES = {
 
 
 def access_card(frame: Frame, request: AccessRequest) -> Html:
-    """Return one request that waits, with the quick ways to answer it."""
+    """Return a pending request with its quick answers."""
     title = f"access-{request.id}"
     shown, cut = _shown(request, whole=False)
     return tag(
@@ -70,10 +70,10 @@ def access_outcome(request: AccessRequest) -> Html:
 
 
 def access_choice(form: dict[str, str]) -> AccessChoice:
-    """Return the answer that a form holds.
+    """Return the answer in a form.
 
     Raises:
-        ConfigurationError: it holds none.
+        ConfigurationError: the form contains no answer.
     """
     granted, scope = answer_in(form, "grant", AccessScope)
     narrower = form.get("narrower", "") if granted else ""
@@ -105,7 +105,7 @@ def _quick_form(frame: Frame, request: AccessRequest, title: str, *, cut: bool) 
 
 
 def _whole_form(frame: Frame, request: AccessRequest, form: Mapping[str, str]) -> Html:
-    label = "Narrower: an entry that lies within the one above, or nothing for that"
+    label = "Narrower: an entry within the one above, or empty for the whole entry"
     narrower = text_field("narrower", label, form, maxlength="2000")
     scopes = ((scope, _SCOPES[scope]) for scope in request.scopes)
     return whole_form(

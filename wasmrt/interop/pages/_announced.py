@@ -1,6 +1,6 @@
-"""The address of the served pages, for other processes of this user: a file, locked by the serving process.
+"""The address of the served pages, for other processes of this user: a file locked by the serving process.
 
-It contains no session, so it grants no access.
+The address contains no session, so it grants no access.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ _MAX_BYTES = 512
 _FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _TRIES = 20
 _PAUSE_SECONDS = 0.01
-"""A reader holds the file for the time of one system call."""
+"""Readers lock the file for one system call."""
 
 
 @contextmanager
-def announced(file: Path, address: str) -> Iterator[bool]:
-    """Announce pages while they are served; yields whether they are, since of several the first alone is."""
+def announce_address(file: Path, address: str) -> Iterator[bool]:
+    """Announce the pages' address while they are served; yield False if another process serves them already."""
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     held = os.open(file, os.O_RDWR | os.O_CREAT | _FLAGS, 0o600)
     try:
-        own = _locked(held)
+        own = _lock(held)
         if own:
             os.ftruncate(held, 0)
             os.pwrite(held, address.encode(), 0)
@@ -35,14 +35,14 @@ def announced(file: Path, address: str) -> Iterator[bool]:
         if own:
             os.ftruncate(held, 0)
     finally:
-        os.close(held)  # with the lock
+        os.close(held)  # releases the lock
 
 
 def announced_address(file: Path) -> str | None:
     """Return the address of the served pages, or None.
 
-    SECURITY: the file of a killed process is ignored, since its port may be in use by another process: the
-    lock ends with the process.
+    SECURITY: the file of a killed process is ignored, since another process may use its port by now. The lock
+    ends with the process.
     """
     try:
         looked = os.open(file, os.O_RDONLY | _FLAGS)
@@ -50,7 +50,7 @@ def announced_address(file: Path) -> str | None:
         return None
     try:
         fcntl.flock(looked, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:  # a process serves them
+    except OSError:  # locked: a process serves the pages
         try:
             return read_file(file, max_bytes=_MAX_BYTES, follow_link=False, private=True).decode("ascii") or None
         except (UnfitFileError, OSError, UnicodeDecodeError):
@@ -60,7 +60,7 @@ def announced_address(file: Path) -> str | None:
     return None
 
 
-def _locked(held: int) -> bool:
+def _lock(held: int) -> bool:
     for _ in range(_TRIES):
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -15,15 +15,15 @@ from wasmrt.interop.pages._html import Frame, Html, Part, foreign, hidden, table
 
 S = TypeVar("S", bound=StrEnum)
 Choices = Iterable[tuple[str, str]]
-"""Values of a field, each with its words."""
+"""Values of a field, each with its label."""
 
 
 class Tried(NamedTuple):
-    """An answer that was not taken, as the page of its request shows it."""
+    """A rejected answer, to be shown again on the page of its request."""
 
     problem: Html | None = None
     form: Mapping[str, str] = {}
-    """The fields that were sent, to be shown again."""
+    """The fields that were sent."""
     status: int = 200
 
 
@@ -31,15 +31,15 @@ FIRST_TRY = Tried()
 
 
 def answer_in(form: Mapping[str, str], allow: str, scopes: type[S]) -> tuple[bool, S]:
-    """Return whether a form allows what was asked, and for how long; `allow` is its word for that.
+    """Return whether a form allows the request, and its scope; `allow` is the value of the allow button.
 
     Raises:
-        ConfigurationError: it holds no answer.
+        ConfigurationError: the form contains no answer.
     """
     verb, _, scope = form.get("answer", "").partition("-")
     scope = scope or form.get("scope", "")
     if verb not in (allow, "deny") or scope not in set(scopes):
-        raise ConfigurationError("the form holds no answer", hint="choose how long it holds, then press a button")
+        raise ConfigurationError("the form contains no answer", hint="choose a scope, then press a button")
     return verb == allow, scopes(scope)
 
 
@@ -48,9 +48,9 @@ def quick_form(
 ) -> Html:
     """Return the quick answers, and a link to the full request.
 
-    SECURITY: as at the terminal, a request that is not fully shown cannot be allowed here.
+    SECURITY: as in the terminal, a request that is not fully shown cannot be allowed here.
     """
-    note = tag("p", f"Something was left out above: look at all of it before you {verb} it.") if cut else None
+    note = tag("p", f"Parts of this request are not shown above: read all of it before you {verb} it.") if cut else None
     buttons = _buttons([(deny, "Deny")], () if cut else allow, aria_describedby=title)
     whole = tag("a", more, href=f"{frame.root}{action}", aria_describedby=title)
     return together(note, frame.form(action, hidden("user", user), buttons, tag("p", whole)))
@@ -60,7 +60,7 @@ def whole_form(
     frame: Frame, action: str, user: str, scopes: Choices, *fields: Part, form: Mapping[str, str], deny: Choices,
     allow: Choices,
 ) -> Html:  # fmt: skip
-    """Return the form with every choice. Deny is its first button, which is what Enter in a field presses."""
+    """Return the form with every choice. Deny is its first button, so Enter in a field submits a denial."""
     chosen = form.get("scope", "once")
     radios = (
         tag(
@@ -70,13 +70,13 @@ def whole_form(
         )
         for value, text in scopes
     )
-    long = tag("fieldset", tag("legend", "How long it holds"), *radios)
-    note = text_field("note", "Note, for the record", form, maxlength="300")
+    long = tag("fieldset", tag("legend", "Scope"), *radios)
+    note = text_field("note", "Note for the receipt", form, maxlength="300")
     return frame.form(action, hidden("user", user), long, *fields, note, _buttons(deny, allow))
 
 
 def text_field(name: str, label: str, form: Mapping[str, str], *, maxlength: str) -> Html:
-    """Return a field of one line, with what it held before."""
+    """Return a one-line text field with its previous value."""
     entry = tag(
         "input", type="text", id=name, name=name, maxlength=maxlength, value=form.get(name), autocomplete="off",
         spellcheck="false",
@@ -98,7 +98,7 @@ _MAX_VALUE_CHARS = 60
 _KINDS = (
     ("same", "the same"),
     (Wide.ANY, "anything"),
-    (Wide.STARTS, "a text that begins with"),
+    (Wide.STARTS, "any text that begins with"),
     (Wide.BELOW, "a path below"),
 )
 
@@ -108,17 +108,17 @@ def widening_fields(params: Mapping[str, Any], form: Mapping[str, str]) -> Html 
 
     Args:
         params: The call's parameters.
-        form: Fields that were sent before, to be shown again.
+        form: The fields of a rejected answer, to be shown again.
     """
     places = list(islice(_places(params), _MAX_PLACES + 1))
     if not places:
         return None
     rows = [_row(index, place, value, form) for index, (place, value) in enumerate(places[:_MAX_PLACES])]
-    more = "There are more places than these; wasmrt approvals approve --like NAME=TEXT widens every one."
+    more = "Not all values are listed; wasmrt approvals approve --like NAME=TEXT can widen any of them."
     return tag(
         "fieldset",
-        tag("legend", "If it holds from now on"),
-        table("Parameters that may be others then", ("Parameter", "It is", "It may be", "Text or folder"), rows),
+        tag("legend", "If the answer applies from now on"),
+        table("Parameters that may differ in later calls", ("Parameter", "It is", "It may be", "Text or folder"), rows),
         tag("p", more) if len(places) > _MAX_PLACES else None,
     )
 
@@ -127,7 +127,7 @@ def widened_by(params: Mapping[str, Any], form: Mapping[str, str]) -> Iterator[t
     """Yield the JSON Pointers that a form widens, with their allowed values.
 
     Raises:
-        ConfigurationError: a text widens nothing, or more than it seems to.
+        ConfigurationError: a text widens nothing, or more than it appears to.
     """
     for index, (place, _) in enumerate(islice(_places(params), _MAX_PLACES)):
         kind, text = form.get(f"may-{index}", "same"), form.get(f"text-{index}", "")
@@ -135,7 +135,7 @@ def widened_by(params: Mapping[str, Any], form: Mapping[str, str]) -> Iterator[t
             yield place, Widening(Wide(kind), text)
         elif kind != "same" or text:
             raise ConfigurationError(
-                f"it is not chosen what {place[1:]!r:.80} may be", hint="choose it, or leave its text empty"
+                f"no choice was made for {place[1:]!r:.80}", hint="choose what it may be, or leave its text empty"
             )
 
 
@@ -157,7 +157,7 @@ def _row(index: int, place: str, value: str, form: Mapping[str, str]) -> list[Pa
 
 
 def _places(params: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield JSON Pointers (RFC 6901) of everything in the parameters, with its shortened value: outer values first."""
+    """Yield the JSON Pointer (RFC 6901) and shortened value of every parameter, outer values first."""
     waiting: deque[tuple[str, Any]] = deque([("", params)])
     while waiting:
         pointer, value = waiting.popleft()

@@ -1,4 +1,4 @@
-"""HTML without templates: escaped elements, and the frame that every page shares."""
+"""Build HTML from escaped elements, and the frame that all pages share."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ _EMPTY = frozenset(("br", "hr", "input", "link", "meta"))
 
 
 class Html(str):
-    """Text that is HTML already. Only this module makes it, from parts that it has escaped."""
+    """Escaped HTML. Only this module creates it."""
 
     __slots__ = ()
 
 
 Part = str | None
-"""A child: `Html` as it is, any other text escaped, nothing for None."""
+"""A child: `Html` unchanged, other text escaped, None omitted."""
 
 
 def tag(name: str, /, *children: Part, **attributes: str | bool | None) -> Html:
-    """Return an element. Names are trusted; `_` in an attribute's name becomes a hyphen, and is dropped at its end.
+    """Return an element. Names are trusted. `_` in an attribute's name becomes a hyphen; a trailing `_` is removed.
 
     Attributes that are None or False are omitted; True means an attribute without a value.
     """
     given = "".join(
-        f" {_name(key)}" if value is True else f' {_name(key)}="{_escaped(value)}"'
+        f" {_name(key)}" if value is True else f' {_name(key)}="{_escape(value)}"'
         for key, value in attributes.items()
         if value is not None and value is not False
     )
@@ -42,25 +42,25 @@ def tag(name: str, /, *children: Part, **attributes: str | bool | None) -> Html:
 
 
 def together(*children: Part) -> Html:
-    """Return parts one after the other."""
-    return Html("".join(child if isinstance(child, Html) else _escaped(child) for child in children if child))
+    """Return the concatenated parts."""
+    return Html("".join(child if isinstance(child, Html) else _escape(child) for child in children if child))
 
 
 def drawing(svg: str) -> Html:
-    """Return a drawing made by wasmrt: SVG without styles and scripts, with escaped text."""
+    """Return an SVG drawing made by wasmrt, without styles and scripts, its text escaped."""
     return Html(svg)
 
 
 def foreign(text: str) -> Html:
-    """Return untrusted text inside a line, isolated from its text direction."""
+    """Return untrusted inline text with its own text direction."""
     return tag("bdi", text.replace("\n", " "))
 
 
 def foreign_lines(lines: list[str], *, kind: str, label: str) -> Html:
-    """Return a block of untrusted lines, from left to right, scrollable by keyboard.
+    """Return a block of untrusted lines, left to right, scrollable by keyboard.
 
-    SECURITY: letters that run from right to left turn what stands between them around. A line end ends that (Unicode
-    Standard Annex 9, P1), and so does each text of JSON here, so that a value does not change places with its name.
+    SECURITY: right-to-left letters reorder the characters between them. The end of a line ends that (Unicode
+    Standard Annex 9, P1), and each JSON string is isolated here, so that a value cannot swap places with its name.
     """
     marks = {"+": "added", "-": "removed"} if kind == "changes" else {}
     body = Html("\n".join(_line(line, marks.get(line[:1])) for line in lines))
@@ -79,8 +79,8 @@ def _texts(line: str) -> Iterator[Part]:
         yield tag("bdi", piece, dir="ltr") if piece.startswith('"') else piece
 
 
-def _escaped(text: str) -> str:
-    """SECURITY: invisible and reordering characters are shown as at the terminal, `\\u202e`, and markup as text."""
+def _escape(text: str) -> str:
+    """SECURITY: escape markup, and show invisible and reordering characters as escapes (`\\u202e`)."""
     return escape(printable(text), quote=True)
 
 
@@ -104,17 +104,17 @@ _SECTIONS = (
 
 
 class Frame(NamedTuple):
-    """The place that a page is shown at."""
+    """The context in which a page is shown."""
 
     base: str
-    """Below it are the files of all pages."""
+    """The path prefix of all files."""
     session: Session | None = None
     request: str | None = None
-    """The id of a request that the page leads to, where the browser has a session."""
+    """The request to open if the browser has a session."""
 
     @property
     def root(self) -> str:
-        """The path that links of a session begin with."""
+        """The path prefix of links within the session."""
         return self.base if self.session is None else self.session.path
 
     def page(self, title: str, *content: Part, section: str | None = None, status: int = 200) -> Response:
@@ -136,17 +136,17 @@ class Frame(NamedTuple):
         return html_response(html, status=status)
 
     def form(self, action: str, *content: Part, **attributes: str) -> Html:
-        """Return a form that acts on something: it carries the session's token."""
+        """Return a POST form that contains the session's token."""
         assert self.session is not None
         token = hidden("form_token", self.session.form_token)
         return tag("form", token, *content, method="post", action=f"{self.root}{action}", **attributes)
 
     def back(self) -> Html:
-        """Return the way to the list of what waits."""
+        """Return a link to the list of pending requests."""
         return tag("p", tag("a", "Back to the approvals", href=self.root))
 
     def _session_script(self) -> Html | None:
-        """Return the script that remembers the session, or leads to it; a page without either has none."""
+        """Return the script that stores the session or opens the stored one, or None if the page needs neither."""
         root = None if self.session is None else self.session.path
         if root is None and self.request is None:
             return None
@@ -169,13 +169,13 @@ class Frame(NamedTuple):
 
 
 def html_response(html: str, *, status: int = 200, headers: tuple[tuple[str, str], ...] = ()) -> Response:
-    """Return a response of HTML that may load our style and script, send our forms, and nothing else."""
+    """Return an HTML response that may load only wasmrt's style and script, and submit only to this server."""
     own = (("content-type", "text/html; charset=utf-8"), ("content-security-policy", _POLICY))
     return Response(status=status, headers=(*own, *headers), body=html.encode("utf-8", "replace"))
 
 
 def file_response(name: str) -> Response | None:
-    """Return one of the files that pages load, or None."""
+    """Return a static file of the pages, or None."""
     if name not in _FILES:
         return None
     return Response(headers=(("content-type", _FILES[name]),), body=(Path(__file__).parent / name).read_bytes())
@@ -190,18 +190,18 @@ def alert(error: WasmrtError) -> Html:
 
 
 def hidden(name: str, value: str) -> Html:
-    """Return a field that is sent and not seen."""
+    """Return a hidden field."""
     return tag("input", type="hidden", name=name, value=value)
 
 
 def facts(*pairs: tuple[str, Part]) -> Html:
-    """Return a list of names and what belongs to them."""
+    """Return a description list of names and values."""
     listed = (tag("div", tag("dt", name), tag("dd", value)) for name, value in pairs if value)
     return tag("dl", *listed)
 
 
 def table(caption: str, header: tuple[str, ...], rows: list[list[Part]]) -> Html:
-    """Return a table; the first cell of a row is its heading. It can be scrolled sideways by keyboard."""
+    """Return a table that can be scrolled sideways by keyboard. The first cell of each row is its heading."""
     top = tag("tr", *(tag("th", name, scope="col") for name in header))
     body = (tag("tr", tag("th", cells[0], scope="row"), *(tag("td", cell) for cell in cells[1:])) for cells in rows)
     whole = tag("table", tag("caption", caption), tag("thead", top), tag("tbody", *body))

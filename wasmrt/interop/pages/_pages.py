@@ -1,4 +1,4 @@
-"""OperatorPages: finds the page of a request, for the person whose session it belongs to."""
+"""OperatorPages: route requests to the pages of the user's session."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from wasmrt.runtime.audit import Receipt
 _ID = re.compile(r"[0-9a-z]{5}-[0-9a-z]{5}")
 _STATUS = {"unknown": 404, "other-user": 403, "not-memorable": 422, "too-many-answers": 422}
 _OVER = ("answered", "withdrawn", "outdated", "expired")
-_LINK = "Every link works once, and a session ends with the program or after twelve hours."
+_LINK = "Every link works once. A session ends with the program or after twelve hours."
 
 
 class PageSources(NamedTuple):
@@ -34,29 +34,29 @@ class PageSources(NamedTuple):
 
     approvals: ApprovalStore
     receipts: Path
-    """The folder of the chain."""
+    """The folder of the receipt chain."""
     receipts_key: Path
     data: Path
     """The folder of the catalog."""
     access: AccessStore | None = None
-    """The requests for access; None for those beside the approvals."""
+    """The store of access requests; None without one."""
     flows: Callable[[], FlowMap] | None = None
-    """Makes the map of flows; None where nobody can."""
+    """Builds the map of data flows; None if no tools are known."""
     receipt: Callable[[Receipt], None] | None = None
-    """Takes the receipts of answers to requests for access."""
+    """Records the receipts of answered access requests."""
 
 
 class OperatorPages:
-    """The pages on which a person answers what waits and looks at receipts and grants. A `wasmrt.interop.web.Handler`.
+    """The pages on which an operator answers requests and reads receipts and grants. A `wasmrt.interop.web.Handler`.
 
-    SECURITY: nothing is shown and nothing acted on without a session, which only a link of `link` begins. A bearer
-    token is none: whoever holds one may be the agent that asks.
+    SECURITY: pages and forms require a session, which starts only with a link from `link`. Bearer tokens are not
+    accepted, since their holder may be the agent that made the request.
 
     Args:
-        sources: What is shown.
-        base: The path that all of it is below; begins and ends with `/`.
-        by: The name of the person who answers.
-        command: The command that prints a new link, for who has none.
+        sources: The data to show.
+        base: The path prefix of all pages; begins and ends with `/`.
+        by: The name of the user who answers.
+        command: The command that prints a new link, named on pages without a session.
     """
 
     def __init__(self, sources: PageSources, *, by: str, command: str, base: str = "/") -> None:
@@ -65,15 +65,15 @@ class OperatorPages:
         self._sessions = Sessions(base)
 
     def link(self, url: str) -> str:
-        """Return an address that begins a session, once, within 15 minutes; `url` is the server's origin."""
+        """Return an address that starts a session once, within 15 minutes; `url` is the server's origin."""
         return f"{url}{self._base}?token={self._sessions.new_link(secure=url.startswith('https:'))}"
 
     async def gate(self, request: Request) -> Response | None:
-        """Refuse the body of a request without a session. A `wasmrt.interop.web.Gate`."""
+        """Refuse a request without a session before its body is read. A `wasmrt.interop.web.Gate`."""
         return self._no_session() if request.method == "POST" and self._sessions.find(request) is None else None
 
     async def __call__(self, request: Request) -> Response:
-        """Answer a request."""
+        """Return the response to a request."""
         if request.method not in ("GET", "HEAD", "POST"):
             return plain(405, headers=(("allow", "GET, HEAD, POST"),))
         if not request.path.startswith(self._base):
@@ -82,17 +82,17 @@ class OperatorPages:
         if request.method != "POST" and (file := file_response(rest)) is not None:
             return file
         if not rest:
-            return self._begun(request)
+            return self._begin_session(request)
         if rest.startswith("ask/") and request.method != "POST":
-            return self._asked(rest.removeprefix("ask/"))
+            return self._request_link_page(rest.removeprefix("ask/"))
         session = self._sessions.find(request)
         if session is None:
             return self._no_session()
         frame, rest = Frame(self._base, session), request.path.removeprefix(session.path)
         if request.method != "POST":
             return await asyncio.to_thread(self._get, frame, rest, request)
-        # SECURITY: a form is processed if the browser reports that it came from one of these pages (the server has
-        # compared the origin) and it contains the session's token, which no other page can read.
+        # SECURITY: a form is processed only if it comes from one of these pages (the server has compared the
+        # Origin header) and contains the session's token, which other pages cannot read.
         form = request.form_fields()
         ours = request.has("origin") or request.header("sec-fetch-site") == "same-origin"
         if not ours or form is None or not session.allows(form):
@@ -102,30 +102,30 @@ class OperatorPages:
             return replace(gone, headers=(*gone.headers, ("set-cookie", self._sessions.end(session))))
         return await asyncio.to_thread(self._post, frame, rest, form)
 
-    def _asked(self, name: str) -> Response:
-        """Return the page behind an address that went through a client: it leads to the request in a session.
+    def _request_link_page(self, name: str) -> Response:
+        """Return the page for an address that an MCP client showed; it opens the request in the browser's session.
 
-        SECURITY: it says nothing of the request, not even whether there is one, and begins no session: the client that
-        was given the address may be the agent that asks.
+        SECURITY: the page reveals nothing about the request, not even whether it exists, and starts no session: the
+        client that received the address may be the agent that made the request.
         """
         if not _ID.fullmatch(name):
             return self._missing(Frame(self._base))
-        told = "Its page is opened in the session that this browser has. If nothing happens, it has none: "
+        told = "This page opens the request in this browser's session. If nothing happens, the browser has no session: "
         step = f"open a link of {self._command}, and then this address again; or run wasmrt approvals show {name}."
-        return Frame(self._base, request=name).page(f"Request {name} waits for you", tag("p", told + step))
+        return Frame(self._base, request=name).page(f"Request {name}", tag("p", told + step))
 
-    def _begun(self, request: Request) -> Response:
-        """Begin a session by the token of a link, once.
+    def _begin_session(self, request: Request) -> Response:
+        """Start a session with the token of a link, once.
 
-        The page goes on by itself: a cookie that is for this site alone is not sent where the address was opened from
-        another site or a file (draft RFC 6265bis, 5.2), and a redirect would still count as that.
+        The page then continues by script: browsers do not send SameSite=Strict cookies if the address was opened from
+        another site or a file (draft RFC 6265bis, 5.2), and a redirect would count as that, too.
         """
         fields = request.query_fields() or {}
-        if request.method != "GET" or "token" not in fields or request.has("sec-purpose"):  # not what a browser guesses
+        if request.method != "GET" or "token" not in fields or request.has("sec-purpose"):  # not a browser's prefetch
             return self._no_session()
         begun = self._sessions.begin(fields["token"])
         if begun is None:
-            return self._page("This link does not work any more", f"{_LINK} For a new one: {self._command}", 403)
+            return self._page("This link is no longer valid", f"{_LINK} For a new one: {self._command}", 403)
         session, cookie = begun
         body = tag(
             "html",
@@ -168,9 +168,9 @@ class OperatorPages:
         section, _, name = rest.partition("/")
         try:
             if section == "requests" and _ID.fullmatch(name):
-                return self._answered(frame, name, form, self._answer, self._request)
+                return self._handle_answer(frame, name, form, self._answer, self._request)
             if section == "access" and _ID.fullmatch(name):
-                return self._answered(frame, name, form, self._answer_access, self._access_request)
+                return self._handle_answer(frame, name, form, self._answer_access, self._access_request)
             if section == "remembered" and _ID.fullmatch(name):
                 return self._forget(frame, name)
             if rest == "verify":
@@ -187,14 +187,14 @@ class OperatorPages:
         found = self._access.get(name) if _ID.fullmatch(name) else None
         return None if found is None else access_page(frame, found, tried)
 
-    def _answered(
+    def _handle_answer(
         self, frame: Frame, request_id: str, form: dict[str, str], answer: Callable[[str, dict[str, str]], None],
         show: Callable[[Frame, str, Tried], Response | None],
     ) -> Response:  # fmt: skip
         try:
             answer(request_id, form)
         except WasmrtError as error:
-            # Only one of two answers counts; the other sender sees the outcome.
+            # If two answers arrive, the first one counts; the second sender sees the outcome.
             status = 409 if error.code in _OVER else _STATUS.get(error.code, 422)
             return show(frame, request_id, Tried(alert(error), form, status)) or self._missing(frame)
         return Response(status=303, headers=(("location", f"{frame.root}?done={request_id}"),))
@@ -220,21 +220,21 @@ class OperatorPages:
     def _forget(self, frame: Frame, answer_id: str) -> Response:
         store = self._sources.approvals
         if not (store.forget(answer_id) or self._access.forget(answer_id)):
-            gone = ApprovalError("this answer was forgotten already", code="unknown")
+            gone = ApprovalError("this answer was already forgotten", code="unknown")
             return remembered_page(frame, store, self._access, problem=alert(gone), status=409)
         return Response(status=303, headers=(("location", f"{frame.root}remembered"),))
 
     def _no_session(self) -> Response:
-        return self._page("This page is opened by a link", f"{_LINK} For a new one: {self._command}", 403)
+        return self._page("This page requires a session", f"{_LINK} For a new one: {self._command}", 403)
 
     def _stale(self, frame: Frame) -> Response:
         told = tag(
-            "p", "This form was not sent by a page of your session, so nothing was done.", role="alert", class_="alert"
+            "p", "The form was not sent from a page of this session. Nothing was changed.", role="alert", class_="alert"
         )
         return frame.page("This was not done", told, frame.back(), status=403)
 
     def _missing(self, frame: Frame) -> Response:
-        return frame.page("There is no such page", frame.back(), status=404)
+        return frame.page("Page not found", frame.back(), status=404)
 
     def _page(self, title: str, text: str, status: int) -> Response:
         return Frame(self._base).page(title, tag("p", text), status=status)

@@ -29,7 +29,7 @@ _FIELDS = (
 
 
 def receipts_page(frame: Frame, folder: Path, query: dict[str, str]) -> Response:
-    """Return the newest receipts that a query asks for, the newest first."""
+    """Return the page of the receipts that match a query, newest first."""
     problem, records = None, list[Record]()
     try:
         records = last_receipts(folder, _count(query), _filter(query))[::-1]
@@ -39,9 +39,9 @@ def receipts_page(frame: Frame, folder: Path, query: dict[str, str]) -> Response
         "Receipts",
         problem,
         _filter_form(frame, query),
-        _listed(frame, records),
+        _receipt_table(frame, records),
         tag("h2", "Check the chain"),
-        tag("p", "Finds what was changed, removed, put elsewhere or cut off since the calls were made."),
+        tag("p", "Detects records that were modified, removed, moved or truncated."),
         _verify_form(frame, {}),
         section="receipts",
         status=200 if problem is None else 422,
@@ -49,7 +49,7 @@ def receipts_page(frame: Frame, folder: Path, query: dict[str, str]) -> Response
 
 
 def receipt_page(frame: Frame, folder: Path, call_id: str) -> Response | None:
-    """Return the page of one receipt, or None."""
+    """Return the page of one receipt, or None if there is no such receipt."""
     record = find_receipt(folder, call_id)
     if record is None:
         return None
@@ -59,7 +59,7 @@ def receipt_page(frame: Frame, folder: Path, call_id: str) -> Response | None:
 
 
 def verify_page(frame: Frame, folder: Path, key: Path, form: dict[str, str]) -> Response:
-    """Check the chain, and return the page that says whether it holds."""
+    """Verify the chain, and return the page with the result."""
     found, problem, noted = None, None, None
     try:
         expected = ChainHead.parse(form["head"].strip()) if form.get("head", "").strip() else None
@@ -72,7 +72,9 @@ def verify_page(frame: Frame, folder: Path, key: Path, form: dict[str, str]) -> 
         "Check of the receipts",
         problem,
         tag("div", *_result(found), role="status") if found is not None else None,
-        tag("p", "The head, to be noted elsewhere: ", tag("code", foreign(str(noted)))) if noted is not None else None,
+        tag("p", "Head of the chain, to store elsewhere: ", tag("code", foreign(str(noted))))
+        if noted is not None
+        else None,
         _verify_form(frame, form),
         tag("p", tag("a", "Back to the receipts", href=f"{frame.root}receipts")),
         section="receipts",
@@ -103,13 +105,13 @@ def _filter(query: dict[str, str]) -> Filter:
 def _count(query: dict[str, str]) -> int:
     chosen = query.get("count", _COUNTS[0])
     if chosen not in _COUNTS:
-        raise ConfigurationError(f"{chosen!r:.20} is no number of receipts", hint=f"one of {', '.join(_COUNTS)}")
+        raise ConfigurationError(f"{chosen!r:.20} is not a number of receipts", hint=f"one of {', '.join(_COUNTS)}")
     return int(chosen)
 
 
 def _segment(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 12 and int(text) >= 1):
-        raise ConfigurationError(f"{text!r:.20} is no number of a segment", hint="1 is the first")
+        raise ConfigurationError(f"{text!r:.20} is not a segment number", hint="segments are numbered from 1")
     return int(text)
 
 
@@ -125,8 +127,8 @@ def _filter_form(frame: Frame, query: dict[str, str]) -> Html:
 def _verify_form(frame: Frame, form: dict[str, str]) -> Html:
     return frame.form(
         "verify",
-        _field("head", "A head that was noted before (optional)", form),
-        _field("from", "First segment that is kept (optional)", form),
+        _field("head", "A stored head (optional)", form),
+        _field("from", "First segment that is present (optional)", form),
         tag("p", tag("button", "Check", type="submit")),
         class_="filter",
     )
@@ -137,7 +139,7 @@ def _field(name: str, label: str, values: dict[str, str]) -> Html:
     return tag("p", tag("label", label, for_=name), box)
 
 
-def _listed(frame: Frame, records: list[Record]) -> Html:
+def _receipt_table(frame: Frame, records: list[Record]) -> Html:
     if not records:
         return tag("p", "No receipts.", role="status")
     rows: list[list[Part]] = []
@@ -146,7 +148,7 @@ def _listed(frame: Frame, records: list[Record]) -> Html:
         link = tag("a", foreign(call), href=f"{frame.root}receipts/{quote(call, safe='')}")
         rows.append([link, *map(foreign, cells)])
     *names, call_name = (name.capitalize().replace("(utc)", "(UTC)") for name in HEADER)
-    return table(f"{len(records)} receipts, the newest first", (call_name, *names), rows)
+    return table(f"{len(records)} receipts, newest first", (call_name, *names), rows)
 
 
 _MAX_TOOLS = 200
@@ -154,16 +156,16 @@ _MAX_DESCRIPTION_CHARS = 400
 
 
 def grants_page(frame: Frame, data: Path) -> Response:
-    """Return the installed tools with what was granted to each, and the updates that wait for a grant."""
+    """Return the page of the installed tools, their grants, and updates that wait for a grant."""
     catalog = Catalog(data)
     tools = catalog.tools()
     more = len(tools) - _MAX_TOOLS
     return frame.page(
         "Grants",
-        tag("p", "A tool may do what its capability file asks for and you granted, and nothing else."),
+        tag("p", "A tool may use only the access that its capability file requests and you granted."),
         *(_tool(catalog, tool) for tool in tools[:_MAX_TOOLS]),
-        None if tools else tag("p", "Nothing is installed. The tools that come with wasmrt have no grants."),
-        tag("p", f"{more:,} more tools are left out; wasmrt list shows all.") if more > 0 else None,
+        None if tools else tag("p", "No tools are installed. The tools that come with wasmrt need no grants."),
+        tag("p", f"{more:,} more tools are not shown; wasmrt list shows all.") if more > 0 else None,
         section="grants",
     )
 
@@ -173,7 +175,7 @@ def _tool(catalog: Catalog, listed: Listed) -> Html:
     try:
         shown = _version(catalog.get(listed.name))
         waits = _pending(catalog, listed) if listed.pending is not None else None
-    except WasmrtError as error:  # an unreadable one does not hide the others
+    except WasmrtError as error:  # one unreadable tool must not hide the others
         shown, waits = alert(error), None
     return tag("article", tag("h2", foreign(listed.name), id=title), shown, waits, aria_labelledby=title, class_="card")
 
@@ -184,7 +186,7 @@ def _version(version: ToolVersion) -> Html:
     said = text if len(text) <= _MAX_DESCRIPTION_CHARS else text[:_MAX_DESCRIPTION_CHARS] + cut
     return together(
         facts(
-            ("It says of itself", foreign(said) if said else None),
+            ("Its description", foreign(said) if said else None),
             ("Version", f"{version.number}, {version.digest[:12]}"),
             ("From", foreign(version.origin) if version.origin else None),
         ),
@@ -200,7 +202,7 @@ def _pending(catalog: Catalog, listed: Listed) -> Html | None:
     new = diff(granted_to(catalog.get(listed.name)), request_of(pending)).widened
     return together(
         tag("h3", f"Version {pending.number} waits for a grant"),
-        tag("p", "It asks for more:") if new else None,
+        tag("p", "It requests more access:") if new else None,
         _sentences(tuple(change.sentence for change in new)) if new else None,
         tag("p", "To decide: ", tag("code", foreign(f"wasmrt grant {listed.name}"))),
     )
@@ -211,15 +213,15 @@ def _sentences(sentences: tuple[str, ...]) -> Html:
 
 
 def flows_page(frame: Frame, found: FlowMap | None) -> Response:
-    """Return the page of a map of flows; None where these pages know no tools."""
+    """Return the page with the map of data flows; None means that no tools are known here."""
     if found is None:
-        told = tag("p", "These pages know no tools. ", tag("code", "wasmrt policy flows"), " draws them.")
+        told = tag("p", "No tools are known to these pages. ", tag("code", "wasmrt policy flows"), " prints the map.")
         return frame.page("Flows", told, section="flows")
     listed = [tag("li", foreign(each.sentence)) for each in found.summary()]
     changes = [tag("li", tag("code", foreign(change.line)), f" breaks {change.breaks}") for change in found.changes()]
     return frame.page(
         "Flows",
-        tag("p", f"{found.count:,} open paths from private text to the outside, by effects and grants alone."),
+        tag("p", f"{found.count:,} open paths from private data to external destinations, by effects and grants."),
         drawing(picture(found, styled=False)),
         tag("h2", "In words"),
         tag("ul", *listed) if listed else tag("p", "There is none."),

@@ -28,39 +28,39 @@ from wasmrt.interop.web import Response
 from wasmrt.runtime.audit.report import in_words
 
 _STATES = {
-    State.PENDING: "waits for an answer",
-    State.WITHDRAWN: "was withdrawn: nobody waits for the answer any more",
-    State.OUTDATED: "is for a tool that was updated meanwhile",
+    State.PENDING: "is pending",
+    State.WITHDRAWN: "was withdrawn by its caller",
+    State.OUTDATED: "is outdated: its tool has been updated",
     State.EXPIRED: "has expired",
 }
 _SCOPES = {"once": "for this call", "session": "for the rest of its session", "always": "from now on"}
 _BUTTONS = {"once": "Allow once", "session": "Allow for the session", "always": "Always allow exactly this"}
 _OFFERED = {
     "once": "This call only",
-    "session": "This tool for the rest of the session, whatever its parameters",
-    "always": "From now on, in every session, for the same parameters or those that fit below",
+    "session": "This tool for the rest of the session, with any parameters",
+    "always": "From now on, in every session, for the same parameters or those allowed below",
 }
 
 
 def waiting_page(frame: Frame, store: ApprovalStore, access: AccessStore, done: str | None) -> Response:
-    """Return the page of the requests that wait; `done` is the id of one that was just answered here."""
+    """Return the page of the pending requests; `done` is the ID of a request that was just answered here."""
     waiting, asking = store.pending(), access.pending()
     counts = [f"{len(waiting)} {'call waits' if len(waiting) == 1 else 'calls wait'} for an answer."] * bool(waiting)
     counts += [f"{len(asking)} {'request' if len(asking) == 1 else 'requests'} for access."] * bool(asking)
     number = len(waiting) + len(asking)
     return frame.page(
         f"Approvals ({number})" if number else "Approvals",
-        _done(store, access, done) if done else None,
+        _done_message(store, access, done) if done else None,
         tag(
             "p",
             "This list has changed. ",
-            tag("a", "Show it as it is now", href=frame.root),
+            tag("a", "Reload it", href=frame.root),
             id="news",
             class_="done",
             hidden=True,
         ),
         tag("p", "", role="status", id="said", class_="unseen"),
-        tag("p", " ".join(counts) or "Nothing waits for an answer."),
+        tag("p", " ".join(counts) or "No requests are pending."),
         *(_card(frame, each) for each in waiting),
         *(access_card(frame, each) for each in asking),
         tag("div", id="watch", data_from=f"{frame.root}state", data_state=state_of(waiting, asking), hidden=True),
@@ -73,8 +73,8 @@ def state_of(waiting: list[QueuedRequest], asking: list[AccessRequest]) -> str:
     return blake3(" ".join([*(each.id for each in waiting), *(each.id for each in asking)]).encode()).hexdigest()[:32]
 
 
-def _done(store: ApprovalStore, access: AccessStore, done: str) -> Html | None:
-    """Return how a request was just answered."""
+def _done_message(store: ApprovalStore, access: AccessStore, done: str) -> Html | None:
+    """Return the outcome of the request that was just answered."""
     answered, granted = store.get(done), access.get(done)
     told = outcome(answered) if answered is not None else None if granted is None else access_outcome(granted)
     return None if told is None else tag("p", told, role="status", class_="done")
@@ -134,7 +134,7 @@ def _card(frame: Frame, found: QueuedRequest) -> Html:
 def _facts(request: ApprovalRequest, *, named: bool) -> Html:
     return facts(
         ("Tool", foreign(request.tool) if named else None),
-        ("It may", ", ".join(request.effects) or "do nothing outside of itself"),
+        ("It may", ", ".join(request.effects) or "have no effects outside its sandbox"),
         ("Risk", foreign(request.risk)),
         ("Asked because", foreign(request.why.sentence)),
         ("For", foreign(request.user)),
@@ -154,7 +154,7 @@ def _quick_form(frame: Frame, request: ApprovalRequest, title: str, *, cut: bool
     allow = ((f"allow-{scope}", _BUTTONS[scope]) for scope in _scopes(request))
     return quick_form(
         frame, f"requests/{request.id}", request.user, title, deny="deny-once", allow=allow, verb="allow",
-        more="All of it, and more ways to answer", cut=cut,
+        more="Full request, and more answers", cut=cut,
     )  # fmt: skip
 
 
@@ -168,7 +168,7 @@ def _whole_form(frame: Frame, request: ApprovalRequest, form: Mapping[str, str])
 
 
 def _scopes(request: ApprovalRequest) -> tuple[str, ...]:
-    """Return the scopes that an answer can have."""
+    """Return the scopes that an answer may have."""
     if not request.may_be_remembered:
         return ("once",)
     return ("once", "session", "always") if request.trace else ("once", "always")
@@ -195,7 +195,7 @@ _MAX_PARAMS_CHARS = 300
 def remembered_page(
     frame: Frame, store: ApprovalStore, access: AccessStore, *, problem: Html | None = None, status: int = 200
 ) -> Response:
-    """Return the page of what is remembered, the newest first, and of the latest requests that have ended."""
+    """Return the page of the remembered answers, newest first, and of the latest ended requests."""
     answers, ended = store.answers()[::-1], store.decided(_MAX_ENDED)
     header = ("Tool", "For", "Answer", "Parameters", "By", "Since (UTC)", "Forget it")
     rows = [_row(frame, answer) for answer in answers[:_MAX_ANSWERS]]
@@ -203,10 +203,10 @@ def remembered_page(
     return frame.page(
         "Remembered",
         problem,
-        tag("p", "A call that one of these answers fits is not asked about again. One that is forgotten asks again."),
-        table("Answers that hold always", header, rows) if rows else tag("p", "No answer is remembered."),
-        tag("p", f"{more:,} older ones are left out; wasmrt approvals list shows all.") if more > 0 else None,
-        _refused(frame, access),
+        tag("p", "Calls that match one of these answers need no approval. If you forget an answer, wasmrt asks again."),
+        table("Permanent answers", header, rows) if rows else tag("p", "There are no remembered answers."),
+        tag("p", f"{more:,} older answers are not shown; wasmrt approvals list shows all.") if more > 0 else None,
+        _denied_access(frame, access),
         tag("h2", "Ended"),
         tag("ul", *(tag("li", outcome(each)) for each in ended)) if ended else tag("p", "No request has ended yet."),
         section="remembered",
@@ -214,13 +214,11 @@ def remembered_page(
     )
 
 
-def _refused(frame: Frame, access: AccessStore) -> Html | None:
+def _denied_access(frame: Frame, access: AccessStore) -> Html | None:
     """Return the table of permanently denied access, or None."""
     refused = access.refused()[::-1][:_MAX_ANSWERS]
     header = ("Tool", "For", "Denied", "By", "Since (UTC)", "Forget it")
-    return (
-        table("Access that is not asked for again", header, [_refusal(frame, e) for e in refused]) if refused else None
-    )
+    return table("Permanently denied access", header, [_refusal(frame, e) for e in refused]) if refused else None
 
 
 def _refusal(frame: Frame, request: AccessRequest) -> list[Part]:

@@ -1,4 +1,4 @@
-"""Our own small web server: HTTP/1.1 on loopback for pages and protocols, bounded, and closed to other origins."""
+"""A small web server for pages and protocols: HTTP/1.1 on loopback, bounded, and closed to other origins."""
 
 from __future__ import annotations
 

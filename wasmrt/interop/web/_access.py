@@ -1,4 +1,4 @@
-"""Who may send requests: origins, bearer tokens, and the sessions of browsers."""
+"""Access to the server: allowed origins, bearer tokens, and browser sessions."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 @dataclass(frozen=True, slots=True)
 class Origins:
-    """The origins of one server (RFC 6454): `http://127.0.0.1:8931`, in small letters, without a default port."""
+    """The origins of one server (RFC 6454), in lower case and without default ports: `http://127.0.0.1:8931`."""
 
     all: tuple[str, ...]
-    """The first is the one to show to people."""
+    """The first is shown to users."""
 
     @classmethod
     def of(cls, host: str, port: int, more: Iterable[str] = ()) -> Origins:
@@ -35,26 +35,26 @@ class Origins:
         address = ipaddress.ip_address(host)
         hosts = [] if address.is_unspecified else [f"[{address}]" if address.version == 6 else str(address)]
         hosts += ["localhost"] if address.is_loopback or address.is_unspecified else []
-        return cls((*map(origin, more), *(_spelled("http", name, port) for name in hosts)))
+        return cls((*map(origin, more), *(_format_origin("http", name, port) for name in hosts)))
 
     def refusal(self, request: Request) -> Response | None:
-        """Return the refusal of a request that was sent to another name, or by another origin's page.
+        """Return a refusal if the request is for another host name or from another origin's page, else None.
 
-        SECURITY: a page in a person's browser can send requests here. One whose name was rebound to this address is
-        known by its Host (421), any other by its Origin (403), `null` included; programs send no Origin.
+        SECURITY: any page in a user's browser can send requests here. DNS rebinding is detected by the Host header
+        (421), other origins, `null` included, by the Origin header (403). Programs send no Origin.
         """
         host = request.header("host")
         if host is None:
             return plain(400)
         if host.lower() not in {origin.partition("://")[2] for origin in self.all}:
-            return plain(421, "This server is not reached by that name.")
+            return plain(421, "This server does not serve that host name.")
         if request.has("origin") and (request.header("origin") or "").lower() not in self.all:
-            return plain(403, "Requests of other origins are refused.")
+            return plain(403, "Requests from other origins are refused.")
         return None
 
 
 def origin(text: str) -> str:
-    """Return an origin in its one spelling.
+    """Return an origin in its canonical form.
 
     Raises:
         ConfigurationError: the text is not an origin.
@@ -63,15 +63,15 @@ def origin(text: str) -> str:
         parts = urlsplit(text)
         if parts.scheme in _DEFAULT_PORTS and parts.hostname and text.isascii() and text.isprintable():
             host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-            found = _spelled(parts.scheme, host, parts.port or _DEFAULT_PORTS[parts.scheme])
+            found = _format_origin(parts.scheme, host, parts.port or _DEFAULT_PORTS[parts.scheme])
             if text.lower().rstrip("/") in (found, f"{parts.scheme}://{host}:{parts.port}"):
                 return found
     except ValueError:
         pass
-    raise ConfigurationError(f"{text!r:.80} is no origin", hint="write https://HOST or http://HOST:PORT")
+    raise ConfigurationError(f"{text!r:.80} is not an origin", hint="write https://HOST or http://HOST:PORT")
 
 
-def _spelled(scheme: str, host: str, port: int) -> str:
+def _format_origin(scheme: str, host: str, port: int) -> str:
     return f"{scheme}://{host}" if port == _DEFAULT_PORTS[scheme] else f"{scheme}://{host}:{port}"
 
 
@@ -81,23 +81,23 @@ _BEARER = re.compile(r"bearer +([A-Za-z0-9._~+/-]+=*) *", re.IGNORECASE)
 
 
 def new_token(prefix: str = "") -> str:
-    """Return a new token of 256 random bits, in characters that a URL and a header may hold."""
+    """Return a new token of 256 random bits, in characters allowed in URLs and headers."""
     return prefix + secrets.token_urlsafe(32)
 
 
 @dataclass(frozen=True, slots=True)
 class TokenDigest:
-    """SHA-256 of a token. Enough for a token of `new_token`, which nobody guesses; not for a password.
+    """The SHA-256 digest of a token. Sufficient for random tokens (`new_token`), not for passwords.
 
     Raises:
-        ValueError: `hex` is no such digest.
+        ValueError: `hex` is not a SHA-256 digest.
     """
 
     hex: str
 
     def __post_init__(self) -> None:
         if not _DIGEST.fullmatch(self.hex):
-            raise ValueError("a token's digest is 64 hexadecimal digits")
+            raise ValueError("a token digest must have 64 hexadecimal digits")
 
     @classmethod
     def of(cls, token: str) -> TokenDigest:
@@ -105,13 +105,13 @@ class TokenDigest:
         return cls(hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest())
 
     def matches(self, token: str | None) -> bool:
-        """Return whether this is the token's digest. The time it takes says nothing about either."""
+        """Compare with a token's digest in constant time."""
         if token is None or len(token) > _MAX_TOKEN_CHARS:
             return False
         return self.equals(TokenDigest.of(token))
 
     def equals(self, other: TokenDigest) -> bool:
-        """Return whether both are of one token. The time it takes says nothing about either."""
+        """Compare with another digest in constant time."""
         return hmac.compare_digest(other.hex, self.hex)
 
 
@@ -132,28 +132,28 @@ SESSION_SECONDS = 12 * 3600.0
 class Session:
     """The session of one user in one browser.
 
-    SECURITY: cookies are shared by all servers of a host name, whatever their port, and on one machine these may be
-    other users'. An unguessable path keeps this cookie from being sent to them.
+    SECURITY: browsers send a cookie to every server of its host name, whatever the port, and on a shared machine
+    those may belong to other users. An unguessable path keeps the cookie from them.
     """
 
     path: str
-    """All of its pages are below it; begins and ends with `/`."""
+    """The path prefix of its pages; begins and ends with `/`."""
     ends: float
     form_token: str = field(default_factory=new_token)
-    """For a hidden field of every form (CSRF)."""
+    """The token in a hidden field of every form, against CSRF."""
 
     def allows(self, form: dict[str, str] | None) -> bool:
-        """Return whether a form came from a page of this session. SECURITY: no form is acted on without it."""
+        """Return whether a form contains this session's token. SECURITY: forms without it are rejected."""
         given = "" if form is None else form.get("form_token", "")
         return hmac.compare_digest(given.encode("utf-8", "replace"), self.form_token.encode())
 
 
 class Sessions:
-    """The sessions of one server, in memory: they end with it. For one event loop.
+    """The sessions of one server, in memory, for one event loop.
 
     Args:
-        base: The path below which they are; begins and ends with `/`.
-        clock: Seconds that do not go back.
+        base: The path prefix of the sessions; begins and ends with `/`.
+        clock: Monotonic seconds.
     """
 
     def __init__(self, base: str = "/", *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -163,10 +163,10 @@ class Sessions:
         self._sessions: dict[str, tuple[TokenDigest, Session]] = {}
 
     def new_link(self, *, secure: bool = False) -> str:
-        """Return a token for the address that begins a session: good once, and for 15 minutes. The newest 16 hold.
+        """Return a token that starts one session within 15 minutes. At most the 16 newest tokens are valid.
 
         Args:
-            secure: The address is one of https: the session's cookie is sent by nothing else.
+            secure: The address uses https, so the session's cookie is sent only over https.
         """
         token = new_token()
         while len(self._links) >= _MAX_LINKS:
@@ -192,7 +192,7 @@ class Sessions:
         return session, f"{_COOKIE}={secret}; {rest}{'; Secure' if secure else ''}"
 
     def find(self, request: Request) -> Session | None:
-        """Return the session of a request: its path and its cookie have to belong together."""
+        """Return the session whose path and cookie both match the request, or None."""
         name = request.path.removeprefix(self._base).partition("/")[0]
         found = self._sessions.get(f"{self._base}{name}/")
         if found is None or not found[0].matches(_cookie(request)) or found[1].ends <= self._clock():
@@ -211,7 +211,7 @@ class Sessions:
 
 
 def _cookie(request: Request) -> str | None:
-    """Return the value of our cookie, where it was sent once (RFC 6265, 4.2.1)."""
+    """Return the value of the session cookie if it was sent exactly once (RFC 6265, 4.2.1), else None."""
     pairs = (pair.strip().partition("=") for pair in (request.header("cookie") or "").split(";"))
     values = [value for name, _, value in pairs if name == _COOKIE]
     return values[0] if len(values) == 1 else None

@@ -1,4 +1,4 @@
-"""One connection: requests read within bounds, each answered before the next, and nothing left when it ends."""
+"""One connection: bounded requests, answered one after the other, and cleaned up when the connection ends."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _PIECE_BYTES = 64 * 1024
 _READ_BYTES = 16 * 1024
 _LINGER_SECONDS = 1.0
 _LINGER_BYTES = 4 * 1024 * 1024
-"""Read and dropped of a body that was refused: closed at once, the system takes the refusal back from the client."""
+"""Bytes of a refused body to read and drop: closing at once would discard the refusal before the client reads it."""
 _BODILESS = (204, 304)
 
 Gate = Callable[[Request], Awaitable[Response | None]]
 """Refuses a request before its body is read, or returns None."""
 OnRefusal = Callable[[int], None]
-"""Gets the status of each request that the server refused by itself, before any gate."""
+"""Called with the status of each request that the server refuses before any gate."""
 
 
 class Service(NamedTuple):
-    """The parts of a server that each of its connections needs."""
+    """The parts of a server that its connections share."""
 
     gate: Gate
     handler: Handler
@@ -38,7 +38,7 @@ class Service(NamedTuple):
 
 
 class Connection:
-    """One client's connection, run as one task."""
+    """One client's connection, handled by one task."""
 
     def __init__(self, reader: ClientReader, writer: asyncio.StreamWriter, service: Service, client: str) -> None:
         self.reader, self._writer, self._service, self._client = reader, writer, service, client
@@ -46,20 +46,20 @@ class Connection:
         self._ahead = b""
         self._h11 = h11.Connection(h11.SERVER)
         self.busy = False
-        """A request has begun, and its response has not ended."""
+        """A request has begun, and its response is not finished."""
         self.last = False
-        """The server is closing: the response that is on its way is the last one."""
+        """The server is closing: the current response is the last."""
 
     async def run(self) -> None:
-        """Answer requests until the client goes, breaks a rule, or the server closes. Raises nothing of the network."""
+        """Answer requests until the client disconnects or breaks a rule, or the server closes."""
         try:
             while await self._exchange() and not self.last:
                 self.busy = False
             await self._close()
         except (GoneError, TimeoutError, OSError, h11.ProtocolError):
             pass
-        except Exception as error:  # a response that broke off: its text may hold anything
-            _log.error("a response could not be finished: %s", type(error).__name__)
+        except Exception as error:  # SECURITY: an error's text may contain anything
+            _log.error("could not finish a response: %s", type(error).__name__)
         finally:
             self._writer.transport.abort()
 
@@ -71,7 +71,7 @@ class Connection:
             head = await self._head()
             if head is None:
                 return False
-            request = self._parsed(head)
+            request = self._parse(head)
             length = body_length(request, self._bounds)
             refusal = await self._service.gate(request)
             if refusal is None:
@@ -84,12 +84,12 @@ class Connection:
             return await self._refuse(request, plain(error.error_status_hint))
         if refusal is not None and (length or request.has("transfer-encoding")):
             return await self._refuse(request, refusal)
-        await self._answered(request, refusal)
+        await self._answer_while_connected(request, refusal)
         self._ahead = self._h11.trailing_data[0]
         return self._h11.our_state is h11.DONE and self._h11.their_state is h11.DONE
 
     async def _head(self) -> bytes | None:
-        """Return the bytes of a head, or None if the client left or stayed silent."""
+        """Return the bytes of a request's head, or None if the client disconnected or sent nothing."""
         data = bytearray(self._ahead)
         if not data:
             try:
@@ -113,13 +113,13 @@ class Connection:
         self._ahead = bytes(data[end.end() :])
         return bytes(data[: end.end()])
 
-    def _parsed(self, head: bytes) -> Request:
+    def _parse(self, head: bytes) -> Request:
         check_shape(head, self._bounds)
         self._h11.receive_data(head)
         event = self._h11.next_event()
         if not isinstance(event, h11.Request):
             raise Refused(400)
-        if self._ahead:  # no bytes would be the end of the connection to h11
+        if self._ahead:  # h11 takes empty data for the end of the connection
             self._h11.receive_data(self._ahead)
         return parse(event, self._client)
 
@@ -133,7 +133,7 @@ class Connection:
                         raise Refused(413)
         except TimeoutError:
             raise Refused(408) from None
-        if event.headers:  # trailers are not read here, but a proxy might read them
+        if event.headers:  # trailers are not supported, and a proxy might read them
             raise Refused(400)
         return bytes(body)
 
@@ -150,17 +150,17 @@ class Connection:
             raise GoneError
         return data
 
-    async def _answered(self, request: Request, refusal: Response | None) -> None:
-        """Answer a request while its client is there; when it goes, the handler is cancelled."""
+    async def _answer_while_connected(self, request: Request, refusal: Response | None) -> None:
+        """Answer a request; cancel the handler if the client disconnects."""
         if refusal is not None:
-            self._h11.next_event()  # the end of a request without a body
+            self._h11.next_event()  # the end of a request that has no body
             await self._answer(request, refusal)
             return
-        with self.reader.watched():
+        with self.reader.cancel_on_disconnect():
             await self._answer(request, None)
 
     async def _answer(self, request: Request, refusal: Response | None) -> None:
-        """SECURITY: the text of a handler's error may hold anything; neither the client nor the log gets it."""
+        """SECURITY: a handler's error text may contain anything, so neither the client nor the log receives it."""
         try:
             response = refusal or await self._service.handler(request)
             head = self._response_head(request, response)
@@ -174,7 +174,7 @@ class Connection:
         headers = response_headers(response)
         if isinstance(response.body, bytes) and response.status not in _BODILESS:
             headers.append(("content-length", str(len(response.body))))
-        # SECURITY: the end of a body in chunks is where servers disagree most, so nothing follows one.
+        # SECURITY: servers differ most at the end of a chunked body, so no request may follow one.
         if close or self.last or (request is not None and request.has("transfer-encoding")):
             headers.append(("connection", "close"))
         return h11.Response(status_code=response.status, headers=headers)
@@ -197,17 +197,17 @@ class Connection:
                 await self._write(h11.EndOfMessage())
 
     async def _write(self, *events: h11.Event) -> None:
-        """Send, and wait until the client has taken most of it. A client that does not is cut off."""
+        """Send, and wait until the client has read most of it. Slow clients are disconnected."""
         if data := b"".join(self._h11.send(event) or b"" for event in events):
             self._writer.write(data)
         if self._writer.transport.get_write_buffer_size():
             async with asyncio.timeout(self._bounds.write_seconds):
                 await self._writer.drain()
         else:
-            await self._writer.drain()  # takes no time, and raises where the client has gone
+            await self._writer.drain()  # does not wait here; raises if the client has disconnected
 
     async def _refuse(self, request: Request | None, response: Response) -> bool:
-        """Refuse a request whose rest is not worth reading, and let its client see the refusal. Returns False."""
+        """Refuse a request without reading its rest, and let the client read the refusal. Return False."""
         await self._send(request, self._response_head(request, response, close=True), response)
         with suppress(OSError, TimeoutError):
             self._writer.write_eof()

@@ -12,7 +12,7 @@ import h11
 from wasmrt.interop.web._message import Request, WebBounds
 
 _MAX_AHEAD_BYTES = 64 * 1024
-"""Sent by a client before the response to what it had asked."""
+"""Bytes that a client may send before the response to its previous request."""
 
 
 class GoneError(Exception):
@@ -20,21 +20,21 @@ class GoneError(Exception):
 
 
 class ClientReader(asyncio.StreamReader):
-    """A stream that ends what is done for a client when the client goes, or sends far ahead."""
+    """A stream that cancels a client's running task if the client disconnects or sends too far ahead."""
 
     def __init__(self) -> None:
         super().__init__()
         self._task: asyncio.Task[object] | None = None
-        """The one that answers at the moment."""
+        """The task that answers the current request."""
         self._unread = 0
         self._gone = False
 
     @contextmanager
-    def watched(self) -> Iterator[None]:
-        """End what is done in here when the client goes.
+    def cancel_on_disconnect(self) -> Iterator[None]:
+        """Cancel the block if the client disconnects.
 
         Raises:
-            GoneError: it has gone.
+            GoneError: the client has disconnected.
         """
         if self._gone or self._unread > _MAX_AHEAD_BYTES:
             raise GoneError
@@ -44,40 +44,40 @@ class ClientReader(asyncio.StreamReader):
             yield
         except asyncio.CancelledError:
             if self._task is task or task.uncancel():
-                raise  # it has ended already
+                raise  # cancelled from elsewhere
             raise GoneError from None
         else:
-            if self._task is not task:  # what ran in here has not minded that it was ended
+            if self._task is not task:  # the block suppressed its cancellation
                 task.uncancel()
                 raise GoneError
         finally:
             self._task = None
 
     def unwatch(self) -> None:
-        """Hand over the running tasks, so that they are ended only once."""
+        """Stop watching, so that the task is cancelled only once."""
         self._task = None
 
     async def read(self, n: int = -1) -> bytes:
-        """Return what has come, at most `n` bytes; waits for the first."""
+        """Return at most `n` received bytes; wait for the first."""
         data = await super().read(n)
         self._unread -= len(data)
         return data
 
     def feed_data(self, data: bytes) -> None:  # type: ignore[override]  # no transport feeds more
-        """Take what has come."""
+        """Receive data."""
         super().feed_data(data)
         self._unread += len(data)
         if self._unread > _MAX_AHEAD_BYTES:
             self._leave()
 
     def feed_eof(self) -> None:
-        """Take the end of what is sent."""
+        """Receive the end of the stream."""
         super().feed_eof()
         self._gone = True
         self._leave()
 
     def set_exception(self, exc: Exception) -> None:
-        """Take the end of a connection that broke."""
+        """Receive the error of a broken connection."""
         super().set_exception(exc)
         self._gone = True
         self._leave()
@@ -89,17 +89,17 @@ class ClientReader(asyncio.StreamReader):
 
 
 END_OF_HEAD = re.compile(rb"\n\r?\n")
-"""Of any head, also of one that ends its lines wrongly, so that it is refused and not waited for."""
+"""The end of a head, also with wrong line endings, so that such a head is refused instead of waited for."""
 _BAD_LINE_END = re.compile(rb"(?<!\r)\n|\r(?!\n)")
 _FOLD = re.compile(rb"\n[ \t]")
 _LENGTH = re.compile(rb"(?im)^content-length:([^\r]*)")
 _ONE_LENGTH = re.compile(rb"[ \t]*[0-9]{1,15}[ \t]*")
 _ALONE = ("authorization", "content-length", "content-type", "cookie", "expect", "host", "origin", "transfer-encoding")
-"""Headers that two values of would be two requests; RFC 9110 lets none of them be sent twice."""
+"""Headers whose repetition could be read as two requests; RFC 9110 forbids sending them twice."""
 
 
 class Refused(Exception):  # noqa: N818 - it carries a response's status, and never leaves this package
-    """A request that is answered with `status`, and its connection closed after it."""
+    """A request to answer with `status` before closing the connection."""
 
     def __init__(self, status: int) -> None:
         super().__init__(status)
@@ -107,10 +107,10 @@ class Refused(Exception):  # noqa: N818 - it carries a response's status, and ne
 
 
 def check_shape(head: bytes, bounds: WebBounds) -> None:
-    """Refuse a head that another server could read as another request.
+    """Refuse a head that another server could parse differently.
 
-    SECURITY: h11 takes lines that end in a bare LF, joins folded ones, and makes one of equal lengths (RFC 9112, 2.2,
-    5.2 and 6.3); a proxy in front of this server may not, and then the two see different requests.
+    SECURITY: h11 accepts bare LF line ends, joins folded lines, and merges equal lengths (RFC 9112, 2.2, 5.2 and
+    6.3). If a proxy in front of this server does not, the two see different requests.
     """
     if len(head) > bounds.head_bytes or head.count(b"\n") > bounds.headers + 2:
         raise Refused(431)
@@ -122,10 +122,10 @@ def check_shape(head: bytes, bounds: WebBounds) -> None:
 
 
 def parse(event: h11.Request, client: str) -> Request:
-    """Return the request of a head, its body still to come.
+    """Return the request of a head; its body follows later.
 
-    SECURITY: of two lengths, or a length and chunks, a proxy may choose the other (RFC 9112, 6.1): refused. So is a
-    target that names a server (`http://...`, RFC 9112, 3.2.2), which would contradict the Host header.
+    SECURITY: refuse two lengths, or a length with chunks, since a proxy may choose the other (RFC 9112, 6.1), and a
+    target that contains a server name (`http://...`, RFC 9112, 3.2.2), which could contradict the Host header.
     """
     headers = tuple((name.decode("ascii"), value.decode("latin-1")) for name, value in event.headers)
     names = [name for name, _ in headers]
@@ -145,7 +145,7 @@ def body_length(request: Request, bounds: WebBounds) -> int:
     """Return the declared length of a body, 0 if it is missing or chunked.
 
     Raises:
-        Refused: it is too long, encoded, or asked about in a way that is not known here.
+        Refused: the body is too long or encoded, or the Expect header is not supported.
     """
     if (request.header("content-encoding") or "identity").lower() != "identity":
         raise Refused(415)

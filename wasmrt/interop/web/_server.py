@@ -1,4 +1,4 @@
-"""WebServer: listens, counts its clients, and ends with nothing left running."""
+"""WebServer: accept connections, limit them per client, and clean up on close."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ _GRACE_SECONDS = 5.0
 class WebServer:
     """An HTTP/1.1 server (RFC 9112) in the caller's event loop. An asynchronous context manager.
 
-    Every request that reaches `gate` and `handler` came to one of the server's own names, and from no other origin's
-    page. Requests are not logged.
+    Requests reach `gate` and `handler` only if they are for one of the server's own host names and not from another
+    origin's page. Requests are not logged.
 
     Args:
-        handler: Answers each request.
+        handler: Handles each request.
         host: A loopback address, or `localhost`.
-        port: 0 for one that is free.
-        gate: Refuses requests before their body is read; for tokens.
-        origins: Further origins that the server is reached by, such as that of a proxy with TLS before it.
-        bounds: What clients may take up.
-        on_refusal: Called with the status of each request that is refused before `gate`: by its name, its origin, its
-            shape or a bound.
-        unsafe_beyond_loopback: Lets `host` be an address that other machines reach. There is no TLS.
+        port: 0 for any free port.
+        gate: Refuses requests before their body is read, for example by their token.
+        origins: Additional origins of the server, such as that of a TLS proxy in front of it.
+        bounds: Limits for clients.
+        on_refusal: Called with the status of each request that is refused before `gate`: for its host name, its
+            origin, its form or a limit.
+        unsafe_beyond_loopback: Allow a `host` that other machines can reach. There is no TLS.
 
     Raises:
-        ConfigurationError: `host` is no address, or none of loopback; an origin is none.
+        ConfigurationError: `host` is not a loopback address, or an origin is invalid.
     """
 
     def __init__(
@@ -74,24 +74,24 @@ class WebServer:
 
     @property
     def origins(self) -> Origins:
-        """The origins that the server answers for; with the real port once it is started."""
+        """The server's origins; with the actual port once it has started."""
         return self._origins
 
     @property
     def url(self) -> str:
-        """The address to show to people, without a path: the first of `origins`."""
+        """The address for users, without a path: the first of `origins`."""
         return self._origins.all[0]
 
     @property
     def port(self) -> int:
-        """The server's port once it is started, before that the requested one."""
+        """The server's port; the requested one before the start."""
         return self._port
 
     async def start(self) -> None:
-        """Listen.
+        """Start listening.
 
         Raises:
-            ConfigurationError: the port is taken, or the address is none of this machine.
+            ConfigurationError: the port is in use, or the address is not one of this machine.
         """
         try:
             self._server = await asyncio.get_running_loop().create_server(
@@ -133,9 +133,9 @@ class WebServer:
 
     def _protocol(self) -> asyncio.Protocol:
         reader = ClientReader()
-        return asyncio.StreamReaderProtocol(reader, lambda _, writer: self._connected(reader, writer))
+        return asyncio.StreamReaderProtocol(reader, lambda _, writer: self._on_connect(reader, writer))
 
-    def _connected(self, reader: ClientReader, writer: asyncio.StreamWriter) -> None:
+    def _on_connect(self, reader: ClientReader, writer: asyncio.StreamWriter) -> None:
         peer = writer.get_extra_info("peername")
         address = str(peer[0]).partition("%")[0] if peer else ""
         client = _client(address)
@@ -151,9 +151,9 @@ class WebServer:
         task = asyncio.get_running_loop().create_task(connection.run())
         self._running[task] = connection
         self._clients[client] += 1
-        task.add_done_callback(lambda task: self._ended(task, client))
+        task.add_done_callback(lambda task: self._on_end(task, client))
 
-    def _ended(self, task: asyncio.Task[None], client: str) -> None:
+    def _on_end(self, task: asyncio.Task[None], client: str) -> None:
         del self._running[task]
         self._clients[client] -= 1
         if not self._clients[client]:
@@ -161,22 +161,22 @@ class WebServer:
 
 
 def _checked_host(host: str, origins: tuple[str, ...], *, anywhere: bool) -> str:
-    """Return the address to listen at. SECURITY: other machines reach it only with an explicit option."""
+    """Return the address to listen at. SECURITY: addresses that other machines reach need an explicit option."""
     try:
         address = ipaddress.ip_address("127.0.0.1" if host == "localhost" else host)
     except ValueError:
-        raise ConfigurationError(f"{host!r:.80} is no address to listen at", hint="127.0.0.1, or ::1") from None
+        raise ConfigurationError(f"{host!r:.80} is not an IP address", hint="use 127.0.0.1 or ::1") from None
     if not address.is_loopback and not anywhere:
         raise ConfigurationError(
-            f"{address} can be reached by other machines", hint="listen at 127.0.0.1, behind a proxy with TLS"
+            f"{address} can be reached by other machines", hint="listen at 127.0.0.1, behind a TLS proxy"
         )
     if address.is_unspecified and not origins:
-        raise ConfigurationError("a server at every address has to know its own name", hint="name its origin")
+        raise ConfigurationError("a server that listens at all addresses needs its origin", hint="pass its origin")
     return str(address)
 
 
 def _client(address: str) -> str:
-    """Return the name under which a client's connections are counted."""
+    """Return the key for counting a client's connections."""
     try:
         found = ipaddress.ip_address(address)
     except ValueError:

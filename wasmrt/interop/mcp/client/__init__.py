@@ -1,4 +1,4 @@
-"""A client of MCP servers, which are reached through the gateway or run confined; their tools join a registry.
+"""A client of MCP servers, which are reached through the gateway or run confined. Their tools join a registry.
 
 The SDK implements the protocol (extra `wasmrt[mcp]`). This package adds consent to commands, confinement, limits on
 every message before the SDK parses it, effects by trust, and approval of changed definitions.

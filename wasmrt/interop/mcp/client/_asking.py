@@ -1,4 +1,4 @@
-"""Questions of a server to a person (elicitation), put to the approver of the registry."""
+"""Elicitation requests of a server, answered by the registry's approver."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from wasmrt.core.effects import Effect
 from wasmrt.core.errors import WasmrtError
 from wasmrt.core.limits import MAX_MCP_QUESTION_CHARS
 from wasmrt.core.model import Decision, Reason
-from wasmrt.interop.mcp.client._definition import cleaned
-from wasmrt.interop.mcp.client._errors import said
+from wasmrt.interop.mcp.client._definition import remove_invisible
+from wasmrt.interop.mcp.client._errors import to_safe_line
 from wasmrt.interop.mcp.client._settings import LOOPBACK
 from wasmrt.sandbox.schema import Validator, schema_problem
 
@@ -32,7 +32,7 @@ class Asker:
         self._user = user
 
     async def __call__(self, context: Any, params: Any) -> types.ElicitResult | types.ErrorData:
-        """Answer one question (client/elicitation, 2026-07-28)."""
+        """Answer one elicitation request (client/elicitation, 2026-07-28)."""
         if self._approvals is None:
             return types.ElicitResult(action="cancel")
         if isinstance(params, types.ElicitRequestURLParams):
@@ -42,9 +42,9 @@ class Asker:
     async def _url(self, url: str, message: str) -> types.ElicitResult | types.ErrorData:
         parts = urlsplit(url)
         if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in LOOPBACK):
-            return types.ErrorData(code=types.INVALID_PARAMS, message="only https:// addresses are shown to people")
-        # SECURITY: the whole address is shown, and nothing here opens it.
-        answer = await self._asked(message, {"url": url}, "open the address yourself, and approve once you are done")
+            return types.ErrorData(code=types.INVALID_PARAMS, message="elicitation addresses must begin with https://")
+        # SECURITY: show the whole address, and do not open it.
+        answer = await self._ask(message, {"url": url}, "open the address yourself, and approve once you are done")
         return types.ElicitResult(action=_action(answer))
 
     async def _form(self, message: str, schema: Mapping[str, Any]) -> types.ElicitResult | types.ErrorData:
@@ -55,8 +55,8 @@ class Asker:
         needed = [name for name in required if name in fields] if isinstance(required, list) else []
         usual = {name: field["default"] for name, field in fields.items() if "default" in field}
         shown = {name: _first(fields[name]) for name in needed if name not in usual} | usual
-        words = "; ".join(_described(name, field, name in needed) for name, field in fields.items())
-        answer = await self._asked(message, shown, f"edit the parameters to fill in the form: {words}")
+        words = "; ".join(_describe_field(name, field, name in needed) for name, field in fields.items())
+        answer = await self._ask(message, shown, f"edit the parameters to fill in the form: {words}")
         if not answer.approved:
             return types.ElicitResult(action=_action(answer))
         content = dict(answer.params if answer.params is not None else shown)
@@ -66,20 +66,20 @@ class Asker:
             return types.ElicitResult(action="cancel")
         return types.ElicitResult(action="accept", content=content)
 
-    async def _asked(self, message: str, params: dict[str, Any], hint: str) -> ApprovalAnswer:
+    async def _ask(self, message: str, params: dict[str, Any], hint: str) -> ApprovalAnswer:
         assert self._approvals is not None
-        question = said(message[:MAX_MCP_QUESTION_CHARS])
-        rule = f"the MCP server {self._server} asks you: {question}; what you approve is sent to it; {hint}"
+        question = to_safe_line(message[:MAX_MCP_QUESTION_CHARS])
+        rule = f"the MCP server {self._server} asks you: {question}; it receives what you approve; {hint}"
         now = time.time_ns() // 1_000_000
         request = ApprovalRequest(
             id=new_request_id(),
             tool=self._server,
-            digest="",  # SECURITY: no answer to a question is remembered
+            digest="",  # SECURITY: answers to elicitation requests are not remembered
             grant="",
-            params=cleaned(params),
+            params=remove_invisible(params),
             effects=(Effect.EXTERNAL_WRITE,),
             risk="high",
-            why=Decision(False, Reason.APPROVAL_REQUIRED, rule, "a person answers it", "tool.approval", self._server),
+            why=Decision(False, Reason.APPROVAL_REQUIRED, rule, "a user answers it", "tool.approval", self._server),
             user=self._user,
             trace="",
             call="",
@@ -105,9 +105,9 @@ def _first(field: Mapping[str, Any]) -> Any:
     return listed[0] if isinstance(listed, list) and listed else _EMPTY.get(str(field.get("type")), "")
 
 
-def _described(name: str, field: Mapping[str, Any], needed: bool) -> str:
-    words = said(str(field.get("description") or field.get("title") or ""))[:120]
+def _describe_field(name: str, field: Mapping[str, Any], needed: bool) -> str:
+    words = to_safe_line(str(field.get("description") or field.get("title") or ""))[:120]
     choices = field.get("enum")
     among = f", one of {', '.join(map(str, choices[:20]))}" if isinstance(choices, list) else ""
     kind = f"{field.get('type', 'choice')}{among}{'' if needed else ', optional'}"
-    return said(f"{name} ({kind}){': ' + words if words else ''}")
+    return to_safe_line(f"{name} ({kind}){': ' + words if words else ''}")

@@ -1,4 +1,4 @@
-"""A person's login: discovery, the checks that the SDK lacks, and its flow within an allowlist that was agreed to."""
+"""User login: discovery, checks that the SDK lacks, and the SDK's flow limited to the approved origins."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from wasmrt.core.errors import ConfigurationError, NotAuthorizedError
 from wasmrt.core.limits import OAUTH_LOGIN_SECONDS, OAUTH_TIMEOUT_SECONDS
 from wasmrt.egress.gateway import EgressGateway, NetworkConfig
 from wasmrt.egress.oauth import LoopbackCallback, log_in, login_state
-from wasmrt.interop.mcp.client._errors import as_wasmrt_error, said
+from wasmrt.interop.mcp.client._errors import as_wasmrt_error, to_safe_line
 from wasmrt.interop.mcp.client._login import KeptLogin, keep_token
 from wasmrt.interop.mcp.client._settings import LOOPBACK, McpServerConfig
 from wasmrt.interop.mcp.client._transport import open_client
@@ -37,7 +37,7 @@ _ENDPOINTS = ("authorization_endpoint", "token_endpoint", "registration_endpoint
 
 
 class Issuer(NamedTuple):
-    """An authorization server that a server names, and the origins that a login there reaches."""
+    """The authorization server of an MCP server, and the origins that a login there may reach."""
 
     issuer: str
     origins: tuple[str, ...]
@@ -47,7 +47,7 @@ class Issuer(NamedTuple):
 
 
 async def discover(server: McpServerConfig, network: NetworkConfig, agree: Callable[[str], None]) -> Issuer:
-    """Find the authorization server of a server (RFC 9728, RFC 8414); `agree` is asked before it is reached.
+    """Find a server's authorization server (RFC 9728, RFC 8414); `agree` approves it before it is contacted.
 
     Raises:
         NotAuthorizedError: the server names no permitted authorization server; `agree` may raise as well.
@@ -64,9 +64,9 @@ async def discover(server: McpServerConfig, network: NetworkConfig, agree: Calla
     urls = [str(url) for name in _ENDPOINTS if (url := getattr(metadata, name, None)) is not None]
     for url in urls:
         _check_secure(url, server)
-    # SECURITY: without it the server may accept a stolen code (OAuth 2.1, 7.5.2).
+    # SECURITY: without PKCE, the server may accept a stolen code (OAuth 2.1, 7.5.2).
     if "S256" not in (metadata.code_challenge_methods_supported or ()):
-        raise _unusable(f"{said(issuer)} does not say that it supports PKCE with S256")
+        raise _unusable(f"the metadata of {to_safe_line(issuer)} lacks S256 in code_challenge_methods_supported (PKCE)")
     origins = dict.fromkeys([_origin(issuer), *map(_origin, urls)])
     return Issuer(issuer, tuple(origins), str(metadata.token_endpoint), resource, scope)
 
@@ -80,7 +80,7 @@ async def authorize(
     scope: str = "",
     present: Callable[[str], None],
 ) -> None:
-    """Run a user login and store the tokens; `present` gets the address to open in a browser.
+    """Run a user login and store the tokens; `present` receives the address to open in a browser.
 
     Raises:
         NotAuthorizedError: the login was not completed, or the authorization server refused it.
@@ -99,8 +99,8 @@ async def authorize(
                 scope=wanted or issuer.scope or None,
             ),
             storage,
-            redirect_handler=_presented(callback, present, server, wanted),
-            callback_handler=_returned(callback),
+            redirect_handler=_redirect_handler(callback, present, server, wanted),
+            callback_handler=_callback_handler(callback),
             client_metadata_url=_document(server),
         )
         client = open_client(server, network, auth=provider, auth_origins=issuer.origins)
@@ -108,7 +108,7 @@ async def authorize(
             async with asyncio.timeout(OAUTH_LOGIN_SECONDS + OAUTH_TIMEOUT_SECONDS):
                 await client.post(server.url, json=_PROBE, headers=_ACCEPT)
         except TimeoutError:
-            raise _unusable("nobody logged in in time") from None
+            raise _unusable("no login was completed in time") from None
         except Exception as error:
             raise _unusable(f"the login failed: {_reason(error, server.name)}") from error
         finally:
@@ -125,24 +125,24 @@ _ACCEPT = {"Accept": "application/json, text/event-stream"}
 
 
 async def _protected_resource(server: McpServerConfig, network: NetworkConfig) -> tuple[str, str, str]:
-    """Return the resource, its first authorization server, and the scopes that it asks for."""
+    """Return the resource, its first authorization server, and its scopes."""
     client = open_client(server, network)
     try:
         refused = await client.post(server.url, json=_PROBE, headers=_ACCEPT)
         named = extract_resource_metadata_from_www_auth(refused) if refused.status_code == 401 else None
         scope = extract_scope_from_www_auth(refused) or ""
         for url in build_protected_resource_metadata_discovery_urls(named, server.url):
-            # SECURITY: the address is the server's word; the allowlist has its own origin alone.
+            # SECURITY: the server chose this address; the allowlist contains only its own origin.
             found = await handle_protected_resource_response(await client.get(url))
             if found is not None and found.authorization_servers:
                 if not _covers(str(found.resource), server.url):
-                    raise _unusable("the server's metadata is of another resource")
+                    raise _unusable("the metadata names a different resource")
                 return str(found.resource), str(found.authorization_servers[0]), scope
     except httpx2.HTTPError as error:
         raise as_wasmrt_error(error, server.name) from error
     finally:
         await client.aclose()
-    return server.url, _origin(server.url), scope  # as before RFC 9728 was used
+    return server.url, _origin(server.url), scope  # for servers without RFC 9728
 
 
 async def _metadata(client: httpx2.AsyncClient, issuer: str, server: McpServerConfig) -> Any:
@@ -152,13 +152,13 @@ async def _metadata(client: httpx2.AsyncClient, issuer: str, server: McpServerCo
             usable, metadata = await handle_auth_metadata_response(await client.get(url))
             if metadata is not None:
                 if not issuers_match(str(metadata.issuer), issuer):
-                    raise _unusable(f"the metadata of {said(issuer)} is of another issuer")
+                    raise _unusable(f"the metadata of {to_safe_line(issuer)} names a different issuer")
                 return metadata
             if not usable:
                 break
     except httpx2.HTTPError as error:
         raise as_wasmrt_error(error, server.name) from error
-    raise _unusable(f"{said(issuer)} has no metadata of an authorization server")
+    raise _unusable(f"{to_safe_line(issuer)} has no authorization server metadata")
 
 
 def log_in_known(
@@ -190,7 +190,7 @@ def log_in_known(
 
 
 class _Storage:
-    """A `TokenStorage` of the SDK over the store of secrets."""
+    """A `TokenStorage` of the SDK that writes to the secrets store."""
 
     def __init__(self, login: KeptLogin, server: McpServerConfig, issuer: Issuer, redirect_uri: str) -> None:
         self._login = login
@@ -203,12 +203,12 @@ class _Storage:
         return None
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        """Keep the tokens."""
+        """Store the tokens."""
         keep_token(self._login, tokens.access_token, tokens.refresh_token, tokens.expires_in)
         self._login.set_more(scope=tokens.scope or "")
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        """Return the client that the file names; else one is registered for this login's own address."""
+        """Return the configured client; otherwise the client registered for this redirect address, if any."""
         known = self._server.oauth.client_id if self._server.oauth else ""
         if not known or _document(self._server):
             return None
@@ -217,23 +217,25 @@ class _Storage:
             client_id=known,
             client_secret=secret or None,
             redirect_uris=[AnyUrl(self._redirect_uri)],
-            # Every server that has clients with a secret takes it that way (RFC 6749, 2.3.1).
+            # The method that every server with client secrets supports (RFC 6749, 2.3.1).
             token_endpoint_auth_method="client_secret_basic" if secret else "none",
         )
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Keep the client."""
+        """Store the client."""
         self._login.set("client_id", client_info.client_id or "")
         self._login.set_more(client_secret=client_info.client_secret or "")
 
 
-def _presented(callback: LoopbackCallback, present: Callable[[str], None], server: McpServerConfig, wanted: str) -> Any:
+def _redirect_handler(
+    callback: LoopbackCallback, present: Callable[[str], None], server: McpServerConfig, wanted: str
+) -> Any:
     async def handler(url: str) -> None:
         _check_secure(url, server)
         base, _, query = url.partition("?")
         fields = dict(parse_qsl(query))
         callback.expect(fields.get("state", ""))
-        # The SDK asks for the scopes of the server's last challenge alone.
+        # The SDK requests only the scopes of the server's last challenge.
         scopes = dict.fromkeys([*wanted.split(), *fields.get("scope", "").split()])
         if scopes:
             fields["scope"] = " ".join(scopes)
@@ -242,7 +244,7 @@ def _presented(callback: LoopbackCallback, present: Callable[[str], None], serve
     return handler
 
 
-def _returned(callback: LoopbackCallback) -> Any:
+def _callback_handler(callback: LoopbackCallback) -> Any:
     async def handler() -> AuthorizationCodeResult:
         code = await asyncio.to_thread(callback.wait, OAUTH_LOGIN_SECONDS)
         return AuthorizationCodeResult(code=code, state=callback.state, iss=callback.issuer)
@@ -251,28 +253,28 @@ def _returned(callback: LoopbackCallback) -> Any:
 
 
 def _reason(error: Exception, name: str) -> str:
-    """Return why a login failed, without the text of the refusing server."""
+    """Return why a login failed, without the refusing server's text."""
     if isinstance(error, OAuthRegistrationError):
-        return "the authorization server does not register this client; have one registered, and name its client_id"
+        return "the authorization server does not register clients; register one by hand, and set its client_id"
     if isinstance(error, OAuthTokenError):
         return "the authorization server refused to issue a token"
     if isinstance(error, OAuthFlowError):
-        return "the answers of the two servers do not fit together"
+        return "the responses of the two servers contradict each other"
     return as_wasmrt_error(error, name).message
 
 
 def _document(server: McpServerConfig) -> str | None:
-    """Return the address of the client's metadata document, where the file names one as its id."""
+    """Return the address of the client's metadata document if client_id is one."""
     known = server.oauth.client_id if server.oauth else ""
     return known if known.startswith("https://") else None
 
 
 def _check_secure(url: str, server: McpServerConfig) -> None:
-    """Refuse an address without TLS (OAuth 2.1, 1.5); for a server on this machine, this machine may do without."""
+    """Refuse an address without TLS (OAuth 2.1, 1.5), except loopback addresses for a loopback server."""
     parts = urlsplit(url)
     if parts.scheme == "https" or (parts.scheme == "http" and server.is_loopback and parts.hostname in LOOPBACK):
         return
-    raise _unusable(f"{said(url)} is an address without TLS")
+    raise _unusable(f"{to_safe_line(url)} is not an https:// address")
 
 
 def _covers(resource: str, url: str) -> bool:
@@ -283,7 +285,7 @@ def _covers(resource: str, url: str) -> bool:
 def _origin(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
-        raise ConfigurationError(f"{said(url)} cannot be used for a login")
+        raise ConfigurationError(f"{to_safe_line(url)} cannot be used for a login")
     return f"{parts.scheme}://{parts.netloc}"
 
 

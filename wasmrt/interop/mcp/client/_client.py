@@ -1,4 +1,4 @@
-"""McpClient: one configured server, connected when it is first needed, and again when the connection has ended."""
+"""McpClient: one configured server, connected at first use and reconnected when the connection has ended."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class ClientParts:
     network: NetworkConfig = field(default_factory=NetworkConfig)
     secrets: SecretsStore | None = None
     approvals: Approvals | None = None
-    """Who is asked what a server asks a person; without them such questions are cancelled."""
+    """Answers elicitation requests of servers; without approvals, these are cancelled."""
     sampling: Any = None
-    """Answers a server that wants a model: an `SamplingFnT` of the SDK. Without it, none is offered."""
+    """Answers sampling requests: an `SamplingFnT` of the SDK. Without it, sampling is not offered."""
     idle_seconds: float = MCP_IDLE_SECONDS
     loop: LoopThread = field(default_factory=LoopThread)
 
@@ -63,7 +63,7 @@ class ServerFacts(NamedTuple):
 class McpClient:
     """The client of one server. Any thread may use it; each user has a separate connection.
 
-    Nothing is started without consent: `trusted` must cover the current configuration of the server.
+    No server is started without consent: `trusted` must cover the server's current configuration.
     """
 
     def __init__(self, server: McpServerConfig, trusted: Trusted = NOTHING, parts: ClientParts | None = None) -> None:
@@ -71,7 +71,7 @@ class McpClient:
         self.trusted = trusted
         self._parts = parts or ClientParts()
         self._owns_loop = parts is None
-        self._open: dict[str, _Held] = {}
+        self._open: dict[str, _UserConnection] = {}
         self.secrets = KnownSecrets()
         self._programs: dict[str, StdioServer] = {}
         self._outlets = EgressProxySessions(server.hosts, name=f"mcp:{server.name}", network=self._parts.network)
@@ -86,7 +86,7 @@ class McpClient:
         """Connect, and return the server's facts and tools.
 
         Raises:
-            WasmrtError: it may not be started, cannot be reached, or breaks a bound.
+            WasmrtError: the server may not be started, cannot be reached, or exceeds a limit.
         """
         return self._parts.loop.run(self._look(user), Lifetime(seconds + MCP_LIST_SECONDS))
 
@@ -99,10 +99,10 @@ class McpClient:
         user: str = DEFAULT_USER,
         on_progress: OnProgress | None = None,
     ) -> Any:
-        """Call a tool, and return the SDK's result. The tool has to be defined as `tool` says.
+        """Call a tool, and return the SDK's result. The server's definition of the tool must equal `tool`.
 
         Raises:
-            ToolError: the server may not be started, cannot be reached, has changed the tool, or failed.
+            ToolError: the server may not be started, cannot be reached or failed, or its tool has changed.
         """
         try:
             return self._parts.loop.run(self._call(tool, arguments, lifetime, user, on_progress), lifetime)
@@ -110,7 +110,7 @@ class McpClient:
             raise as_tool_error(error) from error
 
     def close(self) -> None:
-        """End every connection, and the programs behind them."""
+        """Close all connections, and end their programs."""
         with suppress(WasmrtError):
             self._parts.loop.run(self._close_all(), Lifetime(30.0))
         self._outlets.close()
@@ -118,15 +118,15 @@ class McpClient:
             self._parts.loop.close()
 
     def decisions(self, user: str) -> tuple[Decision, ...]:
-        """Return the decisions about the connections of a user's program since the last call, denials first."""
+        """Return the decisions about a user's program's connections since the last call, denials first."""
         program = self._programs.get(user)
         return () if program is None else program.decisions()
 
     # -- in the loop -----------------------------------------------------------------------------------------------
 
     async def _look(self, user: str) -> ServerFacts:
-        held = await self._held(user)
-        tools = await self._listed(held, MCP_LIST_SECONDS)
+        held = await self._connection_of(user)
+        tools = await self._list_tools(held, MCP_LIST_SECONDS)
         info = held.connection.client.server_info
         return ServerFacts(held.connection.version, info.name if info else "", info.version if info else "", tools)
 
@@ -136,17 +136,17 @@ class McpClient:
         if on_progress is not None and user not in self._open:
             await on_progress(0, None, f"{'reaching' if self.server.url else 'starting'} the server {self.server.name}")
         for attempt in range(2):
-            held = await self._held(user)
+            held = await self._connection_of(user)
             connection = held.connection
             if connection.changed or time.monotonic() - connection.listed_at > _MAX_LIST_AGE_SECONDS:
-                await self._listed(held, lifetime.remaining())
+                await self._list_tools(held, lifetime.remaining())
             self._check(tool, held.tools)
             try:
                 return await connection.call(tool.name, arguments, lifetime.remaining(), on_progress)
             except TimeoutError:
                 raise late(self.server.name, lifetime.deadline - lifetime.started) from None
             except WasmrtError as error:
-                # A session that the server forgot: it has not looked at the call (basic/transports, 2025-11-25).
+                # The server dropped the session, and has not run the call (basic/transports, 2025-11-25).
                 if attempt or "Session terminated" not in error.message:
                     raise
                 connection.worn = True
@@ -158,24 +158,24 @@ class McpClient:
         """Refuse a tool whose definition differs from the approved one.
 
         Raises:
-            NotAuthorizedError: it changed, or was removed.
+            NotAuthorizedError: the definition changed, or the tool was removed.
         """
         now = live.get(tool.name)
         if now is not None and now.digest == tool.digest:
             return
-        how = "offers this tool no longer" if now is None else "has changed the definition of this tool"
-        hint = f"look at what changed, and agree to it: wasmrt mcp trust {self.server.name}"
+        how = "no longer offers this tool" if now is None else "has changed the definition of this tool"
+        hint = f"review the change and approve it: wasmrt mcp trust {self.server.name}"
         rule = f"the MCP server {self.server.name} {how}"
         decision = Decision(False, Reason.DEFINITION_CHANGED, rule, hint, "tool.definition", tool.name)
         raise NotAuthorizedError.of(decision)
 
-    async def _held(self, user: str) -> _Held:
+    async def _connection_of(self, user: str) -> _UserConnection:
         """Return the user's connection, and open one if necessary."""
         held = self._open.get(user)
         if held is None:
             if len(self._open) >= _MAX_USERS:
                 await self._close_oldest()
-            held = self._open[user] = _Held()
+            held = self._open[user] = _UserConnection()
         async with held.lock:
             if held.opened is None or not held.opened.is_open:
                 if held.opened is not None:
@@ -183,7 +183,7 @@ class McpClient:
                 await self._connect(held, user)
         return held
 
-    async def _connect(self, held: _Held, user: str) -> None:
+    async def _connect(self, held: _UserConnection, user: str) -> None:
         self._check_consent()
         guard = MessageGuard()
         way = self._way(user, guard)
@@ -242,12 +242,12 @@ class McpClient:
         if self.trusted.covers(self.server):
             return
         what = "address" if self.server.url else "command"
-        rule = f"nobody agreed to the {what} of the MCP server {self.server.name} as it is now"
-        hint = f"look at it, and agree to it: wasmrt mcp trust {self.server.name}"
+        rule = f"the current {what} of the MCP server {self.server.name} has not been approved"
+        hint = f"review and approve it: wasmrt mcp trust {self.server.name}"
         decision = Decision(False, Reason.DEFINITION_CHANGED, rule, hint, "tool.definition", self.server.name)
         raise NotAuthorizedError.of(decision)
 
-    async def _listed(self, held: _Held, seconds: float) -> list[Definition]:
+    async def _list_tools(self, held: _UserConnection, seconds: float) -> list[Definition]:
         try:
             tools = await held.connection.tools(seconds)
         except TimeoutError:
@@ -255,14 +255,14 @@ class McpClient:
         held.tools = {tool.name: tool for tool in tools}
         return tools
 
-    async def _retire(self, user: str, held: _Held) -> None:
+    async def _retire(self, user: str, held: _UserConnection) -> None:
         if held.opened is not None and held.opened.worn and not held.opened.open_calls:
             if self._open.get(user) is held:
                 del self._open[user]
             await held.end()
 
-    async def _end_when_idle(self, held: _Held) -> None:
-        """End an idle session of an older protocol version, which the server keeps in memory."""
+    async def _end_when_idle(self, held: _UserConnection) -> None:
+        """Close an idle session of an older protocol version, since the server keeps such sessions in memory."""
         idle = self._parts.idle_seconds
         while held.opened is not None:
             left = held.opened.used_at + idle - time.monotonic()
@@ -282,7 +282,7 @@ class McpClient:
         await asyncio.gather(*(each.end() for each in held))
 
 
-class _Held:
+class _UserConnection:
     """The connection of one user."""
 
     def __init__(self) -> None:
@@ -294,12 +294,12 @@ class _Held:
 
     @property
     def connection(self) -> Connection:
-        """The connection; it was opened."""
+        """The open connection."""
         assert self.opened is not None
         return self.opened
 
     async def end(self) -> None:
-        """Close it, and its HTTP client."""
+        """Close the connection and its HTTP client."""
         opened, http, watch = self.opened, self.http, self.watch
         self.opened = self.http = self.watch = None
         if watch is not None and watch is not asyncio.current_task():

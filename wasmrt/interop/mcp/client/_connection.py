@@ -1,4 +1,4 @@
-"""One open connection to a server: a session of the SDK in a separate task until it is closed or ends."""
+"""One open connection to a server: an SDK session that runs in a separate task."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from wasmrt.core.limits import (
 from wasmrt.interop.mcp.client._definition import Definition, read_definition
 from wasmrt.interop.mcp.client._errors import as_wasmrt_error, late
 from wasmrt.interop.mcp.client._guard import MessageGuard, broken
-from wasmrt.interop.mcp.client._loop import traced
+from wasmrt.interop.mcp.client._loop import call_with_telemetry
 from wasmrt.interop.mcp.client._settings import Transport
 from wasmrt.interop.mcp.client._transport import Way
 
@@ -42,14 +42,14 @@ OnProgress = Any
 
 
 class Connection:
-    """A connection. All of it runs in one event loop.
+    """A connection, for one event loop.
 
     Attributes:
-        changed: True after the server said that its tools changed.
-        used_at: Monotonic seconds of the last call's end.
+        changed: The server has announced a change of its tools.
+        used_at: Monotonic seconds of the end of the last call.
         listed_at: Monotonic seconds of the last list of tools.
-        worn: True once it accepts no more calls: it is closed when its last call ends.
-        open_calls: Calls that run.
+        worn: The connection accepts no more calls, and is closed after its last call.
+        open_calls: The number of running calls.
     """
 
     def __init__(
@@ -74,10 +74,10 @@ class Connection:
     # -- life ------------------------------------------------------------------------------------------------------
 
     async def open(self, seconds: float = MCP_CONNECT_SECONDS) -> None:
-        """Connect and agree on a version.
+        """Connect and negotiate the protocol version.
 
         Raises:
-            WasmrtError: it could not be reached, is not an MCP server, or took too long.
+            WasmrtError: the server cannot be reached, is not an MCP server, or took too long.
         """
         self._task = asyncio.create_task(self._serve())
         try:
@@ -94,12 +94,12 @@ class Connection:
             raise self.why() or ExternalServiceError(f"the connection to {self.name} ended", code="mcp-server")
 
     async def close(self) -> None:
-        """End the session and the program behind it. Safe to call twice."""
+        """Close the session, and end its program. Idempotent."""
         self._closing.set()
         task = self._task
         if task is None or task.done():
             return
-        if self._client is not None:  # otherwise it waits for a server
+        if self._client is not None:  # otherwise the task still waits for the server
             await asyncio.wait({task}, timeout=_CLOSE_SECONDS)
         if not task.done():
             task.cancel()
@@ -107,17 +107,17 @@ class Connection:
 
     @property
     def is_open(self) -> bool:
-        """True while calls can be made."""
+        """True if calls can be made."""
         return self._client is not None and not self.worn and self._task is not None and not self._task.done()
 
     def why(self) -> WasmrtError | None:
-        """Return the reason that the connection ended, the nearest to its cause."""
+        """Return the reason closest to the cause of the connection's end, or None while it is open."""
         if self._guard.failure is not None:
             return self._guard.failure
-        if (denied := self._denied()) is not None:
+        if (denied := self._denial()) is not None:
             return denied
         if self._failure is not None and self._failure.code != "mcp-server":
-            return self._failure  # the program ended later, because its input was closed
+            return self._failure  # the program exited afterwards, because its input was closed
         ended = None if self._way.stdio is None else self._way.stdio.ended()
         return ended or self._failure
 
@@ -133,10 +133,10 @@ class Connection:
                         self._client = client
                         self._failure = None
                         self._ready.set()
-                        await self._ended(client)
+                        await self._wait_until_ended(client)
                         return
                 except Exception as error:
-                    # Report the failure of the first transport, which current servers use.
+                    # Report the failure of the first transport, which most servers use.
                     self._failure = self._failure or as_wasmrt_error(error, self.name, self._redact)
                     if self._client is not None or self._guard.failure is not None or self._way.denials:
                         return
@@ -158,8 +158,8 @@ class Connection:
         async with client:
             yield client
 
-    async def _ended(self, client: Client) -> None:
-        """Wait until the connection is closed, or ends by itself."""
+    async def _wait_until_ended(self, client: Client) -> None:
+        """Wait until the connection is closed or ends."""
         closing = asyncio.create_task(self._closing.wait())
         try:
             while not closing.done():
@@ -176,7 +176,7 @@ class Connection:
         if isinstance(message, types.ToolListChangedNotification):
             self.changed = True
 
-    def _denied(self) -> ToolError | None:
+    def _denial(self) -> ToolError | None:
         if not self._way.denials:
             return None
         decision = self._way.denials[-1]
@@ -199,24 +199,24 @@ class Connection:
 
     @property
     def version(self) -> str:
-        """The version of the protocol that was agreed on."""
+        """The negotiated protocol version."""
         return self.client.protocol_version
 
     @property
     def is_modern(self) -> bool:
-        """True for a version without sessions."""
+        """True if the protocol version has no sessions."""
         return self.version in MODERN_PROTOCOL_VERSIONS
 
     # -- requests --------------------------------------------------------------------------------------------------
 
     async def tools(self, seconds: float) -> list[Definition]:
-        """Return the tools of all pages of the server's list.
+        """Return the tools from all pages of the server's list.
 
         Raises:
-            WasmrtError: the list exceeds a limit, or never ends.
+            WasmrtError: the list exceeds a limit.
         """
         self._forget_denials()
-        await self._listen()  # first, so that no change falls in between
+        await self._listen()  # first, so that no change is missed
         self.changed = False
         found = await self._within(self._all_tools(), seconds)
         self.listed_at = time.monotonic()
@@ -227,16 +227,16 @@ class Connection:
             self._way.denials.clear()
 
     async def _listen(self) -> None:
-        """Subscribe to changes of the tools: newer protocol versions notify subscribers only."""
+        """Subscribe to changes of the tools: servers of newer protocol versions notify subscribers only."""
         listed = self.client.server_capabilities.tools
         if self._listening is not None or not self.is_modern or listed is None or not listed.list_changed:
             return
         agreed = asyncio.Event()
-        self._listening = asyncio.create_task(self._heard(self.client, agreed))
-        with suppress(TimeoutError):  # without a subscription, the list is requested again when it is old
+        self._listening = asyncio.create_task(self._watch_changes(self.client, agreed))
+        with suppress(TimeoutError):  # without a subscription, the list is requested again when it expires
             await asyncio.wait_for(agreed.wait(), _LISTEN_SECONDS)
 
-    async def _heard(self, client: Client, agreed: asyncio.Event) -> None:
+    async def _watch_changes(self, client: Client, agreed: asyncio.Event) -> None:
         try:
             async with client.listen(tools_list_changed=True) as subscription:
                 agreed.set()
@@ -265,7 +265,7 @@ class Connection:
                 )
             size += len(page.model_dump_json())
             if len(found) > MAX_MCP_TOOLS or size > MAX_MCP_LIST_BYTES:
-                raise broken(f"lists over {MAX_MCP_TOOLS} tools, or too much about them")
+                raise broken(f"lists over {MAX_MCP_TOOLS} tools, or their definitions are too large")
             cursor = page.next_cursor
             if cursor is None:
                 return found
@@ -280,7 +280,7 @@ class Connection:
         """Call a tool, and answer its requests for input.
 
         Raises:
-            WasmrtError: it failed, or took too long.
+            WasmrtError: the call failed, or took too long.
         """
         self._forget_denials()
         self.open_calls += 1
@@ -290,7 +290,7 @@ class Connection:
             )
             return result
         except (TimeoutError, asyncio.CancelledError):
-            # In the older protocol over HTTP, only ending the session cancels the request.
+            # In older protocol versions over HTTP, only ending the session cancels a request.
             self.worn = self.worn or (self._way.stdio is None and self._client is not None and not self.is_modern)
             raise
         finally:
@@ -306,10 +306,10 @@ class Connection:
             params = types.CallToolRequestParams(
                 name=tool, arguments=arguments, input_responses=responses, request_state=state
             )
-            # Not `call_tool`: it would run the server's patterns over the result with a backtracking engine.
+            # Not `call_tool`: it would match the server's patterns against the result with a backtracking engine.
             request = types.CallToolRequest(params=params)
             send = partial(self.client.session.send_request, request, _RESULT, seconds, progress_callback=on_progress)
-            result = await traced(send, version=self.version, address=self._way.address)
+            result = await call_with_telemetry(send, version=self.version, address=self._way.address)
             if isinstance(result, types.CallToolResult):
                 return result
             responses, state = await self._responses(result), result.request_state
@@ -318,7 +318,7 @@ class Connection:
     async def _responses(self, asked: types.InputRequiredResult) -> dict[str, Any] | None:
         requests = asked.input_requests or {}
         if len(requests) > MAX_MCP_OPEN_REQUESTS:
-            raise GuestOutputError(f"{self.name} asked for too much at once", code="mcp-protocol")
+            raise GuestOutputError(f"{self.name} asked for too many inputs at once", code="mcp-protocol")
         if not requests:
             await asyncio.sleep(0.25)
             return None
@@ -333,7 +333,7 @@ class Connection:
         return answers
 
     async def _within(self, work: Any, seconds: float) -> Any:
-        """Wait for work within `seconds`, and no longer than the connection lasts."""
+        """Wait for work for at most `seconds`, or until the connection ends."""
         task = asyncio.ensure_future(work)
         waits = {task, self._task} if self._task is not None else {task}
         try:
@@ -358,7 +358,7 @@ class Connection:
                 task.exception()  # already reported
 
     async def _cause(self, failure: WasmrtError) -> WasmrtError:
-        """Return the cause of a broken connection, which is known a moment after its streams closed."""
+        """Return the cause of a broken connection, which becomes known shortly after its streams close."""
         for _ in range(20):
             if (why := self.why()) is not None:
                 return why

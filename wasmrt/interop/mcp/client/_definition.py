@@ -1,4 +1,4 @@
-"""A tool as its server defines it, and the effects that it is assigned by the trust in that server."""
+"""A tool as defined by its server, and the effects that it is assigned by the server's trust level."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _DETECTOR = LeakDetector()
 
 
 class Definition(NamedTuple):
-    """The definition of a tool, as the server wrote it."""
+    """The definition of a tool, as sent by the server."""
 
     name: str
     title: str
@@ -38,34 +38,34 @@ class Definition(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """BLAKE3 of all of it as canonical JSON, in hex: any change makes it another definition."""
+        """BLAKE3 of the whole definition as canonical JSON, in hex: any change makes it a different definition."""
         text = json.dumps(self._asdict(), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
         return blake3(_DOMAIN + text.encode("utf-8", "surrogatepass")).hexdigest()
 
     def hint(self, name: str) -> bool:
-        """Return one of its annotations, with the defaults of the protocol (ToolAnnotations, 2026-07-28)."""
+        """Return an annotation, or the protocol's default for it (ToolAnnotations, 2026-07-28)."""
         return self.annotations.get(name, name in ("destructiveHint", "openWorldHint"))
 
     def problem(self) -> str | None:
-        """Return why it cannot be offered, or None if it can."""
+        """Return why the tool cannot be offered, or None if it can."""
         if not 0 < len(self.name) <= _MAX_NAME_CHARS or not self.name.isprintable():
-            return "its name is empty, long or holds what cannot be seen"
+            return "its name is empty, too long, or contains invisible characters"
         if _SANITIZER.sanitize(self.name).flags:
-            return "its name holds what cannot be seen"
+            return "its name contains invisible characters"
         if len(self.description.encode("utf-8", "replace")) > MAX_DESCRIPTION_BYTES * 4:
             return f"its description is over {MAX_DESCRIPTION_BYTES * 4 // 1024} KiB"
         if (found := schema_problem(self.input_schema)) is not None:
             return found
         if self.output_schema is not None and (found := schema_problem(wrapped_output(self.output_schema))) is not None:
-            return f"of its results {found}"
+            return f"its output schema: {found}"
         report = _DETECTOR.scan(json.dumps(self._asdict(), ensure_ascii=False))
         if any(match.action is not Action.WARN for match in report.matches):
-            return "its definition holds a secret"
+            return "its definition contains a secret"
         return None
 
 
 def read_definition(name: Any, title: Any, description: Any, schemas: tuple[Any, Any], annotations: Any) -> Definition:
-    """Return a definition from a server's fields. Fields of a wrong type count as absent."""
+    """Return a definition built from a server's fields. Fields of a wrong type count as missing."""
     given = annotations if isinstance(annotations, Mapping) else {}
     said = {hint: given[hint] for hint in _HINTS if isinstance(given.get(hint), bool)}
     return Definition(
@@ -79,32 +79,32 @@ def read_definition(name: Any, title: Any, description: Any, schemas: tuple[Any,
 
 
 def wrapped_output(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a schema for `{"value": result}`: the validator is for objects, and a result may be any JSON value."""
+    """Return a schema for `{"value": result}`: the validator accepts only objects."""
     inner = {key: value for key, value in schema.items() if key not in ("$defs", "definitions", "$schema", "$id")}
     kept = {key: schema[key] for key in ("$defs", "definitions", "$schema") if key in schema}
     return {**kept, "type": "object", "properties": {"value": inner}, "required": ["value"]}
 
 
-def cleaned(value: Any) -> Any:
-    """Return JSON data without invisible characters and without chat template tokens."""
+def remove_invisible(value: Any) -> Any:
+    """Return JSON data without invisible characters and chat template tokens."""
     if isinstance(value, str):
         return _SANITIZER.sanitize(value).text
     if isinstance(value, list):
-        return [cleaned(item) for item in value]
+        return [remove_invisible(item) for item in value]
     if isinstance(value, dict):
-        return {cleaned(key): cleaned(item) for key, item in value.items()}
+        return {remove_invisible(key): remove_invisible(item) for key, item in value.items()}
     return value
 
 
 def difference(old: Definition | None, new: Definition | None) -> list[str]:
-    """Return the lines that differ between two definitions, with `-` and `+` in front."""
+    """Return the lines that differ between two definitions, prefixed with `-` and `+`."""
     before, after = ([] if each is None else _lines(each) for each in (old, new))
     changed = difflib.unified_diff(before, after, n=1, lineterm="")
     return [line for line in changed if not line.startswith(("---", "+++", "@@"))]
 
 
 def _lines(definition: Definition) -> list[str]:
-    """Return a definition as lines. SECURITY: invisible characters are escaped, since they may be the change."""
+    """Return a definition as lines. SECURITY: escape invisible characters, since they may be the change."""
     data = {key: value for key, value in definition._asdict().items() if value not in ("", None)}
     text = json.dumps(data, indent=2, ensure_ascii=False, sort_keys=True)
     return [printable_line(_visible(line), 2000) for line in text.splitlines()]
@@ -116,7 +116,7 @@ def _visible(line: str) -> str:
 
 
 SAFE_KEYWORDS = frozenset({"read", "list", "get", "search", "find", "query", "fetch", "view", "show", "count"})
-"""Words of which the name of a tool has one, for a server of the community's to offer it."""
+"""Verbs that mark a tool as read-only; tools of community servers must have one in their name."""
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _CHANGING = {Effect.WRITE_FILESYSTEM, Effect.DELETE_FILESYSTEM, Effect.EXTERNAL_WRITE}
 _DENIED = Tightening(subagent_access=SubagentAccess.DENIED)
@@ -141,9 +141,9 @@ def possible_effects(server: McpServerConfig) -> frozenset[Effect]:
 
 
 def assigned_traits(server: McpServerConfig, tool: Definition) -> Traits:
-    """Return the traits of a tool by the trust in its server.
+    """Return the traits of a tool, derived from the trust in its server.
 
-    The annotations of a tool count only for a local server: a read-only tool has no changing effects.
+    The tool's annotations count only for local servers: a read-only tool has no effects that change anything.
     """
     possible = possible_effects(server)
     if server.trust is not Trust.LOCAL:
@@ -152,13 +152,13 @@ def assigned_traits(server: McpServerConfig, tool: Definition) -> Traits:
     if tool.hint("readOnlyHint"):
         return Traits(effects=held - _CHANGING or frozenset({Effect.READ_FILESYSTEM}), declared=True)
     if not held & _CHANGING:
-        # Its annotations allow changes, at least of its own files.
+        # The annotations admit changes, at least of the server's own files.
         held |= {Effect.WRITE_FILESYSTEM}
     return Traits(effects=held, declared=True)
 
 
 def asks_always(server: McpServerConfig, tool: Definition) -> bool:
-    """Return whether every call requires approval, whatever the effects are."""
+    """Return whether every call requires approval, whatever its effects are."""
     if server.trust is not Trust.LOCAL:
         return True
     return tool.annotations.get("destructiveHint", False) and not tool.hint("readOnlyHint")

@@ -1,4 +1,4 @@
-"""Errors of the SDK and its transports as wasmrt errors, and redaction of the secrets that a server was given."""
+"""Convert errors of the SDK and its transports to wasmrt errors, and redact the secrets that a server received."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from wasmrt.core.errors import (
     WasmrtError,
 )
 from wasmrt.egress.leaks import LeakDetector, LeakScanner
-from wasmrt.interop.mcp.client._definition import cleaned
+from wasmrt.interop.mcp.client._definition import remove_invisible
 from wasmrt.sandbox.component import printable_line
 
 _DETECTOR = LeakDetector()
 _MAX_SAID_BYTES = 500
 _NO_VERSION = "Unsupported protocol version"
-"""The SDK has no error of its own for it."""
+"""The SDK defines no error for this code."""
 
 
-def said(text: str, redact: Callable[[str], str] = _DETECTOR.redact) -> str:
+def to_safe_line(text: str, redact: Callable[[str], str] = _DETECTOR.redact) -> str:
     """Return a server's text as a single line, without secrets and invisible characters.
 
-    SECURITY: `redact` gets the whole text: a secret may not be found in a shortened one.
+    SECURITY: redact the whole text before it is shortened, since a cut secret may not be found.
     """
-    words: str = cleaned(redact(text))
+    words: str = remove_invisible(redact(text))
     return printable_line(words, _MAX_SAID_BYTES)
 
 
 def as_wasmrt_error(error: BaseException, name: str, redact: Callable[[str], str] = _DETECTOR.redact) -> WasmrtError:
-    """Return an error of a connection to the server `name` as a wasmrt error, its message without secrets."""
+    """Return an error of the connection to server `name` as a wasmrt error without secrets."""
     leaves = list(_leaves(error))
     own = next((leaf for leaf in leaves if isinstance(leaf, WasmrtError)), None)
     if own is not None:
@@ -49,23 +49,23 @@ def as_wasmrt_error(error: BaseException, name: str, redact: Callable[[str], str
     if isinstance(leaf, MCPError):
         return _of_protocol(leaf, name, redact)
     if isinstance(leaf, httpx2.HTTPStatusError):
-        return ExternalServiceError(f"{name} answered with the status {leaf.response.status_code}", code="mcp-server")
+        return ExternalServiceError(f"{name} answered with status {leaf.response.status_code}", code="mcp-server")
     if isinstance(leaf, httpx2.TimeoutException | TimeoutError):
         return ExternalServiceError(f"{name} did not answer in time", code="mcp-server")
     if isinstance(leaf, httpx2.HTTPError):
-        return ExternalServiceError(f"{name} cannot be reached: {said(str(leaf), redact)}", code="mcp-server")
+        return ExternalServiceError(f"{name} cannot be reached: {to_safe_line(str(leaf), redact)}", code="mcp-server")
     if isinstance(leaf, ValidationError | ValueError):
-        return GuestOutputError(f"{name} answered with what the protocol does not know", code="mcp-protocol")
+        return GuestOutputError(f"{name} sent a response that is not valid MCP", code="mcp-protocol")
     if isinstance(leaf, RuntimeError) and str(leaf).startswith(_NO_VERSION):
-        hint = "update the server, or wasmrt, so that both know one"
-        return GuestOutputError(f"{name} speaks no version of MCP that is known here", code="mcp-protocol", hint=hint)
+        hint = "update the server or wasmrt"
+        return GuestOutputError(f"{name} supports no MCP version that wasmrt supports", code="mcp-protocol", hint=hint)
     if isinstance(leaf, OSError):
         return ExternalServiceError(f"{name} cannot be reached ({leaf.strerror})", code="mcp-server")
-    return ExternalServiceError(f"the connection to {name} broke with {type(leaf).__name__}", code="mcp-server")
+    return ExternalServiceError(f"the connection to {name} failed with {type(leaf).__name__}", code="mcp-server")
 
 
 def as_tool_error(error: WasmrtError) -> ToolError:
-    """Return an error as one that a call ends with."""
+    """Return the ToolError that a call raises for an error."""
     if isinstance(error, ToolError):
         return error
     failure = ToolError(error.message, code=error.code, hint=error.hint)
@@ -75,10 +75,10 @@ def as_tool_error(error: WasmrtError) -> ToolError:
 
 
 def late(name: str, seconds: float) -> DeadlineExceededError:
-    """Return the error of a server that did not answer in time."""
+    """Return the error for a server that did not answer in time."""
     return DeadlineExceededError(
         f"{name} took longer than {seconds:g} s", limit=seconds, used=None, setting="timeout_seconds",
-        hint="raise timeout_seconds of the server if it really needs more",
+        hint="raise the server's timeout_seconds if it needs more time",
     )  # fmt: skip
 
 
@@ -88,8 +88,8 @@ def _of_protocol(error: MCPError, name: str, redact: Callable[[str], str]) -> Wa
     if error.code == CONNECTION_CLOSED:
         return ExternalServiceError(f"the connection to {name} ended", code="mcp-server")
     if error.code == INVALID_PARAMS:
-        return GuestError(f"{name} refused the call: {said(error.message, redact)}", code="mcp-error")
-    return GuestError(f"{name} answered with an error: {said(error.message, redact)}", code="mcp-error")
+        return GuestError(f"{name} refused the call: {to_safe_line(error.message, redact)}", code="mcp-error")
+    return GuestError(f"{name} answered with an error: {to_safe_line(error.message, redact)}", code="mcp-error")
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:
@@ -101,11 +101,11 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 _KEPT = 8
-"""Values of one secret: the last ones, because a renewed token may come back later."""
+"""The number of values kept for one secret, since a server may send back an old token after a renewal."""
 
 
 class KnownSecrets:
-    """The secrets of one server. Any thread may use it."""
+    """The secrets sent to one server. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -113,16 +113,16 @@ class KnownSecrets:
         self._scanner = LeakDetector().scanner()
 
     def add(self, user: str, name: str, value: str) -> None:
-        """Look for a user's secret from now on, before it is sent."""
+        """Redact a user's secret from now on. Call it before the secret is sent."""
         with self._lock:
             before = self._values.get((user, name), ())
             if value in before:
                 return
             self._values[user, name] = (*before[1 - _KEPT :], value)
-            self._scanner = self._made()
+            self._scanner = self._build_scanner()
 
-    def _made(self) -> LeakScanner:
-        # SECURITY: secrets of two users have one name, and so have the old and the new value of one.
+    def _build_scanner(self) -> LeakScanner:
+        # SECURITY: secrets of several users, and old and new values of one secret, share a name.
         names = {value: name for (_, name), values in self._values.items() for value in values}
         secrets: dict[str, str] = {}
         counts = Counter[str]()
@@ -133,19 +133,19 @@ class KnownSecrets:
 
     @property
     def is_empty(self) -> bool:
-        """True while there are none."""
+        """True if no secrets were added."""
         return not self._values
 
     def redact(self, text: str) -> str:
-        """Return a text without the secrets, and without what looks like one."""
+        """Return text without the secrets, and without other text that looks like a secret."""
         return self._scanner.redact(text)
 
     def redact_part(self, text: str) -> str:
-        """Return a text that may have been cut, also without larger pieces of the secrets."""
+        """Return text that may have been cut, also without larger pieces of the secrets."""
         return self._scanner.partial.redact(text)
 
     def clean(self, error: ToolError) -> None:
-        """Redact all text of an error, and drop its causes, which contain the server's text."""
+        """Redact all text of an error, and remove its causes, which contain the server's text."""
         error.message = self.redact_part(error.message)
         error.args = (error.message,)
         if error.hint is not None:

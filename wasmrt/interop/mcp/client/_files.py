@@ -24,10 +24,10 @@ _MAX_CHARS = 8192
 
 
 def read_servers(path: Path) -> dict[str, McpServerConfig]:
-    """Return the servers of a file by name; empty if the file does not exist.
+    """Return the servers in a file by name; empty if the file does not exist.
 
     Raises:
-        ConfigFileError: it cannot be used, with every mistake of it.
+        ConfigFileError: the file is invalid; all mistakes are reported together.
     """
     try:
         text = read_file(path, max_bytes=MAX_MCP_FILE_BYTES, follow_link=True)
@@ -36,7 +36,9 @@ def read_servers(path: Path) -> dict[str, McpServerConfig]:
     except UnfitFileError as error:
         raise ConfigFileError(str(path), f"it {error.reason}", hint="write a plain file") from None
     except OSError as error:
-        raise ConfigFileError(str(path), f"it cannot be read ({error.strerror})", hint="check who owns it") from error
+        raise ConfigFileError(
+            str(path), f"it cannot be read ({error.strerror})", hint="check its permissions"
+        ) from error
     try:
         tree = read_json(text, max_bytes=MAX_MCP_FILE_BYTES, max_depth=MAX_JSON_DEPTH, exact=True)
     except JsonError as error:
@@ -52,32 +54,32 @@ def read_servers(path: Path) -> dict[str, McpServerConfig]:
 
 
 def write_servers(path: Path, servers: Iterable[McpServerConfig]) -> None:
-    """Write the file of servers, in one step.
+    """Write the servers file atomically.
 
     Raises:
-        ConfigFileError: it cannot be written.
+        ConfigFileError: the file cannot be written.
     """
     data = {"servers": [server.as_json() for server in servers], "schema_version": SCHEMA_VERSION}
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         replace_file(path, json.dumps(data, indent=2, ensure_ascii=False).encode() + b"\n")
     except OSError as error:
-        hint = "check who owns it"
+        hint = "check its owner and permissions"
         raise ConfigFileError(str(path), f"it cannot be written ({error.strerror})", hint=hint) from error
 
 
 def server_named(servers: Mapping[str, McpServerConfig], name: str) -> McpServerConfig:
-    """Return the server of a name.
+    """Return the server with a name.
 
     Raises:
-        NotInstalledError: there is none.
+        NotInstalledError: there is no such server.
     """
     if name in servers:
         return servers[name]
     near = did_you_mean(name, servers)
     known = ", ".join(servers) or "none"
     raise NotInstalledError(
-        f"there is no MCP server {name!r:.60}", hint=f"did you mean {near}?" if near else f"there are: {known}"
+        f"there is no MCP server {name!r:.60}", hint=f"did you mean {near}?" if near else f"configured servers: {known}"
     )
 
 
@@ -86,20 +88,20 @@ def _servers(tree: Any, mistakes: list[Mistake]) -> dict[str, McpServerConfig]:
         mistakes.append(Mistake("$", "must be an object", 'write {"servers": [...], "schema_version": 1}'))
         return {}
     for key in tree.keys() - {"servers", "schema_version"}:
-        mistakes.append(Mistake(key, "is not known", "known are servers, schema_version"))
+        mistakes.append(Mistake(key, "is not a known key", "the keys are servers, schema_version"))
     version = tree.get("schema_version", SCHEMA_VERSION)
     if version != SCHEMA_VERSION or isinstance(version, bool):
-        mistakes.append(Mistake("schema_version", f"is {version!r:.20}, and {SCHEMA_VERSION} is known here"))
+        mistakes.append(Mistake("schema_version", f"is {version!r:.20}, expected {SCHEMA_VERSION}"))
     listed = tree.get("servers", [])
     if not isinstance(listed, list) or len(listed) > MAX_MCP_SERVERS:
-        mistakes.append(Mistake("servers", f"must be a list of up to {MAX_MCP_SERVERS} servers"))
+        mistakes.append(Mistake("servers", f"must be a list of at most {MAX_MCP_SERVERS} servers"))
         return {}
     found: dict[str, McpServerConfig] = {}
     for index, table in enumerate(listed):
         if (server := _server(table, Place(("servers", str(index))), mistakes)) is None:
             continue
         if any(folded(server.name) == folded(name) for name in found):
-            mistakes.append(Mistake(f"servers.{index}.name", f"is taken: two servers are called {server.name}"))
+            mistakes.append(Mistake(f"servers.{index}.name", f"is a duplicate: two servers are called {server.name}"))
         found[server.name] = server
     return found
 
@@ -109,21 +111,21 @@ def _server(table: Any, place: Place, mistakes: list[Mistake]) -> McpServerConfi
         mistakes.append(Mistake(str(place), "must be an object"))
         return None
     before = len(mistakes)
-    table = {key: value for key, value in table.items() if value is not None}  # the first such clients wrote null
+    table = {key: value for key, value in table.items() if value is not None}  # early clients wrote null
     login = table.pop("oauth", None)
     values = read_table(table, place, _SERVER, mistakes, example="")
     if login is not None:
         given = {key: value for key, value in login.items() if value is not None} if isinstance(login, dict) else login
         oauth = read_table(given, place.at("oauth"), _OAUTH, mistakes, example="")
-        values["oauth"] = _made(OAuthConfig, oauth, str(place.at("oauth")), mistakes)
+        values["oauth"] = _build(OAuthConfig, oauth, str(place.at("oauth")), mistakes)
     if "name" not in table:
         mistakes.append(Mistake(str(place), "has no name"))
     if isinstance(values.get("network"), tuple):
         values["hosts"] = values.pop("network")
-    return None if len(mistakes) > before else _made(McpServerConfig, values, str(place), mistakes)
+    return None if len(mistakes) > before else _build(McpServerConfig, values, str(place), mistakes)
 
 
-def _made(kind: Callable[..., Any], values: Mapping[str, Any], where: str, mistakes: list[Mistake]) -> Any:
+def _build(kind: Callable[..., Any], values: Mapping[str, Any], where: str, mistakes: list[Mistake]) -> Any:
     try:
         return kind(**values)
     except ConfigurationError as error:
@@ -133,25 +135,25 @@ def _made(kind: Callable[..., Any], values: Mapping[str, Any], where: str, mista
 
 def _text(value: Any) -> str:
     if not isinstance(value, str) or len(value) > _MAX_CHARS or "\0" in value:
-        raise ConfigurationError("must be a text")
+        raise ConfigurationError("must be a string")
     return value
 
 
 def _texts(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or len(value) > 1024:
-        raise ConfigurationError("must be a list of texts", hint='write it like ["first", "second"]')
+        raise ConfigurationError("must be a list of strings", hint='write it like ["first", "second"]')
     return tuple(_text(item) for item in value)
 
 
 def _variables(value: Any) -> dict[str, str]:
     if not isinstance(value, dict) or len(value) > 256:
-        raise ConfigurationError("must be an object of texts", hint='write it like {"LOG_LEVEL": "info"}')
+        raise ConfigurationError("must be an object of strings", hint='write it like {"LOG_LEVEL": "info"}')
     return {_text(name): _text(text) for name, text in value.items()}
 
 
 def _secret(value: Any) -> str:
     if not isinstance(value, str) or not is_secret_name(value):
-        raise ConfigurationError("must be the name of a secret", hint="wasmrt secret set NAME keeps one")
+        raise ConfigurationError("must be the name of a secret", hint="wasmrt secret set NAME stores one")
     return value
 
 
@@ -205,17 +207,17 @@ _VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trusted:
-    """The parts of one server that a person agreed to."""
+    """The approved parts of one server."""
 
     consent: str = ""
-    """The digest of its command or address, and of what it was given."""
+    """Digest of its command or address, and of its grants."""
     at_ms: int = 0
     tools: Mapping[str, Definition] = field(default_factory=dict)
     auth_hosts: tuple[str, ...] = ()
     """Origins of the authorization servers that its login may reach."""
 
     def covers(self, server: McpServerConfig) -> bool:
-        """Return whether the command, address and grants are the approved ones."""
+        """Return whether the server's command, address and grants are the approved ones."""
         return bool(self.consent) and self.consent == server.consent_digest
 
 
@@ -236,29 +238,31 @@ def read_trusted(path: Path) -> dict[str, Trusted]:
     """Return the approvals by server; empty if the file does not exist.
 
     Raises:
-        ConfigFileError: it cannot be used, or others could have written it.
+        ConfigFileError: the file is invalid, or other users could have written it.
     """
-    hint = "remove it, and look at each server again: wasmrt mcp trust NAME"
+    hint = "remove it, and review each server again: wasmrt mcp trust NAME"
     try:
-        # SECURITY: who can write it decides what is trusted.
+        # SECURITY: anyone who can write this file can approve servers.
         text = read_file(path, max_bytes=MAX_MCP_TRUST_BYTES, follow_link=False, private=True)
         tree = read_json(text, max_bytes=MAX_MCP_TRUST_BYTES, max_depth=MAX_JSON_DEPTH + 8, exact=True)
-        return {name: _trusted(entry) for name, entry in _entries(tree).items()}
+        return {name: _read_entry(entry) for name, entry in _entries(tree).items()}
     except FileNotFoundError:
         return {}
     except UnfitFileError as error:
         raise ConfigFileError(str(path), f"it {error.reason}", hint=hint) from None
     except OSError as error:
-        raise ConfigFileError(str(path), f"it cannot be read ({error.strerror})", hint="check who owns it") from error
+        raise ConfigFileError(
+            str(path), f"it cannot be read ({error.strerror})", hint="check its permissions"
+        ) from error
     except (JsonError, KeyError, TypeError, AttributeError, ValueError) as error:
-        raise ConfigFileError(str(path), "it is not what wasmrt wrote", hint=hint) from error
+        raise ConfigFileError(str(path), "it was not written by wasmrt", hint=hint) from error
 
 
 def write_trusted(path: Path, trusted: Mapping[str, Trusted]) -> None:
     """Write the approvals atomically.
 
     Raises:
-        ConfigFileError: it cannot be written.
+        ConfigFileError: the file cannot be written.
     """
     servers = {
         name: {
@@ -273,7 +277,7 @@ def write_trusted(path: Path, trusted: Mapping[str, Trusted]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         replace_file(path, json.dumps({"schema_version": _VERSION, "servers": servers}, indent=1).encode() + b"\n")
     except OSError as error:
-        hint = "check who owns it"
+        hint = "check its owner and permissions"
         raise ConfigFileError(str(path), f"it cannot be written ({error.strerror})", hint=hint) from error
 
 
@@ -284,7 +288,7 @@ def _entries(tree: Any) -> dict[str, Any]:
     return servers
 
 
-def _trusted(entry: dict[str, Any]) -> Trusted:
+def _read_entry(entry: dict[str, Any]) -> Trusted:
     tools = (
         read_definition(
             each["name"], each["title"], each["description"], (each["input_schema"], each["output_schema"]),

@@ -34,7 +34,7 @@ from wasmrt.core.limits import (
 from wasmrt.core.strict_json import JsonError, check_nesting, check_size, check_text, read_json, write_json
 
 _MAX_FORGOTTEN = 1024
-"""Ids of requests that were answered, of which a second answer is no wonder."""
+"""IDs of answered requests to remember; a second answer to one of these is ignored."""
 _MAX_LATE = 64
 _PASSED_ON = frozenset(
     {
@@ -48,14 +48,14 @@ _PASSED_ON = frozenset(
 
 
 def broken(sentence: str) -> GuestOutputError:
-    """Return the error of a server that does not keep to the protocol or its bounds."""
+    """Return the error for a server that violates the protocol or a limit."""
     return GuestOutputError(
-        f"the MCP server {sentence}, and was disconnected", code="mcp-protocol", hint="tell its author"
+        f"the MCP server {sentence}, and was disconnected", code="mcp-protocol", hint="report it to the server's author"
     )
 
 
 def read_line(line: bytes) -> JSONRPCMessage | None:
-    """Return the message of a line; None for a line of something else.
+    """Return the message in a line, or None if the line is not JSON.
 
     Raises:
         GuestOutputError: the line is JSON that exceeds a limit, or not a single message.
@@ -68,14 +68,14 @@ def read_line(line: bytes) -> JSONRPCMessage | None:
         check_text(value)
     except JsonError as error:
         if text.startswith(b"[") and text[1:2].isalpha():
-            return None  # a line of a log
+            return None  # log output
         raise broken(f"sent a message that is {error!s:.120}") from error
     if not isinstance(value, dict):
-        raise broken("sent several messages in one")
+        raise broken("sent a batch of messages")
     try:
         message: JSONRPCMessage = jsonrpc_message_adapter.validate_python(value, by_name=False)
     except ValidationError as error:
-        raise broken("sent JSON that is no message of JSON-RPC 2.0") from error
+        raise broken("sent JSON that is not a JSON-RPC 2.0 message") from error
     return message
 
 
@@ -91,16 +91,16 @@ def check_message(message: JSONRPCMessage) -> int:
         check_nesting(text, max_depth=MAX_JSON_DEPTH + 8, max_parts=MAX_JSON_PARTS)
         text.encode()
     except (JsonError, UnicodeEncodeError) as error:
-        raise broken("sent a message that is over a bound, or no JSON") from error
+        raise broken("sent a message that exceeds a limit, or is not JSON") from error
     return len(text)
 
 
 class MessageGuard:
-    """The bounds of one connection. Every message of either way passes it, on the loop of the connection."""
+    """The limits of one connection. All messages pass it, in the connection's event loop."""
 
     def __init__(self) -> None:
         self.failure: WasmrtError | None = None
-        """The reason that the connection was ended, once it was."""
+        """The reason that the connection was ended, or None."""
         self._waiting: set[Any] = set()
         self._answered: OrderedDict[Any, None] = OrderedDict()
         self._asked: set[Any] = set()
@@ -109,17 +109,17 @@ class MessageGuard:
         self._notices = self._bytes = self._requests = 0
 
     def outgoing(self, message: JSONRPCMessage) -> None:
-        """Note what is sent: requests wait for an answer, answers end a question of the server."""
+        """Record a sent message: requests expect a response, responses end a server's request."""
         if isinstance(message, JSONRPCRequest):
             self._waiting.add(_id(message.id))
         elif isinstance(message, JSONRPCResponse | JSONRPCError):
             self._asked.discard(_id(message.id))
 
     def incoming(self, message: JSONRPCMessage, size: int | None = None) -> bool:
-        """Return whether a message is passed on; `size` is the size of its line if `read_line` read it.
+        """Return whether to pass on a message; `size` is the size of its line if `read_line` read it.
 
         Raises:
-            GuestOutputError: it ends the connection.
+            GuestOutputError: the message violates a limit and ends the connection.
         """
         try:
             return self._passes(message, check_message(message) if size is None else size)
@@ -135,11 +135,11 @@ class MessageGuard:
             return message.method in _PASSED_ON
         key = _id(message.id)
         if key in self._asked:
-            raise broken("asked twice under one id")
+            raise broken("sent two requests with one id")
         self._asked.add(key)
         self._requests += 1
         if self._requests > MAX_MCP_WINDOW_REQUESTS or len(self._asked) > MAX_MCP_OPEN_REQUESTS:
-            raise broken(f"asked over {MAX_MCP_WINDOW_REQUESTS} questions a minute, or {MAX_MCP_OPEN_REQUESTS} at once")
+            raise broken(f"sent over {MAX_MCP_WINDOW_REQUESTS} requests a minute, or {MAX_MCP_OPEN_REQUESTS} at once")
         return True
 
     def _is_expected(self, key: Any) -> bool:
@@ -149,12 +149,12 @@ class MessageGuard:
             if len(self._answered) > _MAX_FORGOTTEN:
                 self._answered.popitem(last=False)
             return True
-        # SECURITY: a response without a pending request must not answer a different one.
+        # SECURITY: a response without a pending request must not answer a different request.
         if key not in self._answered:
-            raise broken("answered a request that nobody made")
+            raise broken("answered a request that was not sent")
         self._late += 1
         if self._late > _MAX_LATE:
-            raise broken("answered requests over and over")
+            raise broken("answered one request too often")
         return False
 
     def _count(self, size: int) -> None:
@@ -164,25 +164,25 @@ class MessageGuard:
         self._notices += 1
         self._bytes += size
         if self._notices > MAX_MCP_WINDOW_NOTICES or self._bytes > MAX_MCP_WINDOW_NOTICE_BYTES:
-            raise broken("sent more notices than anybody reads")
+            raise broken("sent too many notifications")
 
 
 def _id(value: Any) -> Any:
-    """Return an id as it is compared: the SDK takes `"7"` for 7 (JSON-RPC 2.0, 5)."""
+    """Return an ID for comparison: the SDK treats `"7"` as 7 (JSON-RPC 2.0, 5)."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 16:
         return int(value)
     return value
 
 
 Streams = tuple[Any, Any]
-"""To read from and to write to, as the SDK's transports yield them."""
+"""A stream to read from and a stream to write to, as in the SDK's transports."""
 
 
 @asynccontextmanager
-async def guarded(
+async def guard_streams(
     transport: Callable[[], AbstractAsyncContextManager[Streams]], guard: MessageGuard
 ) -> AsyncIterator[Streams]:
-    """Put a guard around a transport of the SDK: a message that breaks a bound ends the connection."""
+    """Wrap a transport of the SDK: a message that exceeds a limit ends the connection."""
     async with transport() as (read, write):
         inbound, session_read = anyio.create_memory_object_stream[Any](0)
         session_write, outbound = anyio.create_memory_object_stream[Any](0)

@@ -30,22 +30,22 @@ from wasmrt.runtime.context import ToolContext
 
 
 def load_servers(places: Places) -> tuple[dict[str, McpServerConfig], dict[str, Trusted]]:
-    """Read the servers, and what was agreed to of each."""
+    """Return the servers, and what was approved of each."""
     return read_servers(places.mcp_servers), read_trusted(places.mcp_trust)
 
 
 def find_server(places: Places, name: str) -> tuple[McpServerConfig, Trusted]:
-    """Return a server, and what was agreed to of it.
+    """Return a server, and what was approved of it.
 
     Raises:
-        NotInstalledError: there is none of this name.
+        NotInstalledError: there is no server of this name.
     """
     servers, known = load_servers(places)
     return server_named(servers, name), known.get(name, NOTHING)
 
 
 def keep_server(places: Places, server: McpServerConfig, trusted: Trusted) -> None:
-    """Keep a server and what was agreed to of it, in the place of what was there under its name."""
+    """Store a server and its approval, replacing those with the same name."""
     servers, known = load_servers(places)
     # Write the approval first: a server without one is not used, and an approval without a server has no effect.
     write_trusted(places.mcp_trust, known | {server.name: trusted})
@@ -53,19 +53,19 @@ def keep_server(places: Places, server: McpServerConfig, trusted: Trusted) -> No
 
 
 def forget_server(places: Places, name: str) -> None:
-    """Forget a server, and what was agreed to of it."""
+    """Remove a server and its approval."""
     servers, known = load_servers(places)
     write_servers(places.mcp_servers, [server for server in servers.values() if server.name != name])
     write_trusted(places.mcp_trust, {other: entry for other, entry in known.items() if other != name})
 
 
 def wants_login(server: McpServerConfig, error: WasmrtError) -> bool:
-    """Return whether a server is stored without its tools until the user logs in."""
+    """Return whether to store a server without its tools until the user logs in."""
     return bool(server.url) and server.requires_auth and not error.retryable
 
 
 class KeptServers:
-    """The servers of an installation, as `wasmrt.agent.builtin.extensions` uses them."""
+    """The servers of an installation, for `wasmrt.agent.builtin.extensions`."""
 
     def __init__(
         self, registry: ToolRegistry, places: Places, parts: ClientParts, clients: dict[str, McpClient],
@@ -76,11 +76,11 @@ class KeptServers:
         self._parts = parts
         self._clients = clients
         self._active: dict[str, tuple[McpServerConfig, Trusted]] = {}
-        """Servers as they were when their tools were offered."""
+        """The servers at the time their tools were offered."""
         self._hosts = hosts
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return each server in a row."""
+        """Return a table row for each server."""
         servers, known = load_servers(self._places)
         return [_row(server, known.get(server.name, NOTHING)) for server in servers.values()]
 
@@ -89,7 +89,7 @@ class KeptServers:
         return name in load_servers(self._places)[0]
 
     def install(self, name: str, url: str | None) -> Plan:
-        """Plan to agree to a server that is configured, or to add one that is reached at a URL.
+        """Plan the approval of a configured server, or of a new one with a URL.
 
         Raises:
             NotInstalledError: no server of this name is configured, and no URL is given.
@@ -97,25 +97,27 @@ class KeptServers:
         """
         servers, known = load_servers(self._places)
         if url is not None and name in servers:
-            raise ConfigurationError(f"there is an MCP server {name} already", code="name-taken", hint="name another")
+            raise ConfigurationError(
+                f"an MCP server {name} already exists", code="name-taken", hint="choose another name"
+            )
         if url is not None and decide_download(url, self._hosts, "extensions") is not None:
-            raise ConfigurationError("the host of this address is not one that the operator allowed")
+            raise ConfigurationError("the operator has not allowed the host of this address")
         server = server_named(servers, name) if url is None else McpServerConfig(name=name, url=url)
         agreed = known.get(name, NOTHING)
         if agreed.tools:
-            # SECURITY: definitions that changed since are shown one by one, which one question does not do.
+            # SECURITY: changed definitions are reviewed one by one, which a single question does not allow.
             raise ConfigurationError(
-                f"a person agreed to tools of the MCP server {name} already", code="installed",
-                hint=f"tool_activate offers them; what changed is looked at with: wasmrt mcp trust {name}",
+                f"tools of the MCP server {name} are already approved", code="installed",
+                hint=f"tool_activate offers them; to review changes: wasmrt mcp trust {name}",
             )  # fmt: skip
         program = None if server.url else find_program(server)
-        shown = [f"use the MCP server {name}, {server.trust}, with the tools that it has now:"]
+        shown = [f"use the MCP server {name}, {server.trust}, with its current tools:"]
         shown += [f"  {line}" for line in consent_lines(server, program)]
         shown.append(f"digest {server.consent_digest}")
-        return Plan("\n".join(shown), partial(self._agreed, server, agreed.auth_hosts))
+        return Plan("\n".join(shown), partial(self._approve, server, agreed.auth_hosts))
 
     def steps(self, name: str, user: str) -> list[str]:
-        """Return the commands with which a person makes a server usable for a user."""
+        """Return the commands that make a server usable for a user."""
         server, entry = find_server(self._places, name)
         if not entry.covers(server):
             return [f"wasmrt mcp trust {name}"]
@@ -124,7 +126,7 @@ class KeptServers:
         steps = [
             f"wasmrt secret set {secret}{of}" for secret in dict.fromkeys(wanted) if not self._is_set(user, secret)
         ]
-        # One whose tools are known without a login needs none.
+        # A server whose tools are known without a login needs none.
         wants = server.oauth is not None or (server.requires_auth and not entry.tools)
         if wants and not self._logged_in(user, name):
             steps.append(f"wasmrt mcp auth {name}{of}")
@@ -139,11 +141,11 @@ class KeptServers:
         server, entry = find_server(self._places, name)
         if not server.enabled or not entry.covers(server):
             raise NotAuthorizedError(
-                f"nobody agreed to the MCP server {name} as it is now", code="mcp-consent",
-                hint=f"look at it, and agree to it: wasmrt mcp trust {name}",
+                f"the current MCP server {name} has not been approved", code="mcp-consent",
+                hint=f"review and approve it: wasmrt mcp trust {name}",
             )  # fmt: skip
         if self._active.get(name) == (server, entry) and self._registry.group(f"mcp:{name}"):
-            return  # a running server is not ended under the calls of others
+            return  # the server is in use by other calls
         self._drop(name)
         client = self._clients[name] = McpClient(server, entry, self._parts)
         self._active[name] = server, entry
@@ -152,21 +154,21 @@ class KeptServers:
         offer_tools(self._registry, client)
 
     def remove(self, name: str) -> Plan:
-        """Plan to forget a server, and what was agreed to of it.
+        """Plan the removal of a server and its approval.
 
         Raises:
-            NotInstalledError: there is none of this name.
+            NotInstalledError: there is no server of this name.
         """
         server, _ = find_server(self._places, name)
         shown = f"remove the MCP server {name}, {server.url or server.command[0]!r}; its secrets stay"
-        return Plan(f"{shown}\ndigest {server.consent_digest}", lambda _: self._removed(name))
+        return Plan(f"{shown}\ndigest {server.consent_digest}", lambda _: self._remove(name))
 
-    def _removed(self, name: str) -> dict[str, Any]:
+    def _remove(self, name: str) -> dict[str, Any]:
         forget_server(self._places, name)
         self._drop(name)
         return {"removed": name}
 
-    def _agreed(self, server: McpServerConfig, hosts: tuple[str, ...], context: ToolContext) -> dict[str, Any]:
+    def _approve(self, server: McpServerConfig, hosts: tuple[str, ...], context: ToolContext) -> dict[str, Any]:
         entry = trust_server(server, (), hosts)
         client = McpClient(server, entry, self._parts)
         try:
@@ -199,7 +201,7 @@ class KeptServers:
 
 
 def _row(server: McpServerConfig, entry: Trusted) -> dict[str, Any]:
-    state = "installed" if entry.covers(server) else "nobody agreed to it"
+    state = "installed" if entry.covers(server) else "not approved"
     return {
         "name": server.name, "kind": "mcp", "description": server.description, "trust": str(server.trust),
         "tools": len(entry.tools), "digest": server.consent_digest,
@@ -208,13 +210,13 @@ def _row(server: McpServerConfig, entry: Trusted) -> dict[str, Any]:
 
 
 def add_configured_servers(registry: ToolRegistry, *, sampling: Any = None) -> dict[str, McpClient]:
-    """Offer the tools of the servers in `mcp-servers.json`; return the clients by name, which the registry closes.
+    """Offer the tools of the servers in `mcp-servers.json`; return the clients by name. The registry closes them.
 
     Elicitation requests of a server go to the registry's approver. `sampling` is the SDK's `SamplingFnT`; without it,
     sampling is not offered to servers.
 
     Raises:
-        ConfigFileError: a file cannot be used, with every mistake of it.
+        ConfigFileError: a file is invalid; all mistakes are reported together.
 
     Example:
         >>> from wasmrt import ToolRegistry, WasmToolRuntime, add_configured_servers

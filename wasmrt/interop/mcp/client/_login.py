@@ -1,4 +1,4 @@
-"""Logins at a server's authorization server: tokens kept as secrets, and renewed once when they are refused."""
+"""Logins at a server's authorization server: tokens stored as secrets, and renewed once when refused."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wasmrt.core.limits import KIB, OAUTH_TIMEOUT_SECONDS
 from wasmrt.core.strict_json import JsonError, read_json, write_json
 from wasmrt.egress.gateway import EgressGateway, HttpFailure, HttpResponse, NetworkConfig
 from wasmrt.egress.secrets import Secret, SecretsStore
-from wasmrt.interop.mcp.client._errors import said
+from wasmrt.interop.mcp.client._errors import to_safe_line
 from wasmrt.interop.mcp.client._settings import McpServerConfig
 
 _MARGIN_SECONDS = 30.0
@@ -27,11 +27,11 @@ _SECRET_PARTS = ("access_token", "refresh_token", "client_secret")
 
 
 class KeptLogin:
-    """The tokens of one user at one server, in the store of secrets.
+    """The tokens of one user at one server, in the secrets store.
 
-    `mcp_NAME_access_token`, `mcp_NAME_refresh_token` and `mcp_NAME_client_id` are what they say; what else renews a
-    token, such as the token endpoint, is in `mcp_NAME_login`. Of a client that was registered by hand and has a secret,
-    that is `mcp_NAME_client_secret`.
+    The secrets are `mcp_NAME_access_token`, `mcp_NAME_refresh_token` and `mcp_NAME_client_id`; `mcp_NAME_login` holds
+    other data for a renewal, such as the token endpoint, and `mcp_NAME_client_secret` the secret of a client that was
+    registered by hand.
     """
 
     def __init__(self, store: SecretsStore, user: str, server: str) -> None:
@@ -40,14 +40,14 @@ class KeptLogin:
         self._prefix = f"mcp_{server}_"
 
     def get(self, part: str) -> str:
-        """Return a part, or an empty string."""
+        """Return a part, or an empty string if it is not stored."""
         try:
             return self._store.get(self._user, self._prefix + part).reveal()
         except (SecretNotFoundError, SecretExpiredError):
             return ""
 
     def set(self, part: str, value: str) -> None:
-        """Keep a part, or forget it where it is empty."""
+        """Store a part, or remove it if the value is empty."""
         if value:
             self._store.set(self._user, self._prefix + part, Secret(value))
             return
@@ -56,7 +56,7 @@ class KeptLogin:
 
     @property
     def more(self) -> dict[str, Any]:
-        """The rest that renews a token: `token_url`, `client_secret`, `resource`, `scope`, `issuer`, `expires_at`."""
+        """Other data for a renewal: `token_url`, `client_secret`, `resource`, `scope`, `issuer`, `expires_at`."""
         try:
             value = read_json(self.get("login") or "{}", max_bytes=_MAX_TOKEN_BYTES, max_depth=4)
         except JsonError:
@@ -64,17 +64,17 @@ class KeptLogin:
         return value if isinstance(value, dict) else {}
 
     def set_more(self, **values: Any) -> None:
-        """Change some of it."""
+        """Update some of the other data."""
         self.set("login", write_json({**self.more, **values}))
 
     def forget(self) -> None:
-        """Forget all of it."""
+        """Remove all parts."""
         for part in (*_PARTS, "login"):
             self.set(part, "")
 
 
 class LoginAuth(httpx2.Auth):
-    """Sends the token to the server, and renews it once where it is old or refused (RFC 6750; RFC 6749, 6)."""
+    """Sends the token to the server, and renews it once if it is expired or refused (RFC 6750; RFC 6749, 6)."""
 
     requires_response_body = False
 
@@ -97,41 +97,41 @@ class LoginAuth(httpx2.Auth):
         login = self._login
         expires = login.more.get("expires_at")
         if isinstance(expires, int | float) and time.time() > expires - _MARGIN_SECONDS:
-            await self._renewed()
+            await self._renew()
         self._sign(request)
         response = yield request
-        if response.status_code == 401 and login.get("access_token") and await self._renewed():
+        if response.status_code == 401 and login.get("access_token") and await self._renew():
             self._sign(request)
             response = yield request
         if response.status_code == 401:
-            raise self._denied("wants a login" if not login.get("access_token") else "refuses the login")
+            raise self._denial("wants a login" if not login.get("access_token") else "refuses the login")
         insufficient = extract_field_from_www_auth(response, "error") == "insufficient_scope"
         if response.status_code == 403 and insufficient:
-            scope = said(extract_scope_from_www_auth(response) or "")
-            # Keep the scopes granted before: a token with only the new ones would lose them.
+            scope = to_safe_line(extract_scope_from_www_auth(response) or "")
+            # Keep the granted scopes: a token with only the new ones would lose them.
             both = dict.fromkeys([*str(login.more.get("scope") or "").split(), *scope.split()])
             self._hint += f" --scope {' '.join(both)!r}" if scope else ""
-            raise self._denied(f"wants more scopes: {scope or 'it does not say which'}")
+            raise self._denial(f"requires more scopes: {scope or 'it does not report which'}")
 
-    def _denied(self, problem: str) -> NotAuthorizedError:
+    def _denial(self, problem: str) -> NotAuthorizedError:
         return NotAuthorizedError(f"the MCP server {self._server.name} {problem}", code="mcp-login", hint=self._hint)
 
     def _sign(self, request: httpx2.Request) -> None:
         if token := self._login.get("access_token"):
-            if token != self._sent_token:  # renewed here, or by another process
+            if token != self._sent_token:  # renewed here or by another process
                 self._tell_secrets()
                 self._sent_token = token
                 self._given(f"mcp_{self._server.name}_access_token", token)
             request.headers["Authorization"] = f"Bearer {token}"
 
     def _tell_secrets(self) -> None:
-        """Tell every secret of the login: the server may know it, and send it back."""
+        """Report every secret of the login for redaction: the server may know it, and send it back."""
         kept = {part: self._login.get(part) for part in _SECRET_PARTS}
         for part, value in (*kept.items(), ("client_secret", self._login.more.get("client_secret"))):
             if isinstance(value, str) and value:
                 self._given(f"mcp_{self._server.name}_{part}", value)
 
-    async def _renewed(self) -> bool:
+    async def _renew(self) -> bool:
         """Request and store a new token (RFC 6749, 6); return False if none was issued."""
         self._tell_secrets()
         login, more = self._login, self._login.more
@@ -144,7 +144,7 @@ class LoginAuth(httpx2.Auth):
             if isinstance(value := more.get(name), str) and value:
                 fields[name] = value
         try:
-            response = await asyncio.to_thread(self._sent, url, urlencode(fields).encode())
+            response = await asyncio.to_thread(self._send_token_request, url, urlencode(fields).encode())
             answer = read_json(response.body, max_bytes=_MAX_TOKEN_BYTES, max_depth=8)
         except (HttpFailure, JsonError):
             return False
@@ -154,15 +154,15 @@ class LoginAuth(httpx2.Auth):
         keep_token(login, issued, answer.get("refresh_token"), answer.get("expires_in"))
         return True
 
-    def _sent(self, url: str, body: bytes) -> HttpResponse:
-        """Send a token to where it came from: https only, and not searched for secrets, which it holds."""
+    def _send_token_request(self, url: str, body: bytes) -> HttpResponse:
+        """Send a refresh token to the server that issued it: https only, and not scanned for secrets."""
         headers = (("Content-Type", "application/x-www-form-urlencoded"), ("Accept", "application/json"))
         with EgressGateway(self._network) as gateway:
             return gateway.send_own("POST", url, headers, body, timeout_seconds=OAUTH_TIMEOUT_SECONDS)
 
 
 def keep_token(login: KeptLogin, token: str, refresh: Any, expires_in: Any) -> None:
-    """Keep a token that was issued; without a new refresh token, the old one stays (RFC 6749, 6)."""
+    """Store an issued token; without a new refresh token, the old one is kept (RFC 6749, 6)."""
     login.set("access_token", token)
     if isinstance(refresh, str) and refresh:
         login.set("refresh_token", refresh)
@@ -177,9 +177,9 @@ def login_for(
     network: NetworkConfig,
     given: Callable[[str, str], None],
 ) -> LoginAuth | None:
-    """Return the sender of a user's login token, or None for a server with a different token.
+    """Return the authentication that sends a user's login token, or None for a server with a different token.
 
-    `given` is told the name and the value of every secret of the login before the server is sent the token.
+    `given` receives the name and the value of every secret of the login before the token is sent to the server.
     """
     if server.bearer or secrets is None:
         return None

@@ -1,4 +1,4 @@
-"""The event loop of all connections, in its own thread, and telemetry of the calls made in it."""
+"""The event loop of all connections, in its own thread, and telemetry of their calls."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _thread = threading.local()
 
 
 class _Tracer:
-    """The SDK's tracer, except in the threads of our own connections, where it starts no spans."""
+    """The SDK's tracer, except that it starts no spans in wasmrt's connection threads."""
 
     def __init__(self, tracer: Any) -> None:
         self._tracer = tracer
@@ -55,8 +55,8 @@ def _suppress_sdk_spans() -> None:
     """Stop the SDK from starting spans in this thread.
 
     SECURITY: the SDK's spans contain the text of a server's errors and of exceptions. The SDK has no setting for its
-    spans, and a sampler belongs to the program. So the first connection replaces the SDK's tracer, and other threads of
-    the program keep it.
+    spans, and a sampler would affect the whole program. So the first connection replaces the SDK's tracer; other
+    threads are not affected.
     """
     _thread.is_ours = True
     if not isinstance(_otel._tracer, _Tracer):
@@ -65,7 +65,7 @@ def _suppress_sdk_spans() -> None:
 
 @contextmanager
 def without_context() -> Iterator[None]:
-    """Run the block without the span and the baggage of the caller."""
+    """Run the block without the caller's span and baggage."""
     token = context.attach(Context())
     try:
         yield
@@ -73,8 +73,8 @@ def without_context() -> Iterator[None]:
         context.detach(token)
 
 
-async def traced(call: Callable[[], Awaitable[T]], *, version: str, address: tuple[str, int] | None) -> T:
-    """Call a server, inside a client span with its trace context if telemetry is enabled."""
+async def call_with_telemetry(call: Callable[[], Awaitable[T]], *, version: str, address: tuple[str, int] | None) -> T:
+    """Call a server in a client span, with its trace context, if telemetry is enabled."""
     operation = current_operation()
     if operation is None:
         return await call()
@@ -97,7 +97,7 @@ _END_SECONDS = 10.0
 
 
 class LoopThread:
-    """An event loop that runs until it is closed. It is started when it is first needed; any thread may use it."""
+    """An event loop in a thread, started at first use. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -106,14 +106,14 @@ class LoopThread:
         self._closed = False
 
     def run(self, coroutine: Coroutine[Any, Any, T], lifetime: Lifetime) -> T:
-        """Run a coroutine in the loop, and wait for it no longer than `lifetime` has.
+        """Run a coroutine in the loop, and wait for it within `lifetime`.
 
         Raises:
-            DeadlineExceededError, CancelledError: it took too long, and was cancelled.
+            DeadlineExceededError, CancelledError: it took too long, or was cancelled.
             RuntimeClosedError: the loop is closed.
         """
         try:
-            loop = self._started()
+            loop = self._start()
         except BaseException:
             coroutine.close()
             raise
@@ -124,12 +124,12 @@ class LoopThread:
             return future.result(lifetime.remaining())
         except (FutureTimeoutError, FutureCancelledError):
             if future.done() and not future.cancelled():
-                raise  # the coroutine's own
+                raise  # raised by the coroutine
             future.cancel()
             raise lifetime.interruption() or CancelledError("the call was cancelled") from None
 
     def close(self) -> None:
-        """Cancel what runs, and end the loop and its thread."""
+        """Cancel running coroutines, and end the loop and its thread."""
         with self._lock:
             self._closed = True
             loop, thread, self._loop = self._loop, self._thread, None
@@ -140,7 +140,7 @@ class LoopThread:
         loop.call_soon_threadsafe(loop.stop)
         thread.join(_END_SECONDS)
 
-    def _started(self) -> asyncio.AbstractEventLoop:
+    def _start(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._closed:
                 raise RuntimeClosedError("the MCP servers of this registry were closed")

@@ -28,11 +28,11 @@ _SOURCES = {
 def default_parts(
     approvals: Approvals | None = None, *, sampling: Any = None, config: OperatorConfig | None = None
 ) -> ClientParts:
-    """Return the parts that the operator's configuration describes, which is read unless it is given.
+    """Return the parts described by the operator's configuration, which is read unless it is given.
 
     Raises:
-        ConfigFileError: the configuration file cannot be used.
-        SecretError: the store of secrets cannot be opened.
+        ConfigFileError: the configuration file is invalid.
+        SecretError: the secrets store cannot be opened.
     """
     config = config or read_config_file(find_places().config)
     return ClientParts(
@@ -45,7 +45,7 @@ def default_parts(
 
 
 def refused_tools(server: McpServerConfig, tools: Iterable[Definition]) -> dict[str, str]:
-    """Return the tools of a server that cannot be offered, with the reason of each."""
+    """Return the names of a server's tools that cannot be offered, with the reasons."""
     listed = list(tools)
     spellings: dict[str, list[str]] = {}
     for tool in listed:
@@ -54,19 +54,21 @@ def refused_tools(server: McpServerConfig, tools: Iterable[Definition]) -> dict[
     for tool in listed:
         alike = spellings[folded(tool_name(server.name, tool.name))]
         if len(alike) > 1:
-            # SECURITY: a call of either name could reach the other.
-            refused[tool.name] = f"it is not told apart from {next((n for n in alike if n != tool.name), 'its double')}"
+            # SECURITY: a call by either name could reach the other tool.
+            refused[tool.name] = (
+                f"its name is too similar to {next((n for n in alike if n != tool.name), 'a duplicate')}"
+            )
         elif (problem := tool.problem()) is not None:
             refused[tool.name] = problem
         elif server.trust is Trust.COMMUNITY and not has_safe_name(tool.name):
-            refused[tool.name] = "its name does not say that it reads, and the server is the community's"
+            refused[tool.name] = "its name contains no read-only verb, and the trust level of its server is community"
     return refused
 
 
 def offer_tools(registry: ToolRegistry, client: McpClient) -> list[str]:
-    """Register the tools of a server that a person agreed to; return their names.
+    """Register the approved tools of a server; return their names.
 
-    Tools that cannot be offered are in `problems` of the registry, by their names.
+    Tools that cannot be offered are in the registry's `problems`, by name.
     """
     server, agreed = client.server, client.trusted.tools
     refused = refused_tools(server, agreed.values())
@@ -79,7 +81,7 @@ def offer_tools(registry: ToolRegistry, client: McpClient) -> list[str]:
         tool = McpTool(client, definition)
         try:
             registry.register(tool, source=_SOURCES[server.trust], group=f"mcp:{server.name}")
-        except (InvalidNameError, ConfigurationError) as error:  # the name of another tool
+        except (InvalidNameError, ConfigurationError) as error:  # another tool has the name
             registry.problems[tool.name] = error
         else:
             offered.append(tool.name)
@@ -92,9 +94,9 @@ def add_servers(
     trusted: Mapping[str, Trusted],
     parts: ClientParts,
 ) -> dict[str, McpClient]:
-    """Offer the tools of all servers that are enabled; return their clients by name, which the registry closes.
+    """Offer the tools of all enabled servers; return their clients by name. The registry closes them.
 
-    Nothing is started: a server is connected at the first call of one of its tools.
+    No server is started: a server is connected at the first call of one of its tools.
     """
     clients = {}
     registry.on_close(parts.loop.close)
@@ -105,8 +107,8 @@ def add_servers(
         if not entry.covers(server):
             what = "address" if server.url else "command"
             registry.problems[name] = ConfigurationError(
-                f"nobody agreed to the {what} of this MCP server as it is now", code="mcp-consent",
-                hint=f"look at it, and agree to it: wasmrt mcp trust {name}",
+                f"the current {what} of this MCP server has not been approved", code="mcp-consent",
+                hint=f"review and approve it: wasmrt mcp trust {name}",
             )  # fmt: skip
             continue
         client = clients[name] = McpClient(server, entry, parts)

@@ -1,4 +1,4 @@
-"""The program of a server: found, and confined to what it was given and what it needs to start at all."""
+"""The program of a server: find it, and confine it to its grants and to the files that it needs to start."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SHEBANG_BYTES = 512
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program as it will be started."""
+    """A program and the folders that it may use."""
 
     argv: tuple[str, ...]
     cwd: str
@@ -37,10 +37,10 @@ class Program:
     network: bool
 
     def command(self, env: Mapping[str, str], outlet: EgressProxySession | None = None) -> Command:
-        """Return the command that runs it confined, with these variables and this way to the network.
+        """Return the command that runs the program confined, with these variables and this proxy.
 
         Raises:
-            ConfineError: it cannot be confined here.
+            ConfineError: this system cannot confine it.
         """
         own = {"HOME": self.home, "TMPDIR": self.home}
         return confined_command(
@@ -56,23 +56,23 @@ class Program:
 
 
 def find_program(server: McpServerConfig, user: str = DEFAULT_USER) -> Program:
-    """Find the program of a server, and the folders that it needs; each user has a separate home directory.
+    """Find a server's program and the folders that it needs; each user has a separate home directory.
 
     Raises:
-        ConfigurationError: it is not there, or is given what no server may have.
+        ConfigurationError: the program does not exist, or is granted something that servers must not have.
     """
     places = find_places()
     found = shutil.which(server.command[0])
     if found is None:
         raise ConfigurationError(
-            f"the program {server.command[0]!r:.200} is not there", code="no-program",
-            hint="install it, and name it by its whole path where it is not in the PATH",
+            f"the program {server.command[0]!r:.200} was not found", code="no-program",
+            hint="install it, or write its absolute path if it is not in the PATH",
         )  # fmt: skip
-    program = Path(os.path.abspath(found))  # noqa: PTH100 - a link stays one: a virtual environment is found by it
+    program = Path(os.path.abspath(found))  # noqa: PTH100 - keep links: they identify a virtual environment
     named = list(_named_files(server))
     given = [Path(path) for path in (server.workspace, *server.read, *server.write, *named) if path]
     _check_folders(given, server.write, places)
-    # SECURITY: a server's files of one user are not readable for another user's server.
+    # SECURITY: one user's server must not read the files of another user's server.
     home = places.mcp_homes / server.name / folder_name(user)
     return Program(
         argv=(str(program), *server.command[1:]),
@@ -80,13 +80,13 @@ def find_program(server: McpServerConfig, user: str = DEFAULT_USER) -> Program:
         home=str(home),
         read=tuple(dict.fromkeys([*filter(None, (server.workspace, *server.read)), *named])),
         write=server.write,
-        execute=tuple(dict.fromkeys(str(path) for path in _needed(program))),
+        execute=tuple(dict.fromkeys(str(path) for path in _required_files(program))),
         network=server.network,
     )
 
 
 def consent_lines(server: McpServerConfig, program: Program | None) -> list[str]:
-    """Return the consent text as lines, uncut."""
+    """Return the consent text as lines, unshortened."""
     if program is None:
         lines = [f"the address: {server.url}"]
         return lines + ([f"it is sent the secret {server.bearer}, as a bearer token"] if server.bearer else [])
@@ -99,34 +99,34 @@ def consent_lines(server: McpServerConfig, program: Program | None) -> list[str]
     if server.hosts:
         reached = [f"it reaches {program_network_line(entry)}" for entry in server.hosts]
         return [*lines, *reached, "through a proxy, and nothing else of the network"]
-    return [*lines, "it uses the network, past all rules for it" if server.network else "it has no network"]
+    return [*lines, "it uses the network without any restrictions" if server.network else "it has no network"]
 
 
 def _check_folders(given: list[Path], write: tuple[str, ...], places: Places) -> None:
     for path in given:
         if not path.exists():
-            raise ConfigurationError(f"{path} is not there", hint="name a file or a folder that exists")
+            raise ConfigurationError(f"{path} does not exist", hint="name an existing file or folder")
         # SECURITY: servers must not reach wasmrt's configuration and secrets.
         own = [places.data] + ([places.cache] if str(path) in write else [])
         for kept in own:
             real, kept = path.resolve(), kept.resolve()
             if kept.is_relative_to(real) or real.is_relative_to(kept):
                 raise ConfigurationError(
-                    f"no server may have {path}: it is, or holds, what decides about them",
-                    hint="name a folder apart from wasmrt's own",
+                    f"no server may have {path}: it is, or contains, wasmrt's own configuration",
+                    hint="name a folder outside wasmrt's own folders",
                 )
 
 
 def _named_files(server: McpServerConfig) -> Iterator[str]:
-    """Yield the files that its arguments name by their whole path; a folder has to be given by itself."""
+    """Yield the files that the arguments name by absolute paths; folders need an explicit grant."""
     for part in server.command[1:]:
         path = Path(part)
         if path.is_absolute() and path.is_file() and not _is_system(path):
             yield str(_modules_of(path) or path)
 
 
-def _needed(program: Path) -> Iterator[Path]:
-    """Yield the places outside of the system that a program is executed from: itself, its links, its interpreter."""
+def _required_files(program: Path) -> Iterator[Path]:
+    """Yield the files outside the system that a program needs: itself, its links, its interpreter."""
     path = program
     for _ in range(_MAX_LINKS):
         if not _is_system(path):
@@ -136,20 +136,20 @@ def _needed(program: Path) -> Iterator[Path]:
         path = path.parent / path.readlink()
         path = Path(os.path.normpath(path))
     if (interpreter := _interpreter(path)) is not None and interpreter != program:
-        yield from _needed(interpreter)
+        yield from _required_files(interpreter)
     if (base := _base_of(program)) is not None and not _is_system(base):
         yield base
 
 
 def _home_of(path: Path) -> Path:
-    """Return the folder of a program with its own folder: a virtual environment, or Node packages."""
+    """Return the folder that belongs to a program: a virtual environment, or Node packages."""
     if (modules := _modules_of(path)) is not None:
         return modules
     prefix = path.parent.parent
     if path.parent.name == "bin":
         if (prefix / "pyvenv.cfg").is_file():
             return prefix
-        # A whole installation, but never the home of a person or what holds it.
+        # A whole installation, but not a user's home directory or a parent of it.
         home = Path.home()
         if (prefix / "lib").is_dir() and not home.is_relative_to(prefix) and prefix != home / ".local":
             return prefix
@@ -162,7 +162,7 @@ def _modules_of(path: Path) -> Path | None:
 
 
 def _interpreter(script: Path) -> Path | None:
-    """Return the interpreter that the first line of a script names (execve(2)); None for a binary."""
+    """Return the interpreter in a script's first line (execve(2)), or None for a binary."""
     try:
         with script.open("rb") as file:
             line = file.readline(_SHEBANG_BYTES)
@@ -179,7 +179,7 @@ def _interpreter(script: Path) -> Path | None:
 
 
 def _base_of(program: Path) -> Path | None:
-    """Return the installation behind a virtual environment, from `home` in its pyvenv.cfg (PEP 405)."""
+    """Return the base installation of a virtual environment, from `home` in its pyvenv.cfg (PEP 405)."""
     with suppress(OSError, UnicodeDecodeError):
         for line in (program.parent.parent / "pyvenv.cfg").read_text().splitlines():
             name, _, value = line.partition("=")

@@ -23,21 +23,21 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1", "[::1]")
 
 
 class Trust(StrEnum):
-    """Levels of trust in a server, which assign what its tools count as."""
+    """Levels of trust in a server. They decide which effects its tools are assigned."""
 
     LOCAL = "local"
-    """The tools' own word counts."""
+    """The tools' annotations count."""
     VERIFIED = "verified"
-    """A person approves every call, and no sub-agent has it."""
+    """Every call requires approval, and sub-agents have no access."""
     COMMUNITY = "community"
-    """As verified, and only tools whose names say that they read."""
+    """As verified, and only tools whose names contain a read-only verb are offered."""
 
 
 class Transport(StrEnum):
-    """The way to a server that has a URL."""
+    """The transport to a server with a URL."""
 
     AUTO = "auto"
-    """Streamable HTTP, and SSE where that is not spoken."""
+    """Streamable HTTP, or SSE if the server does not support it."""
     STREAMABLE_HTTP = "streamable-http"
     SSE = "sse"
 
@@ -58,15 +58,15 @@ class OAuthConfig:
             if (url := getattr(self, name)) and urlsplit(url).scheme != "https":
                 raise ConfigurationError(f"{name} must begin with https://")
         if not self.use_pkce:
-            raise ConfigurationError("use_pkce cannot be false", hint="leave it out: PKCE with S256 is always used")
+            raise ConfigurationError("use_pkce cannot be false", hint="omit it: PKCE with S256 is always used")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpServerConfig:
-    """A server as it is configured: with a URL, or with a command that is started and spoken to on standard streams.
+    """The configuration of a server: its URL, or its command, which communicates over standard streams.
 
     Raises:
-        ConfigurationError: the parts do not fit together.
+        ConfigurationError: the parts contradict each other.
 
     Example:
         >>> from wasmrt import McpServerConfig
@@ -76,26 +76,26 @@ class McpServerConfig:
     """
 
     name: str
-    """The prefix of its tools: small letters and digits, with - and _ between."""
+    """The prefix of its tools: lower-case letters and digits, separated by - or _."""
     url: str = ""
     command: tuple[str, ...] = ()
-    """The program and its arguments. No shell reads them."""
+    """The program and its arguments, run without a shell."""
     env: Mapping[str, str] = field(default_factory=dict)
-    """Variables of the program; of ours it sees `PATH`, language, time zone and terminal alone."""
+    """Variables of the program. Of wasmrt's own variables it inherits only `PATH`, language, time zone and terminal."""
     secret_env: Mapping[str, str] = field(default_factory=dict)
-    """Variables whose values are secrets, by the secrets' names."""
+    """Variables whose values are secrets: variable name to secret name."""
     workspace: str = ""
-    """The folder that it is started in, and reads."""
+    """The working directory, which it may read."""
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
-    """Files and folders that it may write, and read."""
+    """Files and folders that it may read and write."""
     network: bool = False
-    """True for a program that may use the network, past the gateway and all of its rules."""
+    """True if the program may use the network without the gateway and its rules."""
     hosts: tuple[EndpointPattern, ...] = ()
-    """The hosts that a program reaches, through a proxy of ours; none without."""
+    """The hosts that the program may reach through wasmrt's proxy; empty for none."""
     transport: Transport = Transport.AUTO
     bearer: str = ""
-    """The secret that is sent as a bearer token to the server's own origin."""
+    """The name of the secret that is sent to the server's own origin as a bearer token."""
     oauth: OAuthConfig | None = None
     trust: Trust = Trust.COMMUNITY
     enabled: bool = True
@@ -106,11 +106,11 @@ class McpServerConfig:
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise ConfigurationError(
-                f"{self.name!r:.60} cannot name a server",
-                hint="use 1 to 32 lower-case letters and digits, with - and _ between",
+                f"{self.name!r:.60} is not a valid server name",
+                hint="use 1 to 32 lower-case letters and digits, separated by - or _",
             )
         if bool(self.url) == bool(self.command):
-            raise ConfigurationError("a server has a URL or a command, and not both")
+            raise ConfigurationError("a server needs either a URL or a command, not both")
         if self.url:
             self._check_url()
         else:
@@ -123,17 +123,17 @@ class McpServerConfig:
             raise ConfigurationError(f"url cannot be used: {error.message}", hint=error.hint) from None
         if parsed.scheme != "https" and not self.is_loopback:
             raise ConfigurationError(
-                "url must begin with https://", hint="http:// is for servers on this machine alone"
+                "url must begin with https://", hint="http:// is allowed only for servers on this machine"
             )
         of_programs = ("env", "secret_env", "workspace", "read", "write", "network", "hosts")
         given = [name for name in of_programs if getattr(self, name)]
         if given:
             raise ConfigurationError(
-                f"{given[0]} is for a server that has a command",
-                hint="leave it out, or give a command",
+                f"{given[0]} is only for servers with a command",
+                hint="omit it, or set a command",
             )
         if self.bearer and self.oauth is not None:
-            raise ConfigurationError("a server has a bearer token or a login, and not both")
+            raise ConfigurationError("a server needs either a bearer token or a login, not both")
 
     def _check_command(self) -> None:
         if not all(isinstance(part, str) and "\0" not in part for part in self.command) or not self.command[0]:
@@ -141,16 +141,16 @@ class McpServerConfig:
         given = [name for name in ("bearer", "oauth") if getattr(self, name)]
         if given or self.transport is not Transport.AUTO:
             raise ConfigurationError(
-                f"{given[0] if given else 'transport'} is for a server that has a URL", hint="leave it out"
+                f"{given[0] if given else 'transport'} is only for servers with a URL", hint="omit it"
             )
         if self.network and self.hosts:
-            raise ConfigurationError("network is all of it or some hosts, and not both", hint="leave one out")
+            raise ConfigurationError("network and hosts cannot both be set", hint="omit one of them")
         both = self.env.keys() & self.secret_env.keys()
         if both:
-            raise ConfigurationError(f"the variable {min(both)} is given twice")
+            raise ConfigurationError(f"the variable {min(both)} is set twice")
         for name in (*self.env, *self.secret_env):
             if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]{0,127}", name):
-                raise ConfigurationError(f"{name!r:.60} cannot name a variable")
+                raise ConfigurationError(f"{name!r:.60} is not a valid variable name")
             if name.startswith(("LD_", "DYLD_")):
                 raise ConfigurationError(f"the variable {name} changes which code a program loads")
 
@@ -161,7 +161,7 @@ class McpServerConfig:
 
     @property
     def is_loopback(self) -> bool:
-        """True for a server on this machine that is reached over HTTP."""
+        """True if the server is reached over HTTP on this machine."""
         return bool(self.url) and self.parsed_url.host in LOOPBACK
 
     @property
@@ -171,7 +171,7 @@ class McpServerConfig:
 
     @property
     def consent_digest(self) -> str:
-        """BLAKE3 of everything that a person agreed to, in hex: command, variables, grants, address. Not of secrets."""
+        """BLAKE3 of all approved settings, in hex: command, variables, grants, address, but no secrets."""
         parts = {
             "url": self.url,
             "command": list(self.command),

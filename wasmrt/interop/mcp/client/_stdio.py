@@ -1,4 +1,4 @@
-"""A confined program as a transport: bounded lines from its standard output, and its whole group ended with it."""
+"""A confined program as a transport: read bounded lines from its standard output, and end its process group."""
 
 from __future__ import annotations
 
@@ -51,17 +51,17 @@ class StdioServer:
 
     @asynccontextmanager
     async def transport(self) -> AsyncIterator[Streams]:
-        """Start the program, and end it with everything that it started; every message passes the guard.
+        """Start the program, and end it with all its child processes; every message passes the guard.
 
         Raises:
-            ToolError: it cannot be started.
+            ToolError: the program cannot be started.
         """
         try:
-            self._process = process = self._started()
+            self._process = process = self._start_program()
         except BaseException:
             await self._shut_outlet()
             raise
-        # The SDK parses nothing here: a line is bounded and read before it is a message.
+        # Lines are bounded and parsed here, not by the SDK.
         inbound, session_read = anyio.create_memory_object_stream[Any](0)
         session_write, outbound = anyio.create_memory_object_stream[Any](0)
         loop = asyncio.get_running_loop()
@@ -90,9 +90,9 @@ class StdioServer:
                 pipe.close()
             for stream in (inbound, session_read, session_write, outbound):
                 stream.close()
-            await asyncio.sleep(0)  # the pipes close in the loop
+            await asyncio.sleep(0)  # let the loop close the pipes
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _start_program(self) -> subprocess.Popen[bytes]:
         Path(self._program.home).mkdir(parents=True, exist_ok=True, mode=0o700)
         with starting("the MCP server"):
             if self._open_outlet is not None:
@@ -104,7 +104,7 @@ class StdioServer:
             await asyncio.to_thread(self._outlet.close)
 
     def decisions(self) -> tuple[Decision, ...]:
-        """Return the decisions about its connections since the last call."""
+        """Return the decisions about the program's connections since the last call."""
         return () if self._outlet is None else self._outlet.decisions()
 
     async def _receive(self, stdout: asyncio.StreamReader, inbound: Any) -> None:
@@ -115,7 +115,7 @@ class StdioServer:
                     if message is None:
                         self._noise += bool(line.strip())
                         if self._noise > MAX_MCP_NOISE_LINES:
-                            raise broken("writes something else than messages to its standard output")
+                            raise broken("writes text that is not a message to its standard output")
                         continue
                     if self._guard.incoming(message, len(line)):
                         await inbound.send(SessionMessage(message))
@@ -152,11 +152,11 @@ class StdioServer:
             del self._stderr[:-MAX_MCP_STDERR_BYTES]
 
     async def _end(self) -> None:
-        """Wait for it to end by itself, tell it to, and then kill the whole of its group. Safe to call twice."""
+        """Wait for the program to exit, terminate it, then kill its process group. Idempotent."""
         process = self._process
         if process is None or process.returncode is not None:
             return
-        # A program that broke a rule gets no time to exit.
+        # A program that violated the protocol gets no time to exit.
         patience = MCP_STOP_SECONDS if self._guard.failure is None else 0.0
         for number in (signal.SIGTERM, signal.SIGKILL):
             if await _ends(process, patience):
@@ -165,17 +165,17 @@ class StdioServer:
         await asyncio.to_thread(end_group, process)  # its child processes may still run
 
     def ended(self) -> WasmrtError | None:
-        """Return why the program exited, or None if it did not."""
+        """Return why the program exited, or None while it runs."""
         if (code := _exit_code(self._process)) is None:
             return None
         whole = self._redact(self._stderr.decode("utf-8", "replace"))
         if (problem := not_started("the MCP server", code, whole)) is not None:
             return problem
         said = printable_line(last_lines(whole, _TAIL_CHARS)).strip()
-        how = f"was ended by the signal {-code}" if code < 0 else f"ended with the exit code {code}"
+        how = f"was ended by signal {-code}" if code < 0 else f"exited with code {code}"
         return ExternalServiceError(
-            f"the MCP server {how}{f', and said: {said}' if said else ''}", code="mcp-server",
-            hint="see whether it needs a folder (--read, --write), a variable, or the network",
+            f"the MCP server {how}{f'; its output: {said}' if said else ''}", code="mcp-server",
+            hint="check whether it needs a folder (--read, --write), a variable, or the network",
         )  # fmt: skip
 
 
@@ -196,7 +196,7 @@ async def _writer(process: subprocess.Popen[bytes], pipes: list[Any]) -> asyncio
 
 
 def _exit_code(process: subprocess.Popen[bytes] | None) -> int | None:
-    """Return the exit code, negative for a signal, without taking its number from the process; None while it runs."""
+    """Return the exit code, negative for a signal, without reaping the process; None while it runs."""
     if process is None or process.returncode is not None:
         return None if process is None else process.returncode
     status = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -206,7 +206,7 @@ def _exit_code(process: subprocess.Popen[bytes] | None) -> int | None:
 
 
 async def _ends(process: subprocess.Popen[bytes], seconds: float) -> bool:
-    """Return whether it exited in time, without reaping it."""
+    """Return whether the program exited in time, without reaping it."""
     ends = asyncio.get_running_loop().time() + seconds
     while not is_over(process):
         if asyncio.get_running_loop().time() >= ends:

@@ -16,32 +16,38 @@ from wasmrt.core.strict_json import JsonError, parse_json, write_json
 from wasmrt.core.tool_defaults import ToolDefaults
 from wasmrt.core.traits import Traits
 from wasmrt.interop.mcp.client._client import McpClient
-from wasmrt.interop.mcp.client._definition import Definition, asks_always, assigned_traits, cleaned, wrapped_output
-from wasmrt.interop.mcp.client._errors import KnownSecrets, said
+from wasmrt.interop.mcp.client._definition import (
+    Definition,
+    asks_always,
+    assigned_traits,
+    remove_invisible,
+    wrapped_output,
+)
+from wasmrt.interop.mcp.client._errors import KnownSecrets, to_safe_line
 from wasmrt.runtime.context import ToolContext
 from wasmrt.sandbox.schema import Validator
 
 
 def read_result(result: Any, tool: Definition, server: str, redact: Callable[[str], str]) -> Any:
-    """Return a tool's structured content, its text, or its content blocks: the first that exists.
+    """Return a tool's structured content, its text, or its content blocks: the first that is present.
 
     Raises:
         GuestError: the tool reported a failure.
-        GuestOutputError: the structured content does not fit the tool's own schema.
+        GuestOutputError: the structured content does not match the tool's own schema.
     """
     blocks = [_block(each) for each in result.content]
     words = "\n".join(block["text"] for block in blocks if block["type"] == "text")
     if result.is_error:
-        told = said(words, redact).strip()
-        raise GuestError(told or f"{tool.name} of {server} failed and said nothing")
+        told = to_safe_line(words, redact).strip()
+        raise GuestError(told or f"{tool.name} of {server} failed without a message")
     structured = result.structured_content
     others = [block for block in blocks if block["type"] != "text"]
     if tool.output_schema is not None:
         _check(structured, tool, server)
     if structured is not None or tool.output_schema is not None:
-        # Text repeats the structured content (server/tools, 2026-07-28), a picture does not.
-        return cleaned({"structured": structured, "content": others} if others else structured)
-    return cleaned(blocks if others else words)
+        # Text repeats the structured content (server/tools, 2026-07-28), an image does not.
+        return remove_invisible({"structured": structured, "content": others} if others else structured)
+    return remove_invisible(blocks if others else words)
 
 
 def _check(structured: Any, tool: Definition, server: str) -> None:
@@ -50,7 +56,7 @@ def _check(structured: Any, tool: Definition, server: str) -> None:
         Validator(wrapped_output(tool.output_schema)).check({"value": structured})
     except (InvalidParametersError, InvalidComponentError) as error:
         raise GuestOutputError(
-            f"{server} answered with what does not fit its own schema of {tool.name}", code="mcp-result",
+            f"{server} sent a result of {tool.name} that does not match its own schema", code="mcp-result",
             hint="tell its author",
         ) from error  # fmt: skip
 
@@ -62,33 +68,33 @@ def _block(block: Any) -> dict[str, Any]:
 
 
 def tool_name(server: str, tool: str) -> str:
-    """Return the name that a server's tool has here, `SERVER_TOOL`, in characters that every provider takes."""
+    """Return the registry's name for a server's tool, `SERVER_TOOL`, in characters that every provider accepts."""
     return offered_name(f"{server}_{tool}")
 
 
 class McpTool(ToolDefaults):
-    """A tool of a server, defined as a person agreed to it. Any thread may call it, several at once."""
+    """A server's tool, with its approved definition. Thread-safe; calls may run concurrently."""
 
     ends_at_deadline = True
-    """Its wait ends at the deadline of the call, or when that is cancelled."""
+    """The call stops waiting at its deadline, or when it is cancelled."""
 
     def __init__(self, client: McpClient, definition: Definition) -> None:
         server = client.server
         self._client = client
         self.definition = definition
         self.name = tool_name(server.name, definition.name)
-        self.description: str = cleaned(definition.description or definition.title)
-        self.schema: dict[str, Any] = cleaned({"type": "object", "properties": {}} | definition.input_schema)
+        self.description: str = remove_invisible(definition.description or definition.title)
+        self.schema: dict[str, Any] = remove_invisible({"type": "object", "properties": {}} | definition.input_schema)
         self.timeout_seconds = server.timeout_seconds
         self.digest = definition.digest
-        """BLAKE3 of its definition, in hex: a changed one is another tool."""
+        """BLAKE3 of its definition, in hex: a changed definition is a different tool."""
         self.grant_digest = digest_of(f"{server.consent_digest}\0{server.trust}".encode())
-        """BLAKE3 of its server's command or address, of what it was given, and of the trust in it."""
+        """BLAKE3 of its server's command or address, grants and trust level."""
         self._traits = assigned_traits(server, definition)
 
     @property
     def traits(self) -> Traits:
-        """Its effects, by the trust in its server, and what follows from them."""
+        """Its effects, derived from the trust in its server, and the resulting traits."""
         return self._traits
 
     def requires_approval(self, params: Any) -> bool:
@@ -99,16 +105,16 @@ class McpTool(ToolDefaults):
         return f"<McpTool {self.name!r}, {self.digest[:12]}>"
 
     def execute(self, params: Any, context: ToolContext | None = None) -> ToolOutput:
-        """Call the tool at its server.
+        """Call the tool on its server.
 
         Raises:
-            ToolError: the server cannot be reached, has changed the tool, breaks a bound, or the tool failed.
+            ToolError: the server cannot be reached or exceeds a limit, its tool has changed, or the tool failed.
         """
         started = time.monotonic()
         context = context or ToolContext()
         lifetime = Lifetime(self.timeout_seconds, within=context.lifetime)
         if not isinstance(params, dict):
-            raise InvalidParametersError("params are a JSON object", hint="pass a JSON object")
+            raise InvalidParametersError("params must be a JSON object", hint="pass a JSON object")
         client, told = self._client, _progress(context, self._client.secrets)
         try:
             result = client.call(self.definition, params, lifetime, user=context.user, on_progress=told)
@@ -123,7 +129,7 @@ class McpTool(ToolDefaults):
         return ToolOutput(result=value, duration=round(time.monotonic() - started, 6), decisions=decisions)
 
     def _without_secrets(self, value: Any) -> Any:
-        """Cut out the secrets that the server was given, however it sends them back."""
+        """Redact the secrets that the server received, in any encoding."""
         if self._client.secrets.is_empty:
             return value
         try:
@@ -131,7 +137,9 @@ class McpTool(ToolDefaults):
             clean = self._client.secrets.redact(text)
             return value if clean == text else parse_json(clean)
         except JsonError as error:
-            raise GuestOutputError("the MCP server's answer holds a secret, and was withheld", code="leak") from error
+            raise GuestOutputError(
+                "the MCP server's response contains a secret and was withheld", code="leak"
+            ) from error
 
 
 def _progress(context: ToolContext, secrets: KnownSecrets) -> Any:
@@ -139,11 +147,11 @@ def _progress(context: ToolContext, secrets: KnownSecrets) -> Any:
         return None
     report, left = context.on_progress, MAX_PROGRESS_REPORTS
 
-    async def told(done: float, total: float | None, message: str | None) -> None:
+    async def report_progress(done: float, total: float | None, message: str | None) -> None:
         nonlocal left
         left -= 1
         if left >= 0:
-            said = None if message is None else secrets.redact_part(cleaned(secrets.redact(message)))
+            said = None if message is None else secrets.redact_part(remove_invisible(secrets.redact(message)))
             report(int(done), None if total is None else int(total), said)
 
-    return told
+    return report_progress

@@ -25,21 +25,21 @@ from wasmrt.core.url import parse_url
 from wasmrt.egress.gateway import NetworkConfig
 from wasmrt.egress.gateway.transports import AsyncGuardedTransport
 from wasmrt.egress.secrets import SecretsStore, UserSecrets
-from wasmrt.interop.mcp.client._guard import MessageGuard, guarded
+from wasmrt.interop.mcp.client._guard import MessageGuard, guard_streams
 from wasmrt.interop.mcp.client._settings import McpServerConfig, Transport
 from wasmrt.interop.mcp.client._stdio import StdioServer
 
 _LOOPBACK_NETWORKS = ("127.0.0.0/8", "::1/128")
 _STREAM_SECONDS = 3600.0
-"""Of one stream; each call has a deadline of its own."""
+"""Seconds for one stream; each call also has its own deadline."""
 _RATE = RateLimitConfig(requests_per_minute=600, requests_per_hour=20_000)
 
 
 def endpoint(url: str) -> EndpointPattern:
-    """Return the allowlist's entry for the origin of a URL.
+    """Return the allowlist entry for the origin of a URL.
 
     Raises:
-        InvalidUrlError: it cannot be read in exactly one way.
+        InvalidUrlError: the URL is ambiguous or malformed.
     """
     parsed = parse_url(url)
     return EndpointPattern(parsed.host, ports=(parsed.port,), schemes=(parsed.scheme,))
@@ -66,10 +66,10 @@ def capability(server: McpServerConfig, auth_origins: Iterable[str] = ()) -> Htt
 
 
 def network_for(server: McpServerConfig, network: NetworkConfig) -> NetworkConfig:
-    """Return the operator's network; for a server on this machine, that a person added, with this machine."""
+    """Return the operator's network; for a server on this machine, with access to this machine added."""
     if not server.is_loopback:
         return network
-    # SECURITY: the allowlist has this host and port alone, so no redirect leads to another service of the machine.
+    # SECURITY: the allowlist contains only this host and port, so a redirect cannot reach another local service.
     allowed = (*network.unsafe_allowed_networks, *_LOOPBACK_NETWORKS)
     return replace(network, unsafe_allowed_networks=allowed)
 
@@ -84,13 +84,13 @@ def open_client(
     auth_origins: Iterable[str] = (),
     on_decision: Callable[[Decision], object] | None = None,
 ) -> httpx2.AsyncClient:
-    """Return a client whose requests all pass the gateway. Close it with `aclose`.
+    """Return a client that sends all requests through the gateway. Close it with `aclose`.
 
     Raises:
-        SecretError: the server has a token, and it is not set.
+        SecretError: the server's token is not set.
     """
     if server.bearer and server.is_loopback:
-        # The gateway sends no credential without TLS; to this machine itself it is sent by the client.
+        # The gateway sends no credentials without TLS, so this client adds them for a server on this machine.
         auth = _Bearer(UserSecrets(secrets, user) if secrets is not None else None, server.bearer)
     transport: Any = AsyncGuardedTransport(
         capability(server, auth_origins),
@@ -100,13 +100,13 @@ def open_client(
         name=f"mcp:{server.name}",
         on_decision=on_decision,
     )
-    # The SDK itself follows redirects; each is a separate request to the gateway.
+    # The SDK follows redirects itself; each is a separate request to the gateway.
     timeout = httpx2.Timeout(30.0, read=_STREAM_SECONDS)
     return httpx2.AsyncClient(transport=transport, auth=auth, timeout=timeout, follow_redirects=False)
 
 
 class _Bearer(httpx2.Auth):
-    """Puts a secret into the requests to a server on this machine."""
+    """Adds a bearer token to requests to a server on this machine."""
 
     def __init__(self, secrets: UserSecrets | None, name: str) -> None:
         if secrets is None:
@@ -120,10 +120,10 @@ class _Bearer(httpx2.Auth):
 
 
 class Way:
-    """The way to a server: a program, or an HTTP client for a URL.
+    """The transport to a server: a program, or an HTTP client for a URL.
 
     Attributes:
-        denials: Requests that the gateway refused, the last ones.
+        denials: The last requests that the gateway refused.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class Way:
 
     @cached_property
     def address(self) -> tuple[str, int] | None:
-        """The host and port of its URL; None for a program."""
+        """The host and port of its URL, or None for a program."""
         if self.stdio is not None:
             return None
         parts = parse_url(self.url)
@@ -148,21 +148,21 @@ class Way:
         if self.stdio is not None:
             return self.stdio.transport()
         if kind is Transport.SSE:
-            return guarded(lambda: sse_client(self.url, httpx_client_factory=self._shared), guard)
-        return guarded(lambda: streamable_http_client(self.url, http_client=self.http), guard)
+            return guard_streams(lambda: sse_client(self.url, httpx_client_factory=self._share_client), guard)
+        return guard_streams(lambda: streamable_http_client(self.url, http_client=self.http), guard)
 
-    def _shared(self, headers: Any = None, timeout: Any = None, auth: Any = None) -> Any:
+    def _share_client(self, headers: Any = None, timeout: Any = None, auth: Any = None) -> Any:
         return _Borrowed(self.http)
 
     def on_decision(self, decision: Decision) -> None:
-        """Keep the denials of the gateway."""
+        """Record a denial of the gateway."""
         if not decision.allowed:
             self.denials.append(decision)
             del self.denials[:-16]
 
 
 class _Borrowed:
-    """A client that is lent: leaving it does not close it."""
+    """A shared client: leaving its context does not close it."""
 
     def __init__(self, client: Any) -> None:
         self._client = client

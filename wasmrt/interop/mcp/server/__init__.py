@@ -1,4 +1,4 @@
-"""A server of the Model Context Protocol: `protocol` speaks both of its eras, `tools` is what a registry offers there.
+"""A server of the Model Context Protocol: `protocol` implements both of its eras, `tools` offers a registry's tools.
 
-`protocol` knows nothing of tools and loads in no time, so that a client has its first answer before they are prepared.
+`protocol` does not depend on tools and imports quickly, so that clients get a first response before tools are loaded.
 """

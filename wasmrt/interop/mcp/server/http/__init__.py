@@ -1,9 +1,19 @@
-"""Streamable HTTP, in both eras: one endpoint on loopback, behind a bearer token, with users kept apart."""
+"""Streamable HTTP in both eras: one endpoint on loopback, authenticated by bearer token, with users kept apart."""
 
 from __future__ import annotations
 
 from wasmrt.interop.mcp.server.http._endpoint import PATH, Endpoint
 from wasmrt.interop.mcp.server.http._entrance import Access, BadToken, Entrance, TokenFault, UserTokens
-from wasmrt.interop.mcp.server.http._serve import Beside, serve_http
+from wasmrt.interop.mcp.server.http._serve import MountedHandler, serve_http
 
-__all__ = ["PATH", "Access", "BadToken", "Beside", "Endpoint", "Entrance", "TokenFault", "UserTokens", "serve_http"]
+__all__ = [
+    "PATH",
+    "Access",
+    "BadToken",
+    "Endpoint",
+    "Entrance",
+    "MountedHandler",
+    "TokenFault",
+    "UserTokens",
+    "serve_http",
+]

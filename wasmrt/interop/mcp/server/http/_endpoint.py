@@ -1,4 +1,4 @@
-"""The one endpoint of streamable HTTP: every message is a POST, in whichever era it shows itself."""
+"""The endpoint of streamable HTTP: every message is a POST; the message itself determines the era."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from wasmrt.runtime.config_serve import ENDPOINT_PATH
 
 PATH = ENDPOINT_PATH
 MAX_REQUESTS = 256
-"""Of one user that are not answered yet, subscriptions included."""
+"""Unanswered requests of one user, subscriptions included."""
 _STATUS = {
     PARSE_ERROR: 400, INVALID_REQUEST: 400, INVALID_PARAMS: 400, METHOD_NOT_FOUND: 404,
     HEADER_MISMATCH: 400, MISSING_CAPABILITY: 400, UNSUPPORTED_VERSION: 400,
@@ -59,13 +59,13 @@ _OF_STATUS = {
     403: Refusal.OTHER_ORIGIN, 408: Refusal.TOO_SLOW, 413: Refusal.TOO_LARGE, 421: Refusal.OTHER_HOST,
     431: Refusal.TOO_LARGE, 503: Refusal.TOO_MANY_CONNECTIONS,
 }  # fmt: skip
-"""Of what the web server refuses by itself; any other status is of a request that is not well-formed."""
+"""Statuses with which the web server itself refuses requests; other statuses mean a malformed request."""
 _JSON = (("content-type", "application/json"),)
 _STREAM = (("content-type", "text/event-stream"), ("x-accel-buffering", "no"))
 
 
 class Endpoint:
-    """Answers HTTP requests from the server of the protocol. Who calls is told by the token alone.
+    """Handles HTTP requests. Only the token identifies the user.
 
     Args:
         server: Answers the messages.
@@ -93,7 +93,7 @@ class Endpoint:
         return None
 
     def turned_away(self, status: int) -> None:
-        """Count a request that the web server refused by itself."""
+        """Count a request that the web server refused."""
         self._server.refusals.note(_OF_STATUS.get(status, Refusal.MALFORMED_HTTP))
 
     def _refuse(self, refusal: Refusal, response: WebResponse, user: str = "") -> WebResponse:
@@ -101,22 +101,22 @@ class Endpoint:
         return response
 
     def _error(self, error: RpcError, status: int, user: str, id: Id | None = None) -> WebResponse:
-        """Refuse a message."""
+        """Refuse a message with an error."""
         self._server.refused(error, user)
         return _json(error_message(id, error), status)
 
     async def handle(self, web: WebRequest) -> WebResponse:
-        """Answer one request."""
+        """Handle one request."""
         try:
             user = await self._entrance.user_of(web)
-        except TurnedAway as turned:  # the token ended while the body came
+        except TurnedAway as turned:  # the token expired while the body was read
             return self._refuse(turned.refusal, turned.response)
         if web.method == "DELETE":
             return self._end_session(web, user)
         if web.media_type != "application/json":
-            return self._refuse(Refusal.WRONG_MEDIA_TYPE, plain(415, "A message is application/json."), user)
+            return self._refuse(Refusal.WRONG_MEDIA_TYPE, plain(415, "Messages must be application/json."), user)
         if not _accepts(web, "application/json"):
-            said = plain(406, "An answer may be application/json, or text/event-stream.")
+            said = plain(406, "Accept must include application/json and text/event-stream.")
             return self._refuse(Refusal.WRONG_MEDIA_TYPE, said, user)
         try:
             message = read_message(web.body, batches=self._takes_batches(web, user))
@@ -126,7 +126,7 @@ class Endpoint:
             return await self._batch(messages_of(message), web, user)
         if isinstance(message, Request):
             return await self._request(message, web, user)
-        return self._told(message, web, user)
+        return self._accept(message, web, user)
 
     def _end_session(self, web: WebRequest, user: str) -> WebResponse:
         identity = web.header(SESSION_HEADER)
@@ -136,7 +136,7 @@ class Endpoint:
         return WebResponse(status=204)
 
     def _takes_batches(self, web: WebRequest, user: str) -> bool:
-        """Return whether the client uses the revision with batches, by its session or header."""
+        """Return whether the client uses the revision with batches, according to its session or header."""
         session = self._sessions.find(web.header(SESSION_HEADER), user)
         if session is not None:
             return session.peer.session.version == BATCH_VERSION
@@ -154,7 +154,9 @@ class Endpoint:
         for each in unreadable:
             self._server.refused(each, user)
         errors = [error_message(each.id, each) for each in unreadable]
-        unheard = [self._hear(each, session, user) for each in messages if isinstance(each, (Notification, Response))]
+        unheard = [
+            self._accept_for(each, session, user) for each in messages if isinstance(each, (Notification, Response))
+        ]
         errors += [error_message(None, error) for error in unheard if error is not None]
         if not requests:
             return _json(errors, 400) if errors else WebResponse(status=202)
@@ -166,19 +168,19 @@ class Endpoint:
         said = error_message(id, RpcError(INVALID_REQUEST, "the session has ended"))
         return self._refuse(Refusal.NO_SESSION, _json(said, 404), user)
 
-    def _told(self, message: Notification | Response, web: WebRequest, user: str) -> WebResponse:
-        """Take a notification, or the answer to a form; only a session's own user is heard."""
-        error = self._hear(message, self._sessions.find(web.header(SESSION_HEADER), user), user)
+    def _accept(self, message: Notification | Response, web: WebRequest, user: str) -> WebResponse:
+        """Handle a notification, or a response to a form. The session must belong to the user."""
+        error = self._accept_for(message, self._sessions.find(web.header(SESSION_HEADER), user), user)
         return WebResponse(status=202) if error is None else _json(error_message(None, error), 400)
 
-    def _hear(self, message: Notification | Response, session: HttpSession | None, user: str) -> RpcError | None:
+    def _accept_for(self, message: Notification | Response, session: HttpSession | None, user: str) -> RpcError | None:
         if isinstance(message, Notification):
             if session is not None:
                 self._server.note(message, session.peer)
             return None
         if session is None or not session.questions.settle(message):
             self._server.refusals.note(Refusal.NO_QUESTION, user)
-            return RpcError(INVALID_REQUEST, "this answers no request")
+            return RpcError(INVALID_REQUEST, "the response matches no pending request")
         return None
 
     async def _request(self, request: Request, web: WebRequest, user: str) -> WebResponse:
@@ -208,28 +210,28 @@ class Endpoint:
         modern: bool = False,
         refused: list[dict[str, Any]] | None = None,
     ) -> WebResponse:
-        """Answer requests; `refused` are the other answers of their batch, None where there is none."""
+        """Answer requests; `refused` are the other responses of their batch, or None without a batch."""
         if self._running[peer.user] + len(requests) > MAX_REQUESTS:
-            busy = RpcError(INTERNAL_ERROR, f"{MAX_REQUESTS} requests are not answered yet; wait for some of them")
+            busy = RpcError(INTERNAL_ERROR, f"{MAX_REQUESTS} requests are pending; wait until one of them ends")
             said = error_message(None if refused is not None else requests[0].id, busy)
             return self._refuse(Refusal.TOO_MANY_REQUESTS, _json(said, 429), peer.user)
         exchange = Exchange(self._server, requests, peer, session, refused)
         self._running[peer.user] += len(requests)
-        exchange.answering.add_done_callback(lambda _: self._ended(peer.user, len(requests)))
-        if not await exchange.begun():
+        exchange.answering.add_done_callback(lambda _: self._release(peer.user, len(requests)))
+        if not await exchange.wait_for_output():
             if _accepts(web, "text/event-stream"):
                 endless = any(each.method == "subscriptions/listen" for each in requests)
                 body = self._while_let_in(exchange.stream(), web) if endless else exchange.stream()
                 return WebResponse(headers=_STREAM, body=body)
             await exchange.end()
-            unfit = plain(406, "The answer to this request is a text/event-stream.")
+            unfit = plain(406, "Accept must include text/event-stream for this request.")
             return self._refuse(Refusal.WRONG_MEDIA_TYPE, unfit, peer.user)
-        return self._answered(requests[0], exchange, modern=modern)
+        return self._response(requests[0], exchange, modern=modern)
 
     async def _while_let_in(self, stream: AsyncGenerator[bytes, None], web: WebRequest) -> AsyncGenerator[bytes, None]:
         """Yield the events of an endless subscription while its token is valid.
 
-        SECURITY: looked at before each event, of which one comes every few seconds.
+        SECURITY: the token is checked before each event; one is sent every few seconds.
         """
         async with aclosing(stream) as events:
             async for event in events:
@@ -240,12 +242,12 @@ class Endpoint:
                     return
                 yield event
 
-    def _answered(self, request: Request, exchange: Exchange, *, modern: bool) -> WebResponse:
-        if exchange.answering.cancelled():  # pragma: no cover - only the server's own end does so
+    def _response(self, request: Request, exchange: Exchange, *, modern: bool) -> WebResponse:
+        if exchange.answering.cancelled():  # pragma: no cover - only on shutdown
             return plain(503)
         answer = exchange.answer
         if "error" in answer and isinstance(answer, dict):
-            # A status of 404 would tell a legacy client that its session has ended.
+            # Status 404 would mean to a legacy client that its session has ended.
             return _json(answer, _STATUS.get(answer["error"]["code"], 200) if modern else 200)
         headers: tuple[tuple[str, str], ...] = _JSON
         if request.method == "initialize" and (exchange.peer.session.forms or exchange.peer.session.urls):
@@ -253,7 +255,7 @@ class Endpoint:
         return WebResponse(headers=headers, body=written(answer))
 
     def _legacy_peer(self, request: Request, web: WebRequest, user: str, session: HttpSession | None) -> Peer:
-        """Return the far end of a legacy request: its session's, or one that is known by its header alone."""
+        """Return the client of a legacy request: that of its session, or one known only by its header."""
         if session is not None:
             return session.peer
         peer = Peer(user, hears_unasked=False, transport="tcp")
@@ -261,7 +263,7 @@ class Endpoint:
             peer.session.version = legacy_version(web)
         return peer
 
-    def _ended(self, user: str, count: int) -> None:
+    def _release(self, user: str, count: int) -> None:
         self._running[user] -= count
         if not self._running[user]:
             del self._running[user]

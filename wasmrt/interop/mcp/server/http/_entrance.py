@@ -21,11 +21,11 @@ from wasmrt.runtime.config_serve import METADATA_PATH
 MAX_USERS = 1000
 _MAX_BYTES = 512 * KIB
 PREFIX = "wasmrt-"
-"""Of every token that is made here."""
+"""Prefix of every token that is created here."""
 
 
 class UserTokens:
-    """The file of token digests, by user. Read again whenever it changes, so that a token ends without a restart."""
+    """The file of token digests, by user. It is read again after every change, so revoking a token needs no restart."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -39,7 +39,7 @@ class UserTokens:
         SECURITY: every digest is compared, so that timing reveals nothing.
 
         Raises:
-            ConfigurationError: the file cannot be used.
+            ConfigurationError: the file is invalid.
         """
         users = self._users()
         if token is None:
@@ -52,20 +52,20 @@ class UserTokens:
         """Return whether a user has a token.
 
         Raises:
-            ConfigurationError: the file cannot be used.
+            ConfigurationError: the file is invalid.
         """
         return user in self._users()
 
     def renew(self, user: str) -> str:
-        """Return a new token for a user, the only time that it can be seen; the one before ends.
+        """Replace a user's token; return the new token, which is not stored.
 
         Raises:
-            ConfigurationError: the file cannot be used, or there are too many users.
+            ConfigurationError: the file is invalid, or there are too many users.
         """
         token = new_token(PREFIX)
         users = {**self._users(), user: TokenDigest.of(token)}
         if len(users) > MAX_USERS:
-            raise ConfigurationError(f"there are {MAX_USERS:,} users already", hint=f"remove some from {self._path}")
+            raise ConfigurationError(f"there are already {MAX_USERS:,} users", hint=f"remove some from {self._path}")
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             data = json.dumps({name: digest.hex for name, digest in users.items()}, indent=1)
@@ -86,32 +86,32 @@ class UserTokens:
             return self._known
 
     def _read(self) -> dict[str, TokenDigest]:
-        hint = "remove it, and make new tokens with wasmrt serve --new-token USER"
+        hint = "remove it, and create new tokens with wasmrt serve --new-token USER"
         try:
             data = read_file(self._path, max_bytes=_MAX_BYTES, follow_link=False, private=True)
             found = read_json(data, max_bytes=_MAX_BYTES, max_depth=2, exact=True)
             return {user: TokenDigest(digest) for user, digest in found.items()}
         except (UnfitFileError, OSError, JsonError, ValueError, TypeError, AttributeError) as error:
-            raise ConfigurationError(f"{self._path} holds no tokens ({error})"[:300], hint=hint) from None
+            raise ConfigurationError(f"{self._path} is not a tokens file ({error})"[:300], hint=hint) from None
 
 
 class TokenFault(StrEnum):
-    """The fault of an access token, as its challenge reports it, without any part of the token."""
+    """The fault of an access token, as reported in the challenge, without any part of the token."""
 
-    MALFORMED = "the token is none that this server reads"
-    ALGORITHM = "the token is signed by an algorithm that is not taken"
-    SIGNATURE = "the token is signed by none of the known keys"
+    MALFORMED = "the token is malformed"
+    ALGORITHM = "the token is signed with an algorithm that is not accepted"
+    SIGNATURE = "the token is not signed by a known key"
     EXPIRED = "the token has expired"
-    EARLY = "the token does not hold yet"
+    EARLY = "the token is not valid yet"
     AUDIENCE = "the token is for another resource"
-    ISSUER = "the token is of another issuer"
+    ISSUER = "the token is from another issuer"
     SCOPE = "the token lacks a scope"
-    USER = "the token stands for nobody here"
-    NO_KEYS = "the keys of the issuer cannot be had now"
+    USER = "the token's subject is not a user of this server"
+    NO_KEYS = "the issuer's keys are currently unavailable"
 
 
-class BadToken(Exception):  # noqa: N818 - it becomes a response, and never leaves this package and that of OAuth
-    """An access token that does not hold."""
+class BadToken(Exception):  # noqa: N818 - becomes a response, and is caught in this package and that of OAuth
+    """An invalid access token."""
 
     def __init__(self, fault: TokenFault) -> None:
         super().__init__(fault)
@@ -119,30 +119,30 @@ class BadToken(Exception):  # noqa: N818 - it becomes a response, and never leav
 
 
 class Access(Protocol):
-    """The access tokens that are taken beside the server's own: `wasmrt.interop.mcp.server.oauth.AccessTokens`."""
+    """Access tokens accepted in addition to the server's own: `wasmrt.interop.mcp.server.oauth.AccessTokens`."""
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """The document of this resource (RFC 9728)."""
+        """The metadata of this resource (RFC 9728)."""
 
     @property
     def metadata_url(self) -> str:
-        """Its address."""
+        """The address of the metadata."""
 
     @property
     def scopes(self) -> tuple[str, ...]:
-        """The scopes that a token needs."""
+        """The required scopes."""
 
     async def user_of(self, token: str) -> str:
-        """Return the user that a token stands for.
+        """Return the user of a token.
 
         Raises:
-            BadToken: it does not hold.
+            BadToken: the token is invalid.
         """
 
 
-class TurnedAway(Exception):  # noqa: N818 - it carries a response, and never leaves this package
-    """A request that is not authenticated."""
+class TurnedAway(Exception):  # noqa: N818 - carries a response, and is caught in this package
+    """A request without valid authentication."""
 
     def __init__(self, refusal: Refusal, response: WebResponse) -> None:
         super().__init__(refusal)
@@ -158,18 +158,18 @@ _REFUSALS = {
 
 
 class Entrance:
-    """Tells who sends a request.
+    """Authenticates requests.
 
     Args:
-        users: Whose token is whose.
-        access: Access tokens of an authorization server; None where only the server's own are taken.
+        users: The tokens of the server's users.
+        access: Accepts access tokens of an authorization server; None to accept only the server's own tokens.
     """
 
     def __init__(self, users: UserTokens, access: Access | None = None) -> None:
         self._users, self._access = users, access
 
     def document(self, web: WebRequest, path: str) -> WebResponse | None:
-        """Return the metadata of this resource, which needs no token; None for other requests."""
+        """Return the metadata of this resource, which requires no token; None for other requests."""
         if self._access is None or web.path not in (METADATA_PATH, METADATA_PATH + path):
             return None
         if web.method not in ("GET", "HEAD"):
@@ -182,23 +182,21 @@ class Entrance:
         """Return the user of a request's token.
 
         Raises:
-            TurnedAway: it has no valid token.
-            ConfigurationError: the file of tokens cannot be used.
+            TurnedAway: the request has no valid token.
+            ConfigurationError: the tokens file is invalid.
         """
         token = bearer_token(web)
         if not web.has("authorization"):
-            raise TurnedAway(Refusal.NO_TOKEN, self._challenge(401, "A bearer token is needed."))
-        # SECURITY: addresses end up in logs and histories, so a token in one is exposed even if a different one is sent
-        # as it should be (RFC 6750, 2 and 5.3).
+            raise TurnedAway(Refusal.NO_TOKEN, self._challenge(401, "A bearer token is required."))
+        # SECURITY: URLs end up in logs and histories, so a token in the URL is refused even if the header has a
+        # different one (RFC 6750, 2 and 5.3).
         if any(field.partition("=")[0] == "access_token" for field in web.query.split("&")):
-            said = self._challenge(400, "A token is sent in a header.", "invalid_request", "the token is in the URL")
+            said = self._challenge(400, "Send the token in a header.", "invalid_request", "the token is in the URL")
             raise TurnedAway(Refusal.TOKEN_IN_URL, said)
         if self._access is None or token is None or token.startswith(PREFIX):
             user = self._users.user_of(token)
             if user is None:
-                raise TurnedAway(
-                    Refusal.INVALID_TOKEN, self._challenge(401, "This token does not hold.", "invalid_token")
-                )
+                raise TurnedAway(Refusal.INVALID_TOKEN, self._challenge(401, "The token is invalid.", "invalid_token"))
             return user
         try:
             return await self._access.user_of(token)
@@ -209,13 +207,13 @@ class Entrance:
         refusal, text = _REFUSALS.get(fault, Refusal.INVALID_TOKEN), f"{str(fault).capitalize()}."
         if fault is TokenFault.NO_KEYS:
             return TurnedAway(refusal, plain(503, text, headers=(("retry-after", "30"),)))
-        if fault is TokenFault.USER:  # another token of the same person would not help: no challenge
+        if fault is TokenFault.USER:  # another token of the same user would not help, so send no challenge
             return TurnedAway(refusal, plain(403, text))
         status, error = (403, "insufficient_scope") if fault is TokenFault.SCOPE else (401, "invalid_token")
         return TurnedAway(refusal, self._challenge(status, text, error, str(fault)))
 
     def _challenge(self, status: int, text: str, error: str = "", why: str = "") -> WebResponse:
-        """Return a refusal that says what is needed (RFC 6750, 3; RFC 9728, 5.1)."""
+        """Return a refusal with a challenge that names the requirement (RFC 6750, 3; RFC 9728, 5.1)."""
         told = {"realm": "wasmrt", "error": error, "error_description": why}
         if self._access is not None:
             told |= {"resource_metadata": self._access.metadata_url, "scope": " ".join(self._access.scopes)}

@@ -1,4 +1,4 @@
-"""One HTTP request that is answered, and the sessions of the older protocol."""
+"""The exchange of one HTTP request, and the sessions of the older protocol versions."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from wasmrt.interop.mcp.server.protocol import (
 
 IDLE_SECONDS = 30 * 60.0
 MAX_SESSIONS = 64
-"""Of one user; the one that was idle for longest goes."""
+"""Sessions of one user; the longest idle one is removed first."""
 
 
 @dataclass(slots=True)
 class HttpSession:
-    """One session, of one user."""
+    """One user's session."""
 
     peer: Peer
     questions: Questions = field(default_factory=Questions)
@@ -46,7 +46,7 @@ class Sessions:
         self._known: dict[str, HttpSession] = {}
 
     def open(self, peer: Peer) -> str:
-        """Return the id of a new session."""
+        """Return the ID of a new session."""
         self._forget_idle()
         own = [key for key, session in self._known.items() if session.peer.user == peer.user]
         if len(own) >= MAX_SESSIONS:
@@ -56,7 +56,7 @@ class Sessions:
         return identity
 
     def find(self, identity: str | None, user: str) -> HttpSession | None:
-        """Return a session of this user; None for one that ended, never was, or is another user's."""
+        """Return a user's session, or None if it has ended or does not belong to the user."""
         session = self._known.get(identity or "")
         if session is None or session.peer.user != user or time.monotonic() - session.used > IDLE_SECONDS:
             return None
@@ -64,7 +64,7 @@ class Sessions:
         return session
 
     def end(self, identity: str) -> None:
-        """End a session, and every wait for one of its forms."""
+        """End a session, and the waits for its forms."""
         session = self._known.pop(identity, None)
         if session is not None:
             session.questions.end()
@@ -77,7 +77,7 @@ class Sessions:
 
 KEEP_ALIVE_SECONDS = 15.0
 MAX_UNSENT = 1024
-"""Messages of one stream that its client has not taken; a client that leaves more is cut off."""
+"""Unread messages of one stream; a client that leaves more unread is disconnected."""
 _numbers = itertools.count(1)
 
 
@@ -94,7 +94,7 @@ class Exchange:
     ) -> None:
         self.peer = peer
         self._refused = refused
-        """Answers to those messages of a batch that are no requests; None for a request by itself."""
+        """Responses to the messages of a batch that are not requests; None without a batch."""
         self._unsent: deque[dict[str, Any]] = deque()
         self._changed = asyncio.Event()
         self._session = session
@@ -104,12 +104,12 @@ class Exchange:
 
     @property
     def answer(self) -> Answer:
-        """The answer, once `answering` is done: a message, or the array of a batch, what was refused of it first."""
+        """The response, once `answering` is done: a message, or the array of a batch, errors first."""
         answers = self.answering.result()
         return answers[0] if self._refused is None else [*self._refused, *answers]
 
     def send(self, message: dict[str, Any]) -> None:
-        """Send a message of the request, before its result."""
+        """Send a message that belongs to the request, before its result."""
         if not self._open:
             return
         self._unsent.append(message)
@@ -118,7 +118,7 @@ class Exchange:
             self.answering.cancel()
 
     def tell(self, message: dict[str, Any]) -> None:
-        """Send a message before the result: after it there is no stream of this request any more."""
+        """Send a message before the result, which ends the stream."""
         self.send(message)
 
     async def elicit(self, params: dict[str, Any]) -> dict[str, Any] | None:
@@ -130,8 +130,8 @@ class Exchange:
         self.send(form_message(number, params, session.peer.session.version))
         return await session.questions.answer(number)
 
-    async def begun(self) -> bool:
-        """Wait until the request is answered, or something comes before; return whether it is answered alone."""
+    async def wait_for_output(self) -> bool:
+        """Wait for the response or a message to stream; return whether there is only the response."""
         try:
             await self._changed.wait()
         except asyncio.CancelledError:
@@ -166,19 +166,19 @@ class Exchange:
 
     async def _answer(self, server: Server, requests: list[Request]) -> list[dict[str, Any]]:
         try:
-            if len(requests) == 1:  # nearly always; a task less
-                return [await self._answered(server, requests[0])]
-            return await asyncio.gather(*(self._answered(server, request) for request in requests))
+            if len(requests) == 1:  # the common case needs no extra task
+                return [await self._answer_one(server, requests[0])]
+            return await asyncio.gather(*(self._answer_one(server, request) for request in requests))
         finally:
             self._open = False
 
-    async def _answered(self, server: Server, request: Request) -> dict[str, Any]:
+    async def _answer_one(self, server: Server, request: Request) -> dict[str, Any]:
         try:
             return result_message(request.id, await server.answer(request, self))
         except RpcError as error:
             return error_message(request.id, error)
         except Exception:
-            # SECURITY: the text of a foreign error may hold anything.
+            # SECURITY: the text of an unexpected error may contain anything.
             return error_message(request.id, RpcError(INTERNAL_ERROR, "the server failed on this request"))
 
 

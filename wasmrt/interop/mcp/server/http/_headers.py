@@ -1,4 +1,4 @@
-"""The headers that mirror a message, compared with the message (2026-07-28, streamable HTTP, Request Metadata)."""
+"""Check that headers match the message's body (2026-07-28, streamable HTTP, Request Metadata)."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ VERSION_HEADER = "mcp-protocol-version"
 SESSION_HEADER = "mcp-session-id"
 _METHOD_HEADER, _NAME_HEADER = "mcp-method", "mcp-name"
 _FIRST_HTTP_VERSION = "2025-03-26"
-"""Taken for a legacy request without the header, which came with 2025-06-18."""
+"""The version assumed for a legacy request without the header, which was added in 2025-06-18."""
 _ENCODED = re.compile(r"=\?base64\?(.*)\?=")
 
 
 def is_modern(request: Request, web: WebRequest) -> bool:
-    """Tell the era of a request: by its metadata, or by a header that names a modern version."""
+    """Return whether a request is modern: by its metadata, or by a header that names a modern version."""
     return is_marked_modern(request) or (web.header(VERSION_HEADER) in MODERN and not begins_session(request))
 
 
 def check_modern(request: Request, web: WebRequest) -> None:
-    """Hold the headers of a modern request against its body.
+    """Check that the headers of a modern request match its body.
 
     Raises:
-        RpcError: one is missing, is there twice, cannot be read, or says something else (-32020).
+        RpcError: a header is missing, repeated, malformed, or differs from the body (-32020).
     """
     version = request.meta.get(VERSION_KEY)
     if isinstance(version, str):  # without it, the error names the missing header
@@ -66,13 +66,13 @@ def legacy_version(web: WebRequest) -> str:
 def _compare(web: WebRequest, name: str, expected: str, *, encoded: bool = False) -> None:
     value = web.header(name)
     if value is None:
-        raise RpcError(HEADER_MISMATCH, f"Header mismatch: {name} has to be there once")
+        raise RpcError(HEADER_MISMATCH, f"Header mismatch: {name} must be sent exactly once")
     if encoded and (found := _ENCODED.fullmatch(value)) is not None:
         try:
             value = base64.b64decode(found[1], validate=True).decode()
         except (binascii.Error, ValueError):
             raise RpcError(HEADER_MISMATCH, f"Header mismatch: {name} cannot be decoded") from None
     elif not value.isascii() or not value.isprintable():
-        raise RpcError(HEADER_MISMATCH, f"Header mismatch: {name} holds characters that have to be encoded")
+        raise RpcError(HEADER_MISMATCH, f"Header mismatch: {name} contains characters that must be encoded")
     if value != expected:
-        raise RpcError(HEADER_MISMATCH, f"Header mismatch: {name} is not what the body says")
+        raise RpcError(HEADER_MISMATCH, f"Header mismatch: {name} differs from the body")

@@ -1,4 +1,4 @@
-"""The web server around the endpoint: its own names, what else it serves, and its end."""
+"""The web server for the endpoint and for additional local pages."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from wasmrt.interop.web import Request as WebRequest
 from wasmrt.interop.web import Response as WebResponse
 
 
-class Beside(NamedTuple):
+class MountedHandler(NamedTuple):
     """A handler for a second path, which accepts no bearer tokens."""
 
     base: str
-    """Begins and ends with `/`."""
+    """The path prefix; begins and ends with `/`."""
     gate: Gate
     handler: Handler
 
@@ -31,7 +31,7 @@ async def serve_http(
     port: int,
     ended: asyncio.Event,
     started: Callable[[str], None],
-    beside: Beside | None = None,
+    beside: MountedHandler | None = None,
     origin: str | None = None,
 ) -> None:
     """Serve over HTTP until `ended` is set.
@@ -40,14 +40,14 @@ async def serve_http(
         server: Answers the messages.
         entrance: Authenticates requests.
         host: The address to listen at.
-        port: The port; 0 for one that is free.
-        ended: Set when nothing more is to be answered.
-        started: Gets the server's own address, to which `PATH` is added.
-        beside: What else is served.
-        origin: Another origin that the endpoint is reached by, that of a proxy with TLS; nothing beside it is.
+        port: The port; 0 for any free port.
+        ended: Set to stop serving.
+        started: Called with the server's own address; the endpoint is at `PATH` below it.
+        beside: An additional handler, for example for pages.
+        origin: An additional origin of the endpoint only, such as that of a TLS proxy.
 
     Raises:
-        ConfigurationError: the address cannot be listened at, or is none of loopback.
+        ConfigurationError: the address is not a loopback address, or it is in use.
     """
     endpoint = Endpoint(server, entrance)
     public = (origin or "").partition("://")[2]

@@ -1,4 +1,4 @@
-"""Access tokens of an authorization server (JWT), and the keys that verify them."""
+"""Access tokens (JWT) of an authorization server, and the keys that verify them."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from wasmrt.interop.mcp.server.http import BadToken, TokenFault
 from wasmrt.runtime.config_serve import MAX_CLAIM_CHARS, METADATA_PATH, ResourceSettings
 
 FRESH_SECONDS = 3600.0
-"""After these the keys are fetched again."""
+"""Seconds after which the keys are fetched again."""
 KEPT_SECONDS = 24 * 3600.0
-"""While they cannot be fetched; then none of them holds any more."""
+"""Seconds for which keys are used if they cannot be fetched again."""
 RETRY_SECONDS = 30.0
-"""Between two fetches, whatever tokens ask for."""
+"""Seconds between two fetches, however many tokens name unknown keys."""
 _FETCH_SECONDS = 10.0
 _MAX_BYTES = 256 * KIB
 _MAX_KEYS = 100
@@ -38,7 +38,7 @@ _TYPES: dict[str, tuple[str, str | None]] = {
 
 
 class NoKeysError(Exception):
-    """The keys of the authorization server are unavailable, so that no token can be verified."""
+    """The authorization server's keys are unavailable, so no token can be verified."""
 
 
 class _Key(NamedTuple):
@@ -48,8 +48,8 @@ class _Key(NamedTuple):
     def fits(self, algorithm: str) -> bool:
         """Return whether the key may be used for an algorithm.
 
-        SECURITY: the key says what it is for, never the token alone: a public key is no shared secret, and a key for
-        encryption verifies nothing (RFC 8725, 3.1 and 3.2).
+        SECURITY: the key determines its use, not the token: a public key must not serve as a shared secret, and an
+        encryption key must not verify signatures (RFC 8725, 3.1 and 3.2).
         """
         kind, curve = _TYPES.get(algorithm) or _TYPES[algorithm[:2]]
         own = self.values
@@ -63,12 +63,12 @@ class _Key(NamedTuple):
 
 
 class KeySet:
-    """The keys of one authorization server. For one event loop.
+    """The keys of one authorization server, for one event loop.
 
     Args:
-        gateway: The way out, with the operator's networks and authorities.
-        url: The address of the keys; https, and not redirected.
-        now: Seconds that do not go back.
+        gateway: Fetches the keys, with the operator's networks and certificate authorities.
+        url: The address of the keys; https, redirects are not followed.
+        now: Monotonic seconds.
     """
 
     def __init__(self, gateway: EgressGateway, url: str, *, now: Callable[[], float] = time.monotonic) -> None:
@@ -80,9 +80,9 @@ class KeySet:
         self._made: dict[tuple[int, str], Any] = {}
 
     async def key(self, key_id: str | None, algorithm: str) -> Any | None:
-        """Return the key that a token names, or without a name the only suitable one, or None.
+        """Return the key named by a token, or, if it names none, the only suitable key; None if there is no such key.
 
-        An unknown ID triggers fetching the keys, at most once in 30 seconds.
+        An unknown ID causes a new fetch, at most once in 30 seconds.
 
         Raises:
             NoKeysError: there are no keys.
@@ -102,14 +102,14 @@ class KeySet:
 
     def _find(self, key_id: str | None, algorithm: str) -> Any | None:
         fitting = [each for each in self._keys if each.fits(algorithm) and key_id in (None, each.id)]
-        # SECURITY: with several suitable keys none is tried: the token must name its key.
+        # SECURITY: with several suitable keys, the token must name its key.
         return self._public(fitting[0], algorithm) if len(fitting) == 1 else None
 
     def _public(self, key: _Key, algorithm: str) -> Any | None:
-        """Return a key for the library; None for one that is broken, or too short."""
+        """Return a key in the library's form, or None if it is malformed or too short."""
         name = (id(key), algorithm)
         if name not in self._made:
-            # SECURITY: only the public numbers of a key are read, never certificates or their addresses.
+            # SECURITY: only the public numbers of a key are used, never its certificates or their addresses.
             values = {part: value for part, value in key.values.items() if part in _PUBLIC}
             try:
                 made = jwt.PyJWK(values, algorithm=algorithm).key
@@ -120,7 +120,7 @@ class KeySet:
         return self._made[name]
 
     async def _fetch(self) -> None:
-        """Fetch the keys, unless that was tried recently; on failure the old keys stay."""
+        """Fetch the keys, unless this was tried recently; on failure, keep the old ones."""
         async with self._fetching:
             now = self._now()
             if self._tried is not None and now - self._tried < RETRY_SECONDS:
@@ -163,10 +163,10 @@ _NEEDED = ["exp", "iss", "aud"]
 
 
 class AccessTokens:
-    """Tells the user of an access token.
+    """Verifies access tokens.
 
     Args:
-        settings: The section [serve].
+        settings: The [serve] section.
         keys: The keys of its authorization server.
     """
 
@@ -175,7 +175,7 @@ class AccessTokens:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """The document of this resource (RFC 9728, 2)."""
+        """The metadata of this resource (RFC 9728, 2)."""
         found = {
             "resource": self._settings.resource,
             "resource_name": "wasmrt",
@@ -186,20 +186,20 @@ class AccessTokens:
 
     @property
     def metadata_url(self) -> str:
-        """The address of that document (RFC 9728, 3.1)."""
+        """The address of the metadata (RFC 9728, 3.1)."""
         origin = self._settings.origin
         return f"{origin}{METADATA_PATH}{self._settings.resource.removeprefix(origin)}"
 
     @property
     def scopes(self) -> tuple[str, ...]:
-        """The scopes that a token needs."""
+        """The required scopes."""
         return self._settings.scopes
 
     async def user_of(self, token: str) -> str:
-        """Return the user that a token stands for.
+        """Return the user of a token.
 
         Raises:
-            BadToken: it is invalid, or its keys are unavailable.
+            BadToken: the token is invalid, or the keys are unavailable.
         """
         key_id, algorithm = self._header(token)
         try:
@@ -219,10 +219,10 @@ class AccessTokens:
         return user
 
     def _header(self, token: str) -> tuple[str | None, str]:
-        """Return the id of the key and the algorithm that a token names.
+        """Return the key ID and the algorithm that a token names.
 
-        SECURITY: nothing else of the header counts. Keys and addresses of keys in it (`jwk`, `jku`, `x5c`, `x5u`) are
-        never looked at; the library refuses critical headers (RFC 7515, 4.1.11).
+        SECURITY: all other header fields are ignored, including keys and their addresses (`jwk`, `jku`, `x5c`, `x5u`).
+        The library refuses unknown critical fields (RFC 7515, 4.1.11).
         """
         found = _TOKEN.fullmatch(token) if len(token) <= MAX_TOKEN_BYTES else None
         try:
@@ -260,13 +260,13 @@ class AccessTokens:
             raise BadToken(TokenFault.SIGNATURE) from None
         except Exception:  # SECURITY: any other failure of the library means an invalid token
             raise BadToken(TokenFault.MALFORMED) from None
-        if "cnf" in claims:  # requires a proof of possession (RFC 7800), which is not supported
+        if "cnf" in claims:  # it requires proof of possession (RFC 7800), which is not supported
             raise BadToken(TokenFault.MALFORMED)
         return claims
 
 
 def _scopes_of(claims: dict[str, Any]) -> set[str]:
-    """Return the scopes of a token: `scope` as RFC 9068 has it, or the `scp` of those who write a list."""
+    """Return a token's scopes: `scope` (RFC 9068), or `scp`, which some servers send as a list."""
     said = claims.get("scope", claims.get("scp", ""))
     listed = said.split(" ") if isinstance(said, str) else said if isinstance(said, list) else []
     return {each for each in listed[:_MAX_SCOPES] if isinstance(each, str) and each}

@@ -1,4 +1,4 @@
-"""The protocol, over any transport: messages, the two eras, requests that run at once; and the stdio transport."""
+"""The protocol, independent of the transport: messages, both eras, concurrent requests; and the stdio transport."""
 
 from __future__ import annotations
 

@@ -33,29 +33,29 @@ _MAX_NAME_CHARS = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """The client of one request, as the request itself or the session's `initialize` says."""
+    """The client of one request, as described by the request or by the session's `initialize`."""
 
     modern: bool
     version: str
     client: str = ""
-    """Its name and version, in its own words: for people, never for a decision."""
+    """The client's name and version as it reports them: for display, never for a decision."""
     forms: bool = False
-    """True where it says that it shows forms to a person (elicitation)."""
+    """True if it declares that it shows forms to its user (elicitation)."""
     urls: bool = False
-    """True where it says that it has a person open addresses (elicitation by URL)."""
+    """True if it declares that it has its user open addresses (elicitation by URL)."""
     user: str = "local"
 
 
 @dataclass(slots=True)
 class Session:
-    """The session of a client of the older revisions, which begins with `initialize`."""
+    """A session with a client of the older revisions; it begins with `initialize`."""
 
     version: str = ""
     client: str = ""
     forms: bool = False
     urls: bool = False
     listens: bool = False
-    """True from `notifications/initialized` on: only then may the server speak unasked."""
+    """True after `notifications/initialized`: before, the server must not send requests or notifications."""
 
     @property
     def is_open(self) -> bool:
@@ -66,14 +66,14 @@ class Session:
         """Store the parameters of `initialize`, and return the negotiated revision.
 
         Raises:
-            RpcError: a field has another type than it must.
+            RpcError: a field has a wrong type.
         """
         asked, capabilities = params.get("protocolVersion"), params.get("capabilities", {})
         if not isinstance(asked, str) or not isinstance(capabilities, dict):
-            raise RpcError(INVALID_PARAMS, "initialize needs protocolVersion, a text, and capabilities, an object")
+            raise RpcError(INVALID_PARAMS, "initialize needs a string protocolVersion and an object capabilities")
         self.version = asked if asked in LEGACY else LEGACY[0]
         self.client = _client(params.get("clientInfo"))
-        # Forms came with 2025-06-18, addresses with 2025-11-25.
+        # Form elicitation was added in 2025-06-18, URL elicitation in 2025-11-25.
         self.forms = self.version >= "2025-06-18" and _declares(capabilities, "form")
         self.urls = self.version >= "2025-11-25" and _declares(capabilities, "url")
         self.listens = False
@@ -82,12 +82,12 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """The far end of a connection: whose calls come over it, and its session in the older revisions."""
+    """The other end of a connection: the user of its calls, and its session in the older revisions."""
 
     user: str = "local"
     session: Session = field(default_factory=Session)
     hears_unasked: bool = True
-    """True where the server can speak to it outside of any request."""
+    """True if the server can send messages outside of a request."""
     transport: str = "pipe"
     """`pipe` or `tcp`, for telemetry."""
 
@@ -100,7 +100,7 @@ def begins_session(request: Request) -> bool:
 def is_marked_modern(request: Request) -> bool:
     """Return whether a request is modern by its metadata or method.
 
-    An `initialize` that asks for a version begins a session, whatever else it holds.
+    An `initialize` that names a version starts a legacy session, whatever metadata it has.
     """
     if begins_session(request):
         return False
@@ -108,11 +108,11 @@ def is_marked_modern(request: Request) -> bool:
 
 
 def caller_of(request: Request, peer: Peer) -> Caller:
-    """Return who makes a request, in the era that the request itself shows.
+    """Return the sender of a request, in the era of the request.
 
     Raises:
-        RpcError: the metadata that every modern request carries is missing or broken (-32602), or of a revision that is
-            not known (-32022).
+        RpcError: the metadata that modern requests require is missing or invalid (-32602), or names an unknown
+            revision (-32022).
     """
     meta = request.meta
     if not is_marked_modern(request):
@@ -120,7 +120,7 @@ def caller_of(request: Request, peer: Peer) -> Caller:
             return Caller(modern=False, version=LEGACY[0], user=peer.user)
         session = peer.session
         if not session.is_open and request.method != "ping":
-            message = f"_meta has no {VERSION_KEY} ({MODERN[0]}), and no session was begun with initialize"
+            message = f"_meta has no {VERSION_KEY} ({MODERN[0]}), and no session was started with initialize"
             raise RpcError(INVALID_PARAMS, message, {"supported": list(SUPPORTED)})
         spoken = session.version or LEGACY[0]
         return Caller(
@@ -128,25 +128,25 @@ def caller_of(request: Request, peer: Peer) -> Caller:
         )
     version, capabilities = meta.get(VERSION_KEY), meta.get(CAPABILITIES_KEY)
     if not isinstance(version, str):
-        raise RpcError(INVALID_PARAMS, f"_meta needs {VERSION_KEY}, a text")
+        raise RpcError(INVALID_PARAMS, f"_meta needs a string {VERSION_KEY}")
     if version not in MODERN:
         data = {"supported": list(SUPPORTED), "requested": version[:_MAX_NAME_CHARS]}
         raise RpcError(UNSUPPORTED_VERSION, "Unsupported protocol version", data)
     if not isinstance(capabilities, dict):
-        raise RpcError(INVALID_PARAMS, f"_meta needs {CAPABILITIES_KEY}, an object")
+        raise RpcError(INVALID_PARAMS, f"_meta needs an object {CAPABILITIES_KEY}")
     client = _client(meta.get(CLIENT_KEY))
     forms, urls = _declares(capabilities, "form"), _declares(capabilities, "url")
     return Caller(modern=True, version=version, client=client, forms=forms, urls=urls, user=peer.user)
 
 
 def _declares(capabilities: dict[str, Any], mode: str) -> bool:
-    """Return whether a client supports a mode of elicitation, `form` or `url`: `elicitation: {}` means forms alone."""
+    """Return whether a client supports an elicitation mode, `form` or `url`; `elicitation: {}` means only forms."""
     declared = capabilities.get("elicitation")
     return isinstance(declared, dict) and isinstance((declared or {"form": {}}).get(mode), dict)
 
 
 def _client(info: Any) -> str:
-    """Return a client's name and version, cut and on one line: it chose the text."""
+    """Return a client's name and version, truncated and as a single line, since the client chose the text."""
     if not isinstance(info, dict):
         return ""
     parts = [info.get("name"), info.get("version")]
@@ -155,12 +155,12 @@ def _client(info: Any) -> str:
 
 
 MAX_REPORTS = 1000
-"""Of one call; what a tool reports beyond them is not sent."""
+"""Progress messages of one call; further ones are dropped."""
 _MAX_MESSAGE_CHARS = 500
 
 
 class ProgressReport:
-    """Sends what a tool reports, from whatever thread it does so, to the event loop that this was made in."""
+    """Sends a tool's progress from any thread to the event loop in which the report was created."""
 
     def __init__(self, token: str | int, send: Callable[[dict[str, Any]], None]) -> None:
         self._token = token
@@ -178,14 +178,14 @@ class ProgressReport:
         return cls(token, send)
 
     def report(self, done: int, total: int | None, message: str | None) -> None:
-        """Send the progress, unless it does not grow."""
+        """Send the progress if it has increased."""
         try:
             self._loop.call_soon_threadsafe(self._report, done, total, message)
         except RuntimeError:  # the loop is closed
             self._left = 0
 
     def end(self) -> None:
-        """Send nothing more: the call has ended."""
+        """Send no more progress."""
         self._left = 0
 
     def _report(self, done: float, total: float | None, message: str | None) -> None:
@@ -202,10 +202,10 @@ class ProgressReport:
 
 
 OTHER = "_OTHER"
-"""In place of a method that is not known: it is the client's own text."""
+"""Used in telemetry for unknown methods, since the client chose the name."""
 
 
-async def told(
+async def call_with_telemetry(
     telemetry: Telemetry, request: Request, peer: Peer, answer: Awaitable[dict[str, Any]], known: Container[str]
 ) -> dict[str, Any]:
     """Wait for the answer to a request, and record it in telemetry.

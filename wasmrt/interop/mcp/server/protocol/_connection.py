@@ -1,4 +1,4 @@
-"""One connection of a client: its requests, alone or in batches, and the server's own requests to the client."""
+"""One client's connection: its requests, single or in batches, and the server's requests to the client."""
 
 from __future__ import annotations
 
@@ -33,27 +33,27 @@ from wasmrt.interop.mcp.server.protocol._wire import (
 
 
 def messages_of(batch: Batch) -> list[Message | UnreadableError]:
-    """Return the messages of a batch, with errors for messages that no batch may contain."""
+    """Return the messages of a batch, with errors for messages that a batch must not contain."""
     seen: set[tuple[type, Id]] = set()
-    return [_checked(each, seen) for each in batch.messages]
+    return [_check(each, seen) for each in batch.messages]
 
 
-def _checked(message: Message | UnreadableError, seen: set[tuple[type, Id]]) -> Message | UnreadableError:
+def _check(message: Message | UnreadableError, seen: set[tuple[type, Id]]) -> Message | UnreadableError:
     if not isinstance(message, Request):
         return message
     key = (type(message.id), message.id)
     if key in seen:
-        return UnreadableError(INVALID_REQUEST, "two requests of the batch have this id")
+        return UnreadableError(INVALID_REQUEST, "another request of the batch has this id")
     seen.add(key)
     if message.method == "initialize":  # 2025-03-26, lifecycle
-        return UnreadableError(INVALID_REQUEST, "initialize is sent by itself", message.id)
+        return UnreadableError(INVALID_REQUEST, "initialize must not be sent in a batch", message.id)
     if is_marked_modern(message):
-        return UnreadableError(INVALID_REQUEST, "a request of this revision is sent by itself", message.id)
+        return UnreadableError(INVALID_REQUEST, "requests of this revision must not be sent in a batch", message.id)
     return message
 
 
 class BatchAnswer:
-    """Collects the answers to one batch, and sends them as one array once the last of its requests has ended."""
+    """Collects the responses to a batch, and sends them as one array after its last request has ended."""
 
     def __init__(self, send: Callable[[Answer], None]) -> None:
         self._send = send
@@ -61,23 +61,23 @@ class BatchAnswer:
         self._running = 1
 
     def add(self, answer: Answer) -> None:
-        """Take the answer to one request."""
+        """Add the response to one request."""
         assert isinstance(answer, dict)
         self._answers.append(answer)
 
     def begin(self) -> None:
-        """Wait for one request more."""
+        """Wait for one more request."""
         self._running += 1
 
     def end(self) -> None:
-        """Say that one request has ended, answered or cancelled; or, once, that all of them have begun."""
+        """Record that a request has ended; also called once after all requests have started."""
         self._running -= 1
         if not self._running and self._answers:
             self._send(self._answers)
 
 
 MAX_TAKEN_BACK = 64
-"""Of these the number is remembered: an answer to a form may be on its way when it is taken back."""
+"""Withdrawn forms to remember, since their responses may still arrive."""
 
 
 class Questions:
@@ -88,7 +88,7 @@ class Questions:
         self._taken_back: deque[Id] = deque(maxlen=MAX_TAKEN_BACK)
 
     async def answer(self, number: Id) -> dict[str, Any] | None:
-        """Wait for the answer to a form that was just sent; None for an error. Cancelling takes the form back."""
+        """Wait for the response to a form that was just sent; None for an error. Cancelling withdraws the form."""
         waiting: asyncio.Future[dict[str, Any] | None] = asyncio.get_running_loop().create_future()
         self._waiting[number] = waiting
         try:
@@ -120,14 +120,14 @@ class Questions:
 
 
 MAX_IN_FLIGHT = 256
-"""Requests of one connection that are not answered yet."""
+"""Pending requests of one connection."""
 
 Send = Callable[[Answer], None]
 Report = Callable[[str], None]
 
 
 class Connection:
-    """Answers what is read from one client. For one event loop."""
+    """Handles the messages of one client, for one event loop."""
 
     def __init__(self, server: Server, peer: Peer, send: Send, report: Report) -> None:
         self._server = server
@@ -140,7 +140,7 @@ class Connection:
         self._end_listening = server.listen(self._list_changed)
 
     def receive(self, data: bytes) -> None:
-        """Handle one message; an unreadable one is answered with an error."""
+        """Handle one message; answer an unreadable one with an error."""
         try:
             message = read_message(data, batches=self.peer.session.version == BATCH_VERSION)
         except UnreadableError as error:
@@ -172,9 +172,9 @@ class Connection:
         self._server.refused(error, self.peer.user)
         (send or self._send)(error_message(error.id, error))
 
-    async def drained(self, seconds: float) -> None:
+    async def drain(self, seconds: float) -> None:
         """Wait up to `seconds` for running requests, then cancel the rest and close."""
-        self._end_listening()  # closing the server ends subscriptions, and is not a change of the list
+        self._end_listening()  # closing the server ends subscriptions without reporting a change of the list
         self._server.close()
         if self._running:
             await self._server.opened()
@@ -183,7 +183,7 @@ class Connection:
         await self.closed()
 
     async def closed(self) -> None:
-        """End whatever runs, without an answer."""
+        """Cancel running requests without responses."""
         self._end_listening()
         self._questions.end()
         tasks = list(self._running.values())
@@ -198,11 +198,11 @@ class Connection:
         key = (type(request.id), request.id)
         send = self._send if batch is None else batch.add
         if key in self._running:
-            # Under its id, the answer would be taken for that of the one that runs.
-            self.refuse(UnreadableError(INVALID_REQUEST, "a request with this id is not answered yet"), send)
+            # A response with this id would be matched to the running request.
+            self.refuse(UnreadableError(INVALID_REQUEST, "a request with this id is still running"), send)
             return
         if len(self._running) >= MAX_IN_FLIGHT:
-            busy = RpcError(INTERNAL_ERROR, f"{MAX_IN_FLIGHT} requests are not answered yet; wait for some of them")
+            busy = RpcError(INTERNAL_ERROR, f"{MAX_IN_FLIGHT} requests are pending; wait until one of them ends")
             self._server.refusals.note(Refusal.TOO_MANY_REQUESTS, self.peer.user)
             send(error_message(request.id, busy))
             return
@@ -215,15 +215,15 @@ class Connection:
 
     async def _run(self, request: Request, send: Send) -> None:
         try:
-            send(await self._answered(request))
+            send(await self._answer(request))
         except asyncio.CancelledError:
             raise  # a cancelled request gets no response
         except Exception as error:
-            # SECURITY: the text of a foreign error may hold anything; its type is enough.
-            self._report(f"{request.method} broke with {type(error).__name__}")
+            # SECURITY: the text of an unexpected error may contain anything, so only its type is reported.
+            self._report(f"{request.method} failed with {type(error).__name__}")
             send(error_message(request.id, RpcError(INTERNAL_ERROR, "the server failed on this request")))
 
-    async def _answered(self, request: Request) -> dict[str, Any]:
+    async def _answer(self, request: Request) -> dict[str, Any]:
         channel = _Channel(self, self._send)
         try:
             return result_message(request.id, await self._server.answer(request, channel))
@@ -233,14 +233,14 @@ class Connection:
             channel.open = False
 
     def _cancel(self, notification: Notification) -> None:
-        """Cancel a request; unknown ones have been answered, and `initialize` is never cancelled."""
+        """Cancel a request. Unknown requests have already been answered; `initialize` cannot be cancelled."""
         known = notification.params.get("requestId")
         if isinstance(known, (str, int)) and not isinstance(known, bool):
             task = self._running.get((type(known), known))
             if task is not None:
                 task.cancel()
 
-    # -- what the server asks and says by itself, in the older revisions ------------------------------------------
+    # -- requests and notifications to the client, in the older revisions -----------------------------------------
 
     async def elicit(self, params: dict[str, Any]) -> dict[str, Any] | None:
         """Send a form to the client, and return its response, or None for an error. Cancelling withdraws the form."""
@@ -256,7 +256,7 @@ class Connection:
         """Accept the response to a form; drop a response without a form."""
         if not self._questions.settle(response):
             self._server.refusals.note(Refusal.NO_QUESTION, self.peer.user)
-            self._report("a response came that answers no request")
+            self._report("the client sent a response that matches no request")
 
     def _list_changed(self) -> None:
         if self.peer.session.listens:
@@ -264,7 +264,7 @@ class Connection:
 
 
 class _Channel:
-    """The way back to the client of one request."""
+    """The channel to the client of one request."""
 
     def __init__(self, connection: Connection, send: Send) -> None:
         self.peer = connection.peer

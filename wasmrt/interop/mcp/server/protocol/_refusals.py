@@ -1,6 +1,6 @@
-"""Refused messages: each is counted, and the counts share few receipts.
+"""Count refused messages, and combine the counts into few receipts.
 
-The first of a kind leaves a receipt at once; later ones by the same user within a minute share one.
+The first refusal of a kind is recorded at once; later ones by the same user within a minute share one receipt.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from wasmrt.interop.mcp.server.protocol._wire import (
 
 WINDOW_SECONDS = 60.0
 MAX_WINDOWS = 256
-"""Kinds and users that are counted apart at a time; what comes beyond them is counted by its kind alone."""
+"""Combinations of kind and user that are counted separately; further users are counted only by kind."""
 
 
 class Refusal(StrEnum):
@@ -68,11 +68,11 @@ OF_CODE = {
 
 
 class RefusedMessages(NamedTuple):
-    """Messages that were refused for one reason, from one user, since the last receipt of such."""
+    """Messages of one user that were refused for one reason since the last such receipt."""
 
     refusal: Refusal
     user: str
-    """Empty where nobody knows who sent them."""
+    """Empty if the sender is unknown."""
     number: int
     first_ms: int
     last_ms: int
@@ -94,14 +94,14 @@ class _Window:
 
 
 class Refusals:
-    """Counts what was refused, and passes it on. For one event loop."""
+    """Counts refused messages, for one event loop."""
 
     def __init__(self) -> None:
         self._write: Callable[[RefusedMessages], None] | None = None
         self._windows: dict[tuple[Refusal, str], _Window] = {}
 
     def open(self, write: Callable[[RefusedMessages], None]) -> None:
-        """Have `write` called from now on, and with what was counted until now."""
+        """Pass refusals to `write` from now on, starting with those counted so far."""
         self._write = write
         self.flush()
 
@@ -119,7 +119,7 @@ class Refusals:
         asyncio.get_running_loop().call_later(WINDOW_SECONDS, self._end, window)
 
     def flush(self) -> None:
-        """Record all counts, because the server ends."""
+        """Record all counts at the end of the server."""
         for window in self._windows.values():
             self._pass_on(window)
 
@@ -135,6 +135,6 @@ class Refusals:
             return
         try:
             self._write(RefusedMessages(window.refusal, window.user, window.count, window.first_ms, window.last_ms))
-        except Exception:  # an embedder's function may raise anything; the client's message is still answered
+        except Exception:  # an embedder's function may raise anything; the client must still get its response
             return
         window.count = 0

@@ -1,4 +1,4 @@
-"""The server, whatever carries its messages: each request is answered from what it says itself, in its own era."""
+"""The server, independent of the transport: each request is answered according to its own era."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from wasmrt.interop.mcp.server.protocol._caller import (
     SUPPORTED,
     Caller,
     Peer,
+    call_with_telemetry,
     caller_of,
-    told,
 )
 from wasmrt.interop.mcp.server.protocol._refusals import OF_CODE, Refusals, RefusedMessages
 from wasmrt.interop.mcp.server.protocol._wire import (
@@ -32,7 +32,7 @@ from wasmrt.interop.mcp.server.protocol._wire import (
 )
 
 INSTRUCTIONS = (
-    "Tools that run in a sandbox under their operator's policy. A call that needs a person's approval may end with an "
+    "Tools that run in a sandbox under their operator's policy. A call that requires approval may end with an "
     "error that names a request: tell the user, and make the same call again once it is approved."
 )
 MAX_SUBSCRIPTIONS = 16
@@ -41,17 +41,17 @@ _MAX_NAME_CHARS = 128
 
 
 class Channel(Protocol):
-    """The way back to the client of one request."""
+    """The channel to the client of one request."""
 
     @property
     def peer(self) -> Peer:
-        """The far end."""
+        """The other end of the connection."""
 
     def send(self, message: dict[str, Any]) -> None:
         """Send a message that belongs to the request; nothing after the request has ended."""
 
     def tell(self, message: dict[str, Any]) -> None:
-        """Send a message of a client's older session, also after the request has ended where the transport can."""
+        """Send a message of an older client's session, also after the request has ended if the transport can."""
 
     async def elicit(self, params: dict[str, Any]) -> dict[str, Any] | None:
         """Ask the user of a client of the older revisions; None if that is unsupported or fails."""
@@ -78,7 +78,7 @@ class Toolbox(Protocol):
         """Write a receipt of messages that were refused.
 
         Raises:
-            WasmrtError: it cannot be written.
+            WasmrtError: the receipt cannot be written.
         """
 
 
@@ -86,13 +86,13 @@ Method = Callable[[Request, Caller, Channel], Awaitable[dict[str, Any]]]
 
 
 class Server:
-    """Answers clients of both eras, any number of them at once. For one event loop.
+    """Answers any number of clients of both eras, in one event loop.
 
-    What needs no tools is answered at once; the rest waits for `open`.
+    Requests that need no tools are answered at once; others wait for `open`.
 
     Args:
         name: The server's name.
-        version: Its version.
+        version: The server's version.
     """
 
     def __init__(self, *, name: str = "wasmrt", version: str = "") -> None:
@@ -104,7 +104,7 @@ class Server:
         self._closing = False
         self._telemetry: Telemetry | None = None
         self.refusals = Refusals()
-        """Of all that its clients send."""
+        """The refused messages of all clients."""
         self._methods: dict[str, tuple[str, Method]] = {
             "server/discover": ("modern", self._discover),
             "subscriptions/listen": ("modern", self._listen),
@@ -115,18 +115,18 @@ class Server:
         }
 
     def open(self, tools: Toolbox, telemetry: Telemetry | None = None) -> None:
-        """Serve these tools from now on, with telemetry of the requests if given."""
+        """Serve these tools from now on, with telemetry if given."""
         if not self._tools.done():
             self._tools.set_result(tools)
             self._telemetry = telemetry
             self.refusals.open(tools.refused)
 
     async def opened(self) -> None:
-        """Wait until there are tools, or none will come."""
+        """Wait until tools are available, or loading them has failed."""
         await asyncio.wait({self._tools})
 
     def fail(self) -> None:
-        """Answer what waits for tools with an error: there are none."""
+        """Answer requests that wait for tools with an error: loading the tools has failed."""
         if not self._tools.done():
             self._tools.set_exception(RpcError(INTERNAL_ERROR, "the tools of this server cannot be used"))
             self._tools.exception()  # the result may be unused
@@ -137,7 +137,7 @@ class Server:
             changed()
 
     def close(self) -> None:
-        """End every subscription with a result, and write the receipts of refused messages."""
+        """End all subscriptions, and write the receipts of refused messages."""
         self._closing = True
         self.tools_changed()
         self.refusals.flush()
@@ -165,7 +165,7 @@ class Server:
             raise
 
     def refused(self, error: RpcError, user: str) -> None:
-        """Count a message that was refused with an error, unless that has left its receipt."""
+        """Count a message that was refused with an error, unless its receipt is already written."""
         refusal = OF_CODE.get(error.code)
         if refusal is not None and not isinstance(error, RecordedError):
             self.refusals.note(refusal, user)
@@ -173,16 +173,18 @@ class Server:
     async def _attempt(self, request: Request, channel: Channel) -> dict[str, Any]:
         if request.method == "tools/call" and not self._tools.done():
             caller_of(request, channel.peer)  # malformed requests are answered at once
-            await self._opened()
-        if self._telemetry is None or request.method == "subscriptions/listen":  # which takes as long as it is wanted
+            await self._wait_for_tools()
+        if self._telemetry is None or request.method == "subscriptions/listen":  # subscriptions last arbitrarily long
             return await self._answer(request, channel)
-        return await told(self._telemetry, request, channel.peer, self._answer(request, channel), self._methods)
+        return await call_with_telemetry(
+            self._telemetry, request, channel.peer, self._answer(request, channel), self._methods
+        )
 
     async def _answer(self, request: Request, channel: Channel) -> dict[str, Any]:
         caller = caller_of(request, channel.peer)
         era, method = self._methods.get(request.method, ("", None))
         if method is None or era not in ("both", "modern" if caller.modern else "legacy"):
-            raise RpcError(METHOD_NOT_FOUND, f"there is no method {request.method[:_MAX_NAME_CHARS]!r}")
+            raise RpcError(METHOD_NOT_FOUND, f"unknown method {request.method[:_MAX_NAME_CHARS]!r}")
         result = await method(request, caller, channel)
         if not caller.modern:
             return result
@@ -191,7 +193,7 @@ class Server:
         return result
 
     def note(self, notification: Notification, peer: Peer) -> None:
-        """Handle a notification that cancels no request; ignore unknown ones."""
+        """Handle a notification other than a cancellation; ignore unknown ones."""
         if notification.method == "notifications/initialized" and peer.session.is_open:
             peer.session.listens = True
 
@@ -219,41 +221,41 @@ class Server:
         return {}
 
     async def _list_tools(self, request: Request, caller: Caller, channel: Channel) -> dict[str, Any]:
-        page = (await self._opened()).page(request.params.get("cursor"), caller.version)
+        page = (await self._wait_for_tools()).page(request.params.get("cursor"), caller.version)
         return page | {"ttlMs": 0, "cacheScope": "private"} if caller.modern else page
 
     async def _call_tool(self, request: Request, caller: Caller, channel: Channel) -> dict[str, Any]:
-        return await (await self._opened()).call(request, caller, channel)
+        return await (await self._wait_for_tools()).call(request, caller, channel)
 
-    async def _opened(self) -> Toolbox:
-        # Shielded: a request that is cancelled does not cancel what the others wait for.
+    async def _wait_for_tools(self) -> Toolbox:
+        # Shielded: cancelling one request must not cancel the loading that others wait for.
         return self._tools.result() if self._tools.done() else await asyncio.shield(self._tools)
 
     async def _listen(self, request: Request, caller: Caller, channel: Channel) -> dict[str, Any]:
         """Send notifications of changes until the client ends the request; omit unsupported kinds."""
         wanted = request.params.get("notifications")
         if not isinstance(wanted, dict):
-            raise RpcError(INVALID_PARAMS, "subscriptions/listen needs notifications, an object")
+            raise RpcError(INVALID_PARAMS, "subscriptions/listen needs an object notifications")
         user = channel.peer.user
         if self._subscribed[user] >= MAX_SUBSCRIPTIONS:
-            raise RpcError(INVALID_PARAMS, f"{MAX_SUBSCRIPTIONS} subscriptions are open already")
+            raise RpcError(INVALID_PARAMS, f"{MAX_SUBSCRIPTIONS} subscriptions are already open")
         meta = {SUBSCRIPTION_KEY: request.id}
         honored = {"toolsListChanged": True} if wanted.get("toolsListChanged") is True else {}
         changes = asyncio.Event()
         end = self.listen(changes.set)
         self._subscribed[user] += 1
         try:
-            channel.send(_stamped("notifications/subscriptions/acknowledged", {"notifications": honored}, meta))
+            channel.send(_with_meta("notifications/subscriptions/acknowledged", {"notifications": honored}, meta))
             while not self._closing:
                 await changes.wait()
                 changes.clear()
                 if honored and not self._closing:
-                    channel.send(_stamped("notifications/tools/list_changed", {}, meta))
+                    channel.send(_with_meta("notifications/tools/list_changed", {}, meta))
             return {"_meta": dict(meta)}
         finally:
             end()
             self._subscribed[user] -= 1
 
 
-def _stamped(method: str, params: dict[str, Any], meta: dict[str, Id]) -> dict[str, Any]:
+def _with_meta(method: str, params: dict[str, Any], meta: dict[str, Id]) -> dict[str, Any]:
     return notification_message(method, params | {"_meta": meta})

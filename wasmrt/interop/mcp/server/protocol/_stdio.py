@@ -1,4 +1,4 @@
-"""The stdio transport: one message a line on standard input and output, and nothing else on the latter."""
+"""The stdio transport: one message per line on standard input and output."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from wasmrt.interop.mcp.server.protocol._wire import (
 )
 
 DRAIN_SECONDS = 5.0
-"""For calls that still run when standard input has ended."""
+"""Seconds for calls that still run at the end of standard input."""
 _READ_BYTES = 256 * KIB
 _MAX_UNWRITTEN_BYTES = 8 * MIB
-"""Of answers that the client has not read; beyond them nothing more is read from it."""
+"""Bytes of unread responses; while there are more, no further messages are read."""
 
 
 async def serve_stdio(
@@ -38,17 +38,17 @@ async def serve_stdio(
     sink: int = 1,
     ended: asyncio.Event | None = None,
 ) -> None:
-    """Serve one client over two file descriptors, until the first ends or the other cannot be written any more.
+    """Serve one client over two file descriptors, until the source ends or the sink cannot be written.
 
-    Cancelling it ends whatever runs; after `ended`, which may be set from outside, that is still answered.
+    After `ended` is set, running requests are still answered. Cancelling this function cancels them.
 
     Args:
-        server: Answers.
-        user: Whose calls they are.
+        server: Answers the messages.
+        user: The user of the calls.
         report: Called with messages for the server's operator.
-        source: The descriptor that is read.
-        sink: The descriptor that is written.
-        ended: Set when nothing more is to be read.
+        source: The descriptor to read.
+        sink: The descriptor to write.
+        ended: Set to stop reading.
     """
     ended = ended or asyncio.Event()
     out = LineWriter(sink, ended.set)
@@ -59,8 +59,8 @@ async def serve_stdio(
     try:
         await ended.wait()
         if not out.broken:
-            await connection.drained(DRAIN_SECONDS)
-            await out.drained(DRAIN_SECONDS)
+            await connection.drain(DRAIN_SECONDS)
+            await out.drain(DRAIN_SECONDS)
     finally:
         reader.stop()
         await connection.closed()
@@ -69,7 +69,7 @@ async def serve_stdio(
 
 
 class Lines:
-    """Cuts bytes into lines, none of which is longer than a message may be."""
+    """Splits bytes into lines, none of which is longer than a message may be."""
 
     def __init__(self, take: Callable[[bytes], None], refuse: Callable[[UnreadableError], None]) -> None:
         self._take = take
@@ -79,7 +79,7 @@ class Lines:
         self._skipping = False
 
     def feed(self, data: bytes) -> None:
-        """Take bytes; each whole line among them is passed on without its end, empty ones are not."""
+        """Split bytes; pass on each complete line without its end, except empty lines."""
         *lines, rest = data.split(b"\n")
         for line in lines:
             self._add(line)
@@ -107,7 +107,7 @@ class Lines:
 
 
 class LineReader:
-    """Reads lines from a descriptor in the event loop, and from a file, which has no readiness, in a thread."""
+    """Reads lines from a descriptor in the event loop, or from a regular file in a thread."""
 
     def __init__(
         self,
@@ -126,22 +126,22 @@ class LineReader:
         self._polled = True
 
     def start(self) -> None:
-        """Begin to read."""
+        """Start reading."""
         try:
             self._loop.add_reader(self._source, self._read)
             self._reading = True
-        except OSError:  # a file is always ready, and epoll takes none
+        except OSError:  # epoll does not support regular files
             self._polled = False
             threading.Thread(target=self._read_file, name="wasmrt-mcp-input", daemon=True).start()
 
     def stop(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         if self._reading:
             self._loop.remove_reader(self._source)
             self._reading = False
 
     def resume(self) -> None:
-        """Go on: answers have been read."""
+        """Continue reading, after the client has read responses."""
         if self._polled and not self._reading:
             self._loop.add_reader(self._source, self._read)
             self._reading = True
@@ -180,10 +180,10 @@ class LineReader:
 
 
 class LineWriter:
-    """Writes messages to a descriptor without ever blocking on a client that does not read.
+    """Writes messages to a descriptor without blocking if the client does not read.
 
-    The descriptor's flags are unchanged: a blocking one may be a shared terminal. A pipe that is ready
-    takes `PIPE_BUF` bytes at once (POSIX, write), so that no more than those are written each time.
+    The descriptor's flags are unchanged, since it may be a shared terminal. A pipe that is ready accepts `PIPE_BUF`
+    bytes without blocking (POSIX, write), so at most that many are written at a time.
     """
 
     def __init__(self, sink: int, on_broken: Callable[[], None]) -> None:
@@ -203,11 +203,11 @@ class LineWriter:
 
     @property
     def is_full(self) -> bool:
-        """True if the client leaves too much unread."""
+        """True if the client has left too many bytes unread."""
         return self._size > _MAX_UNWRITTEN_BYTES
 
     def send(self, message: Answer) -> None:
-        """Write a message, now or as soon as the client reads."""
+        """Write a message, at once or when the client reads."""
         if self.broken:
             return
         line = written(message) + b"\n"
@@ -217,13 +217,13 @@ class LineWriter:
         if not self._watched:
             self._write()
 
-    async def drained(self, seconds: float) -> None:
-        """Wait until everything is written, but no longer than `seconds`."""
+    async def drain(self, seconds: float) -> None:
+        """Wait up to `seconds` until everything is written."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._empty.wait(), seconds)
 
     def stop(self) -> None:
-        """Write no more."""
+        """Stop writing."""
         if self._watched:
             self._loop.remove_writer(self._sink)
             self._watched = False

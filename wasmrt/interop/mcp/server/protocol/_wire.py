@@ -1,4 +1,4 @@
-"""JSON-RPC 2.0 as the Model Context Protocol has it: messages read within bounds, and answers written."""
+"""JSON-RPC 2.0 as used by the Model Context Protocol: read bounded messages, and write responses."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from wasmrt.core.strict_json import JsonError, JsonFault, check_text, read_json,
 MAX_MESSAGE_BYTES = 4 * MIB
 MAX_ID_CHARS = 256
 MAX_BATCH = 64
-"""Messages of one batch."""
+"""Messages in one batch."""
 BATCH_VERSION = "2025-03-26"
 _MAX_SAFE_INTEGER = 2**53 - 1
-"""Of an id: JSON readers that know doubles only hold no larger one."""
+"""The largest integer ID, since many JSON readers store numbers as doubles."""
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
-# Of MCP's own range, 2026-07-28, basic, Error Codes.
+# Codes from MCP's own range (2026-07-28, basic, Error Codes).
 HEADER_MISMATCH = -32020
 MISSING_CAPABILITY = -32021
 UNSUPPORTED_VERSION = -32022
@@ -42,11 +42,11 @@ class RpcError(Exception):
 
 
 class RecordedError(RpcError):
-    """An error whose receipt has been written where it was raised."""
+    """An error whose receipt was written where it was raised."""
 
 
 class UnreadableError(RpcError):
-    """A message that cannot be read; `id` is the request's where that much was sound."""
+    """A message that cannot be read; `id` is the request's ID if that could be read."""
 
     def __init__(self, code: int, message: str, id: Id | None = None) -> None:
         super().__init__(code, message)
@@ -54,7 +54,7 @@ class UnreadableError(RpcError):
 
 
 class Request(NamedTuple):
-    """A request, which is answered once."""
+    """A request, which gets exactly one response."""
 
     id: Id
     method: str
@@ -68,14 +68,14 @@ class Request(NamedTuple):
 
 
 class Notification(NamedTuple):
-    """A notification, which is never answered."""
+    """A notification, which gets no response."""
 
     method: str
     params: dict[str, Any]
 
 
 class Response(NamedTuple):
-    """The answer of a client to a request of the server's, in the revisions that have such."""
+    """A client's response to a request of the server, in the older revisions."""
 
     id: Id
     result: dict[str, Any] | None
@@ -89,7 +89,7 @@ class Batch(NamedTuple):
     """Messages that were sent as one array, each handled separately (JSON-RPC 2.0, section 6)."""
 
     messages: tuple[Message | UnreadableError, ...]
-    """In their order; an error in place of what is no message."""
+    """In order, with errors for invalid messages."""
 
 
 def read_message(data: bytes, *, batches: bool = False) -> Message | Batch:
@@ -97,7 +97,7 @@ def read_message(data: bytes, *, batches: bool = False) -> Message | Batch:
 
     Args:
         data: The text.
-        batches: The client speaks 2025-03-26, the one revision that has arrays of messages.
+        batches: Accept arrays of messages, which only revision 2025-03-26 has.
 
     Raises:
         UnreadableError: it is not JSON within the limits (-32700), or not a message (-32600).
@@ -112,13 +112,13 @@ def read_message(data: bytes, *, batches: bool = False) -> Message | Batch:
         code = PARSE_ERROR if error.fault in _NOT_JSON else INVALID_REQUEST
         raise UnreadableError(code, f"the message is {error}"[:200]) from None
     if isinstance(found, list) and not batches:
-        raise UnreadableError(INVALID_REQUEST, f"only {BATCH_VERSION} has batches; send each message by itself")
+        raise UnreadableError(INVALID_REQUEST, f"only {BATCH_VERSION} has batches; send each message separately")
     return _batch(found) if isinstance(found, list) else _message(found)
 
 
 def _batch(found: list[Any]) -> Batch:
     if not 0 < len(found) <= MAX_BATCH:
-        raise UnreadableError(INVALID_REQUEST, f"a batch has 1 to {MAX_BATCH} messages")
+        raise UnreadableError(INVALID_REQUEST, f"a batch must contain 1 to {MAX_BATCH} messages")
     read: list[Message | UnreadableError] = []
     for each in found:
         try:
@@ -130,7 +130,7 @@ def _batch(found: list[Any]) -> Batch:
 
 def _message(found: Any) -> Message:
     if not isinstance(found, dict) or found.get("jsonrpc") != "2.0":
-        raise UnreadableError(INVALID_REQUEST, 'a message is an object with "jsonrpc": "2.0"', _id_of(found))
+        raise UnreadableError(INVALID_REQUEST, 'a message must be an object with "jsonrpc": "2.0"', _id_of(found))
     if "method" not in found and ("result" in found or "error" in found):
         return _response(found)
     return _request(found)
@@ -140,18 +140,20 @@ def _request(found: dict[str, Any]) -> Request | Notification:
     method, params = found.get("method"), found.get("params", {})
     known = _id_of(found)
     if not isinstance(method, str) or not 0 < len(method) <= MAX_ID_CHARS:
-        raise UnreadableError(INVALID_REQUEST, "a message has a method: a text", known)
+        raise UnreadableError(INVALID_REQUEST, "a message needs a string method", known)
     if "id" in found and known is None:
-        raise UnreadableError(INVALID_REQUEST, f"an id is a text of up to {MAX_ID_CHARS} characters or an integer")
+        raise UnreadableError(
+            INVALID_REQUEST, f"an id must be an integer or a string of at most {MAX_ID_CHARS} characters"
+        )
     if not isinstance(params, dict):
-        raise UnreadableError(INVALID_REQUEST, "params are an object", known)
+        raise UnreadableError(INVALID_REQUEST, "params must be an object", known)
     return Notification(method, params) if known is None else Request(known, method, params)
 
 
 def _response(found: dict[str, Any]) -> Response:
     known = _id_of(found)
     if known is None or ("result" in found and "error" in found):
-        raise UnreadableError(INVALID_REQUEST, "a response has an id, and a result or an error")
+        raise UnreadableError(INVALID_REQUEST, "a response needs an id, and a result or an error")
     result = found.get("result")
     return Response(known, result if isinstance(result, dict) else None)
 
@@ -172,7 +174,7 @@ def result_message(id: Id, result: dict[str, Any]) -> dict[str, Any]:
 
 
 def error_message(id: Id | None, error: RpcError) -> dict[str, Any]:
-    """Return the response with an error; without an id for a request whose id could not be read."""
+    """Return the response with an error; without an ID if the request's ID could not be read."""
     said: dict[str, Any] = {"code": error.code, "message": error.message}
     if error.data is not None:
         said["data"] = error.data
@@ -185,12 +187,12 @@ def notification_message(method: str, params: dict[str, Any] | None = None) -> d
 
 
 def form_message(id: Id, params: dict[str, Any], version: str) -> dict[str, Any]:
-    """Return the request of the server's own that has a client show a form, as a revision of before 2026 has it."""
+    """Return the server's request to show a form, as in revisions before 2026."""
     if version < "2025-11-25":
         params = {name: value for name, value in params.items() if name != "mode"}
     return {"jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": params}
 
 
 def written(message: Answer) -> bytes:
-    """Encode a message as one line of UTF-8 without the line end: JSON escapes line ends in strings."""
+    """Encode a message as one line of UTF-8 without the line end; JSON escapes line ends in strings."""
     return write_json(message).encode("utf-8", "replace")

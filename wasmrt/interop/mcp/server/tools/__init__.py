@@ -1,4 +1,4 @@
-"""The tools of a registry as clients of the protocol get them: the offer, the calls, and who approves them."""
+"""The tools of a registry as offered to MCP clients: the offer, the calls, and their approvals."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Approvals of calls over MCP: through the client if it shows forms or pages, and always outside the client.
 
-Nothing here waits for long, and nothing depends on a client's doing what it declares: each request is parked in the
-store of approvals, where a person answers it (`wasmrt approvals approve ID`), and the same call, made again, takes the
-answer. What a client says of its user is the client's word; the receipt says so. A client that has a page opened says
-nothing of an answer: that is given on the page, by the person whose session it is.
+Calls wait only briefly, and do not depend on the client behaving as it declares: each request is stored in the approval
+store, where a user answers it (`wasmrt approvals approve ID`), and repeating the call then uses the answer. If the
+client reports its user's answer, the receipt records that it came through the client. If a client opens a page, the
+user answers on that page, in the user's own session.
 """
 
 from __future__ import annotations
@@ -24,50 +24,50 @@ from wasmrt.interop.mcp.server.protocol import Caller, notification_message
 from wasmrt.interop.mcp.server.tools._state import State, new_nonce
 
 FORM_SECONDS = 50.0
-"""For an answer to a form in the older revisions: clients give a whole call about a minute."""
+"""Seconds to wait for a form's response in the older revisions: clients limit a whole call to about a minute."""
 QUEUE_SECONDS = 10.0
-"""For an answer in the store to a call that is made again while its request waits."""
+"""Seconds to wait for an answer in the store if a call is repeated while its request is pending."""
 MAX_FORMS = 5
 """Questions to a client about one request."""
 FORM_KEY = "approval"
 _STATE_SECONDS = 600.0
 _ON_PAGE = "page-"
-"""Begins the name of a question that is answered on a page; the state that goes through the client is signed."""
+"""Prefix of the nonces of questions that are answered on a page; the state sent through the client is signed."""
 _ONCE, _SESSION, _DENY = "allow once", "allow for this session", "deny"
 
 Elicit = Callable[[dict[str, Any]], Awaitable[dict[str, Any] | None]]
-"""Asks a client of the older revisions; None where it answered with an error, or went."""
+"""Asks a client of the older revisions; returns None if it answered with an error or disconnected."""
 PagesOf = Callable[[str], str | None]
-"""From a user to the address of the pages on which that user answers, where they are served now; it ends in `/`."""
+"""Maps a user to the address of the pages where that user answers, ending in `/`, or None if no pages are served."""
 
 
 @dataclass(slots=True, kw_only=True)
 class ServedCall:
-    """One call while it runs: how its client can be asked, and what came of it."""
+    """A running call: how to ask its client, and the outcome."""
 
     caller: Caller
     elicit: Elicit | None = None
     state: State | None = None
-    """The state that the client gave back, already checked."""
+    """The verified state that the client sent back."""
     said: Any = None
-    """The client's answer to the form, in its own words."""
+    """The client's unverified response to the form."""
     waiting: Parked | None = None
-    """The request that waits for a person, where the call ended without an answer."""
+    """The pending request, if the call ended without an answer."""
     question: dict[str, Any] | None = None
-    """The form or page to show, for a client of the modern revision."""
+    """The form or page to show, for clients of the modern revision."""
     tell: Callable[[dict[str, Any]], None] | None = None
-    """Sends a notification to a client of the older revisions."""
+    """Sends a notification to clients of the older revisions."""
 
 
 current_call: ContextVar[ServedCall | None] = ContextVar("current_call", default=None)
 
 
 class ServedApprover:
-    """Asks the client's user, and any user who answers from the store.
+    """Asks the client's user, and accepts answers from the approval store.
 
     Args:
-        parked: The requests that wait.
-        kind: `AUTO` takes a client's word, and so asks by its form; others ask by a page alone.
+        parked: The pending requests.
+        kind: `AUTO` accepts answers through the client's form; other kinds only ask the client to open a page.
         pages_of: Finds the pages on which a user answers.
     """
 
@@ -78,36 +78,36 @@ class ServedApprover:
         self._watching: set[asyncio.Task[None]] = set()
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
-        """Return the answer to a request, or after a short wait that it is still pending.
+        """Return the answer to a request, or, after a short wait, that it is still pending.
 
         Raises:
-            ApprovalError: the request cannot be kept.
+            ApprovalError: the request cannot be stored.
         """
         call = current_call.get()
         if call is None:
-            return ApprovalAnswer(approved=False, note="the call did not come over MCP")
+            return ApprovalAnswer(approved=False, note="the call was not made over MCP")
         parked = await self._parked.park(request)
         if parked.again:
             try:
                 if (found := await self._parked.answer(parked)) is not None:
                     return found
-            except ApprovalError:  # it has ended since, for example by an update of the tool
+            except ApprovalError:  # the request has ended, for example because the tool was updated
                 parked = await self._parked.park(request)
         try:
-            answer = await self._asked(call, parked)
+            answer = await self._ask(call, parked)
         except asyncio.CancelledError:
             await self._parked.withdraw(parked)
             raise
         if answer is None:
             call.waiting = parked
-            return ApprovalAnswer(approved=False, note="nobody has answered yet")
+            return ApprovalAnswer(approved=False, note="the request is still pending")
         return answer
 
-    async def _asked(self, call: ServedCall, parked: Parked) -> ApprovalAnswer | None:
+    async def _ask(self, call: ServedCall, parked: Parked) -> ApprovalAnswer | None:
         if call.state is not None and (call.state.request, call.state.nonce) == (parked.id, parked.nonce):
-            parked.nonce = ""  # one answer to one question
-            return await self._said(call, parked, call.said)
-        if parked.nonce and call.state is None:  # its client was asked before, and made the call again instead
+            parked.nonce = ""  # each question accepts one answer
+            return await self._read_response(call, parked, call.said)
+        if parked.nonce and call.state is None:  # the client was asked, and repeated the call instead of answering
             parked.declined = True
         question = None if parked.declined else self._question(call.caller, parked.request)
         if question is not None and call.caller.modern:
@@ -115,8 +115,8 @@ class ServedApprover:
             return None
         if question is not None and call.elicit is not None:
             if question["mode"] == "url":
-                return await self._opened(call, call.elicit, parked, question)
-            return await self._elicited(call, call.elicit, parked, question)
+                return await self._ask_to_open(call, call.elicit, parked, question)
+            return await self._elicit(call, call.elicit, parked, question)
         return await self._parked.answer(parked, seconds=QUEUE_SECONDS if parked.again else 0.0)
 
     def _question(self, caller: Caller, request: ApprovalRequest) -> dict[str, Any] | None:
@@ -127,13 +127,13 @@ class ServedApprover:
         return None if pages is None else page_of(request, pages)
 
     def _show(self, call: ServedCall, parked: Parked, question: dict[str, Any] | None) -> None:
-        """Ask through the client, unless it returned too often without an answer."""
+        """Ask through the client, unless it was asked too often without an answer."""
         parked.asked += 1
         if parked.asked <= MAX_FORMS and question is not None:
             parked.nonce = (_ON_PAGE if question["mode"] == "url" else "") + new_nonce()
             call.question = question
 
-    async def _opened(
+    async def _ask_to_open(
         self, call: ServedCall, elicit: Elicit, parked: Parked, question: dict[str, Any]
     ) -> ApprovalAnswer | None:
         """Ask the client to open the page, wait for the answer there, and notify the client."""
@@ -143,8 +143,8 @@ class ServedApprover:
         try:
             await asyncio.wait({asking, store}, return_when=asyncio.FIRST_COMPLETED)
             if not store.done() and _action(asking.result()) == "accept":
-                await asyncio.wait({store})  # no longer than its own seconds
-            parked.declined = True  # the next call does not wait for that client again
+                await asyncio.wait({store})  # limited by its own timeout
+            parked.declined = True  # do not wait for this client again
             if store.done() and (found := store.result()) is not None:
                 _tell_complete(call, name)
                 return found
@@ -152,8 +152,8 @@ class ServedApprover:
                 self._tell_later(call, parked, name)
             return None
         finally:
-            await _ended(asking)
-            await _ended(store)
+            await _cancel(asking)
+            await _cancel(store)
 
     def _tell_later(self, call: ServedCall, parked: Parked, name: str) -> None:
         async def watch() -> None:
@@ -167,7 +167,7 @@ class ServedApprover:
         self._watching.add(task)
         task.add_done_callback(self._watching.discard)
 
-    async def _elicited(
+    async def _elicit(
         self, call: ServedCall, elicit: Elicit, parked: Parked, question: dict[str, Any]
     ) -> ApprovalAnswer | None:
         """Wait for the first answer, from the client or the store, and end the other wait."""
@@ -178,23 +178,23 @@ class ServedApprover:
             if store.done() and (found := store.result()) is not None:
                 return found
             if not form.done():
-                parked.declined = True  # the next call does not wait for that client again
+                parked.declined = True  # do not wait for this client again
                 return None
-            await _ended(store)
+            await _cancel(store)
             if store.done() and not store.cancelled() and (found := store.result()) is not None:
                 return found
-            return await self._said(call, parked, form.result())
+            return await self._read_response(call, parked, form.result())
         finally:
-            await _ended(form)
-            await _ended(store)
+            await _cancel(form)
+            await _cancel(store)
 
-    async def _said(self, call: ServedCall, parked: Parked, said: Any) -> ApprovalAnswer | None:
+    async def _read_response(self, call: ServedCall, parked: Parked, said: Any) -> ApprovalAnswer | None:
         """Return the meaning of a client's response to a form: approval, denial, or still pending.
 
         A closed or declined form is not a denial: clients decline automatically if they cannot show forms.
         """
         action = _action(said)
-        # SECURITY: a client that opened a page confirms only that: any other content is not an answer.
+        # SECURITY: a client that opened a page only confirms that; any other content is not an answer.
         if call.state is not None and call.state.nonce.startswith(_ON_PAGE) and action == "accept":
             found = await self._parked.answer(parked, seconds=FORM_SECONDS)
             if found is None:
@@ -216,21 +216,19 @@ class ServedApprover:
 
 
 def page_of(request: ApprovalRequest, pages: str) -> dict[str, Any]:
-    """Return the params of an elicitation that has the page of a request opened.
+    """Return the params of an elicitation that opens the page of a request.
 
-    SECURITY: the address goes through the client. It names the request and opens nothing: the page is shown in the
-    person's own session alone (2026-07-28, client/elicitation: no address that is authenticated beforehand).
+    SECURITY: the address passes through the client. It names the request, but grants no access: the page opens only
+    in the user's own session (2026-07-28, client/elicitation: no pre-authenticated addresses).
     """
-    said = (
-        f"{request.tool} needs your approval, as {request.id}. This page shows the call; only your answer there counts."
-    )
+    said = f"{request.tool} needs your approval ({request.id}). This page shows the call; answer it there."
     return {"mode": "url", "message": said, "url": f"{pages}ask/{request.id}"}
 
 
 def form_of(request: ApprovalRequest) -> dict[str, Any]:
-    """Return the params of an elicitation that shows a request, and asks for one of a few answers."""
+    """Return the params of an elicitation that shows a request and offers a few answers."""
     lines, cut = request_lines(request)
-    more = [f"wasmrt approvals show {request.id} shows all of it"] if cut else []
+    more = [f"wasmrt approvals show {request.id} shows the full request"] if cut else []
     answers = {"type": "string", "title": "Answer", "enum": form_answers(request)}
     return {
         "mode": "form",
@@ -245,22 +243,22 @@ def form_answers(request: ApprovalRequest) -> list[str]:
 
 
 def waiting_text(parked: Parked) -> str:
-    """Return, for a model, that a call waits for a person, and the way on from there."""
+    """Return the text that reports a pending approval to a model, with the next steps."""
     request, minutes = parked.request, max(1, round(parked.seconds_left / 60))
     return (
-        f"This call has not run: {request.tool} needs a person's approval, and nobody has given it yet. "
-        f"It waits as {request.id} for {minutes} more minute{'s' * (minutes != 1)}. Tell the user to run "
+        f"This call has not run: {request.tool} requires a user's approval, which is still pending. "
+        f"The request {request.id} is valid for {minutes} more minute{'s' * (minutes != 1)}. Tell the user to run "
         f"`wasmrt approvals approve {request.id}`{_for_user(request.user)} (or `deny`), and afterwards make the same "
         "call again with the same arguments. Do not approve it yourself."
     )
 
 
 def access_text(requests: tuple[str, ...], user: str) -> str:
-    """Return, for a model, that a call was refused what its tool was not granted, and that a person was asked."""
+    """Return the text that reports a pending access request to a model, with the next steps."""
     first = requests[0]
     return (
-        "Not yet: the tool needs something that it was not granted, and a person was asked for it. It waits as "
-        f"{' and '.join(requests)}. Tell the user to look at it with `wasmrt approvals show {first}` and to answer "
+        "Access is pending: the tool needs access that it was not granted, and the user has been asked. The request is "
+        f"{' and '.join(requests)}. Tell the user to review it with `wasmrt approvals show {first}` and to answer it "
         f"with `wasmrt approvals approve {first}`{_for_user(user)} (or `deny`), go on with other work, and afterwards "
         "make the same call again with the same arguments. Do not answer it yourself."
     )
@@ -279,12 +277,12 @@ def _tell_complete(call: ServedCall, name: str) -> None:
         call.tell(notification_message("notifications/elicitation/complete", {"elicitationId": name}))
 
 
-async def _ended(task: asyncio.Future[Any]) -> None:
+async def _cancel(task: asyncio.Future[Any]) -> None:
     task.cancel()
     await asyncio.wait({task})
 
 
 def state_of(parked: Parked, *, tool: str, params: str) -> State:
-    """Return the state that a client gives back with its answer to the form."""
+    """Return the state that a client sends back with its answer to the form."""
     expires_ms = min(parked.request.expires_ms, round((time.time() + _STATE_SECONDS) * 1000))
     return State(parked.id, parked.nonce, tool, params, parked.request.user, expires_ms)

@@ -1,4 +1,4 @@
-"""The registry's tools as a client is offered them, and results as MCP content."""
+"""The registry's tools as offered to clients, and their results as MCP content."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from wasmrt.interop.mcp.server.protocol import INVALID_PARAMS, Caller, RpcError
 from wasmrt.sandbox.schema import Validator
 
 MAX_NAME_CHARS = 40
-"""Of a tool's name: clients put their own prefix before it, and model providers take 64 in all."""
+"""Characters of a tool's name: clients add a prefix, and model providers allow 64 in total."""
 PAGE_SIZE = 200
 MAX_PAGE_BYTES = 1024 * 1024
 _CURSOR = re.compile(r"after:([a-zA-Z0-9_-]{1,64})")
 
 
 class Offered(NamedTuple):
-    """One tool, under the name that clients call it by."""
+    """One tool, under the name that clients use."""
 
     name: str
     tool: str
-    """The name that the registry knows it by."""
+    """The tool's name in the registry."""
     definition: dict[str, Any]
     output: Validator | None
-    """The validator of `{"result": ...}`; None where the schema of results is not known, or too heavy to check."""
+    """The validator of `{"result": ...}`; None if the output schema is unknown or too expensive to check."""
 
     def for_version(self, version: str) -> dict[str, Any]:
-        """Return the definition with the fields of one revision; readers of the older ones want objects as outputs."""
+        """Return the definition with the fields of a revision; older revisions require objects as outputs."""
         found = dict(self.definition)
         if version < "2025-03-26":
             found.pop("annotations")
@@ -49,18 +49,18 @@ class Offer:
 
     def __init__(self, view: ToolView) -> None:
         self.problems: list[str] = []
-        """Tools that cannot be offered, in sentences."""
+        """The tools that cannot be offered, as sentences."""
         found: dict[str, Offered] = {}
         taken: dict[str, str] = {}
         for name in view.tool_names():
             try:
-                each = _offered(view, name)
+                each = _offer_tool(view, name)
             except WasmrtError as error:
                 self.problems.append(f"{name} cannot be offered: {error.message}")
                 continue
             other = taken.setdefault(folded(each.name), name)
             if other != name:
-                self.problems.append(f"{name} cannot be offered: clients could take its name for that of {other}")
+                self.problems.append(f"{name} cannot be offered: its name is too similar to {other}")
                 continue
             found[each.name] = each
         self._tools = dict(sorted(found.items()))
@@ -74,16 +74,16 @@ class Offer:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Offer) and [t.definition for t in self] == [t.definition for t in other]
 
-    __hash__ = None  # type: ignore[assignment]  # compared, never kept in a set
+    __hash__ = None  # type: ignore[assignment]  # compared only
 
     def find(self, name: str) -> Offered | None:
         """Return the tool of this exact name, or None."""
         return self._tools.get(name)
 
     def page(self, cursor: object, version: str) -> dict[str, Any]:
-        """Return the tools behind a cursor, and the cursor of the next page, if any.
+        """Return the tools after a cursor, and the cursor of the next page, if any.
 
-        A cursor is the last name of its page, so that it stays valid when tools are added or removed.
+        A cursor is the last name of its page, so it stays valid when tools are added or removed.
 
         Raises:
             RpcError: the cursor is invalid.
@@ -92,7 +92,7 @@ class Offer:
         if cursor is not None:
             read = _CURSOR.fullmatch(cursor) if isinstance(cursor, str) else None
             if read is None:
-                raise RpcError(INVALID_PARAMS, "the cursor is none of this server's; ask without one")
+                raise RpcError(INVALID_PARAMS, "unknown cursor; start again without one")
             after = read[1]
         listed: list[dict[str, Any]] = []
         size = 0
@@ -108,7 +108,7 @@ class Offer:
 
 
 def served_name(name: str) -> str:
-    """Return the name of a registry's tool for clients: `[a-zA-Z0-9_-]`, at most 40 characters."""
+    """Return the client's name for a registry's tool: `[a-zA-Z0-9_-]`, at most 40 characters."""
     fitting = offered_name(name)
     return fitting if len(fitting) <= MAX_NAME_CHARS else shortened(fitting, name, MAX_NAME_CHARS)
 
@@ -118,15 +118,15 @@ def is_object(schema: Any) -> bool:
     return isinstance(schema, dict) and schema.get("type") == "object"
 
 
-def _unmirrored(schema: Any) -> Any:
-    """Return a schema that asks for no header: clients drop a tool whose author asks for one wrongly."""
+def _without_mirroring(schema: Any) -> Any:
+    """Return a schema without header mirroring: clients reject a tool whose mirroring is invalid."""
     if isinstance(schema, dict):
         kept = {key: value for key, value in schema.items() if key != "x-mcp-header" or isinstance(value, dict)}
-        return {key: _unmirrored(value) for key, value in kept.items()}
-    return [_unmirrored(item) for item in schema] if isinstance(schema, list) else schema
+        return {key: _without_mirroring(value) for key, value in kept.items()}
+    return [_without_mirroring(item) for item in schema] if isinstance(schema, list) else schema
 
 
-def _offered(view: ToolView, name: str) -> Offered:
+def _offer_tool(view: ToolView, name: str) -> Offered:
     declared = view.definition(name, "mcp")
     served = served_name(name)
     title = re.sub(r"[^a-zA-Z0-9]+", " ", name).strip() or name
@@ -134,8 +134,10 @@ def _offered(view: ToolView, name: str) -> Offered:
         "name": served,
         "title": title[:1].upper() + title[1:],
         "description": declared["description"],
-        # One schema with a non-object root makes clients drop every tool of a server.
-        "inputSchema": {"type": "object", "properties": {}} | _unmirrored(declared["inputSchema"]) | {"type": "object"},
+        # A single schema with a non-object root makes clients reject all tools of a server.
+        "inputSchema": {"type": "object", "properties": {}}
+        | _without_mirroring(declared["inputSchema"])
+        | {"type": "object"},
         "annotations": {"title": title[:1].upper() + title[1:], **declared["annotations"]},
     }
     output = declared.get("outputSchema")
@@ -145,7 +147,7 @@ def _offered(view: ToolView, name: str) -> Offered:
 
 
 def _in_object(schema: Any) -> dict[str, Any]:
-    """Return the schema of an object that holds a value of another schema, as `result`."""
+    """Return the schema of an object whose `result` has another schema."""
     return {"type": "object", "properties": {"result": schema}, "required": ["result"]}
 
 
@@ -154,7 +156,7 @@ _STRUCTURED_FROM = "2025-06-18"
 
 
 def call_result(offered: Offered, answer: ToolAnswer, caller: Caller, clean: Callable[[str], str]) -> dict[str, Any]:
-    """Return the result of a call that ended, well or badly; `clean` makes a text fit to read."""
+    """Return the result of an ended call, successful or failed; `clean` sanitizes text."""
     if answer.error is not None or answer.output is None:
         return error_result(answer.body)
     if answer.media is not None:
@@ -169,20 +171,20 @@ def call_result(offered: Offered, answer: ToolAnswer, caller: Caller, clean: Cal
     if offered.output is not None and (problem := _misfit(offered, value, whole=whole)):
         return error_result(f"{problem}\n{text}")
     if whole and caller.version >= _STRUCTURED_FROM:
-        result["structuredContent"] = _structured(value, offered, caller)
+        result["structuredContent"] = _structured_content(value, offered, caller)
     return result
 
 
 def error_result(text: str) -> dict[str, Any]:
-    """Return the result of a call that failed: the model reads why, and goes on from there."""
+    """Return the result of a failed call; the model reads the error and continues."""
     return {"content": [_text(text)], "isError": True}
 
 
 def _read_again(answer: ToolAnswer, clean: Callable[[str], str]) -> tuple[Any, str, bool]:
-    """Return the data, its text, and whether it is all of it.
+    """Return the data, its text, and whether it is complete.
 
-    SECURITY: the data is read from the text that was made safe to read; were it the tool's own, a client that shows a
-    model the structured content alone would show it what was taken out of the text.
+    SECURITY: parse the data from the sanitized text; clients may show a model only the structured content, and the
+    tool's own data would contain what was removed from the text.
     """
     if answer.truncated:
         return None, answer.body, False
@@ -190,17 +192,17 @@ def _read_again(answer: ToolAnswer, clean: Callable[[str], str]) -> tuple[Any, s
         value = read_json(answer.body, max_bytes=2 * MAX_TOOL_OUTPUT_BYTES, max_depth=2 * MAX_JSON_DEPTH)
     except JsonError:  # the sanitized text is not JSON
         return None, answer.body, False
-    value = _cleaned(value, clean)  # characters that JSON writes as escapes come to light only now
+    value = _clean_strings(value, clean)  # JSON escapes may have hidden characters
     return value, write_json(value), True
 
 
-def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:
+def _clean_strings(value: Any, clean: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, list):
-        return [_cleaned(item, clean) for item in value]
+        return [_clean_strings(item, clean) for item in value]
     if isinstance(value, dict):
-        return {clean(key): _cleaned(item, clean) for key, item in value.items()}
+        return {clean(key): _clean_strings(item, clean) for key, item in value.items()}
     return value
 
 
@@ -208,15 +210,15 @@ def _misfit(offered: Offered, value: Any, *, whole: bool) -> str | None:
     """Return why a result does not match the tool's output schema, or None if it does."""
     assert offered.output is not None
     if not whole:
-        return "the answer was cut or made safe to read, and is no longer what the tool's outputSchema says:"
+        return "the result was truncated or sanitized, and no longer matches the tool's outputSchema:"
     try:
         offered.output.check({"result": value})
     except (InvalidParametersError, InvalidComponentError) as error:
-        return f"the tool's answer is not what its outputSchema says ({error.message}):"
+        return f"the result does not match the tool's outputSchema ({error.message}):"
     return None
 
 
-def _structured(value: Any, offered: Offered, caller: Caller) -> Any:
+def _structured_content(value: Any, offered: Offered, caller: Caller) -> Any:
     """Return the structured content: any JSON in the modern revision, an object in the older ones."""
     if caller.modern:
         return value

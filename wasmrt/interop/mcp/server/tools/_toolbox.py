@@ -1,4 +1,4 @@
-"""The toolbox behind a server: lists and calls the tools of one registry view."""
+"""List and call the tools of one registry view."""
 
 from __future__ import annotations
 
@@ -35,23 +35,22 @@ from wasmrt.interop.mcp.server.tools._state import Sealer, State
 from wasmrt.runtime.audit import EMPTY_RECEIPT
 
 MAX_RUNNING = 32
-"""Calls of one user that run at once; the others wait."""
+"""Concurrent calls of one user; further calls wait."""
 REFUSED = "refused-message"
-"""Stands for the tool in a receipt of messages that were refused."""
+"""The tool name in receipts of refused messages."""
 _MAX_NAME_CHARS = 128
-_NOT_OFFERED = "no tool of this name is offered"
-_EXPLAIN = "tools/list names those that are; wasmrt policy explain NAME says what keeps a tool back"
-_ANEW = "make the call again, without what was given back"
-_AS_THE_PROTOCOL = "no setting allows it: the client has to send what the protocol says"
+_NOT_OFFERED = "no tool with this name is offered"
+_EXPLAIN = "tools/list names the offered tools; wasmrt policy explain NAME shows why a tool is not offered"
+_ANEW = "call the tool again without requestState and inputResponses"
+_AS_THE_PROTOCOL = "no setting allows it: the client must follow the protocol"
 
 
 class ServedTools:
-    """Offers the tools of a view; every call goes through the view's pipeline.
+    """Offers the tools of a view; every call passes the view's pipeline.
 
     Args:
-        view: Its tools are offered.
-        trace: The conversation that calls belong to, for receipts and for what is remembered for a session; by default
-            one of this object's own.
+        view: The tools to offer.
+        trace: The trace of the calls, for receipts and for answers remembered for a session; by default a new one.
     """
 
     def __init__(self, view: ToolView, *, trace: str = "") -> None:
@@ -62,13 +61,13 @@ class ServedTools:
         self.offer = Offer(view)
 
     def refresh(self) -> bool:
-        """Look again at what is to be offered; return whether it changed."""
+        """Read the offered tools again; return whether they changed."""
         offer = Offer(self._view)
         changed, self.offer = offer != self.offer, offer
         return changed
 
     def page(self, cursor: object, version: str) -> dict[str, Any]:
-        """Return the tools behind a cursor, and the cursor of the next page, if any.
+        """Return the tools after a cursor, and the cursor of the next page, if any.
 
         Raises:
             RpcError: the cursor is invalid.
@@ -79,13 +78,13 @@ class ServedTools:
         """Return the result of a call; cancelling ends the tool.
 
         Raises:
-            RpcError: it is no call of a tool that is offered, or its requestState is not for this call.
+            RpcError: the tool is not offered, the call is malformed, or its requestState is for another call.
         """
         name, arguments = request.params.get("name"), request.params.get("arguments", {})
         if not isinstance(name, str):
-            raise RpcError(INVALID_PARAMS, "tools/call needs the name of a tool")
+            raise RpcError(INVALID_PARAMS, "tools/call needs a tool name")
         if not isinstance(arguments, dict):
-            raise RpcError(INVALID_PARAMS, "the arguments of a tool are an object")
+            raise RpcError(INVALID_PARAMS, "arguments must be an object")
         offered = self.offer.find(name)
         if offered is None:
             self._refuse(name, arguments, caller, _NOT_OFFERED, Reason.UNKNOWN_TOOL, _EXPLAIN)
@@ -95,9 +94,9 @@ class ServedTools:
             call.elicit, call.tell = channel.elicit, channel.tell
         call.state, call.said = self._given_back(request, offered, arguments, caller)
         async with self._slots[caller.user]:
-            return await self._called(request, offered, arguments, call, channel)
+            return await self._call(request, offered, arguments, call, channel)
 
-    async def _called(
+    async def _call(
         self, request: Request, offered: Offered, arguments: dict[str, Any], call: ServedCall, channel: Channel
     ) -> dict[str, Any]:
         progress = ProgressReport.of(request, channel.send)
@@ -116,7 +115,7 @@ class ServedTools:
         if call.waiting is None:
             result = call_result(offered, answer, call.caller, self._view.clean)
             if answer.access:
-                more = {"type": "text", "text": f"(in part: {access_text(answer.access, call.caller.user)})"}
+                more = {"type": "text", "text": f"(incomplete: {access_text(answer.access, call.caller.user)})"}
                 result["content"] = [*result["content"], more]
             return result
         if call.question is None:
@@ -134,14 +133,14 @@ class ServedTools:
         """Return the state that a client sent back, after checking its signature and bindings.
 
         Raises:
-            RpcError: they do not; the call leaves a receipt, and does not run.
+            RpcError: a check failed; the call is recorded and does not run.
         """
         given, responses = request.params.get("requestState"), request.params.get("inputResponses")
         if not caller.modern or given is None:
             return None, None
         try:
             if responses is not None and not isinstance(responses, dict):
-                raise RpcError(INVALID_PARAMS, "inputResponses are an object")
+                raise RpcError(INVALID_PARAMS, "inputResponses must be an object")
             digest = params_digest(arguments)
             state = self._sealer.open(given, tool=offered.tool, params=digest, user=caller.user)
         except RpcError as error:
@@ -152,10 +151,10 @@ class ServedTools:
         return state, (responses or {}).get(FORM_KEY, {})
 
     def refused(self, messages: RefusedMessages) -> None:
-        """Write a receipt of messages that were refused, before any tool was looked for.
+        """Write a receipt of messages that were refused before a tool was looked up.
 
         Raises:
-            WasmrtError: it cannot be written.
+            WasmrtError: the receipt cannot be written.
         """
         count, code = messages.number, str(messages.refusal)
         rule = f"{count:,} message{'s' * (count != 1)} refused: {code}"
@@ -181,7 +180,7 @@ POLL_SECONDS = 0.5
 async def watch(
     tools: ServedTools, registry: ToolRegistry, changed: Callable[[], None], report: Callable[[str], None]
 ) -> None:
-    """Keep the offer of a server as the catalog is, and call `changed` after each change, until cancelled."""
+    """Refresh the server's offer when the catalog changes, and call `changed` after each change, until cancelled."""
     installed = registry.installed
     if installed is None:
         return
@@ -193,7 +192,7 @@ async def watch(
             try:
                 await asyncio.to_thread(installed.refresh)
             except WasmrtError as error:
-                report(f"the installed tools cannot be looked at again: {error.message}")
+                report(f"cannot reload the installed tools: {error.message}")
             else:
                 seen = trace
                 for name, problem in registry.problems.items():
