@@ -168,7 +168,7 @@ def test_the_check_says_why_no_shell_is_offered(home: Path) -> None:
     [
         (["--user", "a\tb"], "printable"),
         (["--json"], "--check"),
-        (["--check", "--print-config", "claude"], "leave the others out"),
+        (["--check", "--print-config", "claude"], "cannot be combined"),
         (["--print-config", "emacs"], "emacs"),
     ],
 )
