@@ -71,14 +71,34 @@ def echo(folder: Path) -> Iterator[Callable[[], Any]]:
 
 @contextmanager
 def request(_folder: Path) -> Iterator[Callable[[], Any]]:
-    from wasmrt.testing import FakeResolver, MemorySecrets
     from wasmrt.testing.attacks import Body, tool
     from wasmrt.testing.attacks._build import TEXT_AT
 
     from wasmrt.capabilities import Capabilities, CredentialLocation, CredentialMapping, EndpointPattern, HttpCapability
     from wasmrt.egress.gateway import NetworkConfig, WholeBody, WireResponse
-    from wasmrt.egress.secrets import DEFAULT_USER, Secret
+    from wasmrt.egress.secrets import DEFAULT_USER, Entry, EntryStore, Secret
     from wasmrt.sandbox.guest.engine import wat2wasm
+
+    class Secrets(EntryStore):
+        def __init__(self) -> None:
+            super().__init__()
+            self.entries: dict[tuple[str, str], Entry] = {}
+
+        def _read(self, user: str, name: str) -> Entry | None:
+            return self.entries.get((user, name))
+
+        def _write(self, user: str, name: str, entry: Entry) -> None:
+            self.entries[user, name] = entry
+
+        def _delete(self, user: str, name: str) -> bool:
+            return self.entries.pop((user, name), None) is not None
+
+        def _names(self, user: str) -> list[str]:
+            return [name for owner, name in self.entries if owner == user]
+
+    class Resolver:
+        def resolve(self, host: str, port: int, *, timeout_seconds: float) -> tuple[str, ...]:
+            return ("93.184.215.14",)
 
     class Wire:
         def send(self, *_: object) -> WireResponse:
@@ -92,7 +112,7 @@ def request(_folder: Path) -> Iterator[Callable[[], Any]]:
     places = " ".join(f"(i32.const {TEXT_AT + n if at % 2 == 0 else n})" for at, n in enumerate(parts))
     ask = f"(call $http-request {places} {'(i32.const 0) ' * 5} (i32.const 256)) (call $ok)"
     guest = Body(imports=("http-request",), text=text, execute=ask)
-    secrets = MemorySecrets()
+    secrets = Secrets()
     secrets.set(DEFAULT_USER, "api", Secret("tr0ub4dor&3-" + "correct-horse"))
     credential = CredentialMapping(
         name="api",
@@ -103,7 +123,7 @@ def request(_folder: Path) -> Iterator[Callable[[], Any]]:
     grant = Capabilities.none().with_http(
         HttpCapability((EndpointPattern("api.example.com"),), credentials=(credential,))
     )
-    network = NetworkConfig(resolver=FakeResolver({"api.example.com": ["93.184.215.14"]}), transport=Wire())
+    network = NetworkConfig(resolver=Resolver(), transport=Wire())
     with WasmToolRuntime(WasmRuntimeConfig(network=network, secrets=secrets, cache_compiled=False)) as runtime:
         made = runtime.prepare("asker", wat2wasm(tool(guest)), grant)
         made.execute({})

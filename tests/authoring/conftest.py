@@ -14,7 +14,7 @@ from wasmrt.core.errors import MissingToolchainError
 
 @pytest.fixture(scope="session")
 def built_c(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """The C template, built: the smallest tool that uses HTTP and the workspace."""
+    """The built C template, the smallest tool that uses HTTP and the workspace."""
     try:
         find_toolchain(load_template("c"), confirm=lambda _question: False)
     except MissingToolchainError as missing:
@@ -26,7 +26,7 @@ def built_c(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 @pytest.fixture
 def c_project(built_c: Project, tmp_path: Path) -> Project:
-    """A copy of the built C project, to be changed."""
+    """A copy of the built C project that tests may change."""
     folder = tmp_path / "weather"
     shutil.copytree(built_c.folder, folder)
     return Project(folder, built_c.name, built_c.language)
@@ -34,7 +34,7 @@ def c_project(built_c: Project, tmp_path: Path) -> Project:
 
 @pytest.fixture
 def write_cases() -> Callable[..., None]:
-    """Replaces a project's cases."""
+    """Replaces the test cases of a project."""
 
     def write(project: Project, *cases: Any) -> None:
         shutil.rmtree(project.folder / "tests", ignore_errors=True)

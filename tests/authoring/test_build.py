@@ -28,7 +28,7 @@ def nobody(_question: str) -> bool:
     return False
 
 
-def test_each_step_is_told_while_it_runs_and_the_component_is_checked(c_project: Project) -> None:
+def test_build_reports_steps_and_checks_the_component(c_project: Project) -> None:
     told: list[str] = []
 
     @contextmanager
@@ -49,22 +49,22 @@ def test_each_step_is_told_while_it_runs_and_the_component_is_checked(c_project:
     assert (c_project.build / "weather.capabilities.json").read_bytes() == c_project.sidecar.read_bytes()
 
 
-def test_what_the_capability_file_does_not_ask_for_is_told_as_denied(c_project: Project) -> None:
+def test_unrequested_imports_are_reported_as_denied(c_project: Project) -> None:
     c_project.sidecar.write_text(json.dumps({"secrets": {"allowed_names": ["weather_key"]}}))
     report = build(c_project, confirm=nobody).report
     assert [line.partition(":")[0] for line in report.denied] == ["wasmrt", "wasmrt"]
     assert any("#fetch" in line and "no section http" in line for line in report.denied)
     assert any("no section workspace" in line for line in report.denied)
-    assert any(line.startswith("secrets: it is asked for") for line in report.warnings)
+    assert any(line.startswith("secrets: requested") for line in report.warnings)
 
 
-def test_without_a_capability_file_an_older_one_does_not_stay_beside_the_component(c_project: Project) -> None:
+def test_removed_capability_file_is_removed_from_the_build(c_project: Project) -> None:
     c_project.sidecar.unlink()
     assert build(c_project, confirm=nobody).report.asks[0]
     assert not (c_project.build / "weather.capabilities.json").exists()
 
 
-def test_a_mistake_in_the_source_shows_the_compilers_words_and_keeps_the_old_component(c_project: Project) -> None:
+def test_failed_compile_shows_output_and_keeps_the_component(c_project: Project) -> None:
     before = read_component(c_project)
     source = c_project.folder / "tool.c"
     source.write_text(source.read_text() + "\nint broken = ;\n")
@@ -75,7 +75,7 @@ def test_a_mistake_in_the_source_shows_the_compilers_words_and_keeps_the_old_com
     assert read_component(c_project) == before
 
 
-def test_a_component_of_no_world_is_refused_with_the_designs_error(c_project: Project) -> None:
+def test_component_without_a_known_world_is_refused(c_project: Project) -> None:
     c_project.wit.write_text("package my:thing@1.0.0;\ninterface f { f: func(); }\nworld tool { import f; }\n")
     (c_project.folder / "tool.c").write_text(
         '__attribute__((import_module("my:thing/f@1.0.0"), import_name("f"))) void f(void);\n'
@@ -103,13 +103,13 @@ def test_a_broken_schema_fails_the_build(c_project: Project, schema: str, reason
     assert read_component(c_project) == before
 
 
-def test_an_unsound_capability_file_fails_the_build_with_its_path(c_project: Project) -> None:
+def test_invalid_capability_file_fails_the_build(c_project: Project) -> None:
     c_project.sidecar.write_text('{"htpp": {}}')
     with pytest.raises(CapabilityFileError):
         build(c_project, confirm=nobody)
 
 
-def test_an_edit_of_the_capability_file_since_the_build_is_told_until_the_next_one(c_project: Project) -> None:
+def test_edited_capability_file_is_reported_until_the_next_build(c_project: Project) -> None:
     command = ["inspect", str(c_project.component)]
     assert CliRunner().invoke(cli, command, prog_name="wasmrt").stderr == ""
     c_project.sidecar.write_text('{"workspace": {"allowed_prefixes": ["elsewhere/"]}}')
@@ -118,16 +118,14 @@ def test_an_edit_of_the_capability_file_since_the_build_is_told_until_the_next_o
     assert CliRunner().invoke(cli, command, prog_name="wasmrt").stderr == ""
 
 
-def test_without_a_wit_file_the_build_says_where_to_take_it_from(c_project: Project) -> None:
+def test_missing_wit_file_error_has_a_hint(c_project: Project) -> None:
     c_project.wit.unlink()
     with pytest.raises(BuildError, match=r"wit/tool\.wit"):
         build(c_project, confirm=nobody)
 
 
-def test_projects_of_one_name_share_a_cache_and_never_a_component(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The compiler of this language writes to one file of the cache, and only where that is older than its source."""
+def test_projects_of_one_name_never_share_a_component(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The compiler of this language writes one cache file, if it is older than the source."""
     shared, made = "{{cache}}/kept-{{name_snake}}.wasm", "{{cache}}/made-{{name_snake}}.wasm"
     compiler = """import pathlib, shutil, sys
 kept, made = map(pathlib.Path, sys.argv[1:])
@@ -159,18 +157,18 @@ pathlib.Path("makes-nothing").exists() or shutil.copy(kept, made)"""
         build(project, confirm=nobody, progress=progress)
     assert "waiting for another build" in told
     (project.folder / "makes-nothing").touch()
-    with pytest.raises(BuildError, match="left no made-weather"):
+    with pytest.raises(BuildError, match="did not produce made-weather"):
         build(project, confirm=nobody)
 
 
-def test_what_was_never_built_cannot_be_read(c_project: Project) -> None:
+def test_reading_an_unbuilt_component_is_an_error(c_project: Project) -> None:
     c_project.component.unlink()
     with pytest.raises(BuildError) as missing:
         read_component(c_project)
     assert missing.value.code == "not-built"
 
 
-def test_the_command_tells_size_powers_and_denials(c_project: Project) -> None:
+def test_build_prints_size_requests_and_denials(c_project: Project) -> None:
     c_project.sidecar.write_text("{}")
     result = CliRunner().invoke(cli, ["build", str(c_project.folder)], prog_name="wasmrt")
     assert result.exit_code == 0, result.output
@@ -180,7 +178,7 @@ def test_the_command_tells_size_powers_and_denials(c_project: Project) -> None:
     assert "will be denied if called: wasmrt:tool/http@0.1.0#fetch" in result.stderr
 
 
-def test_the_command_shows_the_compilers_output_and_fails(c_project: Project) -> None:
+def test_failed_build_prints_the_compiler_output(c_project: Project) -> None:
     (c_project.folder / "tool.c").write_text("\x1b[31m nonsense")
     result = CliRunner().invoke(cli, ["build", str(c_project.folder)], prog_name="wasmrt")
     assert result.exit_code == 1

@@ -1,4 +1,4 @@
-"""Compilers and build scripts of a stranger's project: what they reach, and what they do not."""
+"""Tests of the confinement of compilers and build scripts of untrusted projects."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ fn main() {
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A folder of the user's with a token in it, beside the project."""
+    """A folder of the user with a token, next to the project."""
     folder = tmp_path / "home"
     folder.mkdir()
     (folder / "token").write_text("anything")
@@ -96,7 +96,7 @@ def nobody(_question: str) -> bool:
 def build_with_script(
     tmp_path: Path, home: Path, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[dict[str, str], dict[str, str], str]:
-    """What the script of a project did while fetching and while building, and what the person was told."""
+    """Return the actions of a project's script while fetching and building, and the message to the user."""
     arguments = (str(home), str(tmp_path / "outside"), str(port))
     steps = [
         Step(label, ("python", "-c", SCRIPT, *arguments, said))
@@ -125,14 +125,14 @@ def test_a_build_script_reaches_the_project_and_nothing_else(
     assert told == "confined to the project, its cache and the toolchain; the network only while fetching"
 
 
-def test_where_nothing_can_be_confined_the_build_says_so_and_the_script_does_all_of_it(
+def test_unconfined_build_is_reported_as_such(
     tmp_path: Path, home: Path, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Which also proves that each deed is one that a script can do."""
+    """Also proves that a script can perform each action without confinement."""
     monkeypatch.setattr("wasmrt.authoring.project._confined.layers", tuple)
     fetched, said, told = build_with_script(tmp_path, home, port, monkeypatch)
     assert said == fetched == dict.fromkeys(DEEDS, "done")
-    assert told.startswith("not confined, for want of landlock and seccomp")
+    assert told.startswith("not confined (missing: landlock, seccomp)")
 
 
 @confining
@@ -159,10 +159,8 @@ def test_a_hostile_build_script_of_rust_is_refused(tmp_path: Path, home: Path, p
 
 
 @confining
-def test_a_toolchains_home_in_the_users_is_readable_only_where_a_template_names_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As with Rust, whose tokens lie beside its programs."""
+def test_only_named_toolchain_folders_are_readable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Like Rust, whose tokens are next to its programs."""
     own = tmp_path / "own-home"
     (own / "bin").mkdir(parents=True)
     (own / "fetched").mkdir()

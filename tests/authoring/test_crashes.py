@@ -1,6 +1,6 @@
-"""The reason of a crash reaches the caller, in every language, in a worker and in process.
+"""Tests that callers receive the reason of a crash, in every language, in a worker and in process.
 
-Python and StarlingMonkey take half a minute each to build: those only with WASMRT_GUESTS_PREPARE=1, as in CI.
+Python and StarlingMonkey take 30 s each to build, so they run only with WASMRT_GUESTS_PREPARE=1, as in CI.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ _CRASHES = {
 
 @cache
 def crashing(language: str, folder: Path, world: WorldForm = WorldForm.PROVIDER) -> bytes:
-    """The template's tool, which crashes as its place says."""
+    """The template's tool, changed to crash as its `place` parameter says."""
     try:
         find_toolchain(load_template(language), confirm=lambda _question: False)
     except MissingToolchainError as missing:
@@ -124,7 +124,7 @@ class Fails(Protocol):
 
 @pytest.fixture(scope="module", params=[Isolation.PROCESS, Isolation.IN_PROCESS])
 def fails(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fails]:
-    """Calls the tool of a language, and returns the error it ends with."""
+    """Call the tool of a language, and return its error."""
     folder = Path(tmp_path_factory.getbasetemp())
     with WasmToolRuntime(WasmRuntimeConfig(isolation=request.param)) as runtime:
 
@@ -151,7 +151,7 @@ def test_a_crash_keeps_its_reason(fails: Fails, language: str) -> None:
     }[language]
     error = fails(language, "!crash")
     assert said in error.message
-    if language in ("c", "rust"):  # there is no way back to where an answer could be given
+    if language in ("c", "rust"):  # the guest cannot return a result after this
         assert isinstance(error, TrapError)
     else:
         assert isinstance(error, GuestError)
@@ -160,7 +160,7 @@ def test_a_crash_keeps_its_reason(fails: Fails, language: str) -> None:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("language", _AT_FUNCTION)
-def test_a_crash_of_a_plain_function_keeps_it_too(fails: Fails, language: str) -> None:
+def test_crash_of_a_function_keeps_its_reason(fails: Fails, language: str) -> None:
     error = fails(language, "!crash", WorldForm.FUNCTIONS)
     assert error.code == "tool:crashed"
     assert ("KeyError: 'field' (line " if language == "python" else "TypeError") in error.message
@@ -171,7 +171,7 @@ def test_a_crash_of_a_plain_function_keeps_it_too(fails: Fails, language: str) -
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("language", template_names())
-def test_refused_memory_is_told_with_the_limit(fails: Fails, language: str) -> None:
+def test_memory_limit_error_names_the_limit(fails: Fails, language: str) -> None:
     error = fails(language, "!memory")
     whole = f"{error.message} {error.hint}"
     assert "64 MiB" in whole
@@ -191,12 +191,12 @@ def test_refused_memory_is_told_with_the_limit(fails: Fails, language: str) -> N
         ("python", "!exit", "SystemExit: done"),
     ],
 )
-def test_an_end_that_no_tool_can_catch_keeps_its_reason_too(fails: Fails, language: str, how: str, said: str) -> None:
+def test_uncatchable_end_keeps_its_reason(fails: Fails, language: str, how: str, said: str) -> None:
     assert said in fails(language, how).message
 
 
 @pytest.mark.parametrize("language", ["c", "rust", "go"])
-def test_memory_that_is_refused_while_the_host_passes_a_value_is_told_with_the_limit(
+def test_memory_limit_while_passing_a_value_names_the_limit(
     language: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     (tmp_path / "weather").mkdir()
@@ -208,6 +208,6 @@ def test_memory_that_is_refused_while_the_host_passes_a_value_is_told_with_the_l
     assert "memory over its limit of 4 MiB" in (caught.value.hint or "")
 
 
-def test_last_words_are_scanned_and_bounded(fails: Fails) -> None:
+def test_last_output_is_scanned_and_truncated(fails: Fails) -> None:
     assert SECRET not in json.dumps(fails("rust", f"say {SECRET}").as_dict())
     assert len(fails("rust", "say " + "word " * 10_000).message) < 2000

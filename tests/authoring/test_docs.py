@@ -1,4 +1,4 @@
-"""The doc comments of a tool's WIT are what its functions are described by, whatever toolchain built it."""
+"""Tests that the doc comments of a WIT become descriptions of tools, with every toolchain."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ CORE = """(core module $m (func (export "f"))) (core instance $i (instantiate $m
 
 @pytest.fixture
 def described(tmp_path: Path) -> Callable[..., bytes]:
-    """Returns a component with the docs of a WIT text, and of a package that it uses."""
+    """Return a component with the docs of a WIT text and of a package that it uses."""
 
     def describe(component: bytes, wit: str = WIT, exports: Iterable[str] = EXPORTS, *, uses: str = "") -> bytes:
         (tmp_path / "tool.wit").write_text(wit)
@@ -65,7 +65,7 @@ def described(tmp_path: Path) -> Callable[..., bytes]:
     return describe
 
 
-def test_the_docs_of_what_is_exported_are_carried_and_no_others(described: Callable[..., bytes]) -> None:
+def test_only_docs_of_exports_are_added(described: Callable[..., bytes]) -> None:
     documented = described(wat2wasm("(component)"))
     assert doc_comments(documented) == {
         ("", "run"): "Runs it.",
@@ -75,7 +75,7 @@ def test_the_docs_of_what_is_exported_are_carried_and_no_others(described: Calla
     }
 
 
-def test_docs_of_packages_that_the_wit_uses_are_carried_where_the_component_exports_them(
+def test_docs_of_exported_package_interfaces_are_added(
     described: Callable[..., bytes],
 ) -> None:
     used = """package lent:out@2.0.0;
@@ -90,24 +90,24 @@ def test_docs_of_packages_that_the_wit_uses_are_carried_where_the_component_expo
     assert docs["made:here/api", "type"] == "Says hello."
 
 
-def test_a_component_whose_wit_has_no_docs_stays_as_it_is(described: Callable[..., bytes]) -> None:
+def test_component_without_docs_is_unchanged(described: Callable[..., bytes]) -> None:
     component = wat2wasm("(component)")
     assert described(component, "package a:b; world tool { export run: func(); }", ("run",)) == component
     assert described(component, WIT, ()) == component
 
 
-def test_docs_that_are_longer_than_a_schema_may_be_are_left_out(described: Callable[..., bytes]) -> None:
+def test_oversized_docs_are_left_out(described: Callable[..., bytes]) -> None:
     component = wat2wasm("(component)")
     assert described(component, WIT.replace("Runs it.", "Runs it. " * 100_000), ("run",)) == component
 
 
-def test_a_functions_docs_are_its_description_as_a_tool(described: Callable[..., bytes]) -> None:
+def test_doc_comment_becomes_the_tool_description(described: Callable[..., bytes]) -> None:
     component = described(wat2wasm(f'(component {CORE} (export "run" (func $f)))'), WIT, ("run",))
     with WasmToolRuntime() as runtime:
         assert runtime.prepare("made", component).description == "Runs it."
 
 
-def test_build_carries_the_docs_of_a_world_of_ones_own(c_project: Project) -> None:
+def test_build_adds_the_docs_of_a_custom_world(c_project: Project) -> None:
     c_project.wit.write_text(
         """package my:sums@0.2.0;
         interface api {
@@ -143,7 +143,7 @@ def test_build_carries_the_docs_of_a_world_of_ones_own(c_project: Project) -> No
         assert tool.tool("halve").execute({"a": -3}).result == -2
 
 
-def test_a_function_that_json_cannot_call_is_a_warning_for_its_author() -> None:
+def test_function_without_json_form_is_a_build_warning() -> None:
     text = f"""(component
       (type $door' (resource (rep i32))) (export $door "door" (type $door'))
       (core func $new (canon resource.new $door'))
@@ -156,5 +156,5 @@ def test_a_function_that_json_cannot_call_is_a_warning_for_its_author() -> None:
         report = check_build(runtime, "doors", wat2wasm(text), None)
     assert report.tools == ("run",)
     (warning,) = report.warnings
-    assert warning.startswith("open is no tool: ")
+    assert warning.startswith("open is not a tool: ")
     assert "resource handle" in warning

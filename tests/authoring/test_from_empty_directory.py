@@ -1,8 +1,8 @@
-"""From an empty directory to a running tool, in every language, with the time of each step.
+"""Test every language from an empty directory to a running tool, and print the duration of each step.
 
-What a registry would have to give is fetched only with WASMRT_GUESTS_PREPARE=1, as in CI (StarlingMonkey's 385 MB only
-with WASMRT_GUESTS_STARLINGMONKEY=1 as well); without it a language whose toolchain is not on this machine yet is
-skipped, by name and loudly.
+Packages are downloaded only with WASMRT_GUESTS_PREPARE=1, as in CI (StarlingMonkey's 385 MB only
+with WASMRT_GUESTS_STARLINGMONKEY=1 as well). Otherwise, a language whose toolchain is not installed is
+skipped with a message.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def may_fetch(language: str) -> bool:
 
 
 class Journey:
-    """Runs commands in one empty folder and remembers how long each took."""
+    """Runs commands in an empty folder, and measures their durations."""
 
     def __init__(self) -> None:
         self.times: list[str] = []
@@ -52,7 +52,7 @@ class Journey:
 def test_new_build_test_install_and_run(
     language: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # Toolchains and crates that are here already are used; everything else is this test's own.
+    # Uses installed toolchains and crates; everything else is private to this test.
     monkeypatch.setenv("WASMRT_TOOLCHAINS", str(toolchains_dir()))
     monkeypatch.setenv("WASMRT_HOME", str(tmp_path / "home"))
     fetching = may_fetch(language)
@@ -89,11 +89,11 @@ def test_new_build_test_install_and_run(
     has_bindings = WorldForm.FUNCTIONS in load_template(language).worlds
     assert built["world"] == ("plain functions" if has_bindings else "wasmrt:tool/provider@0.1.0")
     assert built["tools"] == ["weather-forecast" if has_bindings else "weather"]
-    # Compilers drop imports that are not used; interpreters keep the world whole.
+    # Compilers remove unused imports; interpreters keep all imports of the world.
     assert not [line for line in built["denied"] if "/http@" in line or "/workspace@" in line]
     assert language not in ("c", "go", "rust") or built["denied"] == []
     assert [line for line in built["asks"] if "api.open-meteo.com" in line]
-    # It read the file it was granted and failed as a tool should: with a code, and a sentence to act on.
+    # The tool read the granted file and failed with a code and a helpful message.
     assert json.loads(ran.stderr)["code"] == "tool:unknown-place"
     assert "Oslo" in json.loads(ran.stderr)["message"]
     if language in ("c", "rust"):

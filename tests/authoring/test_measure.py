@@ -19,7 +19,7 @@ from wasmrt.sandbox.guest.engine import wat2wasm
 ECHO = Path(wasmrt.__file__).parent / "catalog/shipped" / "echo.wasm"
 
 
-def test_the_measured_limits_start_it_and_anything_less_does_not() -> None:
+def test_measured_limits_are_minimal() -> None:
     data = ECHO.read_bytes()
     with WasmToolRuntime() as runtime:
         least = measure(runtime, "echo", data)
@@ -44,7 +44,7 @@ def says_what_it_does(runtime: WasmToolRuntime, data: bytes, limits: ResourceLim
         return False
 
 
-def test_a_heavier_guest_measures_heavier(guest: Callable[[str], bytes]) -> None:
+def test_heavier_guest_needs_larger_limits(guest: Callable[[str], bytes]) -> None:
     with WasmToolRuntime() as runtime:
         small, large = measure(runtime, "small", ECHO.read_bytes()), measure(runtime, "large", guest("quickjs"))
     assert large.memory_bytes > small.memory_bytes
@@ -53,7 +53,7 @@ def test_a_heavier_guest_measures_heavier(guest: Callable[[str], bytes]) -> None
     assert large.fuel > small.fuel > 0
 
 
-def test_inspect_tells_limits_beside_what_starting_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inspect_shows_limits_and_measured_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WASMRT_HOME", str(tmp_path))
     result = CliRunner().invoke(cli, ["inspect", "echo", "--measure", "--json"], prog_name="wasmrt")
     assert result.exit_code == 0, result.stderr
@@ -68,14 +68,9 @@ def test_inspect_tells_limits_beside_what_starting_takes(tmp_path: Path, monkeyp
 
 @pytest.mark.parametrize(
     ("core", "name", "at_least"),
-    [
-        ("(memory 2000)", "memory_bytes", 2000 * 64 * KIB),
-        ("(table 50000 funcref)", "table_elements", 50_000),
-    ],
+    [("(memory 2000)", "memory_bytes", 2000 * 64 * KIB), ("(table 50000 funcref)", "table_elements", 50_000)],
 )
-def test_what_starts_only_under_wider_limits_is_measured_all_the_same(
-    core: str, name: str, at_least: int, tmp_path: Path
-) -> None:
+def test_component_that_needs_wider_limits_is_measured(core: str, name: str, at_least: int, tmp_path: Path) -> None:
     text = f"""(component (core module $m {core} (func (export "f")))
       (core instance $i (instantiate $m)) (func (export "f") (canon lift (core func $i "f"))))"""
     (tmp_path / "large.wasm").write_bytes(wat2wasm(text))
@@ -88,10 +83,10 @@ def test_what_starts_only_under_wider_limits_is_measured_all_the_same(
     assert row["to_start"] == at_least > row["limit"]
     words = CliRunner().invoke(cli, [*command, "--measure"], prog_name="wasmrt").stdout
     assert f"{name}: " in words
-    assert "too little: it needs" in words
+    assert "too low: it needs" in words
 
 
-def test_a_component_that_fails_by_itself_fails_to_be_measured(tmp_path: Path) -> None:
+def test_measuring_a_failing_component_is_an_error(tmp_path: Path) -> None:
     text = """(component (core module $m (func $s unreachable) (start $s) (func (export "f")))
       (core instance $i (instantiate $m)) (func (export "f") (canon lift (core func $i "f"))))"""
     (tmp_path / "broken.wasm").write_bytes(wat2wasm(text))

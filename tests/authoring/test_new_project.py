@@ -29,7 +29,7 @@ FORMS = [(language, world) for language in LANGUAGES for world in load_template(
 
 
 @pytest.mark.parametrize(("language", "world"), FORMS)
-def test_a_new_project_is_whole_and_has_no_placeholder_left(language: str, world: WorldForm, tmp_path: Path) -> None:
+def test_new_project_is_complete_without_placeholders(language: str, world: WorldForm, tmp_path: Path) -> None:
     project = create_project("word-count", language, tmp_path, world=world)
 
     assert open_project(project.folder).name == "word-count"
@@ -43,7 +43,7 @@ def test_a_new_project_is_whole_and_has_no_placeholder_left(language: str, world
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_a_new_projects_package_file_has_all_that_an_author_says(language: str, tmp_path: Path) -> None:
+def test_new_package_file_has_all_author_fields(language: str, tmp_path: Path) -> None:
     project = create_project("word-count", language, tmp_path)
     own = read_package_file(project.package_file.read_bytes())
 
@@ -54,18 +54,18 @@ def test_a_new_projects_package_file_has_all_that_an_author_says(language: str, 
     assert refused.value.hint == "run: wasmrt build"
 
 
-def test_the_typed_plain_functions_are_the_first_that_is_shown() -> None:
+def test_new_list_shows_functions_first() -> None:
     def run(*arguments: str) -> str:
         return CliRunner().invoke(cli, ["new", *arguments], prog_name="wasmrt").stdout
 
     listed = json.loads(run("--list", "--json"))
     assert listed[0]["worlds"] == ["functions", "provider"]
     assert {template["language"] for template in listed} == set(LANGUAGES)
-    assert run("--list").startswith("plain functions with types and doc comments, the best way to write a tool:")
+    assert run("--list").startswith("functions with types and doc comments, the recommended form of a tool:")
     assert run("--help").index("doc comment") < run("--help").index("--world provider")
 
 
-def test_plain_functions_are_what_a_new_project_starts_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_project_uses_functions_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name, arguments, world in [("a", (), "functions"), ("b", ("--world", "provider"), "provider")]:
         command = ["new", name, "--lang", "python", *arguments, "--json"]
@@ -77,7 +77,7 @@ def test_plain_functions_are_what_a_new_project_starts_with(tmp_path: Path, monk
     assert "export weather;" in wit
 
 
-def test_a_language_without_bindings_says_who_has_them(tmp_path: Path) -> None:
+def test_unsupported_world_error_lists_languages(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="no template of the world functions for c") as refused:
         create_project("weather", "c", tmp_path, world=WorldForm.FUNCTIONS)
     assert "python" in (refused.value.hint or "")
@@ -92,7 +92,7 @@ def test_a_readme_is_one_screen_long(language: str, world: WorldForm) -> None:
 
 
 @pytest.mark.parametrize("name", ["a/b", "../b", "/b", "a\\b"])
-def test_a_name_with_a_separator_is_refused_and_says_so(name: str, tmp_path: Path) -> None:
+def test_name_with_a_separator_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidNameError, match="separator"):
         create_project(name, "c", tmp_path)
     assert list(tmp_path.iterdir()) == []
@@ -120,7 +120,7 @@ def test_every_name_that_a_project_can_have_can_be_installed(name: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["folder", "file", "dangling link"])
-def test_what_exists_is_never_touched(kind: str, tmp_path: Path) -> None:
+def test_existing_folder_is_not_changed(kind: str, tmp_path: Path) -> None:
     place = tmp_path / "weather"
     if kind == "folder":
         place.mkdir()
@@ -134,8 +134,8 @@ def test_what_exists_is_never_touched(kind: str, tmp_path: Path) -> None:
     assert sorted(tmp_path.rglob("*")) == before
 
 
-@pytest.mark.parametrize(("asked", "near"), [("pyhton", "python"), ("../rust", "rust"), ("cobol", "there are: c,")])
-def test_an_unknown_language_names_the_ones_there_are(asked: str, near: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("asked", "near"), [("pyhton", "python"), ("../rust", "rust"), ("cobol", "languages: c,")])
+def test_unknown_language_error_lists_the_languages(asked: str, near: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="no template") as refused:
         create_project("weather", asked, tmp_path)
     assert near in (refused.value.hint or "")
@@ -147,7 +147,7 @@ def test_a_language_is_also_known_by_its_short_name(word: str, language: str, tm
     assert project.language == open_project(project.folder).language == language
 
 
-def test_no_word_means_two_languages() -> None:
+def test_language_aliases_are_unique() -> None:
     words = [word for language in LANGUAGES for word in (language, *load_template(language).aliases)]
     assert len(words) == len(set(words))
 
@@ -158,7 +158,7 @@ def test_a_folder_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_command_lists_writes_and_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_command_lists_creates_and_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments: str) -> tuple[int, str]:
@@ -182,17 +182,15 @@ def test_the_command_lists_writes_and_refuses(tmp_path: Path, monkeypatch: pytes
     [
         (None, "no wasmrt.toml"),
         ("name = ", "not TOML"),
-        ('name = "weather"\n', "no language"),
+        ('name = "weather"\n', "needs a name and a known language"),
         ('name = "weather"\nlanguage = "c"\nrun = "rm"\n', "unknown key"),
-        ('name = "weather"\nlanguage = "cobol"\n', "no language"),
-        ('name = "weather"\nlanguage = ["c"]\n', "no language"),
+        ('name = "weather"\nlanguage = "cobol"\n', "needs a name and a known language"),
+        ('name = "weather"\nlanguage = ["c"]\n', "needs a name and a known language"),
         ('name = "../weather"\nlanguage = "c"\n', "separator"),
         (b"\xff", "not TOML"),
     ],
 )
-def test_a_project_file_that_says_anything_else_is_an_error(
-    text: str | bytes | None, said: str, tmp_path: Path
-) -> None:
+def test_invalid_project_file_is_an_error(text: str | bytes | None, said: str, tmp_path: Path) -> None:
     if text is not None:
         (tmp_path / "wasmrt.toml").write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises((ConfigurationError, InvalidNameError), match=said):

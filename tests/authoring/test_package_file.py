@@ -1,4 +1,4 @@
-"""The package file of a project: a build completes it, below a line of its own and nowhere else."""
+"""Tests of the package file of a project, which a build completes below a marker line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.tiers import examples
 from wasmrt.authoring.project import Project, build
-from wasmrt.authoring.project._package_file import BuiltTool, complete_package_file, new_package_file
+from wasmrt.authoring.project._project import BuiltTool, complete_package_file, new_package_file
 from wasmrt.catalog.package import FolderFiles, pack, read_archive, read_own_package
 from wasmrt.cli import cli
 from wasmrt.core.component_bytes import digest_of
@@ -35,7 +35,7 @@ def told(project: Project) -> dict[str, Any]:
     return tomllib.loads(project.package_file.read_text())
 
 
-def test_a_build_says_what_it_made(c_project: Project) -> None:
+def test_build_completes_the_package_file(c_project: Project) -> None:
     built = told(c_project)["built"]
 
     assert built["world"] == "wasmrt:tool/provider@0.1.0"
@@ -47,7 +47,7 @@ def test_a_build_says_what_it_made(c_project: Project) -> None:
     }
 
 
-def test_a_second_build_keeps_what_the_author_wrote_and_replaces_what_a_build_did(c_project: Project) -> None:
+def test_second_build_keeps_the_authored_part(c_project: Project) -> None:
     before = c_project.package_file.read_text()
     mine = before.replace('license = ""', 'license = "MIT"  # mine')
     c_project.package_file.write_text(mine)
@@ -83,7 +83,7 @@ def test_a_fresh_project_is_packed_the_same_twice_inspected_and_installed(
 
 
 @pytest.mark.parametrize("changed", ["component", "capabilities"])
-def test_what_is_not_what_the_build_described_is_neither_packed_nor_installed(c_project: Project, changed: str) -> None:
+def test_component_that_differs_from_the_build_is_refused(c_project: Project, changed: str) -> None:
     if changed == "component":
         c_project.component.write_bytes(c_project.component.read_bytes() + b"\0\1\0")
     else:
@@ -95,12 +95,15 @@ def test_what_is_not_what_the_build_described_is_neither_packed_nor_installed(c_
         assert (refused.value.code, refused.value.hint) == ("package-digest", "run: wasmrt build")
 
 
-def test_a_source_that_changed_since_the_build_is_told(c_project: Project, tmp_path: Path) -> None:
-    assert "the source changed" not in run("pack", c_project.folder, "--to", tmp_path / "a.zip").stderr
+def test_changed_source_is_reported_by_pack(c_project: Project, tmp_path: Path) -> None:
+    assert "the source has changed" not in run("pack", c_project.folder, "--to", tmp_path / "a.zip").stderr
     source = c_project.folder / "tool.c"
     source.write_text(source.read_text() + "\n")
 
-    assert "the source changed since the build" in run("pack", c_project.folder, "--to", tmp_path / "a.zip").stderr
+    assert (
+        "the source has changed since the last build"
+        in run("pack", c_project.folder, "--to", tmp_path / "a.zip").stderr
+    )
 
 
 def test_a_section_of_the_same_name_by_the_author_is_left_alone(tmp_path: Path) -> None:
@@ -115,7 +118,7 @@ def test_a_section_of_the_same_name_by_the_author_is_left_alone(tmp_path: Path) 
 
 @given(name=st.text(max_size=20), about=st.text(max_size=300))
 @settings(max_examples=examples(60), deadline=None)
-def test_whatever_a_component_says_of_itself_is_text_in_the_file(
+def test_component_text_is_escaped_in_the_package_file(
     tmp_path_factory: pytest.TempPathFactory, name: str, about: str
 ) -> None:
     path = tmp_path_factory.mktemp("p") / "wasmrt.toml"

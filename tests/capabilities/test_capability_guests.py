@@ -265,7 +265,7 @@ def test_fmt_writes_the_one_spelling_and_diff_sees_no_difference(caps, tmp_path)
     (tmp_path / "b.json").write_text((tmp_path / "a.json").read_text())
     caps("fmt", "--write", "b.json")
     assert (tmp_path / "b.json").read_text() == printed
-    assert "both allow the same" in caps("diff", "a.json", "b.json").stderr
+    assert "both files allow the same" in caps("diff", "a.json", "b.json").stderr
 
 
 def test_diff_ends_with_one_where_something_got_wider(caps, tmp_path):

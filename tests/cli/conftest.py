@@ -16,7 +16,7 @@ BUNDLED = Path(cli.__module__ and __import__("wasmrt").__file__).parent / "catal
 
 @pytest.fixture
 def home(tmp_path: Path, sharing_code: Installation, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A separate installation, with the compiled code that all tests share."""
+    """A separate installation that shares compiled code with all tests."""
     folder = sharing_code(tmp_path / "home")
     monkeypatch.setenv("WASMRT_HOME", str(folder))
     return folder
@@ -32,7 +32,7 @@ def absent_home(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 def wasmrt(home: Path) -> Callable[..., Result]:
-    """Runs the command as a script would: no terminal."""
+    """Runs the command without a terminal."""
 
     def run(*arguments: str | Path, stdin: str | bytes = "", code: int = 0) -> Result:
         result = CliRunner().invoke(cli, [str(a) for a in arguments], input=stdin, prog_name="wasmrt")
@@ -44,7 +44,7 @@ def wasmrt(home: Path) -> Callable[..., Result]:
 
 @pytest.fixture
 def tool_file(tmp_path: Path) -> Callable[..., Path]:
-    """Writes a component that really runs (the bundled echo unless told otherwise), with or without a sidecar."""
+    """Writes a working component (by default the bundled echo), with or without a sidecar."""
 
     def write(name: str = "parrot", *, data: bytes | None = None, sidecar: object = None, of: str = "echo") -> Path:
         path = tmp_path / f"{name}.wasm"
@@ -60,5 +60,5 @@ def tool_file(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def encode() -> Callable[[str], bytes]:
-    """WebAssembly text to bytes."""
+    """Encodes WebAssembly text as bytes."""
     return lambda text: bytes(wasmtime.wat2wasm(text))

@@ -1,4 +1,4 @@
-"""A person at a terminal, for the commands that ask."""
+"""Run commands on a pseudo-terminal and type answers."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 
 
 def on_a_terminal(answer: bytes, *arguments: str | Path) -> tuple[int, str]:
-    """Runs the command with a terminal for stdin and stderr, and types the answer."""
+    """Run the command with a terminal for stdin and stderr, and type the answer."""
     return python_on_a_terminal(answer, "-m", "wasmrt", *arguments)
 
 
 def python_on_a_terminal(answer: bytes, *arguments: str | Path, columns: int = 80) -> tuple[int, str]:
-    """Runs Python likewise, on a terminal of that width."""
+    """Run Python with a terminal of the given width for stdin and stderr, and type the answer."""
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, columns))
     process = subprocess.Popen(
@@ -28,7 +28,7 @@ def python_on_a_terminal(answer: bytes, *arguments: str | Path, columns: int = 8
     try:
         while chunk := os.read(ours, 4096):
             said += chunk
-    except OSError:  # how a terminal says that the other side is gone
+    except OSError:  # the process has closed the terminal
         pass
     os.close(ours)
     return process.wait(), said.decode()

@@ -1,4 +1,4 @@
-"""`wasmrt approvals`: a person answers what an agent in another process asks."""
+"""Tests of `wasmrt approvals` with requests from another process."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def asked(store: ApprovalStore) -> ApprovalRequest:
 
 
 def test_listing_approvals_does_not_create_an_installation(wasmrt: Run, absent_home: Path) -> None:
-    assert "nothing waits" in wasmrt("approvals", "list").stderr
+    assert "no pending requests" in wasmrt("approvals", "list").stderr
     listed = json.loads(wasmrt("approvals", "list", "--json").stdout)
     assert listed == {"pending": [], "access": [], "programs": [], "denied_access": [], "remembered": []}
     assert not absent_home.exists()
@@ -52,13 +52,7 @@ def test_a_request_is_listed_shown_and_approved(wasmrt: Run, store: ApprovalStor
     assert "reason: write_file: write_file writes" in shown and "    +new\n" in shown
     assert json.loads(wasmrt("approvals", "show", asked.id, "--json").stdout)["state"] == "pending"
     approved = json.loads(wasmrt("approvals", "approve", asked.id, "--json").stdout)
-    assert approved == {
-        "id": asked.id,
-        "tool": "write_file",
-        "approved": True,
-        "scope": "once",
-        "by": person(),
-    }
+    assert approved == {"id": asked.id, "tool": "write_file", "approved": True, "scope": "once", "by": person()}
     ended = wasmrt("approvals", "list", "--decided").stdout
     assert "approved (once)" in ended and person() in ended
     assert json.loads(wasmrt("approvals", "list", "--decided", "--json").stdout)["decided"][0]["id"] == asked.id
@@ -75,7 +69,9 @@ def test_a_request_is_denied_with_a_reason(wasmrt: Run, store: ApprovalStore, as
     assert taken is not None and (taken.approved, taken.note) == (False, "not today")
 
 
-def test_always_is_widened_remembered_and_forgotten(wasmrt: Run, store: ApprovalStore, asked: ApprovalRequest) -> None:
+def test_answer_for_always_is_widened_remembered_and_forgotten(
+    wasmrt: Run, store: ApprovalStore, asked: ApprovalRequest
+) -> None:
     wide = ("--any", "text", "--like", "path=notes/")
     told = wasmrt("approvals", "approve", asked.id, "--scope", "always", *wide).stderr
     assert "write_file, from now on (path: below notes, text: anything, the rest as it was)" in told
@@ -97,11 +93,11 @@ def test_always_is_widened_remembered_and_forgotten(wasmrt: Run, store: Approval
         (("approve", "nnnnn-nnnnn"), 1, "no request has the ID"),
         (("show", "nnnnn-nnnnn"), 1, "there is no request"),
         (("forget", "nnnnn-nnnnn"), 1, "there is no request or answer"),
-        (("forget",), 2, "say which"),
-        (("forget", "ID", "--all"), 2, "say which"),
+        (("forget",), 2, "expected an ID"),
+        (("forget", "ID", "--all"), 2, "expected an ID"),
         (("approve", "ID", "--user", "mallory"), 1, "belongs to another user"),
         (("deny", "ID", "--user", "mallory"), 1, "belongs to another user"),
-        (("approve", "ID", "--any", "text"), 2, "--any and --like widen"),
+        (("approve", "ID", "--any", "text"), 2, "--any and --like require"),
         (("approve", "ID", "--scope", "always", "--any", "missing"), 2, "no parameter"),
         (("approve", "ID", "--scope", "always", "--like", "path"), 2, "has no pattern"),
         (("approve", "ID", "--scope", "always", "--like", "path=x"), 2, "invalid pattern"),
@@ -109,7 +105,7 @@ def test_always_is_widened_remembered_and_forgotten(wasmrt: Run, store: Approval
         (("approve", "ID", "--scope", "forever"), 2, "forever"),
     ],
 )
-def test_a_mistake_changes_nothing_and_says_the_next_step(
+def test_invalid_answer_changes_nothing_and_suggests_a_fix(
     wasmrt: Run, store: ApprovalStore, asked: ApprovalRequest, arguments: tuple[str, ...], code: int, said: str
 ) -> None:
     told = wasmrt("approvals", *(asked.id if a == "ID" else a for a in arguments), code=code)
@@ -129,7 +125,7 @@ def test_a_mistake_changes_nothing_and_says_the_next_step(
     ],
 )
 @pytest.mark.parametrize("more", [(), ("--scope", "always", "--any", "text")])
-def test_whoever_answers_too_late_is_told(
+def test_late_answer_is_an_error(
     wasmrt: Run,
     store: ApprovalStore,
     asked: ApprovalRequest,
@@ -146,7 +142,7 @@ def test_whoever_answers_too_late_is_told(
     assert store.answers() == []
 
 
-def test_an_agent_that_waits_gets_the_answer_of_the_command(wasmrt: Run, store: ApprovalStore) -> None:
+def test_waiting_agent_gets_the_answer_of_the_command(wasmrt: Run, store: ApprovalStore) -> None:
     approvals = Approvals(QueueApprover(store))
     first, second = request(user="local"), request({"path": "b"}, user="local")
     got: list[ApprovalAnswer] = []
@@ -163,7 +159,7 @@ def test_an_agent_that_waits_gets_the_answer_of_the_command(wasmrt: Run, store: 
     assert [(a.approved, a.scope) for a in got] == [(True, ApprovalScope.SESSION)] * 2
 
 
-def test_what_tools_choose_cannot_drive_the_terminal(wasmrt: Run, store: ApprovalStore) -> None:
+def test_text_of_tools_is_escaped_for_the_terminal(wasmrt: Run, store: ApprovalStore) -> None:
     nasty = "\x1b[2J\r\napproved\u202e"
     asked = request({nasty: nasty}, user=nasty, tool=nasty, risk=nasty, preview=nasty, why=WHY._replace(rule=nasty))
     store.add(asked)

@@ -1,4 +1,4 @@
-"""`wasmrt approvals --web`: the page, from the command to its end."""
+"""Tests of `wasmrt approvals --web`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def serving(home: Path, *options: str, **environment: str) -> Iterator[subproces
 
 
 def opened(link: str) -> tuple[int, str]:
-    """Open a link and follow it as a browser would; return the status and the page."""
+    """Open a link and follow redirects like a browser; return the status and the page."""
     parts = urlsplit(link)
     client = http.client.HTTPConnection(parts.netloc, timeout=20)
     client.request("GET", f"{parts.path}?{parts.query}")
@@ -68,7 +68,7 @@ def test_the_page_is_served_until_it_is_ended(home: Path, ended_by: signal.Signa
         assert "Traceback" not in said
 
 
-def test_programs_get_the_link_as_json(home: Path) -> None:
+def test_json_output_contains_the_link(home: Path) -> None:
     with serving(home, "--json", "--host", "localhost") as process:
         assert process.stdout is not None
         text = ""
@@ -79,7 +79,7 @@ def test_programs_get_the_link_as_json(home: Path) -> None:
         assert found["link"].startswith(found["url"] + "/?token=")
 
 
-def test_a_browser_is_opened_without_the_link_in_anybodys_sight(home: Path, tmp_path: Path) -> None:
+def test_browser_command_line_does_not_contain_the_link(home: Path, tmp_path: Path) -> None:
     seen = tmp_path / "seen"
     browser = tmp_path / "browser"
     browser.write_text(
@@ -108,10 +108,10 @@ def test_a_browser_is_opened_without_the_link_in_anybodys_sight(home: Path, tmp_
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--web", "list"), "stand alone"),
-        (("--port", "1", "list"), "stand alone"),
-        (("--open",), "add --web"),
-        (("--json",), "add --web"),
+        (("--web", "list"), "cannot be combined"),
+        (("--port", "1", "list"), "cannot be combined"),
+        (("--open",), "require --web"),
+        (("--json",), "require --web"),
         (("--web", "--host", "0.0.0.0"), "can be reached by other machines"),
         (("--web", "--host", "example.com"), "is no address"),
         (("--web", "--port", "70000"), "70000"),
@@ -119,11 +119,11 @@ def test_a_browser_is_opened_without_the_link_in_anybodys_sight(home: Path, tmp_
         (("--web", "--host", "::", "--unsafe-beyond-loopback"), "has to know its own name"),
     ],
 )
-def test_a_mistake_is_told_with_the_next_step(wasmrt: Run, home: Path, arguments: tuple[str, ...], said: str) -> None:
+def test_invalid_option_is_reported_with_a_hint(wasmrt: Run, home: Path, arguments: tuple[str, ...], said: str) -> None:
     result = wasmrt("approvals", *arguments, code=2)
     assert said in result.stderr
     assert "hint" in result.stderr
 
 
-def test_without_a_command_it_says_what_there_is(wasmrt: Run) -> None:
+def test_missing_subcommand_shows_the_help(wasmrt: Run) -> None:
     assert "--web" in wasmrt("approvals", code=2).stderr

@@ -1,4 +1,4 @@
-"""What `wasmrt doctor --attack` prints of attacks that end well, late, or not at all."""
+"""Tests of the output of `wasmrt doctor --attack`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ENDS = {"held": (True, True), "late": (True, False), "BROKE OUT": (False, True)}
 
 @pytest.fixture
 def outcomes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three attacks that end as they are named."""
+    """Three attacks with the outcomes of their names."""
 
     def ended(attack: Attack, _: WasmToolRuntime) -> Outcome:
         as_expected, in_time = ENDS[attack.name]
@@ -31,10 +31,10 @@ def outcomes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("outcomes")
-def test_an_attack_that_was_held_too_late_is_not_said_to_have_broken_out(wasmrt: Run) -> None:
+def test_attack_stopped_late_is_not_reported_as_break_out(wasmrt: Run) -> None:
     header, *rows = wasmrt("doctor", "--attack", code=1).stdout.splitlines()
     assert header.split()[-1] == "RESULT"
     assert [row.endswith(name) for row, name in zip(rows, ENDS, strict=False)] == [True] * 3
-    assert rows[-1] == "1 of 3 attacks held, and the host still answers"
+    assert rows[-1] == "1 of 3 attacks were stopped, and the host still responds"
     told = json.loads(wasmrt("doctor", "--attack", "--json", code=1).stdout)
     assert [(each["held"], each["late"]) for each in told] == [(True, False), (False, True), (False, False)]

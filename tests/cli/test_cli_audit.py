@@ -1,4 +1,4 @@
-"""`wasmrt audit` and `wasmrt replay`: receipts of the command's own calls, shown, checked and replayed."""
+"""Tests of `wasmrt audit` and `wasmrt replay`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def folder(home: Path) -> Path:
 
 @pytest.fixture
 def write(home: Path, folder: Path) -> Callable[..., None]:
-    """Writes receipts, each with some members of its own."""
+    """Writes receipts with the given members."""
 
     def write_receipts(*every: dict[str, Any]) -> None:
         writer = ReceiptWriter(folder, home / "data/receipts.key")
@@ -42,7 +42,7 @@ def ids(result: Result) -> list[str]:
     return [record["call_id"] for record in json.loads(result.stdout)]
 
 
-def test_a_run_leaves_a_receipt_that_holds(wasmrt: Run, folder: Path) -> None:
+def test_run_leaves_a_valid_receipt(wasmrt: Run, folder: Path) -> None:
     wasmrt("run", "echo", '{"message": "otter"}', "--user", "ann")
     wasmrt("run", "echo", '{"massage": "otter"}', code=2)
     shown = wasmrt("audit", "tail")
@@ -60,7 +60,7 @@ def test_a_run_leaves_a_receipt_that_holds(wasmrt: Run, folder: Path) -> None:
         ["echo", "ann", "ok"],
         ["echo", "local", "invalid-parameters"],
     ]
-    assert wasmrt("audit", "verify").stdout == "3 records in 1 segments hold\n"
+    assert wasmrt("audit", "verify").stdout == "intact: 3 records in 1 segments\n"
     assert "otter" not in (folder / "receipts-000001.jsonl").read_text()
 
 
@@ -71,7 +71,7 @@ def test_other_commands_leave_no_receipts(wasmrt: Run, tool_file: Callable[..., 
     assert not folder.exists()
 
 
-def test_receipts_can_be_turned_off_and_put_elsewhere(wasmrt: Run, home: Path, folder: Path) -> None:
+def test_receipts_can_be_disabled_and_moved(wasmrt: Run, home: Path, folder: Path) -> None:
     config = home / "data/config.toml"
     config.parent.mkdir(parents=True, exist_ok=True)
     config.write_text("[audit]\nenabled = false\n")
@@ -85,7 +85,7 @@ def test_receipts_can_be_turned_off_and_put_elsewhere(wasmrt: Run, home: Path, f
     assert len(ids(wasmrt("audit", "show", "--json", "--folder", home / "data/elsewhere"))) == 1
 
 
-def test_a_broken_chain_is_named_with_its_place(wasmrt: Run, write: Callable[..., None], folder: Path) -> None:
+def test_broken_chain_is_reported_with_file_and_line(wasmrt: Run, write: Callable[..., None], folder: Path) -> None:
     write({}, {}, {})
     segment = folder / "receipts-000001.jsonl"
     segment.write_bytes(segment.read_bytes().replace(b"000000000002-1", b"000000000009-1"))
@@ -95,7 +95,7 @@ def test_a_broken_chain_is_named_with_its_place(wasmrt: Run, write: Callable[...
     assert (told["ok"], told["broken"]["kind"], told["broken"]["line"]) == (False, "edited", 3)
 
 
-def test_a_noted_head_is_looked_for(wasmrt: Run, write: Callable[..., None], folder: Path) -> None:
+def test_verify_requires_the_given_head(wasmrt: Run, write: Callable[..., None], folder: Path) -> None:
     write({}, {})
     noted = wasmrt("audit", "head").stdout.strip()
     assert json.loads(wasmrt("audit", "head", "--json").stdout)["n"] == 3
@@ -106,7 +106,7 @@ def test_a_noted_head_is_looked_for(wasmrt: Run, write: Callable[..., None], fol
     assert "the chain ends at record 0, and record 3 was noted" in gone.stdout
 
 
-def test_a_check_makes_no_key(wasmrt: Run, home: Path) -> None:
+def test_verify_creates_no_key(wasmrt: Run, home: Path) -> None:
     assert "there is no key" in wasmrt("audit", "verify", code=2).stderr
     assert not (home / "data/receipts.key").exists()
     assert "no receipts" in wasmrt("audit", "tail").stderr
@@ -128,7 +128,7 @@ def test_a_check_makes_no_key(wasmrt: Run, home: Path) -> None:
         (("--since", "2027-01-15T08:00:00.003+00:00", "--user", "ann"), [4]),
     ],
 )
-def test_receipts_are_chosen(
+def test_receipts_are_filtered(
     wasmrt: Run, write: Callable[..., None], options: tuple[str, ...], found: list[int]
 ) -> None:
     write(
@@ -144,13 +144,13 @@ def test_receipts_are_chosen(
     assert [json.loads(line)["call_id"] for line in exported] == wanted
 
 
-def test_what_is_recent_is_chosen_by_a_span(wasmrt: Run) -> None:
+def test_since_option_filters_recent_receipts(wasmrt: Run) -> None:
     wasmrt("run", "echo", '{"message": "hi"}')
     assert len(ids(wasmrt("audit", "show", "--json", "--since", "1h"))) == 1
     assert "is not a time" in wasmrt("audit", "show", "--since", "yesterday", code=2).stderr
 
 
-def test_a_receipt_page_shows_the_whole_receipt(wasmrt: Run, write: Callable[..., None]) -> None:
+def test_show_prints_all_of_one_receipt(wasmrt: Run, write: Callable[..., None]) -> None:
     decision = Decision(False, Reason.HOST_NOT_ALLOWED, "no entry", capability="http", subject="GET https://\x1b[2J/")
     write({
         "approval": Approval("terminal", "ann", "once"), "decisions": (decision,), "usage": Usage(fuel=7),
@@ -164,14 +164,14 @@ def test_a_receipt_page_shows_the_whole_receipt(wasmrt: Run, write: Callable[...
     assert "no receipt of a call" in wasmrt("audit", "show", "f-1", code=2).stderr
 
 
-def test_a_table_for_spreadsheets_computes_nothing(wasmrt: Run, write: Callable[..., None]) -> None:
+def test_csv_export_contains_no_formulas(wasmrt: Run, write: Callable[..., None]) -> None:
     denied = Decision(False, Reason.LEAK, "rule")
     write({"tool": "=1+1", "user": '@a,"b"', "decisions": (denied, denied), "chain": ("a", "b")})
     (row,) = csv.DictReader(io.StringIO(wasmrt("audit", "export", "--format", "csv").stdout))
     assert (row["tool"], row["user"], row["denied"], row["chain"]) == ("'=1+1", '\'@a,"b"', "leak leak", "a > b")
 
 
-def test_a_report_counts_in_words(wasmrt: Run, write: Callable[..., None]) -> None:
+def test_report_summarizes_the_counts(wasmrt: Run, write: Callable[..., None]) -> None:
     denied = Decision(False, Reason.HOST_NOT_ALLOWED, "rule")
     write(
         {"usage": Usage(wall_seconds=1.5, http_requests=2)},
@@ -188,7 +188,7 @@ def test_a_report_counts_in_words(wasmrt: Run, write: Callable[..., None]) -> No
     assert "no receipts" in wasmrt("audit", "report", "--user", "nobody").stderr
 
 
-def test_lines_that_are_no_receipts_are_left_out(wasmrt: Run, write: Callable[..., None], folder: Path) -> None:
+def test_lines_that_are_not_receipts_are_skipped(wasmrt: Run, write: Callable[..., None], folder: Path) -> None:
     write({})
     with (folder / "receipts-000001.jsonl").open("ab") as file:
         file.write(b'\xff\n[1]\n{"type":"receipt"')
@@ -208,7 +208,7 @@ def test_lines_that_are_no_receipts_are_left_out(wasmrt: Run, write: Callable[..
         (b'"effects":[]', b'"effects":' + b"[" * 100_000),
     ],
 )
-def test_what_somebody_wrote_into_the_chain_breaks_no_command(
+def test_foreign_lines_in_the_chain_break_no_command(
     wasmrt: Run, write: Callable[..., None], folder: Path, old: bytes, new: bytes
 ) -> None:
     write({}, {})
@@ -249,7 +249,7 @@ def test_a_recorded_run_is_replayed(
     path = tool_file("clock", data=encode(tool(CLOCK)))
     wasmrt("run", path)
     call = call_id(wasmrt)
-    assert wasmrt("replay", call, path).stdout == "the same: clock ended with ok after 0 answers of the host\n"
+    assert wasmrt("replay", call, path).stdout == "same: clock ended with ok after 0 host responses\n"
     told = json.loads(wasmrt("replay", call, path, "--json").stdout)
     assert (told["same"], told["authentic"], told["component_changed"]) == (True, True, False)
     kept = folder / f"recordings/{call}.jsonl"
@@ -257,11 +257,11 @@ def test_a_recorded_run_is_replayed(
     start = json.loads(text.splitlines()[0])["start_ns"]
     kept.write_text(text.replace(str(start), str(start + 1_000_000)))
     changed = wasmrt("replay", call, path, code=1)
-    assert changed.stdout.startswith("not the same: the result differs: $ was ")
-    assert "not as the call's receipt has it" in changed.stderr
+    assert changed.stdout.startswith("different: the result differs: $ was ")
+    assert "does not match the call's receipt" in changed.stderr
 
 
-def test_an_installed_tool_that_has_changed_since_is_said_so_and_replayed(
+def test_changed_tool_is_replayed_with_a_note(
     wasmrt: Run, recording: None, tool_file: Callable[..., Path], encode: Callable[[str], bytes]
 ) -> None:
     path = tool_file("clock", data=encode(tool(CLOCK)))
@@ -272,11 +272,11 @@ def test_an_installed_tool_that_has_changed_since_is_said_so_and_replayed(
     tool_file("clock", data=encode(tool(Body(text=b"{}", execute="(call $say (i32.const 1024) (i32.const 2))"))))
     wasmrt("install", path, "--yes")
     changed = wasmrt("replay", call, code=1)
-    assert changed.stdout.startswith("not the same: the result differs")
+    assert changed.stdout.startswith("different: the result differs")
     assert "the component has changed since" in changed.stderr
 
 
-def test_a_call_without_a_recording_says_how_to_have_one(wasmrt: Run) -> None:
+def test_missing_recording_error_says_how_to_record(wasmrt: Run) -> None:
     wasmrt("run", "echo", '{"message": "hi"}')
     refused = wasmrt("replay", call_id(wasmrt), code=2)
     assert "there is no recording" in refused.stderr and "record = true" in refused.stderr

@@ -1,4 +1,4 @@
-"""A tool of which no model could be told the params is not installed, whoever wrote the schema."""
+"""Tests that tools with invalid schemas are not installed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def answering(schema: object) -> Body:
 
 @pytest.fixture
 def guest(tool_file: Write, encode: Encode) -> Callable[..., Path]:
-    """Writes a component of near:agent@0.3.0 with a schema of its own."""
+    """Writes a near:agent@0.3.0 component with a custom schema."""
     return lambda schema, **more: tool_file("guest", data=encode(tool(answering(schema))), **more)
 
 
@@ -53,20 +53,20 @@ def test_a_tool_with_a_broken_schema_is_not_installed(
     assert json.loads(wasmrt("list", "--json").stdout) == []
 
 
-def test_an_update_with_a_broken_schema_leaves_the_version_that_runs(wasmrt: Run, guest: Callable[..., Path]) -> None:
+def test_update_with_a_broken_schema_keeps_the_active_version(wasmrt: Run, guest: Callable[..., Path]) -> None:
     wasmrt("install", guest(ANY_OBJECT))
     wasmrt("install", guest(BROKEN), "--yes", code=2)
     assert json.loads(wasmrt("inspect", "guest", "--json").stdout)["version"] == 1
 
 
-def test_inspect_says_that_such_a_tool_cannot_be_installed(wasmrt: Run, guest: Callable[..., Path]) -> None:
+def test_inspect_reports_that_the_tool_cannot_be_installed(wasmrt: Run, guest: Callable[..., Path]) -> None:
     shown = wasmrt("inspect", guest(BROKEN))
     assert "problem of guest: the schema is broken at required" in shown.stdout
     assert "cannot be installed" in shown.stderr
     assert json.loads(wasmrt("inspect", guest(BROKEN), "--json").stdout)["tools"][0]["schema_problem"]
 
 
-def test_the_schema_of_the_capability_file_counts_where_it_decides(wasmrt: Run, guest: Callable[..., Path]) -> None:
+def test_capability_file_schema_takes_precedence(wasmrt: Run, guest: Callable[..., Path]) -> None:
     sound = {"type": "object", "properties": {"place": {"type": "string"}}, "required": ["place"]}
     error = wasmrt("install", guest(sound, sidecar={"parameters": BROKEN}), "--yes", "--json", code=2).stderr
     assert "parameters of its capability file" in json.loads(error)["message"]

@@ -1,4 +1,4 @@
-"""What a shell completes, help that fits a terminal, and a doctor that is not optimistic."""
+"""Tests of shell completion, the width of help pages, and doctor's report on logins."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FILE = {"http": {"allowlist": [{"host": "api.example.com"}], "credentials": KEY}
 
 
 def completed(home: Path, *words: str, shell: str = "bash") -> list[str]:
-    """What the script of a shell would be told for the last of `words`."""
+    """Return the completions of the last of `words`."""
     environ = os.environ | {"_WASMRT_COMPLETE": f"{shell}_complete", "WASMRT_HOME": str(home)}
     environ |= {"COMP_WORDS": " ".join(["wasmrt", *words]), "COMP_CWORD": str(len(words))}
     result = subprocess.run(
@@ -58,7 +58,7 @@ def test_commands_and_names_of_tools_are_completed(wasmrt: Run, tool_file: Write
     assert "plain,--revoke" in completed(home, "grant", "--re")
 
 
-def test_a_broken_catalog_completes_nothing_and_says_nothing(home: Path) -> None:
+def test_broken_catalog_completes_nothing_without_output(home: Path) -> None:
     (home / "data").mkdir(parents=True, exist_ok=True)
     (home / "data" / "catalog.sqlite3").write_bytes(b"no database at all" * 100)
 
@@ -109,7 +109,7 @@ def needed(wasmrt: Run) -> tuple[str, str]:
         ("refresh-1", "https://elsewhere.example.com/token", False, "made at another place than the granted one"),
     ],
 )
-def test_doctor_tells_a_login_that_is_missing_expired_or_of_another_place(
+def test_doctor_reports_missing_expired_and_replaced_logins(
     wasmrt: Run,
     tool_file: Write,
     home: Path,
@@ -119,7 +119,7 @@ def test_doctor_tells_a_login_that_is_missing_expired_or_of_another_place(
     ended: bool,
     said: str | None,
 ) -> None:
-    monkeypatch.setenv("WASMRT_SECRETS_BACKEND", "file")  # a keyring would be shared by the cases
+    monkeypatch.setenv("WASMRT_SECRETS_BACKEND", "file")  # the test cases would share a keyring
     wasmrt("install", tool_file(sidecar=FILE), "--yes")
     assert needed(wasmrt)[0] == "warning" and "wasmrt auth parrot" in needed(wasmrt)[1]
 
@@ -140,9 +140,7 @@ def test_doctor_tells_a_login_that_is_missing_expired_or_of_another_place(
         assert said in found and "wasmrt auth parrot" in found
 
 
-def test_an_operator_s_network_is_named_with_its_value_and_the_path_of_the_file(
-    wasmrt: Run, home: Path, tmp_path: Path
-) -> None:
+def test_config_networks_are_listed_with_value_and_file(wasmrt: Run, home: Path, tmp_path: Path) -> None:
     file = tmp_path / "desk.capabilities.json"
     file.write_text('{"http": {"allowlist": [{"host": "10.1.0.5"}]}}')
 

@@ -1,4 +1,4 @@
-"""The operator's configuration file: what it may hold, what is said of a mistake in it, and who goes by it."""
+"""Tests of the configuration file, its errors, and the commands that use it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Configure = Callable[[str], Path]
 
 HOST = "api.example.com"
 GET = f"https://{HOST}/v1/items".encode()
-# Nothing is dialled in this file: the table of hosts leads to an address that nobody opened.
+# The host table maps to an address without a server, so no connection succeeds.
 CLOSED = f'[network]\nhosts = {{ "{HOST}" = ["10.0.0.7"] }}\n'
 
 
@@ -49,7 +49,7 @@ def configure(home: Path) -> Configure:
 
 @pytest.fixture
 def grant(tmp_path: Path) -> Path:
-    """A capability file with two requests a minute."""
+    """A capability file that allows two requests per minute."""
     path = tmp_path / "grant.json"
     path.write_text(json.dumps({"http": {"allowlist": [{"host": HOST}], "rate_limit": {"requests_per_minute": 2}}}))
     return path
@@ -57,7 +57,7 @@ def grant(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def getter(tool_file: Write, encode: Callable[[str], bytes]) -> Path:
-    """A tool that sends one request, and does not mind how it ends."""
+    """A tool that sends one request and ignores its outcome."""
     request = f"""(call $http-request (i32.const 1024) (i32.const 3) (i32.const 1027) (i32.const {len(GET)})
       (i32.const {1027 + len(GET)}) (i32.const 2) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0)
       (i32.const 0) (i32.const 256)) (call $ok)"""
@@ -107,9 +107,7 @@ def getter(tool_file: Write, encode: Callable[[str], bytes]) -> Path:
         ("[network]\nconnect_timeout_seconds = inf", "network.connect_timeout_seconds must be a positive number"),
     ],
 )
-def test_a_mistake_is_told_with_the_file_its_place_and_the_next_step(
-    tmp_path: Path, text: str | bytes, told: str
-) -> None:
+def test_config_error_names_file_key_and_fix(tmp_path: Path, text: str | bytes, told: str) -> None:
     path = tmp_path / "config.toml"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(ConfigFileError) as caught:
@@ -119,7 +117,7 @@ def test_a_mistake_is_told_with_the_file_its_place_and_the_next_step(
     assert caught.value.hint
 
 
-def test_what_is_misspelt_or_misplaced_is_told_what_was_meant(tmp_path: Path) -> None:
+def test_misspelt_and_misplaced_keys_get_a_suggestion(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     for text, hint in (
         ("[network]\nca_files = 'x'", "did you mean ca_file?"),
@@ -133,7 +131,7 @@ def test_what_is_misspelt_or_misplaced_is_told_what_was_meant(tmp_path: Path) ->
         assert hint in str(caught.value.hint)
 
 
-def test_all_mistakes_are_told_at_once(wasmrt: Run, configure: Configure, getter: Path, grant: Path) -> None:
+def test_all_config_errors_are_reported_together(wasmrt: Run, configure: Configure, getter: Path, grant: Path) -> None:
     path = configure("[nets]\n[network]\nca_fil = 'x'\nmax_connections = 0\nunsafe_allowed_networks = 'x'\n")
     said = wasmrt("run", getter, "--capabilities", grant, code=2).stderr.splitlines()
     assert said[0] == f"error: {path} cannot be used"
@@ -148,7 +146,7 @@ def test_all_mistakes_are_told_at_once(wasmrt: Run, configure: Configure, getter
     assert told["code"] == "config-file" and len(told["problems"]) == 4
 
 
-def test_a_file_that_is_none_is_refused_with_its_path(tmp_path: Path) -> None:
+def test_unreadable_config_error_names_its_path(tmp_path: Path) -> None:
     folder, loop = tmp_path / "folder.toml", tmp_path / "loop.toml"
     folder.mkdir()
     loop.symlink_to(loop)
@@ -158,7 +156,7 @@ def test_a_file_that_is_none_is_refused_with_its_path(tmp_path: Path) -> None:
         assert caught.value.message.startswith(f"{path}: it ") and caught.value.hint
 
 
-def test_a_single_mistake_is_told_in_a_line_and_a_hint(
+def test_single_config_error_is_one_line_and_a_hint(
     wasmrt: Run, configure: Configure, getter: Path, grant: Path
 ) -> None:
     path = configure("[network]\nca_fil = 'x'")
@@ -166,7 +164,7 @@ def test_a_single_mistake_is_told_in_a_line_and_a_hint(
     assert said == [f"error: {path}: network.ca_fil is not known (line 2)", "hint: did you mean ca_file?"]
 
 
-def test_a_url_of_redis_that_is_none_stays_out_of_its_error(tmp_path: Path) -> None:
+def test_invalid_redis_url_is_not_in_its_error(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text("[network]\nrate_limit_storage = 'http://:pass-word@127.0.0.1/'")
     with pytest.raises(ConfigFileError, match="rate_limit_storage must be a URL of Redis") as caught:
@@ -174,7 +172,7 @@ def test_a_url_of_redis_that_is_none_stays_out_of_its_error(tmp_path: Path) -> N
     assert "pass-word" not in str(caught.value.as_dict())
 
 
-def test_a_file_says_what_a_program_says(tmp_path: Path) -> None:
+def test_config_file_equals_the_settings_of_a_program(tmp_path: Path) -> None:
     trustme.CA().cert_pem.write_to_path(str(tmp_path / "ca.pem"))
     path = tmp_path / "config.toml"
     path.write_text(
@@ -184,7 +182,7 @@ def test_a_file_says_what_a_program_says(tmp_path: Path) -> None:
     read = read_config_file(path)
     assert read.network == NetworkConfig(
         unsafe_allowed_networks=("10.1.0.0/16",),
-        ca_file=tmp_path / "ca.pem",  # from the file on, wherever the command is started
+        ca_file=tmp_path / "ca.pem",  # relative to the file, not to the working directory
         max_connections=3,
         connect_timeout_seconds=2,
     )
@@ -201,23 +199,23 @@ def checks_of(wasmrt: Run, *, code: int = 0) -> dict[str, tuple[str, str]]:
     return {check["name"]: (check["state"], check["found"]) for check in told}
 
 
-def test_doctor_names_the_file_whether_it_exists_or_not(wasmrt: Run, home: Path, configure: Configure) -> None:
+def test_doctor_shows_the_config_path_even_if_missing(wasmrt: Run, home: Path, configure: Configure) -> None:
     checks = checks_of(wasmrt)
     path = home / "data" / "config.toml"
-    assert checks["configuration"] == ("ok", f"{path} does not exist: everything is at its default")
-    assert checks["network"][0] == "ok" and "as this system trusts them" in checks["network"][1]
+    assert checks["configuration"] == ("ok", f"{path} does not exist; all settings have their defaults")
+    assert checks["network"][0] == "ok" and "trusted by this system" in checks["network"][1]
     assert checks["folders"] == ("ok", f"data: {home / 'data'}; cache: {home / 'cache'}")
     configure("")
     assert checks_of(wasmrt)["configuration"] == ("ok", str(path))
 
 
-def test_doctor_fails_where_the_file_cannot_be_used(wasmrt: Run, configure: Configure) -> None:
+def test_doctor_fails_if_the_config_is_unusable(wasmrt: Run, configure: Configure) -> None:
     path = configure("[network]\nca_fil = 'x'")
     checks = checks_of(wasmrt, code=1)
     assert checks["configuration"] == ("failed", f"{path}: network.ca_fil is not known (line 2); did you mean ca_file?")
     assert [name for name, (state, _) in checks.items() if state == "failed"] == ["configuration"]
     for name in ("engine", "network", "secrets", "needed secrets", "memory", "shell", "desktop"):
-        assert checks[name] == ("warning", "unknown while the configuration file cannot be used")
+        assert checks[name] == ("warning", "unknown, because the configuration file cannot be used")
 
 
 def test_doctor_reads_the_ca_file(wasmrt: Run, configure: Configure, tmp_path: Path) -> None:
@@ -234,34 +232,32 @@ def test_doctor_reads_the_ca_file(wasmrt: Run, configure: Configure, tmp_path: P
     assert state == "ok" and f"certificates: only {ca}" in found
 
 
-def test_doctor_says_aloud_which_networks_were_opened(wasmrt: Run, configure: Configure) -> None:
+def test_doctor_warns_about_allowed_networks(wasmrt: Run, configure: Configure) -> None:
     configure('[network]\nunsafe_allowed_networks = ["10.1.0.0/16", "fd00::/8"]\n')
     state, found = checks_of(wasmrt)["network"]
     assert state == "warning" and "unsafe_allowed_networks lets tools reach 10.1.0.0/16, fd00::/8" in found
 
 
-def test_doctor_warns_of_a_file_that_others_may_write(wasmrt: Run, configure: Configure) -> None:
+def test_doctor_warns_about_a_config_others_can_write(wasmrt: Run, configure: Configure) -> None:
     configure("").chmod(0o666)
     assert checks_of(wasmrt)["configuration"][0] == "warning"
 
 
-def test_doctor_asks_the_redis_that_counts(wasmrt: Run, configure: Configure, redis_url: str) -> None:
+def test_doctor_connects_to_the_configured_redis(wasmrt: Run, configure: Configure, redis_url: str) -> None:
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # bound and not listening: refused at once
+        taken.bind(("127.0.0.1", 0))  # bound but not listening, so connections are refused
         configure(f'[network]\nrate_limit_storage = "redis://:pass-word@127.0.0.1:{taken.getsockname()[1]}/0"\n')
         state, found = checks_of(wasmrt, code=1)["network"]
     assert state == "failed" and "Redis does not respond" in found and "pass-word" not in found
     configure(f'[network]\nrate_limit_storage = "{redis_url}"\n')
     state, found = checks_of(wasmrt)["network"]
-    assert state == "ok" and "one count in Redis" in found
+    assert state == "ok" and "counted in Redis" in found
 
 
 # -- explain -------------------------------------------------------------------------------------------------------
 
 
-def test_explain_decides_as_run_would_and_says_where_the_operator_made_the_difference(
-    wasmrt: Run, configure: Configure, grant: Path
-) -> None:
+def test_explain_decides_like_run_and_notes_config_effects(wasmrt: Run, configure: Configure, grant: Path) -> None:
     asked = ("caps", "explain", grant, "--url", GET.decode(), "--resolves-to", "10.0.0.7")
     assert wasmrt(*asked, code=3).stdout.startswith("denied")
     path = configure('[network]\nunsafe_allowed_networks = ["10.0.0.0/24"]\n')
@@ -274,7 +270,7 @@ def test_explain_decides_as_run_would_and_says_where_the_operator_made_the_diffe
     assert "unsafe" not in wasmrt(*asked[:-1], "10.9.9.9", code=3).stderr.partition("hint: ")[0]
 
 
-def test_explain_looks_into_the_operators_table_of_hosts(wasmrt: Run, configure: Configure, grant: Path) -> None:
+def test_explain_uses_the_configured_host_table(wasmrt: Run, configure: Configure, grant: Path) -> None:
     asked = ("caps", "explain", grant, "--url", GET.decode())
     assert wasmrt(*asked).stderr == ""
     path = configure(CLOSED)
@@ -289,7 +285,7 @@ def test_explain_looks_into_the_operators_table_of_hosts(wasmrt: Run, configure:
 # -- rate limits ---------------------------------------------------------------------------------------------------
 
 
-def test_commands_count_anew_unless_a_redis_counts_for_all(
+def test_rate_limits_are_per_command_without_redis(
     wasmrt: Run, configure: Configure, getter: Path, grant: Path, redis_url: str
 ) -> None:
     def ended() -> list[str]:
@@ -302,9 +298,7 @@ def test_commands_count_anew_unless_a_redis_counts_for_all(
     assert ended() == ["address-not-allowed"] * 2 + ["rate-limited"] * 2
 
 
-def test_a_secrets_test_counts_in_the_same_redis(
-    wasmrt: Run, configure: Configure, getter: Path, redis_url: str
-) -> None:
+def test_secret_test_counts_in_the_same_redis(wasmrt: Run, configure: Configure, getter: Path, redis_url: str) -> None:
     asks = {
         "http": {"allowlist": [{"host": HOST}], "rate_limit": {"requests_per_minute": 1}},
         "auth": {"secret_name": "api_token", "validation_endpoint": {"url": GET.decode()}},
@@ -318,7 +312,7 @@ def test_a_secrets_test_counts_in_the_same_redis(
     assert "1 requests per minute" in wasmrt(*test, code=1).stderr
 
 
-def test_help_says_that_each_command_counts_anew(wasmrt: Run) -> None:
+def test_run_help_explains_rate_limits(wasmrt: Run) -> None:
     assert "rate_limit_storage" in wasmrt("run", "--help").stdout
 
 
@@ -332,7 +326,7 @@ not_matching = ["acme_123"]
 """.replace("MATCHING", "0a1b2c3d" * 3)
 
 
-def test_leak_rules_of_ones_own_and_their_actions_are_read(configure: Configure) -> None:
+def test_custom_leak_rules_and_actions_are_read(configure: Configure) -> None:
     path = configure('[leaks]\nrules = "acme.toml"\nactions = { acme-key = "block", jwt = { inward = "warn" } }\n')
     (path.parent / "acme.toml").write_text(RULE)
     config = read_config_file(path)
@@ -342,9 +336,7 @@ def test_leak_rules_of_ones_own_and_their_actions_are_read(configure: Configure)
     assert (settings.leak_rules, settings.leak_overrides) == (config.leak_rules, config.leak_overrides)
 
 
-def test_receipts_are_kept_where_the_file_says_and_by_default_in_the_data_folder(
-    configure: Configure, home: Path
-) -> None:
+def test_receipts_folder_is_configurable(configure: Configure, home: Path) -> None:
     path = configure("[audit]\nrecord = true\nmax_segment_bytes = 100_000\n")
     settings = WasmRuntimeConfig(**read_config_file(path).as_runtime_settings())
     assert (settings.audit, settings.audit_record, settings.audit_segment_bytes) == (
@@ -370,12 +362,12 @@ def test_receipts_are_kept_where_the_file_says_and_by_default_in_the_data_folder
         ("rule = 1", "leaks.rule is not known"),
     ],
 )
-def test_a_mistake_about_leaks_is_named(configure: Configure, line: str, about: str) -> None:
+def test_leak_config_error_is_reported(configure: Configure, line: str, about: str) -> None:
     with pytest.raises(ConfigFileError, match=about):
         read_config_file(configure(f"[leaks]\n{line}\n"))
 
 
-def test_hosts_that_pass_unsearched_and_a_count_without_redis_carry_their_names(configure: Configure) -> None:
+def test_unsafe_settings_have_unsafe_names(configure: Configure) -> None:
     text = '[network]\nunsafe_unscanned_hosts = ["files.example.com"]\nunsafe_rate_limits_without_redis = true\n'
     config = read_config_file(configure(text))
     assert config.network.unsafe_unscanned_hosts == ("files.example.com",)
@@ -392,6 +384,6 @@ def test_the_isolation_of_guests_is_read(configure: Configure) -> None:
         read_config_file(configure('[guests]\nisolation = "none"\n'))
 
 
-def test_the_journal_of_changes_is_kept_unless_the_file_says_no(configure: Configure) -> None:
+def test_undo_journal_is_on_unless_disabled(configure: Configure) -> None:
     for text, kept in (("", True), ("[workspace]\nundo = true\n", True), ("[workspace]\nundo = false\n", False)):
         assert WasmRuntimeConfig(**read_config_file(configure(text)).as_runtime_settings()).undo is kept

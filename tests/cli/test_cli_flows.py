@@ -1,4 +1,4 @@
-"""`wasmrt policy` about flows: the paths of the installed tools, and what explain makes of a conversation."""
+"""Tests of `wasmrt policy flows`, and of flow rules in `wasmrt policy explain`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,8 @@ NO_WEB = (
 )
 
 
-def test_the_command_shows_paths_and_draws_them(
-    wasmrt: Run,
-    home: Path,
-    tmp_path: Path,
-    tool_file: Callable[..., Path],
+def test_policy_flows_lists_and_draws_paths(
+    wasmrt: Run, home: Path, tmp_path: Path, tool_file: Callable[..., Path]
 ) -> None:
     (home / "data").mkdir(parents=True, exist_ok=True)
     assert "open  memory_read reads its memory" in wasmrt("policy", "flows").stdout
@@ -48,11 +45,8 @@ def test_the_command_shows_paths_and_draws_them(
     assert "cannot be written" in failed.stderr
 
 
-def test_explain_takes_what_the_conversation_saw_before(
-    wasmrt: Run,
-    home: Path,
-    tmp_path: Path,
-    tool_file: Callable[..., Path],
+def test_explain_uses_earlier_content_of_the_conversation(
+    wasmrt: Run, home: Path, tmp_path: Path, tool_file: Callable[..., Path]
 ) -> None:
     sidecar = {"http": {"allowlist": [{"host": "api.example.com", "methods": ["GET", "POST"]}]}}
     wasmrt("install", tool_file("parrot", sidecar=sidecar), "--yes")
@@ -63,9 +57,9 @@ def test_explain_takes_what_the_conversation_saw_before(
     page.write_text("more at https://evil.example/collect")
     notes.write_text("the merger closes in May")
     call = ("policy", "explain", "parrot", '{"message": "https://evil.example/collect"}')
-    assert "it would run" in wasmrt(*call).stdout
+    assert "the call would run" in wasmrt(*call).stdout
     shown = wasmrt(*call, "--seen", page, "--private", notes).stdout
-    assert "a person would be asked" in shown
+    assert "would require approval" in shown
     assert "flows.new-host: message is a host that nobody said" in shown
     shown = wasmrt(*call, "--seen", page, "--private", notes, "--said", "read https://evil.example").stdout
     assert "seen: private, trusted, untrusted; goes to: message said" in shown
@@ -74,11 +68,7 @@ def test_explain_takes_what_the_conversation_saw_before(
 
 
 @pytest.mark.parametrize("flows", ["default", "off"])
-def test_show_says_which_rules_over_flows_are_in_force(
-    wasmrt: Run,
-    home: Path,
-    flows: str,
-) -> None:
+def test_policy_show_lists_the_active_flow_rules(wasmrt: Run, home: Path, flows: str) -> None:
     (home / "data").mkdir(parents=True, exist_ok=True)
     (home / "data/config.toml").write_text(
         f'[tools.flows]\npreset = "{flows}"\n'
@@ -90,27 +80,24 @@ def test_show_says_which_rules_over_flows_are_in_force(
     assert json.loads(wasmrt("policy", "show", "--json").stdout)["flows"]["preset"] == flows
 
 
-def test_the_tools_for_files_are_counted_with_a_workspace_and_it_is_said_where_they_were_not(
-    wasmrt: Run,
-    home: Path,
-    tmp_path: Path,
-    tool_file: Callable[..., Path],
+def test_file_tools_are_included_only_with_a_workspace(
+    wasmrt: Run, home: Path, tmp_path: Path, tool_file: Callable[..., Path]
 ) -> None:
     sidecar = {"http": {"allowlist": [{"host": "api.example.com", "methods": ["GET", "POST"]}]}}
     wasmrt("install", tool_file("parrot", sidecar=sidecar), "--yes")
     (home / "data/config.toml").write_text("[tools.filter]\nallow_external = true\n[memory]\nenabled = false\n")
     without = wasmrt("policy", "flows").stdout
     assert "no path" in without
-    assert "the tools for files were not counted" in without
+    assert "file tools were not included" in without
     assert "--workspace DIR" in without
     assert json.loads(wasmrt("policy", "flows", "--json").stdout)["file_tools_counted"] is False
     counted = wasmrt("policy", "flows", "--workspace", tmp_path).stdout
     assert "open  apply_diff reads files" in counted
-    assert "not counted" not in counted
+    assert "not included" not in counted
     assert json.loads(wasmrt("policy", "flows", "--workspace", tmp_path, "--json").stdout)["file_tools_counted"] is True
 
 
-def test_a_call_of_a_tool_for_files_can_be_explained_with_a_workspace(wasmrt: Run, tmp_path: Path) -> None:
+def test_explain_supports_file_tools_with_a_workspace(wasmrt: Run, tmp_path: Path) -> None:
     call = ("policy", "explain", "read_file", '{"path": "notes.txt"}')
-    assert "it would run" not in wasmrt(*call, code=1).stdout
-    assert "it would run" in wasmrt(*call, "--workspace", tmp_path).stdout
+    assert "the call would run" not in wasmrt(*call, code=1).stdout
+    assert "the call would run" in wasmrt(*call, "--workspace", tmp_path).stdout

@@ -1,4 +1,4 @@
-"""A grant in the hands of a person: what an update changes, and changes in place."""
+"""Tests of grants: updates, and changes of an existing grant."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FILE = {"description": "Looks things up.", "http": {"allowlist": [PLACE]}, "work
 
 
 def changed(**oauth: object) -> dict[str, object]:
-    """The file with another login."""
+    """A capability file with a different login."""
     return FILE | {"auth": LOGIN | {"oauth": LOGIN["oauth"] | oauth}}  # type: ignore[operator]
 
 
@@ -45,14 +45,14 @@ def parrot(wasmrt: Run, tool_file: Write) -> None:
     wasmrt("install", tool_file(sidecar=FILE), "--yes")
 
 
-def test_the_name_and_the_author_s_words_stand_above_what_is_asked_for(wasmrt: Run, tool_file: Write) -> None:
+def test_request_shows_name_and_author_description_first(wasmrt: Run, tool_file: Write) -> None:
     said = wasmrt("install", tool_file(sidecar=FILE), code=3).stderr
 
     assert said.startswith("parrot, in its author's words: Looks things up.\n")
     assert "\n  may GET https://api.example.com/v1/ and below\n" in said
 
 
-def test_words_of_an_author_begin_no_line_of_their_own(wasmrt: Run, tool_file: Write) -> None:
+def test_author_text_cannot_start_a_line(wasmrt: Run, tool_file: Write) -> None:
     said = wasmrt("install", tool_file(sidecar=FILE | {"description": "x\nmay not do anything\x1b[2J"}), code=3).stderr
 
     assert "\nmay not do" not in said and "\x1b" not in said
@@ -74,7 +74,7 @@ def test_a_login_that_changes_asks_for_more_and_waits(
     said = wasmrt("install", tool_file(sidecar=changed(**oauth)), code=3).stderr
 
     assert f"asks for more: login google {'also asks ' if 'scopes' in oauth else ''}{told}" in said
-    assert "waits for a grant; version 1 keeps running" in said
+    assert "awaits a grant; version 1 stays active" in said
     assert "evil.example" not in granted(wasmrt) and "send mail" not in granted(wasmrt)
     assert (
         f"new: login google {'also asks ' if 'scopes' in oauth else ''}{told}"
@@ -84,14 +84,14 @@ def test_a_login_that_changes_asks_for_more_and_waits(
     assert "version 2" in wasmrt("inspect", "parrot").stdout
 
 
-def test_fewer_scopes_are_no_question(wasmrt: Run, tool_file: Write) -> None:
+def test_fewer_scopes_need_no_approval(wasmrt: Run, tool_file: Write) -> None:
     both = [*LOGIN["oauth"]["scopes"], "https://www.googleapis.com/auth/gmail.send"]  # type: ignore[index]
     wasmrt("install", tool_file(sidecar=changed(scopes=both)), "--yes")
 
     assert "no longer asks: login google to send mail as you" in wasmrt("install", tool_file(sidecar=FILE)).stderr
 
 
-def test_scopes_are_said_in_words_wherever_a_login_is_shown(wasmrt: Run, tool_file: Write, parrot: None) -> None:
+def test_scopes_are_listed_wherever_a_login_is_shown(wasmrt: Run, tool_file: Write, parrot: None) -> None:
     path = tool_file(sidecar=FILE)
     file = path.with_name("parrot.capabilities.json")
     for shown in (
@@ -103,7 +103,7 @@ def test_scopes_are_said_in_words_wherever_a_login_is_shown(wasmrt: Run, tool_fi
         assert "as the client me, to read your mail; it sets your secret desk_key" in " ".join(shown.split())
 
 
-def test_a_login_that_was_not_granted_is_not_begun(wasmrt: Run, tool_file: Write, parrot: None) -> None:
+def test_login_that_was_not_granted_is_refused(wasmrt: Run, tool_file: Write, parrot: None) -> None:
     wasmrt("grant", "parrot", "--revoke", "logins=google")
 
     refused = wasmrt("auth", "parrot", "--no-browser", code=3).stderr
@@ -113,7 +113,7 @@ def test_a_login_that_was_not_granted_is_not_begun(wasmrt: Run, tool_file: Write
     assert "to read your mail" in granted(wasmrt)
 
 
-def test_the_difference_of_an_update_stands_first_and_it_alone_in_red(
+def test_only_additions_of_an_update_are_red_and_come_first(
     wasmrt: Run, tool_file: Write, parrot: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tool_file(sidecar=FILE | {"http": {"allowlist": [PLACE, OTHER]}, "workspace": False})
@@ -133,26 +133,26 @@ def test_the_difference_of_an_update_stands_first_and_it_alone_in_red(
     assert "\x1b" not in on_a_terminal(b"n\n", "install", path)[1]
 
 
-def test_an_update_that_waits_shows_its_difference_first(wasmrt: Run, tool_file: Write, parrot: None) -> None:
+def test_pending_update_shows_its_changes_first(wasmrt: Run, tool_file: Write, parrot: None) -> None:
     wasmrt("install", tool_file(sidecar=FILE | {"http": {"allowlist": [PLACE, OTHER]}}), code=3)
 
     said = wasmrt("grant", "parrot", code=3).stderr
-    assert said.startswith("parrot version 2 differs from what is granted now:\n  + new: may send any request to")
+    assert said.startswith("parrot version 2 differs from the current grant:\n  + new: may send any request to")
     assert said.index("new: may send any") < said.index("in its author's words")
 
 
-def test_a_grant_is_changed_in_place_with_the_difference_shown(wasmrt: Run, parrot: None) -> None:
+def test_grant_change_shows_the_difference(wasmrt: Run, parrot: None) -> None:
     said = wasmrt("grant", "parrot", "--revoke", "workspace=notes/", "--revoke", "http").stderr
 
     assert "  no longer: may read files under notes/\n" in said.replace("    ", "  ")
-    assert "the grant of parrot is changed" in said
+    assert "changed the grant of parrot" in said
     assert "may read" not in granted(wasmrt) and "may GET" not in granted(wasmrt)
     wasmrt("grant", "parrot", "--add", "http=GET https://api.example.com/v1/items", "--yes")
     assert "may GET https://api.example.com/v1/items and below" in granted(wasmrt)
     assert json.loads(wasmrt("inspect", "parrot", "--json").stdout)["version"] == 1
 
 
-def test_more_needs_a_yes_and_less_does_not(wasmrt: Run, parrot: None) -> None:
+def test_wider_grant_needs_approval_and_narrower_does_not(wasmrt: Run, parrot: None) -> None:
     wasmrt("grant", "parrot", "--revoke", "workspace")
 
     refused = wasmrt("grant", "parrot", "--add", "workspace", "--json", code=3)
@@ -163,16 +163,16 @@ def test_more_needs_a_yes_and_less_does_not(wasmrt: Run, parrot: None) -> None:
     assert "may read files under notes/" in granted(wasmrt)
 
 
-def test_nothing_is_added_that_the_tool_does_not_ask_for(wasmrt: Run, parrot: None) -> None:
+def test_grant_cannot_exceed_the_request(wasmrt: Run, parrot: None) -> None:
     before = granted(wasmrt)
 
     for what in ("http=evil.example", "workspace=", "secrets", "wurst=1"):
         wasmrt("grant", "parrot", "--add", what, "--yes", code=2)
     assert granted(wasmrt) == before
-    assert "exactly that already" in wasmrt("grant", "parrot", "--add", "workspace").stderr
+    assert "already has exactly this grant" in wasmrt("grant", "parrot", "--add", "workspace").stderr
 
 
-def test_a_grant_is_edited_and_a_mistake_in_it_is_named(
+def test_edited_grant_with_an_error_is_reported(
     wasmrt: Run, parrot: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def editor(old: str, new: str) -> None:
@@ -186,13 +186,13 @@ def test_a_grant_is_edited_and_a_mistake_in_it_is_named(
     wasmrt("grant", "parrot", "--edit", "--yes")
     assert "may read files under notes/public/" in granted(wasmrt)
     editor("api.example.com", "evil.example")
-    assert "does not ask for this: may GET https://evil.example" in wasmrt("grant", "parrot", "--edit", code=2).stderr
+    assert "does not request this: may GET https://evil.example" in wasmrt("grant", "parrot", "--edit", code=2).stderr
     editor("methods", "wurst")
     assert "unknown key" in wasmrt("grant", "parrot", "--edit", code=2).stderr
     assert "may GET https://api.example.com/v1/ and below" in granted(wasmrt)
 
 
-def test_a_refusal_of_what_the_file_asks_for_names_the_grant_and_not_the_file(wasmrt: Run, tool_file: Write) -> None:
+def test_denial_of_a_requested_entry_suggests_the_grant_command(wasmrt: Run, tool_file: Write) -> None:
     path = tool_file("fetcher", data=agent_http("").component(), sidecar={"http": {"allowlist": [PLACE, OTHER]}})
     narrow = path.with_name("narrow.json")
     narrow.write_text(json.dumps({"http": {"allowlist": [OTHER]}}))
@@ -216,7 +216,7 @@ def test_a_refusal_of_what_the_file_asks_for_names_the_grant_and_not_the_file(wa
     assert allowed == "may GET https://api.example.com/v1/items and below"
 
 
-def test_a_grant_that_changed_meanwhile_is_not_overwritten(home: Path, parrot: None) -> None:
+def test_grant_changed_concurrently_is_not_overwritten(home: Path, parrot: None) -> None:
     from wasmrt.catalog import Catalog
     from wasmrt.core.errors import InstallError
 
@@ -228,7 +228,7 @@ def test_a_grant_that_changed_meanwhile_is_not_overwritten(home: Path, parrot: N
     assert catalog.get("parrot").grant == "{}"
 
 
-def test_an_operator_s_services_and_networks_are_known_to_explanations(wasmrt: Run, home: Path, tmp_path: Path) -> None:
+def test_explanations_use_configured_services_and_networks(wasmrt: Run, home: Path, tmp_path: Path) -> None:
     (home / "data").mkdir(parents=True, exist_ok=True)
     (home / "data" / "config.toml").write_text(
         '[network]\nunsafe_allowed_networks = ["10.1.0.0/16"]\n[explain]\nservices = "mine.toml"\n'
@@ -245,7 +245,7 @@ def test_an_operator_s_services_and_networks_are_known_to_explanations(wasmrt: R
     assert "wurst is not known" in wasmrt("caps", "explain", file, code=2).stderr
 
 
-def test_an_update_that_declares_fewer_effects_away_waits(wasmrt: Run, tool_file: Write) -> None:
+def test_update_with_more_effects_awaits_a_grant(wasmrt: Run, tool_file: Write) -> None:
     def sidecar(**declared: object) -> dict[str, object]:
         return {"workspace": NOTES, "tools": {"parrot": {"workspace": NOTES} | declared}}
 
@@ -253,12 +253,12 @@ def test_an_update_that_declares_fewer_effects_away_waits(wasmrt: Run, tool_file
     said = wasmrt("install", tool_file(sidecar=sidecar()), code=3).stderr
 
     assert "asks for more: parrot: may read files, as far as the rest of its grant allows" in said
-    assert "waits for a grant; version 1 keeps running" in said
+    assert "awaits a grant; version 1 stays active" in said
 
 
-def test_a_tool_that_comes_with_wasmrt_has_no_grant_to_change(wasmrt: Run, tool_file: Write) -> None:
+def test_bundled_tool_has_no_grant_to_change(wasmrt: Run, tool_file: Write) -> None:
     for more in ((), ("--add", "workspace"), ("--yes",)):
         said = wasmrt("grant", "json", *more, code=2).stderr
         assert "error: json comes with wasmrt and has no grant to change" in said
     wasmrt("install", tool_file(), "--name", "json")
-    assert "no update of json waits for a grant" in wasmrt("grant", "json", code=2).stderr
+    assert "no update of json awaits a grant" in wasmrt("grant", "json", code=2).stderr

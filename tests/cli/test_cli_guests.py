@@ -1,4 +1,4 @@
-"""What the command says when a tool breaks, fails, floods or asks for what it may not have."""
+"""Tests of the output for tools that crash, fail, flood, or use capabilities without a grant."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ GET = f"""(call $http-request (i32.const {TEXT_AT}) (i32.const 3) (i32.const {TE
 
 @pytest.fixture
 def guest(tool_file: Write, encode: Encode) -> Callable[..., Path]:
-    """Writes a component of near:agent@0.3.0 with a body of its own."""
+    """Writes a near:agent@0.3.0 component with a custom body."""
     return lambda body, **more: tool_file("guest", data=encode(tool(body)), **more)
 
 
@@ -49,7 +49,7 @@ def test_a_trap_is_one_sentence_and_exit_code_1(wasmrt: Run, guest: Callable[...
 
 @pytest.mark.parametrize(("imports", "end"), [((), "unreachable"), (("exit",), "(call $exit (i32.const 1))")])
 @pytest.mark.parametrize("isolation", ["process", "in-process"])
-def test_the_last_words_of_a_guest_are_part_of_its_error(
+def test_last_output_of_a_guest_is_in_its_error(
     wasmrt: Run, home: Path, guest: Callable[..., Path], imports: tuple[str, ...], end: str, isolation: str
 ) -> None:
     (home / "data").mkdir(parents=True, exist_ok=True)
@@ -60,7 +60,7 @@ def test_the_last_words_of_a_guest_are_part_of_its_error(
     assert error["message"].endswith("; it last said: it went wrong")
 
 
-def test_an_answer_that_is_not_json_or_of_50_megabytes_is_refused(wasmrt: Run, guest: Callable[..., Path]) -> None:
+def test_invalid_and_oversized_results_are_rejected(wasmrt: Run, guest: Callable[..., Path]) -> None:
     error = json.loads(wasmrt("run", guest(answers(b"{nope")), "--json", code=1).stderr)
     assert error["code"] == "invalid-output"
     flood = """(drop (memory.grow (i32.const 800)))
@@ -69,7 +69,7 @@ def test_an_answer_that_is_not_json_or_of_50_megabytes_is_refused(wasmrt: Run, g
     assert error["code"] == "output-too-large"
 
 
-def test_a_tool_that_never_ends_is_ended_by_its_fuel(wasmrt: Run, guest: Callable[..., Path], tmp_path: Path) -> None:
+def test_endless_tool_is_stopped_by_fuel(wasmrt: Run, guest: Callable[..., Path], tmp_path: Path) -> None:
     limits = tmp_path / "limits.json"
     limits.write_text(json.dumps({"limits": {"fuel": 1_000_000}}))
     path = guest(Body(execute="(loop $forever (br $forever)) unreachable"))
@@ -80,7 +80,7 @@ def test_a_tool_that_never_ends_is_ended_by_its_fuel(wasmrt: Run, guest: Callabl
 
 @pytest.fixture
 def heeded_interrupts() -> Iterator[None]:
-    """Children start with SIGINT as a terminal's commands do: what a script starts behind it begins with it ignored."""
+    """Start children with the default SIGINT handler; background processes of a script ignore SIGINT."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -88,19 +88,19 @@ def heeded_interrupts() -> Iterator[None]:
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to see the guest at work")
 @pytest.mark.parametrize("installed", [False, True])
-def test_ctrl_c_ends_a_guest_that_would_not(
+def test_ctrl_c_ends_an_endless_guest(
     wasmrt: Run, guest: Callable[..., Path], tmp_path: Path, installed: bool, heeded_interrupts: None
 ) -> None:
     asks = {"limits": {"fuel": 10**15, "timeout_seconds": 120}}
     limits = tmp_path / "limits.json"
     limits.write_text(json.dumps(asks))
     path = guest(Body(execute="(loop $forever (br $forever)) unreachable"), sidecar=asks)
-    if installed:  # then the command line is one that needs no option parser
+    if installed:  # no option parser is needed then
         wasmrt("install", path, "--yes")
     what = ["guest"] if installed else [str(path), "--capabilities", str(limits)]
     command = [sys.executable, "-m", "wasmrt", "run", *what]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        while cpu_seconds(process.pid) < 2:  # no start takes that long: it is the guest that runs
+        while cpu_seconds(process.pid) < 2:  # longer than any start, so the guest is running
             with contextlib.suppress(subprocess.TimeoutExpired):
                 assert process.wait(0.05) is None, "it ended by itself"
         process.send_signal(signal.SIGINT)
@@ -108,7 +108,7 @@ def test_ctrl_c_ends_a_guest_that_would_not(
 
 
 def cpu_seconds(pid: int) -> float:
-    """The time of a process and all below it: a guest computes in a worker."""
+    """Return the CPU time of a process and its descendants, because guests run in workers."""
     parents, times = {}, {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -122,7 +122,7 @@ def cpu_seconds(pid: int) -> float:
     return sum(times.get(each, 0) for each in family) / os.sysconf("SC_CLK_TCK")
 
 
-def test_a_tools_own_failure_is_told_without_its_terminal_escapes(wasmrt: Run, guest: Callable[..., Path]) -> None:
+def test_tool_failure_is_printed_without_terminal_escapes(wasmrt: Run, guest: Callable[..., Path]) -> None:
     said = b"no such \x1b[31mcity\x1b[0m"
     told = wasmrt(
         "run", guest(Body(text=said, execute=f"(call $fail (i32.const 1024) (i32.const {len(said)}))")), code=1
@@ -142,9 +142,7 @@ def test_a_denial_is_shown_with_the_line_that_would_allow_it(wasmrt: Run, guest:
     assert [decision["allowed"] for decision in decisions] == [False]
 
 
-def test_a_refusal_that_a_tool_passes_on_as_its_own_failure_is_shown_once(
-    wasmrt: Run, guest: Callable[..., Path]
-) -> None:
+def test_denial_repeated_in_a_tool_failure_is_shown_once(wasmrt: Run, guest: Callable[..., Path]) -> None:
     refused = Capabilities.none().explain_http("GET", URL.decode())
     said = f"no items: {refused.reason}: {refused.sentence}".encode()
     start, length = TEXT_AT + 3 + len(URL) + 2, len(said)
@@ -156,26 +154,24 @@ def test_a_refusal_that_a_tool_passes_on_as_its_own_failure_is_shown_once(
     assert json.loads(wasmrt("run", path, "--json", code=3).stderr)["message"] == said.decode()
 
 
-def test_a_capability_file_that_was_not_used_is_told_where_something_was_denied(
-    wasmrt: Run, guest: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_denial_mentions_an_unused_capability_file(wasmrt: Run, guest: Callable[..., Path], tmp_path: Path) -> None:
     body = Body(imports=("http-request",), text=b"GET" + URL + b"{}", execute=f"{GET} (call $ok)")
     path = guest(body, sidecar={"http": {"allowlist": [{"host": "api.example.com"}]}})
     assert f"--capabilities {path.with_name('guest.capabilities.json')}" in wasmrt("run", path).stderr
     given = tmp_path / "given.json"
     given.write_text('{"workspace": {"allowed_prefixes": ["a/"]}}')
-    assert "what it asks for" not in wasmrt("run", path, "--capabilities", given).stderr
-    assert "what it asks for" not in wasmrt("run", guest(body)).stderr
+    assert "its capability file was not granted" not in wasmrt("run", path, "--capabilities", given).stderr
+    assert "its capability file was not granted" not in wasmrt("run", guest(body)).stderr
 
 
-def test_inspect_names_what_a_tool_will_be_refused(wasmrt: Run, guest: Callable[..., Path]) -> None:
+def test_inspect_lists_imports_that_will_be_denied(wasmrt: Run, guest: Callable[..., Path]) -> None:
     body = Body(imports=("http-request",), text=b"GET" + URL + b"{}", execute=f"{GET} (call $ok)")
     asks = {"http": {"allowlist": [{"host": "api.example.com"}]}}
     path = guest(body, sidecar=asks)
     report = json.loads(wasmrt("inspect", path, "--json").stdout)
     assert "http-request" in report["imports"]["near:agent/host@0.3.0"]
     assert "http" in {r["capability"] for r in report["refused"]}
-    assert "will be refused" in wasmrt("inspect", path).stdout
+    assert "will be denied" in wasmrt("inspect", path).stdout
     wasmrt("install", path, "--yes")
     refused = json.loads(wasmrt("inspect", "guest", "--json").stdout)["refused"]
     assert "http" not in {r["capability"] for r in refused}
@@ -184,7 +180,7 @@ def test_inspect_names_what_a_tool_will_be_refused(wasmrt: Run, guest: Callable[
     assert "near:agent/host@0.3.0#http-request" in stored["imports"]
 
 
-def test_an_update_that_imports_more_says_so(wasmrt: Run, guest: Callable[..., Path]) -> None:
+def test_update_with_more_imports_is_reported(wasmrt: Run, guest: Callable[..., Path]) -> None:
     wasmrt("install", guest(answers(b"{}")))
     body = Body(imports=("http-request",), text=b"GET" + URL + b"{}", execute=f"{GET} (call $ok)")
     told = wasmrt("install", guest(body), code=3).stderr
@@ -192,13 +188,13 @@ def test_an_update_that_imports_more_says_so(wasmrt: Run, guest: Callable[..., P
 
 
 def test_a_guest_whose_description_traps_is_installed_and_flagged(wasmrt: Run, guest: Callable[..., Path]) -> None:
-    # The made tool answers `{"ok":true}` for its schema; its description traps here.
+    # The tool returns `{"ok":true}` as its schema; its description traps.
     path = guest(Body(description="unreachable"))
     assert "warning: " in wasmrt("install", path).stderr
     assert json.loads(wasmrt("run", "guest").stdout) == {"ok": True}
 
 
-def test_logs_are_shown_when_asked_for_and_when_the_tool_fails(wasmrt: Run, guest: Callable[..., Path]) -> None:
+def test_logs_are_shown_on_request_and_on_failure(wasmrt: Run, guest: Callable[..., Path]) -> None:
     log = "(call $log (i32.const 2) (i32.const 1024) (i32.const 5))"
     calm = guest(Body(imports=("log",), text=b"hello", execute=f"{log} (call $ok)"))
     assert "hello" not in wasmrt("run", calm).stderr
@@ -220,12 +216,12 @@ def test_a_tool_invokes_another_by_alias_under_the_grants_of_both(
     asks = {"tool_invoke": {"aliases": {"helper": "parrot"}}}
     path = guest(Body(imports=("tool-invoke",), text=text, execute=invoke), sidecar=asks)
     wasmrt("install", path, "--yes")
-    wasmrt("run", "guest", code=3)  # nothing is installed under the name behind the alias: a denial
+    wasmrt("run", "guest", code=3)  # no tool of the alias's name is installed, which is a denial
     wasmrt("install", tool_file("parrot"))
     assert "through two" in wasmrt("run", "guest").stdout
 
 
-def test_a_line_end_in_a_log_message_does_not_forge_a_line_of_ours(wasmrt: Run, guest: Callable[..., Path]) -> None:
+def test_newline_in_a_log_message_cannot_forge_a_message(wasmrt: Run, guest: Callable[..., Path]) -> None:
     text = b"calm\nerror: forged\r\ndenied: forged"
     log = f"(call $log (i32.const 2) (i32.const {TEXT_AT}) (i32.const {len(text)}))"
     told = wasmrt("run", guest(Body(imports=("log",), text=text, execute=f"{log} (call $ok)")), "--logs").stderr
@@ -234,7 +230,7 @@ def test_a_line_end_in_a_log_message_does_not_forge_a_line_of_ours(wasmrt: Run, 
 
 
 @pytest.mark.parametrize("flags", [(), ("--json",)])
-def test_json_stays_json_where_it_holds_what_no_terminal_may_see(
+def test_json_with_control_characters_stays_valid(
     wasmrt: Run, guest: Callable[..., Path], flags: tuple[str, ...]
 ) -> None:
     hidden = "tag \U000e0041, bell \x07, del \x7f, override \u202e, private \U0010fffd, smile \U0001f600"
@@ -245,6 +241,6 @@ def test_json_stays_json_where_it_holds_what_no_terminal_may_see(
 
 
 @pytest.mark.parametrize("show", [show_json, lambda value: show_json_list([value])])
-def test_a_number_that_json_lacks_is_not_shown_as_json(show: Callable[[object], None]) -> None:
+def test_non_finite_number_is_not_printed_as_json(show: Callable[[object], None]) -> None:
     with pytest.raises(ValueError, match="JSON"):
         show(float("nan"))

@@ -1,4 +1,4 @@
-"""What `wasmrt inspect` tells of a component before anybody trusts it."""
+"""Tests of `wasmrt inspect`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def exporting(*names: str) -> str:
     return PLAIN.format(exports=" ".join(f'(func (export "{name}") (canon lift (core func $i "f")))' for name in names))
 
 
-def test_imports_are_listed_by_the_capability_that_they_need(wasmrt: Run, tool_file: Write, encode: Encode) -> None:
+def test_imports_are_listed_by_required_capability(wasmrt: Run, tool_file: Write, encode: Encode) -> None:
     path = tool_file(data=encode(exporting("tidy")), sidecar={"workspace": {"allowed_prefixes": ["notes/"]}})
     report = json.loads(wasmrt("inspect", path, "--json").stdout)
     workspace, free = report["capabilities"]
@@ -45,12 +45,12 @@ def test_imports_are_listed_by_the_capability_that_they_need(wasmrt: Run, tool_f
     shown = wasmrt("inspect", path).stdout
     assert "a file, granted nothing" in shown
     assert "\n  workspace: wasi:filesystem/preopens@0.2.0" in shown
-    assert "\n    asks for: may read files under notes/\n    is not granted yet: wasmrt install" in shown
-    assert "\n  open to every tool: wasi:clocks@0.2.0 (wall-clock, monotonic-clock)" in shown
+    assert "\n    requested: may read files under notes/\n    not granted yet: wasmrt install" in shown
+    assert "\n  available to every tool: wasi:clocks@0.2.0 (wall-clock, monotonic-clock)" in shown
 
 
 @pytest.mark.parametrize("name", [SHELL_NAME, *SHELL_ALIASES])
-def test_the_shell_is_no_component_and_the_command_that_shows_it_is_named(
+def test_inspect_of_the_shell_suggests_another_command(
     wasmrt: Run, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -59,34 +59,30 @@ def test_the_shell_is_no_component_and_the_command_that_shows_it_is_named(
     assert SHELL_NAME in wasmrt(*told.rpartition("wasmrt ")[2].split()).stdout
 
 
-def test_what_was_granted_stands_beside_what_was_asked(
-    wasmrt: Run, tool_file: Write, encode: Encode, tmp_path: Path
-) -> None:
+def test_inspect_shows_request_and_grant(wasmrt: Run, tool_file: Write, encode: Encode, tmp_path: Path) -> None:
     narrower = tmp_path / "narrower.json"
     narrower.write_text(json.dumps({"workspace": {"allowed_prefixes": ["notes/public/"]}}))
     asked = {"workspace": {"allowed_prefixes": ["notes/"]}, "limits": {"fuel": 1000}}
     path = tool_file(data=encode(exporting("tidy")), sidecar=asked)
     wasmrt("install", path, "--grant", narrower, "--yes")
     shown = wasmrt("inspect", "parrot").stdout
-    assert "    asks for: may read files under notes/\n    is granted: may read files under notes/public/\n" in shown
+    assert "    requested: may read files under notes/\n    granted: may read files under notes/public/\n" in shown
     assert "\n  limits\n" in shown
     wasmrt("install", path, "--yes")
     wasmrt("install", path, "--name", "other", "--yes")
-    assert "    asks for and is granted: may read files under notes/\n" in wasmrt("inspect", "other").stdout
+    assert "    requested and granted: may read files under notes/\n" in wasmrt("inspect", "other").stdout
 
 
-def test_what_is_asked_for_and_not_imported_is_told(wasmrt: Run, tool_file: Write) -> None:
+def test_inspect_reports_unused_requests(wasmrt: Run, tool_file: Write) -> None:
     path = tool_file(sidecar={"http": {"allowlist": [{"host": "api.example.com", "methods": ["GET"]}]}})
     (http, *_) = json.loads(wasmrt("inspect", path, "--json").stdout)["capabilities"]
     assert (http["capability"], http["imports"], http["refused"]) == ("http", {}, None)
     assert "may GET https://api.example.com" in http["asks"][0]
-    assert "\n  http: nothing that it imports uses it\n" in wasmrt("inspect", path).stdout
+    assert "\n  http: none of its imports uses this\n" in wasmrt("inspect", path).stdout
 
 
 @pytest.mark.parametrize("count", [1, 8, 9, 60])
-def test_a_component_fits_one_screen_however_many_tools_it_holds(
-    count: int, wasmrt: Run, tool_file: Write, encode: Encode
-) -> None:
+def test_report_with_many_tools_fits_one_screen(count: int, wasmrt: Run, tool_file: Write, encode: Encode) -> None:
     path = tool_file(data=encode(exporting(*(f"function-{number}" for number in range(count)))))
     shown = wasmrt("inspect", path).stdout
     assert shown.count("\n") <= 40
@@ -95,9 +91,7 @@ def test_a_component_fits_one_screen_however_many_tools_it_holds(
     assert "--json" in shown
 
 
-def test_params_are_told_in_a_line_with_their_types(
-    wasmrt: Run, tool_file: Write, encode: Encode, tmp_path: Path
-) -> None:
+def test_params_are_listed_with_their_types(wasmrt: Run, tool_file: Write, encode: Encode, tmp_path: Path) -> None:
     shown = " ".join(wasmrt("inspect", "json").stdout.split())
     assert 'params: operation: "parse" | "query" | "stringify" | "validate", data: any, path?: string' in shown
     typed = """(component
@@ -117,9 +111,7 @@ def test_params_are_told_in_a_line_with_their_types(
     assert '{tag: "some", value} | {tag: "nothing"}, words: array of string,' in " ".join(shown.split())
 
 
-def test_the_wit_alone_can_be_kept_as_a_file_or_stand_in_the_report(
-    wasmrt: Run, tool_file: Write, encode: Encode
-) -> None:
+def test_wit_is_printed_alone_or_in_the_report(wasmrt: Run, tool_file: Write, encode: Encode) -> None:
     path = tool_file(data=encode(exporting("tidy")))
     shown = wasmrt("inspect", path, "--wit").stdout
     assert shown.startswith("package root:component;\n\nworld root {\n")
@@ -128,7 +120,7 @@ def test_the_wit_alone_can_be_kept_as_a_file_or_stand_in_the_report(
     assert "wit" not in json.loads(wasmrt("inspect", path, "--json").stdout)
 
 
-def test_wit_of_what_is_no_component_is_refused_with_the_reason(wasmrt: Run, tool_file: Write) -> None:
+def test_wit_of_an_invalid_component_is_refused(wasmrt: Run, tool_file: Write) -> None:
     told = wasmrt("inspect", tool_file(data=b"\0asm\x0d\0\x01\0\xff"), "--wit", code=1).stderr
     assert "error: wasm-tools component wit failed" in told
     assert "malformed section id" in told
@@ -147,29 +139,23 @@ HANDLES = """(component
 COUNT = '(func (export "count") (result u32) (canon lift (core func $i "count")))'
 
 
-def test_a_function_that_json_cannot_call_is_named_with_the_reason(
-    wasmrt: Run, tool_file: Write, encode: Encode
-) -> None:
+def test_function_without_json_form_is_reported_with_the_reason(wasmrt: Run, tool_file: Write, encode: Encode) -> None:
     path = tool_file(data=encode(HANDLES.format(count=COUNT)))
     report = json.loads(wasmrt("inspect", path, "--json").stdout)
     assert [tool["name"] for tool in report["tools"]] == ["count"]
     (refused,) = report["not_callable"]
     assert refused["function"].startswith("open-door: func()")
     assert "resource handle" in refused["problem"]
-    assert "  no tool: open-door, since its result holds" in wasmrt("inspect", path).stdout
+    assert "  not a tool: open-door: its result holds" in wasmrt("inspect", path).stdout
     assert wasmrt("run", path).stdout == "3\n"
 
 
-def test_a_component_of_nothing_but_handles_is_refused_with_the_reason(
-    wasmrt: Run, tool_file: Write, encode: Encode
-) -> None:
+def test_component_with_only_handles_is_refused(wasmrt: Run, tool_file: Write, encode: Encode) -> None:
     told = wasmrt("inspect", tool_file(data=encode(HANDLES.format(count=""))), code=2).stderr
     assert "resource" in told
 
 
-def test_a_file_that_is_called_a_component_by_its_toolchain_installs_under_its_own_name(
-    wasmrt: Run, tool_file: Write
-) -> None:
+def test_component_suffix_is_dropped_from_the_tool_name(wasmrt: Run, tool_file: Write) -> None:
     path = tool_file("parrot.component", sidecar={"workspace": {"allowed_prefixes": ["a/"]}})
     assert wasmrt("inspect", path).stdout.startswith("parrot (a file")
     assert "installed parrot version 1" in wasmrt("install", path, "--yes").stderr

@@ -1,4 +1,4 @@
-"""`wasmrt install`, `grant`, `rollback`, `remove`, `verify`, `list`, as a script meets them."""
+"""Tests of `wasmrt install`, `grant`, `rollback`, `remove`, `verify` and `list` without a terminal."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ Run = Callable[..., "object"]
 Write = Callable[..., Path]
 
 
-def test_a_tool_that_asks_for_nothing_is_installed_listed_run_and_removed(wasmrt: Run, tool_file: Write) -> None:
+def test_tool_without_requests_is_installed_listed_run_and_removed(wasmrt: Run, tool_file: Write) -> None:
     assert "installed parrot version 1" in wasmrt("install", tool_file()).stderr
     assert "parrot" in wasmrt("list").stdout
     assert "hi" in wasmrt("run", "parrot", '{"message": "hi"}').stdout
-    assert "installed already" in wasmrt("install", tool_file()).stderr
+    assert "already installed" in wasmrt("install", tool_file()).stderr
     assert "removed parrot (1 version)" in wasmrt("remove", "parrot", "--yes").stderr
     said = wasmrt("list").stderr
     assert "nothing is installed" in said and "wasmrt tools list" in said
     assert "no tool named 'parrot'" in wasmrt("run", "parrot", code=2).stderr
 
 
-def test_a_bundled_tool_is_not_removed_but_one_installed_in_its_place_is(wasmrt: Run, tool_file: Write) -> None:
+def test_only_an_installed_replacement_of_a_bundled_tool_is_removed(wasmrt: Run, tool_file: Write) -> None:
     for more in ((), ("--yes",)):
         assert "error: json comes with wasmrt and cannot be removed" in wasmrt("remove", "json", *more, code=2).stderr
     wasmrt("install", tool_file(), "--name", "json")
@@ -39,11 +39,11 @@ def test_a_bundled_tool_is_not_removed_but_one_installed_in_its_place_is(wasmrt:
     assert "error: no tool named 'jsn'" in wasmrt("remove", "jsn", code=2).stderr
 
 
-def test_a_tool_that_asks_for_something_is_shown_in_words_and_needs_yes(wasmrt: Run, tool_file: Write) -> None:
+def test_install_shows_the_request_and_needs_approval(wasmrt: Run, tool_file: Write) -> None:
     path = tool_file(sidecar=SIDECAR)
     refused = wasmrt("install", path, code=3).stderr
     assert "may GET https://api.example.com/v1/" in refused
-    assert "hint: read what it asks for, then install it with --yes" in refused
+    assert "hint: review its request, then install it with --yes" in refused
     error = json.loads(wasmrt("install", path, "--json", code=3).stderr)
     assert (error["code"], error["exit_code"]) == ("grant-required", 3)
     assert any("https://api.example.com/v1/" in sentence for sentence in error["asks"])
@@ -56,7 +56,7 @@ def test_a_tool_that_asks_for_something_is_shown_in_words_and_needs_yes(wasmrt: 
 def test_an_update_waits_for_a_grant_while_the_old_version_runs(wasmrt: Run, tool_file: Write) -> None:
     wasmrt("install", tool_file())
     held = wasmrt("install", tool_file(of="json", sidecar=SIDECAR), code=3).stderr
-    assert "version 2 of parrot waits for a grant; version 1 keeps running" in held
+    assert "version 2 of parrot awaits a grant; version 1 stays active" in held
     assert "other bytes" in held
     assert "asks for more: may GET https://api.example.com/v1/" in held
     assert "hi" in wasmrt("run", "parrot", '{"message": "hi"}').stdout
@@ -75,7 +75,7 @@ def test_an_update_waits_for_a_grant_while_the_old_version_runs(wasmrt: Run, too
     assert "no update of parrot waits" in wasmrt("grant", "parrot", "--yes", code=2).stderr
 
 
-def test_a_grant_file_narrows_what_inspect_says_is_granted(wasmrt: Run, tool_file: Write, tmp_path: Path) -> None:
+def test_grant_file_narrows_the_grant(wasmrt: Run, tool_file: Write, tmp_path: Path) -> None:
     narrower = tmp_path / "narrower.json"
     narrower.write_text(
         json.dumps({"http": {"allowlist": [{"host": "api.example.com", "path_prefix": "/v1/public/"}]}})
@@ -86,7 +86,7 @@ def test_a_grant_file_narrows_what_inspect_says_is_granted(wasmrt: Run, tool_fil
     assert "GET https://api.example.com/v1/public/" in report["granted"][0]
 
 
-def test_a_spoilt_component_is_never_run_and_verify_says_so(wasmrt: Run, tool_file: Write, home: Path) -> None:
+def test_modified_component_is_not_run_and_verify_reports_it(wasmrt: Run, tool_file: Write, home: Path) -> None:
     wasmrt("install", tool_file())
     (stored,) = home.rglob("components/*.wasm")
     stored.write_bytes(stored.read_bytes()[:-1] + b"\xff")
@@ -110,7 +110,7 @@ def test_a_spoilt_component_is_never_run_and_verify_says_so(wasmrt: Run, tool_fi
         (b"\0asm\x0d\0\x01\0\x01\x40", "invalid-component", "is cut off"),
     ],
 )
-def test_bad_bytes_are_refused_in_one_sentence_with_a_hint(
+def test_invalid_bytes_are_refused_with_a_hint(
     wasmrt: Run, tool_file: Write, data: bytes, code: str, words: str
 ) -> None:
     result = wasmrt("install", tool_file(data=data), code=2)
@@ -122,9 +122,7 @@ def test_bad_bytes_are_refused_in_one_sentence_with_a_hint(
     assert json.loads(wasmrt("list", "--json").stdout) == []
 
 
-def test_an_unknown_world_and_an_unknown_import_are_named(
-    wasmrt: Run, tool_file: Write, encode: Callable[[str], bytes]
-) -> None:
+def test_unknown_world_and_import_are_reported(wasmrt: Run, tool_file: Write, encode: Callable[[str], bytes]) -> None:
     world = encode('(component (instance $e) (export "acme:thing/api@1.0.0" (instance $e)))')
     assert "it exports acme:thing/api@1.0.0" in wasmrt("install", tool_file(data=world), code=2).stderr
     needs = encode(
@@ -145,14 +143,14 @@ def test_a_truncated_tool_and_one_of_200_megabytes_are_refused(wasmrt: Run, tool
 
 
 @pytest.mark.parametrize("name", ["../up", "a/b", "dotted.name", "Upper", "bell\x07", "a" * 65, ""])
-def test_a_name_that_cannot_be_one_is_refused_and_says_the_rule(wasmrt: Run, tool_file: Write, name: str) -> None:
+def test_invalid_name_error_states_the_rule(wasmrt: Run, tool_file: Write, name: str) -> None:
     result = wasmrt("install", tool_file(), "--name", name, code=2)
     assert "cannot name a tool" in result.stderr
     assert "lower-case letters" in result.stderr
     assert "\x07" not in result.stderr
 
 
-def test_a_sidecar_that_is_not_json_or_has_a_mistake_is_refused(wasmrt: Run, tool_file: Write) -> None:
+def test_invalid_capability_file_is_refused(wasmrt: Run, tool_file: Write) -> None:
     assert "capability file" in wasmrt("install", tool_file(sidecar="{nope"), "--yes", code=2).stderr
     twice = {"htpp": {}, "http": {"alowlist": []}}
     told = wasmrt("install", tool_file(sidecar=twice), "--yes", code=2).stderr
@@ -160,11 +158,11 @@ def test_a_sidecar_that_is_not_json_or_has_a_mistake_is_refused(wasmrt: Run, too
     assert json.loads(wasmrt("list", "--json").stdout) == []
 
 
-def test_a_source_that_is_not_there_is_named_without_its_folder(wasmrt: Run, tmp_path: Path) -> None:
+def test_missing_source_error_omits_its_folder(wasmrt: Run, tmp_path: Path) -> None:
     told = wasmrt("install", tmp_path / "absent.wasm", code=2).stderr
     assert "there is no component 'absent.wasm'" in told
     assert str(tmp_path) not in told
-    assert "from a file only" in wasmrt("install", "https://example.com/tool.wasm", code=2).stderr
+    assert "only be installed from files" in wasmrt("install", "https://example.com/tool.wasm", code=2).stderr
 
 
 def test_the_cache_folder_may_be_read_only(wasmrt: Run, tool_file: Write, absent_home: Path) -> None:
@@ -172,7 +170,7 @@ def test_the_cache_folder_may_be_read_only(wasmrt: Run, tool_file: Write, absent
     cache = absent_home / "cache"
     for path in (*cache.rglob("*.cwasm"),):
         path.unlink()
-    # Root may write anywhere: a file in the folder's place cannot be written into by anybody.
+    # Root ignores permissions, but a file instead of the folder cannot be written into even by root.
     for folder in cache.iterdir():
         folder.rmdir()
     cache.rmdir()
@@ -199,7 +197,7 @@ def test_an_install_killed_at_any_moment_leaves_a_whole_catalog(wasmrt: Run, too
     assert json.loads(wasmrt("list", "--json").stdout)[0]["number"] == 2
 
 
-def test_a_person_at_a_terminal_is_asked_and_the_answer_counts(wasmrt: Run, tool_file: Write) -> None:
+def test_install_on_a_terminal_asks_for_approval(wasmrt: Run, tool_file: Write) -> None:
     path = tool_file(sidecar=SIDECAR)
     code, said = on_a_terminal(b"n\n", "install", path)
     assert code == 3
@@ -212,7 +210,7 @@ def test_a_person_at_a_terminal_is_asked_and_the_answer_counts(wasmrt: Run, tool
 
 
 def padded(component: bytes, size_bytes: int) -> bytes:
-    """The component with a custom section that means nothing."""
+    """Return the component with an additional custom section."""
     body = b"\x03pad" + bytes(size_bytes)
     size = len(body)
     return (
@@ -223,7 +221,7 @@ def padded(component: bytes, size_bytes: int) -> bytes:
     )
 
 
-def test_preparing_something_large_is_shown_to_who_watches_and_to_nobody_else(wasmrt: Run, tool_file: Write) -> None:
+def test_large_component_shows_a_status_only_on_a_terminal(wasmrt: Run, tool_file: Write) -> None:
     path = tool_file()
     path.write_bytes(padded(path.read_bytes(), 2 * 1024 * 1024))
     assert "preparing" not in wasmrt("install", path, "--name", "quiet").stderr

@@ -1,4 +1,4 @@
-"""`wasmrt caps` learns to the end in one sitting, and takes files, components, packages and installed names alike."""
+"""Tests of `wasmrt caps learn`, and of the subjects of `wasmrt caps`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ READ = "(call $workspace-read (i32.const {at}) (i32.const {length}) (i32.const 2
 
 @pytest.fixture
 def reader(tool_file: Write, encode: Encode) -> Callable[..., Path]:
-    """Writes a tool that reads one file after the other, and gives up at the first that it may not."""
+    """Writes a tool that reads files in order and stops at the first denial."""
 
     def write(*paths: str, **more: object) -> Path:
         text = "".join(paths).encode()
@@ -56,7 +56,7 @@ def learned(said: str) -> list[str]:
     return [line for line in said.splitlines() if line.startswith("asked: ")]
 
 
-def test_on_a_terminal_it_goes_on_until_nothing_new_is_refused(
+def test_learn_on_a_terminal_repeats_until_nothing_is_denied(
     home: Path, reader: Callable[..., Path], workspace: Path, tmp_path: Path
 ) -> None:
     path = reader("notes/a.md", "plans/b.md", "other/c.md")
@@ -72,7 +72,7 @@ def test_on_a_terminal_it_goes_on_until_nothing_new_is_refused(
     assert set(capabilities.workspace_read.allowed_prefixes) == {"notes/", "plans/b.md", "other/"}
 
 
-def test_what_is_refused_is_not_asked_again_and_not_in_the_file(
+def test_declined_access_is_not_asked_again_or_written(
     home: Path, reader: Callable[..., Path], workspace: Path, tmp_path: Path
 ) -> None:
     path = reader("notes/a.md", "plans/b.md")
@@ -85,7 +85,7 @@ def test_what_is_refused_is_not_asked_again_and_not_in_the_file(
     assert parse(out.read_bytes()).capabilities.workspace_read.allowed_prefixes == ("notes/",)
 
 
-def test_an_entry_that_is_wider_is_no_narrower_one(
+def test_wider_entry_is_rejected_as_narrower(
     home: Path, reader: Callable[..., Path], workspace: Path, tmp_path: Path
 ) -> None:
     path = reader("notes/a.md")
@@ -95,22 +95,20 @@ def test_an_entry_that_is_wider_is_no_narrower_one(
     answers = b'narrower\n""\nnarrower\n{"x": 1}\nperhaps\nn\n'
     code, said = on_a_terminal(answers, "caps", "learn", path, *given)
     assert code == 0, said
-    assert "that is no narrower" in said
+    assert "the entry is not narrower" in said
     assert "it cannot be used" in said
     assert "0 allowed, 1 not" in said
     assert out.read_text() == "{}"
 
 
-def test_what_was_answered_is_shown_where_the_person_went_away(
-    home: Path, reader: Callable[..., Path], workspace: Path
-) -> None:
+def test_answers_are_printed_when_the_user_leaves(home: Path, reader: Callable[..., Path], workspace: Path) -> None:
     path = reader("notes/a.md", "plans/b.md")
     code, said = on_a_terminal(b"y\n\x04", "caps", "learn", path, "--workspace", workspace)
     assert code == 130
     assert "1 allowed, 0 not" in said
 
 
-def test_without_a_terminal_it_starts_from_where_the_file_stands(
+def test_learn_without_a_terminal_starts_from_the_file(
     wasmrt: Run, reader: Callable[..., Path], workspace: Path, tmp_path: Path
 ) -> None:
     path = reader("notes/a.md", "plans/b.md")
@@ -119,12 +117,9 @@ def test_without_a_terminal_it_starts_from_where_the_file_stands(
     given = (path, "--workspace", workspace, "--capabilities", start)
     result = wasmrt("caps", "learn", *given)
     assert [line.split()[1] for line in learned(result.stderr)] == ["plans/b.md"]
-    assert json.loads(result.stdout) == {
-        "description": "mine",
-        "workspace": {"allowed_prefixes": ["notes/", "plans/"]},
-    }
+    assert json.loads(result.stdout) == {"description": "mine", "workspace": {"allowed_prefixes": ["notes/", "plans/"]}}
     start.write_text(result.stdout)
-    assert "asked for nothing more" in wasmrt("caps", "learn", *given).stderr
+    assert "requested no more access" in wasmrt("caps", "learn", *given).stderr
     assert json.loads(wasmrt("caps", "learn", *given, "--json").stdout)["asked"] == []
 
 
@@ -152,7 +147,7 @@ def server() -> Iterator[ThreadingHTTPServer]:
     thread.join()
 
 
-def test_a_request_is_sent_once_it_is_allowed_and_never_before(
+def test_request_is_sent_only_after_it_is_allowed(
     home: Path, tool_file: Write, encode: Encode, server: ThreadingHTTPServer, tmp_path: Path
 ) -> None:
     (home / "data").mkdir(parents=True, exist_ok=True)
@@ -183,7 +178,7 @@ SIDECAR = {"workspace": {"allowed_prefixes": ["notes/"]}}
 
 @pytest.fixture
 def forms(wasmrt: Run, reader: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """One tool as an installed name, a component, a component in the folder that one is in, a capability file."""
+    """One tool as an installed name, a path, a file name in its folder, and a capability file."""
     path = reader("notes/a.md", sidecar=SIDECAR)
     wasmrt("install", path, "--yes")
     shutil.copy(path, tmp_path / "bare")
@@ -192,8 +187,8 @@ def forms(wasmrt: Run, reader: Callable[..., Path], tmp_path: Path, monkeypatch:
     return ["reader", str(path), "reader.wasm", "bare", "reader.capabilities.json"]
 
 
-def test_every_command_takes_every_form(wasmrt: Run, forms: list[str]) -> None:
-    # Without the first line, which is the name that the form has.
+def test_caps_commands_accept_files_components_packages_and_names(wasmrt: Run, forms: list[str]) -> None:
+    # Without the first line, which is the name of the subject.
     explained = {form: wasmrt("caps", "explain", form).stdout.partition("\n")[2] for form in forms}
     assert len(set(explained.values())) == 1, explained
     assert "notes/" in explained["reader"]
@@ -207,9 +202,7 @@ def test_every_command_takes_every_form(wasmrt: Run, forms: list[str]) -> None:
         assert "notes/a.md" in told or form.endswith(".json")
 
 
-def test_the_name_of_a_tool_is_the_tool_whatever_is_called_so_in_the_folder(
-    wasmrt: Run, forms: list[str], tmp_path: Path
-) -> None:
+def test_tool_name_precedes_a_file_of_the_same_name(wasmrt: Run, forms: list[str], tmp_path: Path) -> None:
     meant = {name: wasmrt("caps", "explain", name).stdout for name in ("reader", "json")}
     (tmp_path / "reader").mkdir()
     (tmp_path / "json").write_text("no capability file")
@@ -219,7 +212,7 @@ def test_the_name_of_a_tool_is_the_tool_whatever_is_called_so_in_the_folder(
         wasmrt("caps", "explain", f"./{name}", code=2)
 
 
-def test_what_is_neither_is_one_sentence(wasmrt: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_subject_is_one_error_message(wasmrt: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for command in ("explain", "check", "init", "learn"):
         assert "no tool named 'absent'" in wasmrt("caps", command, "absent", code=2).stderr

@@ -1,4 +1,4 @@
-"""`wasmrt mcp`, from a server's command to its answer, as somebody at a terminal has it."""
+"""Tests of `wasmrt mcp`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_server_is_added_listed_called_checked_and_removed(home: Path) -> None
     assert added.exit_code == 0, added.output
     data = json.loads(added.stdout)
     assert [(tool["called"], tool["state"]) for tool in data["tools"]] == [("bad_get_thing", "agreed")]
-    assert f"{HOSTILE!r}" in added.stderr  # the exact command was shown
+    assert f"{HOSTILE!r}" in added.stderr  # the exact command is shown
     (row,) = json.loads(run("list", "--json").stdout)
     assert (row["name"], row["tools"], row["state"], row["trust"]) == ("bad", 1, "ready", "local")
     answered = run("call", "bad", "get_thing", "{}", "--json")
@@ -55,7 +55,7 @@ def test_a_server_is_added_listed_called_checked_and_removed(home: Path) -> None
     assert json.loads((home / "mcp-trust.json").read_text())["servers"] == {}
 
 
-def test_a_call_says_that_it_starts_the_server_but_to_a_program(home: Path) -> None:
+def test_call_announces_the_server_start_unless_json(home: Path) -> None:
     assert add("invisible", "--trust", "local").exit_code == 0
     for command in (("mcp", "call", "bad", "get_thing"), ("tools", "run", "bad_get_thing", "{}")):
         called = CliRunner().invoke(cli, command)
@@ -64,15 +64,15 @@ def test_a_call_says_that_it_starts_the_server_but_to_a_program(home: Path) -> N
         assert "starting" not in CliRunner().invoke(cli, [*command, "--json"]).stderr
 
 
-def test_nothing_is_started_or_kept_before_somebody_agreed(home: Path) -> None:
+def test_server_is_not_started_or_stored_without_consent(home: Path) -> None:
     refused = run("add", "bad", "--", sys.executable, HOSTILE, "fine")
     assert refused.exit_code == 3
-    assert "nobody agreed" in refused.stderr
+    assert "this was not approved" in refused.stderr
     assert not (home / "mcp-servers.json").exists()
     assert not (home.parent / "cache" / "mcp").exists()
 
 
-def test_a_changed_definition_is_shown_and_waits_until_somebody_agrees(home: Path) -> None:
+def test_changed_definition_is_shown_and_needs_consent(home: Path) -> None:
     assert add("fine").exit_code == 0
     text = (home / "mcp-trust.json").read_text()
     (home / "mcp-trust.json").write_text(text.replace("Gets a thing.", "Gave a thing."))
@@ -87,18 +87,18 @@ def test_a_changed_definition_is_shown_and_waits_until_somebody_agrees(home: Pat
     assert json.loads(run("list", "--json").stdout)[0]["trust"] == "verified"
 
 
-def test_an_edited_command_is_not_used_before_somebody_agreed_to_it(home: Path) -> None:
+def test_edited_command_needs_consent(home: Path) -> None:
     assert add("fine").exit_code == 0
     text = (home / "mcp-servers.json").read_text()
     (home / "mcp-servers.json").write_text(text.replace('"fine"', '"exits-at-once"'))
-    assert json.loads(run("list", "--json").stdout)[0]["state"] == "nobody agreed"
+    assert json.loads(run("list", "--json").stdout)[0]["state"] == "not trusted"
     called = run("call", "bad", "get_thing")
     assert called.exit_code != 0
     assert "the current command of this MCP server" in called.stderr
     assert run("trust", "bad").exit_code == 3
 
 
-def test_a_server_that_cannot_be_started_is_not_kept(home: Path) -> None:
+def test_server_that_cannot_start_is_not_stored(home: Path) -> None:
     failed = add("exits-at-once")
     assert failed.exit_code == 1
     assert "I have had enough" in failed.stderr
@@ -120,7 +120,7 @@ def test_a_server_that_cannot_be_started_is_not_kept(home: Path) -> None:
         ("check nobody", "there is no MCP server"),
     ],
 )
-def test_a_mistake_is_told_in_one_sentence_with_the_next_step(line: str, said: str) -> None:
+def test_mcp_usage_error_is_one_sentence_with_a_hint(line: str, said: str) -> None:
     failed = run(*shlex.split(line), "--json") if "--" not in line else run(*shlex.split(line))
     assert failed.exit_code == 2
     assert said in failed.stderr
@@ -134,7 +134,7 @@ def test_a_login_is_for_servers_with_a_url() -> None:
     assert "has no login" in failed.stderr
 
 
-def test_a_broken_file_of_servers_is_told_with_every_mistake(home: Path) -> None:
+def test_invalid_server_file_reports_all_errors(home: Path) -> None:
     (home / "mcp-servers.json").write_text('{"servers": [{"name": "A", "url": "https://a.test/"}, {"name": "b"}]}')
     failed = run("list")
     assert failed.exit_code == 2
@@ -152,13 +152,13 @@ def site(home: Path) -> Iterator[Callable[[str], str]]:
 @pytest.mark.parametrize(
     ("case", "said", "step"),
     [
-        ("web-page", "text/html", "the address that its documentation names for MCP"),
-        ("no-page", "Not Found", "the address that its documentation names for MCP"),
-        ("start-error", "no licence", "the address that its documentation names for MCP"),
+        ("web-page", "text/html", "the MCP URL of its documentation"),
+        ("no-page", "Not Found", "the MCP URL of its documentation"),
+        ("start-error", "no licence", "the MCP URL of its documentation"),
         ("old-version", "supports no MCP version that wasmrt supports", "update the server"),
     ],
 )
-def test_an_address_that_does_not_answer_as_a_server_is_refused_with_the_next_step(
+def test_url_that_is_not_an_mcp_server_is_refused_with_a_hint(
     site: Callable[[str], str], case: str, said: str, step: str
 ) -> None:
     refused = run("add", "bad", site(case), "--yes", "--json")
@@ -169,14 +169,12 @@ def test_an_address_that_does_not_answer_as_a_server_is_refused_with_the_next_st
 @pytest.mark.parametrize(
     ("case", "said", "step"),
     [
-        ("list-error", "answered with an error: no", "a server that speaks MCP on standard output"),
-        ("list-shape", "a response that is not valid MCP", "a server that speaks MCP on standard output"),
+        ("list-error", "answered with an error: no", "an MCP server on standard input and output"),
+        ("list-shape", "a response that is not valid MCP", "an MCP server on standard input and output"),
         ("old-version", "supports no MCP version that wasmrt supports", "update the server"),
     ],
 )
-def test_a_command_that_does_not_answer_as_a_server_is_refused_with_the_next_step(
-    case: str, said: str, step: str
-) -> None:
+def test_command_that_is_not_an_mcp_server_is_refused_with_a_hint(case: str, said: str, step: str) -> None:
     refused = add(case, "--json")
     error = json.loads(refused.stderr.splitlines()[-1])
     assert refused.exit_code == 1 and said in error["message"] and step in error["hint"]

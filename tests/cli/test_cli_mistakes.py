@@ -1,4 +1,4 @@
-"""What goes wrong on the command line: one sentence, a step that can be taken, an exit code that means it."""
+"""Tests of errors: the message, the hint and the exit code."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def secrets_in_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
 # -- running -------------------------------------------------------------------------------------------------------
 
 
-def test_a_name_that_nobody_answers_for_is_no_denial(
+def test_unresolvable_host_is_not_a_denial(
     wasmrt: Run, tool_file: Write, encode: Callable[[str], bytes], tmp_path: Path
 ) -> None:
     grant = tmp_path / "grant.json"
@@ -49,7 +49,7 @@ def test_a_name_that_nobody_answers_for_is_no_denial(
         assert "hint: check its spelling, and that this machine is online" in told
 
 
-def test_a_workspace_that_was_granted_and_not_given_names_the_option(
+def test_missing_workspace_error_names_the_option(
     wasmrt: Run, tool_file: Write, encode: Callable[[str], bytes], tmp_path: Path
 ) -> None:
     body = Body(
@@ -71,9 +71,7 @@ def test_a_workspace_that_was_granted_and_not_given_names_the_option(
     wasmrt("caps", "learn", path, "--workspace", tmp_path / "absent", code=2)
 
 
-def test_what_a_tool_says_of_its_failure_stays_in_the_one_line_of_its_error(
-    wasmrt: Run, tool_file: Write, encode: Callable[[str], bytes]
-) -> None:
+def test_tool_error_message_stays_on_one_line(wasmrt: Run, tool_file: Write, encode: Callable[[str], bytes]) -> None:
     said = b"no\nerror: forged\r\nhint: wasmrt grant guest --yes\x1b[1m"
     body = Body(text=said, execute=f"(call $fail (i32.const 1024) (i32.const {len(said)}))")
     told = wasmrt("run", tool_file("guest", data=encode(tool(body))), code=1).stderr
@@ -91,18 +89,18 @@ def test_what_a_tool_says_of_its_failure_stays_in_the_one_line_of_its_error(
         (("secret", "set", "api_token"), 2, "pipe it in"),
         (("secret", "set", "two words"), 2, "example_token"),
         (("secret", "remove", "api_token"), 1, "wasmrt secret list"),
-        (("caps", "explain", "parrot.capabilities.json", "--method", "POST"), 2, "give one"),
+        (("caps", "explain", "parrot.capabilities.json", "--method", "POST"), 2, "require --url"),
         (("caps", "explain", "parrot.capabilities.json", "--url", "https://a/", "--resolves-to", "z"), 2, "IP address"),
         (("leaks", "test", "no-such-rule"), 2, "wasmrt leaks rules"),
-        (("inspect", "parrot.wasm", "--version", "1"), 2, "leave --version out"),
+        (("inspect", "parrot.wasm", "--version", "1"), 2, "omit --version"),
         (("run", "a" * 300), 2, "wasmrt list"),
         (("run", "echo", "@" + "a" * 300), 2, "check the path after @"),
         (("run", "echo", "{}"), 2, "wasmrt inspect"),
         (("caps", "check", "a" * 300), 2, "a capability file that you may read"),
-        (("auth", "echo"), 2, "nothing has to be set"),
+        (("auth", "echo"), 2, "none has to be set"),
     ],
 )
-def test_what_cannot_be_meant_is_one_sentence_with_a_step_and_the_same_in_json(
+def test_invalid_usage_is_one_sentence_with_a_hint_also_in_json(
     wasmrt: Run, tool_file: Write, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], code: int, words: str
 ) -> None:
     monkeypatch.chdir(tool_file(sidecar=NARROW).parent)
@@ -113,14 +111,12 @@ def test_what_cannot_be_meant_is_one_sentence_with_a_step_and_the_same_in_json(
     assert words in f"{error['message']} {error['hint']}"
 
 
-def test_an_option_without_its_argument_names_the_help_of_its_command(wasmrt: Run) -> None:
+def test_missing_option_argument_suggests_the_commands_help(wasmrt: Run) -> None:
     assert "hint: wasmrt serve --help" in wasmrt("serve", "--http", code=2).stderr
     assert json.loads(wasmrt("mcp", "add", "--json", "--host", code=2).stderr)["hint"] == "wasmrt mcp add --help"
 
 
-def test_a_component_whose_name_leaves_no_room_for_a_sidecars_is_run(
-    wasmrt: Run, tool_file: Write, tmp_path: Path
-) -> None:
+def test_component_with_the_longest_file_name_runs(wasmrt: Run, tool_file: Write, tmp_path: Path) -> None:
     path = tool_file().rename(tmp_path / ("b" * 245 + ".wasm"))
     assert json.loads(wasmrt("run", path, '{"message": "hi"}').stdout) == "hi"
 
@@ -137,7 +133,7 @@ def test_a_component_whose_name_leaves_no_room_for_a_sidecars_is_run(
         (1, ("caps", "init", "echo"), 1),
     ],
 )
-def test_a_standard_stream_that_is_closed_is_no_accident_of_ours(
+def test_closed_standard_stream_is_not_an_internal_error(
     home: Path, closed: int, arguments: tuple[str, ...], code: int
 ) -> None:
     close = (
@@ -145,7 +141,7 @@ def test_a_standard_stream_that_is_closed_is_no_accident_of_ours(
     )
     result = subprocess.run([sys.executable, "-c", close, *arguments], capture_output=True, text=True)
     assert result.returncode == code, result.stderr
-    assert "Traceback" not in result.stderr and "should never happen" not in result.stderr
+    assert "Traceback" not in result.stderr and "unexpected" not in result.stderr
 
 
 PLAIN = [
@@ -163,7 +159,7 @@ PLAIN = [
 
 @pytest.mark.parametrize("json_flag", [(), ("--json",)])
 @pytest.mark.parametrize("arguments", PLAIN)
-def test_what_is_read_without_the_option_parser_ends_as_with_it(
+def test_run_has_the_same_outcome_with_and_without_options(
     home: Path, arguments: tuple[str, ...], json_flag: tuple[str, ...]
 ) -> None:
     def run(*command: str) -> tuple[int, object, str]:
@@ -176,14 +172,14 @@ def test_what_is_read_without_the_option_parser_ends_as_with_it(
     assert run("run", *arguments, *json_flag) == run("run", "--user", "local", *json_flag, "--", *arguments)
 
 
-def test_an_option_before_its_command_is_a_mistake(home: Path) -> None:
+def test_option_before_its_command_is_an_error(home: Path) -> None:
     command = [sys.executable, "-m", "wasmrt", "--json", "run", "echo", '{"message": "hi"}']
     result = subprocess.run(command, capture_output=True, text=True)
     assert (result.returncode, result.stdout) == (2, "")
     assert "no such option" in json.loads(result.stderr)["message"]
 
 
-def test_text_that_the_terminals_encoding_lacks_is_shown_as_escapes_and_stays_json(home: Path) -> None:
+def test_unencodable_text_is_escaped_and_json_stays_valid(home: Path) -> None:
     command = [sys.executable, "-m", "wasmrt", "run", "echo", '{"message": "caf\u00e9 \U0001f600"}']
     environ = os.environ | {"PYTHONIOENCODING": "ascii"}
     shown = subprocess.run(command, capture_output=True, env=environ, check=True).stdout
@@ -191,7 +187,7 @@ def test_text_that_the_terminals_encoding_lacks_is_shown_as_escapes_and_stays_js
 
 
 @pytest.mark.parametrize("arguments", [("run", "--help"), ("leaks", "rules"), ("caps", "init", "echo")])
-def test_a_full_disk_behind_the_output_is_no_accident_of_ours(home: Path, arguments: tuple[str, ...]) -> None:
+def test_full_disk_is_not_an_internal_error(home: Path, arguments: tuple[str, ...]) -> None:
     with Path("/dev/full").open("wb") as full:
         command = [sys.executable, "-m", "wasmrt", *arguments]
         result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
@@ -206,14 +202,14 @@ def test_a_formatted_link_stays_a_link(wasmrt: Run, tmp_path: Path) -> None:
     assert (tmp_path / "link.json").is_symlink()
 
 
-def test_a_rollback_to_more_power_says_which(wasmrt: Run, tool_file: Write) -> None:
+def test_rollback_lists_wider_permissions(wasmrt: Run, tool_file: Write) -> None:
     wasmrt("install", tool_file(sidecar=WIDE), "--yes")
     wasmrt("install", tool_file(sidecar=NARROW))
     assert "again: may send any request to https://files.example.com" in wasmrt("rollback", "parrot").stderr
     assert json.loads(wasmrt("rollback", "parrot", "--to", "2", "--json").stdout)["wider"] == []
 
 
-def test_a_formatted_file_that_was_written_is_told_in_json(wasmrt: Run, tool_file: Write) -> None:
+def test_caps_fmt_reports_the_written_file_as_json(wasmrt: Run, tool_file: Write) -> None:
     file = tool_file(sidecar=NARROW).with_name("parrot.capabilities.json")
     assert json.loads(wasmrt("caps", "fmt", "--write", file, "--json").stdout) == {"wrote": file.name}
 
@@ -234,9 +230,7 @@ def test_a_formatted_file_that_was_written_is_told_in_json(wasmrt: Run, tool_fil
         ({"http": {"allowlist": [{"host": "[192.0.2.1]"}]}}, "an IPv4 one unbracketed"),
     ],
 )
-def test_a_value_of_the_wrong_form_is_answered_with_one_of_the_right_form(
-    wasmrt: Run, tmp_path: Path, sidecar: object, words: str
-) -> None:
+def test_malformed_value_error_shows_a_valid_example(wasmrt: Run, tmp_path: Path, sidecar: object, words: str) -> None:
     file = tmp_path / "a.capabilities.json"
     file.write_text(json.dumps(sidecar))
     assert words in wasmrt("caps", "check", file, code=2).stderr
@@ -245,14 +239,14 @@ def test_a_value_of_the_wrong_form_is_answered_with_one_of_the_right_form(
 # -- errors --------------------------------------------------------------------------------------------------------
 
 
-def test_an_error_with_a_number_that_json_lacks_is_told_as_json_without_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_non_finite_number_is_left_out_of_json_errors(capsys: pytest.CaptureFixture[str]) -> None:
     error = MemoryLimitError("too much", limit=float("inf"), used=None, setting="limits.memory_bytes")
     assert fail(error, as_json=True) == 1
     told = json.loads(capsys.readouterr().err)
     assert (told["message"], told["code"], told["exit_code"]) == ("too much", "memory-limit", 1)
 
 
-def test_a_refusal_for_want_of_an_address_alone_counts_as_a_failure() -> None:
+def test_missing_address_counts_as_failure_not_denial() -> None:
     unknown = Decision(
         False, Reason.NO_ADDRESS, "the host's name is not known", None, "http", "https://nowhere.invalid"
     )
@@ -264,9 +258,7 @@ def test_a_refusal_for_want_of_an_address_alone_counts_as_a_failure() -> None:
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_an_errors_words_stay_in_their_lines_whatever_they_hold(
-    capsys: pytest.CaptureFixture[str], as_json: bool
-) -> None:
+def test_error_text_cannot_start_a_new_line(capsys: pytest.CaptureFixture[str], as_json: bool) -> None:
     fail(WasmrtError("a\nerror: b\x1b[2J\x85", hint="c\nhint: d\r\u202e"), as_json=as_json)
     told = capsys.readouterr().err
     assert len(told.splitlines()) == (1 if as_json else 2)

@@ -1,4 +1,4 @@
-"""What an operator meets between a tool and its first good run: told early, told once, with a step to take."""
+"""Tests of warnings about secrets, installs and the installation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BEARER = {
         "credentials": {
             "api": {"secret_name": "api_token", "location": {"type": "bearer"}, "host_patterns": ["api.example.com"]}
         },
-    },
+    }
 }
 
 
@@ -36,9 +36,7 @@ def secrets_in_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
 # -- secrets -------------------------------------------------------------------------------------------------------
 
 
-def test_a_secret_that_is_not_set_is_told_at_install_and_check_with_the_command_that_sets_it(
-    wasmrt: Run, tool_file: Write
-) -> None:
+def test_missing_secret_is_reported_with_its_command(wasmrt: Run, tool_file: Write) -> None:
     path = tool_file(sidecar=BEARER)
     step = "wasmrt secret set api_token"
     assert f"the secret api_token is not set; run: {step}" in wasmrt("install", path, "--yes").stderr
@@ -57,7 +55,7 @@ def test_a_secret_that_is_not_set_is_told_at_install_and_check_with_the_command_
     assert "api_token" not in wasmrt("doctor").stdout
 
 
-def test_doctor_misses_the_key_that_the_chosen_provider_of_searches_needs(wasmrt: Run, home: Path) -> None:
+def test_doctor_reports_a_missing_search_provider_key(wasmrt: Run, home: Path) -> None:
     (home / "data").mkdir(parents=True, exist_ok=True)
     (home / "data/config.toml").write_text('[web_search]\nprovider = "brave"\n')
     assert "web_search: the secret brave_api_key is not set; run: wasmrt secret set brave_api_key" in (
@@ -75,9 +73,7 @@ def test_doctor_misses_the_key_that_the_chosen_provider_of_searches_needs(wasmrt
         ({"workspace": True, "secrets": {"allowed_names": ["*"]}}, ", with 2 warnings"),
     ],
 )
-def test_a_check_marks_and_counts_its_warnings(
-    wasmrt: Run, tmp_path: Path, sections: dict[str, object], counted: str
-) -> None:
+def test_caps_check_counts_warnings(wasmrt: Run, tmp_path: Path, sections: dict[str, object], counted: str) -> None:
     file = tmp_path / "x.capabilities.json"
     file.write_text(json.dumps(sections))
     checked = wasmrt("caps", "check", file)
@@ -85,7 +81,7 @@ def test_a_check_marks_and_counts_its_warnings(
     assert [line.partition(":")[0] for line in checked.stdout.splitlines()] == ["warning"] * len(sections)
 
 
-def test_a_store_that_cannot_be_asked_stops_no_install(
+def test_unavailable_secret_store_does_not_stop_install(
     wasmrt: Run, tool_file: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wasmrt("secret", "set", "other", stdin="a-value")
@@ -96,18 +92,16 @@ def test_a_store_that_cannot_be_asked_stops_no_install(
     )
     monkeypatch.setenv("WASMRT_SECRETS_BACKEND", "none-of-that-name")
     told = wasmrt("install", tool_file(sidecar=BEARER)).stderr
-    assert "installed already" in told and "whether the secret api_token is set is unknown" in told
+    assert "already installed" in told and "whether the secret api_token is set is unknown" in told
 
 
-def test_a_secret_that_comes_from_a_login_names_the_login(wasmrt: Run, tool_file: Write) -> None:
+def test_secret_of_a_login_suggests_the_login(wasmrt: Run, tool_file: Write) -> None:
     oauth = {"authorization_url": "https://a.example/a", "token_url": "https://a.example/t", "client_id": "c"}
     path = tool_file(sidecar=BEARER | {"auth": {"secret_name": "api_token", "oauth": oauth}})
     assert "run: wasmrt auth parrot" in wasmrt("install", path, "--yes").stderr
 
 
-def test_a_secret_whose_power_was_not_granted_or_that_is_optional_is_not_asked_for(
-    wasmrt: Run, tool_file: Write, tmp_path: Path
-) -> None:
+def test_ungranted_and_optional_secrets_are_not_reported(wasmrt: Run, tool_file: Write, tmp_path: Path) -> None:
     nothing = tmp_path / "nothing.json"
     nothing.write_text("{}")
     assert "api_token" not in wasmrt("install", tool_file(sidecar=BEARER), "--grant", nothing).stderr
@@ -116,17 +110,17 @@ def test_a_secret_whose_power_was_not_granted_or_that_is_optional_is_not_asked_f
     assert "not set" not in wasmrt("install", tool_file(sidecar=optional), "--name", "other", "--yes").stderr
 
 
-def test_a_secret_test_without_a_request_says_what_to_add(wasmrt: Run, tool_file: Write) -> None:
+def test_secret_test_without_validation_request_has_a_hint(wasmrt: Run, tool_file: Write) -> None:
     wasmrt("install", tool_file(sidecar=BEARER), "--yes")
     told = wasmrt("secret", "test", "api_token", "--tool", "parrot", code=2).stderr
     added = json.loads("{" + told.partition("works: ")[2].strip() + "}")
     assert added["auth"]["secret_name"] == "api_token"
     path = tool_file(sidecar=BEARER | added)
-    assert "api_token works" not in wasmrt("install", path, "--yes").stderr  # the example is a sound section
+    assert "api_token works" not in wasmrt("install", path, "--yes").stderr  # the example is a valid section
 
 
 @pytest.mark.parametrize("command", ["set", "remove", "import"])
-def test_changing_secrets_answers_in_json_where_it_is_asked_to(wasmrt: Run, command: str) -> None:
+def test_secret_commands_support_json(wasmrt: Run, command: str) -> None:
     wasmrt("secret", "set", "api_token", stdin="a-value")
     arguments = {"set": ("api_token",), "remove": ("api_token",), "import": ("-",)}[command]
     answer = json.loads(wasmrt("secret", command, *arguments, "--json", stdin="API_TOKEN=a-value").stdout)
@@ -137,9 +131,7 @@ def test_changing_secrets_answers_in_json_where_it_is_asked_to(wasmrt: Run, comm
 # -- installing ----------------------------------------------------------------------------------------------------
 
 
-def test_a_capability_file_that_was_edited_since_the_build_is_noticed(
-    wasmrt: Run, tool_file: Write, tmp_path: Path
-) -> None:
+def test_stale_capability_file_in_the_build_folder_is_reported(wasmrt: Run, tool_file: Write, tmp_path: Path) -> None:
     built = tool_file()
     project = tmp_path / "project"
     (project / "build").mkdir(parents=True, exist_ok=True)
@@ -160,18 +152,18 @@ def test_a_capability_file_that_was_edited_since_the_build_is_noticed(
     )
 
 
-def test_a_tool_named_like_a_bundled_one_needs_its_name_said(wasmrt: Run, tool_file: Write) -> None:
+def test_replacing_a_bundled_tool_needs_an_explicit_name(wasmrt: Run, tool_file: Write) -> None:
     path = tool_file("echo")
     told = wasmrt("install", path, code=2).stderr
     assert "echo comes with wasmrt" in told and "--name echo" in told
     assert json.loads(wasmrt("list", "--json").stdout) == []
-    assert "will run this one instead" in wasmrt("install", path, "--name", "echo").stderr
-    assert "will run this one instead" not in wasmrt("install", path).stderr  # it was said once
+    assert "will run the installed one instead" in wasmrt("install", path, "--name", "echo").stderr
+    assert "will run the installed one instead" not in wasmrt("install", path).stderr  # already confirmed
     code, said = on_a_terminal(b"n\n", "install", tool_file("time"))
-    assert code == 2 and "Take the place of the bundled time?" in said
+    assert code == 2 and "Replace the bundled time?" in said
 
 
-def test_less_power_for_the_same_component_is_told_and_needs_no_answer(wasmrt: Run, tool_file: Write) -> None:
+def test_narrower_reinstall_is_reported_without_asking(wasmrt: Run, tool_file: Write) -> None:
     wasmrt("install", tool_file(sidecar=WIDE), "--yes")
     told = wasmrt("install", tool_file(sidecar=NARROW)).stderr
     assert "no longer asks" in told and "installed parrot version 2" in told
@@ -180,7 +172,7 @@ def test_less_power_for_the_same_component_is_told_and_needs_no_answer(wasmrt: R
     assert "waits for a grant" in wasmrt("install", tool_file(sidecar=NARROW, of="json"), code=3).stderr
 
 
-def test_a_version_that_waits_keeps_its_number_when_it_is_installed_again(wasmrt: Run, tool_file: Write) -> None:
+def test_pending_version_keeps_its_number_on_reinstall(wasmrt: Run, tool_file: Write) -> None:
     wasmrt("install", tool_file())
     path = tool_file(sidecar=WIDE)
     for _ in range(3):
@@ -190,7 +182,7 @@ def test_a_version_that_waits_keeps_its_number_when_it_is_installed_again(wasmrt
     assert json.loads(wasmrt("list", "--json").stdout)[0]["pending"] is None
 
 
-def test_removing_asks_a_person_and_wants_yes_from_a_script(wasmrt: Run, tool_file: Write) -> None:
+def test_remove_asks_on_a_terminal_and_needs_yes_in_scripts(wasmrt: Run, tool_file: Write) -> None:
     wasmrt("install", tool_file())
     assert "wasmrt remove parrot --yes" in wasmrt("remove", "parrot", code=2).stderr
     assert json.loads(wasmrt("remove", "parrot", "--json", code=2).stderr)["code"] == "not-confirmed"
@@ -212,9 +204,7 @@ def state_of(wasmrt: Run, check: str, *, code: int = 0) -> tuple[str, str]:
     return checks[check]["state"], checks[check]["found"]
 
 
-def test_doctor_says_which_installed_component_is_not_what_was_installed(
-    wasmrt: Run, tool_file: Write, home: Path
-) -> None:
+def test_doctor_names_modified_components(wasmrt: Run, tool_file: Write, home: Path) -> None:
     wasmrt("install", tool_file())
     assert state_of(wasmrt, "catalog")[0] == "ok"
     (stored,) = home.rglob("components/*.wasm")
@@ -230,24 +220,20 @@ def test_doctor_reports_a_home_that_cannot_be_used(wasmrt: Run, absent_home: Pat
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="rights as POSIX has them")
-def test_doctor_warns_of_a_home_that_others_may_write(wasmrt: Run, home: Path) -> None:
+def test_doctor_warns_about_a_home_others_can_write(wasmrt: Run, home: Path) -> None:
     (home / "data").mkdir(parents=True, exist_ok=True)
     (home / "data").chmod(0o777)
     assert state_of(wasmrt, "folders")[0] == "warning"
 
 
-def test_doctor_says_where_commands_of_the_shell_run_and_why_nowhere(wasmrt: Run, home: Path) -> None:
+def test_doctor_reports_the_shell_backend(wasmrt: Run, home: Path) -> None:
     def shell() -> tuple[str, str]:
         checks = json.loads(wasmrt("doctor", "--json").stdout)
         return next((check["state"], check["found"]) for check in checks if check["name"] == "shell")
 
     (home / "data").mkdir(parents=True, exist_ok=True)
     for text, state, said in (
-        (
-            "enabled = false",
-            "optional",
-            "set enabled = true in [shell] of the configuration file",
-        ),
+        ("enabled = false", "optional", "set enabled = true in [shell] of the configuration file"),
         ("unsafe_host = true", "warning", "unsafe_host runs commands without confinement"),
         ("unsafe_host = true\nsession = true", "warning", "remove one of them"),
     ):

@@ -1,4 +1,4 @@
-"""`wasmrt plugins check`: what can be used and what cannot, each with its mistakes, and nothing run."""
+"""Tests of `wasmrt plugins check`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.sandbox.programs.build import echo_plugin
 Run = Callable[..., "object"]
 
 
-def test_a_folder_is_told_plugin_by_plugin(wasmrt: Run, tmp_path: Path) -> None:
+def test_plugins_check_reports_each_plugin(wasmrt: Run, tmp_path: Path) -> None:
     folder = tmp_path / "plugins"
     folder.mkdir()
     (folder / "echo.toml").write_text(MANIFEST.format(name="echo", more=""))
@@ -32,7 +32,7 @@ def test_a_folder_is_told_plugin_by_plugin(wasmrt: Run, tmp_path: Path) -> None:
     assert "other.toml: nativ: unknown key; did you mean 'native'?" in told.stderr
     assert "other.toml: version_of: unknown key" in told.stderr
     assert "absent: cannot use the plugin's file absent.wasm" in told.stderr
-    assert "run only with unsafe_native_plugins: script" in told.stderr
+    assert "require unsafe_native_plugins: script" in told.stderr
     assert "2 can be used, 2 cannot" in told.stderr
     assert not (tmp_path / "ran").exists()
 
@@ -41,5 +41,5 @@ def test_a_folder_is_told_plugin_by_plugin(wasmrt: Run, tmp_path: Path) -> None:
     assert {one["name"]: one["error"] for one in data["refused"]} == {"absent": "SourceError", "other": "ManifestError"}
 
 
-def test_a_folder_that_is_none_is_an_error(wasmrt: Run, tmp_path: Path) -> None:
+def test_missing_plugin_folder_is_an_error(wasmrt: Run, tmp_path: Path) -> None:
     assert "cannot use the plugins folder" in wasmrt("plugins", "check", tmp_path / "no", code=2).stderr

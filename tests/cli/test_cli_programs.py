@@ -1,4 +1,4 @@
-"""An installed program answers with what it prints, and names a misspelt param, whichever way it is called."""
+"""Tests of installed WASI programs, called directly and through the registry."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def installed(wasmrt: Run, home: Path) -> Run:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_a_program_prints_is_its_result_and_no_log(installed: Run, way: tuple[str, ...]) -> None:
+def test_program_output_is_its_result_not_a_log(installed: Run, way: tuple[str, ...]) -> None:
     assert json.loads(installed(*way, "program", CAT).stdout)["stdout"] == "hello"
     whole = json.loads(installed(*way, "program", CAT, "--json").stdout)
     assert whole["result"]["stdout"] == "hello"
@@ -42,7 +42,7 @@ def test_a_misspelt_param_is_named_with_the_nearest_known_one(installed: Run, wa
     assert "unknown field stdn (did you mean stdin?); the fields are args, stdin, check" in told
 
 
-def test_the_registry_says_the_same() -> None:
+def test_registry_call_has_the_same_result() -> None:
     registry = ToolRegistry()
     with WasmToolRuntime(WasmRuntimeConfig()) as runtime:
         registry.register(runtime.prepare("program", program()))

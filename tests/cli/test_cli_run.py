@@ -1,4 +1,4 @@
-"""`wasmrt run` and `inspect`, and what every command has in common."""
+"""Tests of `wasmrt run`, `wasmrt inspect`, and conventions of all commands."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ def test_params_that_do_not_fit_the_schema_name_the_field(wasmrt: Run) -> None:
     assert "message" in error["message"]
 
 
-def test_params_from_nowhere_or_without_end_are_refused(wasmrt: Run, tmp_path: Path) -> None:
+def test_missing_and_endless_params_are_refused(wasmrt: Run, tmp_path: Path) -> None:
     assert "cannot be read" in wasmrt("run", "echo", f"@{tmp_path / 'absent'}", code=2).stderr
     assert "over" in wasmrt("run", "echo", "-", stdin=b" " * (MAX_PARAMS_BYTES + 1), code=2).stderr
     assert "not UTF-8" in wasmrt("run", "echo", "-", stdin=b'{"message": "\xff"}', code=2).stderr
 
 
-def test_a_component_file_runs_without_any_power_unless_given(wasmrt: Run, tool_file: Write) -> None:
+def test_component_file_runs_without_capabilities_by_default(wasmrt: Run, tool_file: Write) -> None:
     path = tool_file(sidecar={"http": {"allowlist": [{"host": "api.example.com"}]}})
     report = json.loads(wasmrt("inspect", path, "--json").stdout)
     assert "api.example.com" in report["asks"][0]
@@ -81,7 +81,7 @@ def test_an_installed_tool_takes_no_capabilities_from_the_command_line(wasmrt: R
     path = tool_file(sidecar={})
     wasmrt("install", path)
     told = wasmrt("run", "parrot", "{}", "--capabilities", path.with_name("parrot.capabilities.json"), code=2).stderr
-    assert "runs under the grant it was installed with" in told
+    assert "runs with the grant that it was installed with" in told
 
 
 def test_inspect_shows_world_imports_exports_schema_and_digest(wasmrt: Run) -> None:
@@ -91,7 +91,7 @@ def test_inspect_shows_world_imports_exports_schema_and_digest(wasmrt: Run) -> N
     assert report["world"] in report["exports"]
     assert report["tools"][0]["schema"]["properties"]["message"]
     shown = wasmrt("inspect", "echo").stdout
-    for word in (report["world"], report["digest"], "capabilities: it needs none", "params: message: string"):
+    for word in (report["world"], report["digest"], "capabilities: none needed", "params: message: string"):
         assert word in shown
 
 
@@ -107,18 +107,18 @@ def test_an_unknown_tool_command_or_option_is_bad_input_with_the_next_step(wasmr
 
 
 @pytest.mark.parametrize("name", REGISTRY_TOOLS)
-def test_a_tool_that_only_a_registry_has_is_named_with_the_command_that_runs_it(wasmrt: Run, name: str) -> None:
+def test_registry_only_tool_suggests_tools_run(wasmrt: Run, name: str) -> None:
     for command in ("run", "inspect"):
         told = wasmrt(command, name, code=2).stderr
         assert "no component" in told and f"wasmrt tools run {name}" in told
 
 
 @pytest.mark.parametrize("name", ["_root", "../run", "run.py", "__init__"])
-def test_only_commands_are_commands(wasmrt: Run, name: str) -> None:
-    assert "there is no command" in wasmrt(name, code=2).stderr
+def test_module_names_are_not_commands(wasmrt: Run, name: str) -> None:
+    assert "unknown command" in wasmrt(name, code=2).stderr
 
 
-def test_text_from_outside_cannot_drive_the_terminal(wasmrt: Run) -> None:
+def test_untrusted_text_is_escaped_for_the_terminal(wasmrt: Run) -> None:
     hostile = "red \x1b[31m and \x9b2J and \u202e turned"
     for result in (
         wasmrt("run", "echo", json.dumps({"message": hostile})),
@@ -141,7 +141,7 @@ def test_every_command_has_help_with_an_example(wasmrt: Run, command: str) -> No
 @pytest.mark.parametrize(
     "command", ["doctor", "grant", "inspect", "install", "list", "remove", "rollback", "run", "verify"]
 )
-def test_every_command_that_answers_with_data_does_so_as_json(wasmrt: Run, command: str) -> None:
+def test_commands_with_data_support_json(wasmrt: Run, command: str) -> None:
     assert "--json" in wasmrt(command, "--help").stdout
 
 
@@ -149,7 +149,7 @@ def test_help_and_version_name_every_command_and_exit_code(wasmrt: Run) -> None:
     shown = wasmrt("--help").stdout
     for command in COMMANDS:
         assert re.search(rf"^  {command}\b", shown, re.MULTILINE)
-    for code in ("0  done", "1  the tool", "2  usage", "3  denied", "4  an error of wasmrt itself"):
+    for code in ("0  success", "1  the tool", "2  usage", "3  denied", "4  internal error of wasmrt"):
         assert code in shown
     assert re.fullmatch(r"wasmrt \d+\.\d+\.\d+\n", wasmrt("--version").stdout)
 
@@ -173,7 +173,7 @@ def test_a_relative_home_is_refused(wasmrt: Run, monkeypatch: pytest.MonkeyPatch
     assert "absolute path" in wasmrt("list", code=2).stderr
 
 
-def test_output_that_nobody_can_take_is_no_accident_of_ours(home: Path) -> None:
+def test_closed_output_is_not_an_internal_error(home: Path) -> None:
     with open("/dev/full", "wb") as full:
         result = subprocess.run(
             [sys.executable, "-m", "wasmrt", "run", "echo", '{"message": "hi"}'],
@@ -192,7 +192,7 @@ def test_output_that_nobody_can_take_is_no_accident_of_ours(home: Path) -> None:
     assert (result.returncode, result.stderr) == (1, "")
 
 
-def test_the_help_page_shows_each_command_as_its_own_help_begins() -> None:
+def test_command_list_matches_the_commands_help() -> None:
     commands = Path(root.__file__).parents[1]
     files = {
         name for folder, names in root.FOLDERS.items() for name in names if (commands / folder / f"{name}.py").exists()
@@ -204,7 +204,7 @@ def test_the_help_page_shows_each_command_as_its_own_help_begins() -> None:
         assert " ".join(command.help.split()).startswith(root.COMMANDS[name])
 
 
-def test_a_terminal_shows_what_is_going_on_in_one_line_and_takes_it_away() -> None:
+def test_status_line_is_erased_on_a_terminal() -> None:
     script = "from wasmrt.cli.shared.output import status\nwith status('a\\n\\x1b[2J' + 'long ' * 50): print(end='')"
     shown = python_on_a_terminal(b"", "-c", script, columns=40)[1]
     assert shown.startswith("a \\u001b[2Jlong long ") and shown.endswith("\r\x1b[K")

@@ -1,4 +1,4 @@
-"""`wasmrt secret` and `wasmrt auth`, from the command line to real servers on loopback."""
+"""Tests of `wasmrt secret` and `wasmrt auth` with servers on loopback."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_value_is_never_an_argument(wasmrt: Cli) -> None:
     assert result.exit_code == 2
 
 
-def test_users_are_kept_apart(wasmrt: Cli) -> None:
+def test_secrets_of_users_are_separate(wasmrt: Cli) -> None:
     wasmrt("secret", "set", "api_token", "--user", "ann", stdin=VALUE)
     assert "local has no secrets" in wasmrt("secret", "list").stderr
     assert "api_token" in wasmrt("secret", "list", "--user", "ann").stdout
@@ -66,7 +66,7 @@ def test_a_secret_can_expire(wasmrt: Cli) -> None:
     assert "in 2 d" in wasmrt("secret", "list").stdout
 
 
-def test_a_removed_secret_is_gone(wasmrt: Cli) -> None:
+def test_removed_secret_is_deleted(wasmrt: Cli) -> None:
     wasmrt("secret", "set", "api_token", stdin=VALUE)
     wasmrt("secret", "remove", "API_TOKEN")
     assert wasmrt("secret", "list").stdout == ""
@@ -74,7 +74,7 @@ def test_a_removed_secret_is_gone(wasmrt: Cli) -> None:
 
 
 @pytest.mark.parametrize("value", [b"", b"\n", b"\xff\xfe-not-text", b"x" * 70_000])
-def test_a_value_that_cannot_be_a_secret_is_refused(wasmrt: Cli, value: bytes) -> None:
+def test_invalid_secret_value_is_refused(wasmrt: Cli, value: bytes) -> None:
     wasmrt("secret", "set", "api_token", stdin=value, code=2)
 
 
@@ -87,13 +87,13 @@ def test_a_dotenv_file_is_imported(wasmrt: Cli, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", ["x", "12345"])
-def test_a_value_that_no_request_could_carry_is_refused_when_it_is_set(wasmrt: Cli, home: Path, value: str) -> None:
+def test_value_that_no_request_can_carry_is_refused(wasmrt: Cli, home: Path, value: str) -> None:
     told = wasmrt("secret", "set", "api_token", stdin=value, code=2).stderr
     assert "fewer than 6 characters" in told
     assert not (home / "data" / "secrets").exists()
 
 
-def test_a_value_that_some_places_cannot_hold_is_set_with_a_warning(wasmrt: Cli) -> None:
+def test_partly_usable_value_is_set_with_a_warning(wasmrt: Cli) -> None:
     many = f"{VALUE}\n{VALUE}\n"
     told = wasmrt("secret", "set", "api_token", stdin=many).stderr
     assert (
@@ -107,7 +107,7 @@ def test_a_value_that_some_places_cannot_hold_is_set_with_a_warning(wasmrt: Cli)
 
 
 @pytest.mark.parametrize("command", ["set", "import"])
-def test_a_value_set_over_a_login_ends_the_login(wasmrt: Cli, home: Path, command: str) -> None:
+def test_setting_a_secret_ends_its_login(wasmrt: Cli, home: Path, command: str) -> None:
     kept = open_store(home / "data")
     kept.set("local", "api_token", Secret("from the login"))
     kept.set("local", "api_token" + OAUTH_SUFFIX, Secret("{}"))
@@ -117,17 +117,17 @@ def test_a_value_set_over_a_login_ends_the_login(wasmrt: Cli, home: Path, comman
     assert not kept.exists("local", "api_token" + OAUTH_SUFFIX)
 
 
-def test_an_import_says_what_it_replaces(wasmrt: Cli) -> None:
+def test_import_lists_replaced_secrets(wasmrt: Cli) -> None:
     wasmrt("secret", "set", "api_token", stdin=VALUE)
     both = f"API_TOKEN={VALUE}-2\nOTHER=another-value\n"
     told = wasmrt("secret", "import", "-", "--user", "ann", stdin=both).stderr
-    assert "replaced" not in told  # those of another user are not touched
+    assert "replaced" not in told  # secrets of another user are unchanged
     assert "replaced: api_token\n" in wasmrt("secret", "import", "-", stdin=both).stderr
     told = json.loads(wasmrt("secret", "import", "-", "--json", stdin=both).stdout)
     assert told["replaced"] == told["set"] == ["api_token", "other"]
 
 
-def test_an_import_with_a_value_that_cannot_be_used_sets_nothing_and_names_what_could_be(wasmrt: Cli) -> None:
+def test_import_with_an_unusable_value_sets_nothing(wasmrt: Cli) -> None:
     mixed = f"API_TOKEN={VALUE}\nDEBUG=1\nPORT=8080\n"
     told = wasmrt("secret", "import", "-", stdin=mixed, code=2).stderr
     assert "the value of debug has fewer than 6 characters" in told and "port" in told and "8080" not in told
@@ -137,24 +137,24 @@ def test_an_import_with_a_value_that_cannot_be_used_sets_nothing_and_names_what_
     assert "api_token" in wasmrt("secret", "list").stdout
 
 
-def test_a_dotenv_file_that_is_not_utf8_is_refused_and_not_guessed_at(wasmrt: Cli) -> None:
+def test_dotenv_file_that_is_not_utf8_is_refused(wasmrt: Cli) -> None:
     told = wasmrt("secret", "import", "-", stdin=f"API_TOKEN={VALUE}".encode() + b"\xe9", code=2).stderr
     assert "UTF-8" in told
 
 
-def test_the_first_secret_of_a_new_file_comes_with_a_word_on_where_its_key_is(wasmrt: Cli, home: Path) -> None:
+def test_first_secret_of_a_new_file_warns_about_its_key(wasmrt: Cli, home: Path) -> None:
     told = wasmrt("secret", "set", "api_token", stdin=VALUE).stderr
     assert str(home / "data" / "secrets.key") in told and "WASMRT_SECRETS_PASSPHRASE" in told
     assert "secrets.key" not in wasmrt("secret", "set", "other", stdin=VALUE).stderr
 
 
-def test_a_file_under_a_passphrase_needs_no_word_on_its_key(wasmrt: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_with_a_passphrase_has_no_key_warning(wasmrt: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WASMRT_SECRETS_PASSPHRASE", "correct horse")
     assert "warning" not in wasmrt("secret", "set", "api_token", stdin=VALUE).stderr
     assert "encrypted with a passphrase" in wasmrt("secret", "list").stderr
 
 
-def test_a_list_says_what_keeps_the_secrets(wasmrt: Cli, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secret_list_shows_the_backend(wasmrt: Cli, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wasmrt("secret", "set", "api_token", stdin=VALUE)
     assert f"backend: file, {home / 'data' / 'secrets'}" in wasmrt("secret", "list").stderr
     assert [entry["backend"] for entry in json.loads(wasmrt("secret", "list", "--json").stdout)] == ["file"]
@@ -204,7 +204,7 @@ def serve(authority: trustme.CA, home: Path) -> Iterator[Callable[..., ScriptedS
 
 
 def tool_with(folder: Path, port: int, **auth: object) -> tuple[Path, Path]:
-    """Write a component and its sidecar; the component is never run by these commands."""
+    """Write a component, which these commands never run, and its sidecar."""
     sidecar = {
         "http": {
             "allowlist": [{"host": HOST, "port": port, "path_prefix": "/v1/"}],
@@ -220,7 +220,7 @@ def tool_with(folder: Path, port: int, **auth: object) -> tuple[Path, Path]:
     return component, file
 
 
-def test_a_secret_is_tested_with_the_tools_own_request(
+def test_secret_test_sends_the_tools_validation_request(
     wasmrt: Cli, serve: Callable[..., ScriptedServer], tmp_path: Path
 ) -> None:
     def script(request: ReceivedRequest, connection: ServerConnection) -> bytes:
@@ -250,19 +250,19 @@ def test_a_test_request_outside_the_grant_is_refused(
     component, file = tool_with(tmp_path, server.port, validation_endpoint={"url": url})
     wasmrt("secret", "set", "api_token", stdin=VALUE)
     told = wasmrt("secret", "test", "api_token", "--tool", component, "--capabilities", file, code=1).stderr
-    assert "could not be tested" in told  # nobody was asked, so nobody said that it does not work
+    assert "could not be tested" in told  # no request was sent, so the secret is not reported as invalid
     assert "other paths" in told
     assert server.requests == []
 
 
-def test_a_test_without_a_validation_request_says_so(wasmrt: Cli, tmp_path: Path) -> None:
+def test_secret_test_without_a_request_is_an_error(wasmrt: Cli, tmp_path: Path) -> None:
     component, file = tool_with(tmp_path, 443)
     for name in ("api_token", "other"):
         wasmrt("secret", "test", name, "--tool", component, "--capabilities", file, code=2)
 
 
 @pytest.mark.parametrize("beside", [True, False])
-def test_the_capability_file_that_was_given_is_the_one_that_is_read(wasmrt: Cli, tmp_path: Path, beside: bool) -> None:
+def test_capabilities_option_replaces_the_sidecar(wasmrt: Cli, tmp_path: Path, beside: bool) -> None:
     component, file = tool_with(tmp_path, 443, instructions="From the file that was given.")
     given = file.rename(tmp_path / "given.json")
     if beside:
@@ -273,14 +273,14 @@ def test_the_capability_file_that_was_given_is_the_one_that_is_read(wasmrt: Cli,
     assert "From the file that was given." in wasmrt("auth", component, "--capabilities", given, code=2).stderr
 
 
-def test_a_tool_without_a_capability_file_is_answered_with_how_to_name_one(wasmrt: Cli, tmp_path: Path) -> None:
+def test_missing_capability_file_error_names_the_option(wasmrt: Cli, tmp_path: Path) -> None:
     component, file = tool_with(tmp_path, 443)
     file.unlink()
     for command in (("auth", component), ("secret", "test", "api_token", "--tool", component)):
         assert "--capabilities FILE" in wasmrt(*command, code=2).stderr
 
 
-def test_the_tools_words_on_getting_a_secret_are_marked_tamed_and_bounded(wasmrt: Cli, tmp_path: Path) -> None:
+def test_author_instructions_are_marked_escaped_and_truncated(wasmrt: Cli, tmp_path: Path) -> None:
     words = {
         "setup_url": "https://example.com/tokens",
         "instructions": "Make one\x1b[2J\u202e\nerror: gone " + "y " * 5000,
@@ -298,7 +298,7 @@ def test_the_tools_words_on_getting_a_secret_are_marked_tamed_and_bounded(wasmrt
 
 
 class Browser:
-    """What a person with a browser does: opens the address, agrees, and is sent back."""
+    """Act like a user's browser: open the URL, consent, and follow the redirect."""
 
     def __init__(self, authority: trustme.CA, port: int) -> None:
         self._authority, self._port = authority, port
@@ -311,7 +311,7 @@ class Browser:
         self.opened.append(url)
         context = ssl.create_default_context()
         self._authority.configure_trust(context)
-        context.check_hostname = False  # the test's browser dials loopback itself
+        context.check_hostname = False  # the test's browser connects to loopback directly
         login = http.client.HTTPSConnection("127.0.0.1", self._port, context=context, timeout=10)
         login.request("GET", url.partition(str(self._port))[2])
         location = str(login.getresponse().getheader("Location"))
@@ -341,7 +341,7 @@ def oauth_section(port: int, **more: object) -> dict[str, object]:
     return {"oauth": section | {"scopes": ["read"]} | more}
 
 
-def test_a_login_keeps_a_token_that_the_tool_can_use(
+def test_login_stores_a_token_that_the_tool_can_use(
     wasmrt: Cli, oauth: tuple[OAuthServer, ScriptedServer, Browser], tmp_path: Path
 ) -> None:
     server, running, browser = oauth
@@ -353,7 +353,7 @@ def test_a_login_keeps_a_token_that_the_tool_can_use(
     assert server.issued[0]["access_token"] not in told
     assert "in 60 min" in wasmrt("secret", "list").stdout
     assert "works" in wasmrt("secret", "test", "api_token", "--tool", component, "--capabilities", file).stderr
-    wasmrt("auth", component, "--capabilities", file)  # again, from the same place: no question
+    wasmrt("auth", component, "--capabilities", file)  # a repeated login at the same server does not ask
 
 
 def test_a_login_does_not_replace_a_secret_from_elsewhere(
@@ -367,7 +367,7 @@ def test_a_login_does_not_replace_a_secret_from_elsewhere(
     wasmrt("auth", component, "--capabilities", file, "--replace")
 
 
-def test_a_sidecar_cannot_have_any_variable_sent_away(
+def test_sidecar_cannot_send_arbitrary_variables(
     wasmrt: Cli, oauth: tuple[OAuthServer, ScriptedServer, Browser], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, running, browser = oauth
@@ -382,7 +382,7 @@ def test_a_sidecar_cannot_have_any_variable_sent_away(
     assert browser.opened == [] and running.requests == []
 
 
-def test_a_tool_without_a_login_names_the_command_that_sets_its_secret(wasmrt: Cli, tmp_path: Path) -> None:
+def test_tool_without_a_login_suggests_secret_set(wasmrt: Cli, tmp_path: Path) -> None:
     component, file = tool_with(tmp_path, 443, instructions="Make a token on the settings page.")
     told = wasmrt("auth", component, "--capabilities", file, code=2).stderr
     assert "Make a token" in told and "wasmrt secret set api_token" in told

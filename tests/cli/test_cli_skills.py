@@ -1,4 +1,4 @@
-"""`wasmrt skills`: a person keeps, trusts and removes skills, and nothing is kept that nobody agreed to."""
+"""Tests of `wasmrt skills`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def notes(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_skill_is_kept_listed_trusted_and_removed(wasmrt: Run, notes: Path, home: Path) -> None:
+def test_skill_is_installed_listed_trusted_and_removed(wasmrt: Run, notes: Path, home: Path) -> None:
     assert "there is no skill" in wasmrt("skills", "list").stderr
     assert "keep something from the person" in wasmrt("skills", "check", notes).stderr
     found = json.loads(wasmrt("skills", "check", notes, "--json").stdout)
@@ -36,8 +36,8 @@ def test_a_skill_is_kept_listed_trusted_and_removed(wasmrt: Run, notes: Path, ho
     assert "notes" in wasmrt("skills", "list").stdout
     assert json.loads(wasmrt("skills", "trust", "notes", "--yes", "--json").stdout)["trust"] == "trusted"
     assert [row["trust"] for row in json.loads(wasmrt("skills", "list", "--json").stdout)] == ["trusted"]
-    for arguments in (("notes",), ("notes", "--json")):  # nobody is at a terminal
-        assert "say so if it is meant: wasmrt skills remove notes --yes" in (
+    for arguments in (("notes",), ("notes", "--json")):  # there is no terminal
+        assert "to confirm, run: wasmrt skills remove notes --yes" in (
             wasmrt("skills", "remove", *arguments, code=2).stderr
         )
     assert len(json.loads(wasmrt("skills", "list", "--json").stdout)) == 1
@@ -47,7 +47,7 @@ def test_a_skill_is_kept_listed_trusted_and_removed(wasmrt: Run, notes: Path, ho
     assert json.loads(wasmrt("skills", "list", "--json").stdout) == []
 
 
-def test_a_changed_skill_is_named_with_the_command_that_looks_at_it(wasmrt: Run, notes: Path, home: Path) -> None:
+def test_changed_skill_is_reported_with_the_trust_command(wasmrt: Run, notes: Path, home: Path) -> None:
     wasmrt("skills", "install", notes, "--trust", "--yes")
     (home / "data/skills-installed/notes/SKILL.md").write_text("---\nname: notes\ndescription: x\n---\nEvil.\n")
     said = wasmrt("skills", "list").stderr
@@ -57,20 +57,20 @@ def test_a_changed_skill_is_named_with_the_command_that_looks_at_it(wasmrt: Run,
     assert json.loads(wasmrt("skills", "list", "--json").stdout)[0]["trust"] == "installed"
 
 
-def test_a_person_is_told_what_their_yes_does(wasmrt: Run, notes: Path) -> None:
+def test_confirmation_explains_the_trust_level(wasmrt: Run, notes: Path) -> None:
     stranger, person = "as a stranger's text, until", "as the words of a person of this installation"
     for command, told, asked in (
-        (("install", notes), stranger, "Keep it?"),
+        (("install", notes), stranger, "Install it?"),
         (("install", notes, "--trust"), person, "Trust it?"),
         (("trust", "notes"), person, "Trust it?"),
-        (("trust", "notes", "--level", "installed"), stranger, "Keep it?"),
+        (("trust", "notes", "--level", "installed"), stranger, "Install it?"),
     ):
         code, said = on_a_terminal(b"y\n", "skills", *command)
         assert code == 0 and told in said and asked in said
         assert (stranger in said) != (person in said)
 
 
-def test_a_persons_own_skill_needs_no_trust(wasmrt: Run, notes: Path, home: Path) -> None:
+def test_users_own_skill_needs_no_trust(wasmrt: Run, notes: Path, home: Path) -> None:
     own = home / "data/skills"
     own.mkdir(parents=True, mode=0o755)
     notes.rename(own / "notes")
@@ -80,12 +80,12 @@ def test_a_persons_own_skill_needs_no_trust(wasmrt: Run, notes: Path, home: Path
     assert "others can write this folder" in wasmrt("skills", "trust", "notes", code=2).stderr
 
 
-def test_a_skill_that_is_not_there_is_told_with_the_command_that_lists_them(wasmrt: Run) -> None:
+def test_unknown_skill_error_suggests_list(wasmrt: Run) -> None:
     said = wasmrt("skills", "remove", "absent", code=2).stderr
     assert "wasmrt skills list, or skill_list, shows them" in said
 
 
-def test_every_mistake_of_a_skill_is_told_at_once(wasmrt: Run, notes: Path) -> None:
+def test_all_skill_errors_are_reported_together(wasmrt: Run, notes: Path) -> None:
     (notes / "SKILL.md").write_text("---\nnam: notes\ndescription: &a x\n---\n")
     said = wasmrt("skills", "check", notes, code=2).stderr
     assert "line 3: has an anchor" in said and "nam: is not known" in said and "name: is missing" in said
@@ -110,7 +110,7 @@ def test_the_agents_tools_are_called_by_name_from_the_command_line(wasmrt: Run, 
         ("[extension]\n", "is not known"),
     ],
 )
-def test_the_sections_are_strict(tmp_path: Path, text: str, said: str) -> None:
+def test_unknown_config_keys_are_errors(tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "config.toml"
     path.write_text(text)
     with pytest.raises(ConfigFileError) as caught:
@@ -118,7 +118,7 @@ def test_the_sections_are_strict(tmp_path: Path, text: str, said: str) -> None:
     assert said in f"{caught.value} {caught.value.hint} {caught.value.problems}"
 
 
-def test_folders_count_from_the_file_and_a_host_may_have_a_port(tmp_path: Path) -> None:
+def test_skill_folders_are_relative_to_the_config_file(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text(
         '[skills]\nfolders = ["mine"]\nsources = ["/srv"]\nhosts = ["a.test:8443", "*.b.test"]\n'

@@ -1,4 +1,4 @@
-"""What a command does not load: a package that it does not need is most of its start."""
+"""Tests that commands do not import modules that they do not need, to start fast."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from wasmrt.cli.shared.root import COMMANDS
 Run = Callable[..., "object"]
 Write = Callable[..., Path]
 
-# What a run pays for only where its tool was granted something that needs it.
+# Modules that a run imports only if the tool's grant needs them.
 NETWORK = {"wasmrt.egress.gateway", "wasmrt.egress.rates._redis", "httpx", "httpcore", "h11", "ssl", "limits", "redis"}
 SECRETS = {"wasmrt.egress.secrets", "keyring", "cryptography"}
 INSTALLING = {"wasmrt.catalog.installer", "wasmrt.catalog.sources", "wasmrt.catalog.validator"}
-# The engine and the validator of schemas are loaded where the guest lives.
+# The engine and the schema validator are imported in the worker.
 ELSEWHERE = {"wasmtime", "wasmrt.sandbox.guest.engine", "wasmrt.sandbox.guest.worlds", "jsonschema_rs"}
 TOOLS = {
     "wasmrt.agent.registry",
@@ -37,7 +37,7 @@ COMMAND = {"shared", *(f"shared.{name}" for name in SHARED), "use", "use.run"}
 
 
 def loaded_by(*arguments: str) -> set[str]:
-    """The modules that a command line has loaded when it ends."""
+    """Return the modules that a command has imported when it ends."""
     script = (
         "import atexit, sys\nfrom wasmrt.__main__ import main\n"
         f"sys.argv = ['wasmrt', *{arguments!r}]\n"
@@ -97,7 +97,7 @@ ENGINE = {
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-def test_a_command_loads_no_package_that_it_does_not_need(
+def test_commands_import_no_unneeded_packages(
     arguments: tuple[str, ...],
     unused: set[str],
     home: Path,
@@ -111,7 +111,7 @@ def test_a_command_loads_no_package_that_it_does_not_need(
     assert loaded_by(*arguments) & unused == set()
 
 
-def test_a_command_runs_with_the_garbage_collector_as_it_was(home: Path) -> None:
+def test_garbage_collector_state_is_restored(home: Path) -> None:
     script = (
         "import gc, sys\nfrom wasmrt.cli import cli\nif len(sys.argv) > 1: gc.disable()\n"
         "cli(['list'], standalone_mode=False)\nprint(gc.isenabled())"
@@ -137,7 +137,7 @@ def test_every_command_shows_its_help_without_the_extras(name: str, home: Path) 
     assert " ".join(COMMANDS[name].split()) in " ".join(shown.stdout.split())
 
 
-def test_help_of_a_command_that_needs_an_extra_says_what_to_install(home: Path) -> None:
+def test_help_without_an_extra_says_what_to_install(home: Path) -> None:
     for arguments in (("mcp", "--help"), ("mcp", "add", "--help"), ("mcp", "add", "a", "--env", "A=1", "-h")):
         shown = without_extras(*arguments)
         assert (shown.returncode, shown.stderr) == (0, "")

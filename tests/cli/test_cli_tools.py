@@ -1,4 +1,4 @@
-"""`wasmrt tools` and `wasmrt policy`: what the registry holds, calls under the policy, and walks without a call."""
+"""Tests of `wasmrt tools` and `wasmrt policy`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def listed(wasmrt: Run, *options: str) -> list[str]:
     return [row["name"] for row in json.loads(wasmrt("tools", "list", "--json", *options).stdout)]
 
 
-def test_the_tools_that_come_with_wasmrt_are_listed_described_and_run(wasmrt: Run) -> None:
+def test_bundled_tools_are_listed_described_and_run(wasmrt: Run) -> None:
     assert listed(wasmrt) == SHIPPED
     assert "read-only" in wasmrt("tools", "list").stdout
     data = json.loads(wasmrt("tools", "describe", "echo", "--json").stdout)
@@ -43,7 +43,7 @@ def test_the_tools_that_come_with_wasmrt_are_listed_described_and_run(wasmrt: Ru
     assert output["result"] == "hi"
 
 
-def test_an_answer_can_be_seen_as_a_model_gets_it(wasmrt: Run) -> None:
+def test_as_model_prints_the_result_for_models(wasmrt: Run) -> None:
     said = wasmrt("tools", "run", "echo", '{"message": "</tool_output>"}', "--as-model").stdout
     assert said == '<tool_output name="echo" sanitized="true">\n&lt;/tool_output>\n</tool_output>\n'
     message = json.loads(wasmrt("tools", "run", "echo", "{", "--as-model", "--json", code=2).stdout)
@@ -51,7 +51,7 @@ def test_an_answer_can_be_seen_as_a_model_gets_it(wasmrt: Run) -> None:
     assert "Tool execution failed" in message["content"]
     for more in (["--logs"], ["--token", "t"]):
         refused = wasmrt("tools", "run", "echo", '{"message": "hi"}', "--as-model", *more, code=2)
-        assert "--as-model prints the answer alone" in refused.stderr
+        assert "--as-model only prints the result" in refused.stderr
 
 
 def test_an_installed_tool_is_external_and_needs_the_filter_to_be_open(
@@ -85,13 +85,13 @@ def test_a_preset_narrows_what_is_listed_and_called(wasmrt: Run, configure: Call
         (["json", '{"operation": "parse", "data": "1"}'], 0, "asks", "approval"),
     ],
 )
-def test_explain_says_where_a_call_would_stop(
+def test_policy_explain_names_the_stopping_step(
     wasmrt: Run, configure: Callable[[str], None], arguments: list[str], code: int, outcome: str, stopped_at: str | None
 ) -> None:
     configure('[tools.rules.json]\npermission = "ask"\n')
     found: dict[str, Any] = json.loads(wasmrt("policy", "explain", *arguments, "--json", code=code).stdout)
     assert (found["outcome"], found["stopped_at"]) == (outcome, stopped_at)
-    words = {"runs": "it would run", "asks": "a person would be asked", "refused": f"refused at {stopped_at}"}
+    words = {"runs": "would run", "asks": "would require approval", "refused": f"denied at the step {stopped_at}"}
     assert words[outcome] in wasmrt("policy", "explain", *arguments, code=code).stdout
 
 
@@ -102,7 +102,7 @@ def test_explain_says_where_a_call_would_stop(
         *((name, "enabled = true in [memory]") for name in HOST_TOOLS),
     ],
 )
-def test_a_tool_that_is_not_here_is_named_with_the_step_that_brings_it(
+def test_missing_tool_error_suggests_how_to_get_it(
     wasmrt: Run, configure: Callable[[str], None], name: str, step: str
 ) -> None:
     configure("[memory]\nenabled = false\n")
@@ -111,7 +111,7 @@ def test_a_tool_that_is_not_here_is_named_with_the_step_that_brings_it(
         assert "cannot be used here" in told and step in told
 
 
-def test_without_a_terminal_a_call_that_needs_a_person_is_denied(wasmrt: Run, configure: Callable[[str], None]) -> None:
+def test_call_that_needs_approval_is_denied_without_a_terminal(wasmrt: Run, configure: Callable[[str], None]) -> None:
     configure('[tools.rules.echo]\npermission = "ask"\n')
     assert "nobody did" in wasmrt("tools", "run", "echo", '{"message": "hi"}', code=3).stderr
 
@@ -126,28 +126,26 @@ def test_the_policy_is_checked_and_shown(wasmrt: Run, configure: Callable[[str],
     assert "dev" in wasmrt("policy", "show").stdout
 
 
-def test_a_rule_for_a_tool_that_comes_with_wasmrt_is_known_though_the_tool_is_off(
-    wasmrt: Run, configure: Callable[[str], None]
-) -> None:
+def test_rule_for_a_disabled_bundled_tool_is_known(wasmrt: Run, configure: Callable[[str], None]) -> None:
     named = ("shell", "run_code", "memory_write", "tool_install", "clipboard.read", "web_search")
     configure("".join(f'[tools.rules."{name}"]\npermission = "ask"\n' for name in (*named, "shel")))
     (warning,) = json.loads(wasmrt("policy", "check", "--json").stdout)["warnings"]
     assert warning == "tools.rules names 'shel', which no tool is called; did you mean shell?"
 
 
-def test_a_mistake_in_the_policy_is_told_with_its_line(wasmrt: Run, configure: Callable[[str], None]) -> None:
+def test_policy_error_has_its_line(wasmrt: Run, configure: Callable[[str], None]) -> None:
     configure("[tools]\nprest = 'dev'\n")
     said = wasmrt("policy", "check", code=2).stderr
     assert "tools.prest is not known (line 2)" in said
     assert "did you mean preset?" in said
 
 
-def test_the_interpreter_of_programs_is_prepared_in_sight(
+def test_preparing_the_interpreter_shows_a_status(
     wasmrt: Run, configure: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prepared: list[str] = []
     monkeypatch.setattr("wasmrt.cli.use.tools.prepare", lambda runtime, name, component: prepared.append(name))
-    code = json.dumps({"code": "x" * (MAX_CODE_BYTES + 1)})  # refused before the interpreter is asked
+    code = json.dumps({"code": "x" * (MAX_CODE_BYTES + 1)})  # denied before the interpreter runs
     assert "turn code mode on" in wasmrt("tools", "run", "run_code", code, code=2).stderr
     assert not prepared
     configure("[code_mode]\nenabled = true\n")

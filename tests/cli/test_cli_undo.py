@@ -1,4 +1,4 @@
-"""`wasmrt undo`: what a run changed is taken back."""
+"""Tests of `wasmrt undo`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def change(root: Path, call_id: str, content: bytes = b"new", within: str = "") 
     budget.journal.close()
 
 
-def test_the_last_call_is_taken_back(wasmrt: Run, root: Path) -> None:
+def test_last_call_is_undone(wasmrt: Run, root: Path) -> None:
     change(root, "first-1", b"first")
     change(root, "second-1", b"second")
     said = wasmrt("undo", "--yes").stderr
@@ -43,18 +43,18 @@ def test_the_last_call_is_taken_back(wasmrt: Run, root: Path) -> None:
     assert (root / "a.txt").read_bytes() == (root / "b.txt").read_bytes() == b"first"
     wasmrt("undo", "first-1", "--yes")
     assert (root / "a.txt").read_bytes() == b"old" and not (root / "b.txt").exists()
-    assert "nothing to take back" in wasmrt("undo", "--yes", code=1).stderr
+    assert "nothing to undo" in wasmrt("undo", "--yes", code=1).stderr
 
 
-def test_nothing_is_done_where_nobody_can_be_asked(wasmrt: Run, root: Path) -> None:
+def test_undo_without_a_terminal_needs_yes(wasmrt: Run, root: Path) -> None:
     change(root, "first-1")
     said = wasmrt("undo", code=2).stderr
     assert "restore a.txt (3 B)" in said and "remove b.txt" in said and "wasmrt undo first-1 --yes" in said
     assert (root / "a.txt").read_bytes() == b"new"
 
 
-def test_the_list_names_every_call(wasmrt: Run, root: Path) -> None:
-    assert "nothing to take back" in wasmrt("undo", "--list").stderr
+def test_undo_list_shows_every_call(wasmrt: Run, root: Path) -> None:
+    assert "nothing to undo" in wasmrt("undo", "--list").stderr
     assert json.loads(wasmrt("undo", "--list", "--json").stdout) == []
     change(root, "first-1")
     change(root, "second-1")
@@ -66,7 +66,7 @@ def test_the_list_names_every_call(wasmrt: Run, root: Path) -> None:
 
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Local time that is not UTC."""
+    """A local time zone that is not UTC."""
     monkeypatch.setenv("TZ", "XXX-11")
     time.tzset()
     yield
@@ -74,7 +74,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     time.tzset()
 
 
-def test_times_are_said_in_utc_as_those_of_receipts(wasmrt: Run, root: Path, elsewhere: None) -> None:
+def test_undo_times_are_in_utc(wasmrt: Run, root: Path, elsewhere: None) -> None:
     change(root, "first-1")
     header, row = wasmrt("undo", "--list").stdout.splitlines()
     at_ms = json.loads(wasmrt("undo", "--list", "--json").stdout)[0]["at_ms"]
@@ -85,14 +85,9 @@ def test_times_are_said_in_utc_as_those_of_receipts(wasmrt: Run, root: Path, els
 
 @pytest.mark.parametrize(
     ("files", "folders", "said"),
-    [
-        (1, 0, "1 file"),
-        (2, 0, "2 files"),
-        (0, 1, "1 folder"),
-        (1, 2, "1 file and 2 folders"),
-    ],
+    [(1, 0, "1 file"), (2, 0, "2 files"), (0, 1, "1 folder"), (1, 2, "1 file and 2 folders")],
 )
-def test_files_and_folders_are_told_apart(wasmrt: Run, root: Path, files: int, folders: int, said: str) -> None:
+def test_undo_counts_files_and_folders_separately(wasmrt: Run, root: Path, files: int, folders: int, said: str) -> None:
     writer = WorkspaceWriter(root, WorkspaceWriteCapability(("",)), UndoJournal(find_places().undo))
     budget = writer.new_budget(call_id="first-1", tool="t", user="local")
     for number in range(files):
@@ -102,10 +97,10 @@ def test_files_and_folders_are_told_apart(wasmrt: Run, root: Path, files: int, f
     assert budget.journal is not None
     budget.journal.close()
     assert "FILES AND FOLDERS" in wasmrt("undo", "--list").stdout
-    assert f"took back first-1: {said}\n" in wasmrt("undo", "--yes").stderr
+    assert f"undid first-1: {said}\n" in wasmrt("undo", "--yes").stderr
 
 
-def test_what_was_changed_since_is_lost_only_where_somebody_insists(wasmrt: Run, root: Path) -> None:
+def test_later_changes_are_overwritten_only_with_force(wasmrt: Run, root: Path) -> None:
     change(root, "first-1")
     (root / "a.txt").write_bytes(b"by hand")
     refused = wasmrt("undo", "--yes", code=1).stderr
@@ -118,7 +113,7 @@ def test_what_was_changed_since_is_lost_only_where_somebody_insists(wasmrt: Run,
     assert (root / "a.txt").read_bytes() == b"old"
 
 
-def test_an_unknown_call_and_a_workspace_that_is_gone_are_said(wasmrt: Run, root: Path) -> None:
+def test_unknown_call_and_missing_workspace_are_errors(wasmrt: Run, root: Path) -> None:
     assert "wasmrt undo --list" in wasmrt("undo", "what", "--yes", code=1).stderr
     change(root, "first-1")
     root.rename(root.with_name("elsewhere"))
@@ -126,7 +121,7 @@ def test_an_unknown_call_and_a_workspace_that_is_gone_are_said(wasmrt: Run, root
     assert "the workspace of the call is gone" in wasmrt("undo", "--list").stderr
 
 
-def test_a_program_is_taken_back_by_its_id_call_by_call(wasmrt: Run, root: Path) -> None:
+def test_program_is_undone_by_its_id_call_by_call(wasmrt: Run, root: Path) -> None:
     change(root, "in-1", b"first", within="prog-t1.1")
     change(root, "in-2", b"second", within="prog-t1.2")
     asked = wasmrt("undo", "prog-t1.2", code=2).stderr
@@ -139,7 +134,7 @@ def test_a_program_is_taken_back_by_its_id_call_by_call(wasmrt: Run, root: Path)
     assert (root / "a.txt").read_bytes() == b"old" and not (root / "b.txt").exists()
 
 
-def test_nothing_of_a_program_is_taken_back_where_one_call_cannot_be(wasmrt: Run, root: Path) -> None:
+def test_program_is_not_undone_if_one_call_conflicts(wasmrt: Run, root: Path) -> None:
     change(root, "in-1", b"first", within="prog-t1.1")
     (root / "a.txt").write_bytes(b"by hand")
     change(root, "in-2", b"second", within="prog-t1.1")
@@ -149,7 +144,7 @@ def test_nothing_of_a_program_is_taken_back_where_one_call_cannot_be(wasmrt: Run
     assert (root / "a.txt").read_bytes() == b"old"
 
 
-def test_a_program_that_is_taken_back_in_part_says_which_part(wasmrt: Run, root: Path) -> None:
+def test_partial_undo_of_a_program_lists_the_calls(wasmrt: Run, root: Path) -> None:
     change(root, "in-1", b"first", within="prog-t1.1")
     change(root, "in-2", b"second", within="prog-t1.1")
     journal = UndoJournal(find_places().undo)
@@ -158,5 +153,5 @@ def test_a_program_that_is_taken_back_in_part_says_which_part(wasmrt: Run, root:
     data = path.read_bytes()
     path.write_bytes(data[:offset] + b"bad" + data[offset + 3 :])
     error = json.loads(wasmrt("undo", "prog-t1", "--yes", "--json", code=1).stderr)
-    assert error["message"] == "in-1: the journal of the call is damaged; in-2 taken back already, in-1 not"
+    assert error["message"] == "in-1: the journal of the call is damaged; already undone: in-2; not undone: in-1"
     assert (root / "a.txt").read_bytes() == b"first" and journal.calls_of("prog-t1") == ["in-1"]

@@ -148,9 +148,9 @@ def test_what_is_added_beyond_the_file_is_said_to_be_beyond_it(wasmrt: Run, adde
         "http": {"allowlist": [{"host": "a.example", "path_prefix": "/v1/", "methods": ["GET"]}]}}"""
     install(parse(asked).capabilities, parse(asked).capabilities)
     told = wasmrt("grant", "reader", "--add", added, "--yes", code=2).stderr
-    assert f"asks for a part of {added} alone" in told and "exactly that already" not in told
+    assert f"requests only a part of {added}" in told and "already has exactly this grant" not in told
     section = added.partition("=")[0]
     wasmrt("grant", "reader", "--revoke", section, "--yes")
     told = wasmrt("grant", "reader", "--add", added, "--yes").stderr
-    assert f"asks for a part of {added} alone; no more is granted" in told and "is changed" in told
-    assert "exactly that already" in wasmrt("grant", "reader", "--add", section, "--yes").stderr
+    assert f"requests only a part of {added}; only this part is granted" in told and "changed the grant" in told
+    assert "already has exactly this grant" in wasmrt("grant", "reader", "--add", section, "--yes").stderr

@@ -66,12 +66,12 @@ def test_a_program_that_is_dropped_begins_anew(
     waiting: dict[str, Any], approvals: Approvals, registry: ToolRegistry, desk: Desk
 ) -> None:
     assert json.loads(approvals("forget", waiting["id"].upper(), "--json").stdout) == {"dropped": 1}
-    assert "nothing waits" in approvals("list").stderr
+    assert "no pending requests" in approvals("list").stderr
     approvals("forget", waiting["id"], code=1)
     desk.answers = [True]
     registry.execute("run_code", {"code": PROGRAM}, user="ann", trace="job-1")
     assert desk.done == ["add 1 1", "add 1 1", "write 2"]
-    assert "nothing waits" in approvals("list").stderr
+    assert "no pending requests" in approvals("list").stderr
 
 
 def test_a_program_that_runs_at_this_moment_is_not_dropped(
@@ -95,4 +95,4 @@ def test_a_file_that_cannot_be_read_counts_is_listed_by_its_name_and_can_be_drop
     assert f"{file.stem}  cannot be read" in approvals("list").stdout
     approvals("forget", waiting["id"], code=1)
     approvals("forget", file.stem)
-    assert not file.exists() and "nothing waits" in approvals("list").stderr
+    assert not file.exists() and "no pending requests" in approvals("list").stderr

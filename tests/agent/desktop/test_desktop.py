@@ -267,7 +267,7 @@ def test_each_is_off_until_the_operator_turns_it_on_and_shown_as_such(
     for name in DESKTOP_NAMES:
         step = f'tools = ["{name}"] in [desktop]'
         assert step in wasmrt("run", name, "{}", code=2).stderr
-    assert "off: the section [desktop]" in wasmrt("doctor").stdout
+    assert "off; the section [desktop]" in wasmrt("doctor").stdout
     with WasmToolRuntime(WasmRuntimeConfig.load(isolation="in-process")) as runtime, load_registry(runtime) as registry:
         assert not set(DESKTOP_NAMES) & set(registry.all_names())
         with pytest.raises(ToolError) as caught:

@@ -337,7 +337,7 @@ def wasmrt(home: Path) -> Callable[..., Result]:
 def test_each_tool_runs_by_its_name_from_the_command(wasmrt: Callable[..., Result], home: Path) -> None:
     written = wasmrt("run", "memory_write", '{"content": "Ann likes tea", "target": "memory"}')
     assert json.loads(written.stdout)["path"] == "MEMORY.md"
-    assert "to take that back: wasmrt memory remove MEMORY.md" in written.stderr
+    assert "to undo the write: wasmrt memory remove MEMORY.md" in written.stderr
     found = json.loads(wasmrt("run", "memory_search", '{"query": "tea"}', "--json").stdout)
     assert found["result"]["results"][0]["trust"] == "trusted"  # a person typed it
     assert json.loads(wasmrt("run", "memory_read", '{"path": "memory"}').stdout)["content"] == "Ann likes tea"
@@ -375,7 +375,7 @@ def test_params_that_nobody_typed_are_nobodys_word(wasmrt: Callable[..., Result]
 
 
 def test_a_person_looks_at_writes_restores_and_removes(wasmrt: Callable[..., Result], tmp_path: Path) -> None:
-    assert "nothing is remembered" in wasmrt("memory", "list").stderr
+    assert "no documents" in wasmrt("memory", "list").stderr
     soul = tmp_path / "soul.txt"
     soul.write_text("be kind\n")
     wasmrt("memory", "write", "SOUL.md", soul)
@@ -391,7 +391,7 @@ def test_a_person_looks_at_writes_restores_and_removes(wasmrt: Callable[..., Res
     assert "version 3 now" in wasmrt("memory", "restore", "memory", "1").stderr
     assert wasmrt("memory", "read", "memory", "--version", "2").stdout == "Ann likes coffee\n"
     assert "MEMORY.md (" in wasmrt("memory", "search", "tea").stdout
-    assert "nobody is here to ask" in wasmrt("memory", "remove", "SOUL.md", code=2).stderr
+    assert "there is no terminal to ask on" in wasmrt("memory", "remove", "SOUL.md", code=2).stderr
     wasmrt("memory", "remove", "SOUL.md", "--yes")
     assert "has no 'SOUL.md'" in wasmrt("memory", "read", "SOUL.md", code=1).stderr
     assert "cannot be read" in wasmrt("memory", "write", "a.md", tmp_path / "none", code=2).stderr
@@ -410,7 +410,7 @@ def test_the_command_that_a_refused_remove_names_removes_that_document(wasmrt: C
 
 def test_what_is_not_in_the_memory_is_told_with_the_command_that_lists_it(wasmrt: Callable[..., Result]) -> None:
     wasmrt("memory", "write", "memory", "-", stdin="x")
-    assert "there is nothing below 'projects'" in wasmrt("memory", "list", "projects").stderr
+    assert "no documents in 'projects'" in wasmrt("memory", "list", "projects").stderr
     for command in ("read", "history", "remove"):
         said = wasmrt("memory", command, "absent.md", code=1).stderr
         assert "wasmrt memory list, or memory_tree, shows what there is" in said
@@ -427,7 +427,7 @@ def test_the_section_memory_sets_bounds_and_switches_it_off(wasmrt: Callable[...
     wasmrt("memory", "write", "a.md", "-", stdin="short")
     assert (home / "data/elsewhere/local.sqlite3").is_file()
     file.write_text("[memory]\nenabled = false\n")
-    assert "switched off" in wasmrt("run", "memory_tree", code=2).stderr
+    assert "memory is disabled" in wasmrt("run", "memory_tree", code=2).stderr
     with WasmToolRuntime(WasmRuntimeConfig.load()) as runtime, load_registry(runtime) as registry:
         assert not set(HOST_TOOLS) & set(registry.all_names())
         with pytest.raises(UnknownToolError):

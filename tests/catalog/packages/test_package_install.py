@@ -126,7 +126,7 @@ def test_an_update_that_holds_a_tool_back_less_waits_for_a_person(
 def test_inspect_shows_a_packages_tools_by_what_they_may_do(wasmrt: Run, folder: Path) -> None:
     shown = wasmrt("inspect", f"{folder}/").stdout
 
-    assert "tools: 3, by what they ask for" in shown
+    assert "tools: 3, by what they request" in shown
     assert "only reads, without asking: list_tickets" in shown
     assert "writes, after asking: purge_tickets" in shown
     assert "writes, after asking, hidden from models: send_message" in shown
@@ -181,7 +181,7 @@ def test_forty_nine_tools_fit_one_screen_and_answer_questions_about_each(wasmrt:
     for number in range(10):
         [block] = [block for block in blocks if f"tool_number_{number:02}" in block]
         assert block.startswith("writes" if number % 3 == 0 else "only reads")
-        assert ("after asking" in block) == (number % 3 == 0)
+        assert ("requires approval" in block) == (number % 3 == 0)
         assert ("vault.desk.example" in block) == (number % 5 == 0)
         assert ("secret vault_key" in block) == (number % 5 == 0)
         assert ("GET and HEAD" in block) == (number % 3 != 0)

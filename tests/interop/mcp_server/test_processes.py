@@ -166,7 +166,7 @@ def test_the_check_reports_why_the_shell_is_not_offered(home: Path) -> None:
     [
         (["--user", "a\tb"], "printable"),
         (["--json"], "--check"),
-        (["--check", "--print-config", "claude"], "leave the others out"),
+        (["--check", "--print-config", "claude"], "cannot be combined"),
         (["--print-config", "emacs"], "emacs"),
     ],
 )

@@ -78,7 +78,7 @@ def test_the_wall_stands_inside_a_default_container_profile() -> None:
 
 
 def test_the_command_shows_every_row(monkeypatch: pytest.MonkeyPatch, rows: tuple[Row, ...]) -> None:
-    monkeypatch.setattr("wasmrt.cli.operate.wall.run_wall", lambda: rows)
+    monkeypatch.setattr("wasmrt.cli.operate.attacks.run_wall", lambda: rows)
     runner = CliRunner()
     shown = runner.invoke(cli, ["doctor", "--attack", "--wall"])
     assert shown.exit_code == 0
@@ -90,7 +90,7 @@ def test_the_command_shows_every_row(monkeypatch: pytest.MonkeyPatch, rows: tupl
 
 def test_the_command_fails_where_one_breaks_out(monkeypatch: pytest.MonkeyPatch, rows: tuple[Row, ...]) -> None:
     monkeypatch.setattr(
-        "wasmrt.cli.operate.wall.run_wall", lambda: (*rows, Row("open", "run-worker", 0, "done", "done"))
+        "wasmrt.cli.operate.attacks.run_wall", lambda: (*rows, Row("open", "run-worker", 0, "done", "done"))
     )
     shown = CliRunner().invoke(cli, ["doctor", "--attack", "--wall"])
     assert shown.exit_code == 1

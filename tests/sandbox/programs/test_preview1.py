@@ -120,9 +120,11 @@ def test_a_component_needs_no_adapter(home: Path, nowhere: Path) -> None:
 
 def test_what_is_no_program_is_refused_by_what_it_exports(home: Path, preview1_adapter: Path) -> None:
     tool = Path(cli.__module__ and __import__("wasmrt").__file__).parent / "catalog/shipped/echo.wasm"
-    assert "the component is no program" in command("install", tool, "--command", "--name", "e", code=2).stderr
-    assert "--adapter is for a program" in command("install", tool, "--adapter", preview1_adapter, code=2).stderr
-    assert "a package is no program" in command("install", home, "--command", code=2).stderr
+    refused = command("install", tool, "--command", "--name", "e", code=2).stderr
+    assert "the component is not a program" in refused
+    refused = command("install", tool, "--adapter", preview1_adapter, code=2).stderr
+    assert "--adapter is only for WASI programs" in refused
+    assert "a package is not a program" in command("install", home, "--command", code=2).stderr
 
 
 def test_a_module_with_other_imports_is_refused_with_their_name(preview1_adapter: Path) -> None:
@@ -138,7 +140,7 @@ def test_nothing_is_fetched_that_nobody_agreed_to(home: Path, nowhere: Path) -> 
     module.write_bytes(preview1_module().read_bytes())
     refused = command("install", module, "--command", code=1).stderr
     assert "needs an adapter, which @bytecodealliance/jco on npm has" in refused
-    assert "run it again with --yes" in refused
+    assert "run the command again with --yes" in refused
     assert not (home / "toolchains").exists()
 
 
@@ -146,11 +148,11 @@ def test_without_a_network_it_says_what_to_do(home: Path, nowhere: Path) -> None
     module = home / "words.wasm"
     module.write_bytes(preview1_module().read_bytes())
     alone = command("install", module, "--command", "--yes", code=1).stderr
-    assert "neither npm nor cargo is here" in alone
+    assert "requires npm or cargo" in alone
     assert "--adapter FILE" in alone
     pretended(nowhere, "npm", "echo no route to the registry >&2; exit 1")
     cut_off = command("install", module, "--command", "--yes", code=1).stderr
-    assert "@bytecodealliance/jco 1.35.0 could not be fetched from npm" in cut_off
+    assert "@bytecodealliance/jco 1.35.0 could not be downloaded from npm" in cut_off
     assert "no route to the registry" in cut_off
     assert "--adapter FILE" in cut_off
 
@@ -177,10 +179,12 @@ def test_cargo_fetches_it_where_npm_is_not(home: Path, nowhere: Path) -> None:
         asked.append(question)
         return True
 
-    with pytest.raises(BuildError, match="is not the one that is known here"):
+    with pytest.raises(BuildError, match="has an unknown digest"):
         find_adapter(confirm=agree)
     (question,) = asked
-    assert question.startswith("Fetch wasi-preview1-component-adapter-provider 50.0.1 from crates.io, which has")
+    assert question.startswith(
+        "Download wasi-preview1-component-adapter-provider 50.0.1 from crates.io, which contains"
+    )
 
 
 def test_an_adapter_that_was_changed_since_is_fetched_again(home: Path, nowhere: Path, preview1_adapter: Path) -> None:
@@ -188,5 +192,5 @@ def test_an_adapter_that_was_changed_since_is_fetched_again(home: Path, nowhere:
     folder.mkdir(parents=True)
     for digest in ("2a652d711c1fff34", "0b4fe490390ecc9c"):
         (folder / f"{digest}.wasm").write_bytes(preview1_adapter.read_bytes() + b"\0")
-    with pytest.raises(MissingToolchainError, match="neither npm nor cargo"):
+    with pytest.raises(MissingToolchainError, match="requires npm or cargo"):
         find_adapter(confirm=lambda _: True)

@@ -1,11 +1,7 @@
-"""Making tools: a project from a template, its build, its tests in the real sandbox, and a report on its component.
+"""Create tools: projects from templates, builds, tests in the sandbox, and reports on components."""
 
-It runs compilers; it decides nothing about an installed tool's rights.
-"""
-
-from wasmrt.authoring.project._build import Built, build, read_component, sidecar_of
+from wasmrt.authoring.project._build import Built, build, read_component, sidecar_of, with_docs
 from wasmrt.authoring.project._cases import RecordedExchange, TestCase, read_cases
-from wasmrt.authoring.project._docs import with_docs
 from wasmrt.authoring.project._measure import Measured, limits_that_start, measure
 from wasmrt.authoring.project._preview1 import adapt_program, find_adapter
 from wasmrt.authoring.project._project import Project, create_project, open_project
@@ -21,8 +17,8 @@ from wasmrt.authoring.project._toolchain import (
     no_progress,
     toolchains_dir,
 )
+from wasmrt.authoring.project._unchanged import Wait, changes, is_stale
 from wasmrt.authoring.project._wasm_tools import WasmTools, find_wasm_tools
-from wasmrt.authoring.project._watch import Wait, changes, is_stale
 
 __all__ = [
     "BuildReport",

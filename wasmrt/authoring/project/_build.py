@@ -1,60 +1,58 @@
-"""Building: the template's steps one after the other, then the report on the component they left."""
+"""Build a project: run the steps of its template, then check the component."""
 
 from __future__ import annotations
 
+import json
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from wasmrt.authoring.project._confined import BuildRoom, build_room
-from wasmrt.authoring.project._docs import with_docs
-from wasmrt.authoring.project._package_file import complete_package_file
-from wasmrt.authoring.project._placeholders import fill, names_of
+from wasmrt.authoring.project._confined import BuildSandbox, open_sandbox
 from wasmrt.authoring.project._process import run_command
-from wasmrt.authoring.project._project import Project
+from wasmrt.authoring.project._project import Project, complete_package_file
 from wasmrt.authoring.project._report import BuildReport, check_build
-from wasmrt.authoring.project._template import Step, Template, load_template
+from wasmrt.authoring.project._template import Step, Template, fill, load_template, names_of
 from wasmrt.authoring.project._toolchain import Confirm, Progress, Toolchain, exclusive, find_toolchain, no_progress
-from wasmrt.authoring.project._unchanged import Inputs, forget, last_report, remember
+from wasmrt.authoring.project._unchanged import Inputs, forget, is_stale, last_report, remember
 from wasmrt.authoring.project._wasm_tools import COMMAND, find_wasm_tools
-from wasmrt.authoring.project._watch import is_stale
 from wasmrt.catalog.sources import SIDECAR_SUFFIX, read_capability_file, read_source
 from wasmrt.catalog.validator import WasmValidator
 from wasmrt.core.errors import BuildError
 from wasmrt.core.files import replace_file
-from wasmrt.core.limits import COMPONENT_MAX_BYTES, MIB
+from wasmrt.core.limits import COMPONENT_MAX_BYTES, MAX_SCHEMA_BYTES, MIB
 from wasmrt.runtime.runtime import WasmToolRuntime
-from wasmrt.sandbox.component import doc_comments, worlds
+from wasmrt.sandbox.component import DOCS_SECTION, OWN_DOCS_SECTION, doc_comments, encode_custom_section, worlds
 
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A component that was built and can run here."""
+    """A built component that can run in this version of wasmrt."""
 
     project: Project
     report: BuildReport
     seconds: float
-    """From the first step to the report, without the time that fetching the toolchain took."""
+    """Duration of the build, without downloading the toolchain."""
     confinement: str
-    """The reach of the project's code while it was built, in words."""
+    """Describes how the build was confined."""
     unchanged: bool = False
-    """True where nothing was done: it had been built of the same before, and was still there."""
+    """True if nothing was built, because the inputs and outputs of the last build have not changed."""
 
 
 def build(project: Project, *, confirm: Confirm, progress: Progress = no_progress) -> Built:
-    """Build a project with its language's toolchain and leave the component, checked, in its build folder.
+    """Build a project with its language's toolchain, and write the checked component into its build folder.
 
-    The project's wasmrt.toml gets what was made: its world, tools and digests. Where all that a build reads is as it
-    was for the last one, and all that this wrote is there, nothing is done.
+    The component's world, tools and digests are written to the project's wasmrt.toml. If the inputs and outputs of the
+    last build have not changed, nothing is built.
 
     Raises:
-        MissingToolchainError: a command is missing, or a package that the person declined to fetch.
-        BuildError: a step failed; its output says why.
-        ComponentError, CapabilityFileError: the component or the sidecar cannot be used.
+        MissingToolchainError: a command is missing, or the user declined to download a package.
+        BuildError: a step failed; `output` has its output.
+        ComponentError, CapabilityFileError: the component or the capability file cannot be used.
     """
     template = load_template(project.language)
     toolchain = find_toolchain(template, confirm=confirm, progress=progress)
@@ -66,54 +64,59 @@ def build(project: Project, *, confirm: Confirm, progress: Progress = no_progres
         "template": str(template.folder),
         "cache": str(toolchain.cache),
     }
-    with _own_cache(template, project, toolchain, values, progress), build_room(template, project, toolchain) as room:
-        inputs = Inputs(project, template, room, values)
+    with (
+        _lock_cache(template, project, toolchain, values, progress),
+        open_sandbox(template, project, toolchain) as sandbox,
+    ):
+        inputs = Inputs(project, template, sandbox, values)
         if (known := last_report(project, inputs.digest())) is not None:
             if is_stale(project):
-                os.utime(project.component)  # a source has a newer time, and the same contents
-            return Built(project, known, time.monotonic() - started, room.sentence, unchanged=True)
+                os.utime(project.component)  # a source file has a newer time, but the same content
+            return Built(project, known, time.monotonic() - started, sandbox.sentence, unchanged=True)
         forget(project)
         _remove_last(template, project, values)
-        _run_all(template.fetch, project, room, values, progress, fetching=True)
-        before = inputs.digest()  # a fetch writes the list of what it fetched
-        _run_all(template.steps, project, room, values, progress, fetching=False)
-        report = _finish(project, _documented(_component(template, project, values), project, toolchain), progress)
-        if before is not None and before == inputs.digest():  # else a file was edited meanwhile
+        _run_all(template.fetch, project, sandbox, values, progress, fetching=True)
+        before = inputs.digest()  # fetching may write lock files
+        _run_all(template.steps, project, sandbox, values, progress, fetching=False)
+        data = _add_docs(_read_output(template, project, values), project, toolchain)
+        report = _finish(project, data, progress)
+        if before is not None and before == inputs.digest():  # not if a file was edited during the build
             remember(project, before, report)
-    return Built(project, report, time.monotonic() - started, room.sentence)
+    return Built(project, report, time.monotonic() - started, sandbox.sentence)
 
 
 def _finish(project: Project, data: bytes, progress: Progress) -> BuildReport:
-    """Check the component, and put it in its place with what lies beside it: one that fails leaves the last one."""
+    """Check the component, then write it and its capability file; if the check fails, the last build remains."""
     sidecar = sidecar_of(project)
     label = "checking the component" if len(data) < MIB else "compiling and checking the component"
     with progress(label), WasmToolRuntime() as runtime:
         report = check_build(runtime, project.name, data, sidecar)
     _replace(project.component, data)
-    beside = project.build / f"{project.name}{SIDECAR_SUFFIX}"
+    files = {project.component.name: data}
+    built_sidecar = project.build / f"{project.name}{SIDECAR_SUFFIX}"
     if sidecar is None:
-        beside.unlink(missing_ok=True)
+        built_sidecar.unlink(missing_ok=True)
     else:
-        _replace(beside, sidecar)
-    made_files = {project.component.name: data} | ({} if sidecar is None else {beside.name: sidecar})
-    complete_package_file(project.package_file, report.world, report.described, made_files)
+        _replace(built_sidecar, sidecar)
+        files[built_sidecar.name] = sidecar
+    complete_package_file(project.package_file, report.world, report.described, files)
     return report
 
 
 def sidecar_of(project: Project) -> bytes | None:
-    """Read a project's capability file, where it has one.
+    """Return the content of a project's capability file, or None if it has none.
 
     Raises:
-        SourceError: it cannot be read.
+        SourceError: the file cannot be read.
     """
     return read_capability_file(project.sidecar) if project.sidecar.exists() else None
 
 
 def read_component(project: Project) -> bytes:
-    """Read the component that the last build left.
+    """Return the component of the last build.
 
     Raises:
-        BuildError: nothing was built yet.
+        BuildError: the project has not been built.
     """
     if not project.component.is_file():
         raise BuildError(f"{project.name} has not been built", code="not-built", hint="run: wasmrt build")
@@ -122,7 +125,7 @@ def read_component(project: Project) -> bytes:
 
 def _prepare_folder(project: Project) -> None:
     if not project.wit.is_file():
-        raise BuildError("wit/tool.wit is missing", hint="take it from a new project")
+        raise BuildError("wit/tool.wit is missing", hint="copy it from a new project")
     try:
         project.build.mkdir(exist_ok=True)
     except OSError as error:
@@ -130,10 +133,10 @@ def _prepare_folder(project: Project) -> None:
 
 
 @contextmanager
-def _own_cache(
+def _lock_cache(
     template: Template, project: Project, toolchain: Toolchain, values: dict[str, str], progress: Progress
 ) -> Iterator[None]:
-    """Keep a project from taking from the shared cache what a namesake left there."""
+    """Lock the language's shared cache, and remove the files of another project with the same name from it."""
     if not template.shared:
         yield
         return
@@ -145,12 +148,12 @@ def _own_cache(
                     Path(fill(shared, values)).unlink(missing_ok=True)
                 owner.write_bytes(os.fsencode(project.folder.resolve()))
         except OSError as error:
-            raise BuildError(f"the cache of builds cannot be written ({error.strerror})") from error
+            raise BuildError(f"the build cache cannot be written ({error.strerror})") from error
         yield
 
 
 def _remove_last(template: Template, project: Project, values: dict[str, str]) -> None:
-    """Remove the file that the last build took its component from: a step that makes nothing leaves nothing."""
+    """Remove the output of the last build's steps, so that a step without output is detected."""
     try:
         (project.folder / fill(template.component, values)).unlink(missing_ok=True)
     except OSError as error:
@@ -160,7 +163,7 @@ def _remove_last(template: Template, project: Project, values: dict[str, str]) -
 def _run_all(
     steps: Iterable[Step],
     project: Project,
-    room: BuildRoom,
+    sandbox: BuildSandbox,
     values: dict[str, str],
     progress: Progress,
     *,
@@ -168,37 +171,38 @@ def _run_all(
 ) -> None:
     for step in steps:
         with progress(fill(step.label, values)):
-            _run(step, project, room, values, fetching=fetching)
+            _run(step, project, sandbox, values, fetching=fetching)
 
 
-def _run(step: Step, project: Project, room: BuildRoom, values: dict[str, str], *, fetching: bool) -> None:
+def _run(step: Step, project: Project, sandbox: BuildSandbox, values: dict[str, str], *, fetching: bool) -> None:
     label = fill(step.label, values)
     words = [fill(word, values) for word in step.run]
-    if words[0] == COMMAND and room.toolchain.wasm_tools is not None:
-        room.toolchain.wasm_tools.run(*words[1:], cwd=project.folder, confine=partial(room.command, fetching=False))
+    if words[0] == COMMAND and sandbox.toolchain.wasm_tools is not None:
+        confine = partial(sandbox.command, fetching=False)
+        sandbox.toolchain.wasm_tools.run(*words[1:], cwd=project.folder, confine=confine)
         return
-    found = room.toolchain.find(words[0])
+    found = sandbox.toolchain.find(words[0])
     if found is None:
-        raise BuildError(f"the command {words[0]} is missing", hint="see what the template of this language needs")
+        raise BuildError(f"the command {words[0]} is missing", hint="check the requirements of the language's template")
     env = {name: fill(value, values) for name, value in step.env.items()}
-    command = room.command([found, *words[1:]], env, fetching=fetching)
+    command = sandbox.command([found, *words[1:]], env, fetching=fetching)
     result = run_command(command.argv, cwd=project.folder, env=command.env, shown=words[0])
     if result.code:
         raise BuildError(
             f"{label} failed with exit code {result.code}",
-            output=result.output, hint="its own words are above" if result.output else None,
+            output=result.output, hint="see its output above" if result.output else None,
         )  # fmt: skip
 
 
-def _component(template: Template, project: Project, values: dict[str, str]) -> bytes:
-    made = project.folder / fill(template.component, values)
-    if not made.is_file():
-        raise BuildError(f"the build left no {made.name}", hint="compare the source with a new project's")
-    return read_source(made, "component", max_bytes=COMPONENT_MAX_BYTES)
+def _read_output(template: Template, project: Project, values: dict[str, str]) -> bytes:
+    output = project.folder / fill(template.component, values)
+    if not output.is_file():
+        raise BuildError(f"the build did not produce {output.name}", hint="compare the source with a new project")
+    return read_source(output, "component", max_bytes=COMPONENT_MAX_BYTES)
 
 
-def _documented(data: bytes, project: Project, toolchain: Toolchain) -> bytes:
-    """Return the component with its WIT's doc comments, where they are what describes its functions."""
+def _add_docs(data: bytes, project: Project, toolchain: Toolchain) -> bytes:
+    """Return the component with the doc comments of its WIT, if they describe its functions."""
     found = WasmValidator().validate(data)
     if found.world != worlds.GENERIC_WORLD or doc_comments(data):
         return data
@@ -208,6 +212,76 @@ def _documented(data: bytes, project: Project, toolchain: Toolchain) -> bytes:
 
 def _replace(path: Path, data: bytes) -> None:
     try:
-        replace_file(path, data, mode=0o666, durable=False)  # as a compiler writes its output
+        replace_file(path, data, mode=0o666, durable=False)  # the mode that compilers use for their output
     except OSError as error:
         raise BuildError(f"{path.name} cannot be written ({error.strerror})") from error
+
+
+Docs = dict[str, str]
+"""Maps a function's name to its doc comment."""
+
+
+def with_docs(component: bytes, wit: Mapping[str, Any], exports: Iterable[str]) -> bytes:
+    """Return a component with the doc comments of its exports, which no toolchain adds.
+
+    The convention is the custom section `package-docs` (wit-parser, metadata.rs). Its readers apply it to the world
+    `root` of a component, and reject names that this world does not have. So that section has the docs of the world's
+    exports; the docs of interfaces of packages are in a section of wasmrt, in the form that names their package, which
+    most readers of `package-docs` do not support yet.
+
+    `wit` is the resolved WIT of `WasmTools.resolve_wit`. Docs larger than a schema may be are left out.
+    """
+    names = set(exports)
+    functions, inline = _world_docs(wit, names)
+    if functions or inline:
+        root = {"funcs": functions, "interfaces": {name: {"funcs": docs} for name, docs in inline.items()}}
+        component += _docs_section(DOCS_SECTION, 0, {"worlds": {"root": root}})
+    for package, interfaces in _package_docs(wit, names).items():
+        described = {
+            name: {"funcs": {function: {"docs": text} for function, text in docs.items()}}
+            for name, docs in interfaces.items()
+        }
+        component += _docs_section(OWN_DOCS_SECTION, 1, {"package": package, "interfaces": described})
+    return component
+
+
+def _world_docs(wit: Mapping[str, Any], names: set[str]) -> tuple[Docs, dict[str, Docs]]:
+    """Return the docs of exported functions, and of the functions of interfaces that are defined in a world."""
+    functions: Docs = {}
+    inline: dict[str, Docs] = {}
+    for world in wit["worlds"]:  # the project's world comes after the worlds of its dependencies
+        for name, item in world["exports"].items():
+            if name not in names:
+                continue
+            if "function" in item:
+                functions |= _function_docs({name: item["function"]})
+            elif docs := _function_docs(wit["interfaces"][item["interface"]["id"]]["functions"]):
+                inline[name] = docs
+    return functions, inline
+
+
+def _package_docs(wit: Mapping[str, Any], names: set[str]) -> dict[str, dict[str, Docs]]:
+    """Return the docs of named interfaces, by package and interface."""
+    found: dict[str, dict[str, Docs]] = {}
+    for interface in wit["interfaces"]:
+        if interface["name"] is None:
+            continue
+        package = wit["packages"][interface["package"]]["name"]
+        path, at, version = package.partition("@")
+        if f"{path}/{interface['name']}{at}{version}" in names and (docs := _function_docs(interface["functions"])):
+            found.setdefault(package, {})[interface["name"]] = docs
+    return found
+
+
+def _function_docs(functions: Mapping[str, Any]) -> Docs:
+    """Return the docs of functions, except methods of resources, which cannot be called as tools."""
+    return {
+        name: function["docs"]["contents"]
+        for name, function in functions.items()
+        if function.get("docs", {}).get("contents") and not name.startswith("[")
+    }
+
+
+def _docs_section(name: str, version: int, docs: Mapping[str, object]) -> bytes:
+    content = bytes([version]) + json.dumps(docs, ensure_ascii=False, separators=(",", ":")).encode()
+    return encode_custom_section(name, content) if len(content) <= MAX_SCHEMA_BYTES else b""

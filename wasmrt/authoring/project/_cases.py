@@ -1,4 +1,4 @@
-"""Test cases as files: read strictly, so that a misspelt key cannot turn a check into none."""
+"""Read test cases strictly: a misspelt key is an error, since ignoring it could disable a check."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _MAX_TEST_CASES = 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedExchange:
-    """One request that is expected, and its answer."""
+    """An expected request and its response."""
 
     method: str
     url: ParsedUrl
     headers: tuple[tuple[str, str], ...]
-    """Those that must be sent; others may be."""
+    """Headers that must be sent; other headers are accepted."""
     body: Any = None
-    """Text, or JSON to be equal to; None for whatever is sent."""
+    """Expected text or JSON value; None accepts any body."""
     status: int = 200
     answer_headers: tuple[tuple[str, str], ...] = ()
     answer: bytes = b""
@@ -40,9 +40,9 @@ class RecordedExchange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestCase:
-    """One call, what the world around it holds, and how it has to end."""
+    """A call with its environment and its expected outcome."""
 
-    __test__ = False  # pytest looks at everything called Test
+    __test__ = False  # keep pytest from collecting this class
 
     file: str
     name: str
@@ -51,67 +51,64 @@ class TestCase:
     context: Any = None
     expects_error: bool = False
     expected: Any = None
-    """The output; for an error, its kind, code and a part of its message, as far as the case names them."""
+    """The expected output, or the expected parts of an error: its kind, code, and a part of its message."""
     exchanges: tuple[RecordedExchange, ...] = ()
     workspace: dict[str, str] = field(default_factory=dict)
     secrets: tuple[str, ...] = ()
 
 
 def read_cases(project: Project) -> tuple[TestCase, ...]:
-    """Read every case in the project's tests folder, in the order of the files' names.
+    """Read all test cases in the project's tests folder, in the order of the file names.
 
     Raises:
-        ConfigurationError: there is none, or one is not a case; the message says which and why.
+        ConfigurationError: there are no test cases, or one is not valid.
     """
     files = sorted((project.folder / "tests").glob("*.json"))
     if len(files) > _MAX_TEST_FILES:
-        raise ConfigurationError(f"there are over {_MAX_TEST_FILES} files of test cases")
-    cases = tuple(case for path in files for case in _of_file(path))
+        raise ConfigurationError(f"there are more than {_MAX_TEST_FILES} files of test cases")
+    cases = tuple(case for path in files for case in _read_file(path))
     if not cases:
-        raise ConfigurationError(
-            "there are no test cases", hint='write one: tests/first.json with {"name", "input", "expected_output"}'
-        )
+        hint = 'write tests/first.json with {"name", "input", "expected_output"}'
+        raise ConfigurationError("there are no test cases", hint=hint)
     if len(cases) > _MAX_TEST_CASES:
-        raise ConfigurationError(f"there are over {_MAX_TEST_CASES} test cases")
+        raise ConfigurationError(f"there are more than {_MAX_TEST_CASES} test cases")
     return cases
 
 
-def _of_file(path: Path) -> Iterator[TestCase]:
+def _read_file(path: Path) -> Iterator[TestCase]:
     try:
         with path.open("rb") as file:
             data = file.read(_MAX_TEST_FILE_BYTES + 1)
         if len(data) > _MAX_TEST_FILE_BYTES:
-            raise _CaseError(f"it is over {_MAX_TEST_FILE_BYTES} bytes")
+            raise _CaseError(f"the file is larger than {_MAX_TEST_FILE_BYTES} bytes")
         value = json.loads(data)
     except (OSError, ValueError, RecursionError) as error:
-        raise _wrong(path.name, getattr(error, "strerror", None) or f"it is not JSON: {error}") from None
+        raise _case_error(path.name, getattr(error, "strerror", None) or f"it is not JSON: {error}") from None
     for number, entry in enumerate(value if isinstance(value, list) else [value], 1):
         try:
-            yield _case(path.name, entry)
+            yield _parse_case(path.name, entry)
         except _CaseError as error:
             where = f"{path.name}, case {number}" if isinstance(value, list) else path.name
-            raise _wrong(where, str(error)) from None
+            raise _case_error(where, str(error)) from None
 
 
 class _CaseError(ValueError):
-    """A mistake in one case."""
+    """An error in a test case."""
 
 
-def _wrong(where: str, why: str) -> ConfigurationError:
-    return ConfigurationError(f"{where}: {why}", code="test-case", hint="wasmrt test --help shows what a case holds")
+def _case_error(where: str, problem: str) -> ConfigurationError:
+    hint = "for the format of a case, run: wasmrt test --help"
+    return ConfigurationError(f"{where}: {problem}", code="test-case", hint=hint)
 
 
-def _case(file: str, entry: Any) -> TestCase:
+def _parse_case(file: str, entry: Any) -> TestCase:
     case = _table(entry, "a case", _KEYS)
     for key in ("name", "input"):
         if key not in case:
-            raise _CaseError(f"it has no {key!r}")
+            raise _CaseError(f"the key {key!r} is missing")
     if ("expected_output" in case) == ("expected_error" in case):
-        raise _CaseError("it has either expected_output or expected_error")
+        raise _CaseError("expected either expected_output or expected_error")
     expects_error = "expected_error" in case
-    secrets = case.get("secrets", [])
-    if not isinstance(secrets, list):
-        raise _CaseError("secrets is a list of names")
     tool = case.get("tool")
     return TestCase(
         file=file,
@@ -120,62 +117,62 @@ def _case(file: str, entry: Any) -> TestCase:
         tool=None if tool is None else _text(tool, "tool"),
         context=case.get("context"),
         expects_error=expects_error,
-        expected=_error(case["expected_error"]) if expects_error else case["expected_output"],
-        exchanges=tuple(_exchange(exchange) for exchange in _list(case.get("http", []), "http")),
-        workspace=_workspace(case.get("workspace", {})),
-        secrets=tuple(_secret(name) for name in secrets),
+        expected=_parse_error(case["expected_error"]) if expects_error else case["expected_output"],
+        exchanges=tuple(_parse_exchange(exchange) for exchange in _list(case.get("http", []), "http")),
+        workspace=_parse_workspace(case.get("workspace", {})),
+        secrets=tuple(_parse_secret(name) for name in _list(case.get("secrets", []), "secrets")),
     )
 
 
-def _secret(name: Any) -> str:
+def _parse_secret(name: Any) -> str:
     try:
         return read_secret_name(name)
     except ConfigurationError as error:
         raise _CaseError(f"secrets: {error.message}") from None
 
 
-def _error(value: Any) -> dict[str, str]:
+def _parse_error(value: Any) -> dict[str, str]:
     if isinstance(value, str):
         return {"message": value}
     wanted = {key: _text(part, key) for key, part in _table(value, "expected_error", _ERROR_KEYS).items()}
     if not wanted:
-        raise _CaseError("expected_error names none of kind, code and message")
+        raise _CaseError("expected_error must have at least one of kind, code and message")
     if wanted.get("kind", "sandbox") not in set(ToolErrorKind):
-        raise _CaseError(f"there is no error kind {wanted['kind']!r}; there are {', '.join(ToolErrorKind)}")
+        raise _CaseError(f"unknown error kind {wanted['kind']!r}; expected one of {', '.join(ToolErrorKind)}")
     return wanted
 
 
-def _exchange(value: Any) -> RecordedExchange:
+def _parse_exchange(value: Any) -> RecordedExchange:
     exchange = _table(value, "an exchange", {"request", "response"})
     request = _table(exchange.get("request"), "request", {"method", "url", "headers", "body"})
     response = _table(exchange.get("response", {}), "response", {"status", "headers", "body"})
     method = _text(request.get("method", "GET"), "method").upper()
     if method not in METHODS:
-        raise _CaseError(f"there is no method {method!r}")
+        raise _CaseError(f"unknown method {method!r}")
     try:
         url = parse_url(_text(request.get("url"), "url"))
     except InvalidUrlError as error:
         raise _CaseError(f"url: {error.message}") from None
     status = response.get("status", 200)
     if not isinstance(status, int) or isinstance(status, bool) or not 200 <= status <= 599:
-        raise _CaseError("status is a whole number from 200 to 599")
+        raise _CaseError("status must be an integer from 200 to 599")
     return RecordedExchange(
         method=method,
         url=url,
-        headers=_headers(request.get("headers", {})),
+        headers=_parse_headers(request.get("headers", {})),
         body=request.get("body"),
         status=status,
-        answer_headers=_headers(response.get("headers", {})),
-        answer=as_bytes(response.get("body", "")),
+        answer_headers=_parse_headers(response.get("headers", {})),
+        answer=encode_body(response.get("body", "")),
     )
 
 
-def as_bytes(body: Any) -> bytes:
-    """Return a body as it is sent: text as it is, any other JSON value as JSON."""
+def encode_body(body: Any) -> bytes:
+    """Encode the body of a response: text as UTF-8, any other value as JSON."""
     return (body if isinstance(body, str) else json.dumps(body)).encode()
 
 
-def _workspace(value: Any) -> dict[str, str]:
+def _parse_workspace(value: Any) -> dict[str, str]:
     files = {path: _text(text, f"workspace file {path!r:.60}") for path, text in _table(value, "workspace").items()}
     for path in files:
         problem = path_problem(path)
@@ -186,7 +183,7 @@ def _workspace(value: Any) -> dict[str, str]:
     return files
 
 
-def _headers(value: Any) -> tuple[tuple[str, str], ...]:
+def _parse_headers(value: Any) -> tuple[tuple[str, str], ...]:
     return tuple((name, _text(text, f"header {name!r:.60}")) for name, text in _table(value, "headers").items())
 
 
@@ -195,7 +192,8 @@ def _table(value: Any, what: str, keys: set[str] | None = None) -> dict[str, Any
         raise _CaseError(f"{what} is not an object")
     unknown = sorted(set(value) - keys) if keys is not None else []
     if unknown:
-        raise _CaseError(f"{what} has the unknown key {unknown[0]!r:.60}; it may hold {', '.join(sorted(keys or ()))}")
+        known = ", ".join(sorted(keys or ()))
+        raise _CaseError(f"{what} has the unknown key {unknown[0]!r:.60}; known keys: {known}")
     return value
 
 

@@ -1,8 +1,8 @@
-"""Compilers and build scripts of strangers' projects: confined to the project, their caches and the toolchain.
+"""Confine compilers and build scripts to the project, their caches and the toolchain.
 
-A project's own code runs when it is built: build scripts, macros, the settings of a compiler. It may write the project
-and this language's private cache, read the system, the toolchain and what was fetched, and nothing else of the user's;
-the network is there only while packages are fetched.
+Building a project runs its code: build scripts, macros, compiler settings. That code may write the project and the
+language's private cache, and read the system, the toolchain and downloaded packages, but no other files of the user.
+The network is available only while packages are fetched.
 """
 
 from __future__ import annotations
@@ -15,103 +15,97 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from wasmrt.authoring.project._placeholders import fill
 from wasmrt.authoring.project._project import Project
-from wasmrt.authoring.project._template import Template
+from wasmrt.authoring.project._template import Template, fill
 from wasmrt.authoring.project._toolchain import Toolchain
 from wasmrt.sandbox.isolation.confine import BUILD_TOOL, Command, confined_command, layers
 
 _NEEDED = frozenset({"seccomp", "landlock"})
-# Those of a proxy may hold a password: a project's code does not see them.
-_WHILE_FETCHING = (
+# SECURITY: proxy variables may contain a password, so the project's code does not get them.
+_FETCH_VARIABLES = (
     *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy"),
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "CARGO_HTTP_CAINFO", "CARGO_HTTP_PROXY", "GOPROXY", "GONOSUMDB", "GOSUMDB"),
 )
-_KEPT = ("RUSTUP_TOOLCHAIN", "GOROOT", "SOURCE_DATE_EPOCH")
+_BUILD_VARIABLES = ("RUSTUP_TOOLCHAIN", "GOROOT", "SOURCE_DATE_EPOCH")
 
 
 @dataclass(frozen=True, slots=True)
-class BuildRoom:
-    """The room in which one project is built: what its commands may reach, and which variables they see."""
+class BuildSandbox:
+    """The confinement of a project's build: the files and variables that its commands may use."""
 
     project: Path
     toolchain: Toolchain
     template: Template
     homes: Mapping[str, Path]
-    """The toolchain's folders in the user's home, by the variable that names each."""
+    """The toolchain's folders in the user's home, by their environment variables."""
     temporary: Path
     missing: tuple[str, ...]
-    """Layers that this machine lacks; where there is one, nothing is confined."""
+    """Layers that this machine lacks; if there are any, builds are not confined."""
 
     @property
     def sentence(self) -> str:
-        """The confinement in words, for the person who builds."""
+        """A description of the confinement for the user."""
         if self.missing:
-            return f"not confined, for want of {' and '.join(self.missing)}: the project's code may do what you may"
+            return f"not confined (missing: {', '.join(self.missing)}): the project's code has your rights"
         fetching = "the network only while fetching" if self.template.fetch else "no network"
         return f"confined to the project, its cache and the toolchain; {fetching}"
 
     def command(self, words: Sequence[str], env: Mapping[str, str], *, fetching: bool) -> Command:
-        """Return the command that runs `words` in this room; `fetching` gives it the network and the shared caches."""
+        """Return the confined form of a command; `fetching` allows the network and writes to the shared caches."""
         if self.missing:
             return Command(list(words), {**os.environ, **self.variables(fetching=True), **env})
         values = {variable.lower(): str(home) for variable, home in self.homes.items()}
-        fetched = self._named(self.template.fetched, values)
-        here = [str(self.project), str(self.toolchain.cache)]
+        fetched = _existing(fill(path, values) for path in self.template.fetched)
+        settings = _existing(fill(path, values) for path in self.template.settings)
+        toolchain = _existing(fill(path, values) for path in self.template.toolchain)
+        own = [str(self.project), str(self.toolchain.cache)]
         return confined_command(
             BUILD_TOOL,
             words,
             env={**self.variables(fetching=fetching), **env},
-            read=[str(self.template.folder), *fetched, *self._named(self.template.settings, values)],
-            write=[*here, *(fetched if fetching else ())],
-            execute=[
-                str(self.toolchain.cache),  # where build scripts are compiled to
-                *self._named(self.template.toolchain, values),
-                *self._places(words[0]),
-            ],
+            read=[str(self.template.folder), *fetched, *settings],
+            write=[*own, *(fetched if fetching else ())],
+            # Build scripts are compiled into the cache.
+            execute=[str(self.toolchain.cache), *toolchain, *self._program_folders(words[0])],
             network=fetching,
         )
 
     def variables(self, *, fetching: bool, temporary: str | None = None) -> dict[str, str]:
-        """Return the variables that its commands see, besides their own; with `temporary` in place of its TMPDIR."""
-        names = (*_KEPT, *(_WHILE_FETCHING if fetching else ()))
+        """Return the environment variables of all commands; `temporary` replaces TMPDIR."""
+        names = (*_BUILD_VARIABLES, *(_FETCH_VARIABLES if fetching else ()))
         return {
             **{name: os.environ[name] for name in names if name in os.environ},
             **{variable: str(home) for variable, home in self.homes.items()},
-            "HOME": str(Path.home()),  # a name alone: nothing in it can be read but what is named here
+            "HOME": str(Path.home()),  # only the files that are allowed above can be read in it
             "PATH": self.toolchain.path,
             "TMPDIR": str(self.temporary) if temporary is None else temporary,
         }
 
-    def _places(self, command: str) -> Iterator[str]:
-        """Yield the folders of the command and of wasmrt's own Python: those of a package where it is in one."""
+    def _program_folders(self, command: str) -> Iterator[str]:
+        """Yield the folders of the command's package and of wasmrt's Python."""
         yield from {sys.prefix, sys.base_prefix}
         for folder in self.toolchain.folders:
             yield str(folder.parent)
         path, home = Path(command).resolve(), Path.home().resolve()
         package = path.parent.parent if path.parent.name == "bin" else path.parent
-        # SECURITY: a folder right in the home has more in it than programs: ~/.cargo the tokens of a registry, ~/.local
-        # a keyring.
+        # SECURITY: folders directly in the home contain more than programs, such as registry tokens in ~/.cargo and
+        # a keyring in ~/.local, so only the command itself and its libraries are allowed.
         if home in (package, package.parent) or package in home.parents or package in self.homes.values():
             yield from _existing([str(path), str(package / "lib")] if path.parent.name == "bin" else [str(path)])
         else:
             yield str(package)
 
-    @staticmethod
-    def _named(paths: Iterable[str], values: Mapping[str, str]) -> list[str]:
-        return _existing(fill(path, values) for path in paths)
-
 
 @contextmanager
-def build_room(template: Template, project: Project, toolchain: Toolchain) -> Iterator[BuildRoom]:
-    """Make the room in which a project is built, with a folder for temporary files of its own."""
+def open_sandbox(template: Template, project: Project, toolchain: Toolchain) -> Iterator[BuildSandbox]:
+    """Open the sandbox of a project's build, with a separate folder for temporary files."""
     homes = {
         variable: Path(os.environ.get(variable) or Path(usual).expanduser()).resolve()
         for variable, usual in template.homes.items()
     }
     standing = {layer.name for layer in layers() if layer.standing}
     with TemporaryDirectory(prefix="tmp-", dir=toolchain.cache, ignore_cleanup_errors=True) as temporary:
-        yield BuildRoom(
+        yield BuildSandbox(
             project.folder.resolve(), toolchain, template, homes, Path(temporary), tuple(sorted(_NEEDED - standing))
         )
 

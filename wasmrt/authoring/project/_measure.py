@@ -1,7 +1,6 @@
-"""The smallest limits under which a component starts and describes itself, found by trying.
+"""Measure the smallest limits with which a component starts and describes itself.
 
-A call needs more: what it works on comes on top. The engine does not tell how much it gave out, so each bound is
-halved until the component no longer starts.
+Calls need more. The engine does not report how much was used, so each limit is found by a binary search.
 """
 
 from __future__ import annotations
@@ -22,10 +21,9 @@ _MOST_TABLE_ELEMENTS = 1_280_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """Resources that starting and describing took."""
+    """The resources needed to start and describe a component; memory in whole pages of 64 KiB."""
 
     memory_bytes: int
-    """In whole pages of 64 KiB."""
     instances: int
     table_elements: int
     fuel: int
@@ -35,10 +33,10 @@ class Measured:
 
 
 def measure(runtime: WasmToolRuntime, name: str, component: ComponentBytes) -> Measured:
-    """Start a component again and again, with nothing granted, and return the least it needs.
+    """Start a component repeatedly without a grant, and return the smallest limits that it needs.
 
     Raises:
-        ComponentError, MemoryLimitError: it does not start under the widest limits either.
+        ComponentError, MemoryLimitError: the component does not start even with the largest limits.
     """
     widest = limits_that_start(runtime, name, component)
     whole = runtime.prepare(name, component, limits=widest)
@@ -49,19 +47,19 @@ def measure(runtime: WasmToolRuntime, name: str, component: ComponentBytes) -> M
         except (InstantiationError, MemoryLimitError):
             return False
 
-    def least(most: int, given: Callable[[int], ResourceLimits]) -> int:
-        low, high = 0, most
+    def smallest(largest: int, with_limit: Callable[[int], ResourceLimits]) -> int:
+        low, high = 0, largest
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (low, middle) if starts(given(middle)) else (middle, high)
+            low, high = (low, middle) if starts(with_limit(middle)) else (middle, high)
         return high
 
     try:
         return Measured(
             memory_bytes=_PAGE
-            * least(widest.memory_bytes // _PAGE, lambda pages: replace(widest, memory_bytes=pages * _PAGE)),
-            instances=least(widest.instances, lambda count: replace(widest, instances=count)),
-            table_elements=least(widest.table_elements, lambda count: replace(widest, table_elements=count)),
+            * smallest(widest.memory_bytes // _PAGE, lambda pages: replace(widest, memory_bytes=pages * _PAGE)),
+            instances=smallest(widest.instances, lambda count: replace(widest, instances=count)),
+            table_elements=smallest(widest.table_elements, lambda count: replace(widest, table_elements=count)),
             fuel=whole.describe_fuel,
         )
     finally:
@@ -69,10 +67,10 @@ def measure(runtime: WasmToolRuntime, name: str, component: ComponentBytes) -> M
 
 
 def limits_that_start(runtime: WasmToolRuntime, name: str, component: ComponentBytes) -> ResourceLimits:
-    """Return the default limits, or wider ones where a component does not start under those.
+    """Return the default limits, or larger ones if the component does not start with the default limits.
 
     Raises:
-        ComponentError, MemoryLimitError: it does not start under the widest limits either.
+        ComponentError, MemoryLimitError: the component does not start even with the largest limits.
     """
     limits = ResourceLimits()
     while True:
@@ -84,7 +82,7 @@ def limits_that_start(runtime: WasmToolRuntime, name: str, component: ComponentB
             limits = replace(limits, memory_bytes=limits.memory_bytes * 2)
         except InstantiationError:
             if limits.table_elements >= _MOST_TABLE_ELEMENTS:
-                raise  # it fails by itself: a start function that traps is no question of limits
+                raise  # larger limits do not help, for example if the start function traps
             limits = replace(limits, table_elements=limits.table_elements * 4, instances=limits.instances * 2)
         else:
             return limits

@@ -1,6 +1,6 @@
-"""Programs for WASI preview 1, which are core modules, made components with the Bytecode Alliance's adapter.
+"""Turn WASI preview 1 programs (core modules) into components with the Bytecode Alliance's adapter.
 
-The adapter is a file of a registry's package: fetched when it is first needed, kept, and known by its digest.
+The adapter is a file in a registry package. It is downloaded on first use, stored, and checked against its digest.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _FILE = f"{_PREVIEW1}.command.wasm"
 
 
 @dataclass(frozen=True, slots=True)
-class _Carrier:
-    """A package that has the adapter in it, by the client of its registry."""
+class _AdapterPackage:
+    """A registry package that contains the adapter."""
 
     client: str
     registry: str
@@ -34,32 +34,32 @@ class _Carrier:
     version: str
     size: str
     sha256: str
-    """SECURITY: of the adapter; a package with another one is not used."""
+    """SECURITY: digest of the adapter; any other adapter is rejected."""
 
     def fetch(self, work: Path) -> Path:
-        """Fetch the package into an empty folder, running nothing of it, and return where the adapter is."""
+        """Download the package into an empty folder without running its code, and return the adapter's path."""
         return _from_npm(self, work) if self.client == "npm" else _from_crates(self, work)
 
 
-_CARRIERS = (
-    _Carrier(
+_PACKAGES = (
+    _AdapterPackage(
         "npm", "npm", "@bytecodealliance/jco", "1.35.0", "0.2 MB",
         "2a652d711c1fff34f9d5a0e073e50ef7eeb8fe7d8a6d559eae643a4c049a7b94",
     ),
-    _Carrier(
+    _AdapterPackage(
         "cargo", "crates.io", "wasi-preview1-component-adapter-provider", "50.0.1", "0.1 MB",
         "0b4fe490390ecc9c2222f969f65b179e658a3327e005efd4ddc959766132a3c4",
     ),
 )  # fmt: skip
-_OTHERWISE = "fetch it on a machine that has a network, and give it with --adapter FILE"
+_OTHERWISE = "download the adapter on another machine, and pass it with --adapter FILE"
 
 
 def adapt_program(module: bytes, adapter: bytes) -> bytes:
-    """Return the component that a program's core module is, with the adapter for its imports.
+    """Turn a program's core module into a component, with the adapter for its imports.
 
     Raises:
         MissingToolchainError: wasm-tools is missing.
-        BuildError: it is no such program: it has other imports than preview 1, or no start; `output` says which.
+        BuildError: the module has other imports than preview 1, or no start function; see `output`.
     """
     tools = find_wasm_tools()
     with TemporaryDirectory(prefix="wasmrt-adapt-") as folder:
@@ -72,63 +72,63 @@ def adapt_program(module: bytes, adapter: bytes) -> bytes:
 
 
 def find_adapter(*, confirm: Confirm, progress: Progress = no_progress) -> bytes:
-    """Return the adapter: the one that is kept, or one fetched now from the first registry whose client is here.
+    """Return the stored adapter, or download it from the first registry whose client is installed.
 
     Raises:
-        MissingToolchainError: the person declined, or there is no client of a registry that has it.
-        BuildError: it could not be fetched, or is another file than the one that is known.
+        MissingToolchainError: the user declined, or no client of a registry is installed.
+        BuildError: the download failed, or the adapter has a different digest.
     """
     folder = toolchains_dir() / "adapters"
-    for known in _CARRIERS:
-        kept = folder / f"{known.sha256[:16]}.wasm"
-        if kept.is_file() and _is(data := _read(kept), known):
+    for known in _PACKAGES:
+        stored = folder / f"{known.sha256[:16]}.wasm"
+        if stored.is_file() and _is_adapter(data := _read(stored), known):
             return data
-    carrier = next((carrier for carrier in _CARRIERS if shutil.which(carrier.client)), None)
-    if carrier is None:
+    package = next((package for package in _PACKAGES if shutil.which(package.client)), None)
+    if package is None:
         raise MissingToolchainError(
-            f"a program for WASI preview 1 needs the file {_FILE}, and neither npm nor cargo is here to fetch it",
+            f"a WASI preview 1 program needs the file {_FILE}; downloading it requires npm or cargo",
             hint=f"install one of them, or {_OTHERWISE}",
         )
-    what = f"{carrier.name} {carrier.version} from {carrier.registry}"
-    if not confirm(f"Fetch {what}, which has the adapter for WASI preview 1 ({carrier.size})?"):
+    source = f"{package.name} {package.version} from {package.registry}"
+    if not confirm(f"Download {source}, which contains the WASI preview 1 adapter ({package.size})?"):
         raise MissingToolchainError(
-            f"a program for WASI preview 1 needs an adapter, which {carrier.name} on {carrier.registry} has",
-            hint=f"run it again with --yes, or {_OTHERWISE}",
+            f"a WASI preview 1 program needs an adapter, which is in {package.name} on {package.registry}",
+            hint=f"run the command again with --yes, or {_OTHERWISE}",
         )
     folder.mkdir(parents=True, exist_ok=True)
-    kept = folder / f"{carrier.sha256[:16]}.wasm"
-    with exclusive(kept, progress):
-        if kept.is_file() and _is(data := _read(kept), carrier):
-            return data  # somebody else has fetched it meanwhile
-        with progress(f"fetching {what} ({carrier.size})"):
-            data = _fetched(carrier, folder)
-            replace_file(kept, data, mode=0o644, durable=False)
+    stored = folder / f"{package.sha256[:16]}.wasm"
+    with exclusive(stored, progress):
+        if stored.is_file() and _is_adapter(data := _read(stored), package):
+            return data  # another process has downloaded it since
+        with progress(f"downloading {source} ({package.size})"):
+            data = _download(package, folder)
+            replace_file(stored, data, mode=0o644, durable=False)
     return data
 
 
-def _fetched(carrier: _Carrier, folder: Path) -> bytes:
+def _download(package: _AdapterPackage, folder: Path) -> bytes:
     with TemporaryDirectory(dir=folder) as work:
         try:
-            data = _read(carrier.fetch(Path(work)))
+            data = _read(package.fetch(Path(work)))
         except (BuildError, OSError, tarfile.TarError, KeyError) as error:
             raise BuildError(
-                f"{carrier.name} {carrier.version} could not be fetched from {carrier.registry}",
+                f"{package.name} {package.version} could not be downloaded from {package.registry}",
                 output=getattr(error, "output", ""),
-                hint=f"is the registry reachable? If not, {_OTHERWISE}",
+                hint=f"check that the registry is reachable, or {_OTHERWISE}",
             ) from error
-    if not _is(data, carrier):
+    if not _is_adapter(data, package):
         raise BuildError(
-            f"the adapter in {carrier.name} {carrier.version} is not the one that is known here, so it was not used",
+            f"the adapter in {package.name} {package.version} has an unknown digest, so it was not used",
             code="unknown-binary",
             hint=_OTHERWISE,
         )
     return data
 
 
-def _from_npm(carrier: _Carrier, work: Path) -> Path:
+def _from_npm(package: _AdapterPackage, work: Path) -> Path:
     npm = shutil.which("npm") or "npm"
-    # The package alone: neither what it depends on, nor its scripts.
-    _run([npm, "pack", "--silent", "--ignore-scripts", f"{carrier.name}@{carrier.version}"], work)
+    # Downloads neither the dependencies of the package nor runs its scripts.
+    _run([npm, "pack", "--silent", "--ignore-scripts", f"{package.name}@{package.version}"], work)
     (packed,) = sorted(work.glob("*.tgz"))[:1] or [work / "nothing.tgz"]
     with tarfile.open(packed) as archive:
         member = archive.extractfile(f"package/lib/{_FILE}")
@@ -138,13 +138,13 @@ def _from_npm(carrier: _Carrier, work: Path) -> Path:
     return work / _FILE
 
 
-def _from_crates(carrier: _Carrier, work: Path) -> Path:
-    manifest = f'[package]\nname = "adapter"\nedition = "2021"\n[dependencies]\n{carrier.name} = "={carrier.version}"\n'
+def _from_crates(package: _AdapterPackage, work: Path) -> Path:
+    manifest = f'[package]\nname = "adapter"\nedition = "2021"\n[dependencies]\n{package.name} = "={package.version}"\n'
     (work / "src").mkdir()
     (work / "src/lib.rs").touch()
     (work / "Cargo.toml").write_text(manifest, encoding="utf-8")
     _run([shutil.which("cargo") or "cargo", "vendor", "--quiet", "vendor"], work)
-    return work / "vendor" / carrier.name / "artefacts" / _FILE
+    return work / "vendor" / package.name / "artefacts" / _FILE
 
 
 def _run(command: list[str], work: Path) -> None:
@@ -158,5 +158,5 @@ def _read(path: Path) -> bytes:
         return file.read(MAX_ADAPTER_BYTES + 1)
 
 
-def _is(data: bytes, carrier: _Carrier) -> bool:
-    return hashlib.sha256(data).hexdigest() == carrier.sha256
+def _is_adapter(data: bytes, package: _AdapterPackage) -> bool:
+    return hashlib.sha256(data).hexdigest() == package.sha256

@@ -1,4 +1,4 @@
-"""Runs a command of a build: no shell, no terminal, a time limit, and the tail of its output."""
+"""Run a command of a build without a shell or terminal, with a time limit, and return the end of its output."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from wasmrt.core.limits import BUILD_STEP_SECONDS, MAX_BUILD_LOG_BYTES, MAX_BUIL
 from wasmrt.sandbox.isolation.programs import end_group
 
 _POLL_SECONDS = 1.0
-"""Time between two looks at the size of a running command's output."""
-# No terminal is at the other end, and the output goes through an escape filter.
+"""Interval for checking the size of a running command's output."""
+# The output is not written to a terminal directly, and control characters are escaped.
 _NO_TERMINAL = {"NO_COLOR": "1", "TERM": "dumb", "CARGO_TERM_COLOR": "never", "CARGO_TERM_PROGRESS_WHEN": "never"}
 
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """Exit code of a command and the end of its output."""
+    """The exit code of a command and the end of its output."""
 
     code: int
     output: str
@@ -40,13 +40,18 @@ def run_command(
     bounds: Mapping[int, int] | None = None,
     shown: str | None = None,
 ) -> CommandResult:
-    """Run a command to its end, and its children with it.
+    """Run a command until it exits; if it fails to, kill it with its children.
 
-    `env` is all it sees of variables, by default ours; `bounds` are resource limits, by RLIMIT_ number; `shown` is its
-    name in errors, by default that of the program.
+    Args:
+        words: The program and its arguments.
+        cwd: The working directory.
+        env: All environment variables of the command; None passes the current ones.
+        seconds: The time limit.
+        bounds: Resource limits by RLIMIT_ number.
+        shown: The name in error messages; None for the program's name.
 
     Raises:
-        BuildError: it could not be started, took longer than `seconds`, or printed without end.
+        BuildError: the command cannot be started, exceeded `seconds`, or printed too much.
     """
     command = [str(word) for word in words]
     shown = shown or Path(command[0]).name
@@ -59,7 +64,7 @@ def run_command(
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # so that compilers started by compilers end with it
+                start_new_session=True,  # so that its child processes can be killed with it
             )
         except OSError as error:
             raise BuildError(f"{shown} cannot be started ({error.strerror})") from error
@@ -72,8 +77,8 @@ def run_command(
 
 
 def _bound(process: subprocess.Popen[bytes], bounds: Mapping[int, int]) -> None:
-    """Bound a command that has just begun: between fork and exec no Python may run, since there are threads."""
-    if not hasattr(resource, "prlimit"):  # Linux has it, macOS has not
+    """Limit a started process; limiting it between fork and exec is not safe in a program with threads."""
+    if not hasattr(resource, "prlimit"):  # not available on macOS
         return
     for bound, most in bounds.items():
         with contextlib.suppress(ProcessLookupError):
@@ -83,9 +88,9 @@ def _bound(process: subprocess.Popen[bytes], bounds: Mapping[int, int]) -> None:
 def _wait(process: subprocess.Popen[bytes], output: IO[bytes], shown: str, seconds: float) -> int:
     ends_at = time.monotonic() + seconds
     while True:
-        # A file and not a pipe: a server that a compiler leaves running would hold a pipe open for ever.
+        # The output is a file, because a server that a compiler leaves running would keep a pipe open.
         if os.fstat(output.fileno()).st_size > MAX_BUILD_LOG_BYTES:
-            raise BuildError(f"{shown} printed over {MAX_BUILD_LOG_BYTES // MIB} MiB", output=_tail(output))
+            raise BuildError(f"{shown} printed more than {MAX_BUILD_LOG_BYTES // MIB} MiB", output=_tail(output))
         left = ends_at - time.monotonic()
         if left <= 0:
             raise BuildError(f"{shown} took longer than {seconds:g} s", output=_tail(output))

@@ -1,18 +1,29 @@
-"""A tool's source folder: its name, its language and the places of its parts."""
+"""A tool's source folder: its name, its language, its files, and its package file wasmrt.toml."""
 
 from __future__ import annotations
 
+import json
 import shutil
 import tomllib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
+from typing import NamedTuple
 
-from wasmrt.authoring.project._package_file import new_package_file
-from wasmrt.authoring.project._placeholders import fill, names_of
-from wasmrt.authoring.project._template import Template, WorldForm, load_template, template_names, world_text
+from wasmrt.authoring.project._template import (
+    Template,
+    WorldForm,
+    fill,
+    load_template,
+    names_of,
+    template_names,
+    world_text,
+)
 from wasmrt.catalog.package import read_package_file
-from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.component_bytes import digest_of
+from wasmrt.core.errors import BuildError, ConfigurationError, ManifestError
+from wasmrt.core.files import replace_file
 from wasmrt.core.limits import KIB
 from wasmrt.core.names import check_project_name
 
@@ -31,7 +42,7 @@ class Project:
 
     @property
     def package_file(self) -> Path:
-        """The file that says what the package is; a build completes it."""
+        """The package file, which a build completes."""
         return self.folder / PROJECT_FILE
 
     @property
@@ -40,12 +51,12 @@ class Project:
 
     @property
     def component(self) -> Path:
-        """The file that a build leaves."""
+        """The output of a build."""
         return self.build / f"{self.name}.wasm"
 
     @property
     def sidecar(self) -> Path:
-        """The capability file; it need not be there."""
+        """The capability file, which is optional."""
         return self.folder / f"{self.name}.capabilities.json"
 
     @property
@@ -54,12 +65,11 @@ class Project:
 
 
 def create_project(name: str, language: str, parent: Path, *, world: WorldForm = WorldForm.PROVIDER) -> Project:
-    """Write a new project into the folder `name` below `parent`, all of it or nothing.
+    """Create a new project in the folder `name` of `parent`; on an error, nothing is created.
 
     Raises:
-        InvalidNameError: it cannot name a tool and its folder.
-        ConfigurationError: there is no such language, or it has no such world; the folder exists, or `parent` cannot be
-            written.
+        InvalidNameError: the name is not valid for a tool.
+        ConfigurationError: the language or its world is unknown, the folder exists, or `parent` cannot be written.
     """
     check_project_name(name)
     template = load_template(language)
@@ -67,23 +77,23 @@ def create_project(name: str, language: str, parent: Path, *, world: WorldForm =
         others = [other for other in template_names() if world in load_template(other).worlds]
         raise ConfigurationError(
             f"there is no template of the world {world} for {template.language}",
-            hint=f"leave --world out, or choose one of {', '.join(others)}",
+            hint=f"omit --world, or choose one of these languages: {', '.join(others)}",
         )
     folder = parent / name
     if folder.exists() or folder.is_symlink():
-        raise ConfigurationError(f"there is already something called {name} here", hint="choose another name")
+        raise ConfigurationError(f"{name} already exists in this folder", hint="choose another name")
     try:
         draft = Path(mkdtemp(prefix=f".{name}-", dir=parent))
         try:
             _write(template, name, draft, world)
-            draft.chmod(0o755)  # mkdtemp's are private
+            draft.chmod(0o755)  # mkdtemp creates private folders
             draft.rename(folder)
         except BaseException:
             shutil.rmtree(draft, ignore_errors=True)
             raise
     except OSError as error:
         raise ConfigurationError(
-            f"the folder {name} cannot be written ({error.strerror})", hint="run it in a folder of yours"
+            f"the folder {name} cannot be written ({error.strerror})", hint="run it in a folder that you can write"
         ) from error
     return Project(folder, name, template.language)
 
@@ -92,7 +102,7 @@ def open_project(folder: Path) -> Project:
     """Return the project in a folder.
 
     Raises:
-        ConfigurationError: it has no wasmrt.toml, or one that cannot be used.
+        ConfigurationError: the folder has no wasmrt.toml, or the file cannot be used.
     """
     try:
         with (folder / PROJECT_FILE).open("rb") as file:
@@ -100,7 +110,7 @@ def open_project(folder: Path) -> Project:
     except OSError as error:
         raise ConfigurationError(
             f"this folder has no {PROJECT_FILE} ({error.strerror})",
-            hint="give the folder of a tool's source, or make one: wasmrt new NAME --lang LANGUAGE",
+            hint="pass the folder of a tool's source, or create one: wasmrt new NAME --lang LANGUAGE",
         ) from error
     try:
         table = tomllib.loads(text[:_MAX_TEMPLATE_FILE_BYTES].decode())
@@ -108,7 +118,7 @@ def open_project(folder: Path) -> Project:
         raise ConfigurationError(f"{PROJECT_FILE} is not TOML: {error}") from None
     if not isinstance(table.get("name"), str) or table.get("language") not in template_names():
         raise ConfigurationError(
-            f"{PROJECT_FILE} names no language that can be built", hint=f"there are: {', '.join(template_names())}"
+            f"{PROJECT_FILE} needs a name and a known language", hint=f"languages: {', '.join(template_names())}"
         )
     check_project_name(table["name"])
     read_package_file(text)
@@ -123,9 +133,9 @@ def _write(template: Template, name: str, folder: Path, world: WorldForm) -> Non
         sources |= _sources(template.functions)
         wit = folder / "wit" / "deps" / "wasmrt-tool" / "tool.wit"
     if len(sources) > _MAX_TEMPLATE_FILES:
-        raise ConfigurationError(f"the template of {template.language} has over {_MAX_TEMPLATE_FILES} files")
+        raise ConfigurationError(f"the template of {template.language} has more than {_MAX_TEMPLATE_FILES} files")
     for path, source in sources.items():
-        target = folder / fill(_renamed(path, name), values)
+        target = folder / fill(_target_name(path, name), values)
         target.parent.mkdir(parents=True, exist_ok=True)
         data = source.read_bytes()
         try:
@@ -138,19 +148,87 @@ def _write(template: Template, name: str, folder: Path, world: WorldForm) -> Non
 
 
 def _sources(root: Path) -> dict[str, Path]:
-    """Return the files below a folder of a template by their names in it."""
-    found = sorted(path for path in root.rglob("*") if path.is_file() and not _is_litter(path.relative_to(root)))
+    """Return the files in a template's folder by their relative paths."""
+    found = sorted(path for path in root.rglob("*") if path.is_file() and not _is_output(path.relative_to(root)))
     return {path.relative_to(root).as_posix(): path for path in found}
 
 
-def _renamed(path: str, name: str) -> str:
-    """Return the name of a copied file: some names would act on the template's own folder."""
+def _target_name(path: str, name: str) -> str:
+    """Return the path of a copied file; some files are named differently in the template's folder."""
     if path == "tool.capabilities.json":
         return f"{name}.capabilities.json"
     head, _, last = path.rpartition("/")
     return f"{head}/.gitignore".lstrip("/") if last == "gitignore" else path
 
 
-def _is_litter(path: Path) -> bool:
-    """Return True for files that tools leave behind in a template's own folder."""
+def _is_output(path: Path) -> bool:
     return any(part in ("__pycache__", "target", "node_modules", "build") for part in path.parts)
+
+
+_LINE = "# Written by wasmrt build: leave this line and all below it to the next build."
+_NEW = """\
+# The package: wasmrt build completes this file, wasmrt pack makes an archive of it.
+name = {name}
+language = {language}       # the language that wasmrt build compiles
+version = "0.1.0"
+description = "Tells how warm it is at a place."
+license = ""            # an SPDX expression, such as "MIT OR Apache-2.0"
+source = ""             # URL of its source
+files = ["README.md"]   # more files for the archive
+"""
+_MAX_DESCRIPTION_CHARS = 200
+
+
+class BuiltTool(NamedTuple):
+    """A tool of a built component."""
+
+    name: str
+    description: str
+
+
+def new_package_file(name: str, language: str) -> str:
+    """Return the package file of a new project."""
+    return _NEW.format(name=json.dumps(name), language=json.dumps(language))
+
+
+def authored_part(text: str) -> str:
+    """Return the part of a package file above the line that starts the section of the build."""
+    return text.partition(_LINE)[0].rstrip()
+
+
+def complete_package_file(path: Path, world: str, tools: Iterable[BuiltTool], files: Mapping[str, bytes]) -> None:
+    """Write the results of a build into a package file: the world, the tools, and the digest of each file.
+
+    The section `[built]` is written below a marker line; the text above it is not changed.
+
+    Raises:
+        BuildError: the file cannot be read or written, or its author has written a section `[built]`.
+    """
+    try:
+        before = path.read_bytes().decode()
+        text = f"{authored_part(before)}\n\n{_format_built(world, tools, files)}"
+        read_package_file(text.encode())
+        if text != before:
+            replace_file(path, text.encode(), mode=None, durable=False)
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        reason = getattr(error, "strerror", None) or type(error).__name__
+        raise BuildError(f"{path.name} cannot be completed ({reason})", hint="check the file") from None
+    except ManifestError as error:
+        raise BuildError(
+            f"{path.name} cannot be completed: {error.message}", hint="only wasmrt build may write a section [built]"
+        ) from None
+
+
+def _format_built(world: str, tools: Iterable[BuiltTool], files: Mapping[str, bytes]) -> str:
+    lines = [_LINE, "[built]", f"world = {_text(world)}"]
+    lines += ["", "[built.digests]         # BLAKE3"]
+    lines += [f"{_text(name)} = {_text(digest_of(data))}" for name, data in sorted(files.items())]
+    for tool in tools:
+        description = " ".join(tool.description.split())[:_MAX_DESCRIPTION_CHARS]
+        lines += ["", "[[built.tools]]", f"name = {_text(tool.name)}", f"description = {_text(description)}"]
+    return "\n".join(lines) + "\n"
+
+
+def _text(text: str) -> str:
+    """Return a TOML basic string (TOML 1.0): a JSON string with DEL escaped."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007F")

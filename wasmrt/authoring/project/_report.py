@@ -1,11 +1,11 @@
-"""Build reports: a component's facts, requests and refusals, for its author before anybody installs it."""
+"""Reports on built components: tools, imports, requests, and imports that would be denied."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-from wasmrt.authoring.project._package_file import BuiltTool
+from wasmrt.authoring.project._project import BuiltTool
 from wasmrt.capabilities import BY_SECTION, Capabilities, capabilities_of, uses_section
 from wasmrt.capabilities.file import parse
 from wasmrt.capabilities.sentences import explain, review
@@ -20,27 +20,26 @@ from wasmrt.sandbox.schema.wit import exported_functions, unsupported
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildReport:
-    """The facts of a component that can run here."""
+    """A report on a component that can run in this version of wasmrt."""
 
     size_bytes: int
     world: str
     described: tuple[BuiltTool, ...]
     imports: tuple[str, ...]
-    """`interface#function`."""
+    """The names of the imports, as `interface#function`."""
     exports: tuple[str, ...]
     asks: tuple[str, ...]
-    """Requests of its capability file, in sentences."""
+    """The requests of its capability file, in sentences."""
     denied: tuple[str, ...]
-    """Imports that will be refused every time."""
+    """The imports that will always be denied."""
     warnings: tuple[str, ...]
 
     @property
     def tools(self) -> tuple[str, ...]:
-        """The names of its tools."""
         return tuple(tool.name for tool in self.described)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the report as JSON values."""
+        """Return the report as JSON data."""
         names = ("tools" if name == "described" else name for name in self.__slots__)
         values = ((name, getattr(self, name)) for name in names)
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values}
@@ -50,9 +49,9 @@ def check_build(runtime: WasmToolRuntime, name: str, data: bytes, sidecar: bytes
     """Validate a component and compare its imports with the requests of its capability file.
 
     Raises:
-        ComponentError: it cannot run here; its subclass says why.
-        CapabilityFileError: the sidecar is not valid.
-        MemoryLimitError: it needs more memory to start than the limits it asks for.
+        ComponentError: the component cannot run in this version of wasmrt.
+        CapabilityFileError: the capability file is not valid.
+        MemoryLimitError: the component needs more memory to start than its requested limit.
     """
     result = WasmValidator().validate(data)
     result.raise_first()
@@ -88,9 +87,9 @@ def _uncallable(tool: PreparedTool) -> list[str]:
     if tool.world != worlds.GENERIC_WORLD:
         return []
     return [
-        f"{each.signature.partition(': ')[0]} is no tool: {problem}"
+        f"{each.signature.partition(': ')[0]} is not a tool: {problem}"
         for each in exported_functions(tool.type)
-        if (problem := unsupported(each.type)) is not None  # what a toolchain left behind is none of the author's
+        if (problem := unsupported(each.type)) is not None  # the toolchain's own functions need no warning
     ]
 
 
@@ -107,7 +106,7 @@ def _denied(imports: tuple[str, ...], request: Capabilities) -> tuple[str, ...]:
 
 
 def _is_whole(name: str, imports: tuple[str, ...]) -> bool:
-    """Tell whether all of a function's interface is imported: some toolchains do, whatever a tool calls of it."""
+    """Return whether an interface is imported completely, as some toolchains do whatever the tool calls."""
     interface = name.partition("#")[0]
     return {f"{interface}#{function}" for function in worlds.signatures(interface)} <= {*imports}
 
@@ -118,7 +117,7 @@ def _is_replaced(capability: str, name: str, request: Capabilities) -> bool:
 
 def _unused(imports: tuple[str, ...], request: Capabilities) -> list[str]:
     return [
-        f"{capability}: it is asked for, and the component imports nothing that uses it"
+        f"{capability}: requested, but none of the component's imports uses it"
         for capability in BY_SECTION
         if request.section(capability) is not None and not uses_section(capability, imports)
     ]

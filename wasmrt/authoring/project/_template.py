@@ -1,10 +1,11 @@
-"""Templates: a language's needs, its build steps and the files of a new project, from template.toml.
+"""Templates of languages: requirements, build steps and files of a new project, from template.toml.
 
-guest-templates/CONTRACT.md describes the file.
+guest-templates/CONTRACT.md describes the format.
 """
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,32 +21,34 @@ _REGISTRIES = ("pypi", "npm")
 
 
 class WorldForm(StrEnum):
-    """Form of the world of a new tool."""
+    """The form of a new tool's world."""
 
     FUNCTIONS = "functions"
-    """A world of its own: each function that it exports is a tool, described by its types and its doc comment."""
+    """A custom world: each exported function is a tool, described by its types and its doc comment."""
     PROVIDER = "provider"
-    """The world wasmrt:tool@0.1.0: one function that describes the tools with schemas, and one that runs them."""
+    """The world wasmrt:tool@0.1.0: one function describes the tools with schemas, and one runs them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A command that must be on the machine, and perhaps its version, a probe of its abilities, a way to mend them."""
+    """A command that must be installed."""
 
     command: str
     hint: str
-    """The way to get it, in words."""
+    """How to install the command."""
     probe: tuple[str, ...] = ()
+    """A command that checks whether it can build for WebAssembly."""
     fix: tuple[str, ...] = ()
+    """A command to run if the probe fails."""
     size: str = ""
-    """Of what `fix` fetches, roughly."""
+    """The approximate size of the download of `fix`."""
     version: tuple[str, ...] = ()
-    """The command that tells which release of the toolchain would build."""
+    """A command that prints the version of the toolchain."""
 
 
 @dataclass(frozen=True, slots=True)
 class Packages:
-    """Packages that are fetched from a registry into a private folder."""
+    """Packages that are downloaded from a registry into a private folder."""
 
     registry: str
     install: tuple[str, ...]
@@ -55,7 +58,7 @@ class Packages:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One command of a build."""
+    """A command of a build."""
 
     label: str
     run: tuple[str, ...]
@@ -64,57 +67,56 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Template:
-    """One language's way from source to component."""
+    """How to build a component from the source in a language."""
 
     language: str
     aliases: tuple[str, ...]
-    """Other names of the language."""
     title: str
     edit: str
     needs: tuple[Need, ...]
     packages: tuple[Packages, ...]
     fetch: tuple[Step, ...]
-    """Those that need the network, before the others."""
+    """The steps that need the network, which run first."""
     steps: tuple[Step, ...]
     homes: Mapping[str, str]
-    """The toolchain's folders in the user's home: the variable that names each, and its usual place."""
+    """Maps the variable of each toolchain folder in the user's home to its default path."""
     toolchain: tuple[str, ...]
-    """Paths below them that are executed."""
+    """Paths in these folders that are executed."""
     fetched: tuple[str, ...]
-    """Paths below them that fetching writes and building reads."""
+    """Paths in these folders that fetching writes and building reads."""
     settings: tuple[str, ...]
-    """Paths below them that are read."""
+    """Paths in these folders that are read."""
     component: str
-    """The file that the last step leaves, below the project."""
+    """The output of the last step, relative to the project."""
     sources: tuple[str, ...]
-    """Patterns of the names of files that are compiled."""
+    """Patterns of the names of source files."""
     shared: tuple[str, ...]
-    """Files in the cache that another project of the same name would write as well."""
+    """Files in the cache that another project of the same name would also write."""
     folder: Path
 
     @property
     def project(self) -> Path:
-        """The files that a new project starts with."""
+        """The folder with the files of a new project."""
         return self.folder / "project"
 
     @property
     def functions(self) -> Path:
-        """The files that a new project of plain functions has in place of some of those; it need not be there."""
+        """The folder with the files that differ for the world `functions`; it may not exist."""
         return self.folder / "functions"
 
     @property
     def worlds(self) -> tuple[WorldForm, ...]:
-        """Worlds that a new project can start with, the best first."""
+        """The supported worlds of a new project, the recommended one first."""
         return tuple(WorldForm) if self.functions.is_dir() else (WorldForm.PROVIDER,)
 
 
 def template_names() -> tuple[str, ...]:
-    """Return the languages there are templates for, sorted."""
+    """Return the sorted names of the languages that have a template."""
     return tuple(sorted(path.parent.name for path in _place("_templates", "guest-templates").glob("*/template.toml")))
 
 
 def world_text() -> str:
-    """Return the WIT of the world that every template is built against."""
+    """Return the WIT of the world that all templates use."""
     return (_place("_wit", "wit") / "wasmrt-tool" / "tool.wit").read_text(encoding="utf-8")
 
 
@@ -122,7 +124,7 @@ def load_template(language: str) -> Template:
     """Return the template of a language, by its name or an alias.
 
     Raises:
-        ConfigurationError: there is none.
+        ConfigurationError: there is no template for this language.
     """
     names = template_names()
     if language in names:
@@ -132,7 +134,7 @@ def load_template(language: str) -> Template:
             return template
     near = did_you_mean(language, names)
     hint = f"did you mean {near}? " if near else ""
-    raise ConfigurationError(f"there is no template for {language!r:.60}", hint=f"{hint}there are: {', '.join(names)}")
+    raise ConfigurationError(f"there is no template for {language!r:.60}", hint=f"{hint}languages: {', '.join(names)}")
 
 
 def _load(language: str) -> Template:
@@ -140,7 +142,7 @@ def _load(language: str) -> Template:
     try:
         return _read(language, folder, tomllib.loads((folder / "template.toml").read_text(encoding="utf-8")))
     except (KeyError, TypeError, ValueError) as error:
-        raise InternalError(f"the template of {language} is broken: {type(error).__name__} {error}") from error
+        raise InternalError(f"the template of {language} is invalid: {type(error).__name__} {error}") from error
 
 
 def _place(packaged: str, in_repository: str) -> Path:
@@ -207,3 +209,26 @@ def _words(value: Any) -> tuple[str, ...]:
     if isinstance(value, str):
         raise TypeError(f"{value!r} is not a list")
     return tuple(_text(word) for word in value)
+
+
+_PLACEHOLDER = re.compile(r"\{\{([a-z_]+)\}\}")
+
+
+def fill(text: str, values: Mapping[str, str]) -> str:
+    """Return `text` with its `{{name}}` placeholders replaced.
+
+    Raises:
+        InternalError: the template has a placeholder that is not in `values`.
+    """
+
+    def value(found: re.Match[str]) -> str:
+        if found[1] not in values:
+            raise InternalError(f"a template contains the unknown placeholder {found[0]}")
+        return values[found[1]]
+
+    return _PLACEHOLDER.sub(value, text)
+
+
+def names_of(name: str) -> dict[str, str]:
+    """Return the values of the placeholders for a tool's name."""
+    return {"name": name, "name_snake": name.replace("-", "_")}

@@ -1,37 +1,42 @@
-"""Runs test cases in the real sandbox, each with a runtime, a workspace and a network of its own."""
+"""Run test cases in the sandbox, each with a separate runtime, workspace and network.
+
+The network is a transport with recorded responses. The gateway before it still checks the allowlist, addresses,
+headers, credentials and bounds, and scans for secrets, as in a real call.
+"""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from wasmrt.authoring.project._cases import TestCase
-from wasmrt.authoring.project._recorded import AnyHost, MadeUpSecrets, RecordedNetwork
+from wasmrt.authoring.project._cases import RecordedExchange, TestCase
 from wasmrt.capabilities import Capabilities
 from wasmrt.capabilities.file import parse
-from wasmrt.core.errors import GUEST_CODE_PREFIX, ConfigurationError, NotInstalledError, ToolError
+from wasmrt.core.errors import GUEST_CODE_PREFIX, ConfigurationError, NotInstalledError, SecretNotFoundError, ToolError
 from wasmrt.core.model import Decision, LogEntry
-from wasmrt.egress.gateway import NetworkConfig
+from wasmrt.egress.gateway import ExchangeBudget, HttpFailure, NetworkConfig, WholeBody, WireRequest, WireResponse
+from wasmrt.egress.secrets import Entry, EntryStore, Secret
 from wasmrt.runtime.config import WasmRuntimeConfig
 from wasmrt.runtime.runtime import WasmToolRuntime
+from wasmrt.sandbox.component.worlds import FailureKind
 
 _SHOWN = 400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestResult:
-    """Outcome of one case."""
+    """The result of a test case."""
 
-    __test__ = False  # pytest looks at everything called Test
+    __test__ = False  # keep pytest from collecting this class
 
     case: TestCase
     problems: tuple[str, ...]
-    """Reasons that it failed; none where it passed."""
+    """The reasons for a failure; empty if the case passed."""
     seconds: float
     actual: Any = None
     error: str | None = None
@@ -57,12 +62,12 @@ class TestResult:
 
 
 def run_cases(name: str, component: bytes, sidecar: bytes | None, cases: Iterable[TestCase]) -> Iterator[TestResult]:
-    """Run each case with everything the sidecar asks for granted, and yield its result as soon as it is there.
+    """Run each case with the capabilities that the capability file requests, and yield its result.
 
-    The clock and the random numbers of a case are the same at every run.
+    The clock and the random numbers of a case are the same in every run.
 
     Raises:
-        ComponentError, CapabilityFileError: the component or the sidecar cannot be used at all.
+        ComponentError, CapabilityFileError: the component or the capability file cannot be used.
     """
     grant = Capabilities.none() if sidecar is None else parse(sidecar).capabilities
     for case in cases:
@@ -106,13 +111,13 @@ def _run(name: str, component: bytes, grant: Capabilities, case: TestCase, folde
             problems = _check_output(case, output.result)
             ended = {"actual": output.result, "logs": output.logs, "decisions": output.decisions}
     problems += network.problems
-    problems += [f"it never asked for {request}, which is recorded" for request in network.unasked]
+    problems += [f"the recorded request {request} was not sent" for request in network.unused]
     return TestResult(case=case, problems=tuple(problems), seconds=time.monotonic() - started, **ended)
 
 
 def _check_output(case: TestCase, actual: Any) -> list[str]:
     if case.expects_error:
-        return [f"it was to fail, and answered {_short(actual)}"]
+        return [f"expected an error, got the result {_shorten(actual)}"]
     found = difference(case.expected, actual)
     return [] if found is None else [found]
 
@@ -120,27 +125,27 @@ def _check_output(case: TestCase, actual: Any) -> list[str]:
 def _check_error(case: TestCase, error: ToolError) -> list[str]:
     if not case.expects_error:
         hint = f" ({error.hint})" if error.hint else ""
-        return [f"it failed ({error.kind}, {error.code}): {error.message}{hint}"]
+        return [f"the call failed ({error.kind}, {error.code}): {error.message}{hint}"]
     wanted, problems = case.expected, []
-    # An author expects the code that the tool gives; what the caller sees says that it is a tool's.
+    # Authors expect the code that the tool returned, without the prefix that the host adds.
     code = error.code if wanted.get("code") == error.code else error.code.removeprefix(GUEST_CODE_PREFIX)
     for key, actual in (("kind", str(error.kind)), ("code", code)):
         if key in wanted and wanted[key] != actual:
-            problems.append(f"the error's {key} was to be {wanted[key]!r}, and is {actual!r}")
+            problems.append(f"expected the error {key} {wanted[key]!r}, got {actual!r}")
     if wanted.get("message", "") not in error.message:
-        problems.append(f"the error was to say {wanted['message']!r}, and says {error.message!r}")
+        problems.append(f"expected an error message with {wanted['message']!r}, got {error.message!r}")
     return problems
 
 
 def difference(expected: Any, actual: Any, path: str = "$") -> str | None:
-    """Return the first place where two JSON values differ, in words, or None. 1 equals 1.0, and not true."""
+    """Describe the first difference between two JSON values, or return None. 1 equals 1.0 but not true."""
     if isinstance(expected, dict) and isinstance(actual, dict):
         for key in expected:
             if key not in actual:
-                return f"{path}.{key} is missing; expected {_short(expected[key])}"
+                return f"{path}.{key} is missing; expected {_shorten(expected[key])}"
         for key in actual:
             if key not in expected:
-                return f"{path}.{key} is not expected; it is {_short(actual[key])}"
+                return f"{path}.{key} is not expected; got {_shorten(actual[key])}"
         return next(filter(None, (difference(expected[key], actual[key], f"{path}.{key}") for key in expected)), None)
     if isinstance(expected, list) and isinstance(actual, list):
         if len(expected) != len(actual):
@@ -148,9 +153,104 @@ def difference(expected: Any, actual: Any, path: str = "$") -> str | None:
         pairs = enumerate(zip(expected, actual, strict=True))
         return next(filter(None, (difference(a, b, f"{path}[{index}]") for index, (a, b) in pairs)), None)
     same_kind = isinstance(expected, bool) == isinstance(actual, bool)
-    return None if same_kind and expected == actual else f"{path} is {_short(actual)}; expected {_short(expected)}"
+    return None if same_kind and expected == actual else f"{path} is {_shorten(actual)}; expected {_shorten(expected)}"
 
 
-def _short(value: Any) -> str:
+def _shorten(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+_PUBLIC_ADDRESS = "93.184.215.14"
+
+
+class AnyHost:
+    """A resolver that returns the same public address for every name; no connection is made."""
+
+    def resolve(self, host: str, port: int, *, timeout_seconds: float) -> tuple[str, ...]:
+        return (_PUBLIC_ADDRESS,)
+
+
+class RecordedNetwork:
+    """A transport that sends each recorded response once, for one call at a time."""
+
+    def __init__(self, exchanges: Iterable[RecordedExchange]) -> None:
+        self._waiting = list(exchanges)
+        self.problems: list[str] = []
+        """Messages about requests without a recorded response."""
+
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """The recorded requests that were not sent."""
+        return tuple(f"{each.method} {each.url.origin}{each.url.target}" for each in self._waiting)
+
+    def send(self, request: WireRequest, addresses: Sequence[str], budget: ExchangeBudget) -> WireResponse:
+        for recorded in self._waiting:
+            if _find_mismatch(recorded, request) is None:
+                self._waiting.remove(recorded)
+                return _respond(recorded, budget)
+        shown = f"{request.method} {request.scheme}://{request.host}{request.target.partition('?')[0]}"
+        near = [recorded for recorded in self._waiting if recorded.url.host == request.host]
+        reason = f"; the recorded one differs in {_find_mismatch(near[0], request)}" if near else ""
+        self.problems.append(f"no exchange is recorded for {shown}{reason}")
+        raise HttpFailure(FailureKind.OPERATION_FAILED, "no-exchange", f"no exchange is recorded for {shown}")
+
+    def close(self) -> None:
+        """Do nothing, because there is no connection."""
+
+
+class MadeUpSecrets(EntryStore):
+    """A store with invented values for the given names, the same for every user."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        super().__init__()
+        self._known = {name.lower() for name in names}
+
+    def _read(self, user: str, name: str) -> Entry | None:
+        if name not in self._known:
+            return None
+        return Entry(Secret(f"made-up-value-of-{name}"), time.time())
+
+    def _write(self, user: str, name: str, entry: Entry) -> None:
+        raise SecretNotFoundError("the secrets of a test case cannot be changed")
+
+    def _delete(self, user: str, name: str) -> bool:
+        return False
+
+    def _names(self, user: str) -> Iterable[str]:
+        return self._known
+
+
+def _respond(recorded: RecordedExchange, budget: ExchangeBudget) -> WireResponse:
+    if len(recorded.answer) > budget.max_response_bytes:
+        raise budget.too_large()
+    budget.charge_received(len(recorded.answer))
+    headers = tuple((name.encode("latin-1", "replace"), value.encode()) for name, value in recorded.answer_headers)
+    return WireResponse(recorded.status, headers, WholeBody(recorded.answer))
+
+
+def _find_mismatch(recorded: RecordedExchange, request: WireRequest) -> str | None:
+    """Return the first part in which a request differs from a recorded one, or None."""
+    if recorded.method != request.method:
+        return f"its method, {recorded.method}"
+    url = recorded.url
+    if (url.scheme, url.host, url.port) != (request.scheme, request.host, request.port):
+        return f"its origin, {url.origin}"
+    if url.target != request.target:
+        return "its path or query"
+    sent = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in request.headers]
+    for name, value in recorded.headers:
+        if (name.lower(), value) not in sent:
+            return f"its header {name}"
+    if recorded.body is not None and not _same_body(recorded.body, request.body or b""):
+        return "its body"
+    return None
+
+
+def _same_body(recorded: Any, sent: bytes) -> bool:
+    if isinstance(recorded, str):
+        return recorded.encode() == sent
+    try:
+        return bool(json.loads(sent) == recorded)
+    except (ValueError, RecursionError):
+        return False

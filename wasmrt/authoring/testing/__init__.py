@@ -1,7 +1,6 @@
-"""Public fakes, for our tests and for those of tools and agents. wasmrt itself imports nothing from here."""
+"""Public fakes for the tests of wasmrt, tools and agents. Only tests and `wasmrt doctor --attack` use them."""
 
-from wasmrt.authoring.testing._net import FakeCall, FakeResolver
-from wasmrt.authoring.testing._secrets import MemorySecrets
+from wasmrt.authoring.testing._fakes import FakeCall, FakeResolver, MemorySecrets
 from wasmrt.authoring.testing._server import ReceivedRequest, ScriptedServer, ServerConnection, http_response
 
 __all__ = [

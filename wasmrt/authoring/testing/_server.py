@@ -1,4 +1,4 @@
-"""An HTTP/1.1 server on loopback that says exactly what a test tells it to, well-formed or not."""
+"""An HTTP/1.1 server on loopback that sends the exact bytes of a test, well-formed or not."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ _CHUNK = 65536
 
 @dataclass(frozen=True, slots=True)
 class ReceivedRequest:
-    """A request as it came in, byte for byte."""
+    """A received request."""
 
     method: str
     target: str
     headers: tuple[tuple[str, str], ...]
     body: bytes
     head: bytes
-    """Request line and headers as they came."""
+    """The bytes of the request line and the headers."""
     sni: str | None
     """The server name of the TLS handshake."""
     connection: int
-    """The connection it came on, counted from 0."""
+    """The number of the connection, from 0."""
 
     def header(self, name: str) -> str | None:
-        """Return the value of a header that was sent once, or None; names in any case."""
+        """Return the value of a header, or None; fail if it was sent more than once. Case is ignored."""
         values = [value for key, value in self.headers if key.lower() == name.lower()]
         assert len(values) <= 1, f"{name} was sent {len(values)} times"
         return values[0] if values else None
@@ -42,11 +42,11 @@ class ServerConnection:
     sock: socket.socket
     number: int
     closing: threading.Event
-    """Set when the server closes: endless scripts stop then."""
+    """Set when the server closes, so that endless scripts stop."""
     keep_alive: bool = True
 
     def send(self, data: bytes) -> bool:
-        """Send; False once the client or the server has gone away."""
+        """Send data; return False if the client has disconnected or the server is closing."""
         try:
             self.sock.sendall(data)
         except OSError:
@@ -61,7 +61,7 @@ Script = Callable[[ReceivedRequest, ServerConnection], bytes | None]
 def http_response(
     body: bytes = b"", *, status: int = 200, headers: tuple[tuple[str, str], ...] = (), length: int | None = None
 ) -> bytes:
-    """Return a well-formed response; `length` may lie about the body."""
+    """Return a well-formed response; `length` replaces the length of the body in the header."""
     lines = [f"HTTP/1.1 {status} X", f"Content-Length: {len(body) if length is None else length}"]
     lines += [f"{name}: {value}" for name, value in headers]
     return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body
@@ -69,7 +69,7 @@ def http_response(
 
 @dataclass(slots=True)
 class ScriptedServer:
-    """Serves `script` on 127.0.0.1, with TLS where `tls` is given. A context manager; safe to query while it runs."""
+    """Serves `script` on loopback, with TLS if `tls` is given. A context manager, whose attributes are thread-safe."""
 
     script: Script
     tls: ssl.SSLContext | None = None
@@ -108,7 +108,7 @@ class ScriptedServer:
             thread.join(timeout=10)
 
     def drop_connections(self) -> None:
-        """Close every open connection, as a server does that restarts."""
+        """Close all open connections, like a server that restarts."""
         with self._lock:
             for sock in self._open:
                 with contextlib.suppress(OSError):

@@ -1,1 +1,1 @@
-"""Commands that make tools."""
+"""Commands that create, build, test and package tools."""

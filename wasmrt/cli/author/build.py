@@ -1,4 +1,4 @@
-"""`wasmrt build`: from a tool's source to its component."""
+"""`wasmrt build`: build a tool's component from its source."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from wasmrt.cli.shared.output import print_message, show_json
 
 @click.command("build")
 @click.argument("folder", type=click.Path(path_type=Path), metavar="[DIR]", default=Path())
-@click.option("--yes", is_flag=True, help="Fetch the packages that the build needs without being asked: for scripts.")
+@click.option("--yes", is_flag=True, help="Download the packages that the build needs without asking.")
 @json_option
 def build(folder: Path, yes: bool, as_json: bool) -> None:
-    """Build the tool in DIR with its language's own toolchain.
+    """Build the tool in DIR with its language's toolchain.
 
-    The toolchain is found on this machine; what is a registry package is fetched into a private folder once you
-    agree. The component ends up in DIR/build, checked: what it is, what it asks for, what it would be denied.
+    The toolchain must be installed on this machine; its registry packages are downloaded into a private folder after
+    you confirm. The component is written to DIR/build. The command reports its tools, imports and requested
+    capabilities, and which of its imports would be denied.
 
-    Where nothing changed since the last build, nothing is done: no file of DIR, no toolchain, nothing in DIR/build.
-    Remove DIR/build to build all the same.
+    If the source, the toolchain and DIR/build have not changed since the last build, nothing is built. To force a
+    build, remove DIR/build.
 
     \b
     Examples:
@@ -40,7 +41,7 @@ def build(folder: Path, yes: bool, as_json: bool) -> None:
     if as_json:
         show_json(
             {"name": project.name, "component": component, "seconds": built.seconds, "unchanged": built.unchanged}
-            | built.report.as_dict(),
+            | built.report.as_dict()
         )
         return
     show_built(built)

@@ -1,4 +1,4 @@
-"""`wasmrt new`: a tool's source, ready to be built."""
+"""`wasmrt new`: create the source of a new tool."""
 
 from __future__ import annotations
 
@@ -11,28 +11,27 @@ from wasmrt.cli.shared.options import json_option
 from wasmrt.cli.shared.output import print_message, show, show_json
 
 _FORMS = {
-    WorldForm.FUNCTIONS: "plain functions with types and doc comments, the best way to write a tool",
-    WorldForm.PROVIDER: "a provider, which describes its tools with JSON Schemas; --world provider for the others too",
+    WorldForm.FUNCTIONS: "functions with types and doc comments, the recommended form of a tool",
+    WorldForm.PROVIDER: "a provider, which describes its tools with JSON Schemas; other languages: --world provider",
 }
 
 
 @click.command("new")
 @click.argument("name", required=False)
-@click.option("--lang", "language", metavar="LANGUAGE", help="What it is written in; --list shows the choices.")
+@click.option("--lang", "language", metavar="LANGUAGE", help="Programming language; --list shows the choices.")
 @click.option(
     "--world",
     type=click.Choice([form.value for form in WorldForm]),
-    help="Plain functions, or a provider with schemas of its own; functions, where the language has them.",
+    help="Functions, or a provider with its own schemas (default: functions, if the language supports them).",
 )
 @click.option("--list", "listing", is_flag=True, help="List the languages.")
 @json_option
 def new(name: str | None, language: str | None, world: str | None, listing: bool, as_json: bool) -> None:
-    """Start a tool of your own in the new folder NAME.
+    """Create the source of a new tool in the folder NAME.
 
-    It is a small working tool with its tests: edit it, then wasmrt build. Each function that its world exports is a
-    tool: the types are the schema of its params, and its doc comment is what a model reads of it. C and Go, which have
-    no bindings for a world of your own, start with --world provider, as the others can: a tool that describes itself
-    with JSON Schemas.
+    The source is a small working tool with tests. Edit it, then run wasmrt build. Each function that its WIT world
+    exports is a tool: the types become the schema of its params, and the doc comment becomes its description. C and
+    Go have no bindings for custom worlds and use --world provider: the tool describes itself with JSON Schemas.
 
     \b
     Examples:
@@ -53,16 +52,16 @@ def new(name: str | None, language: str | None, world: str | None, listing: bool
     project = create_project(name, language, Path(), world=form)
     if as_json:
         files = sorted(path.relative_to(project.folder).as_posix() for path in project.folder.rglob("*"))
-        about = {"name": name, "language": template.language, "world": form, "edit": template.edit, "files": files}
-        show_json(about)
+        data = {"name": name, "language": template.language, "world": form, "edit": template.edit, "files": files}
+        show_json(data)
         return
     print_message(f"wrote {name}/: {template.title}")
     edited = f"{name}/{template.edit}"
     if form is WorldForm.FUNCTIONS:
-        edited = f"{name}/wit/tool.wit, which declares its functions, and {edited}"
+        edited = f"{name}/wit/tool.wit, which declares the functions, and {edited}"
     print_message(f"edit {edited}, then: cd {name} && wasmrt build && wasmrt test")
     for need in missing_needs(template):
-        print_message(f"{need.command} is missing, to build it: {need.hint}")
+        print_message(f"the build needs {need.command}, which is missing: {need.hint}")
 
 
 def _list(as_json: bool) -> None:
@@ -73,8 +72,8 @@ def _list(as_json: bool) -> None:
             for template in templates
         ])  # fmt: skip
         return
-    for form, about in _FORMS.items():
-        show(f"{about}:")
+    for form, description in _FORMS.items():
+        show(f"{description}:")
         for template in templates:
             if template.worlds[0] is form:
                 show(f"  {template.language:<18}{template.title}")

@@ -1,4 +1,4 @@
-"""`wasmrt pack`: an archive of a package of our own."""
+"""`wasmrt pack`: create an archive of a package."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from wasmrt.core.files import replace_file
 @click.command("pack")
 @click.argument("folder", type=click.Path(path_type=Path), metavar="[DIR]", default=Path())
 @click.option(
-    "--to", type=click.Path(path_type=Path), metavar="FILE", help="Where to; without it, NAME-VERSION.zip here."
+    "--to", type=click.Path(path_type=Path), metavar="FILE", help="Archive to write (default: NAME-VERSION.zip)."
 )
 @json_option
 def pack(folder: Path, to: Path | None, as_json: bool) -> None:
-    """Make an archive of the package in DIR: its wasmrt.toml and all that this names.
+    """Create an archive of the package in DIR: its wasmrt.toml and the files that it names.
 
-    The same files always make the same bytes. The digest of every file goes with it, and an install checks them.
+    The same files always produce the same archive. It contains the digest of every file, which an install checks.
 
     \b
     Examples:
@@ -32,19 +32,19 @@ def pack(folder: Path, to: Path | None, as_json: bool) -> None:
       wasmrt pack weather --to weather.zip
     """
     if not folder.is_dir():
-        raise SourceError(f"{folder.name!r} is no folder", hint="give the folder that has the wasmrt.toml")
+        raise SourceError(f"{folder.name!r} is not a folder", hint="pass the folder that contains the wasmrt.toml")
     name, data = make_archive(FolderFiles(folder))
     if "language" in read_package_file((folder / PACKAGE_FILE).read_bytes()).values:
-        from wasmrt.authoring.project import is_stale, open_project  # with all that builds tools
+        from wasmrt.authoring.project import is_stale, open_project  # loads the build modules
 
         if is_stale(open_project(folder)):
-            print_message("warning: the source changed since the build; wasmrt build brings the component up to date")
+            print_message("warning: the source has changed since the last build; to rebuild, run: wasmrt build")
     target = to or Path(name)
     try:
         replace_file(target, data, mode=0o644)
     except OSError as error:
         raise SourceError(
-            f"{target.name!r} cannot be written ({error.strerror})", hint="choose another place"
+            f"{target.name!r} cannot be written ({error.strerror})", hint="choose another path with --to"
         ) from error
     if as_json:
         show_json({"archive": target.name, "digest": digest_of(data), "size_bytes": len(data)})

@@ -1,4 +1,4 @@
-"""Output of build, test and dev: a line for each step with its time, and a spinner on a terminal."""
+"""Output of build, test and dev: each step with its duration, build reports and test results."""
 
 from __future__ import annotations
 
@@ -10,15 +10,22 @@ from contextlib import contextmanager
 import click
 
 from wasmrt.authoring.project import Built, Confirm, Progress, TestResult
-from wasmrt.cli.shared.output import PATIENCE_SECONDS as _PATIENCE_SECONDS
-from wasmrt.cli.shared.output import announced, is_interactive, print_lines, print_message, size_in_words, status
+from wasmrt.cli.shared.output import (
+    PATIENCE_SECONDS,
+    format_size,
+    is_interactive,
+    print_lines,
+    print_message,
+    progress_message,
+    status,
+)
 from wasmrt.core.errors import BuildError
 from wasmrt.core.model import Addition
 from wasmrt.core.terminal import printable
 
 
 def confirm_with(*, yes: bool, as_json: bool) -> Confirm:
-    """Return the function that answers questions: `--yes`, else a person, else no."""
+    """Return a function that asks for confirmation: True with `--yes`, False if the user cannot be asked."""
 
     def confirm(question: str) -> bool:
         if yes:
@@ -31,9 +38,9 @@ def confirm_with(*, yes: bool, as_json: bool) -> Confirm:
 
 
 def report_progress(*, quiet: bool) -> Progress:
-    """Return the function that reports progress: a line for each step when it is over, with its time.
+    """Return a function that reports each step when it ends, with its duration.
 
-    While a step lasts, a terminal shows it; anything else gets one more line once it takes over a second.
+    A terminal also shows the running step; other outputs get one more line for a step that takes over a second.
     """
 
     @contextmanager
@@ -42,7 +49,7 @@ def report_progress(*, quiet: bool) -> Progress:
             yield
             return
         if not sys.stderr.isatty():
-            with announced(label, print_message, after_seconds=_PATIENCE_SECONDS, always=True):
+            with progress_message(label, print_message, after_seconds=PATIENCE_SECONDS, always=True):
                 yield
             return
         started = time.monotonic()
@@ -75,16 +82,16 @@ def show_built(built: Built) -> None:
     report = built.report
     if built.unchanged:
         name = built.project.component.name
-        print_message(f"{name} is up to date: all that it is built from is as it was ({built.seconds:.1f} s)")
+        print_message(f"{name} is up to date: nothing has changed since the last build ({built.seconds:.1f} s)")
         for sentence in report.warnings:
             print_message(f"warning: {sentence}")
         return
-    print_message(f"built {built.project.component.name}: {size_in_words(report.size_bytes)}, {report.world}")
+    print_message(f"built {built.project.component.name}: {format_size(report.size_bytes)}, {report.world}")
     print_message(f"compilers and build scripts ran {built.confinement}")
     print_message(f"tools: {', '.join(report.tools) or 'none'}")
     wasi = [name for name in report.imports if name.startswith("wasi:")]
-    print_message(f"imports: {len(report.imports)} functions, {len(wasi)} of them WASI's")
-    print_message("asks for:" if report.asks else "asks for nothing")
+    print_message(f"imports: {len(report.imports)} functions, {len(wasi)} of them from WASI")
+    print_message("requests:" if report.asks else "requests no capabilities")
     for sentence in report.asks:
         print_message(f"  {sentence}")
     for sentence in report.denied:
@@ -94,7 +101,7 @@ def show_built(built: Built) -> None:
 
 
 def show_results(results: Iterable[TestResult], write: Callable[[str], None]) -> tuple[int, int]:
-    """Print each result as it comes, and return the numbers of passed and failed cases."""
+    """Print each result when it arrives, and return the numbers of passed and failed cases."""
     passed = failed = 0
     started = time.monotonic()
     waiting = iter(results)
@@ -103,7 +110,7 @@ def show_results(results: Iterable[TestResult], write: Callable[[str], None]) ->
         mark = "ok  " if result.passed else "FAIL"
         write(f"{mark} {result.case.name} ({result.seconds * 1000:.0f} ms)")
         if not result.passed:
-            for line in _why(result):
+            for line in _explain_failure(result):
                 write(f"     {line}")
     write(f"{passed} passed, {failed} failed in {time.monotonic() - started:.1f} s")
     return passed, failed
@@ -114,9 +121,9 @@ def _next(results: Iterator[TestResult]) -> TestResult | None:
         return next(results, None)
 
 
-def _why(result: TestResult) -> Iterator[str]:
+def _explain_failure(result: TestResult) -> Iterator[str]:
     yield from result.problems
-    yield f"the case: tests/{result.case.file}"
+    yield f"test case: tests/{result.case.file}"
     for entry in result.logs[-10:]:
         yield f"log {entry.level}: {entry.message}"
     for decision in dict.fromkeys(decision for decision in result.decisions if not decision.allowed):

@@ -1,4 +1,4 @@
-"""`wasmrt test`: a tool's test cases in the real sandbox."""
+"""`wasmrt test`: run a tool's test cases in the sandbox."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from wasmrt.core.errors import ConfigurationError
 
 @click.command("test")
 @click.argument("folder", type=click.Path(path_type=Path), metavar="[DIR]", default=Path())
-@click.option("-k", "only", metavar="TEXT", help="Only cases whose name or file holds this.")
+@click.option("-k", "only", metavar="TEXT", help="Only run cases whose name or file contains TEXT.")
 @json_option
 def test(folder: Path, only: str | None, as_json: bool) -> int:
-    """Run the test cases of the tool in DIR, as last built, in the real sandbox.
+    """Run the test cases of the tool in DIR, as last built, in the sandbox.
 
-    A case is an object in DIR/tests/*.json (or several in a list): name, input, and expected_output or
-    expected_error; further http (recorded exchanges), workspace (files), secrets (names), tool and context. What
-    the capability file asks for is granted, and nothing else; no request leaves this machine.
+    A case is an object, or an entry of a list, in DIR/tests/*.json. It has a name, an input, and an expected_output or
+    expected_error. Optional: http (recorded exchanges), workspace (files), secrets (names), tool and context. Exactly
+    the capabilities that the capability file requests are granted; no request leaves this machine.
 
     \b
     Example:
@@ -39,10 +39,11 @@ def test(folder: Path, only: str | None, as_json: bool) -> int:
     if only is not None:
         cases = tuple(case for case in cases if only in case.name or only in case.file)
         if not cases:
-            raise ConfigurationError(f"no case's name or file holds {only!r:.60}", hint="run them all without -k")
+            hint = "to run all cases, omit -k"
+            raise ConfigurationError(f"no case's name or file contains {only!r:.60}", hint=hint)
     component = read_component(project)
     if is_stale(project):
-        print_message("warning: the source changed since the last build; wasmrt build makes a new component")
+        print_message("warning: the source has changed since the last build; to rebuild, run: wasmrt build")
     results = run_cases(project.name, component, sidecar_of(project), cases)
     if as_json:
         listed = list(results)

@@ -1,1 +1,1 @@
-"""Commands that install tools and decide what they may do."""
+"""Commands that install tools and manage their grants, approvals and policy."""

@@ -1,4 +1,4 @@
-"""Access requests at the command line: one of them in words, and an answer with its receipt."""
+"""Show and answer access requests for `wasmrt approvals`."""
 
 from __future__ import annotations
 
@@ -20,28 +20,29 @@ from wasmrt.core.places import find_places
 
 
 def access_store() -> AccessStore:
-    """Return the access requests of this installation."""
+    """Return the store of this installation's access requests."""
     return AccessStore(find_places().access)
 
 
 def is_access(request_id: str) -> bool:
-    """Tell whether an id is that of an access request."""
+    """Return whether an ID belongs to an access request."""
     return access_store().get(request_id) is not None
 
 
 def access_scope(scope: str) -> AccessScope:
-    """Return the scope of an answer.
+    """Return the scope of an access grant.
 
     Raises:
-        ConfigurationError: it is one of calls alone.
+        ConfigurationError: the scope is only for approvals of calls.
     """
     if scope not in set(AccessScope):
-        raise ConfigurationError(f"access is not granted {scope}", hint=f"choose one of {', '.join(AccessScope)}")
+        hint = f"choose one of {', '.join(AccessScope)}"
+        raise ConfigurationError(f"access cannot be granted with the scope {scope}", hint=hint)
     return AccessScope(scope)
 
 
 def show_access(request: AccessRequest, *, as_json: bool) -> None:
-    """Print a request, whole; of one that has ended, how it ended."""
+    """Print all of a pending request, or the outcome of an ended request."""
     if as_json:
         show_json(request.as_dict())
     elif request.state is AccessState.PENDING:
@@ -51,8 +52,8 @@ def show_access(request: AccessRequest, *, as_json: bool) -> None:
         show_columns(("ENDED", "TOOL", "USER", "ACCESS", "BY"), [row])
 
 
-def answer_in_words(request_id: str, choice: AccessChoice, *, user: str, as_json: bool) -> None:
-    """Answer a request, and print how.
+def answer_access_request(request_id: str, choice: AccessChoice, *, user: str, as_json: bool) -> None:
+    """Answer a request, record a receipt, and print the answer.
 
     Raises:
         ConfigurationError, ApprovalError: as `answer_access`.

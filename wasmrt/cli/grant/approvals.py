@@ -1,4 +1,4 @@
-"""`wasmrt approvals`: what waits for a person, the answers, and those that are remembered."""
+"""`wasmrt approvals`: list and answer pending requests, and manage remembered answers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from wasmrt.agent.approvals import (
     person,
     request_lines,
 )
-from wasmrt.cli.grant.access import access_scope, access_store, answer_in_words, is_access, show_access
+from wasmrt.cli.grant.access import access_scope, access_store, answer_access_request, is_access, show_access
 from wasmrt.cli.shared.options import json_option
 from wasmrt.cli.shared.output import print_message, show, show_columns, show_json
 from wasmrt.core.errors import ApprovalError, ConfigurationError
@@ -32,36 +32,35 @@ from wasmrt.core.places import find_places
 if TYPE_CHECKING:
     from wasmrt.agent.builtin.code_mode import WaitingRun
 
-user_option = click.option("--user", default="local", show_default=True, help="Whose call it is.")
-note_option = click.option("--note", default="", metavar="TEXT", help="The reason, for the record.")
+user_option = click.option("--user", default="local", show_default=True, help="User who made the call.")
+note_option = click.option("--note", default="", metavar="TEXT", help="Reason, stored with the answer.")
 scope_option = click.option(
     "--scope",
     type=click.Choice([*(str(scope) for scope in ApprovalScope), str(AccessScope.KEEP)]),
     default=str(ApprovalScope.ONCE),
     show_default=True,
-    help="This call; this tool in this session; these parameters from now on; of access, keep it in the grant.",
+    help="once: this call. session: this tool in this session. always: calls with these parameters. keep: add the "
+    "access to the stored grant.",
 )
-_OF_THE_PAGE = ("opened", "host", "port", "origins", "unsafe_beyond_loopback", "as_json")
+_PAGE_OPTIONS = ("opened", "host", "port", "origins", "unsafe_beyond_loopback", "as_json")
 
 
 @click.group("approvals", invoke_without_command=True)
-@click.option("--web", is_flag=True, help="Serve a page to answer on, with receipts and grants, until Ctrl-C.")
-@click.option("--open", "opened", is_flag=True, help="With --web: open it in a browser, too.")
+@click.option("--web", is_flag=True, help="Serve web pages for approvals, receipts and grants, until Ctrl-C.")
+@click.option("--open", "opened", is_flag=True, help="With --web: also open the page in a browser.")
 @click.option(
-    "--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="With --web: a loopback address."
+    "--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="With --web: loopback address to use."
 )
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="With --web: the port; any unless given."
-)
+@click.option("--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="With --web: port (default: any).")
 @click.option(
     "--origin",
     "origins",
     multiple=True,
     metavar="URL",
-    help="With --web: an address of a proxy with TLS that it is reached by, such as https://approvals.example.",
+    help="With --web: URL of a TLS proxy through which users reach the page, such as https://approvals.example.",
 )
 @click.option(
-    "--unsafe-beyond-loopback", is_flag=True, help="With --web: let --host be one that others reach, without TLS."
+    "--unsafe-beyond-loopback", is_flag=True, help="With --web: allow a --host that other machines reach, without TLS."
 )
 @json_option
 @click.pass_context
@@ -75,7 +74,7 @@ def approvals(
     unsafe_beyond_loopback: bool,
     as_json: bool,
 ) -> None:
-    """Answer the calls that wait for a person, and see and forget what was answered for good.
+    """Answer calls that await approval, and show and forget remembered answers.
 
     \b
     Examples:
@@ -85,32 +84,27 @@ def approvals(
       wasmrt approvals --web --open
     """
     source = context.get_parameter_source
-    given = [name for name in _OF_THE_PAGE if source(name) is click.core.ParameterSource.COMMANDLINE]
+    given = [name for name in _PAGE_OPTIONS if source(name) is click.core.ParameterSource.COMMANDLINE]
     if context.invoked_subcommand is not None:
         if web or given:
-            raise click.UsageError("--web and its options stand alone, without a command")
+            raise click.UsageError("--web and its options cannot be combined with a subcommand")
         return
     if not web:
         if given:
-            raise click.UsageError("these options are for the page: add --web")
+            raise click.UsageError("these options require --web")
         raise click.exceptions.NoArgsIsHelpError(context)
     from wasmrt.cli.serve.pages import serve_pages
 
     serve_pages(
-        host=host,
-        port=port,
-        origins=origins,
-        beyond_loopback=unsafe_beyond_loopback,
-        opened=opened,
-        as_json=as_json,
+        host=host, port=port, origins=origins, beyond_loopback=unsafe_beyond_loopback, opened=opened, as_json=as_json
     )
 
 
 @approvals.command("list")
-@click.option("--decided", is_flag=True, help="Also show the latest requests that were answered or ended.")
+@click.option("--decided", is_flag=True, help="Also list the latest requests that were answered or expired.")
 @json_option
 def list_approvals(decided: bool, as_json: bool) -> None:
-    """List what waits, requests for calls and for access and programs of `run_code`, and what is remembered.
+    """List pending requests for calls and access, waiting `run_code` programs, and remembered answers.
 
     \b
     Examples:
@@ -121,32 +115,32 @@ def list_approvals(decided: bool, as_json: bool) -> None:
     waiting, answers = store.pending(), store.answers()
     programs = _programs()
     access, refused = access_store().pending(), access_store().refused()
-    ended, over = (store.decided(), access_store().decided()) if decided else ([], [])
+    ended, ended_access = (store.decided(), access_store().decided()) if decided else ([], [])
     if as_json:
         data: dict[str, Any] = {
             "pending": [request.as_dict() for request in waiting],
             "access": [request.as_dict() for request in access],
-            "programs": [run.as_dict() | {"request": _asked_by(run, waiting, access)} for run in programs],
+            "programs": [run.as_dict() | {"request": _request_of(run, waiting, access)} for run in programs],
             "remembered": [answer.as_dict() for answer in answers],
             "denied_access": [request.as_dict() for request in refused],
         }
         more = {
             "decided": [request.as_dict() for request in ended],
-            "decided_access": [request.as_dict() for request in over],
+            "decided_access": [request.as_dict() for request in ended_access],
         }
         show_json(data | (more if decided else {}))
         return
-    if not (waiting or access or programs or answers or refused or ended or over):
-        print_message("nothing waits for an approval, and no answer is remembered")
+    if not (waiting or access or programs or answers or refused or ended or ended_access):
+        print_message("no pending requests and no remembered answers")
     if access:
         rows = [(r.id, r.caller.tool, r.caller.user, asked_words(r), r.denied.addition.hint) for r in access]
         show_columns(("ACCESS", "TOOL", "USER", "ASKED", "TO ALLOW IT"), rows)
     if waiting:
-        rows = [(q.id, q.tool, q.user, q.risk, _left(q)) for q in waiting]
+        rows = [(q.id, q.tool, q.user, q.risk, _time_left(q)) for q in waiting]
         show_columns(("WAITS", "TOOL", "USER", "RISK", "TIME LEFT"), rows)
     if programs:
         needs = (run.tool or ("-" if run.user else "cannot be read") for run in programs)
-        rows = [(r.id, next(needs), r.user, _asked_by(r, waiting, access) or "-", _left(r)) for r in programs]
+        rows = [(r.id, next(needs), r.user, _request_of(r, waiting, access) or "-", _time_left(r)) for r in programs]
         show_columns(("PROGRAM", "NEEDS", "USER", "REQUEST", "TIME LEFT"), rows)
     if answers:
         show_columns(("REMEMBERED", "TOOL", "USER", "ANSWER", "FOR"), map(_row, answers))
@@ -156,8 +150,8 @@ def list_approvals(decided: bool, as_json: bool) -> None:
     if ended:
         rows = [(q.id, q.tool, q.user, _outcome(q), q.by) for q in ended]
         show_columns(("ENDED", "TOOL", "USER", "ANSWER", "BY"), rows)
-    if over:
-        rows = [(r.id, r.caller.tool, r.caller.user, granted_words(r), r.by) for r in over]
+    if ended_access:
+        rows = [(r.id, r.caller.tool, r.caller.user, granted_words(r), r.by) for r in ended_access]
         show_columns(("ENDED", "TOOL", "USER", "ACCESS", "BY"), rows)
 
 
@@ -165,47 +159,47 @@ def list_approvals(decided: bool, as_json: bool) -> None:
 @click.argument("request_id", metavar="ID")
 @json_option
 def show_approval(request_id: str, as_json: bool) -> None:
-    """Show a request or a remembered answer, whole.
+    """Show all of a request or of a remembered answer.
 
     \b
     Examples:
       wasmrt approvals show k7dq2-9mxhp
       wasmrt approvals show k7dq2-9mxhp --json
     """
-    store, request_id = _store(), _typed(request_id)
+    store, request_id = _store(), _normalize_id(request_id)
     if (access := access_store().get(request_id)) is not None:
         show_access(access, as_json=as_json)
         return
     found = store.get(request_id)
-    kept = next((answer for answer in store.answers() if answer.id == request_id), None)
-    if found is None and kept is None:
-        raise _unknown(request_id)
+    answer = next((answer for answer in store.answers() if answer.id == request_id), None)
+    if found is None and answer is None:
+        raise _unknown_id_error(request_id)
     if as_json:
-        show_json(found.as_dict() if found is not None else kept and kept.as_dict())
+        show_json(found.as_dict() if found is not None else answer and answer.as_dict())
     elif found is not None and found.state is State.PENDING:
         show("\n".join(request_lines(found.request, whole=True)[0]))
     elif found is not None:
         show_columns(
             ("ENDED", "TOOL", "USER", "ANSWER", "BY"), [(found.id, found.tool, found.user, _outcome(found), found.by)]
         )
-    elif kept is not None:
-        show_columns(("REMEMBERED", "TOOL", "USER", "ANSWER", "FOR"), [_row(kept)])
-        show_json({} if kept.pattern is None else kept.pattern.params)
+    elif answer is not None:
+        show_columns(("REMEMBERED", "TOOL", "USER", "ANSWER", "FOR"), [_row(answer)])
+        show_json({} if answer.pattern is None else answer.pattern.params)
 
 
 @approvals.command("approve")
 @click.argument("request_id", metavar="ID")
 @scope_option
 @click.option(
-    "--any", "any_", multiple=True, metavar="PARAM", help="With --scope always: this parameter may be anything."
+    "--any", "any_", multiple=True, metavar="PARAM", help="With --scope always: accept any value of this parameter."
 )
 @click.option(
     "--like",
     multiple=True,
     metavar="PARAM=PATTERN",
-    help="With --scope always: it may be any text that begins so (TEXT*), or any path below (FOLDER/).",
+    help="With --scope always: accept values that begin with a text (TEXT*), or paths in a folder (FOLDER/).",
 )
-@click.option("--narrower", default="", metavar="ENTRY", help="Of access: grant this, which lies within what it asks.")
+@click.option("--narrower", default="", metavar="ENTRY", help="For access: grant this narrower entry instead.")
 @user_option
 @note_option
 @json_option
@@ -219,10 +213,12 @@ def approve(
     note: str,
     as_json: bool,
 ) -> None:
-    """Approve a request that waits. What `always` does not widen has to be the same the next time.
+    """Approve a pending request.
 
-    A request for access asks for one entry more of a tool's grant: for the same call made again (once), for this
-    session, or kept in the stored grant (keep); an entry in place of the one asked for has to lie within it.
+    With --scope always, later calls are approved if their parameters are the same, except as widened by --any and
+    --like. A request for access asks for one more entry in a tool's grant. The entry applies to a repetition of the
+    call (once), to this session (session), or is added to the stored grant (keep). --narrower must be an entry that
+    allows no more than the requested one.
 
     \b
     Examples:
@@ -230,17 +226,18 @@ def approve(
       wasmrt approvals approve k7dq2-9mxhp --scope always --like path=notes/
       wasmrt approvals approve k7dq2-9mxhp --scope keep --narrower notes/a.md
     """
-    if is_access(request_id := _typed(request_id)):
+    if is_access(request_id := _normalize_id(request_id)):
         if any_ or like:
-            raise ConfigurationError("--any and --like are for calls", hint="--narrower is for access")
+            raise ConfigurationError("--any and --like are for calls", hint="use --narrower for access")
         access = AccessChoice(granted=True, scope=access_scope(scope), narrower=narrower, note=note)
-        answer_in_words(request_id, access, user=user, as_json=as_json)
+        answer_access_request(request_id, access, user=user, as_json=as_json)
         return
     if narrower:
-        raise ConfigurationError("--narrower is for access", hint="of a call, edit its parameters where it asks")
-    widened = tuple(_widened(any_, like))
+        hint = "the terminal prompt and the web page can edit a call's parameters"
+        raise ConfigurationError("--narrower is for access requests, not for calls", hint=hint)
+    widened = tuple(_parse_widenings(any_, like))
     if widened and scope != ApprovalScope.ALWAYS:
-        raise ConfigurationError("--any and --like widen what is remembered", hint="add --scope always")
+        raise ConfigurationError("--any and --like require --scope always", hint="add --scope always")
     choice = Choice(approved=True, scope=_call_scope(scope), widened=widened, note=note)
     _answer(_store(), request_id, choice, user, as_json=as_json)
 
@@ -252,16 +249,18 @@ def approve(
 @note_option
 @json_option
 def deny(request_id: str, scope: str, user: str, note: str, as_json: bool) -> None:
-    """Deny a request that waits. Access that is denied is not asked for again in this session, or with keep, at all.
+    """Deny a pending request.
+
+    Denied access is not requested again in this session, or never again with --scope keep.
 
     \b
     Examples:
       wasmrt approvals deny k7dq2-9mxhp
       wasmrt approvals deny k7dq2-9mxhp --note 'not on a Friday' --json
     """
-    if is_access(request_id := _typed(request_id)):
+    if is_access(request_id := _normalize_id(request_id)):
         access = AccessChoice(granted=False, scope=access_scope(scope), note=note)
-        answer_in_words(request_id, access, user=user, as_json=as_json)
+        answer_access_request(request_id, access, user=user, as_json=as_json)
         return
     choice = Choice(approved=False, scope=_call_scope(scope), note=note)
     _answer(_store(), request_id, choice, user, as_json=as_json)
@@ -272,10 +271,10 @@ def deny(request_id: str, scope: str, user: str, note: str, as_json: bool) -> No
 @click.option("--all", "every", is_flag=True, help="Forget every remembered answer.")
 @json_option
 def forget(answer_id: str | None, every: bool, as_json: bool) -> None:
-    """Forget a remembered answer, or access denied for good: the next such call asks again, in any process.
+    """Forget a remembered answer or a permanent denial of access, so that the next such call asks again.
 
-    The id of a program of `run_code` that waits drops it: the same code begins anew, and makes all its calls again.
-    What it asked a person for stays until it is answered or expires.
+    If ID is a waiting `run_code` program, the program is dropped: running the same code starts over and repeats all
+    its calls. The program's pending request remains until it is answered or expires.
 
     \b
     Examples:
@@ -285,24 +284,22 @@ def forget(answer_id: str | None, every: bool, as_json: bool) -> None:
     """
     store = _store()
     if every == (answer_id is not None):
-        raise ConfigurationError("say which answer to forget, or --all", hint="wasmrt approvals list shows their ids")
+        raise ConfigurationError("expected an ID or --all", hint="to list the IDs, run: wasmrt approvals list")
     if answer_id is None:
         count = store.forget_all() + access_store().forget_all()
     else:
-        count = int(store.forget(_typed(answer_id)) or access_store().forget(_typed(answer_id)))
-        if not count and _drop_program(_typed(answer_id)):
-            show_json({"dropped": 1}) if as_json else print_message(f"dropped the program {_typed(answer_id)}")
+        answer_id = _normalize_id(answer_id)
+        count = int(store.forget(answer_id) or access_store().forget(answer_id))
+        if not count and _drop_program(answer_id):
+            show_json({"dropped": 1}) if as_json else print_message(f"dropped the program {answer_id}")
             return
         if not count:
-            raise _unknown(_typed(answer_id))
-    if as_json:
-        show_json({"forgotten": count})
-    else:
-        print_message(f"forgot {count} answer{'s' * (count != 1)}")
+            raise _unknown_id_error(answer_id)
+    show_json({"forgotten": count}) if as_json else print_message(f"forgot {count} answer{'s' * (count != 1)}")
 
 
 def _programs() -> list[WaitingRun]:
-    """Return the programs of code mode that wait for a person."""
+    """Return the programs of code mode that await approval."""
     if not (folder := find_places().code_runs).is_dir():
         return []
     from wasmrt.agent.builtin.code_mode import waiting_runs
@@ -318,8 +315,8 @@ def _drop_program(run_id: str) -> bool:
     return drop_run(folder, run_id)
 
 
-def _asked_by(run: WaitingRun, waiting: Iterable[QueuedRequest], access: Iterable[AccessRequest]) -> str | None:
-    """Return the id of the request that a program waits for the answer to; None where nobody is asked now."""
+def _request_of(run: WaitingRun, waiting: Iterable[QueuedRequest], access: Iterable[AccessRequest]) -> str | None:
+    """Return the ID of the pending request that a program waits for, or None."""
     calls = [(each.id, each.user, each.trace, each.tool) for each in waiting]
     calls += [(each.id, each.caller.user, each.caller.trace, each.caller.tool) for each in access]
     return next((each[0] for each in calls if each[1:] == (run.user, run.trace, run.tool)), None)
@@ -338,11 +335,11 @@ def _answer(store: ApprovalStore, request_id: str, choice: Choice, user: str, *,
 
 def _call_scope(scope: str) -> ApprovalScope:
     if scope == AccessScope.KEEP:
-        raise ConfigurationError("keep is for access", hint="for a call, choose always")
+        raise ConfigurationError("the scope keep is for access requests", hint="for a call, use always")
     return ApprovalScope(scope)
 
 
-def _widened(any_: tuple[str, ...], like: tuple[str, ...]) -> Iterator[tuple[str, Widening]]:
+def _parse_widenings(any_: tuple[str, ...], like: tuple[str, ...]) -> Iterator[tuple[str, Widening]]:
     for name in any_:
         yield name, Widening(Wide.ANY)
     for text in like:
@@ -356,16 +353,13 @@ def _store() -> ApprovalStore:
     return ApprovalStore(find_places().approvals)
 
 
-def _typed(request_id: str) -> str:
+def _normalize_id(request_id: str) -> str:
     return request_id.strip().lower()
 
 
-def _unknown(request_id: str) -> ApprovalError:
-    return ApprovalError(
-        f"there is no request or answer {request_id!r:.40}",
-        code="unknown",
-        hint="wasmrt approvals list shows their ids",
-    )
+def _unknown_id_error(request_id: str) -> ApprovalError:
+    hint = "to list the IDs, run: wasmrt approvals list"
+    return ApprovalError(f"there is no request or answer {request_id!r:.40}", code="unknown", hint=hint)
 
 
 def _row(answer: Remembered) -> tuple[str, ...]:
@@ -379,5 +373,5 @@ def _outcome(request: QueuedRequest) -> str:
     return f"{'approved' if request.approved else 'denied'} ({request.scope})"
 
 
-def _left(waits: QueuedRequest | WaitingRun) -> str:
-    return f"{max(0.0, waits.expires_ms / 1000 - time.time()):.0f} s"
+def _time_left(pending: QueuedRequest | WaitingRun) -> str:
+    return f"{max(0.0, pending.expires_ms / 1000 - time.time()):.0f} s"

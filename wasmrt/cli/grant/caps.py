@@ -1,4 +1,4 @@
-"""`wasmrt caps`: write, check, read, compare and learn capability files. Nothing here grants anything."""
+"""`wasmrt caps`: write, check, explain and compare capability files. No command of this group grants anything."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from wasmrt.capabilities.sentences import Change, review
 from wasmrt.capabilities.sentences import diff as compare
 from wasmrt.catalog.sources import read_capability_file
 from wasmrt.cli.grant.caps_subject import read_subject, write_capability_file
+from wasmrt.cli.shared.consent import missing_secrets, print_missing
 from wasmrt.cli.shared.errors import FAILED
-from wasmrt.cli.shared.lazy import LazyGroup
-from wasmrt.cli.shared.missing import missing_secrets, print_missing
 from wasmrt.cli.shared.options import capability_file_argument, complete_tools, json_option, subject_argument
 from wasmrt.cli.shared.output import Style, print_message, show, show_json, show_line
+from wasmrt.cli.shared.root import LazyGroup
 from wasmrt.core.terminal import in_one_line
 
 
@@ -25,13 +25,13 @@ from wasmrt.core.terminal import in_one_line
     cls=LazyGroup,
     modules={
         "explain": "wasmrt.cli.grant.caps_explain",
-        "import": "wasmrt.cli.grant.caps_import",
-        "init": "wasmrt.cli.grant.caps_init",
+        "import": "wasmrt.cli.grant.caps_create",
+        "init": "wasmrt.cli.grant.caps_create",
         "learn": "wasmrt.cli.grant.caps_learn",
     },
 )
 def caps() -> None:
-    """Write, check and explain capability files: what a tool asks for.
+    """Write, check and explain capability files, which list what a tool requests.
 
     \b
     Examples:
@@ -44,7 +44,7 @@ def caps() -> None:
 @caps.command("schema")
 @json_option
 def schema(as_json: bool) -> None:
-    """Print the JSON Schema of capability files, for editors. It is JSON with and without --json.
+    """Print the JSON Schema of capability files, for editors. The output is always JSON.
 
     \b
     Example:
@@ -58,10 +58,10 @@ def schema(as_json: bool) -> None:
 @click.argument("tool", required=False, metavar="[NAME_OR_PATH]", shell_complete=complete_tools)
 @json_option
 def check(subject: str, tool: str | None, as_json: bool) -> None:
-    """Report every mistake in a file, what deserves a second look, and the secrets it needs that are not set.
+    """Check a capability file: report all errors, entries that need review, and secrets that are not set.
 
-    With a tool also whether the two fit. In place of the file an installed tool, a component or a package may be named:
-    then it is what that asks for, and whether it fits itself.
+    With a tool, also check that the file covers the tool's imports. Instead of a file, you can name an installed tool,
+    a component or a package: its own capability file is checked against its imports.
 
     \b
     Examples:
@@ -73,7 +73,7 @@ def check(subject: str, tool: str | None, as_json: bool) -> None:
     asked = read.asked
     tool = subject if tool is None and read.tool is not None else tool
     if tool is not None:
-        from wasmrt.cli.grant.caps_init import import_names
+        from wasmrt.cli.grant.caps_create import import_names
 
         imports = import_names(tool)
     warnings = review(asked, imports)
@@ -88,8 +88,8 @@ def check(subject: str, tool: str | None, as_json: bool) -> None:
         show(in_one_line(f"warning: {warning.path}: {warning.message}"))
     print_missing(missing)
     count = len(warnings) + len(missing)
-    counted = f", with {count} warning{'s' * (count != 1)}" if count else ""
-    print_message(f"{Path(subject).name} is valid{counted}")
+    suffix = f", with {count} warning{'s' * (count != 1)}" if count else ""
+    print_message(f"{Path(subject).name} is valid{suffix}")
 
 
 @caps.command("diff")
@@ -97,7 +97,7 @@ def check(subject: str, tool: str | None, as_json: bool) -> None:
 @click.argument("new", type=click.Path(path_type=Path))
 @json_option
 def diff(old: Path, new: Path, as_json: bool) -> int:
-    """Say what NEW allows beyond OLD, and what it no longer allows. Exit code 1 where anything got wider.
+    """List what NEW allows beyond OLD, and what it no longer allows. Exit with code 1 if NEW is wider.
 
     \b
     Example:
@@ -110,7 +110,7 @@ def diff(old: Path, new: Path, as_json: bool) -> int:
         _show_changes("wider", changes.widened, Style.ALARM)
         _show_changes("narrower", changes.narrowed, Style.PLAIN)
         if not changes:
-            print_message("both allow the same")
+            print_message("both files allow the same")
     return FAILED if changes.widened else 0
 
 
@@ -123,10 +123,10 @@ def _show_changes(title: str, changes: Iterable[Change], style: Style) -> None:
 
 @caps.command("fmt")
 @capability_file_argument
-@click.option("--write", is_flag=True, help="Write it back instead of printing it.")
+@click.option("--write", is_flag=True, help="Overwrite FILE instead of printing the result.")
 @json_option
 def fmt(file: Path, write: bool, as_json: bool) -> None:
-    """Print a file in its one spelling: known order, defaults left out. It is JSON with and without --json.
+    """Print a file in its canonical form: fixed order, without defaults. The output is always JSON.
 
     \b
     Examples:

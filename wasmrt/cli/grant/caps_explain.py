@@ -1,4 +1,4 @@
-"""`wasmrt caps explain`: what a capability file allows, in sentences or for one use."""
+"""`wasmrt caps explain`: describe what a capability file allows, or decide one use of it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from wasmrt.capabilities import Capabilities
 from wasmrt.capabilities.file import CapabilityFile
 from wasmrt.capabilities.sentences import ANYWHERE
 from wasmrt.cli.grant.caps_subject import read_subject
-from wasmrt.cli.shared.calls import step_of
+from wasmrt.cli.shared.calls import hint_of
+from wasmrt.cli.shared.consent import describe_tool, explain_grant
 from wasmrt.cli.shared.errors import DENIED
-from wasmrt.cli.shared.explain import about, explained
 from wasmrt.cli.shared.options import json_option, subject_argument
 from wasmrt.cli.shared.output import Style, print_message, show, show_json, show_line
 from wasmrt.core.model import Decision
@@ -27,12 +27,12 @@ from wasmrt.runtime.config_file import HostsResolver
 @click.command("explain")
 @subject_argument
 @click.option("--url", help="Decide a request to this URL.")
-@click.option("--method", help="The request's method; GET unless given.")
-@click.option("--resolves-to", multiple=True, metavar="IP", help="An address the URL's host has; may be repeated.")
-@click.option("--path", help="Decide reading this workspace path.")
-@click.option("--write", help="Decide writing this workspace path.")
-@click.option("--secret", help="Decide asking whether this secret is set.")
-@click.option("--alias", help="Decide calling a tool by this alias.")
+@click.option("--method", help="Method of the request (default: GET).")
+@click.option("--resolves-to", multiple=True, metavar="IP", help="Address of the URL's host; may be repeated.")
+@click.option("--path", help="Decide a read of this workspace path.")
+@click.option("--write", help="Decide a write to this workspace path.")
+@click.option("--secret", help="Decide a check whether this secret is set.")
+@click.option("--alias", help="Decide a call of the tool with this alias.")
 @json_option
 def explain(
     subject: str,
@@ -45,13 +45,12 @@ def explain(
     alias: str | None,
     as_json: bool,
 ) -> int:
-    """Say in plain sentences what a file allows, or decide one use of it. Never touches the network.
+    """Describe what a file allows, or decide one use of it. The network is not used.
 
-    A refused use ends with exit code 3 and names the line that would allow it. A --url is decided as `wasmrt run`
-    would, under the operator's configuration file; `wasmrt doctor` shows that file.
+    If the use is denied, the exit code is 3, and the output names the line that would allow it. A --url is decided as
+    `wasmrt run` decides it, under the configuration file; `wasmrt doctor` shows that file.
 
-    In place of the file a tool may be named: of an installed one it is what it was granted, of a component or a package
-    what it asks for.
+    Instead of a file, you can name a tool: the grant of an installed tool, or the request of a component or package.
 
     \b
     Examples:
@@ -61,9 +60,9 @@ def explain(
     """
     asked = [use for use in (url, path, write, secret, alias) if use is not None]
     if len(asked) > 1:
-        raise click.UsageError("give one of --url, --path, --write, --secret and --alias")
+        raise click.UsageError("expected only one of --url, --path, --write, --secret and --alias")
     if url is None and (method is not None or resolves_to):
-        raise click.UsageError("--method and --resolves-to say more about a --url; give one")
+        raise click.UsageError("--method and --resolves-to require --url")
     _check_addresses(resolves_to)
     read = read_subject(subject).granted
     granted = read.capabilities
@@ -83,11 +82,11 @@ def explain(
 
 def _print_sentences(subject: str, file: CapabilityFile, as_json: bool) -> None:
     name = Path(subject).name.removesuffix(".json").removesuffix(".capabilities").removesuffix(".wasm")
-    sentences = explained(file.capabilities)
+    sentences = explain_grant(file.capabilities)
     if as_json:
         show_json({"name": name, "description": file.description, "sentences": sentences})
         return
-    show_line(about(name, file.description), Style.STRONG)
+    show_line(describe_tool(name, file.description), Style.STRONG)
     for sentence in sentences:
         show_line(sentence, Style.ALARM if ANYWHERE in sentence else Style.PLAIN, indent=2)
 
@@ -95,14 +94,14 @@ def _print_sentences(subject: str, file: CapabilityFile, as_json: bool) -> None:
 def _check_addresses(texts: tuple[str, ...]) -> None:
     for text in texts:
         if classify_address(text) is AddressClass.UNREADABLE:
-            raise click.UsageError(f"--resolves-to takes an IP address, not {text!r:.60}")
+            raise click.UsageError(f"--resolves-to expects an IP address, got {text!r:.60}")
 
 
 def _decide_http(granted: Capabilities, method: str, url: str, resolves_to: tuple[str, ...], as_json: bool) -> int:
-    """Decide a request with the operator's networks and host table, and say where they decided it."""
+    """Decide a request with the configured networks and host table, and note if they changed the decision."""
     file = find_places().config
     network = read_config_file(file).network
-    opened, addresses = network.networks, resolves_to or _in_the_host_table(network, url)
+    opened, addresses = network.networks, resolves_to or _configured_addresses(network, url)
     decision = granted.explain_http(method, url, addresses, unsafe_allowed_networks=opened)
     note = None
     if decision.allowed:
@@ -113,7 +112,7 @@ def _decide_http(granted: Capabilities, method: str, url: str, resolves_to: tupl
     return _print_decision(decision, as_json, note)
 
 
-def _in_the_host_table(network: NetworkConfig, url: str) -> tuple[str, ...] | None:
+def _configured_addresses(network: NetworkConfig, url: str) -> tuple[str, ...] | None:
     if not isinstance(network.resolver, HostsResolver):
         return None
     try:
@@ -129,7 +128,7 @@ def _print_decision(decision: Decision, as_json: bool, note: str | None = None) 
         show(in_one_line(f"{'allowed' if decision.allowed else 'denied'}: {decision.subject or decision.capability}"))
         show(f"by: {decision.rule} ({decision.reason})")
         if decision.hint:
-            print_message(f"hint: {step_of(decision)}")
+            print_message(f"hint: {hint_of(decision)}")
         if note:
             print_message(note)
     return 0 if decision.allowed else DENIED

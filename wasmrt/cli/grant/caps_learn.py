@@ -1,4 +1,4 @@
-"""`wasmrt caps learn`: the narrowest capability file for what a tool asks, put together with a person or without."""
+"""`wasmrt caps learn`: run a tool, and build the narrowest capability file for the access that it requests."""
 
 from __future__ import annotations
 
@@ -26,20 +26,17 @@ _ANSWERS = ("y", "n", "narrower")
 _FOLDERS = (GrantList.WORKSPACE, GrantList.WORKSPACE_WRITE)
 
 Run = Callable[[Capabilities, str], list[Decision]]
-"""Runs the tool once under a grant with params, and returns what was refused."""
+"""Runs the tool once with a grant and params, and returns the denials."""
 
 
 @click.command("learn")
 @click.argument("tool", metavar="NAME_OR_PATH")
 @click.argument("params", nargs=-1, metavar="[--] JSON...")
-@click.option("--tool", "part", metavar="NAME", help="Which tool, where the component holds several.")
+@click.option("--tool", "part", metavar="NAME", help="Which tool to run, if the component has several.")
 @click.option(
-    "--capabilities",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Start from what this file allows, and add to it.",
+    "--capabilities", type=click.Path(path_type=Path), metavar="FILE", help="Start from this file and add to it."
 )
-@click.option("--user", default="local", show_default=True, help="Whose rate limits count.")
+@click.option("--user", default="local", show_default=True, help="User whose rate limits apply.")
 @workspace_option
 @json_option
 def learn(
@@ -51,17 +48,16 @@ def learn(
     workspace: Path | None,
     as_json: bool,
 ) -> None:
-    """Run a tool, and propose the narrowest file for what it asked. It grants nothing to an installed tool.
+    """Run a tool, and propose the narrowest file for the access that it requests. No installed tool's grant changes.
 
-    On a terminal it asks about each refusal, and runs the tool again with what you allow, until nothing new is
-    refused. What you allow is really done, in every run: requests are sent. At a question, `narrower` takes an entry
-    of your own that allows less than what was asked.
+    On a terminal, the command asks about each denial and runs the tool again with the access that you allow, until
+    there are no new denials. Every run is real: allowed requests are sent each time. Answer `narrower` to enter an
+    entry that allows less than the suggested one.
 
-    Without a terminal it runs once, without any grant or with that of --capabilities, and allows nothing: a tool that
-    stops at its first refusal shows one need at a time.
+    Without a terminal, the tool runs once, with the grant of --capabilities or none. A tool that stops at its first
+    denial then shows one need per run.
 
-    With --workspace, a tool that looks for files finds the folder, and none of its files may be read before you allow
-    it.
+    With --workspace, the tool finds the folder, but can read a file only after you allow it.
 
     \b
     Examples:
@@ -75,7 +71,7 @@ def learn(
     start = CapabilityFile() if capabilities is None else parse(read_capability_file(capabilities))
 
     def run(grant: Capabilities, text: str) -> list[Decision]:
-        return _refused(found._replace(grant=grant), text, part=part, user=user, workspace=workspace)
+        return _run_once(found._replace(grant=grant), text, part=part, user=user, workspace=workspace)
 
     texts = params or ("{}",)
     if as_json or not is_interactive():
@@ -86,7 +82,7 @@ def learn(
     try:
         for text in texts:
             session.learn(text)
-    finally:  # also where the person went away: nothing that was answered is lost
+    finally:  # print the answers given so far even after Ctrl-C
         session.report()
         made = replace(start, capabilities=session.grant)
         show(format_file(made).removesuffix("\n"))
@@ -96,7 +92,7 @@ def learn(
 
 
 class _Session:
-    """A person's answers about one tool."""
+    """The user's answers about one tool."""
 
     def __init__(self, run: Run, grant: Capabilities, part: str | None) -> None:
         self._run = run
@@ -106,7 +102,7 @@ class _Session:
         self._answered: dict[tuple[str, str], bool] = {}
 
     def learn(self, text: str) -> None:
-        """Run the tool until nothing is refused that was not asked about."""
+        """Run the tool until the user has answered about every denial."""
         for _ in range(_MAX_ROUNDS):
             before = len(self._allowed)
             for decision in dict.fromkeys(self._run(self.grant, text)):
@@ -114,83 +110,87 @@ class _Session:
             if len(self._allowed) == before:
                 return
             self.grant = grown(self._start, self._allowed, self._part)
-            print_message("running it again with what you allowed")
-        print_message(f"it still asks for more after {_MAX_ROUNDS} runs; start again from what is below")
+            print_message("running it again with the access that you allowed")
+        print_message(f"it still requests more after {_MAX_ROUNDS} runs; to continue, start from the file below")
 
     def report(self) -> None:
-        """Say how it went."""
+        """Print the number of answers."""
         refused = sum(not allowed for allowed in self._answered.values())
         if not self._answered:
-            print_message("the tool asked for nothing" + ("" if self._start == Capabilities.none() else " more"))
+            _print_no_requests(is_new=self._start == Capabilities.none())
         else:
-            print_message(f"{len(self._allowed)} allowed, {refused} not; what a file would say:")
+            print_message(f"{len(self._allowed)} allowed, {refused} not; the capability file:")
 
     def _consider(self, decision: Decision) -> None:
-        what = (decision.capability, decision.subject)
-        if (allowed := self._answered.get(what)) is not None:
+        use = (decision.capability, decision.subject)
+        if (allowed := self._answered.get(use)) is not None:
             if allowed:
-                self._answered[what] = False
-                print_message(f"what you allowed does not cover {decision.subject or decision.capability}")
+                self._answered[use] = False
+                print_message(f"the entry that you allowed does not cover {decision.subject or decision.capability}")
             return
         suggestion = decision.suggestion
-        _tell(decision)
+        _print_refusal(decision)
         entry = _ask(decision, suggestion) if isinstance(suggestion, Addition) else None
         if suggestion is not None and not isinstance(suggestion, Addition):
             print_message(f"  no capability file can allow it: {suggestion.hint}")
-        self._answered[what] = entry is not None
+        self._answered[use] = entry is not None
         if entry is not None:
             self._allowed.append(entry)
 
 
-def _tell(decision: Decision) -> None:
-    print_message(f"asked: {decision.subject or decision.capability} ({decision.reason}: {decision.rule})")
+def _print_refusal(decision: Decision) -> None:
+    print_message(f"requested: {decision.subject or decision.capability} ({decision.reason}: {decision.rule})")
+
+
+def _print_no_requests(*, is_new: bool) -> None:
+    print_message("the tool requested no access" if is_new else "the tool requested no more access")
 
 
 def _ask(decision: Decision, addition: Addition) -> Addition | None:
-    """Ask a person about a refusal, and return the entry to add; None for no."""
+    """Ask the user about a denial, and return the entry to add, or None to leave it denied."""
     print_message(f"  to allow it, {addition.hint}")
     while True:
-        said = click.prompt("allow this? y / n / narrower", err=True, prompt_suffix=" ").strip().lower()
-        answer = next((known for known in _ANSWERS if said and known.startswith(said)), None) or said
-        if said == "n" or answer in ("no", "n"):
+        typed = click.prompt("allow this? y / n / narrower", err=True, prompt_suffix=" ").strip().lower()
+        answer = next((known for known in _ANSWERS if typed and known.startswith(typed)), None) or typed
+        if typed == "n" or answer in ("no", "n"):
             return None
         if answer in ("y", "yes"):
-            return _named(addition)
-        if answer == "narrower" and (entry := _narrower(decision, addition)) is not None:
+            return _ask_alias_tools(addition)
+        if answer == "narrower" and (entry := _ask_narrower(decision, addition)) is not None:
             return entry
 
 
-def _narrower(decision: Decision, addition: Addition) -> Addition | None:
-    """Ask for an entry, and return it where it allows no more than the one that was suggested."""
+def _ask_narrower(decision: Decision, addition: Addition) -> Addition | None:
+    """Ask for an entry, and return it if it allows no more than the suggested one."""
     offered = json.dumps(decision.subject) if addition.to in _FOLDERS else addition.entry
     typed = click.prompt(f"the entry of {addition.to}, as JSON", default=offered, err=True)
     try:
         return narrowed(addition, typed)
     except ConfigurationError as error:
-        told = "that is no narrower" if error.code == "wider" else "it cannot be used"
-        print_message(f"{told}: {error.message}")
+        problem = "the entry is not narrower" if error.code == "wider" else "the entry cannot be used"
+        print_message(f"{problem}: {error.message}")
         return None
 
 
-def _named(addition: Addition) -> Addition:
-    """Return the entry, with the tool that is meant by an alias: only a person knows."""
+def _ask_alias_tools(addition: Addition) -> Addition:
+    """Ask which installed tool each alias of an entry stands for, and return the entry with these tools."""
     if addition.to is not GrantList.TOOLS:
         return addition
     aliases = {}
     for alias in json.loads(addition.entry):
-        aliases[alias] = click.prompt(f"which installed tool is {alias}?", default=_installed(alias), err=True)
+        aliases[alias] = click.prompt(f"which installed tool is {alias}?", default=_find_name(alias), err=True)
     return addition._replace(entry=json.dumps(aliases))
 
 
-def _installed(name: str) -> str | None:
+def _find_name(name: str) -> str | None:
     try:
         return find_named(name).name
     except WasmrtError:
         return None
 
 
-def _refused(found: FoundTool, text: str, *, part: str | None, user: str, workspace: Path | None) -> list[Decision]:
-    """Run once; every refusal is kept, whether the run ends well or not."""
+def _run_once(found: FoundTool, text: str, *, part: str | None, user: str, workspace: Path | None) -> list[Decision]:
+    """Run the tool once, and return its denials, also if the call fails."""
     tools = with_invoked(found)
     with open_runtime(*(each.grant for each in tools), workspace=workspace) as runtime:
         prepared, *_ = [prepare(runtime, each.name, each.component, each.grant, tools=each.tools) for each in tools]
@@ -208,9 +208,9 @@ def _refused(found: FoundTool, text: str, *, part: str | None, user: str, worksp
 def _report(asked: Iterable[Decision], start: CapabilityFile, *, as_json: bool) -> None:
     asked = list(asked)
     for decision in asked:
-        _tell(decision)
+        _print_refusal(decision)
     if not asked:
-        print_message("the tool asked for nothing" + ("" if start == CapabilityFile() else " more"))
+        _print_no_requests(is_new=start == CapabilityFile())
     proposal = replace(start, capabilities=extended(start.capabilities, wanted(asked)))
     if as_json:
         tree = json.loads(format_file(proposal)) if start != CapabilityFile() else as_tree(proposal.capabilities)

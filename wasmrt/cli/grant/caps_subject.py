@@ -1,4 +1,4 @@
-"""The capability file that an argument means, and its tool: a file, a component, a package, or an installed name."""
+"""Find the capability file and the tool of an argument: a file, a component, a package, or a tool's name."""
 
 from __future__ import annotations
 
@@ -18,27 +18,25 @@ _WASM = b"\0asm"
 
 
 class Subject(NamedTuple):
-    """One argument of `wasmrt caps`."""
+    """A capability file and, if the argument names a tool, the tool."""
 
     asked: CapabilityFile
-    """The request of its tool."""
     tool: FoundTool | None
-    """The tool, where the argument is one."""
 
     @property
     def granted(self) -> CapabilityFile:
-        """The grant of an installed tool; of anything else, its request."""
+        """The grant of an installed tool, else the request."""
         if self.tool is None or self.tool.origin == "file":
             return self.asked
         return replace(self.asked, capabilities=self.tool.grant)
 
 
 def read_subject(argument: str) -> Subject:
-    """Read what an argument means.
+    """Read the capability file of an argument.
 
     Raises:
-        SourceError, CapabilityFileError: it is a file that cannot be read.
-        NotInstalledError: it is a name, and no tool has it.
+        SourceError, CapabilityFileError: the file cannot be read.
+        NotInstalledError: there is no tool of this name.
     """
     if is_capability_file(argument):
         return Subject(parse(read_capability_file(Path(argument))), None)
@@ -47,39 +45,40 @@ def read_subject(argument: str) -> Subject:
 
 
 def find_tool_of(argument: str) -> FoundTool:
-    """Find the tool that an argument means; of a capability file the component that lies beside it.
+    """Find the tool of an argument; for a capability file, the component next to the file or in its build folder.
 
     Raises:
-        SourceError: there is none beside it.
-        NotInstalledError: it is a name, and no tool has it.
+        SourceError: there is no component for the capability file.
+        NotInstalledError: there is no tool of this name.
     """
     if not is_capability_file(argument):
         return find_named(_as_path(argument))
     path = Path(argument)
-    beside = path.with_name(f"{path.name.removesuffix('.json').removesuffix('.capabilities')}.wasm")
-    for place in (beside, path.parent / "build" / beside.name):
+    component = path.with_name(f"{path.name.removesuffix('.json').removesuffix('.capabilities')}.wasm")
+    for place in (component, path.parent / "build" / component.name):
         if place.is_file():
             return find_named(f"{place.parent}{os.sep}{place.name}", capabilities=path)
     raise SourceError(
-        f"there is no component {beside.name} beside {path.name}",
-        hint=f"name the tool itself; {beside.stem}{SIDECAR_SUFFIX} belongs beside {beside.name}",
+        f"there is no component {component.name} next to {path.name}",
+        hint=f"name the tool itself, or put {component.stem}{SIDECAR_SUFFIX} next to {component.name}",
     )
 
 
 def write_capability_file(file: Path, text: str) -> None:
-    """Write a capability file in place of the one that is there.
+    """Replace a capability file.
 
     Raises:
-        SourceError: it cannot be written.
+        SourceError: the file cannot be written.
     """
     try:
-        replace_file(file.resolve(), text.encode(), mode=None)  # a link stays one
+        replace_file(file.resolve(), text.encode(), mode=None)  # resolved, so that a link remains a link
     except OSError as error:
-        raise SourceError(f"{file.name!r} cannot be written ({error.strerror})", hint="check who owns it") from error
+        hint = "check its owner and permissions"
+        raise SourceError(f"{file.name!r} cannot be written ({error.strerror})", hint=hint) from error
 
 
 def is_capability_file(argument: str) -> bool:
-    """Tell whether an argument names a capability file: no component, no package, and no name of a tool."""
+    """Return whether an argument is a capability file, not a component, a package or a tool's name."""
     path = Path(argument)
     if argument.endswith(".wasm") or is_tool_name(argument):
         return False
@@ -88,14 +87,14 @@ def is_capability_file(argument: str) -> bool:
             return False
         with path.open("rb") as file:
             return file.read(len(_WASM)) != _WASM
-    except FileNotFoundError:  # a path all the same, where it looks like one
-        return argument.endswith(".json") or os.sep in argument
-    except (OSError, ValueError):  # no name that a tool could have either
+    except FileNotFoundError:
+        return argument.endswith(".json") or os.sep in argument  # report a missing file, not an unknown tool
+    except (OSError, ValueError):  # not a valid tool name either
         return True
 
 
 def _as_path(argument: str) -> str:
-    """Return a component's file as a path, so that it is not taken for a name, unless a tool has that name."""
+    """Prefix a file name with `./`, so that it is read as a path, unless a tool has this name."""
     if is_tool_name(argument):
         return argument
     is_file = os.path.isfile(argument) or os.path.isdir(argument)  # noqa: PTH112, PTH113 - no error for long names

@@ -1,4 +1,4 @@
-"""`wasmrt grant`: the decision that an update waits for, and changes of a grant in place."""
+"""`wasmrt grant`: decide about a pending update, or change an existing grant."""
 
 from __future__ import annotations
 
@@ -13,9 +13,16 @@ from wasmrt.catalog import Catalog, ToolVersion
 from wasmrt.catalog.bundled import bundled_tool
 from wasmrt.catalog.granted import granted_to, only_tools, request_of
 from wasmrt.catalog.sources import read_capability_file
-from wasmrt.cli.grant.consent import NotGrantedError, ask, print_difference, print_request
-from wasmrt.cli.shared.explain import about, explained
-from wasmrt.cli.shared.missing import missing_secrets, print_missing
+from wasmrt.cli.shared.consent import (
+    NotGrantedError,
+    ask,
+    describe_tool,
+    explain_grant,
+    missing_secrets,
+    print_difference,
+    print_missing,
+    print_request,
+)
 from wasmrt.cli.shared.options import complete_tools, json_option
 from wasmrt.cli.shared.output import is_interactive, print_message, show_json
 from wasmrt.core.errors import CapabilityFileError, ConfigurationError, NotInstalledError
@@ -25,11 +32,11 @@ from wasmrt.core.places import find_places
 @click.command("grant")
 @click.argument("name", shell_complete=complete_tools)
 @click.option("--grant", type=click.Path(path_type=Path), metavar="FILE", help="Grant no more than this file allows.")
-@click.option("--tool", "only", multiple=True, metavar="NAME", help="Grant only this tool of several, or only get_*.")
-@click.option("--add", "added", multiple=True, metavar="WHAT", help="Add this to the grant it has: see below.")
-@click.option("--revoke", "revoked", multiple=True, metavar="WHAT", help="Take this away from the grant it has.")
-@click.option("--edit", is_flag=True, help="Change the grant it has in your editor.")
-@click.option("--yes", is_flag=True, help="Grant it without being asked: for scripts.")
+@click.option("--tool", "only", multiple=True, metavar="NAME", help="Grant only this tool, or tools like get_*.")
+@click.option("--add", "added", multiple=True, metavar="WHAT", help="Add to the current grant; see below.")
+@click.option("--revoke", "revoked", multiple=True, metavar="WHAT", help="Remove from the current grant.")
+@click.option("--edit", is_flag=True, help="Change the current grant in your editor.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @json_option
 def grant(
     name: str,
@@ -41,12 +48,12 @@ def grant(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Grant a pending update what it asks for, and start using it; or change a grant in place.
+    """Grant a pending update the capabilities that it requests, or change an existing grant.
 
-    The difference is shown first. Nothing is granted that the tool's capability file does not ask for.
+    The command shows the changes first. It never grants more than the tool's capability file requests.
 
-    WHAT is SECTION or SECTION=VALUE, of the sections http, credentials, workspace, workspace_write, secrets,
-    tool_invoke, logins and tools. To --add a section alone is to grant all that the tool asks for in it.
+    WHAT is SECTION or SECTION=VALUE. The sections are http, credentials, workspace, workspace_write, secrets,
+    tool_invoke, logins and tools. --add with only a SECTION grants everything that the tool requests in it.
 
     \b
     Examples:
@@ -65,20 +72,20 @@ def grant(
             hint=f"wasmrt caps explain {name} shows what it may do",
         )
     if edit and (added or revoked):
-        raise click.UsageError("give --edit, or --add and --revoke")
+        raise click.UsageError("--edit cannot be combined with --add and --revoke")
     if edit or added or revoked:
         if grant is not None or only:
-            raise click.UsageError("--grant and --tool are for an update; change the grant with --add and --revoke")
+            raise click.UsageError("--grant and --tool are for updates; change the grant with --add and --revoke")
         version = catalog.get(name)
-        changed = _edited(version) if edit else _amended(version, added, revoked)
+        changed = _edit(version) if edit else _amend(version, added, revoked)
         beyond = tuple(text for text in added if not asks_for_all(request_of(version), Amendment.read(text)))
         _regrant(catalog, version, changed, beyond, yes=yes, as_json=as_json)
         return
     _grant_pending(catalog, name, grant, only, yes=yes, as_json=as_json)
 
 
-def _amended(version: ToolVersion, added: tuple[str, ...], revoked: tuple[str, ...]) -> Capabilities:
-    """Return the grant of a version with what is revoked taken away and what is added added, in this order."""
+def _amend(version: ToolVersion, added: tuple[str, ...], revoked: tuple[str, ...]) -> Capabilities:
+    """Return the grant of a version, first without the revocations and then with the additions."""
     request, changed = request_of(version), granted_to(version)
     for text in revoked:
         changed = revoke_from_grant(changed, Amendment.read(text))
@@ -87,11 +94,11 @@ def _amended(version: ToolVersion, added: tuple[str, ...], revoked: tuple[str, .
     return changed
 
 
-def _edited(version: ToolVersion) -> Capabilities:
-    """Have a person edit the grant of a version, again where there is a mistake in it.
+def _edit(version: ToolVersion) -> Capabilities:
+    """Let the user edit the grant of a version, and again if it has errors.
 
     Raises:
-        ConfigurationError: it asks for more than the tool does, or was not saved.
+        ConfigurationError: the file was not saved, or allows more than the tool requests.
     """
     text = format_file(granted_to(version))
     while True:
@@ -110,8 +117,8 @@ def _edited(version: ToolVersion) -> Capabilities:
     beyond = diff(request_of(version), changed).widened
     if beyond:
         raise ConfigurationError(
-            f"{version.name} does not ask for this: {beyond[0].sentence}",
-            hint="nothing is granted that a tool does not ask for; install it with a file that asks",
+            f"{version.name} does not request this: {beyond[0].sentence}",
+            hint="a grant cannot exceed the request; install the tool with a capability file that requests it",
         )
     return merge(request_of(version), changed)
 
@@ -119,36 +126,39 @@ def _edited(version: ToolVersion) -> Capabilities:
 def _regrant(
     catalog: Catalog, version: ToolVersion, changed: Capabilities, beyond: tuple[str, ...], *, yes: bool, as_json: bool
 ) -> None:
-    """Show the difference, ask where something is more, and store the grant.
+    """Show the changes of a grant, ask for confirmation if it becomes wider, and store it.
 
-    `beyond` is what was to be added of which the capability file asks for a part alone.
+    `beyond` lists the --add values that exceed the request, and are therefore granted only in part.
     """
     name = version.name
     changes = diff(granted_to(version), changed)
     more, less = ([change.sentence for change in side] for side in (changes.widened, changes.narrowed))
     if beyond and not changes:
         raise ConfigurationError(
-            f"its capability file asks for a part of {beyond[0]:.120} alone, which {name} has already",
-            hint="nothing is granted that a tool does not ask for; install it with a file that asks",
+            f"the capability file requests only a part of {beyond[0]:.120}, which {name} already has",
+            hint="a grant cannot exceed the request; install the tool with a capability file that requests it",
         )
     for text in () if as_json else beyond:
-        print_message(f"its capability file asks for a part of {text:.120} alone; no more is granted")
+        print_message(f"the capability file requests only a part of {text:.120}; only this part is granted")
     if not as_json and changes:
         print_difference(f"the grant of {name} would change:", more, [f"no longer: {each}" for each in less])
     if more and not yes:
         if as_json or not is_interactive():
             raise NotGrantedError(
-                f"nobody is here to grant {name} more", hint="read it, then pass --yes", asks=more, changes=more
+                f"{name} was granted nothing more: there is no terminal to ask on",
+                hint="review the changes, then pass --yes",
+                asks=more,
+                changes=more,
             )
         ask(name)
     if changes:
         version = catalog.regrant(version, format_file(changed))
     if as_json:
-        show_json(version.as_dict() | changes.as_dict() | {"granted": list(explained(changed))})
+        show_json(version.as_dict() | changes.as_dict() | {"granted": list(explain_grant(changed))})
     elif changes:
-        print_message(f"the grant of {name} is changed")
+        print_message(f"changed the grant of {name}")
     else:
-        print_message(f"{name} has exactly that already")
+        print_message(f"{name} already has exactly this grant")
 
 
 def _grant_pending(
@@ -157,27 +167,27 @@ def _grant_pending(
     pending = catalog.pending(name)
     if pending is None:
         raise NotInstalledError(
-            f"no update of {name} waits for a grant",
-            hint=f"wasmrt inspect {name} shows the grant that it has; change it with --add, --revoke or --edit",
+            f"no update of {name} awaits a grant",
+            hint=f"to change the current grant, use --add, --revoke or --edit; to show it: wasmrt inspect {name}",
         )
     granted = request_of(pending)
     if grant is not None:
         granted = merge(granted, parse(read_capability_file(grant)).capabilities)
     if only:
         granted = only_tools(granted, only)
-    changes, asks = diff(granted_to(catalog.get(name)), granted), explained(granted)
+    changes, asks = diff(granted_to(catalog.get(name)), granted), explain_grant(granted)
     new = [f"new: {change.sentence}" for change in changes.widened]
     gone = [f"no longer: {change.sentence}" for change in changes.narrowed]
     if not as_json:
         title = f"{name} version {pending.number}"
         if new or gone:
-            print_difference(f"{title} differs from what is granted now:", new, gone)
-        print_request(about(title, pending.description), asks)
+            print_difference(f"{title} differs from the current grant:", new, gone)
+        print_request(describe_tool(title, pending.description), asks)
     if not yes:
         if as_json or not is_interactive():
             raise NotGrantedError(
-                f"nobody is here to grant {name} anything",
-                hint="read what it asks for, then pass --yes",
+                f"{name} was granted nothing: there is no terminal to ask on",
+                hint="review its request, then pass --yes",
                 asks=asks,
                 changes=new,
             )
@@ -187,5 +197,5 @@ def _grant_pending(
     if as_json:
         show_json(version.as_dict() | {"missing_secrets": [secret._asdict() for secret in missing]})
         return
-    print_message(f"{name} is version {version.number} now ({version.digest[:12]})")
+    print_message(f"{name} now runs version {version.number} ({version.digest[:12]})")
     print_missing(missing)

@@ -1,8 +1,9 @@
-"""`wasmrt install`: a component with its capability file into the catalog, once somebody agreed."""
+"""`wasmrt install`: install a component with its capability file, after the user grants its request."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
@@ -14,41 +15,49 @@ from wasmrt.catalog import Catalog, ComponentInfo, ToolVersion
 from wasmrt.catalog.bundled import bundled_names
 from wasmrt.catalog.installer import Installer, InstallPlan
 from wasmrt.catalog.package import PackageSource
-from wasmrt.catalog.sources import FileSource, Source, is_package, read_capability_file
+from wasmrt.catalog.sources import Fetched, FileSource, Source, is_package, read_capability_file, read_source
 from wasmrt.catalog.validator import WasmValidator
-from wasmrt.cli.grant.consent import NotGrantedError, ask, print_difference, print_request
-from wasmrt.cli.shared.explain import about, explained
-from wasmrt.cli.shared.missing import missing_secrets, print_missing
+from wasmrt.cli.shared.consent import (
+    NotGrantedError,
+    ask,
+    describe_tool,
+    explain_grant,
+    missing_secrets,
+    print_difference,
+    print_missing,
+    print_request,
+)
 from wasmrt.cli.shared.options import json_option
 from wasmrt.cli.shared.output import is_interactive, print_message, show_json
 from wasmrt.cli.shared.runtime import open_runtime, prepare
-from wasmrt.cli.shared.settings import ask_settings
+from wasmrt.cli.shared.secrets import open_secrets
 from wasmrt.core.component_bytes import ComponentBytes
-from wasmrt.core.errors import ConfigurationError, SourceError
-from wasmrt.core.limits import COMPONENT_MAX_BYTES, COMPONENT_WARN_BYTES
+from wasmrt.core.errors import ConfigurationError, CoreModuleError, SecretNotFoundError, SourceError, UnknownWorldError
+from wasmrt.core.limits import COMPONENT_MAX_BYTES, COMPONENT_WARN_BYTES, MAX_ADAPTER_BYTES
 from wasmrt.core.places import find_places
-from wasmrt.sandbox.component import ToolSpec
+from wasmrt.egress.secrets import DEFAULT_USER, Secret, SecretsStore
+from wasmrt.sandbox.component import ToolSpec, check_header, worlds
 
 
 @click.command("install")
 @click.argument("source")
-@click.option("--name", metavar="NAME", help="What to call it; without it, the file's name.")
+@click.option("--name", metavar="NAME", help="Name to install it under (default: the file's name).")
 @click.option(
     "--capabilities",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="What it asks for; without it, NAME.capabilities.json beside the component.",
+    help="Its request (default: NAME.capabilities.json next to the component).",
 )
 @click.option("--grant", type=click.Path(path_type=Path), metavar="FILE", help="Grant no more than this file allows.")
-@click.option("--tool", "only", multiple=True, metavar="NAME", help="Grant only this tool of several, or only get_*.")
-@click.option("--command", "is_program", is_flag=True, help="It is a program for WASI, with arguments and output.")
+@click.option("--tool", "only", multiple=True, metavar="NAME", help="Grant only this tool, or tools like get_*.")
+@click.option("--command", "is_program", is_flag=True, help="SOURCE is a WASI program with arguments and output.")
 @click.option(
     "--adapter",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="With --command: make a module for WASI preview 1 a component with this adapter.",
+    help="With --command: adapter that turns a WASI preview 1 module into a component.",
 )
-@click.option("--yes", is_flag=True, help="Grant what it asks for without being asked: for scripts.")
+@click.option("--yes", is_flag=True, help="Grant its request without asking for confirmation.")
 @click.option("--max-bytes", type=click.IntRange(1), default=COMPONENT_MAX_BYTES, help="Refuse larger components.")
 @click.option("--warn-bytes", type=click.IntRange(1), default=COMPONENT_WARN_BYTES, help="Warn above this size.")
 @json_option
@@ -69,16 +78,15 @@ def install(
 
     A package is a folder with a manifest.toml or a wasmrt.toml, that file itself, or an archive (zip, tar.gz).
 
-    It shows what the tool asks for and stores it once you agree. An update that differs from what you agreed to
-    waits for a new grant; until then the old version keeps running. The same component with fewer capabilities
-    replaces the old version at once. Secrets that the tool needs and that are not set are named, with the command
-    that sets each.
+    The command shows the capabilities that the tool requests, and installs it after you confirm. An update with a
+    different request waits for a new grant; until then, the old version stays active. The same component with fewer
+    capabilities replaces the old version at once. Missing secrets are listed with the commands that set them.
 
-    A program for WASI is a tool too: it takes its arguments and its input, and answers with what it prints. With
-    --command the file may be a module for WASI preview 1, which is made a component with the Bytecode Alliance's
-    adapter, fetched from its registry the first time.
+    A WASI program is a tool too: its parameters are the arguments and the input, and its result is the output. With
+    --command, the file may also be a WASI preview 1 module. It is turned into a component with the Bytecode
+    Alliance's adapter, which is downloaded from its registry on first use.
 
-    A tool named like one that comes with wasmrt takes its place only if the name is said with --name, or with --yes.
+    A tool with the name of a bundled tool replaces it only with --name or --yes.
 
     \b
     Examples:
@@ -89,31 +97,31 @@ def install(
       wasmrt install ./github.zip --tool 'get_*' --tool 'list_*'
     """
     if "://" in source:
-        raise SourceError("a tool can be installed from a file only", hint="download it first, and its sidecar")
+        raise SourceError("tools can only be installed from files", hint="download it and its capability file first")
     validator = WasmValidator(warn_bytes=warn_bytes, max_bytes=max_bytes)
-    installer = Installer(Catalog(find_places().data), prepare=_read, validator=validator)
+    installer = Installer(Catalog(find_places().data), prepare=_component_info, validator=validator)
     narrowed = None if grant is None else read_capability_file(grant)
     if adapter is not None and not is_program:
-        raise ConfigurationError("--adapter is for a program for WASI", code="usage", hint="say --command too")
+        raise ConfigurationError("--adapter is only for WASI programs", code="usage", hint="add --command")
     if is_program:
         chosen = _program(Path(source), capabilities, adapter, yes=yes, as_json=as_json)
     else:
         chosen = _source(Path(source), capabilities)
     plan = installer.plan(chosen, name=name, grant=narrowed, only=only)
-    shadowing = _shadowing(plan)
+    shadowing = _shadow_warnings(plan)
     warnings = [*plan.warnings, *shadowing]
     may_ask = is_interactive() and not as_json
     if not as_json:
         _print_plan(plan, warnings)
     if shadowing and name is None and not yes:
-        _agree_to_shadow(plan.new.name, may_ask=may_ask)
+        _confirm_shadowing(plan.new.name, may_ask=may_ask)
     version = _decide(installer, plan, granted=yes, may_ask=may_ask)
     if may_ask and plan.new.package is not None:
         ask_settings(version)
     _report(version, plan, warnings, as_json=as_json)
 
 
-def _read(name: str, component: ComponentBytes, tools: Sequence[ToolSpec] | None) -> ComponentInfo:
+def _component_info(name: str, component: ComponentBytes, tools: Sequence[ToolSpec] | None) -> ComponentInfo:
     with open_runtime() as runtime:
         return component_info(prepare(runtime, name, component, tools=tools))
 
@@ -122,15 +130,14 @@ def _source(path: Path, capabilities: Path | None) -> Source:
     if not is_package(path):
         return FileSource(path, capabilities)
     if capabilities is not None:
-        raise ConfigurationError("a package says itself what it asks for", hint="narrow it with --grant FILE")
+        raise ConfigurationError("a package has its own capability file", hint="narrow it with --grant FILE")
     return PackageSource(path)
 
 
 def _program(path: Path, capabilities: Path | None, adapter: Path | None, *, yes: bool, as_json: bool) -> Source:
-    from wasmrt.cli.grant.install_program import ProgramSource  # with the package that builds tools
 
     if is_package(path):
-        raise ConfigurationError("a package is no program", hint="leave --command out")
+        raise ConfigurationError("a package is not a program", hint="omit --command")
     return ProgramSource(file=FileSource(path, capabilities), adapter=adapter, yes=yes, as_json=as_json)
 
 
@@ -141,26 +148,26 @@ def _report(version: ToolVersion, plan: InstallPlan, warnings: list[str], *, as_
         show_json(version.as_dict() | outcome | {"missing_secrets": [secret._asdict() for secret in missing]})
         return
     if plan.is_installed:
-        print_message(f"{version.name} version {version.number} is installed already")
+        print_message(f"{version.name} version {version.number} is already installed")
     else:
         print_message(f"installed {version.name} version {version.number} ({version.digest[:12]})")
     print_missing(missing)
 
 
-def _shadowing(plan: InstallPlan) -> list[str]:
+def _shadow_warnings(plan: InstallPlan) -> list[str]:
     name = plan.new.name
     if plan.previous is not None or name not in bundled_names():
         return []
-    return [f"{name} is also the name of a tool that comes with wasmrt; wasmrt run {name} will run this one instead"]
+    return [f"a bundled tool is also named {name}; wasmrt run {name} will run the installed one instead"]
 
 
-def _agree_to_shadow(name: str, *, may_ask: bool) -> None:
-    if may_ask and click.confirm(f"Take the place of the bundled {name}?", default=False, err=True):
+def _confirm_shadowing(name: str, *, may_ask: bool) -> None:
+    if may_ask and click.confirm(f"Replace the bundled {name}?", default=False, err=True):
         return
     raise ConfigurationError(
-        f"nothing was installed: {name} comes with wasmrt",
+        f"nothing was installed: a bundled tool is named {name}",
         code="bundled-name",
-        hint=f"choose another name with --name, or say --name {name} if it is meant",
+        hint=f"choose another name with --name, or pass --name {name} to replace the bundled tool",
     )
 
 
@@ -179,14 +186,9 @@ def _print_plan(plan: InstallPlan, warnings: Iterable[str]) -> None:
     if plan.previous is not None:
         title = f"{plan.new.name} differs from version {plan.previous.number}:"
         print_difference(title, plan.changes[: plan.more], plan.changes[plan.more :])
-    print_request(about(plan.new.name, _description(plan)), explained(plan.grant))
-
-
-def _description(plan: InstallPlan) -> str:
-    """Return what a tool says of itself; its capability file's words come first, since a person wrote these."""
     sidecar = plan.new.sidecar
     written = None if sidecar is None else parse(sidecar).description
-    return written or plan.new.info.description
+    print_request(describe_tool(plan.new.name, written or plan.new.info.description), explain_grant(plan.grant))
 
 
 def _decide(installer: Installer, plan: InstallPlan, *, granted: bool, may_ask: bool) -> ToolVersion:
@@ -198,14 +200,90 @@ def _decide(installer: Installer, plan: InstallPlan, *, granted: bool, may_ask: 
         return installer.accept(plan)
     if plan.previous is None:
         raise NotGrantedError(
-            f"{name} was not installed: nobody is here to grant what it asks for",
-            hint="read what it asks for, then install it with --yes",
-            asks=explained(plan.grant),
+            f"{name} was not installed: there is no terminal to ask for a grant on",
+            hint="review its request, then install it with --yes",
+            asks=explain_grant(plan.grant),
         )
     pending = installer.store_pending(plan)
     raise NotGrantedError(
-        f"version {pending.number} of {name} waits for a grant; version {plan.previous.number} keeps running",
+        f"version {pending.number} of {name} awaits a grant; version {plan.previous.number} stays active",
         hint=f"wasmrt grant {name}",
-        asks=explained(plan.grant),
+        asks=explain_grant(plan.grant),
         changes=plan.changes,
     )
+
+
+_MAX_SHOWN = 300
+
+
+def ask_settings(version: ToolVersion) -> None:
+    """Ask for each missing setting of a package, and store it as a secret; an empty answer skips the setting.
+
+    SECURITY: the prompts are untrusted text, so each is truncated to one printable line. The answers are not echoed.
+    """
+    wanted = parse(version.sidecar).setup_secrets if version.sidecar else ()
+    store = open_secrets() if wanted else None
+    missing = [setting for setting in wanted if store is not None and not _is_set(store, setting.name)]
+    if store is None or not missing:
+        return
+    print_message(f"{version.name} has settings; leave one empty to set it later: wasmrt secret set NAME")
+    for setting in missing:
+        words = "".join(char if char.isprintable() else " " for char in setting.prompt)[:_MAX_SHOWN]
+        label = f"{setting.name} ({words})" if words else setting.name
+        value: str = click.prompt(label, default="", show_default=False, hide_input=True, err=True)
+        if value:
+            store.set(DEFAULT_USER, setting.name, Secret(value))
+
+
+def _is_set(store: SecretsStore, name: str) -> bool:
+    try:
+        store.get(DEFAULT_USER, name)
+    except SecretNotFoundError:
+        return False
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramSource:
+    """A WASI program: a component of `wasi:cli/command`, or a core module for WASI preview 1."""
+
+    file: FileSource
+    adapter: Path | None
+    """Adapter for core modules to use instead of the downloaded one."""
+    yes: bool
+    as_json: bool
+
+    def fetch(self, *, max_bytes: int) -> Fetched:
+        """Read the program and its capability file, and turn a core module into a component.
+
+        Raises:
+            SourceError: a file cannot be read.
+            BuildError: the module cannot be adapted.
+            UnknownWorldError: the component is not a program.
+        """
+        fetched = self.file.fetch(max_bytes=max_bytes)
+        try:
+            check_header(fetched.data, max_bytes=max_bytes)
+        except CoreModuleError:
+            fetched = self._adapt(fetched)
+        found = WasmValidator(max_bytes=max_bytes).validate(fetched.data)
+        found.raise_first()
+        if worlds.exported_program(found.exports) is None:
+            raise UnknownWorldError(
+                "the component is not a program: it does not export only wasi:cli/run",
+                hint="omit --command to install its functions",
+            )
+        return fetched
+
+    def _adapt(self, fetched: Fetched) -> Fetched:
+        from wasmrt.authoring.project import adapt_program, find_adapter  # loads the build modules
+        from wasmrt.cli.author.progress import confirm_with, report_progress, showing_output
+
+        quiet = self.as_json
+        with showing_output(quiet=quiet):
+            if self.adapter is None:
+                confirm = confirm_with(yes=self.yes, as_json=self.as_json)
+                adapter = find_adapter(confirm=confirm, progress=report_progress(quiet=quiet))
+            else:
+                adapter = read_source(self.adapter, "adapter", max_bytes=MAX_ADAPTER_BYTES)
+            return replace(fetched, data=adapt_program(fetched.data, adapter))

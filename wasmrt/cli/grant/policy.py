@@ -1,4 +1,4 @@
-"""`wasmrt policy`: the policy over tools, checked, shown, and walked for one call without making it."""
+"""`wasmrt policy`: check and show the tool policy, and explain its decision on a call."""
 
 from __future__ import annotations
 
@@ -15,21 +15,24 @@ from wasmrt.catalog import Catalog
 from wasmrt.catalog.bundled import SHIPPED, TOOLS, bundled_names
 from wasmrt.cli.shared.calls import read_params
 from wasmrt.cli.shared.errors import FAILED
-from wasmrt.cli.shared.files import read_named, write_named
 from wasmrt.cli.shared.options import complete_tools, json_option, workspace_option
 from wasmrt.cli.shared.output import print_message, show, show_columns, show_json, show_section
 from wasmrt.cli.shared.registry import open_registry, view_options
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.files import read_file, replace_file
+from wasmrt.core.limits import MAX_FLOW_BYTES
 from wasmrt.core.places import find_places
 
 _EXPLAINED = "explain"
-"""The name of the conversation that `explain` makes up."""
+"""ID of the trace that `explain` creates."""
 
 
 @click.group("policy")
 def policy() -> None:
-    """Check and show the policy over tools, and say what would become of a call.
+    """Check and show the tool policy, and explain its decision on a call.
 
-    It is in the configuration file: [tools], [presets.NAME] and [approvals]; `wasmrt doctor` names the file.
+    The policy is in the sections [tools], [presets.NAME] and [approvals] of the configuration file; `wasmrt doctor`
+    shows its path.
 
     \b
     Examples:
@@ -42,7 +45,7 @@ def policy() -> None:
 @policy.command("check")
 @json_option
 def check(as_json: bool) -> int:
-    """Check the policy: every mistake with its line, and what in it has no effect.
+    """Check the policy: report all errors with their lines, and settings without effect.
 
     \b
     Examples:
@@ -56,14 +59,14 @@ def check(as_json: bool) -> int:
         return 0
     for warning in warnings:
         print_message(f"warning: {warning}")
-    show(f"the policy can be used, digest {found.digest[:16]}")
+    show(f"the policy is valid, digest {found.digest[:16]}")
     return 0
 
 
 @policy.command("show")
 @json_option
 def show_policy(as_json: bool) -> None:
-    """Show the policy that is in force: presets with their digests, filter, guard, rules and approvals.
+    """Show the active policy: presets with their digests, filter, guard, rules and approvals.
 
     \b
     Examples:
@@ -74,31 +77,30 @@ def show_policy(as_json: bool) -> None:
     if as_json:
         show_json(as_data(found))
         return
-    active = found.preset or "none: every tool that passes the filter"
+    active = found.preset or "none (all tools that pass the filter)"
     show(f"policy {found.digest[:16]}\nactive preset: {active}")
     if found.presets:
         rows = [_preset_row(preset) for preset in found.presets.values()]
         show_columns(("PRESET", "TOOLS", "NETWORK", "WRITES", "READ ONLY", "DIGEST"), rows)
     listed = ", ".join(found.filter.external_allow_list) or "all"
     external = f"allowed: {listed}" if found.filter.allow_external else "denied"
-    guard = f"on, but for {', '.join(found.guard.allow_tools) or 'none'}" if found.guard.enabled else "off"
+    guard = f"on, except for {', '.join(found.guard.allow_tools) or 'none'}" if found.guard.enabled else "off"
     show_section("External tools", [external])
     show_section("Exfiltration guard", [guard])
     show_section("Rules", [_rule_line(rule) for rule in found.rules])
     show_section("Flows", _flow_lines(found))
-    show_section("Approvals", [f"asked: {found.approver}, denied after {found.approval_seconds:g} s"])
+    show_section("Approvals", [f"approver: {found.approver}, denied after {found.approval_seconds:g} s"])
 
 
 @policy.command("flows")
-@click.option("--svg", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw it into FILE.")
+@click.option("--svg", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write a diagram to FILE.")
 @workspace_option
 @view_options
 @json_option
 def flows(svg: Path | None, workspace: Path | None, view_of: Callable[[ToolView], ToolView], as_json: bool) -> None:
-    """Show by which tools private text could leave at a stranger's word, and the line that would break each path.
+    """Show which tools untrusted text could use to send private text out, and the rule that would break each path.
 
-    It looks at effects and grants alone, and runs nothing. Tools for files are
-    counted with --workspace.
+    The result is derived from effects and grants; no tool is called. File tools are included with --workspace.
 
     \b
     Examples:
@@ -116,28 +118,32 @@ def flows(svg: Path | None, workspace: Path | None, view_of: Callable[[ToolView]
         return
     senders = found.summary()
     if not senders:
-        show("no path: these tools together cannot read private text, take in strangers' text and send something out")
+        show("no path: these tools together cannot read private text, read untrusted text and send data out")
     for each in senders:
         show(f"{'open ' if each.shortest.is_open else 'asks '} {each.sentence}")
     if not counted:
-        show("the tools for files were not counted: name the folder that they would have with --workspace DIR")
+        show("file tools were not included; to include them, pass their folder with --workspace DIR")
     changes = []
     for change in found.changes():
         section, key = change.section
         changes += [f"{section}   # {change.breaks} of {found.count} open paths", key]
-    show_section("To break, in the configuration file", changes)
+    show_section("To break these paths, add to the configuration file", changes)
     show_section("Rules over flows", _flow_lines(registry.policy))
     if svg is not None:
-        print_message(f"drawn into {svg}")
+        print_message(f"wrote the diagram to {svg}")
 
 
 @policy.command("explain")
 @click.argument("tool", shell_complete=complete_tools)
 @click.argument("params", default="{}", metavar="[JSON | @FILE | -]")
-@click.option("--user", default="local", show_default=True, help="Whose rate limits count.")
-@click.option("--said", default="", metavar="TEXT", help="What the person said before the call.")
-@click.option("--seen", multiple=True, type=click.Path(path_type=Path), metavar="FILE", help="A stranger's text, read.")
-@click.option("--private", multiple=True, type=click.Path(path_type=Path), metavar="FILE", help="Private text, read.")
+@click.option("--user", default="local", show_default=True, help="User whose rate limits apply.")
+@click.option("--said", default="", metavar="TEXT", help="Text that the user wrote before the call.")
+@click.option(
+    "--seen", multiple=True, type=click.Path(path_type=Path), metavar="FILE", help="Untrusted text read before."
+)
+@click.option(
+    "--private", multiple=True, type=click.Path(path_type=Path), metavar="FILE", help="Private text read before."
+)
 @workspace_option
 @view_options
 @json_option
@@ -152,9 +158,9 @@ def explain(
     view_of: Callable[[ToolView], ToolView],
     as_json: bool,
 ) -> int:
-    """Walk the steps of a call without making it: where it would stop, and what would let it through.
+    """Explain the decision on a call without making it: the step that would stop it, and how to allow it.
 
-    --said, --seen and --private say what the conversation has seen before, for the rules over flows.
+    --said, --seen and --private set the earlier content of the conversation, for the flow rules.
 
     \b
     Examples:
@@ -181,18 +187,18 @@ def explain(
         mark = "ok  " if decision.allowed else "ask " if found.outcome is Outcome.ASKS else "stop"
         show(f"{mark} {name:<13} {decision.rule}")
     words = {
-        Outcome.RUNS: "it would run",
-        Outcome.ASKS: "a person would be asked",
-        Outcome.REFUSED: f"it would be refused at {found.stopped_at}",
+        Outcome.RUNS: "the call would run",
+        Outcome.ASKS: "the call would require approval",
+        Outcome.REFUSED: f"the call would be denied at the step {found.stopped_at}",
     }
     show(words[found.outcome])
     if not found.decision.allowed and found.decision.hint:
-        print_message(f"to let it through: {found.decision.hint}")
+        print_message(f"to allow the call: {found.decision.hint}")
     return code
 
 
 def _known(found: ToolPolicy) -> list[str]:
-    """Return the names that the policy can mean; a component's own tools are not known before it runs."""
+    """Return the tool names that the policy may use; the names in an installed component are accepted unchecked."""
     installed = [tool.name for tool in Catalog(find_places().data).tools()]
     plugins = sorted(path.stem for path in found.plugin_dir.glob("*.toml")) if found.plugin_dir else []
     meant = [rule.tool for rule in found.rules] + [tool for each in found.presets.values() for tool in each.tools]
@@ -249,21 +255,48 @@ def _preset_row(preset: Preset) -> tuple[str, ...]:
 
 def _flow_lines(found: ToolPolicy) -> list[str]:
     if found.flows is None:
-        return ["no rules are named: those of the preset default, in conversations that the program opens"]
+        return ["not configured: the preset default applies to traces that the program opens"]
     rules = ", ".join(f"{rule.name} {rule.action}" for rule in found.flows.rules) or "none"
-    nobody = ["nobody is there: what would ask refuses"] if found.flows.automation else []
-    return [f"{found.flows.preset}: {rules}", f"known: {', '.join(found.flows.known) or 'none'}", *nobody]
+    automation = ["automation: rules deny instead of requiring approval"] if found.flows.automation else []
+    return [f"{found.flows.preset}: {rules}", f"known: {', '.join(found.flows.known) or 'none'}", *automation]
 
 
 def _rule_line(rule: ToolRule) -> str:
-    said = [f"permission {rule.permission}"] if rule.permission else []
-    words = ("tier", "risk", "confirmation", "subagent_access")
-    said += [f"{word} {value}" for word in words if (value := getattr(rule.tightening, word)) is not None]
-    said += ["network outbound"] if rule.tightening.network_outbound else []
+    parts = [f"permission {rule.permission}"] if rule.permission else []
+    names = ("tier", "risk", "confirmation", "subagent_access")
+    parts += [f"{name} {value}" for name in names if (value := getattr(rule.tightening, name)) is not None]
+    parts += ["network outbound"] if rule.tightening.network_outbound else []
     if rule.rate is not None:
-        said.append(f"{rule.rate.requests_per_minute} a minute, {rule.rate.requests_per_hour} an hour")
-    said += [f"{rule.timeout_seconds:g} s a call"] if rule.timeout_seconds else []
-    said += [] if rule.results is None else [f"results {' and '.join(sorted(rule.results)) or 'without a label'}"]
-    said += [] if rule.destinations is None else [f"destinations {', '.join(rule.destinations) or 'none'}"]
-    said += [f"identifiers for {', '.join(rule.ids)}"] if rule.ids else []
-    return f"{rule.tool}: {', '.join(said) or 'nothing'}"
+        parts.append(f"{rule.rate.requests_per_minute} per minute, {rule.rate.requests_per_hour} per hour")
+    parts += [f"{rule.timeout_seconds:g} s per call"] if rule.timeout_seconds else []
+    parts += [] if rule.results is None else [f"results {' and '.join(sorted(rule.results)) or 'without a label'}"]
+    parts += [] if rule.destinations is None else [f"destinations {', '.join(rule.destinations) or 'none'}"]
+    parts += [f"identifiers for {', '.join(rule.ids)}"] if rule.ids else []
+    return f"{rule.tool}: {', '.join(parts) or 'nothing'}"
+
+
+def read_named(path: Path) -> str:
+    """Return the text of a file given on the command line.
+
+    Raises:
+        ConfigurationError: the file cannot be read, or is too large.
+    """
+    try:
+        return read_file(path, max_bytes=MAX_FLOW_BYTES, follow_link=True).decode("utf-8", "replace")
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"{path} cannot be read ({error})", hint="name a text file") from error
+
+
+def write_named(path: Path, text: str) -> None:
+    """Write a file given on the command line, replacing an existing one.
+
+    Raises:
+        ConfigurationError: the file cannot be written.
+    """
+    try:
+        replace_file(path, text.encode(), mode=0o644)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ConfigurationError(
+            f"{path} cannot be written ({reason})", hint="choose a file in a folder that you can write"
+        ) from error

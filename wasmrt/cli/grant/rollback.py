@@ -1,4 +1,4 @@
-"""`wasmrt rollback`: run an older version of a tool again."""
+"""`wasmrt rollback`: activate an older version of a tool."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from wasmrt.core.places import find_places
 
 @click.command("rollback")
 @click.argument("name", shell_complete=complete_tools)
-@click.option("--to", "number", type=int, metavar="VERSION", help="Which version; without it, the one before.")
+@click.option("--to", "number", type=int, metavar="VERSION", help="Version to activate (default: the previous one).")
 @json_option
 def rollback(name: str, number: int | None, as_json: bool) -> None:
-    """Run an older version of a tool again.
+    """Activate an older version of a tool.
 
-    It becomes the active one, with the grant that it had; what it may do beyond the version that ran until now is
-    listed.
+    The version becomes active with the grant that it had. The command lists what it may do beyond the version that it
+    replaces.
 
     \b
     Examples:
@@ -34,6 +34,6 @@ def rollback(name: str, number: int | None, as_json: bool) -> None:
     if as_json:
         show_json({"name": name, "version": version.number, "digest": version.digest, "wider": wider})
         return
-    print_message(f"{name} is version {version.number} again ({version.digest[:12]})")
+    print_message(f"{name} now runs version {version.number} ({version.digest[:12]})")
     for sentence in wider:
-        print_message(f"  again: {sentence}")
+        print_message(f"  allowed again: {sentence}")

@@ -1,4 +1,4 @@
-"""`wasmrt doctor --attack`: the bundled hostile tools, let loose on this installation."""
+"""`wasmrt doctor --attack` and `--wall`: run the bundled attacks on this machine."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
 from wasmrt.authoring.testing.attacks import ATTACKS, Attack, Outcome, run
+from wasmrt.authoring.testing.wall import KINDS, Row, run_wall
 from wasmrt.cli.shared.output import show, show_columns, show_json, status
 from wasmrt.runtime.config import WasmRuntimeConfig
 from wasmrt.runtime.runtime import WasmToolRuntime
@@ -13,7 +14,7 @@ from wasmrt.runtime.runtime import WasmToolRuntime
 
 @dataclass(frozen=True, slots=True)
 class AttackResult:
-    """One attack and how it ended."""
+    """The result of one attack."""
 
     attack: str
     about: str
@@ -22,23 +23,23 @@ class AttackResult:
     deadline_seconds: float
     held: bool
     late: bool
-    """True where it came to its end, but after its deadline."""
+    """True if the attack was stopped as expected, but after its deadline."""
 
 
 def attack(as_json: bool) -> bool:
-    """Run every attack, show a table of what stopped it, and return whether all held."""
+    """Run every attack, print the results, and return whether all attacks were stopped."""
     results = list(_results())
     if as_json:
         show_json([asdict(result) for result in results])
     else:
         show_columns(("ATTACK", "STOPPED BY", "TIME", "RESULT"), [_row(result) for result in results])
         held = sum(result.held for result in results)
-        show(f"\n{held} of {len(results)} attacks held, and the host still answers")
+        show(f"\n{held} of {len(results)} attacks were stopped, and the host still responds")
     return all(result.held for result in results)
 
 
 def _results() -> Iterator[AttackResult]:
-    # Nothing of an attack is kept: the compile cache is for tools that somebody wants.
+    # Attacks are not stored in the compile cache.
     with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False)) as runtime:
         for number, one in enumerate(ATTACKS, 1):
             with status(f"attack {number} of {len(ATTACKS)}: {one.name}"):
@@ -56,3 +57,30 @@ def _row(result: AttackResult) -> tuple[str, str, str, str]:
     time = f"{result.seconds:.3f} s of {result.deadline_seconds:g} s"
     ended = "held" if result.held else "late" if result.late else "BROKE OUT"
     return result.attack, result.stopped_by, time, ended
+
+
+def attack_wall(as_json: bool) -> bool:
+    """Try every forbidden system call, print the results, and return whether all calls were blocked."""
+    with status("trying forbidden system calls in confined processes"):
+        rows = run_wall()
+    if as_json:
+        show_json([asdict(row) | {"proven": row.proven, "held": row.held} for row in rows])
+    else:
+        show_columns(("ATTEMPT", "KIND", "USER", "BEFORE IT IS SEALED", "SEALED", "VERDICT"), map(_cells, rows))
+        for kind in KINDS:
+            show(_sum(kind, [row for row in rows if row.kind == kind]))
+    return bool(rows) and all(row.held for row in rows)
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    verdict = "held" if row.held else "BROKE OUT"
+    return row.attempt, row.kind, str(row.user), row.control, row.outcome, verdict if row.proven else f"{verdict} *"
+
+
+def _sum(kind: str, rows: list[Row]) -> str:
+    proven = [row.held for row in rows if row.proven]
+    others = [row.held for row in rows if not row.proven]
+    return (
+        f"{kind}: blocked {sum(proven)} of {len(proven)} attempts that succeed without confinement, and "
+        f"{sum(others)} of {len(others)} that fail without it too (*)"
+    )

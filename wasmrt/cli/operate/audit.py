@@ -1,4 +1,4 @@
-"""`wasmrt audit`: receipts shown, checked, exported and counted."""
+"""`wasmrt audit`: show, verify, export and summarize receipts."""
 
 from __future__ import annotations
 
@@ -11,12 +11,7 @@ import click
 from wasmrt.cli.shared.errors import FAILED
 from wasmrt.cli.shared.options import json_option
 from wasmrt.cli.shared.output import print_message, show, show_columns, show_json, show_json_list, show_section
-from wasmrt.cli.shared.receipts import (
-    filter_options,
-    folder_option,
-    installation_keys,
-    receipts_folder,
-)
+from wasmrt.cli.shared.receipts import filter_options, folder_option, installation_keys, receipts_folder
 from wasmrt.core.errors import NotInstalledError
 from wasmrt.runtime.audit.reading import Filter, Record, as_csv, find_receipt, last_receipts, read_receipts
 from wasmrt.runtime.audit.report import HEADER, Report, described, in_words, report_on, row
@@ -26,7 +21,7 @@ from wasmrt.runtime.audit.verify import verify as verify_chain
 
 @click.group()
 def audit() -> None:
-    """Show and check receipts: what was called, for whom, what was decided.
+    """Show and verify receipts: which tools were called, for which user, and what was decided.
 
     \b
     Examples:
@@ -41,7 +36,7 @@ def audit() -> None:
 @folder_option
 @json_option
 def show_receipts(wanted: Filter, call_id: str | None, folder: Path | None, as_json: bool) -> None:
-    """Show receipts, oldest first, or all that one of them says.
+    """Show receipts, oldest first, or all details of one receipt.
 
     \b
     Examples:
@@ -50,11 +45,11 @@ def show_receipts(wanted: Filter, call_id: str | None, folder: Path | None, as_j
     """
     place = receipts_folder(folder)
     if call_id is None:
-        _listed(read_receipts(place, wanted), as_json=as_json)
+        _list_receipts(read_receipts(place, wanted), as_json=as_json)
         return
     record = find_receipt(place, call_id)
     if record is None:
-        raise NotInstalledError(f"no receipt of a call {call_id!r:.80}", hint="`wasmrt audit tail` lists the newest")
+        raise NotInstalledError(f"no receipt of a call {call_id!r:.80}", hint="to list calls, run: wasmrt audit tail")
     if as_json:
         show_json(record)
     else:
@@ -62,7 +57,9 @@ def show_receipts(wanted: Filter, call_id: str | None, folder: Path | None, as_j
 
 
 @audit.command("tail")
-@click.option("-n", "--lines", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many.")
+@click.option(
+    "-n", "--lines", type=click.IntRange(1, 10_000), default=20, show_default=True, help="Number of receipts."
+)
 @filter_options
 @folder_option
 @json_option
@@ -71,10 +68,10 @@ def tail(wanted: Filter, lines: int, folder: Path | None, as_json: bool) -> None
 
     Example: wasmrt audit tail -n 5 --user ann
     """
-    _listed(last_receipts(receipts_folder(folder), lines, wanted), as_json=as_json)
+    _list_receipts(last_receipts(receipts_folder(folder), lines, wanted), as_json=as_json)
 
 
-def _listed(records: Iterable[Record], *, as_json: bool) -> None:
+def _list_receipts(records: Iterable[Record], *, as_json: bool) -> None:
     if as_json:
         show_json_list(records)
         return
@@ -87,18 +84,18 @@ def _listed(records: Iterable[Record], *, as_json: bool) -> None:
 
 @audit.command("verify")
 @click.option(
-    "--head", metavar="N:HASH", help="A head that `wasmrt audit head` printed before: it has to be in the chain."
+    "--head", metavar="N:HASH", help="Head printed earlier by `wasmrt audit head`, which must be in the chain."
 )
 @click.option(
     "--from-segment", type=click.IntRange(min=1), default=1, metavar="N",
-    help="The first segment that is kept; those before it are not missed.",
+    help="First stored segment, if earlier segments were deleted.",
 )  # fmt: skip
 @folder_option
 @json_option
 def verify(head: str | None, from_segment: int, folder: Path | None, as_json: bool) -> int:
-    """Check that no receipt was changed, removed, put elsewhere or cut off; name the first that was.
+    """Check that no receipts were modified, removed, moved or truncated, and report the first problem.
 
-    Exit code 0: the chain holds; 1: it does not.
+    Exit code 0: the chain is intact; 1: it is not.
 
     \b
     Examples:
@@ -109,15 +106,15 @@ def verify(head: str | None, from_segment: int, folder: Path | None, as_json: bo
     expected = None if head is None else ChainHead.parse(head)
     found = verify_chain(place, installation_keys(), expected=expected, first=from_segment)
     if found.broken is None and not found.segments:
-        raise NotInstalledError(f"there are no receipts at {place}", hint="name their folder: --folder DIR")
+        raise NotInstalledError(f"there are no receipts in {place}", hint="pass their folder: --folder DIR")
     if as_json:
         show_json(found.as_dict())
     elif found.broken is None:
-        show(f"{found.records:,} records in {found.segments} segments hold")
+        show(f"intact: {found.records:,} records in {found.segments} segments")
     else:
         where = found.broken.file + (f", line {found.broken.line}" if found.broken.line else "")
         show(f"broken: {where}: {found.broken.kind}: {found.broken.message}")
-        print_message(f"{found.records:,} records before it hold")
+        print_message(f"{found.records:,} records before it are intact")
     for note in () if as_json else found.notes:
         print_message(f"note: {note}")
     return FAILED if found.broken else 0
@@ -127,29 +124,27 @@ def verify(head: str | None, from_segment: int, folder: Path | None, as_json: bo
 @folder_option
 @json_option
 def head(folder: Path | None, as_json: bool) -> None:
-    """Print the head of the chain, to be noted where whoever changes the receipts cannot change it.
+    """Print the head of the chain. Store it where an attacker who can change the receipts cannot change it.
 
     Example: wasmrt audit head
     """
     found = chain_head(receipts_folder(folder), installation_keys())
     if found is None:
-        raise NotInstalledError("there is no head that this installation has written", hint="wasmrt audit verify")
-    if as_json:
-        show_json({"n": found.number, "hash": found.hash})
-    else:
-        show(str(found))
+        hint = "to check the receipts, run: wasmrt audit verify"
+        raise NotInstalledError("this installation has not written a head", hint=hint)
+    show_json({"n": found.number, "hash": found.hash}) if as_json else show(str(found))
 
 
 @audit.command("export")
 @click.option(
     "--format", "form", type=click.Choice(["jsonl", "csv"]), default="jsonl", show_default=True,
-    help="One JSON object a line, or a table for spreadsheets.",
+    help="jsonl: one JSON object per line; csv: a table for spreadsheets.",
 )  # fmt: skip
 @filter_options
 @folder_option
 @json_option
 def export(wanted: Filter, form: str, folder: Path | None, as_json: bool) -> None:
-    """Write receipts to standard output. What is exported is a copy, and no chain any more.
+    """Write receipts to standard output. The exported copy is not a chain and cannot be verified.
 
     Example: wasmrt audit export --format csv --since 30d > receipts.csv
     """
@@ -157,12 +152,8 @@ def export(wanted: Filter, form: str, folder: Path | None, as_json: bool) -> Non
     if as_json:
         show_json_list(records)
         return
-    for line in as_csv(records) if form == "csv" else map(_one_line, records):
+    for line in as_csv(records) if form == "csv" else map(json.dumps, records):  # ASCII without control characters
         show(line)
-
-
-def _one_line(record: Record) -> str:
-    return json.dumps(record)  # in ASCII: nothing in it can drive a terminal
 
 
 @audit.command("report")
@@ -170,18 +161,15 @@ def _one_line(record: Record) -> str:
 @folder_option
 @json_option
 def report(wanted: Filter, folder: Path | None, as_json: bool) -> None:
-    """Count calls, failures, denials and approvals, in words.
+    """Summarize calls, failures, denials and approvals.
 
     Example: wasmrt audit report --since 7d
     """
     found = report_on(read_receipts(receipts_folder(folder), wanted))
-    if as_json:
-        show_json(found.as_dict())
-    else:
-        _in_words(found)
+    show_json(found.as_dict()) if as_json else _print_report(found)
 
 
-def _in_words(found: Report) -> None:
+def _print_report(found: Report) -> None:
     if not found.calls:
         print_message("no receipts")
         return

@@ -1,4 +1,4 @@
-"""`wasmrt completion`: the script that completes commands, options and tool names in a shell."""
+"""`wasmrt completion`: print the script that completes commands, options and tool names in a shell."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from wasmrt.cli.shared.options import json_option
 from wasmrt.cli.shared.output import show, show_json
 
 VARIABLE = "_WASMRT_COMPLETE"
-"""The variable that the script asks the command by, as click has it for a program of this name."""
+"""Environment variable that requests a completion; click derives the name from the program's name."""
 
 
 @click.command("completion")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @json_option
 def completion(shell: str, as_json: bool) -> None:
-    """Print a script that completes commands, options and the names of tools.
+    """Print a shell script that completes commands, options and tool names.
 
     \b
     Examples:
@@ -25,8 +25,8 @@ def completion(shell: str, as_json: bool) -> None:
       wasmrt completion fish > ~/.config/fish/completions/wasmrt.fish
     """
     made = get_completion_class(shell)
-    assert made is not None  # each of the choices has one
-    # Without the class's own check of the installed bash, which this command does not need to be there.
+    assert made is not None  # click supports all three shells
+    # `source()` would require an installed bash, which printing the script does not need.
     source = made(click.get_current_context().find_root().command, {}, "wasmrt", VARIABLE)
     script = source.source_template % source.source_vars()
     show_json({"shell": shell, "script": script}) if as_json else show(script.rstrip("\n"))

@@ -1,4 +1,4 @@
-"""`wasmrt doctor`: does everything that wasmrt stands on work here?"""
+"""`wasmrt doctor`: check everything that wasmrt depends on."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ import click
 
 from wasmrt.cli.shared.errors import FAILED
 from wasmrt.cli.shared.options import json_option
-from wasmrt.cli.shared.output import show_columns, show_json, size_in_words
+from wasmrt.cli.shared.output import format_size, show_columns, show_json
 from wasmrt.core.errors import ConfigFileError, InstallError, MissingToolchainError, WasmrtError
 
 if TYPE_CHECKING:
     from wasmrt.core.places import Places
 
-_THIS_RELEASE = 1_763_596_800  # November 2025: a clock before that is wrong, and certificates fail
+_EARLIEST_TIME = 1_763_596_800  # November 2025; a clock before that is wrong
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing looked at. `state` is ok, optional, warning or failed."""
+    """The result of a check; `state` is ok, optional, warning or failed."""
 
     name: str
     state: str
@@ -32,16 +32,15 @@ class Check:
 
 
 @click.command("doctor")
-@click.option("attacking", "--attack", is_flag=True, help="Let the bundled hostile tools loose on this installation.")
-@click.option("wall", "--wall", is_flag=True, help="With --attack: try the forbidden calls of confined processes.")
+@click.option("attacking", "--attack", is_flag=True, help="Run the bundled hostile tools on this installation.")
+@click.option("wall", "--wall", is_flag=True, help="With --attack: try forbidden system calls in confined processes.")
 @json_option
 @click.pass_context
 def doctor(ctx: click.Context, attacking: bool, wall: bool, as_json: bool) -> None:
     """Check versions, engine, isolation, folders, configuration, cache, installed components, secrets and clock.
 
-    With --attack, run every bundled hostile tool instead, and show what stopped each; with --wall as well, try from
-    confined processes what they must not be able to do. The exit code is 1 when something does not work or an
-    attack broke out.
+    With --attack, run every bundled hostile tool instead, and show what stopped it. With --attack --wall, try
+    forbidden system calls in confined processes. The exit code is 1 if a check fails or an attack succeeds.
 
     \b
     Examples:
@@ -51,23 +50,17 @@ def doctor(ctx: click.Context, attacking: bool, wall: bool, as_json: bool) -> No
       wasmrt doctor --json
     """
     if wall and not attacking:
-        raise click.UsageError("--wall belongs to --attack")
-    if wall:
-        from wasmrt.cli.operate.wall import attack_wall
-
-        if not attack_wall(as_json):
-            ctx.exit(FAILED)
-        return
+        raise click.UsageError("--wall requires --attack")
     if attacking:
-        from wasmrt.cli.operate.attacks import attack
+        from wasmrt.cli.operate.attacks import attack, attack_wall
 
-        if not attack(as_json):
+        if not (attack_wall if wall else attack)(as_json):
             ctx.exit(FAILED)
         return
     from wasmrt.core.places import find_places
 
     places = find_places()
-    checks = [*(_looked(name, look, places) for name, look in _CHECKS.items()), *_isolation()]
+    checks = [*(_run_check(name, check, places) for name, check in _CHECKS.items()), *_isolation()]
     if as_json:
         show_json([asdict(check) for check in checks])
     else:
@@ -76,19 +69,19 @@ def doctor(ctx: click.Context, attacking: bool, wall: bool, as_json: bool) -> No
         ctx.exit(FAILED)
 
 
-def _looked(name: str, look: Callable[[Places], tuple[str, str]], places: Places) -> Check:
+def _run_check(name: str, check: Callable[[Places], tuple[str, str]], places: Places) -> Check:
     try:
-        return Check(name, *look(places))
+        return Check(name, *check(places))
     except WasmrtError as error:
-        if isinstance(error, ConfigFileError) and look is not _configuration:  # its mistakes are told there
-            return Check(name, "warning", "unknown while the configuration file cannot be used")
+        if isinstance(error, ConfigFileError) and check is not _configuration:  # that check reports the errors
+            return Check(name, "warning", "unknown, because the configuration file cannot be used")
         return Check(name, "failed", error.message + (f"; {error.hint}" if error.hint else ""))
     except Exception as error:
         return Check(name, "failed", f"{type(error).__name__}, please report it")
 
 
 def _isolation() -> list[Check]:
-    """Show each layer that confines worker processes and programs."""
+    """Check each layer that confines worker processes and programs."""
     from wasmrt.sandbox.isolation.confine import layers
 
     try:
@@ -110,7 +103,7 @@ def _versions(_: Places) -> tuple[str, str]:
 
 
 def _wasm_tools(_: Places) -> tuple[str, str]:
-    """Show the wasm-tools that `wasmrt build` and `inspect --wit` would run; nothing else needs one."""
+    """Find wasm-tools, which only `wasmrt build` and `inspect --wit` need."""
     from wasmrt.authoring.project import find_wasm_tools
 
     try:
@@ -130,7 +123,7 @@ def _allocator(_: Places) -> tuple[str, str]:
     found = best_allocator()
     if found == Allocator.POOLING:
         return "ok", "pooling"
-    return "warning", "on demand, because this process may not reserve address space (ulimit -v): calls start slower"
+    return "warning", "on demand: calls start slower, because this process may not reserve address space (ulimit -v)"
 
 
 def _engine(_: Places) -> tuple[str, str]:
@@ -139,16 +132,16 @@ def _engine(_: Places) -> tuple[str, str]:
     from wasmrt.cli.shared.runtime import open_runtime
 
     if "echo" not in bundled_names():
-        return "warning", "the bundled tools are not built: run the build script of the repository"
+        return "warning", "the bundled tools are not built; run tools/build.py in the repository"
     found = find_bundled("echo")
     start = time.perf_counter()
     with open_runtime() as runtime:
         runtime.prepare(found.name, found.component).execute({"message": "doctor"})
-    return "ok", f"echo answered in {(time.perf_counter() - start) * 1000:.0f} ms"
+    return "ok", f"a call of echo took {(time.perf_counter() - start) * 1000:.0f} ms"
 
 
 def _folders(places: Places) -> tuple[str, str]:
-    """Write a file into both: rights, a full disk and a read-only mount all look alike from here."""
+    """Check that the data and cache folders can be written, by writing a file into each."""
     import tempfile
 
     for label, folder in (("data", places.data), ("cache", places.cache)):
@@ -157,25 +150,25 @@ def _folders(places: Places) -> tuple[str, str]:
             with tempfile.NamedTemporaryFile(dir=folder, prefix=".doctor-") as file:
                 file.write(b"doctor")
         except OSError as error:
-            what = "install tools and keep secrets" if folder == places.data else "keep compiled code"
-            step = f"make it yours to {what}, or set WASMRT_HOME"
+            use = "install tools and store secrets" if folder == places.data else "store compiled code"
+            step = f"to {use}, fix its owner and permissions, or set WASMRT_HOME"
             return "failed", f"the {label} folder {folder} cannot be written ({error.strerror}): {step}"
     if hasattr(os, "geteuid"):
         found = places.data.stat()
         if found.st_uid != os.geteuid() or found.st_mode & 0o022:
-            return "warning", f"the data folder {places.data} can be written by other users, who could exchange tools"
+            return "warning", f"other users can write the data folder {places.data} and could replace tools"
     return "ok", f"data: {places.data}; cache: {places.cache}"
 
 
 def _configuration(places: Places) -> tuple[str, str]:
-    """Read the operator's file as the commands do that send requests; what it says of the network comes below."""
+    """Read the configuration file; its network settings are checked by `_network`."""
     from wasmrt.agent.config import read_config_file
 
     read_config_file(places.config)
     if not places.config.exists():
-        return "ok", f"{places.config} does not exist: everything is at its default"
+        return "ok", f"{places.config} does not exist; all settings have their defaults"
     if hasattr(os, "geteuid") and places.config.stat().st_mode & 0o022:
-        return "warning", f"{places.config} can be written by other users, who could open the network to tools"
+        return "warning", f"other users can write {places.config} and could allow network access to tools"
     return "ok", str(places.config)
 
 
@@ -188,15 +181,16 @@ def _network(places: Places) -> tuple[str, str]:
     config = read_config_file(places.config)
     network, storage = config.network, config.rate_limit_storage
     EgressGateway(network).close()  # reads the CA file
-    RateLimiter(redis_url=storage).remaining("nobody", "doctor", RateLimitConfig())  # asks Redis, where it is one
-    away = "counted in each process" if config.unsafe_rate_limits_without_redis else "refused"
+    RateLimiter(redis_url=storage).remaining("nobody", "doctor", RateLimitConfig())  # connects to Redis if configured
+    fallback = "counted per process" if config.unsafe_rate_limits_without_redis else "denied"
+    counts = f"counted in Redis; if Redis fails, calls are {fallback}" if storage else "counted per command"
     found = [
-        f"certificates: {f'only {network.ca_file}' if network.ca_file else 'as this system trusts them'}",
-        f"rate limits: {f'one count in Redis, without it {away}' if storage else 'each command counts anew'}",
+        f"certificates: {f'only {network.ca_file}' if network.ca_file else 'trusted by this system'}",
+        f"rate limits: {counts}",
     ]
     if network.unsafe_unscanned_hosts:
         hosts = ", ".join(network.unsafe_unscanned_hosts)
-        found.append(f"unsafe_unscanned_hosts passes what cannot be searched of {hosts}")
+        found.append(f"unsafe_unscanned_hosts allows responses that cannot be scanned from {hosts}")
     if not network.networks:
         return "warning" if network.unsafe_unscanned_hosts else "ok", "; ".join(found)
     opened = ", ".join(map(str, network.networks))
@@ -211,9 +205,9 @@ def _cache(places: Places) -> tuple[str, str]:
     if cache.problem is not None:
         return "warning", cache.problem
     if not os.access(folder, os.W_OK):
-        return "warning", "the folder cannot be written: every start compiles again"
+        return "warning", "the folder cannot be written, so every start compiles again"
     sizes = [entry.stat().st_size for entry in os.scandir(folder) if entry.is_file()]
-    return "ok", f"{len(sizes)} files, {size_in_words(sum(sizes))}"
+    return "ok", f"{len(sizes)} files, {format_size(sum(sizes))}"
 
 
 def _catalog(places: Places) -> tuple[str, str]:
@@ -224,9 +218,9 @@ def _catalog(places: Places) -> tuple[str, str]:
     findings = catalog.verify()
     broken = dict.fromkeys(finding.name for finding in findings if finding.problem)
     if broken:
-        return "failed", f"not what was installed: {', '.join(broken)}; wasmrt verify tells more, install them again"
+        return "failed", f"changed since the install: {', '.join(broken)}; run wasmrt verify, then install them again"
     pending = sum(tool.pending is not None for tool in tools)
-    waits = f"{pending} of them with an update that waits for a grant" if pending else "no update waits for a grant"
+    waits = f"{pending} of them with an update that awaits a grant" if pending else "no update awaits a grant"
     return "ok", f"{len(tools)} installed, {waits}; valid components: {len(findings)} of {len(findings)}"
 
 
@@ -236,14 +230,14 @@ def _needed_secrets(places: Places) -> tuple[str, str]:
     from wasmrt.catalog import Catalog
     from wasmrt.catalog.bundled import WEB_SEARCH
     from wasmrt.catalog.granted import granted_to
-    from wasmrt.cli.shared.missing import missing_secrets
+    from wasmrt.cli.shared.consent import missing_secrets
 
     catalog = Catalog(places.data)
     lacking: list[str] = []
     try:
         tools = catalog.tools()
     except InstallError:
-        return "warning", "unknown while the catalog cannot be read"
+        return "warning", "unknown, because the catalog cannot be read"
     search = read_config_file(places.config).runtime.get("web_search")
     if search is not None:
         missing = missing_secrets(parse(search.sidecar), granted=search.grant, tool=WEB_SEARCH)
@@ -255,46 +249,48 @@ def _needed_secrets(places: Places) -> tuple[str, str]:
             lacking += [f"{tool.name}: {secret.problem}; {secret.hint or 'set it again'}" for secret in missing]
     if lacking:
         return "warning", "; ".join(lacking[:3]) + (f"; and {len(lacking) - 3} more" if len(lacking) > 3 else "")
-    return "ok", "every installed tool has those that it needs"
+    return "ok", "every installed tool has the secrets that it needs"
 
 
 def _memory(places: Places) -> tuple[str, str]:
-    """Say how a memory is searched here."""
+    """Report how memory is searched."""
     from wasmrt.agent.builtin.memory import why_not_in_c
     from wasmrt.agent.config import read_config_file
     from wasmrt.runtime.memory import MemorySettings
 
     settings = read_config_file(places.config).runtime.get("memory") or MemorySettings()
     if settings.embedder is None:
-        return "ok", 'by words; by meaning too with embedder = "wordllama" in [memory] and wasmrt[embeddings]'
-    how = why_not_in_c()
-    return "ok", f"by words and by {settings.embedder.name}; vectors are compared in {f'Python: {how}' if how else 'C'}"
+        return (
+            "ok",
+            'text search; for semantic search, set embedder = "wordllama" in [memory]; needs wasmrt[embeddings]',
+        )
+    reason = why_not_in_c()
+    return "ok", f"text search and {settings.embedder.name}; vectors use {f'Python: {reason}' if reason else 'C'}"
 
 
 def _shell(places: Places) -> tuple[str, str]:
-    """Say where the shell's commands run, or why nowhere."""
+    """Report which back end runs the shell's commands, or why none can."""
     from wasmrt.agent.builtin.shell import ShellSettings, choose_backend
     from wasmrt.agent.config import read_config_file
 
     settings = read_config_file(places.config).shell
-    backend, why = choose_backend(settings)
-    if why:
-        return (
-            "optional" if settings == ShellSettings() or not settings.enabled else "warning"
-        ), f"no command runs: {why}"
+    backend, problem = choose_backend(settings)
+    if problem:
+        is_optional = settings == ShellSettings() or not settings.enabled
+        return "optional" if is_optional else "warning", f"commands cannot run: {problem}"
     if settings.unsafe_host:
         return "warning", "unsafe_host runs commands without confinement"
     return "ok", f"commands run confined; back end: {backend}"
 
 
 def _desktop(places: Places) -> tuple[str, str]:
-    """Say which tools for a desktop are on, and what each of those lacks here."""
+    """Report which desktop tools are on, and what they lack."""
     from wasmrt.agent.builtin.desktop import desktop_problem
     from wasmrt.agent.config import read_config_file
 
     settings = read_config_file(places.config).desktop
     if not settings.tools:
-        return "ok", "off: the section [desktop] of the configuration file turns each of its tools on"
+        return "ok", "off; the section [desktop] of the configuration file turns on desktop tools"
     found = {name: desktop_problem(name, settings) for name in settings.tools}
     lacking = [f"{name}: {problem}" for name, problem in found.items() if problem]
     return ("warning", "; ".join(lacking)) if lacking else ("ok", f"on: {', '.join(found)}")
@@ -304,13 +300,13 @@ def _secrets(places: Places) -> tuple[str, str]:
     from wasmrt.agent.config import read_config_file
     from wasmrt.egress.secrets import DEFAULT_USER
 
-    kept = read_config_file(places.config).open_secrets()
-    return "ok", f"{type(kept).__name__}, {len(kept.list(DEFAULT_USER))} of {DEFAULT_USER}"
+    store = read_config_file(places.config).open_secrets()
+    return "ok", f"{type(store).__name__}, {len(store.list(DEFAULT_USER))} of {DEFAULT_USER}"
 
 
 def _clock(_: Places) -> tuple[str, str]:
-    if time.time() < _THIS_RELEASE:
-        return "failed", "the clock is years behind: certificates and expiry dates cannot be checked"
+    if time.time() < _EARLIEST_TIME:
+        return "failed", "the clock is years behind, so certificates and expiry dates cannot be checked"
     step = time.get_clock_info("monotonic").resolution
     return "ok", f"monotonic steps of {step * 1e9:.0f} ns"
 

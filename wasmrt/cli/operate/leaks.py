@@ -1,4 +1,4 @@
-"""`wasmrt leaks`: scan a file for secrets, list the rules, check one."""
+"""`wasmrt leaks`: scan a file for secrets, list the rules, or check a rule."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SEVERITIES = list(Severity)
 
 @click.group()
 def leaks() -> None:
-    """Find secrets before they leave.
+    """Scan files for secrets.
 
     Example: wasmrt leaks scan build.log
     """
@@ -40,7 +40,7 @@ def leaks() -> None:
 
 _RULES_OPTION = click.option(
     "--rules", "rule_files", multiple=True, type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A file of your own rules, added to those that ship; may be given again.",
+    help="File with additional rules; may be repeated.",
 )  # fmt: skip
 _JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -51,9 +51,9 @@ _JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print JSON.
 @click.option("--direction", type=click.Choice(["inward", "outward"]), default="outward", show_default=True)
 @_JSON_OPTION
 def scan(file: BinaryIO, rule_files: Sequence[Path], direction: str, as_json: bool) -> None:
-    """Scan FILE, or standard input for -, and print where secrets are, never what they are.
+    """Scan FILE, or standard input for -, and print the positions of secrets, but never the secrets themselves.
 
-    Exit code 0: nothing found; 1: something was; 2: the command was wrong.
+    Exit code 0: nothing found; 1: secrets found; 2: usage error.
 
     Example: git diff | wasmrt leaks scan -
     """
@@ -80,18 +80,18 @@ def _print_report(report: LeakReport, data: bytes, *, as_json: bool) -> None:
         column = match.start - data.rfind(b"\n", 0, match.start)
         rest = (" certain" if match.certain else "") + (f" also {', '.join(also)}" if also else "")
         show(in_one_line(f"{line}:{column} {match.rule} {match.severity} {match.action}{rest}"))
-    print_message(f"{len(found)} found" if found else "nothing found")
+    print_message(f"{len(found)} found" if found else "no secrets found")
 
 
 def _by_span(report: LeakReport) -> list[tuple[LeakMatch, list[str]]]:
-    """Return each span once: the gravest of its matches, and the other rules that found it."""
+    """Return each span once: its most severe match, and the other rules that matched it."""
     spans: dict[tuple[int, int], list[LeakMatch]] = {}
     for match in report.matches:
         spans.setdefault((match.start, match.end), []).append(match)
     found = []
     for matches in spans.values():
-        gravest = max(matches, key=lambda match: (_SEVERITIES.index(match.severity), match.certain))
-        found.append((gravest, [match.rule for match in matches if match is not gravest]))
+        worst = max(matches, key=lambda match: (_SEVERITIES.index(match.severity), match.certain))
+        found.append((worst, [match.rule for match in matches if match is not worst]))
     return found
 
 
@@ -117,16 +117,17 @@ def list_rules(rule_files: Sequence[Path], as_json: bool) -> None:
 @_RULES_OPTION
 @_JSON_OPTION
 def test_rule(rule_id: str, rule_files: Sequence[Path], as_json: bool) -> None:
-    """Check RULE: it is linear in time, finds its examples, leaves its false positives alone.
+    """Check RULE: its matching takes linear time, and it matches its examples but not its false positives.
 
-    Exit code 0: it does; 1: it does not; 2: there is no such rule.
+    Exit code 0: the rule is valid; 1: it is not; 2: there is no such rule.
 
     Example: wasmrt leaks test acme-key --rules acme.toml
     """
     rules = {rule.id: rule for rule in _detector(rule_files, as_json=as_json).rules}
     if rule_id not in rules:
         _fail(
-            ConfigurationError(f"there is no rule {rule_id!r}", hint="`wasmrt leaks rules` lists them"), as_json=as_json
+            ConfigurationError(f"there is no rule {rule_id!r}", hint="to list the rules, run: wasmrt leaks rules"),
+            as_json=as_json,
         )
     rule = rules[rule_id]
     try:
@@ -137,7 +138,7 @@ def test_rule(rule_id: str, rule_files: Sequence[Path], as_json: bool) -> None:
     matching, not_matching = len(rule.matching), len(rule.not_matching)
     if as_json:
         show(json.dumps(_described(rule) | {"matching": matching, "not_matching": not_matching}))
-    print_message(f"{rule.id}: linear in time, finds {matching} examples, leaves {not_matching} false positives alone")
+    print_message(f"{rule.id}: linear time, matches {matching} examples and none of {not_matching} false positives")
 
 
 def _described(rule: Rule) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""`wasmrt plugins`: a folder of plugins, held against the rules of manifests and programs."""
+"""`wasmrt plugins`: check the manifests and programs of plugins."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from wasmrt.core.errors import RefusedFileError, WasmrtError
 
 @click.group()
 def plugins() -> None:
-    """Check folders of plugins: programs with a manifest each.
+    """Check folders of plugins, which are programs with a manifest.
 
     Example: wasmrt plugins check ./plugins
     """
@@ -26,13 +26,13 @@ def plugins() -> None:
 
 @plugins.command()
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--yes", is_flag=True, help="Fetch what adapts programs for WASI preview 1 without being asked.")
+@click.option("--yes", is_flag=True, help="Download the WASI preview 1 adapter without asking.")
 @json_option
 @click.pass_context
 def check(ctx: click.Context, folder: Path, yes: bool, as_json: bool) -> None:
-    """Check every manifest of FOLDER, and that its program is there and can be used. Nothing of them is run.
+    """Check every manifest in FOLDER, and that its program exists and can be used. No program is run.
 
-    The exit code is 2 when a plugin cannot be used.
+    The exit code is 2 if a plugin cannot be used.
 
     \b
     Examples:
@@ -81,5 +81,5 @@ def _show(tools: list[PluginTool], refused: dict[str, WasmrtError]) -> None:
             print_message(f"{name}.toml: {place}: {sentence}")
     native = [tool.name for tool in tools if tool.kind == "native"]
     if native:
-        print_message(f"native, so they run only with unsafe_native_plugins: {', '.join(native)}")
-    print_message(f"{len(tools)} can be used, {len(refused)} cannot")
+        print_message(f"native plugins, which require unsafe_native_plugins: {', '.join(native)}")
+    print_message(f"{len(tools)} valid, {len(refused)} invalid")

@@ -1,4 +1,4 @@
-"""`wasmrt replay`: a recorded call run again, without network."""
+"""`wasmrt replay`: repeat a recorded call without network access."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from wasmrt.runtime.runtime import WasmToolRuntime
 @folder_option
 @json_option
 def replay(call_id: str, tool: str | None, folder: Path | None, as_json: bool) -> int:
-    """Run a recorded call again and say whether the result is the same, and where it first differs.
+    """Repeat a recorded call, and report where the result first differs.
 
-    Host answers, time and randomness come from the recording; network, files, secrets and other tools are not touched.
-    Calls are recorded with record = true below [audit] in the configuration file. The tool is the one that is installed
-    now under the recorded name, or NAME_OR_PATH: one that has changed since is said so, and replayed all the same.
+    Host responses, time and randomness come from the recording; network, files, secrets and other tools are not used.
+    Calls are recorded if the configuration file sets record = true in [audit]. The tool is NAME_OR_PATH, or the
+    installed tool of the recorded name. If the component has changed, the command prints a note and still replays it.
 
-    Exit code 0: the same; 1: not the same, or the recording is not the one that the call's receipt names.
+    Exit code 0: same result; 1: different result, or the recording does not match the call's receipt.
 
     \b
     Examples:
@@ -47,19 +47,19 @@ def replay(call_id: str, tool: str | None, folder: Path | None, as_json: bool) -
     receipt = find_receipt(place, call_id)
     authentic = receipt is not None and recording.is_of(receipt)
     with open_runtime() as runtime:
-        prepared = _prepared(runtime, recording.call.component, tool)
+        prepared = _prepare(runtime, recording.call.component, tool)
         replayed = prepared.replay(recording)
     if as_json:
         show_json(replayed.as_dict() | {"authentic": authentic, "call_id": call_id})
     else:
-        _in_words(recording, replayed)
+        _print_result(recording, replayed)
         if not authentic:
-            print_message("warning: the recording is not as the call's receipt has it: it was changed, or is another's")
+            print_message("warning: the recording does not match the call's receipt; it was changed or replaced")
     return 0 if replayed.same and authentic else FAILED
 
 
-def _prepared(runtime: WasmToolRuntime, component: str, tool: str | None) -> PreparedTool:
-    """Return the tool to replay with. Nothing is granted: all that the guest gets is in the recording."""
+def _prepare(runtime: WasmToolRuntime, component: str, tool: str | None) -> PreparedTool:
+    """Prepare the tool without a grant, because the recording contains all host responses."""
     if tool is None and component == RUN_CODE.name:
         return runtime.prepare(component, bundled_component(RUN_CODE), limits=CODE_LIMITS)
     found = find_named(tool or component)
@@ -67,11 +67,11 @@ def _prepared(runtime: WasmToolRuntime, component: str, tool: str | None) -> Pre
     return prepare(runtime, component, found.component, bare, tools=found.tools)
 
 
-def _in_words(recording: Recording, replayed: Replayed) -> None:
-    known = recording.call
+def _print_result(recording: Recording, replayed: Replayed) -> None:
+    call = recording.call
     if replayed.same:
-        show(f"the same: {known.component} ended with {recording.outcome} after {replayed.answers} answers of the host")
+        show(f"same: {call.component} ended with {recording.outcome} after {replayed.answers} host responses")
     else:
-        show(in_one_line(f"not the same: {replayed.difference}"))
+        show(in_one_line(f"different: {replayed.difference}"))
     if replayed.component_changed:
-        print_message(f"the component has changed since: the call was of {known.digest[:12]}")
+        print_message(f"note: the component has changed since the call; its digest was {call.digest[:12]}")

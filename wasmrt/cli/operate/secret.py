@@ -1,4 +1,4 @@
-"""`wasmrt secret`: credentials, by user. A value is typed or piped in, never given as an argument, and never shown."""
+"""`wasmrt secret`: manage credentials by user. Values are typed or piped in, never passed as arguments or shown."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import time
 
 import click
 
-from wasmrt.cli.shared.lazy import LazyGroup
 from wasmrt.cli.shared.options import json_option, user_option
 from wasmrt.cli.shared.output import is_interactive, print_message, show_columns, show_json
-from wasmrt.cli.shared.secret_messages import check_all, describe_backend, new_file_warning, print_warnings, store
+from wasmrt.cli.shared.root import LazyGroup
+from wasmrt.cli.shared.secrets import check_all, describe_backend, new_file_warning, open_secrets, print_warnings
 from wasmrt.core.errors import ConfigurationError, SecretError
 from wasmrt.core.limits import MAX_ENV_FILE_BYTES, MAX_SECRET_BYTES
 from wasmrt.egress.secrets import Secret, SecretInfo, backend_of, checked_name, parse_env_file, replace_secret
@@ -20,7 +20,7 @@ _DAY = 86400.0
 
 @click.group("secret", cls=LazyGroup, modules={"test": "wasmrt.cli.operate.secret_test"})
 def secret() -> None:
-    """Keep the credentials that tools use and never see.
+    """Manage the credentials that tools use but never see.
 
     \b
     Examples:
@@ -34,14 +34,13 @@ def secret() -> None:
 @click.argument("name")
 @user_option
 @click.option(
-    "--expires-in-days", type=click.FloatRange(min=0, min_open=True, max=36500), help="When it stops working."
+    "--expires-in-days", type=click.FloatRange(min=0, min_open=True, max=36500), help="Days until it expires."
 )
 @json_option
 def set_secret(name: str, user: str, expires_in_days: float | None, as_json: bool) -> None:
-    """Set a secret: asked for without echo, or read from stdin.
+    """Set a secret, from a prompt without echo or from standard input.
 
-    A value that no request could carry is refused; of one that only some places of a request can hold, a warning
-    says which.
+    A value that no request can carry is rejected. If only some parts of a request can carry it, a warning names them.
 
     \b
     Examples:
@@ -49,16 +48,16 @@ def set_secret(name: str, user: str, expires_in_days: float | None, as_json: boo
       pass show example | wasmrt secret set example_token --json
     """
     name = checked_name(name)
-    text = _typed(name) if is_interactive() else _piped()
+    text = _prompt(name) if is_interactive() else _read_stdin()
     if not text:
-        step = f"type it in a terminal, or pipe it in: pass show example | wasmrt secret set {name}"
-        raise SecretError("no value was given", code="secret-value", hint=step)
+        hint = f"enter it on a terminal, or pipe it in: pass show example | wasmrt secret set {name}"
+        raise SecretError("no value was given", code="secret-value", hint=hint)
     value = Secret(text)
     warnings = check_all({name: value})
     expires_at = None if expires_in_days is None else time.time() + expires_in_days * _DAY
-    kept = store()
-    note = new_file_warning(kept)
-    replace_secret(kept, user, name, value, expires_at=expires_at)
+    store = open_secrets()
+    note = new_file_warning(store)
+    replace_secret(store, user, name, value, expires_at=expires_at)
     warnings += [note] if note else []
     print_warnings(warnings)
     if as_json:
@@ -67,22 +66,22 @@ def set_secret(name: str, user: str, expires_in_days: float | None, as_json: boo
         print_message(f"{name} is set for {user}")
 
 
-def _typed(name: str) -> str:
+def _prompt(name: str) -> str:
     value: str = click.prompt(f"value of {name}", hide_input=True, confirmation_prompt=True, err=True)
     return value
 
 
-def _piped() -> str:
-    text = _decoded(sys.stdin.buffer.read(MAX_SECRET_BYTES + 3), "a secret", "secret-value")
+def _read_stdin() -> str:
+    text = _decode(sys.stdin.buffer.read(MAX_SECRET_BYTES + 3), "a secret", "secret-value")
     return text.removesuffix("\n").removesuffix("\r")
 
 
-def _decoded(data: bytes, what: str, code: str) -> str:
+def _decode(data: bytes, what: str, code: str) -> str:
     try:
         text = data.decode()
     except UnicodeDecodeError:
         text = ""
-    if not text and data:  # out of the handler: a decoding error carries what it could not decode
+    if not text and data:  # raised outside the handler, because a decoding error contains the undecodable value
         raise SecretError(f"{what} must be valid UTF-8 text", code=code)
     return text
 
@@ -91,22 +90,22 @@ def _decoded(data: bytes, what: str, code: str) -> str:
 @user_option
 @json_option
 def list_secrets(user: str, as_json: bool) -> None:
-    """List the names and ages of a user's secrets, and say what keeps them. Values are never shown.
+    """List the names and ages of a user's secrets, and show the backend. Values are never shown.
 
     \b
     Examples:
       wasmrt secret list
       wasmrt secret list --user alice --json
     """
-    kept = store()
-    infos = kept.list(user)
+    store = open_secrets()
+    infos = store.list(user)
     if as_json:
-        backend = {"backend": backend_of(kept)}
+        backend = {"backend": backend_of(store)}
         show_json([{slot: getattr(info, slot) for slot in info.__slots__} | backend for info in infos])
         return
-    print_message(f"backend: {describe_backend(kept)}")
+    print_message(f"backend: {describe_backend(store)}")
     if not infos:
-        print_message(f"{user} has no secrets; wasmrt secret set NAME sets one")
+        print_message(f"{user} has no secrets; to set one: wasmrt secret set NAME")
         return
     now = time.time()
     show_columns(("NAME", "AGE", "EXPIRES"), [(info.name, _age(info, now), _expiry(info, now)) for info in infos])
@@ -135,7 +134,7 @@ def _span(seconds: float) -> str:
 @user_option
 @json_option
 def remove_secret(name: str, user: str, as_json: bool) -> None:
-    """Forget a secret, at once: what was kept here is gone.
+    """Delete a secret from the store.
 
     \b
     Examples:
@@ -143,20 +142,17 @@ def remove_secret(name: str, user: str, as_json: bool) -> None:
       wasmrt secret remove example_token --user alice --json
     """
     name = checked_name(name)
-    store().remove(user, name)
-    if as_json:
-        show_json({"removed": name, "user": user})
-    else:
-        print_message(f"{name} is removed for {user}")
+    open_secrets().remove(user, name)
+    show_json({"removed": name, "user": user}) if as_json else print_message(f"removed {name} for {user}")
 
 
 @secret.command("import")
 @click.argument("file", type=click.File("rb"), metavar="FILE | -")
 @user_option
-@click.option("--only", multiple=True, metavar="NAME", help="Take this one only; may be given several times.")
+@click.option("--only", multiple=True, metavar="NAME", help="Only import this one; may be repeated.")
 @json_option
 def import_secrets(file: click.File, user: str, only: tuple[str, ...], as_json: bool) -> None:
-    """Set every secret of a .env file, under lower-case names; all of them, or none where one cannot be used.
+    """Set the secrets of a .env file, under lower-case names. If one of them is not usable, none is set.
 
     \b
     Examples:
@@ -164,23 +160,23 @@ def import_secrets(file: click.File, user: str, only: tuple[str, ...], as_json: 
       wasmrt secret import - --json < .env
     """
     data = file.read(MAX_ENV_FILE_BYTES + 1)  # type: ignore[attr-defined]
-    found = dict(parse_env_file(_decoded(data, "a .env file", "env-file")))
+    found = dict(parse_env_file(_decode(data, "a .env file", "env-file")))
     wanted = {checked_name(name) for name in only} or found.keys()
     missing = sorted(wanted - found.keys())
     if missing:
         raise ConfigurationError(f"the file does not set {missing[0]}", hint="check the names after --only")
     names = sorted(wanted)
     warnings = check_all({name: found[name] for name in names})
-    kept = store()
-    note = new_file_warning(kept) if names else None
-    replaced = sorted(wanted & {info.name for info in kept.list(user)})
+    store = open_secrets()
+    note = new_file_warning(store) if names else None
+    replaced = sorted(wanted & {info.name for info in store.list(user)})
     for name in names:
-        replace_secret(kept, user, name, found[name])
+        replace_secret(store, user, name, found[name])
     warnings += [note] if note else []
     print_warnings(warnings)
     if as_json:
         show_json({"set": names, "replaced": replaced, "user": user, "warnings": warnings})
         return
-    print_message(f"set for {user}: {', '.join(names) or 'nothing, for the file sets none'}")
+    print_message(f"set for {user}: {', '.join(names) or 'nothing, because the file sets no variables'}")
     if replaced:
         print_message(f"of these, replaced: {', '.join(replaced)}")

@@ -1,4 +1,4 @@
-"""`wasmrt verify`: stored components against their digests."""
+"""`wasmrt verify`: check stored components against their digests."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from wasmrt.core.places import find_places
 def verify(ctx: click.Context, name: str | None, as_json: bool) -> None:
     """Check stored components against their digests.
 
-    Without a name it also removes what an install that was cut off left behind. The exit code is 1 when a
-    component is not what was installed.
+    Without a NAME, files left behind by interrupted installs are also removed. The exit code is 1 if a component has
+    changed since it was installed.
 
     \b
     Examples:
@@ -37,7 +37,7 @@ def verify(ctx: click.Context, name: str | None, as_json: bool) -> None:
         for finding in broken:
             print_message(f"{finding.name} version {finding.number}: {finding.problem}")
         print_message(
-            f"{len(findings)} checked, {len(broken)} broken" + (f", {strays} left-over removed" if strays else "")
+            f"{len(findings)} checked, {len(broken)} broken" + (f", {strays} leftovers removed" if strays else "")
         )
     if broken:
         ctx.exit(FAILED)

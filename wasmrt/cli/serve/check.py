@@ -1,4 +1,4 @@
-"""`wasmrt serve --check`: a small client that starts the server as other clients do, and speaks to it in both eras."""
+"""`wasmrt serve --check`: start the server like an MCP client does, and test it with old and new protocol versions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from wasmrt.cli.serve.clients import serve_command
+from wasmrt.cli.serve.options import serve_command
 from wasmrt.cli.shared.output import print_message, show, show_columns, show_json, status
 from wasmrt.core.errors import WasmrtError
 from wasmrt.interop.mcp.server.protocol import LEGACY, MODERN
@@ -24,7 +24,7 @@ _META = {
 
 
 class _Client:
-    """Speaks to a server that it starts."""
+    """An MCP client for a server that it starts."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603 - ours
@@ -33,30 +33,29 @@ class _Client:
         self._buffer = b""
         self._number = 0
 
-    def ask(self, method: str, **params: Any) -> dict[str, Any]:
-        """Return the result of a request.
+    def request(self, method: str, **params: Any) -> dict[str, Any]:
+        """Send a request and return its result.
 
         Raises:
-            WasmrtError: the server answers with an error, with something else, or not at all.
+            WasmrtError: the server responds with an error or not at all.
         """
         self._number += 1
-        self.tell({"jsonrpc": "2.0", "id": self._number, "method": method, "params": params})
+        self.send({"jsonrpc": "2.0", "id": self._number, "method": method, "params": params})
         while True:
             answer = json.loads(self._line(method))
             if answer.get("id") == self._number and "result" in answer:
                 result: dict[str, Any] = answer["result"]
                 return result
             if answer.get("id") == self._number:
-                raise _failed(f"{method} was answered with an error: {answer.get('error')}")
+                raise _error(f"the response to {method} is an error: {answer.get('error')}")
 
-    def tell(self, message: dict[str, Any]) -> None:
-        """Send a message."""
-        with suppress(BrokenPipeError):  # it has ended; reading says so
+    def send(self, message: dict[str, Any]) -> None:
+        with suppress(BrokenPipeError):  # the server has exited; the next read reports it
             self._input.write(json.dumps(message).encode() + b"\n")
             self._input.flush()
 
     def end(self) -> float:
-        """End the server as a client does, by closing its input; return the seconds that it took to go."""
+        """End the server as clients do, by closing its input; return the seconds until it exited."""
         started = time.monotonic()
         self._input.close()
         try:
@@ -64,7 +63,7 @@ class _Client:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-            raise _failed("the server did not end with its input") from None
+            raise _error("the server did not exit when its input was closed") from None
         finally:
             self._output.close()
         return time.monotonic() - started
@@ -75,34 +74,35 @@ class _Client:
             ready, _, _ = select.select([self._output], [], [], max(0.0, deadline - time.monotonic()))
             data = self._output.read1(65536) if ready else b""  # type: ignore[attr-defined]  # a buffered reader
             if not data:
-                raise _failed(f"the server did not answer {method}" if not ready else f"the server ended at {method}")
+                what = "did not respond to" if not ready else "exited at"
+                raise _error(f"the server {what} {method}")
             self._buffer += data
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line
 
 
 def check_server(options: Sequence[str], *, as_json: bool) -> int:
-    """Start the server, list its tools in both eras, end it, and say what was found.
+    """Start the server, list its tools with an old and a new protocol version, end it, and print the results.
 
     Raises:
-        WasmrtError: it does not do what clients need.
+        WasmrtError: the server does not behave as clients need.
     """
     program, before = serve_command()
     started = time.monotonic()
     client = _Client([program, *before, "serve", *options])
     try:
         with status("starting the server, which prepares its tools"):
-            found = client.ask("server/discover", _meta=_META)
+            found = client.request("server/discover", _meta=_META)
             start_seconds = time.monotonic() - started
-            modern = _listed(client, _meta=_META)
-        opened = client.ask("initialize", protocolVersion=LEGACY[0], capabilities={}, clientInfo={"name": "check"})
-        client.tell({"jsonrpc": "2.0", "method": "notifications/initialized"})
-        legacy = _listed(client)
+            modern = _list_tools(client, _meta=_META)
+        opened = client.request("initialize", protocolVersion=LEGACY[0], capabilities={}, clientInfo={"name": "check"})
+        client.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        legacy = _list_tools(client)
     finally:
         end_seconds = client.end()
     names = [tool["name"] for tool in modern]
     if names != [tool["name"] for tool in legacy]:
-        raise _failed("the two eras of the protocol do not list the same tools")
+        raise _error("the old and the new protocol version do not list the same tools")
     if as_json:
         eras = {"modern": MODERN[0], "legacy": opened["protocolVersion"], "supported": found["supportedVersions"]}
         show_json({"tools": modern, "start_seconds": start_seconds, "end_seconds": end_seconds} | eras)
@@ -110,19 +110,19 @@ def check_server(options: Sequence[str], *, as_json: bool) -> int:
     if modern:
         show_columns(("TOOL", "TITLE", "CHANGES"), [(t["name"], t["title"], _changes(t)) for t in modern])
     else:
-        print_message("no tool is offered; wasmrt policy explain NAME says why")
+        print_message("no tool is offered; for the reason: wasmrt policy explain NAME")
     show(
-        f"answers in {MODERN[0]} and {opened['protocolVersion']}; "
+        f"supports protocol versions {MODERN[0]} and {opened['protocolVersion']}; "
         f"started in {start_seconds:.2f} s, ended in {end_seconds:.2f} s"
     )
     return 0
 
 
-def _listed(client: _Client, **params: Any) -> list[dict[str, Any]]:
+def _list_tools(client: _Client, **params: Any) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     cursor: dict[str, Any] = {}
     while True:
-        page = client.ask("tools/list", **cursor, **params)
+        page = client.request("tools/list", **cursor, **params)
         found += page["tools"]
         if "nextCursor" not in page:
             return found
@@ -133,5 +133,5 @@ def _changes(tool: dict[str, Any]) -> str:
     return "nothing" if tool["annotations"]["readOnlyHint"] else "something"
 
 
-def _failed(said: str) -> WasmrtError:
-    return WasmrtError(said, code="mcp-server", hint="wasmrt doctor looks at what the server needs")
+def _error(message: str) -> WasmrtError:
+    return WasmrtError(message, code="mcp-server", hint="to check what the server needs, run: wasmrt doctor")

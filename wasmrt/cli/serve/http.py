@@ -1,4 +1,4 @@
-"""`wasmrt serve --http`: the address, the tokens of its users, and what is said of them."""
+"""`wasmrt serve --http`: serve MCP over HTTP, with a token for each user."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _PAGES = "/approvals/"
 
 
 def serve_over_http(options: ServeOptions, address: str) -> int:
-    """Serve until a signal comes; the first start makes a token, and shows it once.
+    """Serve until SIGINT or SIGTERM; the first start creates a token and shows it once.
 
     Raises:
-        ConfigurationError: the address is none of loopback, or taken; the file of tokens cannot be used.
+        ConfigurationError: the address is not a loopback address or is in use, or the token file cannot be used.
     """
     host, port = _address(address)
     users = UserTokens(find_places().mcp_tokens)
@@ -33,17 +33,17 @@ def serve_over_http(options: ServeOptions, address: str) -> int:
 
 
 def new_token(user: str, *, as_json: bool) -> int:
-    """Make a token for a user, and show it: nobody can look it up later.
+    """Create a token for a user and show it; it cannot be retrieved later.
 
     Raises:
-        ConfigurationError: the user is none, or the file of tokens cannot be used.
+        ConfigurationError: the user name is not valid, or the token file cannot be used.
     """
     check_user(user, "--new-token")
     token = UserTokens(find_places().mcp_tokens).renew(user)
     if as_json:
         show_json({"user": user, "token": token})
         return 0
-    print_message(f"the token of {user}, shown this once; one that {user} had before is good no more")
+    print_message(f"token of {user}, shown only once; an earlier token of {user} is no longer valid")
     show(token)
     return 0
 
@@ -55,34 +55,32 @@ async def _serve(options: ServeOptions, users: UserTokens, host: str, port: int)
 
     def started(url: str) -> None:
         at.append(f"{url}{_PAGES}")
-        print_message(f"serving at {url}{PATH}; end it with Ctrl-C")
+        print_message(f"serving at {url}{PATH}; press Ctrl-C to stop")
         if config.resource is not None:
-            print_message(
-                f"clients know it as {config.resource.resource}; logins are those of {config.resource.issuer}"
-            )
-        print_message(f"approvals, receipts and grants, for a browser: {pages.link(url)} (once, within 15 minutes)")
+            print_message(f"clients use {config.resource.resource}, with access tokens of {config.resource.issuer}")
+        print_message(f"approvals, receipts and grants: {pages.link(url)} (opens once, within 15 minutes)")
         if not users.has(options.user):
             token = users.renew(options.user)
-            print_message(f"the token of {options.user}, shown this once: {token}")
-        print_message("clients send it as Authorization: Bearer TOKEN; wasmrt serve --new-token USER makes another")
+            print_message(f"token of {options.user}, shown only once: {token}")
+        print_message("clients send Authorization: Bearer TOKEN; for another token: wasmrt serve --new-token USER")
 
-    beside = MountedHandler(_PAGES, pages.gate, pages)
-    with ExitStack() as held:
-        access, origin = _access(config, held)
+    mounted = MountedHandler(_PAGES, pages.gate, pages)
+    with ExitStack() as stack:
+        access, origin = _access(config, stack)
         transport = serve_http(
-            server, Entrance(users, access), host=host, port=port, ended=ended, started=started, beside=beside,
+            server, Entrance(users, access), host=host, port=port, ended=ended, started=started, beside=mounted,
             origin=origin,
         )  # fmt: skip
         return await serve_tools(options, server, transport, ended, own_pages=lambda: at[0] if at else None)
 
 
-def _access(config: OperatorConfig, held: ExitStack) -> tuple[Access | None, str | None]:
-    """Return the access tokens that are taken beside the server's own, and the origin that they are for.
+def _access(config: OperatorConfig, stack: ExitStack) -> tuple[Access | None, str | None]:
+    """Return the check of OAuth access tokens and the origin that they are for, if the section [serve] is set.
 
-    `held` closes the way to their keys.
+    `stack` closes the gateway that fetches the issuer's keys.
 
     Raises:
-        ConfigurationError: the library that reads them is missing.
+        ConfigurationError: the library that reads access tokens is not installed.
     """
     if config.resource is None:
         return None, None
@@ -92,7 +90,7 @@ def _access(config: OperatorConfig, held: ExitStack) -> tuple[Access | None, str
         raise ConfigurationError(
             "the section [serve] needs a library that reads access tokens", hint="pip install 'wasmrt[serve]'"
         ) from None
-    keys = KeySet(held.enter_context(EgressGateway(config.network)), config.resource.jwks_url)
+    keys = KeySet(stack.enter_context(EgressGateway(config.network)), config.resource.jwks_url)
     return AccessTokens(config.resource, keys), config.resource.origin
 
 
@@ -100,5 +98,5 @@ def _address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]") or _HOST
     if not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise ConfigurationError(f"{text!r:.80} is no address", hint="write it like --http 127.0.0.1:8931")
+        raise ConfigurationError(f"invalid address: {text!r:.80}", hint="write it like --http 127.0.0.1:8931")
     return (_HOST if host == "localhost" else host), int(port)

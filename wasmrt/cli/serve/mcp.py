@@ -1,4 +1,4 @@
-"""`wasmrt mcp`: servers of others, whose tools join the registry."""
+"""`wasmrt mcp`: manage MCP servers, whose tools are added to the registry."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
-from wasmrt.cli.serve import mcp_servers as kept
-from wasmrt.cli.shared.calls import interruptible, read_params, show_progress
+from wasmrt.cli.serve import mcp_servers
+from wasmrt.cli.shared.calls import read_params, run_interruptible, show_progress
 from wasmrt.cli.shared.errors import FAILED
-from wasmrt.cli.shared.lazy import LazyGroup
 from wasmrt.cli.shared.options import json_option, user_option
-from wasmrt.cli.shared.output import print_message, show_columns, show_json, show_json_list
+from wasmrt.cli.shared.output import print_message, require_consent, show_columns, show_json, show_json_list
 from wasmrt.cli.shared.registry import open_registry
+from wasmrt.cli.shared.root import LazyGroup
 from wasmrt.core.errors import WasmrtError
 from wasmrt.core.places import find_places
 from wasmrt.interop.mcp.client import (
@@ -33,7 +33,7 @@ from wasmrt.interop.mcp.client import (
 
 @click.group("mcp", cls=LazyGroup, modules={"add": "wasmrt.cli.serve.mcp_add", "auth": "wasmrt.cli.serve.mcp_auth"})
 def mcp() -> None:
-    """Use the tools of MCP servers: programs that run confined, and URLs that are reached through the gateway.
+    """Use the tools of MCP servers: confined local programs, or URLs reached through the gateway.
 
     \b
     Examples:
@@ -46,7 +46,7 @@ def mcp() -> None:
 @mcp.command("list")
 @json_option
 def list_servers(as_json: bool) -> None:
-    """List the servers, without connecting to any.
+    """List the servers without connecting to them.
 
     \b
     Examples:
@@ -61,7 +61,7 @@ def list_servers(as_json: bool) -> None:
         header = ("NAME", "TRUST", "TOOLS", "STATE", "WHERE")
         show_columns(header, [(r["name"], r["trust"], str(r["tools"]), r["state"], r["where"]) for r in rows])
     else:
-        print_message("there is no MCP server; add one: wasmrt mcp add NAME URL")
+        print_message("no MCP servers; to add one: wasmrt mcp add NAME URL")
 
 
 @mcp.command("tools")
@@ -69,7 +69,7 @@ def list_servers(as_json: bool) -> None:
 @user_option
 @json_option
 def tools(name: str, user: str, as_json: bool) -> None:
-    """Ask a server for its tools, and compare them with those that somebody agreed to.
+    """Fetch a server's tools, and compare them with the trusted ones.
 
     \b
     Examples:
@@ -77,16 +77,16 @@ def tools(name: str, user: str, as_json: bool) -> None:
       wasmrt mcp tools notion --json
     """
     server, entry = find_server(find_places(), name)
-    facts = kept.look_at(server, entry, user=user, quiet=as_json)
-    rows = kept.described(server, facts.tools, entry)
+    facts = mcp_servers.fetch_facts(server, entry, user=user, quiet=as_json)
+    rows = mcp_servers.describe_tools(server, facts.tools, entry)
     if as_json:
         show_json_list(rows)
         return
     header = ("TOOL", "CALLED", "STATE", "CAN")
     show_columns(header, [(r["name"], r["called"], r["state"], r["can"]) for r in rows])
-    kept.show_changes(rows)
+    mcp_servers.show_changes(rows)
     if any(row["state"] in ("new", "changed", "gone") for row in rows):
-        print_message(f"use them as they are now: wasmrt mcp trust {name}")
+        print_message(f"to trust the current tools: wasmrt mcp trust {name}")
 
 
 @mcp.command("call")
@@ -94,10 +94,10 @@ def tools(name: str, user: str, as_json: bool) -> None:
 @click.argument("tool")
 @click.argument("params", default="{}", metavar="[JSON | @FILE | -]")
 @user_option
-@click.option("--trace", default="", metavar="ID", help="The conversation or job that the call is part of.")
+@click.option("--trace", default="", metavar="ID", help="Conversation or job that the call belongs to.")
 @json_option
 def call(name: str, tool: str, params: str, user: str, trace: str, as_json: bool) -> None:
-    """Call a tool of a server, through every step that `wasmrt tools run` takes.
+    """Call a tool of a server, with the same checks as `wasmrt tools run`.
 
     \b
     Examples:
@@ -108,21 +108,21 @@ def call(name: str, tool: str, params: str, user: str, trace: str, as_json: bool
     text = read_params(params)
     with open_registry() as registry:
         called = tool if tool.startswith(f"{server.name}_") and tool in registry else tool_name(server.name, tool)
-        told = None if as_json else show_progress
-        output = interruptible(
-            registry.close, lambda: registry.execute(called, text, user=user, trace=trace, on_progress=told)
+        on_progress = None if as_json else show_progress
+        output = run_interruptible(
+            registry.close, lambda: registry.execute(called, text, user=user, trace=trace, on_progress=on_progress)
         )
     show_json(output.as_dict() if as_json else output.result)
 
 
 @mcp.command("trust")
 @click.argument("name")
-@click.option("--level", type=click.Choice([str(level) for level in Trust]), help="Trust it this far from now on.")
-@click.option("--yes", is_flag=True, help="Agree to what is shown, without being asked.")
+@click.option("--level", type=click.Choice([str(level) for level in Trust]), help="New trust level of the server.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @user_option
 @json_option
 def trust(name: str, level: str | None, yes: bool, user: str, as_json: bool) -> None:
-    """Agree to a server's command and to its tools as they are now, after what changed was shown.
+    """Show the changes of a server's command and tools, and trust them after you confirm.
 
     \b
     Examples:
@@ -133,20 +133,20 @@ def trust(name: str, level: str | None, yes: bool, user: str, as_json: bool) -> 
     if level is not None:
         server = replace(server, trust=Trust(level))
     if not entry.covers(server):
-        kept.agree_to_start(server, yes=yes, as_json=as_json)
-    agreed = kept.agreed_start(server, entry)
-    facts = kept.look_at(server, agreed, user=user, quiet=as_json)
-    rows = kept.described(server, facts.tools, entry)
+        mcp_servers.confirm_start(server, yes=yes, as_json=as_json)
+    agreed = mcp_servers.trust_start(server, entry)
+    facts = mcp_servers.fetch_facts(server, agreed, user=user, quiet=as_json)
+    rows = mcp_servers.describe_tools(server, facts.tools, entry)
     if not as_json:
-        kept.show_changes(rows)
+        mcp_servers.show_changes(rows)
     if any(row["state"] in ("new", "changed") for row in rows):
-        kept.agree_to_tools(name, yes=yes, as_json=as_json)
+        require_consent(f"Use the current tools of {name}?", yes=yes, as_json=as_json)
     keep_server(find_places(), server, trust_server(server, facts.tools, entry.auth_hosts))
     usable = sum(row["state"] not in ("refused", "gone") for row in rows)
     if as_json:
         show_json({"name": name, "trust": str(server.trust), "tools": rows})
     else:
-        print_message(f"{name} is trusted as {server.trust}, with {usable} tools")
+        print_message(f"{name} is trusted with {usable} tools at the level {server.trust}")
 
 
 @mcp.command("check")
@@ -155,7 +155,7 @@ def trust(name: str, level: str | None, yes: bool, user: str, as_json: bool) -> 
 @json_option
 @click.pass_context
 def check(ctx: click.Context, names: tuple[str, ...], user: str, as_json: bool) -> None:
-    """Connect to servers, all of them without a NAME, and say what holds. The exit code is 1 when something does not.
+    """Connect to the named servers, or all of them, and report problems. Exit with code 1 if there is one.
 
     \b
     Examples:
@@ -164,7 +164,7 @@ def check(ctx: click.Context, names: tuple[str, ...], user: str, as_json: bool) 
     """
     servers, known = load_servers(find_places())
     chosen = [server_named(servers, name) for name in names] or [s for s in servers.values() if s.enabled]
-    results = [_checked(server, known.get(server.name, NOTHING), user, quiet=as_json) for server in chosen]
+    results = [_check(server, known.get(server.name, NOTHING), user, quiet=as_json) for server in chosen]
     if as_json:
         show_json_list(results)
     for result in [] if as_json else results:
@@ -178,7 +178,7 @@ def check(ctx: click.Context, names: tuple[str, ...], user: str, as_json: bool) 
 @click.argument("name")
 @json_option
 def remove(name: str, as_json: bool) -> None:
-    """Remove a server, and what was agreed to of it. Its secrets stay.
+    """Remove a server and the trust in its tools. Its secrets are not removed.
 
     \b
     Examples:
@@ -187,11 +187,11 @@ def remove(name: str, as_json: bool) -> None:
     """
     server, _ = find_server(find_places(), name)
     forget_server(find_places(), server.name)
-    show_json({"removed": name}) if as_json else print_message(f"{name} is removed")
+    show_json({"removed": name}) if as_json else print_message(f"removed {name}")
 
 
 def _row(server: McpServerConfig, entry: Trusted) -> dict[str, Any]:
-    state = "ready" if entry.covers(server) else "nobody agreed"
+    state = "ready" if entry.covers(server) else "not trusted"
     return {
         "name": server.name,
         "trust": str(server.trust),
@@ -202,16 +202,16 @@ def _row(server: McpServerConfig, entry: Trusted) -> dict[str, Any]:
     }
 
 
-def _checked(server: McpServerConfig, entry: Trusted, user: str, *, quiet: bool) -> dict[str, Any]:
+def _check(server: McpServerConfig, entry: Trusted, user: str, *, quiet: bool) -> dict[str, Any]:
     result: dict[str, Any] = {"name": server.name, "ok": False, "problem": None, "hint": None, "protocol": None}
     try:
-        facts = kept.look_at(server, entry, user=user, quiet=quiet)
+        facts = mcp_servers.fetch_facts(server, entry, user=user, quiet=quiet)
     except WasmrtError as error:
         return result | {"problem": error.message, "hint": error.hint, "code": error.code}
-    rows = kept.described(server, facts.tools, entry)
+    rows = mcp_servers.describe_tools(server, facts.tools, entry)
     waiting = [row["name"] for row in rows if row["state"] in ("new", "changed", "gone")]
     result |= {"protocol": facts.version, "server": facts.name, "tools": len(facts.tools), "waiting": waiting}
     if waiting:
-        problem = f"{len(waiting)} tools are not as somebody agreed to"
+        problem = f"{len(waiting)} tools differ from the trusted ones"
         return result | {"problem": problem, "hint": f"wasmrt mcp trust {server.name}"}
     return result | {"ok": True}

@@ -1,4 +1,4 @@
-"""`wasmrt mcp add`: a server that a person looked at, with the tools that it has."""
+"""`wasmrt mcp add`: add a server after the user confirms its settings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from wasmrt.capabilities import EndpointPattern, read_program_network
-from wasmrt.cli.serve import mcp_servers as kept
+from wasmrt.cli.serve import mcp_servers
 from wasmrt.cli.shared.options import json_option
 from wasmrt.cli.shared.output import print_message, show_columns, show_json
 from wasmrt.core.errors import ConfigurationError, WasmrtError
@@ -31,23 +31,23 @@ _FILE = click.Path(path_type=Path, exists=True, resolve_path=True)
 @click.argument("name")
 @click.argument("target", nargs=-1, required=True, metavar="URL | -- COMMAND...", type=click.UNPROCESSED)
 @click.option("--trust", type=click.Choice([str(t) for t in Trust]), default=str(Trust.COMMUNITY), show_default=True,
-              help="local: what its tools say of themselves counts; else a person approves each call.")  # fmt: skip
-@click.option("--workspace", type=_FILE, metavar="DIR", help="The folder that a program starts in, and reads.")
-@click.option("--read", type=_FILE, multiple=True, metavar="PATH", help="What a program reads besides.")
-@click.option("--write", type=_FILE, multiple=True, metavar="PATH", help="What a program may write.")
-@click.option("--network", is_flag=True, help="Give a program the network, past all rules for it.")
-@click.option("--host", multiple=True, metavar="HOST[:PORT]", help="A host that a program reaches, through a proxy.")
-@click.option("--env", multiple=True, metavar="NAME=VALUE", help="A variable of a program. Not for secrets.")
-@click.option("--secret-env", multiple=True, metavar="NAME=SECRET", help="A variable that has a secret's value.")
-@click.option("--bearer", default="", metavar="SECRET", help="The secret that is sent to a URL as a bearer token.")
+              help="With local, its tools' declared effects apply; otherwise each call requires approval.")  # fmt: skip
+@click.option("--workspace", type=_FILE, metavar="DIR", help="Working folder of a program, which it may read.")
+@click.option("--read", type=_FILE, multiple=True, metavar="PATH", help="Another path that a program may read.")
+@click.option("--write", type=_FILE, multiple=True, metavar="PATH", help="Path that a program may write.")
+@click.option("--network", is_flag=True, help="Allow unrestricted network access for a program.")
+@click.option("--host", multiple=True, metavar="HOST[:PORT]", help="Host that a program may reach through a proxy.")
+@click.option("--env", multiple=True, metavar="NAME=VALUE", help="Environment variable of a program; not for secrets.")
+@click.option("--secret-env", multiple=True, metavar="NAME=SECRET", help="Environment variable set from a secret.")
+@click.option("--bearer", default="", metavar="SECRET", help="Secret to send to a URL as a bearer token.")
 @click.option("--transport", type=click.Choice([str(t) for t in Transport]), default=str(Transport.AUTO),
-              show_default=True, help="The way to a URL.")  # fmt: skip
+              show_default=True, help="Transport for a URL.")  # fmt: skip
 @click.option("--timeout", type=click.FloatRange(min=0.1, max=3600), default=60.0, show_default=True,
-              help="Seconds of one call.")  # fmt: skip
-@click.option("--description", default="", metavar="TEXT", help="A note for people.")
-@click.option("--no-connect", is_flag=True, help="Keep it without asking for its tools; `trust` does that later.")
-@click.option("--replace", is_flag=True, help="Take the place of a server of this name.")
-@click.option("--yes", is_flag=True, help="Agree to what is shown, without being asked.")
+              help="Timeout of a call, in seconds.")  # fmt: skip
+@click.option("--description", default="", metavar="TEXT", help="Description for users.")
+@click.option("--no-connect", is_flag=True, help="Add it without fetching its tools; `trust` fetches them later.")
+@click.option("--replace", is_flag=True, help="Replace an existing server of this name.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @json_option
 def add(
     name: str,
@@ -61,10 +61,10 @@ def add(
     as_json: bool,
     **options: object,
 ) -> None:
-    """Add a server: by its URL, or by the command that starts it, which runs confined.
+    """Add a server by its URL, or by a command that starts it confined.
 
-    The exact command and all that it is given are shown, and somebody has to agree, once. Its tools are kept as they
-    are now: one that changes later is not called before somebody agreed to the change.
+    The command shows the server's command line and permissions, and asks for confirmation. The current definitions of
+    its tools are stored: a tool that changes later cannot be called until you trust the change.
 
     \b
     Examples:
@@ -78,22 +78,22 @@ def add(
     servers, known = load_servers(places)
     if name in servers and not replace:
         raise ConfigurationError(
-            f"there is an MCP server {name} already", hint=f"wasmrt mcp remove {name}; or --replace"
+            f"an MCP server {name} already exists", hint=f"pass --replace, or run: wasmrt mcp remove {name}"
         )
-    kept.agree_to_start(server, yes=yes, as_json=as_json)
+    mcp_servers.confirm_start(server, yes=yes, as_json=as_json)
     entry = trust_server(server, (), known.get(name, NOTHING).auth_hosts if name in servers else ())
     rows = []
     version = None
     if not no_connect:
         try:
-            facts = kept.look_at(server, entry, quiet=as_json)
+            facts = mcp_servers.fetch_facts(server, entry, quiet=as_json)
         except WasmrtError as error:
             if wants_login(server, error):
                 keep_server(places, server, entry)
-                print_message(f"{name} is kept, without tools; it may want a login: wasmrt mcp auth {name}")
+                print_message(f"{name} is added without tools; it may need a login: wasmrt mcp auth {name}")
             raise
         entry = trust_server(server, facts.tools, entry.auth_hosts)
-        rows, version = kept.described(server, facts.tools, entry), facts.version
+        rows, version = mcp_servers.describe_tools(server, facts.tools, entry), facts.version
     keep_server(places, server, entry)
     if as_json:
         show_json(server.as_json() | {"protocol": version, "tools": rows})
@@ -101,9 +101,9 @@ def add(
     if rows:
         usable = [row for row in rows if row["state"] != "refused"]
         show_columns(("TOOL", "CALLED", "CAN"), [(r["name"], r["called"], r["can"]) for r in usable])
-        kept.show_changes(rows)
-    print_message(f"{name} is kept" + ("" if version is None else f"; it speaks {version}"))
-    kept.hint_filter()
+        mcp_servers.show_changes(rows)
+    print_message(f"added {name}" + ("" if version is None else f", protocol version {version}"))
+    mcp_servers.hint_filter()
 
 
 def _server(
@@ -134,8 +134,8 @@ def _hosts(given: tuple[str, ...]) -> tuple[EndpointPattern, ...]:
     entries: list[object] = []
     for text in given:
         host, mark, port = text.rpartition(":")
-        is_apart = mark and port.isdecimal() and (":" not in host or host.endswith("]"))
-        entries.append({"host": host, "port": int(port)} if is_apart else text)
+        has_port = mark and port.isdecimal() and (":" not in host or host.endswith("]"))
+        entries.append({"host": host, "port": int(port)} if has_port else text)
     return read_program_network(entries)
 
 
@@ -144,6 +144,7 @@ def _pairs(given: tuple[str, ...], option: str) -> dict[str, str]:
     for text in given:
         name, mark, value = text.partition("=")
         if not mark or not value:
-            raise ConfigurationError(f"{option} is written NAME=VALUE, not {text!r:.60}", hint="put a = between")
+            hint = "put a = between the name and the value"
+            raise ConfigurationError(f"{option} expects NAME=VALUE, got {text!r:.60}", hint=hint)
         found[name] = value
     return found

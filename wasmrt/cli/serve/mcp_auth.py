@@ -1,4 +1,4 @@
-"""`wasmrt mcp auth`: a login at a server's authorization server."""
+"""`wasmrt mcp auth`: log in at the authorization server of an MCP server."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from urllib.parse import urlsplit
 import click
 
 from wasmrt.agent.config import read_config_file
-from wasmrt.cli.serve import mcp_servers as kept
+from wasmrt.cli.serve import mcp_servers
 from wasmrt.cli.shared.logins import open_gateway
 from wasmrt.cli.shared.options import json_option, user_option
-from wasmrt.cli.shared.output import is_interactive, print_message, show_json
-from wasmrt.cli.shared.secret_messages import store
-from wasmrt.core.errors import ConfigurationError, GrantRequiredError
+from wasmrt.cli.shared.output import print_message, require_consent, show_json
+from wasmrt.cli.shared.secrets import open_secrets
+from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.places import find_places
 from wasmrt.interop.mcp.client import (
     KeptLogin,
@@ -27,22 +27,20 @@ from wasmrt.interop.mcp.client import (
     log_in_known,
 )
 
-Say = Callable[[str], None]
-
 
 @click.command("auth")
 @click.argument("name")
 @user_option
-@click.option("--scope", default="", metavar="SCOPES", help="The scopes to ask for, with blanks between.")
-@click.option("--browser/--no-browser", default=True, help="Open a browser, or only print the address.")
-@click.option("--forget", is_flag=True, help="Forget the login.")
-@click.option("--yes", is_flag=True, help="Agree to the authorization server, without being asked.")
+@click.option("--scope", default="", metavar="SCOPES", help="Scopes to request, separated by spaces.")
+@click.option("--browser/--no-browser", default=True, help="Open a browser, or only print the URL.")
+@click.option("--forget", is_flag=True, help="Delete the stored login.")
+@click.option("--yes", is_flag=True, help="Trust the authorization server without asking for confirmation.")
 @json_option
 def auth(name: str, user: str, scope: str, browser: bool, forget: bool, yes: bool, as_json: bool) -> None:
-    """Log in at the authorization server of a server, and keep the tokens as secrets.
+    """Log in at the authorization server of an MCP server, and store the tokens as secrets.
 
-    The authorization server is shown, and somebody has to agree before it is reached. The address to log in at goes
-    to stderr, with and without --json.
+    The command shows the authorization server, and asks for confirmation before it connects to it. The login URL is
+    printed on stderr, also with --json.
 
     \b
     Examples:
@@ -50,41 +48,41 @@ def auth(name: str, user: str, scope: str, browser: bool, forget: bool, yes: boo
       wasmrt mcp auth notion --no-browser --json
     """
     server, entry = find_server(find_places(), name)
-    login = KeptLogin(store(), user, name)
+    login = KeptLogin(open_secrets(), user, name)
     if forget:
         login.forget()
-        show_json({"forgotten": name}) if as_json else print_message(f"the login of {user} at {name} is forgotten")
+        show_json({"forgotten": name}) if as_json else print_message(f"deleted the login of {user} at {name}")
         return
     if not server.url or server.bearer:
-        raise ConfigurationError(f"{name} has no login", hint="a login is for a server that has a URL, and no token")
+        hint = "only servers with a URL and without a bearer token have a login"
+        raise ConfigurationError(f"{name} has no login", hint=hint)
     if not entry.covers(server):
-        kept.agree_to_start(server, yes=yes, as_json=as_json)
-        entry = kept.agreed_start(server, entry)
+        mcp_servers.confirm_start(server, yes=yes, as_json=as_json)
+        entry = mcp_servers.trust_start(server, entry)
 
     def agree(origin: str) -> None:
-        if origin in entry.auth_hosts or yes:
-            return
-        asked = not as_json and is_interactive()
-        if not asked or not click.confirm(f"Log in at {origin}, which {name} names?", default=False, err=True):
-            raise GrantRequiredError(f"nobody agreed to log in at {origin}", hint="look at it, and say --yes")
+        if origin not in entry.auth_hosts:
+            require_consent(f"Log in at {origin}, as {name} requests?", yes=yes, as_json=as_json)
 
     def present(url: str) -> None:
-        print_message(f"log in at {urlsplit(url).hostname}, for {name}:")
+        print_message(f"log in to {name} at {urlsplit(url).hostname}:")
         print_message(url)
         if browser:
             import webbrowser
 
             webbrowser.open(url)
 
-    origins = _logged_in(server, login, scope, agree, present)
+    origins = _log_in(server, login, scope, agree, present)
     keep_server(find_places(), server, replace(entry, auth_hosts=origins))
     if as_json:
         show_json({"name": name, "user": user, "origins": list(origins), "renewable": bool(login.get("refresh_token"))})
     else:
-        print_message(f"{user} is logged in at {name}; take its tools: wasmrt mcp trust {name}")
+        print_message(f"{user} is logged in at {name}; next, trust its tools: wasmrt mcp trust {name}")
 
 
-def _logged_in(server: McpServerConfig, login: KeptLogin, scope: str, agree: Say, present: Say) -> tuple[str, ...]:
+def _log_in(
+    server: McpServerConfig, login: KeptLogin, scope: str, agree: Callable[[str], None], present: Callable[[str], None]
+) -> tuple[str, ...]:
     if server.oauth is not None and server.oauth.authorization_url and server.oauth.token_url:
         agree(server.oauth.authorization_url)
         with open_gateway() as gateway:

@@ -1,4 +1,4 @@
-"""The parts that the commands of `wasmrt mcp` share: looking at a server, and what is shown of it."""
+"""Functions that the commands of `wasmrt mcp` share: confirm a server, fetch its tools, and show their changes."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import click
-
 from wasmrt.agent.config import read_config_file
 from wasmrt.cli.author.progress import report_progress
-from wasmrt.cli.shared.output import is_interactive, print_lines, print_message
+from wasmrt.cli.shared.output import print_lines, print_message, require_consent
 from wasmrt.core.effects import in_words
-from wasmrt.core.errors import GrantRequiredError, WasmrtError
+from wasmrt.core.errors import WasmrtError
 from wasmrt.core.places import find_places
 from wasmrt.core.terminal import printable
 from wasmrt.interop.mcp.client import (
@@ -33,55 +31,41 @@ from wasmrt.interop.mcp.client import (
 )
 
 _CHECK_URL = (
-    "check that this is the address that its documentation names for MCP, and not that of a page, and whether it wants "
-    "a token: --bearer SECRET"
+    "check that this is the MCP URL of its documentation, not the URL of a web page; if it needs a token, pass "
+    "--bearer SECRET"
 )
 _CHECK_COMMAND = (
-    "check that this command starts a server that speaks MCP on standard output, and what its documentation says that "
-    "it needs: arguments, folders, variables"
+    "check that this command starts an MCP server on standard input and output, with the arguments, folders and "
+    "environment variables of its documentation"
 )
 
 
-def agree_to_start(server: McpServerConfig, *, yes: bool, as_json: bool) -> None:
-    """Show everything that a person agrees to, and ask.
+def confirm_start(server: McpServerConfig, *, yes: bool, as_json: bool) -> None:
+    """Show a server's command line and permissions, and ask for confirmation.
 
     Raises:
-        GrantRequiredError: nobody agreed.
-        ConfigurationError: its program is not there, or is given what no server may have.
+        GrantRequiredError: the user declined, or cannot be asked.
+        ConfigurationError: the program does not exist, or has a permission that no server may have.
     """
     program = None if server.url else find_program(server)
     print_message(f"the MCP server {server.name}, {server.trust}:")
     for line in consent_lines(server, program):
         print_lines(f"  {printable(line)}")
-    what = "Reach it" if server.url else "Start it"
-    _confirm(f"{what}, and do so whenever one of its tools is called?", yes=yes, as_json=as_json)
+    action = "Connect to it" if server.url else "Start it"
+    require_consent(f"{action} now and whenever one of its tools is called?", yes=yes, as_json=as_json)
 
 
-def agree_to_tools(name: str, *, yes: bool, as_json: bool) -> None:
-    """Ask whether the tools are to be used as they are shown.
-
-    Raises:
-        GrantRequiredError: nobody agreed.
-    """
-    _confirm(f"Use the tools of {name} as they are now?", yes=yes, as_json=as_json)
-
-
-def _confirm(question: str, *, yes: bool, as_json: bool) -> None:
-    if yes:
-        return
-    asked = not as_json and is_interactive()
-    if not asked or not click.confirm(question, default=False, err=True):
-        raise GrantRequiredError("nobody agreed to it, and nothing was changed", hint="look at it, and say --yes")
-
-
-def look_at(server: McpServerConfig, entry: Trusted, *, user: str = "local", quiet: bool = False) -> ServerFacts:
-    """Connect to a server that a person agreed to, and return its tools as they are now.
+def fetch_facts(server: McpServerConfig, entry: Trusted, *, user: str = "local", quiet: bool = False) -> ServerFacts:
+    """Connect to a trusted server, and return its current tools.
 
     Raises:
-        WasmrtError: it cannot be reached or started, or does not answer as an MCP server; the hint says what to check.
+        WasmrtError: the server cannot be reached or started, or does not respond like an MCP server.
     """
     try:
-        with opened(server, entry) as client, report_progress(quiet=quiet)(f"asking {server.name} for its tools"):
+        with (
+            _open_client(server, entry) as client,
+            report_progress(quiet=quiet)(f"fetching the tools of {server.name}"),
+        ):
             return client.look(user=user)
     except WasmrtError as error:
         if error.hint is None:
@@ -90,8 +74,7 @@ def look_at(server: McpServerConfig, entry: Trusted, *, user: str = "local", qui
 
 
 @contextmanager
-def opened(server: McpServerConfig, entry: Trusted) -> Iterator[McpClient]:
-    """Open the client of one server."""
+def _open_client(server: McpServerConfig, entry: Trusted) -> Iterator[McpClient]:
     parts = default_parts()
     client = McpClient(server, entry, parts)
     try:
@@ -101,16 +84,16 @@ def opened(server: McpServerConfig, entry: Trusted) -> Iterator[McpClient]:
         parts.loop.close()
 
 
-def agreed_start(server: McpServerConfig, entry: Trusted) -> Trusted:
-    """Return that a person agreed to the server itself, with the tools that were agreed to before."""
+def trust_start(server: McpServerConfig, entry: Trusted) -> Trusted:
+    """Return the trust in a server's command and its earlier tools, after the user confirmed the command."""
     return trust_server(server, entry.tools.values(), entry.auth_hosts)
 
 
-def described(server: McpServerConfig, tools: list[Definition], entry: Trusted = NOTHING) -> list[dict[str, Any]]:
-    """Return what is shown of a server's tools as they are now, and of those that are gone."""
+def describe_tools(server: McpServerConfig, tools: list[Definition], entry: Trusted = NOTHING) -> list[dict[str, Any]]:
+    """Return a row for each current tool of a server, and for each trusted tool that was removed."""
     refused = refused_tools(server, tools)
     rows = []
-    client = McpClient(server, entry)  # it connects to nobody: for what the tools would be
+    client = McpClient(server, entry)  # only creates the tools; it does not connect
     for tool in tools:
         known = entry.tools.get(tool.name)
         state = "new" if known is None else "agreed" if known.digest == tool.digest else "changed"
@@ -136,18 +119,18 @@ def described(server: McpServerConfig, tools: list[Definition], entry: Trusted =
 
 
 def show_changes(rows: list[dict[str, Any]]) -> None:
-    """Print the state of each tool that is not agreed to as it is, with what differs."""
+    """Print the state of each tool that is not trusted in its current form, with the differences."""
     for row in rows:
         if row["state"] == "agreed":
             continue
-        why = f": {row['problem']}" if row["problem"] else ""
-        print_message(f"{row['state']}: {row['name']}{why}")
+        reason = f": {row['problem']}" if row["problem"] else ""
+        print_message(f"{row['state']}: {row['name']}{reason}")
         for line in row.get("difference", ()):
             print_lines(f"    {printable(line)}")
 
 
 def hint_filter() -> None:
-    """Say how tools of others are let in, where the policy keeps all of them out."""
+    """Print how to allow external tools if the policy denies all of them."""
     policy = read_config_file(find_places().config).policy
     if not policy.filter.allow_external:
-        print_message("the policy keeps tools of others out: set allow_external = true in [tools.filter]")
+        print_message("the policy denies external tools; to allow them, set allow_external = true in [tools.filter]")

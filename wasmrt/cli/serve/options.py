@@ -1,16 +1,23 @@
-"""The options of `wasmrt serve` that say which tools it offers, and to whom."""
+"""The options of `wasmrt serve`, and the client settings that start it with them."""
 
 from __future__ import annotations
 
+import json
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.limits import MAX_USER_BYTES
+from wasmrt.core.places import HOME_VARIABLE
 
 
 class ServeOptions(NamedTuple):
-    """The tools that are served, and whose calls are made."""
+    """The tools to serve, and the user who calls them."""
 
     patterns: tuple[str, ...] = ()
     preset: str | None = None
@@ -19,7 +26,7 @@ class ServeOptions(NamedTuple):
     workspace: Path | None = None
 
     def as_arguments(self) -> list[str]:
-        """Return the options as another start of the command takes them, wherever it is started."""
+        """Return the arguments that start the command with these options from any folder."""
         arguments = [part for pattern in self.patterns for part in ("--tool", pattern)]
         arguments += ["--preset", self.preset] if self.preset is not None else []
         arguments += ["--read-only"] if self.read_only else []
@@ -28,12 +35,90 @@ class ServeOptions(NamedTuple):
 
 
 def check_user(user: str, option: str) -> None:
-    """Refuse what cannot be a user.
-
-    Raises:
-        ConfigurationError: it cannot.
-    """
+    """Raise ConfigurationError if the name of the user is not valid."""
     if not 0 < len(user) <= MAX_USER_BYTES or not user.isprintable():
         raise ConfigurationError(
-            f"a user is 1 to {MAX_USER_BYTES} printable characters", hint=f"write it like {option} alice"
+            f"a user name must have 1 to {MAX_USER_BYTES} printable characters", hint=f"write it like {option} alice"
         )
+
+
+NAME = "wasmrt"
+
+
+class ClientConfig(NamedTuple):
+    """The settings of a client: the text to paste, and instructions where to paste it."""
+
+    client: str
+    where: str
+    text: str
+    command: str
+    arguments: tuple[str, ...]
+    environment: dict[str, str]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the settings as JSON data."""
+        return self._asdict() | {"arguments": list(self.arguments)}
+
+
+def client_config(client: str, options: Sequence[str]) -> ClientConfig:
+    """Return the settings of a client, one of `CLIENTS`; `options` are the arguments of `wasmrt serve`."""
+    command, before = serve_command()
+    arguments = (*before, "serve", *options)
+    # Clients pass only a few environment variables to a server.
+    home = os.environ.get(HOME_VARIABLE)
+    environment = {HOME_VARIABLE: home} if home else {}
+    where, write = _WRITERS[client]
+    return ClientConfig(client, where, write(command, list(arguments), environment), command, arguments, environment)
+
+
+def serve_command() -> tuple[str, list[str]]:
+    """Return the absolute path and the first arguments of the command that starts this installation of wasmrt."""
+    script = Path(sys.executable).with_name("wasmrt")
+    if script.is_file():
+        return str(script), []
+    found = shutil.which("wasmrt")
+    return (found, []) if found else (sys.executable, ["-m", "wasmrt"])
+
+
+def _mcp_servers(command: str, arguments: list[str], environment: dict[str, str]) -> str:
+    return _json({"mcpServers": {NAME: _entry(command, arguments, environment)}})
+
+
+def _vscode(command: str, arguments: list[str], environment: dict[str, str]) -> str:
+    return _json({"servers": {NAME: {"type": "stdio"} | _entry(command, arguments, environment)}})
+
+
+def _codex(command: str, arguments: list[str], environment: dict[str, str]) -> str:
+    lines = [f"[mcp_servers.{NAME}]", f"command = {_toml(command)}", f"args = [{', '.join(map(_toml, arguments))}]"]
+    if environment:
+        pairs = ", ".join(f"{name} = {_toml(value)}" for name, value in environment.items())
+        lines.append(f"env = {{ {pairs} }}")
+    return "\n".join(lines)
+
+
+def _claude(command: str, arguments: list[str], environment: dict[str, str]) -> str:
+    given = [part for name, value in environment.items() for part in ("--env", f"{name}={value}")]
+    return shlex.join(["claude", "mcp", "add", NAME, *given, "--", command, *arguments])
+
+
+def _entry(command: str, arguments: list[str], environment: dict[str, str]) -> dict[str, Any]:
+    return {"command": command, "args": arguments} | ({"env": environment} if environment else {})
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def _toml(text: str) -> str:
+    return json.dumps(text)  # TOML's basic strings have the same escapes as JSON
+
+
+_WRITERS: dict[str, tuple[str, Callable[[str, list[str], dict[str, str]], str]]] = {
+    "claude": ("run this once in the folder of your project:", _claude),
+    "claude-desktop": ("put this into claude_desktop_config.json (Settings, Developer, Edit Config):", _mcp_servers),
+    "cursor": ("put this into .cursor/mcp.json of your project, or ~/.cursor/mcp.json:", _mcp_servers),
+    "vscode": ("put this into .vscode/mcp.json of your project:", _vscode),
+    "codex": ("put this into ~/.codex/config.toml:", _codex),
+    "gemini": ("put this into .gemini/settings.json of your project, or ~/.gemini/settings.json:", _mcp_servers),
+}
+CLIENTS = tuple(_WRITERS)

@@ -1,4 +1,4 @@
-"""`wasmrt approvals --web`: the pages of approvals, receipts and grants, served until Ctrl-C."""
+"""`wasmrt approvals --web`: serve the pages of approvals, receipts and grants until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from wasmrt.runtime.audit import Receipt
 def serve_pages(
     *, host: str, port: int, origins: tuple[str, ...], beyond_loopback: bool, opened: bool, as_json: bool
 ) -> None:
-    """Serve the pages until SIGINT or SIGTERM; print the link that begins a session.
+    """Serve the pages until SIGINT or SIGTERM; print the link that starts a session.
 
     Raises:
-        ConfigurationError: the address cannot be listened at.
+        ConfigurationError: the server cannot listen on the address.
     """
     pages = operator_pages()
     server = WebServer(
         pages, host=host, port=port, gate=pages.gate, origins=origins, unsafe_beyond_loopback=beyond_loopback
     )
-    asyncio.run(_served(server, pages, opened=opened, as_json=as_json))
+    asyncio.run(_serve(server, pages, opened=opened, as_json=as_json))
 
 
 def operator_pages(base: str = "/") -> OperatorPages:
-    """Return the pages of this installation, below a path; whoever answers on them is the one who serves them."""
+    """Return the pages of this installation below a path; their answers are recorded as given by the current user."""
     places = find_places()
     sources = PageSources(
         ApprovalStore(places.approvals),
@@ -55,7 +55,7 @@ def operator_pages(base: str = "/") -> OperatorPages:
 
 
 def _flows() -> FlowMap:
-    """Return the map of flows as `wasmrt policy flows` draws it now: no tool is called for it."""
+    """Return the flow map of the current configuration, as `wasmrt policy flows` draws it."""
     with open_registry() as registry:
         return registry.flows()
 
@@ -66,39 +66,36 @@ def _write_receipt(receipt: Receipt) -> None:
             write(receipt)
 
 
-async def _served(server: WebServer, pages: OperatorPages, *, opened: bool, as_json: bool) -> None:
+async def _serve(server: WebServer, pages: OperatorPages, *, opened: bool, as_json: bool) -> None:
     ended = asyncio.Event()
     for each in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(each, ended.set)
     async with server:
         with announce_address(find_places().pages, f"{server.url}/"):
-            await _linked(server, pages, ended, opened=opened, as_json=as_json)
+            await _show_link(server, pages, ended, opened=opened, as_json=as_json)
 
 
-async def _linked(
+async def _show_link(
     server: WebServer, pages: OperatorPages, ended: asyncio.Event, *, opened: bool, as_json: bool
 ) -> None:
     link = pages.link(server.url)
-    if as_json:
-        show_json({"url": server.url, "link": link})
-    else:
-        show(link)
-    print_message("open this link in a browser: it works once, within 15 minutes. Ctrl-C ends the page")
+    show_json({"url": server.url, "link": link}) if as_json else show(link)
+    print_message("open this link in a browser; it works once, within 15 minutes. Press Ctrl-C to stop serving")
     if not opened:
         await ended.wait()
         return
     with _link_file(pages.link(server.url)) as file:
         if not await asyncio.to_thread(webbrowser.open, file.as_uri()):
-            print_message("no browser could be opened here; open the link above")
+            print_message("no browser could be started; open the link above")
         await ended.wait()
 
 
 @contextmanager
 def _link_file(link: str) -> Iterator[Path]:
-    """Write a file that leads a browser to a link, for as long as the page is served.
+    """Write a file that redirects a browser to a link, and delete it when the block ends.
 
-    SECURITY: a browser gets an address as an argument, which every user of the machine can read while it starts. The
-    file is its owner's alone.
+    SECURITY: a URL passed to a browser is a command-line argument, which other users of the machine can read. Only the
+    owner can read the file.
     """
     handle, name = tempfile.mkstemp(prefix="wasmrt-approvals-", suffix=".html")
     try:

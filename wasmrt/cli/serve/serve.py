@@ -1,4 +1,4 @@
-"""`wasmrt serve`: the registry's tools for every client of the Model Context Protocol."""
+"""`wasmrt serve`: serve the registry's tools to MCP clients."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from pathlib import Path
 import click
 
 from wasmrt.cli.serve.check import check_server
-from wasmrt.cli.serve.clients import CLIENTS, client_config
-from wasmrt.cli.serve.options import ServeOptions, check_user
+from wasmrt.cli.serve.options import CLIENTS, ServeOptions, check_user, client_config
 from wasmrt.cli.serve.session import serve_tools
 from wasmrt.cli.shared.options import json_option, workspace_option
 from wasmrt.cli.shared.output import print_message, show, show_json
@@ -20,21 +19,18 @@ from wasmrt.interop.mcp.server.protocol import Server, serve_stdio
 
 
 @click.command("serve")
-@click.option("--tool", "patterns", multiple=True, metavar="GLOB", help="Only these tools; may be given several times.")
-@click.option("--preset", metavar="NAME", help="Under this preset, besides the active one.")
-@click.option("--read-only", is_flag=True, help="Nothing that changes something.")
-@click.option("--user", default="local", show_default=True, help="Whose secrets, approvals and rate limits count.")
+@click.option("--tool", "patterns", multiple=True, metavar="GLOB", help="Only serve these tools; may be repeated.")
+@click.option("--preset", metavar="NAME", help="Apply this preset in addition to the active one.")
+@click.option("--read-only", is_flag=True, help="Only offer calls that make no changes.")
+@click.option("--user", default="local", show_default=True, help="User whose secrets, approvals and limits apply.")
 @click.option(
-    "--print-config",
-    "client",
-    type=click.Choice(CLIENTS),
-    help="Print what to paste into a client's settings, and end.",
+    "--print-config", "client", type=click.Choice(CLIENTS), help="Print the settings to paste into a client, and exit."
 )
 @click.option(
-    "--http", "address", metavar="[HOST:]PORT", help="Serve over HTTP on this loopback address, in place of stdio."
+    "--http", "address", metavar="[HOST:]PORT", help="Serve over HTTP on this loopback address instead of stdio."
 )
-@click.option("--new-token", "token_for", metavar="USER", help="Make a token for a user of --http, print it, and end.")
-@click.option("--check", is_flag=True, help="Start this server, speak to it in both eras, say what it offers, and end.")
+@click.option("--new-token", "token_for", metavar="USER", help="Print a new token for a user of --http, and exit.")
+@click.option("--check", is_flag=True, help="Test this server with old and new protocol versions, and exit.")
 @workspace_option
 @json_option
 def serve(
@@ -51,8 +47,8 @@ def serve(
 ) -> int:
     """Serve the registry's tools to MCP clients, over standard input and output or over HTTP.
 
-    A client starts this command by itself: --print-config says what to tell it. Calls go through every step of the
-    policy. One that needs a person waits as a request, which the client's own form or wasmrt approvals answers.
+    The client starts this command; --print-config prints the settings for it. The configured policy applies to all
+    calls. A call that requires approval waits until it is answered in the client's form or by wasmrt approvals.
 
     \b
     Examples:
@@ -61,7 +57,10 @@ def serve(
       wasmrt serve --check
       wasmrt serve --http 127.0.0.1:8931
     """
-    _check_one(**{"--print-config": client, "--http": address, "--new-token": token_for, "--check": check or None})
+    modes = {"--print-config": client, "--http": address, "--new-token": token_for, "--check": check or None}
+    chosen = [name for name, value in modes.items() if value is not None]
+    if len(chosen) > 1:
+        raise click.UsageError(f"{' and '.join(chosen)} cannot be combined")
     check_user(user, "--user")
     options = ServeOptions(patterns, preset, read_only, user, workspace)
     if client is not None:
@@ -69,25 +68,18 @@ def serve(
     if check:
         return check_server(options.as_arguments(), as_json=as_json)
     if token_for is not None:
-        from wasmrt.cli.serve.http import new_token  # over stdio, which is the rule, nothing of HTTP is loaded
+        from wasmrt.cli.serve.http import new_token  # stdio, the usual transport, needs no HTTP modules
 
         return new_token(token_for, as_json=as_json)
     if as_json:
-        raise click.UsageError("--json is for --check, --print-config and --new-token; the protocol is JSON already")
+        raise click.UsageError("--json requires --check, --print-config or --new-token")
     if address is not None:
         from wasmrt.cli.serve.http import serve_over_http
 
         return serve_over_http(options, address)
     if sys.stdin.isatty():
-        print_message("waiting for an MCP client on standard input; serve --print-config NAME says how to add it")
-    return asyncio.run(_serve(options, _own_output()))
-
-
-def _check_one(**given: object) -> None:
-    """Refuse options of which each does another thing than serving over stdio, where there are several."""
-    chosen = [name for name, value in given.items() if value is not None]
-    if len(chosen) > 1:
-        raise click.UsageError(f"{' and '.join(chosen)} do one thing each; leave the others out")
+        print_message("waiting for an MCP client on standard input; to add it to a client: serve --print-config NAME")
+    return asyncio.run(_serve(options, _redirect_stdout()))
 
 
 def _print_config(client: str, options: ServeOptions, *, as_json: bool) -> int:
@@ -100,10 +92,10 @@ def _print_config(client: str, options: ServeOptions, *, as_json: bool) -> int:
     return 0
 
 
-def _own_output() -> int:
-    """Return a descriptor of standard output that is the protocol's alone.
+def _redirect_stdout() -> int:
+    """Redirect standard output to stderr, and return a descriptor of the original one for the protocol.
 
-    SECURITY: whatever else writes to standard output from now on, of ours or of a library, is a message on stderr.
+    SECURITY: later writes to standard output, by wasmrt or a library, cannot corrupt or forge protocol messages.
     """
     sink = os.dup(1)
     os.dup2(2, 1)

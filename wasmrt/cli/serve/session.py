@@ -1,4 +1,4 @@
-"""A server while it serves: its tools are loaded beside the first answers, and closed when it ends."""
+"""Serve MCP over a transport, and load the tools in the background."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from wasmrt.cli.serve.registry import Served
 
 _HEAD_START_SECONDS = 0.02
-"""For a first message that is there already: it is answered before the tools are loaded."""
+"""Delay before the tools are loaded, so that a first message is answered sooner."""
 
 
 async def serve_tools(
@@ -26,22 +26,23 @@ async def serve_tools(
     *,
     own_pages: Callable[[], str | None] = lambda: None,
 ) -> int:
-    """Serve over a transport until it ends, or a signal comes; `ended` has it answer what runs, and end.
+    """Serve over a transport until it ends or a signal arrives.
 
-    `own_pages` finds the address of the pages of approvals beside it, where there are some.
+    `ended` makes the transport finish running requests and end. `own_pages` returns the URL of the approval pages that
+    this server also serves, or None.
 
     Raises:
-        WasmrtError: the tools cannot be loaded; who waits for them is told before.
+        WasmrtError: the tools cannot be loaded; waiting requests receive an error first.
     """
     loop = asyncio.get_running_loop()
-    with ExitStack() as held:
+    with ExitStack() as stack:
 
         async def open_tools() -> None:
             await asyncio.sleep(_HEAD_START_SECONDS)
-            served = await asyncio.to_thread(_open, options, held, own_pages)
+            served = await asyncio.to_thread(_open, options, stack, own_pages)
             server.open(served.tools, served.registry.telemetry)
             watching = asyncio.ensure_future(served.watch(server.tools_changed))
-            held.callback(watching.cancel)
+            stack.callback(watching.cancel)
 
         opening = asyncio.ensure_future(open_tools())
         serving = asyncio.ensure_future(transport)
@@ -52,13 +53,13 @@ async def serve_tools(
             server.fail()
             ended.set()
         await asyncio.wait({serving, opening})
-        opening.result()  # its error is the command's, also where the input ended at once
+        opening.result()  # raises the error of loading, even if the input ended first
         if not serving.cancelled():
             serving.result()
     return 0
 
 
-def _open(options: ServeOptions, held: ExitStack, own_pages: Callable[[], str | None]) -> Served:
-    from wasmrt.cli.serve.registry import open_served  # most of the start, behind the first answer
+def _open(options: ServeOptions, stack: ExitStack, own_pages: Callable[[], str | None]) -> Served:
+    from wasmrt.cli.serve.registry import open_served  # takes most of the start time
 
-    return open_served(options, held, own_pages)
+    return open_served(options, stack, own_pages)

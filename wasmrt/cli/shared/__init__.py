@@ -1,1 +1,1 @@
-"""Parts that several commands use: the root group, output, errors, options, and opening a runtime."""
+"""Code that several commands share: the root group, output, errors, options, and opening a runtime."""

@@ -1,4 +1,4 @@
-"""Calls of the commands `run` and `tools run`: their params, Ctrl-C, and what was denied."""
+"""Parameters, interruption, and reports of denials, changes and logs for commands that call a tool."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from wasmrt.cli.shared.errors import refusal
+from wasmrt.cli.shared.errors import format_denial
 from wasmrt.cli.shared.output import print_lines, print_message
 from wasmrt.core.errors import InvalidParametersError, SourceError
 from wasmrt.core.limits import MAX_PARAMS_BYTES
@@ -20,11 +20,11 @@ T = TypeVar("T")
 _END_SECONDS = 5.0
 
 
-def interruptible(close: Callable[[], None], work: Callable[[], T]) -> T:
-    """Do `work` on a thread of its own.
+def run_interruptible(close: Callable[[], None], work: Callable[[], T]) -> T:
+    """Run `work` on a separate thread, so that Ctrl-C can end it.
 
-    Ctrl-C reaches this thread only, and only while it runs no guest; closing the runtime ends the one that does. What
-    waits for a person in another process is not waited for.
+    Python raises KeyboardInterrupt only in the main thread, and not while that thread runs a guest. On Ctrl-C, `close`
+    closes the runtime, which ends the guest. A call that awaits approval elsewhere is abandoned after a few seconds.
     """
     ended: list[T] = []
     failed: list[BaseException] = []
@@ -49,10 +49,11 @@ def interruptible(close: Callable[[], None], work: Callable[[], T]) -> T:
 
 
 def read_params(argument: str) -> str | bytes:
-    """Return the params that an argument means: JSON, `@FILE`, or `-` for standard input.
+    """Return the params of an argument: JSON, the content of `@FILE`, or standard input for `-`.
 
     Raises:
-        SourceError, InvalidParametersError: the file cannot be read, or is too large.
+        SourceError: the file cannot be read.
+        InvalidParametersError: the params are too large.
     """
     if argument == "-":
         data = sys.stdin.buffer.read(MAX_PARAMS_BYTES + 1)
@@ -72,11 +73,11 @@ def read_params(argument: str) -> str | bytes:
     return data
 
 
-def check_context(context: str | None) -> Any:
-    """Return the value of the option --context.
+def parse_context(context: str | None) -> Any:
+    """Return the JSON value of the option --context, or None if it is not given.
 
     Raises:
-        InvalidParametersError: it is no JSON.
+        InvalidParametersError: the option is not valid JSON.
     """
     if context is None:
         return None
@@ -84,52 +85,52 @@ def check_context(context: str | None) -> Any:
         return json.loads(context)
     except (ValueError, RecursionError):
         hint = """write it like '{"thread": 7}'"""
-        raise InvalidParametersError("what follows --context is not JSON", hint=hint) from None
+        raise InvalidParametersError("the value of --context is not JSON", hint=hint) from None
 
 
 def show_denials(decisions: Iterable[Decision], section: str | None) -> None:
-    """Print each denial with its step; `section` is the tool's own in the file, which narrows the component's."""
+    """Print each denial with its hint; `section` is the tool's section in the file, which narrows the component's."""
     denied = dict.fromkeys(decision for decision in decisions if not decision.allowed)
     for decision in denied:
-        print_lines(one_entry(refusal(decision)))
+        print_lines(_indent_continuation(format_denial(decision)))
         if decision.hint:
-            step = "to allow it, " if isinstance(decision.suggestion, Addition) else "hint: "
+            prefix = "to allow it, " if isinstance(decision.suggestion, Addition) else "hint: "
             also = f", and in {section}" if section and isinstance(decision.suggestion, Addition) else ""
-            print_lines(one_entry(f"  {step}{step_of(decision)}{also}"))
+            print_lines(_indent_continuation(f"  {prefix}{hint_of(decision)}{also}"))
 
 
-def step_of(decision: Decision) -> str:
-    """Return the step that would change a refusal, with the path of the file where it is the operator's."""
+def hint_of(decision: Decision) -> str:
+    """Return the hint of a denial, with the path of the configuration file if that is the file to edit."""
     if isinstance(decision.suggestion, Exemption):
         return decision.suggestion.step(str(find_places().config))
     return decision.hint or ""
 
 
-def show_changes(call_id: str | None) -> None:
-    """Say how to take a call back, where it has changed files."""
+def show_undo_hint(call_id: str | None) -> None:
+    """Print the undo command for a call that changed files."""
     from wasmrt.runtime.workspace import UndoJournal
 
     if call_id is None:
         return
     journal = UndoJournal(find_places().undo)
     known = journal.call_ids()
-    # Only a pass of a program has a dot in its id; to look for what that has called, every journal is opened.
+    # Only runs of a `run_code` program have a dot in their id; finding the calls of one opens every journal.
     if call_id in known or ("." in call_id and not set(journal.calls_of(call_id)).isdisjoint(known)):
-        print_message(f"  it changed files; to take that back: wasmrt undo {call_id}")
+        print_message(f"  the call changed files; to undo the changes: wasmrt undo {call_id}")
 
 
 def show_progress(_: int, __: int | None, text: str | None) -> None:
-    """Print what a tool tells while it runs."""
+    """Print a progress message of a running tool."""
     if text:
         print_message(f"progress: {text}")
 
 
-def one_entry(text: str) -> str:
-    """SECURITY: a guest's line ends are kept off the left margin, where it could speak for wasmrt."""
+def _indent_continuation(text: str) -> str:
+    """SECURITY: indent later lines of a guest's text, so that none of them can imitate a message of wasmrt."""
     return text.replace("\n", "\n    ")
 
 
 def show_logs(entries: Iterable[LogEntry]) -> None:
-    """Print what a guest logged, each line with its level."""
+    """Print the log entries of a guest with their levels."""
     for entry in entries:
-        print_lines(one_entry(f"log {entry.level}: {entry.message}"))
+        print_lines(_indent_continuation(f"log {entry.level}: {entry.message}"))

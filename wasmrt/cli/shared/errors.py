@@ -1,4 +1,4 @@
-"""Reports errors: one sentence and a hint, or one JSON object, and the exit code."""
+"""Print errors as a sentence with a hint, or as a JSON object, and choose the exit code."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from wasmrt.core.errors import (
 from wasmrt.core.model import Decision
 
 FAILED, BAD_INPUT, DENIED, INTERNAL = 1, 2, 3, 4
-INTERRUPTED = 130  # what shells expect after Ctrl-C
+INTERRUPTED = 130  # the convention of shells for Ctrl-C
 _NOT_DENIED = {
     ("http", "no-address"): "not reached",
     ("workspace", "not-found"): "not read",
     ("workspace", "not-a-file"): "not read",
 }
-"""Outcomes that no rule refused: it was allowed, and there was nothing."""
+"""Uses that were allowed but failed because the target does not exist."""
 _ALWAYS = ("error", "code", "message", "hint", "retryable", "exit_code")
 
-# The first that fits: a subclass comes before its family.
+# The first match applies, so subclasses precede their base classes.
 _CODES: tuple[tuple[type[WasmrtError], int], ...] = (
     (InternalError, INTERNAL),
     (GrantRequiredError, DENIED),
@@ -74,84 +74,76 @@ def exit_code(error: WasmrtError) -> int:
     return next(code for kind, code in _CODES if isinstance(error, kind))
 
 
-def refusal(decision: Decision) -> str:
-    """Format the outcome of one use of a capability in a line: denied, or with nobody to reach."""
-    what = decision.subject or decision.capability
+def format_denial(decision: Decision) -> str:
+    """Format a failed use of a capability as one line: denied, not reached or not read."""
+    subject = decision.subject or decision.capability
     if (ended := _NOT_DENIED.get((decision.capability, decision.reason))) is not None:
-        return f"{ended}: {what} ({decision.rule})"
-    return f"denied: {what} ({decision.reason}: {decision.rule})"
+        return f"{ended}: {subject} ({decision.rule})"
+    return f"denied: {subject} ({decision.reason}: {decision.rule})"
 
 
 def fail(error: WasmrtError, *, as_json: bool) -> int:
-    """Print an error of ours on stderr, and return its exit code."""
+    """Print an error on stderr, and return its exit code."""
     code = exit_code(error)
-    at_fault = error.path if isinstance(error, SecretBackendError) else None
+    path = error.path if isinstance(error, SecretBackendError) else None
     if as_json:
-        _print_json(error.as_dict() | ({"path": str(at_fault)} if at_fault else {}) | {"exit_code": code})
+        _print_json(error.as_dict() | ({"path": str(path)} if path else {}) | {"exit_code": code})
         return code
     problems = error.problems if isinstance(error, RefusedFileError) else ()
     if isinstance(error, RefusedFileError) and len(problems) > 1:
         print_message(f"error: {error.file} cannot be used")
-        for path, sentence in problems:
-            print_message(f"  {path or '$'}: {sentence}")
+        for place, sentence in problems:
+            print_message(f"  {place or '$'}: {sentence}")
     else:
         print_message(f"error: {error.message}")
-    if at_fault:
-        print_message(f"file: {at_fault}")
-    if problems and isinstance(error, CapabilityFileError):  # all of them are listed above
+    if path:
+        print_message(f"file: {path}")
+    if problems and isinstance(error, CapabilityFileError):  # the problems are the hint
         return code
     if error.hint:
         print_message(f"hint: {error.hint}")
     return code
 
 
-def usage(error: click.ClickException, *, as_json: bool) -> int:
-    """Print a mistake on the command line."""
+def report_usage_error(error: click.ClickException, *, as_json: bool) -> int:
+    """Print an error in the command line's arguments, and return the exit code."""
     context = getattr(error, "ctx", None)
     hint = f"{context.command_path} --help" if context is not None else "wasmrt --help"
     message = error.format_message().removesuffix(".")
     return fail(ConfigurationError(message[:1].lower() + message[1:], code="usage", hint=hint), as_json=as_json)
 
 
-def interrupted(*, as_json: bool) -> int:
-    """Print that a person ended the command."""
+def report_interrupt(*, as_json: bool) -> int:
+    """Print that the user interrupted the command, and return the exit code."""
     if is_interactive():
-        print_message("")  # the question's line is still open
+        print_message("")  # end the line of an open prompt
     return fail(WasmrtError("interrupted", code="interrupted"), as_json=as_json)
 
 
-def ended_by(error: BaseException, *, as_json: bool) -> int:
-    """Print whatever ended a command, but for mistakes on the command line, and return its exit code."""
+def report_error(error: BaseException, *, as_json: bool) -> int:
+    """Print the exception that ended a command, except for usage errors, and return the exit code."""
     if isinstance(error, WasmrtError):
         return fail(error, as_json=as_json)
     if isinstance(error, KeyboardInterrupt):
-        return interrupted(as_json=as_json)
-    if isinstance(error, BrokenPipeError):  # the reader went away, as `head` does
+        return report_interrupt(as_json=as_json)
+    if isinstance(error, BrokenPipeError):  # stdout was closed, for example by `head`
         return FAILED
-    return _unwritable(error, as_json=as_json) if _is_full(error) else _unexpected(error, as_json=as_json)
+    # A full disk or an exceeded quota can show up anywhere, and is not a bug of wasmrt.
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)):
+        full = WasmrtError(f"cannot write the output ({error.strerror})", code="output", hint="free some disk space")
+        return fail(full, as_json=as_json)
+    return _report_unexpected(error, as_json=as_json)
 
 
-def _is_full(error: BaseException) -> bool:
-    """Tell whether a disk, or a quota on it, is full: nobody's mistake, wherever it shows."""
-    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
-
-
-def _unwritable(error: BaseException, *, as_json: bool) -> int:
-    """Print that there is no room for what would be written."""
-    failure = WasmrtError(f"it cannot be written ({getattr(error, 'strerror', None)})", code="output", hint="make room")
-    return fail(failure, as_json=as_json)
-
-
-def _unexpected(error: BaseException, *, as_json: bool) -> int:
-    """Print an error that should not have been possible, with the line it came from."""
+def _report_unexpected(error: BaseException, *, as_json: bool) -> int:
+    """Print an unexpected exception with the line that raised it."""
     trace, line = error.__traceback__, "?"
     while trace is not None:
         line = f"{trace.tb_frame.f_globals.get('__name__', '?')}:{trace.tb_lineno}"
         trace = trace.tb_next
-    # The text of a foreign error may hold anything; its type and its place do not.
+    # The message of another library's exception may contain secrets; its type and line do not.
     internal = InternalError(
-        f"an error that should never happen: {type(error).__name__} at {line}",
-        hint="please report it with the command that led to it",
+        f"unexpected {type(error).__name__} at {line}", hint="please report it with the command that caused it"
     )
     return fail(internal, as_json=as_json)
 
@@ -159,6 +151,6 @@ def _unexpected(error: BaseException, *, as_json: bool) -> int:
 def _print_json(value: dict[str, Any]) -> None:
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
-    except ValueError:  # a number that JSON lacks; what every error has holds none
+    except ValueError:  # a number that JSON cannot represent; the common fields contain none
         text = json.dumps({key: value[key] for key in _ALWAYS}, ensure_ascii=False, allow_nan=False)
     print_message(text)

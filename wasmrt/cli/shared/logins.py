@@ -1,13 +1,19 @@
-"""The gateway and the call of commands that run no tool."""
+"""Logins of a tool's capability file, for the commands that log in or test a credential."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
+
+import click
 
 from wasmrt.agent.config import read_config_file
 from wasmrt.capabilities import Capabilities
 from wasmrt.capabilities.file import AuthSection, OAuthConfig, parse
 from wasmrt.catalog.find import FoundTool
+from wasmrt.catalog.sources import read_capability_file
+from wasmrt.cli.shared.output import print_message
+from wasmrt.cli.shared.tools import find_named
 from wasmrt.core.errors import ConfigurationError, SecretNotFoundError
 from wasmrt.core.names import did_you_mean, setting_of
 from wasmrt.core.places import find_places
@@ -18,33 +24,33 @@ from wasmrt.egress.secrets import SecretsStore
 
 
 def open_gateway() -> EgressGateway:
-    """Return a gateway with the network settings of the operator's configuration file."""
+    """Return a gateway with the network settings of the configuration file."""
     config = read_config_file(find_places().config)
     return EgressGateway(config.network, rates=config.rate_limiter())
 
 
 def logins_of(found: FoundTool, *, hint: str) -> tuple[AuthSection, ...]:
-    """Return the logins of a tool's capability file, at least one; `hint` is the next step where there is none.
+    """Return the logins of a tool's capability file.
 
     Raises:
-        ConfigurationError: there is none.
+        ConfigurationError: the file has no login; `hint` is the suggested fix.
     """
     logins = () if found.sidecar is None else parse(found.sidecar).every_login
     if not logins:
         raise ConfigurationError(
             f"the capability file of {found.name} has no auth section"
             if found.sidecar is not None
-            else f"{found.name} has no capability file, and so no auth section",
+            else f"{found.name} has no capability file, so it has no auth section",
             hint=hint,
         )
     return logins
 
 
 def choose_login(tool: str, logins: Sequence[AuthSection], vendor: str | None) -> AuthSection:
-    """Return the login of a vendor; without one, the only login, or the only one that a browser does.
+    """Return the login of a vendor; without a vendor, the only OAuth login, or else the only login.
 
     Raises:
-        ConfigurationError: there is no such vendor, or there are several to choose from.
+        ConfigurationError: the vendor is unknown, or `vendor` is None and there are several logins.
     """
     known = [login.vendor for login in logins]
     if vendor is None:
@@ -57,29 +63,86 @@ def choose_login(tool: str, logins: Sequence[AuthSection], vendor: str | None) -
         )
     if vendor not in known:
         near = did_you_mean(vendor, known)
-        hint = f"did you mean {near}?" if near else f"there are: {', '.join(known)}"
-        raise ConfigurationError(f"{tool} has no login of {vendor!r:.80}", hint=hint)
+        hint = f"did you mean {near}?" if near else f"choose one of: {', '.join(known)}"
+        raise ConfigurationError(f"{tool} has no login for {vendor!r:.80}", hint=hint)
     return logins[known.index(vendor)]
 
 
-def settings(kept: SecretsStore, user: str, tool: str, oauth: OAuthConfig) -> dict[str, str]:
-    """Return the client of a login as far as it is kept as settings, under the names of the variables it may be in.
+def settings(store: SecretsStore, user: str, tool: str, oauth: OAuthConfig) -> dict[str, str]:
+    """Return the stored client id and client secret of a login, keyed by their environment variables.
 
-    SECURITY: a tool chooses the name and the address that the value is sent to. Only a setting that is called after
-    the tool is read; any other could be another tool's client.
+    SECURITY: the tool chooses both the name of the variable and the address that its value is sent to. Only settings
+    named after this tool are read, because any other setting could be another tool's client secret.
     """
     found = {}
     for variable in (oauth.client_id_env, oauth.client_secret_env):
         if variable is None:
             continue
         try:
-            found[variable] = kept.get(user, setting_of(tool, variable)).reveal()
+            found[variable] = store.get(user, setting_of(tool, variable)).reveal()
         except SecretNotFoundError:
             continue
     return found
 
 
 def call_for(tool: str, user: str, grant: Capabilities, gateway: EgressGateway, secrets: SecretsStore) -> HostCall:
-    """Return a call without a guest, under the tool's own grant: what passes here passes for the tool as well."""
+    """Return a call without a guest, under the tool's grant: it may send the same requests as the tool."""
     view = Renewals(secrets, token_renewer(lambda: gateway)).of(user)
     return HostCall(tool, user, grant, view, WatchedSecrets(LeakDetector()))
+
+
+_MAX_SHOWN_CHARS = 1000
+_MAX_URL_CHARS = 2048
+
+login_file_option = click.option(
+    "--capabilities",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="For a tool that is not installed: read its login and grant from FILE, not from the file next to it.",
+)
+
+
+def find_with_login(tool: str, capabilities: Path | None) -> FoundTool:
+    """Find a tool as `find_named` does; if `capabilities` is given, read the login and the grant from that file.
+
+    Raises:
+        ConfigurationError: the component has no capability file, or `capabilities` is given for an installed tool.
+        NotInstalledError: the tool does not exist.
+    """
+    found = find_named(tool, capabilities=capabilities)
+    if capabilities is not None:
+        text = read_capability_file(capabilities).decode("utf-8", "replace")
+        return found._replace(grant=parse(text).capabilities, sidecar=text)
+    if found.origin == "file" and found.sidecar is None:
+        raise ConfigurationError(
+            f"there is no capability file next to {found.name}", hint="pass its path: --capabilities FILE"
+        )
+    return found
+
+
+def author_instructions(auth: AuthSection) -> dict[str, str]:
+    """Return the author's instructions for getting the credential, each truncated to one printable line.
+
+    SECURITY: the text is untrusted. It is shown as the author's words, and its URLs are never opened.
+    """
+    written = {"setup_url": auth.setup_url, "instructions": auth.instructions, "token_hint": auth.token_hint}
+    return {
+        key: _printable_line(text, _MAX_URL_CHARS if key == "setup_url" else _MAX_SHOWN_CHARS)
+        for key, text in written.items()
+        if text
+    }
+
+
+def print_instructions(tool: str, instructions: dict[str, str]) -> None:
+    """Print the result of `author_instructions`, marked as the author's words."""
+    if not instructions:
+        return
+    print_message(f"how to get it, in the words of the author of {tool}:")
+    for key, text in instructions.items():
+        print_message(f"  {key}: {text}")
+
+
+def _printable_line(text: str, most: int) -> str:
+    visible = "".join(char if char.isprintable() else " " for char in text)
+    line = " ".join(visible.split())
+    return line if len(line) <= most else line[:most] + " [cut]"

@@ -1,4 +1,4 @@
-"""Options and arguments that several commands have."""
+"""Options and arguments that several commands share."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ capability_file_argument = click.argument("file", type=click.Path(path_type=Path
 
 
 def complete_tools(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete the name of a tool, installed or bundled; what begins like a path is completed as one.
+    """Complete the name of an installed or bundled tool, or a path.
 
-    A catalog that cannot be read completes nothing: a shell has no place for an error.
+    If the catalog cannot be read, nothing is completed, because a completing shell cannot show an error.
     """
-    from click.shell_completion import CompletionItem  # only a shell that completes needs it
+    from click.shell_completion import CompletionItem  # needed only for completion
 
     if incomplete.startswith((".", "/", "~")):
         return [CompletionItem(incomplete, type="file")]
@@ -31,7 +31,7 @@ def complete_tools(ctx: click.Context, param: click.Parameter, incomplete: str) 
         known = {tool.name: tool.description for tool in Catalog(find_places().data).tools()}
     except WasmrtError:
         return []
-    hosts = HOST_TOOLS if ctx.command.name in ("run", "describe") else ()  # the others are about components
+    hosts = HOST_TOOLS if ctx.command.name in ("run", "describe") else ()  # other commands need a component
     known = dict.fromkeys((*bundled_names(), *hosts), "comes with wasmrt") | known
     named = [name for name in sorted(known) if name.startswith(incomplete)]
     if not named:
@@ -40,11 +40,11 @@ def complete_tools(ctx: click.Context, param: click.Parameter, incomplete: str) 
 
 
 subject_argument = click.argument("subject", metavar="FILE_OR_TOOL", shell_complete=complete_tools)
-json_option = click.option("--json", "as_json", is_flag=True, help="Print data as JSON, errors too (on stderr).")
-user_option = click.option("--user", default="local", show_default=True, help="Whose secret it is.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print data as JSON, and errors too (on stderr).")
+user_option = click.option("--user", default="local", show_default=True, help="User who owns the secret.")
 workspace_option = click.option(
     "--workspace",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     metavar="DIR",
-    help="The folder that granted workspace prefixes are below.",
+    help="Workspace folder: granted workspace prefixes are relative to it.",
 )

@@ -1,4 +1,4 @@
-"""Output of every command: data on stdout, messages on stderr, nothing that could drive the terminal."""
+"""Output of all commands: data on stdout, messages on stderr, with terminal control characters escaped."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from typing import Any, TextIO
 
 import click
 
-from wasmrt.core.errors import WasmrtError
+from wasmrt.core.errors import ConfigurationError, GrantRequiredError, WasmrtError
 from wasmrt.core.terminal import in_ascii, in_one_line, printable
 
 PATIENCE_SECONDS = 1.0
-"""Time that something may take without a word."""
+"""Time that a step may take before its progress message is printed."""
 
 
 class Style(StrEnum):
-    """The looks of a line on a terminal that has colours (ECMA-48, 8.3.117)."""
+    """Style of a line on a terminal with colours (ECMA-48, 8.3.117)."""
 
     PLAIN = ""
     ALARM = "\x1b[31m"
@@ -37,31 +37,31 @@ _MIN_COLUMNS = 40
 
 
 def has_colours(stream: TextIO | None) -> bool:
-    """Tell whether a stream shows colours: a terminal that is not dumb, and NO_COLOR (no-color.org) is not set."""
+    """Return whether a stream is a terminal with colours, and NO_COLOR (no-color.org) is not set."""
     return (
         stream is not None and stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     )
 
 
 def print_message(text: str, style: Style = Style.PLAIN, *, indent: int = 0) -> None:
-    """Print a message on stderr, in one line; on a terminal it is wrapped between words."""
+    """Print a message on stderr as a single line; on a terminal it is wrapped between words."""
     print_lines(_wrapped(sys.stderr, in_one_line(text), indent), style)
 
 
 def print_lines(text: str, style: Style = Style.PLAIN) -> None:
     """Print a message of several lines on stderr."""
-    if sys.stderr is not None:  # None where it was closed
+    if sys.stderr is not None:  # None if it is closed
         _write(sys.stderr, printable(text), style)
 
 
 def _wrapped(stream: TextIO | None, text: str, indent: int) -> str:
-    """Indent a line; on a terminal, break it between words as well, and go on a little deeper."""
+    """Indent a line; on a terminal, also wrap it between words with a hanging indent."""
     margin = " " * indent
     if stream is None or not stream.isatty():
         return margin + text
     width = max(_MIN_COLUMNS, os.get_terminal_size(stream.fileno()).columns)
     wrapper = textwrap.TextWrapper(width, initial_indent=margin, subsequent_indent=f"{margin}  ")
-    wrapper.break_long_words = wrapper.break_on_hyphens = False  # an address stays whole, to be copied
+    wrapper.break_long_words = wrapper.break_on_hyphens = False  # keep URLs whole, so that they can be copied
     return wrapper.fill(text)
 
 
@@ -69,13 +69,13 @@ def _write(stream: TextIO, text: str, style: Style = Style.PLAIN) -> None:
     styled = f"{style}{text}{_END}" if style and has_colours(stream) else text
     try:
         stream.write(styled + "\n")
-    except UnicodeEncodeError:  # a terminal that is not UTF-8; JSON stays JSON
+    except UnicodeEncodeError:  # a terminal without UTF-8; the escapes keep JSON valid
         stream.write(in_ascii(text) + "\n")
     stream.flush()
 
 
 def show_line(text: str, style: Style = Style.PLAIN, *, indent: int = 0) -> None:
-    """Print a line for people on stdout; on a terminal it is wrapped between words.
+    """Print a line on stdout; on a terminal it is wrapped between words.
 
     Raises:
         WasmrtError: as `show`.
@@ -84,12 +84,12 @@ def show_line(text: str, style: Style = Style.PLAIN, *, indent: int = 0) -> None
 
 
 def show(text: str, style: Style = Style.PLAIN) -> None:
-    """Print data for people on stdout.
+    """Print text on stdout.
 
     Raises:
-        WasmrtError: it cannot be written, because the disk behind it is full, say.
+        WasmrtError: stdout cannot be written, for example because the disk is full.
     """
-    if sys.stdout is None:  # what Python makes of `>&-`
+    if sys.stdout is None:  # Python's value for a closed stdout (`>&-`)
         raise WasmrtError("the output cannot be written (it is closed)", code="output")
     try:
         _write(sys.stdout, printable(text), style)
@@ -100,19 +100,19 @@ def show(text: str, style: Style = Style.PLAIN) -> None:
 
 
 def show_json(value: Any) -> None:
-    """Print data for programs on stdout."""
+    """Print a value as JSON on stdout."""
     show(json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False))
 
 
 def show_json_list(values: Iterable[Any]) -> None:
-    """Print a JSON array, one entry a line: an indented one takes ten times as long to write."""
-    encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode  # `dumps` would make an encoder for each
+    """Print a JSON array with one entry per line, which is ten times faster than indented JSON."""
+    encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode  # `dumps` would create an encoder per entry
     lines = ",\n".join(map(encode, values))
     show(f"[\n{lines}\n]" if lines else "[]")
 
 
 def show_columns(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a plain table: columns as wide as they need to be, two blanks between."""
+    """Print a table whose columns are as wide as their content, with two spaces between them."""
     table = [list(header), *([in_one_line(cell) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     layout = "  ".join(f"{{:<{width}}}" for width in widths)
@@ -120,7 +120,7 @@ def show_columns(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def show_section(title: str, lines: Iterable[str]) -> None:
-    """Print a title and indented lines; nothing where there are none."""
+    """Print a title and indented lines; nothing if there are no lines."""
     listed = [f"  {in_one_line(line)}" for line in lines]
     if listed:
         show(f"{title}:\n" + "\n".join(listed))
@@ -128,16 +128,16 @@ def show_section(title: str, lines: Iterable[str]) -> None:
 
 @contextmanager
 def status(text: str) -> Iterator[None]:
-    """Say on stderr what takes its time: on a terminal in a line that goes away after, else as `announced` does.
+    """Show a status on stderr: on a terminal as a line that is erased afterwards, else as `progress_message`.
 
-    A program that reads JSON is told nothing.
+    With --json nothing is printed.
     """
     context = click.get_current_context(silent=True)
     if sys.stderr is None or (context is not None and context.params.get("as_json")):
         yield
         return
     if not sys.stderr.isatty():
-        with announced(text, print_message):
+        with progress_message(text, print_message):
             yield
         return
     sys.stderr.write(f"{in_one_line(text)} ..."[: os.get_terminal_size(sys.stderr.fileno()).columns - 1])
@@ -145,43 +145,64 @@ def status(text: str) -> Iterator[None]:
     try:
         yield
     finally:
-        sys.stderr.write("\r\x1b[K")  # to the margin, and erase the line (ECMA-48, 8.3.41)
+        sys.stderr.write("\r\x1b[K")  # return to column 1 and erase the line (ECMA-48, 8.3.41)
         sys.stderr.flush()
 
 
 @contextmanager
-def announced(
-    text: str, say: Callable[[str], None], *, after_seconds: float = PATIENCE_SECONDS, always: bool = False
+def progress_message(
+    text: str, write: Callable[[str], None], *, after_seconds: float = PATIENCE_SECONDS, always: bool = False
 ) -> Iterator[None]:
-    """Say a line when something takes its time, and one when it is over, with its seconds.
-
-    With `always` the second comes for what is quick as well.
-    """
+    """Print a message if the block is slow, and its duration when it ends; with `always`, print the duration anyway."""
     started = time.monotonic()
-    told = threading.Event()
+    announced = threading.Event()
 
-    def tell() -> None:
-        told.set()
-        say(f"{text} ...")
+    def announce() -> None:
+        announced.set()
+        write(f"{text} ...")
 
-    late = threading.Timer(after_seconds, tell)
-    late.daemon = True
-    late.start()
+    timer = threading.Timer(after_seconds, announce)
+    timer.daemon = True
+    timer.start()
     try:
         yield
     finally:
-        late.cancel()
-    if always or told.is_set():
-        say(f"{text} ({time.monotonic() - started:.1f} s)")
+        timer.cancel()
+    if always or announced.is_set():
+        write(f"{text} ({time.monotonic() - started:.1f} s)")
 
 
 def is_interactive() -> bool:
-    """Tell whether a person can be asked."""
+    """Return whether the user can be asked on a terminal."""
     return sys.stdin.isatty() and sys.stderr is not None and sys.stderr.isatty()
 
 
-def size_in_words(size_bytes: int) -> str:
-    """Format a size for people: `1.4 MiB`."""
+def confirm_change(question: str, *, unchanged: str, command: str, as_json: bool) -> None:
+    """Ask the user to confirm a change; `unchanged` is the message if it is not made, `command` makes it.
+
+    Raises:
+        ConfigurationError: the user declined, or cannot be asked.
+    """
+    if as_json or not is_interactive():
+        hint = f"to confirm, run: {command} --yes"
+        raise ConfigurationError(f"{unchanged}: there is no terminal to ask on", code="not-confirmed", hint=hint)
+    if not click.confirm(question, default=False, err=True):
+        raise ConfigurationError(unchanged, code="not-confirmed")
+
+
+def require_consent(question: str, *, yes: bool, as_json: bool) -> None:
+    """Ask the user to agree to something that was shown, unless --yes was given.
+
+    Raises:
+        GrantRequiredError: the user declined, or cannot be asked.
+    """
+    if yes or (not as_json and is_interactive() and click.confirm(question, default=False, err=True)):
+        return
+    raise GrantRequiredError("this was not approved, and nothing was changed", hint="review it, then pass --yes")
+
+
+def format_size(size_bytes: int) -> str:
+    """Format a size with its unit, such as `1.4 MiB`."""
     if size_bytes < 1024:
         return f"{size_bytes} B"
     if size_bytes < 1024 * 1024:

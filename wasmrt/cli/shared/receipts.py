@@ -21,28 +21,28 @@ folder_option = click.option(
     "--folder",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="The folder of the receipts; by default that of the configuration file, else of the data folder.",
+    help="Folder of the receipts. Default: the configured folder, else the one in the data folder.",
 )
 
 
 def filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that choose receipts; the command gets them as one `Filter` in `wanted`."""
+    """Add the options that select receipts; the command receives a `Filter` as `wanted`."""
 
     @wraps(command)
-    def chosen(
+    def wrapper(
         tool: str | None, user: str | None, trace: str | None, outcome: str | None, since: str | None, **rest: Any
     ) -> Any:
         return command(wanted=Filter(tool, user, trace, outcome, None if since is None else moment(since)), **rest)
 
     for name, metavar, text in (
-        ("--since", "TIME", "Ended after: 2h, 7d, or a time like 2026-01-31T12:00 (UTC)."),
-        ("--outcome", "CODE", "How it ended: ok, a code, or failed for all but ok."),
-        ("--trace", "ID", "What it was part of."),
-        ("--user", "NAME", "For whom."),
-        ("--tool", "NAME", "Which tool, or the component that holds it."),
+        ("--since", "TIME", "Only calls that ended since TIME: 2h, 7d, or 2026-01-31T12:00 (UTC)."),
+        ("--outcome", "CODE", "Only calls with this outcome: ok, an error code, or failed for all except ok."),
+        ("--trace", "ID", "Only calls of this conversation or job."),
+        ("--user", "NAME", "Only calls of this user."),
+        ("--tool", "NAME", "Only calls of this tool, or of a component's tools."),
     ):
-        chosen = click.option(name, metavar=metavar, help=text)(chosen)
-    return chosen
+        wrapper = click.option(name, metavar=metavar, help=text)(wrapper)
+    return wrapper
 
 
 def audit_settings() -> AuditSettings:
@@ -51,22 +51,22 @@ def audit_settings() -> AuditSettings:
 
 
 def receipts_folder(chosen: Path | None) -> Path:
-    """Return the folder that a command is about."""
+    """Return the chosen folder, else the configured one, else the default."""
     return chosen or audit_settings().path or find_places().receipts
 
 
 def installation_keys() -> Keys:
-    """Return the keys of the receipts; unlike a call, a check makes none.
+    """Return the existing keys of the receipts; unlike a call, this creates none.
 
     Raises:
-        ConfigurationError: there is no key, or it cannot be used.
+        ConfigurationError: there is no key, or the key cannot be used.
     """
     return existing_keys(find_places().receipts_key)
 
 
 @contextmanager
 def receipt_writer() -> Iterator[Callable[[Receipt], None] | None]:
-    """Open the receipt chain for actions of people; yields None if receipts are disabled."""
+    """Open the receipt chain to record actions of users; yield None if receipts are disabled."""
     if not audit_settings().enabled:
         yield None
         return

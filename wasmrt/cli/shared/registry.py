@@ -1,4 +1,4 @@
-"""The registry of one command: everything that the configuration holds, in a view where one was asked for."""
+"""Open the configured tool registry for one command, and select a view of it."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from typing import Any
 import click
 
 from wasmrt.agent.approvals import ApprovalAnswer, ApprovalRequest, Approver
+from wasmrt.agent.config import read_config_file
 from wasmrt.agent.registry import ToolRegistry, ToolView, load_registry
-from wasmrt.cli.shared.configured_servers import offer_configured_servers
 from wasmrt.cli.shared.output import print_message, status
+from wasmrt.core.places import find_places
 from wasmrt.runtime.config import WasmRuntimeConfig
 from wasmrt.runtime.runtime import WasmToolRuntime
 
 
 def view_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that choose a view; the command gets them as a function in `view_of`."""
+    """Add the options that select a view; the command receives them as the function `view_of`."""
 
     @wraps(command)
-    def chosen(preset: str | None, read_only: bool, subagent: bool, no_network: bool, **rest: Any) -> Any:
+    def wrapper(preset: str | None, read_only: bool, subagent: bool, no_network: bool, **rest: Any) -> Any:
         def view_of(registry: ToolView) -> ToolView:
             view = registry if preset is None else registry.under(preset)
             view = view.read_only() if read_only else view
@@ -32,36 +33,49 @@ def view_options(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(view_of=view_of, **rest)
 
     for option in (
-        click.option("--no-network", is_flag=True, help="Without tools that can send something outside."),
-        click.option("--subagent", is_flag=True, help="What an agent has that an agent started."),
-        click.option("--read-only", is_flag=True, help="Nothing that changes something."),
-        click.option("--preset", metavar="NAME", help="Under this preset, besides the active one."),
+        click.option("--no-network", is_flag=True, help="Leave out tools that can send data to the network."),
+        click.option("--subagent", is_flag=True, help="Only offer the tools that a sub-agent may call."),
+        click.option("--read-only", is_flag=True, help="Only offer calls that make no changes."),
+        click.option("--preset", metavar="NAME", help="Apply this preset in addition to the active one."),
     ):
-        chosen = option(chosen)
-    return chosen
+        wrapper = option(wrapper)
+    return wrapper
 
 
-class Announcing:
-    """Says on stderr what waits for a person elsewhere, and how it is answered."""
+class AnnouncingApprover:
+    """Prints how to answer a queued request, then passes it to another approver."""
 
     def __init__(self, approver: Approver) -> None:
         self._approver = approver
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
-        """Ask, and say so first."""
-        print_message(f"{request.tool} waits for an approval: wasmrt approvals approve {request.id}")
+        """Print the request's command, then ask."""
+        print_message(f"{request.tool} awaits approval: wasmrt approvals approve {request.id}")
         return await self._approver.ask(request)
 
 
 @contextmanager
 def open_registry(*, workspace: Path | None = None) -> Iterator[ToolRegistry]:
-    """Open the registry that the configuration describes, for one command; tools that cannot be had are named."""
+    """Open the configured registry for one command, and print which tools cannot be used."""
     settings = {} if workspace is None else {"workspace": workspace}
     with WasmToolRuntime(WasmRuntimeConfig.load(**settings)) as runtime:
         with status("preparing the tools"):
-            registry = load_registry(runtime, around=Announcing)
+            registry = load_registry(runtime, around=AnnouncingApprover)
         with registry:
-            offer_configured_servers(registry)
+            register_configured_servers(registry)
             for name, error in registry.problems.items():
                 print_message(f"{name} cannot be used: {error.message}")
             yield registry
+
+
+def register_configured_servers(registry: ToolRegistry) -> None:
+    """Register the tools of the configured MCP servers; the registry closes the servers.
+
+    Raises:
+        ConfigurationError: a server's configuration cannot be used, or the MCP package is not installed.
+    """
+    places = find_places()
+    if places.mcp_servers.exists() or (places.config.exists() and read_config_file(places.config).extensions.hosts):
+        from wasmrt.interop.mcp.client import add_configured_servers  # the SDK takes 0.3 s to import
+
+        add_configured_servers(registry)

@@ -1,4 +1,4 @@
-"""Finds a tool by name or path, with its grant. Runs nothing: commands that only look at a tool load no engine."""
+"""Find a tool by name or path, with its grant. The engine is not loaded."""
 
 from __future__ import annotations
 
@@ -22,58 +22,57 @@ if TYPE_CHECKING:
 
 
 def find_named(name_or_path: str, *, capabilities: Path | None = None, number: int | None = None) -> FoundTool:
-    """Find the tool that a command names: a path, else an installed tool, else one that comes with wasmrt.
+    """Find a tool by its path, or by the name of an installed or else a bundled tool.
 
-    A file has no grant: nobody gave it one. `capabilities` is one, given by whoever typed it; of a tool that comes with
-    wasmrt it narrows what it has.
+    A component file is granted only `capabilities`, or nothing. For a bundled tool, `capabilities` narrows its grant.
 
     Raises:
         NotInstalledError: there is no such tool.
-        ConfigurationError: capabilities are given for a tool that has a grant of its own.
+        ConfigurationError: `capabilities` is given for a tool whose grant it cannot change.
     """
     is_path = name_or_path.endswith((".wasm", *ARCHIVE_SUFFIXES)) or os.sep in name_or_path
     found = _from_file(Path(name_or_path), capabilities) if is_path else _from_name(name_or_path, number)
     if number is not None and found.version is None:
-        raise ConfigurationError(f"{found.name} is not installed and has no versions", hint="leave --version out")
+        raise ConfigurationError(f"{found.name} is not installed and has no versions", hint="omit --version")
     if is_path or capabilities is None:
         return found
     if found.origin == "bundled" and found.sidecar is not None:
         return found._replace(grant=merge(found.grant, _granted(capabilities)))
     if found.origin == "bundled":
         raise ConfigurationError(
-            f"{found.name} comes with wasmrt and needs no grant", hint="leave --capabilities out: it is for files"
+            f"{found.name} comes with wasmrt and needs no grant", hint="omit --capabilities, which is for files"
         )
     raise ConfigurationError(
-        f"{found.name} runs under the grant it was installed with",
-        hint=f"change it: wasmrt install SOURCE --name {found.name} --grant FILE",
+        f"{found.name} runs with the grant that it was installed with",
+        hint=f"to change the grant, run: wasmrt install SOURCE --name {found.name} --grant FILE",
     )
 
 
 def is_tool_name(name: str) -> bool:
-    """Tell whether an installed tool has this name, or one that comes with wasmrt; a path is none."""
+    """Return whether an installed or bundled tool has this name; False for a path."""
     if installed_name(name) != name:
         return False
     return bundled_tool(name) is not None or Catalog(find_places().data).has(name)
 
 
-def find_own(name: str, part: str | None, capabilities: Path | None) -> OwnTool | None:
-    """Return the tool that a command names and that is no component; None for any other, or one of a registry alone.
+def find_host_tool(name: str, part: str | None, capabilities: Path | None) -> OwnTool | None:
+    """Return the host tool (not a component) with this name; None for other tools, or if it needs a registry.
 
-    An installed tool stands in for the shell, as for a component that comes with wasmrt, and for no other of these; its
-    own name comes before another spelling of theirs.
+    An installed tool named like the shell replaces it, and an installed tool's name precedes aliases of host tools.
+    The names of other host tools cannot be replaced.
 
     Raises:
-        ConfigurationError: a part or capabilities are named, which are for components.
+        ConfigurationError: `part` or `capabilities` is given; both are only for components.
     """
     own = own_tool(name)
     if own is None or own.needs in ("registry", RUN_CODE.name):
         return None
-    stands_in = own.name == SHELL_NAME or name not in (own.name, *own.aliases)
-    if stands_in and Catalog(find_places().data).has(name):
+    is_replaceable = own.name == SHELL_NAME or name not in (own.name, *own.aliases)
+    if is_replaceable and Catalog(find_places().data).has(name):
         return None
     if part is not None or capabilities is not None:
         option = "--tool" if part is not None else "--capabilities"
-        raise ConfigurationError(f"{name} is no component", hint=f"leave {option} out")
+        raise ConfigurationError(f"{name} is not a component", hint=f"omit {option}")
     return own
 
 
@@ -81,15 +80,15 @@ def _from_name(name: str, number: int | None) -> FoundTool:
     try:
         return find_tool(name, find_places().data, number=number, search=_search(name))
     except NotInstalledError as error:
-        # No error for what can name no file.
+        # Unlike pathlib, os.path raises no error for names that are too long for a file.
         kind = "file" if os.path.isfile(name) else "folder" if os.path.isdir(name) else None  # noqa: PTH112, PTH113
         if kind is not None:
-            raise NotInstalledError(error.message, hint=f"for the {kind} write ./{name}") from None
+            raise NotInstalledError(error.message, hint=f"for the {kind}, write ./{name}") from None
         raise
 
 
 def _search(name: str) -> WebSearch | None:
-    """Return the configured provider of searches, for the tool that asks it."""
+    """Return the configured search provider if `name` is the web search tool."""
     tool = bundled_tool(name)
     if tool is None or tool.name != WEB_SEARCH or not find_places().config.exists():
         return None
@@ -102,7 +101,7 @@ def _from_file(path: Path, capabilities: Path | None) -> FoundTool:
     from wasmrt.catalog.sources import FileSource, is_package
 
     if is_package(path):
-        from wasmrt.catalog.package import PackageSource  # with the validator of schemas, which a component needs not
+        from wasmrt.catalog.package import PackageSource  # loads the schema validator
 
         fetched = PackageSource(path).fetch(max_bytes=COMPONENT_MAX_BYTES)
     else:
@@ -129,22 +128,22 @@ def _granted(path: Path) -> Capabilities:
 
 
 def with_invoked(found: FoundTool) -> tuple[FoundTool, ...]:
-    """Return a tool and those that it may invoke, each with its own grant, and those that they may invoke.
+    """Return a tool and the tools that it may invoke, directly or through others, each with its own grant.
 
-    One that is not installed is left out: invoking it is refused when it happens.
+    Tools that are not installed are left out; invoking them is denied at run time.
     """
     gathered = {found.name: found}
-    round_of = [found]
+    newest = [found]
     for _ in range(MAX_INVOKE_DEPTH):
-        names = {name for tool in round_of for name in _invoked_by(tool)} - gathered.keys()
-        round_of = [tool for name in sorted(names) if (tool := _find_invoked(name)) is not None]
-        gathered |= {tool.name: tool for tool in round_of}
+        names = {name for tool in newest for name in _invoked_by(tool)} - gathered.keys()
+        newest = [tool for name in sorted(names) if (tool := _find_invoked(name)) is not None]
+        gathered |= {tool.name: tool for tool in newest}
     return tuple(gathered.values())
 
 
 def _invoked_by(found: FoundTool) -> tuple[str, ...]:
     granted = found.grant.tool_invoke
-    # An alias may be for one tool of a package, and stands there behind the package's own name.
+    # An alias may name one tool of a package, as PACKAGE.TOOL.
     return () if granted is None else tuple(name.partition(".")[0] for _, name in granted.aliases)
 
 

@@ -1,1 +1,1 @@
-"""Commands that run and inspect tools."""
+"""Commands that run and inspect tools, and manage memory and skills."""

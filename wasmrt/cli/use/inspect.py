@@ -1,4 +1,4 @@
-"""`wasmrt inspect`: everything about a tool that can be known without running it for anybody."""
+"""`wasmrt inspect`: show everything about a tool that can be known without calling it."""
 
 from __future__ import annotations
 
@@ -10,46 +10,49 @@ import click
 
 from wasmrt.agent.builtin.extensions.facts import exports_of, imports_of
 from wasmrt.authoring.project import find_wasm_tools, limits_that_start, measure
-from wasmrt.capabilities import Capabilities, LoginCapability, asks_for
+from wasmrt.capabilities import (
+    BY_SECTION,
+    Capabilities,
+    Capability,
+    LoginCapability,
+    asks_for,
+    capabilities_of,
+    uses_section,
+)
 from wasmrt.capabilities.file import parse
-from wasmrt.capabilities.sentences import explain_logins
+from wasmrt.capabilities.sentences import explain, explain_logins
 from wasmrt.catalog import Catalog
 from wasmrt.catalog.find import FoundTool
 from wasmrt.cli.author.progress import showing_output
-from wasmrt.cli.shared.explain import explained, explained_groups
-from wasmrt.cli.shared.missing import missing_secrets
+from wasmrt.cli.shared.consent import explain_grant, explain_groups, missing_secrets
 from wasmrt.cli.shared.options import complete_tools, json_option
 from wasmrt.cli.shared.output import show, show_json, status
 from wasmrt.cli.shared.runtime import open_runtime, prepare
 from wasmrt.cli.shared.tools import find_named
-from wasmrt.cli.use.component_info import list_capabilities, refusals
 from wasmrt.cli.use.inspect_report import show_report, show_tool
 from wasmrt.core.errors import InstantiationError, MemoryLimitError, NotInstalledError
 from wasmrt.core.names import did_you_mean
 from wasmrt.core.places import find_places
 from wasmrt.runtime.prepared import PreparedTool
 from wasmrt.runtime.runtime import WasmToolRuntime
-from wasmrt.sandbox.component import producers, worlds
+from wasmrt.sandbox.component import producers, qualified_names, worlds
 from wasmrt.sandbox.schema.wit import exported_functions
 
 
 @click.command("inspect")
 @click.argument("tool", metavar="NAME_OR_PATH", shell_complete=complete_tools)
-@click.option("--tool", "part", metavar="NAME", help="Only this tool of several, with its schemas and document.")
-@click.option("--version", "number", type=int, metavar="VERSION", help="Another version than the active one.")
+@click.option("--tool", "part", metavar="NAME", help="Show one tool of a package, with its schemas and document.")
+@click.option("--version", "number", type=int, metavar="VERSION", help="Show this version, not the active one.")
 @click.option(
     "--capabilities",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="For a file: report on it as if it had been granted this.",
+    help="For a component file: report as if FILE were its grant.",
 )
 @click.option(
-    "--wit",
-    "with_wit",
-    is_flag=True,
-    help="Print its imports and exports in WIT, and nothing else. Needs wasmrt[author].",
+    "--wit", "with_wit", is_flag=True, help="Only print the imports and exports as WIT. Needs wasmrt[author]."
 )
-@click.option("--measure", "measuring", is_flag=True, help="Start it often, and tell the smallest limits that do.")
+@click.option("--measure", "measuring", is_flag=True, help="Also measure the smallest limits with which it starts.")
 @json_option
 def inspect(
     tool: str,
@@ -60,9 +63,9 @@ def inspect(
     measuring: bool,
     as_json: bool,
 ) -> None:
-    """Show what a tool is, does, imports and may do, and what it would be refused.
+    """Show a tool's description, imports and permissions, and which of its imports would be denied.
 
-    With --json also its schemas and every function that it imports and exports; with --wit --json its WIT as well.
+    --json adds its schemas and all functions that it imports and exports; --wit --json adds its WIT.
 
     \b
     Examples:
@@ -74,31 +77,31 @@ def inspect(
     """
     found = find_named(tool, capabilities=capabilities, number=number)
     if with_wit and not as_json:
-        show(_wit(found, as_json))
+        show(_format_wit(found, as_json))
         return
     with open_runtime() as runtime:
-        report = _report(found, _prepared(found, runtime, measuring))
+        report = _report(found, _prepare(found, runtime, measuring))
         if measuring:
-            with status("starting it often, with ever smaller limits"):
+            with status("measuring the limits that it needs to start"):
                 report["limits"] = _measure(found, runtime)
     if part is not None:
-        tool_report = _one_tool(report, part)
+        tool_report = _tool_report(report, part)
         show_json(tool_report) if as_json else show_tool(tool_report)
         return
     if not as_json:
         show_report(report)
         return
     if with_wit:
-        report["wit"] = _wit(found, as_json)
+        report["wit"] = _format_wit(found, as_json)
     show_json(report)
 
 
-def _wit(found: FoundTool, as_json: bool) -> str:
+def _format_wit(found: FoundTool, as_json: bool) -> str:
     with showing_output(quiet=as_json):
         return find_wasm_tools().print_wit(found.component.data).rstrip()
 
 
-def _prepared(found: FoundTool, runtime: WasmToolRuntime, measuring: bool) -> PreparedTool:
+def _prepare(found: FoundTool, runtime: WasmToolRuntime, measuring: bool) -> PreparedTool:
     try:
         return prepare(runtime, found.name, found.component, tools=found.tools)
     except (MemoryLimitError, InstantiationError):
@@ -130,8 +133,8 @@ def _report(found: FoundTool, prepared: PreparedTool) -> dict[str, Any]:
         "not_callable": _not_callable(prepared),
         "sidecar": None if found.sidecar is None else json.loads(found.sidecar),
         "capabilities": listed,
-        "asks": [] if request is None else list(explained(request)),
-        "granted": list(explained(found.grant)),
+        "asks": [] if request is None else list(explain_grant(request)),
+        "granted": list(explain_grant(found.grant)),
         "kept": [kept.as_dict() for kept in (version.kept if version else ()) if asks_for(found.grant, kept.addition)],
         "logins": list(explain_logins(_logins(found, request))),
         "refused": refusals(listed),
@@ -144,17 +147,17 @@ def _report(found: FoundTool, prepared: PreparedTool) -> dict[str, Any]:
 
 
 def _logins(found: FoundTool, request: Capabilities | None) -> tuple[LoginCapability, ...]:
-    """Return the logins that were granted; of a file, those that it asks for."""
+    """Return the granted logins, or for a component file the requested ones."""
     if found.origin != "file":
         return found.grant.logins
     return () if request is None else request.logins
 
 
-def _groups(prepared: PreparedTool, power: Capabilities | None) -> list[dict[str, Any]]:
-    """The tools of a package by what they are and may do; of a file, by what they ask for."""
-    if power is None or power.tools is None:
+def _groups(prepared: PreparedTool, capabilities: Capabilities | None) -> list[dict[str, Any]]:
+    """Group the tools of a package by kind and capabilities."""
+    if capabilities is None or capabilities.tools is None:
         return []
-    may = {name: list(allowed) for allowed, names in explained_groups(power).items() for name in names}
+    may = {name: list(allowed) for allowed, names in explain_groups(capabilities).items() for name in names}
     groups: dict[str, dict[str, Any]] = {}
     for spec in prepared.tools:
         kind = {
@@ -167,7 +170,7 @@ def _groups(prepared: PreparedTool, power: Capabilities | None) -> list[dict[str
     return list(groups.values())
 
 
-def _one_tool(report: dict[str, Any], name: str) -> dict[str, Any]:
+def _tool_report(report: dict[str, Any], name: str) -> dict[str, Any]:
     tool = next((tool for tool in report["tools"] if tool["name"] == name), None)
     if tool is None:
         near = did_you_mean(name, [tool["name"] for tool in report["tools"]])
@@ -178,7 +181,7 @@ def _one_tool(report: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _not_callable(prepared: PreparedTool) -> list[dict[str, str | None]]:
-    """Of a world that is not ours: the functions that are no tools, each with the reason."""
+    """Return the exported functions of a generic component that are not tools, each with the reason."""
     if prepared.world != worlds.GENERIC_WORLD:
         return []
     called = {spec.name for spec in prepared.tools}
@@ -190,7 +193,7 @@ def _not_callable(prepared: PreparedTool) -> list[dict[str, str | None]]:
 
 
 def _missing(found: FoundTool) -> list[dict[str, Any]]:
-    """The secrets that are not set; of a file, those that it asks for, since nothing was granted to it yet."""
+    """Return the secrets that are not set; a component file has no grant, so all requested ones count."""
     if found.sidecar is None:
         return []
     granted = None if found.origin == "file" else found.grant
@@ -204,7 +207,96 @@ def _versions(name: str) -> list[dict[str, Any]]:
 
 
 def _measure(found: FoundTool, runtime: WasmToolRuntime) -> dict[str, Any]:
-    """The limits it has, and what starting it and asking what it does took of each."""
+    """Return each limit, and the amount of it that was needed to start and describe the component."""
     limits = found.grant.limits.over(runtime.config.default_limits)
     took = measure(runtime, found.name, found.component).as_dict()
     return {name: {"limit": getattr(limits, name), "to_start": amount} for name, amount in took.items()}
+
+
+_LIMITS = "limits"
+
+
+def list_capabilities(
+    imports: dict[str, list[str]], asked: Capabilities | None, grant: Capabilities
+) -> list[dict[str, Any]]:
+    """List a tool's imports by the capability that they need, with its request and its grant in sentences.
+
+    The last entry, under None, has the imports that every tool may use. If the grant lacks the capability, `refused` is
+    the line that would allow it.
+    """
+    grouped = _by_capability(imports)
+    names = [name for name in grouped if name]
+    names += [
+        name
+        for name in (*BY_SECTION, _LIMITS)
+        if name not in grouped and (_sentences(asked, name) or _sentences(grant, name))
+    ]
+    listed: list[dict[str, Any]] = []
+    for name in names:
+        replaced = any(part.replaces == name for part in grant.parts)
+        refused = name in grouped and _section(grant, name) is None and not replaced
+        listed.append({
+            "capability": name,
+            "imports": grouped.get(name) or _usable(name, grouped),
+            "asks": _sentences(asked, name),
+            "granted": _sentences(grant, name),
+            "refused": _hint(name, asked) if refused else None,
+        })  # fmt: skip
+    if None in grouped:
+        listed.append({"capability": None, "imports": grouped[None]})
+    return listed
+
+
+def _usable(name: str, grouped: dict[str | None, dict[str, list[str]]]) -> dict[str, list[str]]:
+    """Return the imports of the capability that `name` replaces which can also use `name`."""
+    replaced = BY_SECTION[name].replaces if name in BY_SECTION else ""
+    return {each: functions for each, functions in grouped.get(replaced, {}).items() if uses_section(name, [each])}
+
+
+def _section(capabilities: Capabilities | None, name: str) -> Capability | None:
+    return None if capabilities is None else capabilities.section(name)
+
+
+def _hint(name: str, asked: Capabilities | None) -> str:
+    if name not in BY_SECTION:
+        return "no capability can allow it"
+    return "wasmrt install asks you to grant it" if _section(asked, name) else f"add {BY_SECTION[name].example_line()}"
+
+
+def _by_capability(imports: dict[str, list[str]]) -> dict[str | None, dict[str, list[str]]]:
+    needed = capabilities_of([*imports, *qualified_names(imports)])
+    packages = {import_name.partition("/")[0]: name for name, import_name in needed.items()}
+    grouped: dict[str | None, dict[str, list[str]]] = {}
+    for interface, functions in imports.items():
+        # A WASI package needs one capability: its types belong to the interface that opens it.
+        package = interface.partition("/")[0]
+        otherwise = packages.get(package) if package.startswith("wasi:") else None
+        for function in functions or [""]:
+            import_name = f"{interface}#{function}" if interface and function else interface or function
+            name = next(iter(capabilities_of([import_name])), otherwise)
+            grouped.setdefault(name, {}).setdefault(interface, []).extend([function] if function else [])
+    return grouped
+
+
+def _sentences(capabilities: Capabilities | None, name: str) -> list[str]:
+    if capabilities is None:
+        return []
+    if name == _LIMITS:
+        alone = Capabilities(limits=capabilities.limits)
+    elif (part := capabilities.section(name)) is None:
+        return []
+    else:
+        alone = Capabilities.of([part])
+    return [sentence for sentence in explain(alone) if not sentence.startswith("may not ")]
+
+
+def refusals(listed: list[dict[str, Any]]) -> list[dict[str, str]]:
+    """List the imports that are always denied, each with the line that would allow it."""
+    found = []
+    for entry in listed:
+        if entry.get("refused"):
+            imports = entry["imports"]
+            needed = capabilities_of([*imports, *qualified_names(imports)])
+            name = next(iter(needed.values()))
+            found.append({"capability": entry["capability"], "import": name, "hint": entry["refused"]})
+    return found

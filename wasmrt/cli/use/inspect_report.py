@@ -1,4 +1,4 @@
-"""The report of `wasmrt inspect` for a person: what matters before an install, on one screen."""
+"""The text report of `wasmrt inspect`: the facts that matter before an install, on one screen."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import textwrap
 from shutil import get_terminal_size
 from typing import Any
 
-from wasmrt.cli.shared.output import print_message, show, show_section, size_in_words
+from wasmrt.cli.shared.output import format_size, print_message, show, show_section
 
 _MAX_TOOLS = 8
 _MAX_WIDTH = 120
 
 
 def show_report(report: dict[str, Any]) -> None:
-    """Print the report of `wasmrt inspect --json`, shortened."""
+    """Print a short form of the report of `wasmrt inspect --json`."""
     number = f" version {report['version']}" if report["version"] else ""
     origin = "a file, granted nothing" if report["origin"] == "file" and not report["granted"][1:] else report["origin"]
-    show(f"{report['name']}{number} ({origin}): {report['world']}, {size_in_words(report['size_bytes'])}")
+    show(f"{report['name']}{number} ({origin}): {report['world']}, {format_size(report['size_bytes'])}")
     _show_origin(report)
     if len(report["versions"]) > 1:
         show_section("versions", [_version(version) for version in report["versions"]])
@@ -26,28 +26,28 @@ def show_report(report: dict[str, Any]) -> None:
     else:
         _show_tools(report["tools"])
     if any(tool["schema_problem"] for tool in report["tools"]):
-        print_message("it cannot be installed: no model would be told its params")
+        print_message("it cannot be installed: models could not learn its parameters from this schema")
     for refused in report["not_callable"][:_MAX_TOOLS]:
-        show(_wrapped(f"no tool: {refused['function'].partition(': ')[0]}, since {refused['problem']}", 2))
+        show(_wrapped(f"not a tool: {refused['function'].partition(': ')[0]}: {refused['problem']}", 2))
     if len(report["not_callable"]) > _MAX_TOOLS:
-        show(f"  no tool: {len(report['not_callable']) - _MAX_TOOLS} functions more")
+        show(f"  not a tool: {len(report['not_callable']) - _MAX_TOOLS} more functions")
     if not report["groups"]:
         _show_capabilities(report["capabilities"])
     for kept in report["kept"]:
         line = f"{kept['to']}: {json.dumps(kept['entry'])}"
-        show(_wrapped(f"kept by {kept['by']} beyond what its file asks for, {kept['at']}: {line}", 0))
+        show(_wrapped(f"granted by {kept['by']} beyond the capability file, {kept['at']}: {line}", 0))
     for login in report["logins"]:
         show(_wrapped(login, 0))
     for secret in report["missing_secrets"]:
         show(_wrapped(f"{secret['problem']}; {secret['hint'] or 'set it again'}", 0))
     if "limits" in report:
         show_section("limits", [_limit(name, row["limit"], row["to_start"]) for name, row in report["limits"].items()])
-    show("more: --json has the schemas, --wit every import and export")
+    show("for more: --json shows the schemas, --wit all imports and exports")
 
 
 def _show_origin(report: dict[str, Any]) -> None:
-    if about := _about(report["sidecar"] or {}):
-        show(_wrapped(about, 0))
+    if summary := _summarize(report["sidecar"] or {}):
+        show(_wrapped(summary, 0))
     show(f"digest: {report['digest']}")
     for warning in report["warnings"]:
         print_message(f"warning: {warning}")
@@ -57,17 +57,15 @@ def _show_origin(report: dict[str, Any]) -> None:
         show(_wrapped("built with: " + "; ".join(", ".join(values) for values in report["built_with"].values()), 0))
 
 
-def _about(sidecar: dict[str, Any]) -> str:
-    """Return what a capability file says of its tool: version, license, source, description."""
-    said = [f"version {sidecar['version']}"] if sidecar.get("version") else []
-    said += [f"license {sidecar['license']}"] if sidecar.get("license") else []
-    said += [f"source {sidecar['source']}"] if sidecar.get("source") else []
+def _summarize(sidecar: dict[str, Any]) -> str:
+    """Format the version, license, source and description of a capability file."""
+    facts = [f"{key} {sidecar[key]}" for key in ("version", "license", "source") if sidecar.get(key)]
     description = " ".join(str(sidecar.get("description") or "").split())
-    return ": ".join(filter(None, (", ".join(said), description)))
+    return ": ".join(filter(None, (", ".join(facts), description)))
 
 
 def show_tool(tool: dict[str, Any]) -> None:
-    """Print the report on one tool of several."""
+    """Print the report on one tool of a package."""
     notes = [note.replace("_", "-") for note, is_so in tool["annotations"].items() if is_so]
     show(f"{tool['name']}" + (f" ({', '.join(notes)})" if notes else ""))
     show(_wrapped(" ".join(tool["description"].split()), 2, lines=12))
@@ -81,9 +79,9 @@ def show_tool(tool: dict[str, Any]) -> None:
 
 
 def _show_groups(report: dict[str, Any]) -> None:
-    """Print the tools of a package by what they are and may do, so that many are read at a glance."""
-    show(f"tools: {len(report['tools'])}, by what they {'ask for' if report['origin'] == 'file' else 'may do'}")
-    admitted = {"allow": "without asking", "ask": "after asking", "deny": "not unless somebody allows it"}
+    """Print the tools of a package, grouped by kind and capabilities."""
+    show(f"tools: {len(report['tools'])}, by what they {'request' if report['origin'] == 'file' else 'may do'}")
+    admitted = {"allow": "without approval", "ask": "requires approval", "deny": "denied unless a rule allows it"}
     for group in report["groups"]:
         kind = ["writes" if group["writes"] else "only reads", admitted.get(group["permission"], group["permission"])]
         kind += ["hidden from models"] if group["hidden"] else []
@@ -104,10 +102,10 @@ def _show_tools(tools: list[dict[str, Any]]) -> None:
         notes = ", ".join(note.replace("_", "-") for note, is_so in tool["annotations"].items() if is_so)
         if len(tools) <= _MAX_TOOLS:
             show(f"  {tool['name']}" + (f" ({notes})" if notes else ""))
-            about = " ".join(tool["description"].split())
-            if about:
-                show(_wrapped(about, 4))
-            if ": func(" not in about:  # a signature has the params already
+            description = " ".join(tool["description"].split())
+            if description:
+                show(_wrapped(description, 4))
+            if ": func(" not in description:  # a signature already has the params
                 show(_wrapped(f"params: {_params(tool['schema'])}", 4))
         for problem in tool["problems"]:
             show(_wrapped(f"problem of {tool['name']}: {problem}", 4))
@@ -128,7 +126,7 @@ def _params(schema: dict[str, Any]) -> str:
 
 
 def _union(schema: dict[str, Any], forms: list[dict[str, Any]]) -> str:
-    """Format a choice of forms, by the field that tells them apart: `action is one of: create (title), list, ...`."""
+    """Format a choice of forms, by the field that distinguishes them: `action is one of: create (title), list, ...`."""
     constants = [{name for name, part in _fields(form).items() if _constant(part) is not None} for form in forms]
     tag = next(iter(sorted(set.intersection(*constants))), None)
     if tag is None:
@@ -178,28 +176,28 @@ def _kind(schema: Any) -> str:
 
 def _show_capabilities(listed: list[dict[str, Any]]) -> None:
     needed = [entry for entry in listed if entry["capability"]]
-    show("capabilities:" if needed else "capabilities: it needs none")
+    show("capabilities:" if needed else "capabilities: none needed")
     for entry in needed:
-        unused = "" if entry["capability"] == "limits" else ": nothing that it imports uses it"
+        unused = "" if entry["capability"] == "limits" else ": none of its imports uses this"
         uses = f": {_imports(entry['imports'])}" if entry["imports"] else unused
         show(_wrapped(f"{entry['capability']}{uses}", 2))
         _show_requests(entry["asks"], entry["granted"], entry["refused"])
     for entry in listed:
         if not entry["capability"]:
-            show(_wrapped(f"open to every tool: {_imports(entry['imports'])}", 2))
+            show(_wrapped(f"available to every tool: {_imports(entry['imports'])}", 2))
 
 
 def _show_requests(asks: list[str], granted: list[str], refused: str | None) -> None:
-    shown = [("asks for and is granted", asks)] if asks == granted else [("asks for", asks), ("is granted", granted)]
+    shown = [("requested and granted", asks)] if asks == granted else [("requested", asks), ("granted", granted)]
     for title, sentences in shown:
         for sentence in sentences:
             show(_wrapped(f"{title}: {sentence}", 4))
     if refused:
-        show(_wrapped(f"{'is not granted yet' if asks else 'will be refused'}: {refused}", 4))
+        show(_wrapped(f"{'not granted yet' if asks else 'will be denied'}: {refused}", 4))
 
 
 def _imports(imports: dict[str, list[str]]) -> str:
-    """Format one interface with its functions; several of one package together."""
+    """Format an interface with its functions, or several interfaces of a package as one entry."""
     packages: dict[str, list[str]] = {}
     for interface in imports:
         path, _, version = interface.partition("@")
@@ -216,15 +214,15 @@ def _imports(imports: dict[str, list[str]]) -> str:
 
 
 def _version(version: dict[str, Any]) -> str:
-    state = ", active" * version["active"] + ", waits for a grant" * version["pending"]
+    state = ", active" * version["active"] + ", awaits a grant" * version["pending"]
     return f"{version['number']}: {version['digest'][:12]}, {version['installed_at']}{state}"
 
 
 def _limit(name: str, limit: int, to_start: int) -> str:
-    words = size_in_words if name.endswith("_bytes") else "{:,}".format
+    words = format_size if name.endswith("_bytes") else "{:,}".format
     if to_start > limit:
-        return f"{name}: {words(limit)}, too little: it needs {words(to_start)} to start"
-    return f"{name}: {words(limit)}, of which {words(to_start)} to start and describe itself"
+        return f"{name}: {words(limit)}, too low: it needs {words(to_start)} to start"
+    return f"{name}: {words(limit)}, of which it needs {words(to_start)} to start and describe itself"
 
 
 def _wrapped(text: str, indent: int, lines: int = 3) -> str:

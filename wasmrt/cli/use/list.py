@@ -1,4 +1,4 @@
-"""`wasmrt list`: the installed tools."""
+"""`wasmrt list`: list the installed tools."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import click
 
 from wasmrt.catalog import Catalog
 from wasmrt.cli.shared.options import json_option
-from wasmrt.cli.shared.output import print_message, show_columns, show_json_list, size_in_words
+from wasmrt.cli.shared.output import format_size, print_message, show_columns, show_json_list
 from wasmrt.core.places import find_places
 
 
 @click.command("list")
 @json_option
 def list(as_json: bool) -> None:
-    """Show the installed tools, one line each.
+    """List the installed tools.
 
     \b
     Examples:
@@ -25,12 +25,12 @@ def list(as_json: bool) -> None:
         show_json_list(tool._asdict() for tool in tools)
         return
     if not tools:
-        print_message("nothing is installed yet; wasmrt tools list shows the tools that come with wasmrt")
+        print_message("no tools are installed; to list the bundled tools: wasmrt tools list")
         return
     show_columns(
         ("NAME", "VERSION", "TOOLS", "WORLD", "SIZE", "DIGEST"),
-        [(t.name, str(t.number), str(t.tools), t.world, size_in_words(t.size_bytes), t.digest[:12]) for t in tools],
+        [(t.name, str(t.number), str(t.tools), t.world, format_size(t.size_bytes), t.digest[:12]) for t in tools],
     )
     for tool in tools:
         if tool.pending is not None:
-            print_message(f"version {tool.pending} of {tool.name} waits for a grant: wasmrt grant {tool.name}")
+            print_message(f"version {tool.pending} of {tool.name} awaits a grant: wasmrt grant {tool.name}")

@@ -1,4 +1,4 @@
-"""`wasmrt memory`: what an agent remembers of a user, for a person to look at, correct and take back."""
+"""`wasmrt memory`: review, correct and restore the documents that agents remember about a user."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ import click
 from wasmrt.agent.builtin.memory import Author, MemoryStore, Trust, read_target
 from wasmrt.agent.config import read_config_file
 from wasmrt.cli.shared.options import json_option
-from wasmrt.cli.shared.output import is_interactive, print_message, show, show_columns, show_json, show_json_list
-from wasmrt.core.errors import ConfigurationError, InvalidParametersError, SourceError
+from wasmrt.cli.shared.output import confirm_change, print_message, show, show_columns, show_json, show_json_list
+from wasmrt.core.errors import InvalidParametersError, SourceError
 from wasmrt.core.places import find_places
 from wasmrt.runtime.audit.report import in_words
 from wasmrt.runtime.memory import MemorySettings
 
-user_option = click.option("--user", default="local", show_default=True, help="Whose memory it is.")
+user_option = click.option("--user", default="local", show_default=True, help="User whose memory is used.")
 path_argument = click.argument("path")
 
 
 @click.group("memory")
 def memory() -> None:
-    """Look at, write, restore and remove what agents remember of a user.
+    """Show, write, restore and remove the documents that agents remember about a user.
 
-    PATH is a document as `list` shows it, or memory, daily_log or heartbeat.
+    PATH is the path of a document as printed by `list`, or memory, daily_log or heartbeat.
 
     \b
     Examples:
@@ -41,10 +41,10 @@ def memory() -> None:
 @user_option
 @json_option
 def list_documents(folder: str, user: str, as_json: bool) -> None:
-    """List the documents, all of them or those below a folder.
+    """List all documents, or the documents in a folder.
 
-    TRUST says where a text comes from: trusted is a person's, or of a conversation that saw no stranger's text;
-    untrusted of one that did; unknown of a call that nobody kept track of.
+    TRUST is the origin of the text. trusted: a user, or a conversation without untrusted content. untrusted: a
+    conversation with untrusted content. unknown: a call that was not traced.
 
     \b
     Examples:
@@ -55,7 +55,7 @@ def list_documents(folder: str, user: str, as_json: bool) -> None:
     if as_json:
         show_json_list(entry._asdict() | {"trust": entry.trust.word} for entry in entries)
     elif not entries:
-        print_message(f"there is nothing below {folder!r:.200}" if folder else "nothing is remembered yet")
+        print_message(f"no documents in {folder!r:.200}" if folder else "no documents")
     else:
         rows = [(e.path, str(e.bytes), str(e.number), e.trust.word, in_words(e.updated_ms)) for e in entries]
         show_columns(("PATH", "BYTES", "VERSION", "TRUST", "CHANGED (UTC)"), rows)
@@ -63,7 +63,7 @@ def list_documents(folder: str, user: str, as_json: bool) -> None:
 
 @memory.command("read")
 @path_argument
-@click.option("--version", "number", type=int, help="An older version, as `history` numbers them.")
+@click.option("--version", "number", type=int, help="Number of an older version, from `history`.")
 @user_option
 @json_option
 def read(path: str, number: int | None, user: str, as_json: bool) -> None:
@@ -75,19 +75,16 @@ def read(path: str, number: int | None, user: str, as_json: bool) -> None:
       wasmrt memory read MEMORY.md --version 3
     """
     found = _store().read(user, read_target(path).path, version=number)
-    if as_json:
-        show_json(found._asdict() | {"trust": found.trust.word})
-    else:
-        show(found.content)
+    show_json(found._asdict() | {"trust": found.trust.word}) if as_json else show(found.content)
 
 
 @memory.command("search")
 @click.argument("query")
-@click.option("--limit", default=5, show_default=True, help="Results at most.")
+@click.option("--limit", default=5, show_default=True, help="Maximum number of results.")
 @user_option
 @json_option
 def search(query: str, limit: int, user: str, as_json: bool) -> None:
-    """Search the documents by their words.
+    """Search the documents.
 
     \b
     Examples:
@@ -98,19 +95,20 @@ def search(query: str, limit: int, user: str, as_json: bool) -> None:
         show_json_list(hit._asdict() | {"trust": hit.trust.word} for hit in found.hits)
         return
     for hit in found.hits:
-        show(f"{hit.path} ({hit.score:.2f}, {hit.trust.word})\n{_indented(hit.content)}")
+        content = "\n".join(f"  {line}" for line in hit.content.splitlines())
+        show(f"{hit.path} ({hit.score:.2f}, {hit.trust.word})\n{content}")
     if not found.hits:
-        print_message("nothing was found")
+        print_message("no results")
 
 
 @memory.command("write")
 @path_argument
 @click.argument("file", metavar="FILE | -")
-@click.option("--append", is_flag=True, help="Put it behind what is there, in place of replacing that.")
+@click.option("--append", is_flag=True, help="Append to the document instead of replacing it.")
 @user_option
 @json_option
 def write(path: str, file: str, append: bool, user: str, as_json: bool) -> None:
-    """Write a document from a file: what you write is trusted, and can be a file that no tool writes.
+    """Write a document from a file. The text is trusted, and PATH may be a document that tools cannot write.
 
     \b
     Examples:
@@ -118,13 +116,10 @@ def write(path: str, file: str, append: bool, user: str, as_json: bool) -> None:
       echo "Ann prefers tea" | wasmrt memory write memory - --append
     """
     store = _store()
-    text = _text_of(file, store.settings.max_document_bytes)
+    text = _read_text(file, store.settings.max_document_bytes)
     target = read_target(path)
     written = store.write(user, target.path, text, append=append, trust=Trust.TRUSTED, author=Author.PERSON)
-    if as_json:
-        show_json(written.as_dict())
-    else:
-        print_message(f"wrote {written.path}, version {written.number}")
+    show_json(written.as_dict()) if as_json else print_message(f"wrote {written.path}, version {written.number}")
 
 
 @memory.command("history")
@@ -132,7 +127,7 @@ def write(path: str, file: str, append: bool, user: str, as_json: bool) -> None:
 @user_option
 @json_option
 def history(path: str, user: str, as_json: bool) -> None:
-    """Show the versions of a document that are kept, the newest first.
+    """Show the stored versions of a document, newest first.
 
     \b
     Examples:
@@ -156,7 +151,7 @@ def history(path: str, user: str, as_json: bool) -> None:
 @user_option
 @json_option
 def restore(path: str, version: int, user: str, as_json: bool) -> None:
-    """Make an older version of a document the newest again. The versions between stay in the history.
+    """Write an older version of a document as its newest version. The history keeps all versions.
 
     \b
     Examples:
@@ -166,57 +161,47 @@ def restore(path: str, version: int, user: str, as_json: bool) -> None:
     if as_json:
         show_json(made.as_dict())
     else:
-        print_message(f"{made.path} is what it was in version {version}; that is version {made.number} now")
+        print_message(f"restored version {version} of {made.path} as version {made.number}")
 
 
 @memory.command("remove")
 @path_argument
-@click.option("--yes", is_flag=True, help="Do it without being asked: for scripts.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @user_option
 @json_option
 def remove(path: str, yes: bool, user: str, as_json: bool) -> None:
-    """Remove a document with all of its versions, for good.
+    """Permanently remove a document with all its versions.
 
     \b
     Examples:
       wasmrt memory remove projects/old.md
     """
     store, name = _store(), read_target(path).path
-    kept = len(store.history(user, name))
+    count = len(store.history(user, name))
     if not yes:
-        if as_json or not is_interactive():
-            whose = "" if user == "local" else f" --user {quote(user)}"
-            hint = f"say so if it is meant: wasmrt memory remove {quote(name)}{whose} --yes"
-            raise ConfigurationError("nothing was removed: nobody is here to ask", code="not-confirmed", hint=hint)
-        if not click.confirm(f"Remove {name} and its {kept} versions?", default=False, err=True):
-            raise ConfigurationError("nothing was removed", code="not-confirmed")
+        command = f"wasmrt memory remove {quote(name)}{'' if user == 'local' else f' --user {quote(user)}'}"
+        question = f"Remove {name} and its {count} versions?"
+        confirm_change(question, unchanged="nothing was removed", command=command, as_json=as_json)
     store.remove(user, name)
-    if as_json:
-        show_json({"removed": name, "versions": kept})
-    else:
-        print_message(f"removed {name}")
+    show_json({"removed": name, "versions": count}) if as_json else print_message(f"removed {name}")
 
 
 def _store() -> MemoryStore:
     settings = read_config_file(find_places().config).runtime.get("memory")
-    return MemoryStore(settings or MemorySettings())  # a person looks at it also where no agent has it
+    return MemoryStore(settings or MemorySettings())  # stored documents can be read even if memory is disabled
 
 
-def _text_of(file: str, most: int) -> str:
+def _read_text(file: str, max_bytes: int) -> str:
     try:
         if file == "-":
-            data = sys.stdin.buffer.read(most + 1)
+            data = sys.stdin.buffer.read(max_bytes + 1)
         else:
             with Path(file).open("rb") as opened:
-                data = opened.read(most + 1)
+                data = opened.read(max_bytes + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "not a path"
         raise SourceError(f"the file cannot be read ({reason})", hint="check its path") from error
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise InvalidParametersError("the file is no UTF-8 text", hint="save it as UTF-8") from None
-
-
-def _indented(text: str) -> str:
-    return "\n".join(f"  {line}" for line in text.splitlines())
+        raise InvalidParametersError("the file is not UTF-8 text", hint="save it as UTF-8") from None

@@ -1,4 +1,4 @@
-"""`wasmrt skills`: folders with a SKILL.md, which agents read."""
+"""`wasmrt skills`: manage skills, which are folders with a SKILL.md that agents read."""
 
 from __future__ import annotations
 
@@ -11,8 +11,16 @@ import click
 from wasmrt.agent.builtin.skills import SkillFiles, SkillStore, SkillTrust, describe_new, read_folder, read_skill, scan
 from wasmrt.agent.config import read_config_file
 from wasmrt.cli.shared.options import json_option
-from wasmrt.cli.shared.output import is_interactive, print_lines, print_message, show_columns, show_json, show_json_list
-from wasmrt.core.errors import ConfigurationError, GrantRequiredError, SourceError
+from wasmrt.cli.shared.output import (
+    confirm_change,
+    print_lines,
+    print_message,
+    require_consent,
+    show_columns,
+    show_json,
+    show_json_list,
+)
+from wasmrt.core.errors import SourceError
 from wasmrt.core.places import find_places
 from wasmrt.core.terminal import printable
 from wasmrt.egress.leaks import LeakDetector
@@ -24,7 +32,7 @@ _folder_argument = click.argument(
 
 @click.group("skills")
 def skills() -> None:
-    """Keep skills: folders with a SKILL.md, whose text instructs a model and grants nothing.
+    """Manage skills: folders with a SKILL.md that instructs a model and grants no permissions.
 
     \b
     Examples:
@@ -37,7 +45,7 @@ def skills() -> None:
 @skills.command("list")
 @json_option
 def list_skills(as_json: bool) -> None:
-    """List the skills, with where each comes from and how far it is trusted.
+    """List the skills with their trust level and digest.
 
     \b
     Examples:
@@ -60,7 +68,7 @@ def list_skills(as_json: bool) -> None:
         show_json_list(rows)
         return
     if not rows:
-        print_message(f"there is no skill; put a folder into {find_places().skills}, or: wasmrt skills install FOLDER")
+        print_message(f"no skills; add a folder to {find_places().skills}, or run: wasmrt skills install FOLDER")
         return
     show_columns(
         ("NAME", "TRUST", "DIGEST", "FOR"),
@@ -68,14 +76,14 @@ def list_skills(as_json: bool) -> None:
     )
     for row in rows:
         if row["problem"]:
-            print_message(f"{row['name']} is not read: {row['problem']}" + (f"; {row['hint']}" if row["hint"] else ""))
+            print_message(f"{row['name']} is not used: {row['problem']}" + (f"; {row['hint']}" if row["hint"] else ""))
 
 
 @skills.command("check")
 @_folder_argument
 @json_option
 def check(folder: Path, as_json: bool) -> None:
-    """Check the skill in FOLDER: every mistake of its SKILL.md, and what a person should look at.
+    """Check the skill in FOLDER: report all errors in its SKILL.md, and text that needs review.
 
     \b
     Examples:
@@ -90,19 +98,19 @@ def check(folder: Path, as_json: bool) -> None:
         show_json({"name": skill.name, "digest": files.digest, "files": sorted(files.files), "findings": found})
         return
     for finding in findings:
-        print_message(f"{'refused' if finding.refuses else 'look at'}: {finding.path} {finding.what}")
+        print_message(f"{'refused' if finding.refuses else 'review'}: {finding.path} {finding.what}")
     print_message(f"{skill.name} is a valid skill ({files.digest[:12]})")
 
 
 @skills.command("install")
 @_folder_argument
-@click.option("--trust", "trusted", is_flag=True, help="Trust its text as a person's own.")
-@click.option("--yes", is_flag=True, help="Agree to what is shown, without being asked.")
+@click.option("--trust", "trusted", is_flag=True, help="Trust its text like the user's own.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @json_option
 def install(folder: Path, trusted: bool, yes: bool, as_json: bool) -> None:
-    """Keep a copy of the skill in FOLDER, as it is now, once somebody agreed.
+    """Store a copy of the skill in FOLDER, after you confirm.
 
-    Without --trust a model reads it as a stranger's text.
+    Without --trust, its text counts as untrusted.
 
     \b
     Examples:
@@ -112,7 +120,7 @@ def install(folder: Path, trusted: bool, yes: bool, as_json: bool) -> None:
     store, files = _store(), _read(folder)
     level = SkillTrust.TRUSTED if trusted else SkillTrust.INSTALLED
     origin = f"the folder {folder.name}"
-    _agree(describe_new(folder.name, files, origin, LeakDetector(), level), level, yes=yes, as_json=as_json)
+    _confirm(describe_new(folder.name, files, origin, LeakDetector(), level), level, yes=yes, as_json=as_json)
     loaded = store.install(folder.name, files, origin=origin)
     if trusted:
         loaded = store.trust(folder.name, loaded.digest, level)
@@ -126,12 +134,12 @@ def install(folder: Path, trusted: bool, yes: bool, as_json: bool) -> None:
     type=click.Choice([str(SkillTrust.TRUSTED), str(SkillTrust.INSTALLED)]),
     default=str(SkillTrust.TRUSTED),
     show_default=True,
-    help="installed: its text counts as a stranger's.",
+    help="With installed, its text counts as untrusted.",
 )
-@click.option("--yes", is_flag=True, help="Agree to what is shown, without being asked.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @json_option
 def trust(name: str, level: str, yes: bool, as_json: bool) -> None:
-    """Agree to an installed skill as it is now, after it was shown, and trust it so far.
+    """Show an installed skill, ask for confirmation, and set its trust level.
 
     \b
     Examples:
@@ -140,20 +148,20 @@ def trust(name: str, level: str, yes: bool, as_json: bool) -> None:
     """
     store, given = _store(), SkillTrust(level)
     now = store.waiting(name)
-    shown = describe_new(name, now.files, now.origin or "where it lies", LeakDetector(), given)
-    _agree(shown, given, yes=yes, as_json=as_json)
+    shown = describe_new(name, now.files, now.origin or "its folder", LeakDetector(), given)
+    _confirm(shown, given, yes=yes, as_json=as_json)
     store.trust(name, now.digest, given)
     _report(name, level, now.digest, as_json=as_json)
 
 
 @skills.command("remove")
 @click.argument("name")
-@click.option("--yes", is_flag=True, help="Remove it without being asked: for scripts.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @json_option
 def remove(name: str, yes: bool, as_json: bool) -> None:
-    """Remove an installed skill, and what was agreed to of it.
+    """Remove an installed skill and its trust level.
 
-    It asks first; without a terminal, or with --json, nothing is removed unless --yes is given.
+    It asks for confirmation. Without a terminal, or with --json, --yes is required.
 
     \b
     Examples:
@@ -163,13 +171,10 @@ def remove(name: str, yes: bool, as_json: bool) -> None:
     store = _store()
     store.check_removable(name)
     if not yes:
-        if as_json or not is_interactive():
-            hint = f"say so if it is meant: wasmrt skills remove {quote(name)} --yes"
-            raise ConfigurationError(f"{name} was not removed: nobody is here to ask", code="not-confirmed", hint=hint)
-        if not click.confirm(f"Remove {name} and what was agreed to of it?", default=False, err=True):
-            raise ConfigurationError(f"{name} was not removed", code="not-confirmed")
+        command, unchanged = f"wasmrt skills remove {quote(name)}", f"{name} was not removed"
+        confirm_change(f"Remove {name} and its trust level?", unchanged=unchanged, command=command, as_json=as_json)
     store.remove(name)
-    show_json({"removed": name}) if as_json else print_message(f"{name} is removed")
+    show_json({"removed": name}) if as_json else print_message(f"removed {name}")
 
 
 def _store() -> SkillStore:
@@ -181,21 +186,17 @@ def _read(folder: Path) -> SkillFiles:
     try:
         return read_folder(folder.parent, folder.name)
     except OSError as error:
-        raise SourceError(f"{folder.name!r} cannot be read ({error.strerror})", hint="check who owns it") from error
+        hint = "check its owner and permissions"
+        raise SourceError(f"{folder.name!r} cannot be read ({error.strerror})", hint=hint) from error
 
 
-def _agree(shown: str, level: SkillTrust, *, yes: bool, as_json: bool) -> None:
+def _confirm(shown: str, level: SkillTrust, *, yes: bool, as_json: bool) -> None:
     if not as_json:
         for line in shown.split("\n"):
             print_lines(f"  {printable(line)}")
-    if yes:
-        return
-    asked = not as_json and is_interactive()
-    question = "Keep it?" if level.foreign else "Trust it?"
-    if not asked or not click.confirm(question, default=False, err=True):
-        raise GrantRequiredError("nobody agreed to it, and nothing was changed", hint="look at it, and say --yes")
+    require_consent("Install it?" if level.foreign else "Trust it?", yes=yes, as_json=as_json)
 
 
 def _report(name: str, level: str, digest: str, *, as_json: bool) -> None:
     data: dict[str, Any] = {"name": name, "trust": level, "digest": digest}
-    show_json(data) if as_json else print_message(f"{name} is kept, {level} ({digest[:12]})")
+    show_json(data) if as_json else print_message(f"{name} is stored as {level} ({digest[:12]})")

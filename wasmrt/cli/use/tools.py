@@ -1,4 +1,4 @@
-"""`wasmrt tools`: everything that the registry holds, and calls that go through its policy."""
+"""`wasmrt tools`: show the tools of the registry, and call them under its policy."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from wasmrt.agent.policy import Permission
 from wasmrt.agent.registry import ToolRegistry, ToolView
 from wasmrt.catalog.bundled import RUN_CODE, bundled_component
 from wasmrt.cli.shared.calls import (
-    check_context,
-    interruptible,
+    parse_context,
     read_params,
-    show_changes,
+    run_interruptible,
     show_denials,
     show_logs,
     show_progress,
+    show_undo_hint,
 )
 from wasmrt.cli.shared.errors import exit_code
 from wasmrt.cli.shared.options import complete_tools, json_option, workspace_option
@@ -33,7 +33,7 @@ ViewOf = Callable[[ToolView], ToolView]
 
 @click.group("tools")
 def tools() -> None:
-    """Show and call the tools of the registry: built-in, installed and plugins, under the policy of the configuration.
+    """Show and call the tools of the registry (built-in, installed and plugins) under the configured policy.
 
     \b
     Examples:
@@ -48,9 +48,9 @@ def tools() -> None:
 @view_options
 @json_option
 def list_tools(workspace: Path | None, view_of: ViewOf, as_json: bool) -> None:
-    """List the tools that can be called, with where they come from and what they can do.
+    """List the tools that can be called, with their source and effects.
 
-    Tools for files are there with --workspace.
+    File tools are included with --workspace.
 
     \b
     Examples:
@@ -69,7 +69,7 @@ def list_tools(workspace: Path | None, view_of: ViewOf, as_json: bool) -> None:
         header = ("NAME", "SOURCE", "TIER", "ASKS", "CAN")
         show_columns(header, [(r["name"], r["source"], r["tier"], r["confirmation"], r["can"]) for r in rows])
     if hidden:
-        print_message(f"{hidden} more cannot be called here; wasmrt policy explain NAME says why")
+        print_message(f"{hidden} more cannot be called here; for the reason: wasmrt policy explain NAME")
 
 
 @tools.command("describe")
@@ -78,7 +78,7 @@ def list_tools(workspace: Path | None, view_of: ViewOf, as_json: bool) -> None:
 @view_options
 @json_option
 def describe(name: str, workspace: Path | None, view_of: ViewOf, as_json: bool) -> None:
-    """Describe one tool: what it is for, its params, its effects, and what follows from them.
+    """Show a tool's description, parameters and effects, and the traits derived from its effects.
 
     \b
     Examples:
@@ -116,12 +116,12 @@ def describe(name: str, workspace: Path | None, view_of: ViewOf, as_json: bool) 
 @tools.command("run")
 @click.argument("name", shell_complete=complete_tools)
 @click.argument("params", default="{}", metavar="[JSON | @FILE | -]")
-@click.option("--context", metavar="JSON", help="What the tool is told about the conversation; it may know all of it.")
-@click.option("--user", default="local", show_default=True, help="Whose secrets and rate limits count.")
-@click.option("--trace", default="", metavar="ID", help="The conversation or job that the call is part of.")
-@click.option("--token", metavar="TOKEN", help="A confirmation token, in place of a person's approval.")
-@click.option("--logs", is_flag=True, help="Show what the tool logged, on stderr.")
-@click.option("--as-model", is_flag=True, help="Print the answer as a model would get it: sanitized, cut, wrapped.")
+@click.option("--context", metavar="JSON", help="Context of the conversation, all of which is passed to the tool.")
+@click.option("--user", default="local", show_default=True, help="User whose secrets and rate limits apply.")
+@click.option("--trace", default="", metavar="ID", help="Conversation or job that the call belongs to.")
+@click.option("--token", metavar="TOKEN", help="Confirmation token to use instead of an approval.")
+@click.option("--logs", is_flag=True, help="Print the tool's log on stderr.")
+@click.option("--as-model", is_flag=True, help="Print the result as models receive it: sanitized, truncated, wrapped.")
 @workspace_option
 @view_options
 @json_option
@@ -138,7 +138,7 @@ def run_tool(
     view_of: ViewOf,
     as_json: bool,
 ) -> int:
-    """Call a tool through every step: schema, filter, preset, guard, confirmation, rates, approval, scan, receipt.
+    """Call a tool with all checks: schema, filter, preset, guard, confirmation, rates, approval, scan, receipt.
 
     \b
     Examples:
@@ -146,47 +146,49 @@ def run_tool(
       wasmrt tools run weather @params.json --read-only --trace job-7
     """
     if as_model and (token is not None or logs):
-        raise click.UsageError("--as-model prints the answer alone; leave --token and --logs out")
-    text, data = read_params(params), check_context(context)
-    told = None if as_json or as_model else show_progress
+        raise click.UsageError("--as-model only prints the result; omit --token and --logs")
+    text, data = read_params(params), parse_context(context)
+    on_progress = None if as_json or as_model else show_progress
     with open_registry(workspace=workspace) as registry:
         registry.ends_with_its_call()
         _prepare_interpreter(name, registry)
         view = view_of(registry)
         if as_model:
             call: dict[str, Any] = {"id": "call-1", "name": name, "arguments": text}
-            answer = interruptible(_closing(registry), lambda: view.answer(call, user=user, trace=trace, data=data))
+            answer = run_interruptible(_closer(registry), lambda: view.answer(call, user=user, trace=trace, data=data))
             show_json(answer.message()) if as_json else show(answer.text)
             return 0 if answer.error is None else exit_code(answer.error)
         try:
-            output = interruptible(
-                _closing(registry),
-                lambda: view.execute(name, text, user=user, trace=trace, data=data, token=token, on_progress=told),
+            output = run_interruptible(
+                _closer(registry),
+                lambda: view.execute(
+                    name, text, user=user, trace=trace, data=data, token=token, on_progress=on_progress
+                ),
             )
         except ToolError as error:
             if not as_json:
                 show_logs(error.logs)
-                if not isinstance(error, NotAuthorizedError):  # whose sentence and hint are its denial's
+                if not isinstance(error, NotAuthorizedError):  # its message and hint describe the denial
                     show_denials(error.decisions, None)
                 if workspace is not None:
-                    show_changes(error.call_id)
+                    show_undo_hint(error.call_id)
             raise
     if logs and not as_json:
         show_logs(output.logs)
     show_json(output.as_dict() if as_json else output.result)
     if workspace is not None and not as_json:
-        show_changes(output.call_id)
+        show_undo_hint(output.call_id)
     return 0
 
 
 def _prepare_interpreter(name: str, registry: ToolRegistry) -> None:
-    """Compile the interpreter of code mode before its call, saying so: the first time that takes seconds."""
+    """Compile the interpreter of code mode with a status before its call, because the first time takes seconds."""
     if name == RUN_CODE.name and name in registry.all_names() and registry.runtime is not None:
         prepare(registry.runtime, name, bundled_component(RUN_CODE))
-        registry.runtime.forget(name)  # no component can invoke it
+        registry.runtime.forget(name)  # no component may invoke it
 
 
-def _closing(registry: ToolRegistry) -> Callable[[], None]:
+def _closer(registry: ToolRegistry) -> Callable[[], None]:
     assert registry.runtime is not None
     return registry.runtime.close
 
@@ -198,20 +200,20 @@ def _row(source: object, name: str, view: ToolView) -> dict[str, Any]:
         "source": str(source),
         "tier": str(traits.tier()),
         "risk": str(traits.risk()),
-        "confirmation": _asks(name, view),
+        "confirmation": _confirmation(name, view),
         "subagent_access": str(traits.subagent_access),
         "network_outbound": traits.network_outbound,
         "can": in_words(traits.effects),
     }
 
 
-def _asks(name: str, view: ToolView) -> str:
-    """Return when a person is asked: by a rule of the operator's, else as the tool wants it, else by its effects."""
+def _confirmation(name: str, view: ToolView) -> str:
+    """Return when approval is required: by the policy's rule, else by the tool's default, else by its effects."""
     permission = view.policy.permission_for(name)
     if permission is Permission.ALLOW:
         return "never"
-    wished = view.get(name).default_permission
-    return "always" if Permission.ASK in (permission, wished) else str(view.traits(name).confirmation())
+    default = view.get(name).default_permission
+    return "always" if Permission.ASK in (permission, default) else str(view.traits(name).confirmation())
 
 
 def _params(schema: dict[str, Any]) -> list[str]:

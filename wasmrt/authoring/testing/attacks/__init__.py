@@ -1,18 +1,16 @@
-"""Hostile tools and servers, one small component each, and the end every one of them must come to.
+"""Hostile tools and servers, each a small component with its expected outcome.
 
-`wasmrt doctor --attack` lets them loose on an installation; our own tests do the same and more.
+`wasmrt doctor --attack` runs them on an installation, and the tests of wasmrt run them too.
 """
 
-from wasmrt.authoring.testing.attacks._answers import ANSWERS
+from wasmrt.authoring.testing.attacks._answers import ANSWERS, VALUES
 from wasmrt.authoring.testing.attacks._attack import ONLY_THE_CLOCK, OVERRUN_SECONDS, Attack, Outcome, run
 from wasmrt.authoring.testing.attacks._build import Body, tool
 from wasmrt.authoring.testing.attacks._components import COMPONENTS
-from wasmrt.authoring.testing.attacks._cpu import CPU
 from wasmrt.authoring.testing.attacks._host import HOST
-from wasmrt.authoring.testing.attacks._memory import MEMORY
 from wasmrt.authoring.testing.attacks._reach import REACH
+from wasmrt.authoring.testing.attacks._resources import CPU, MEMORY
 from wasmrt.authoring.testing.attacks._servers import SERVERS
-from wasmrt.authoring.testing.attacks._values import VALUES
 
 __all__ = [
     "ANSWERS",

@@ -1,4 +1,4 @@
-"""Attacks, and the way they are let loose on a runtime."""
+"""Define attacks, and run them in a runtime."""
 
 from __future__ import annotations
 
@@ -18,45 +18,50 @@ from wasmrt.runtime.runtime import WasmToolRuntime
 from wasmrt.sandbox.guest.engine import wat2wasm
 
 OVERRUN_SECONDS = 0.1
-"""Seconds after its deadline that an attack may still hold the caller."""
+"""Maximum time by which an attack may exceed its deadline."""
 ONLY_THE_CLOCK = ResourceLimits(timeout_seconds=0.3, fuel=2**60)
-"""Fuel for years: what stops the guest is the deadline."""
+"""Limits with practically unlimited fuel, so that the deadline stops the guest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attack:
-    """One hostile component and the end it must come to."""
+    """A hostile component and its expected outcome."""
 
     name: str
     about: str
     body: Body | Callable[[], bytes]
     expects: tuple[type[WasmrtError], ...] = ()
-    """Empty where the attack comes to nothing and the call succeeds."""
+    """The errors that may end the attack; empty if it has no effect and the call succeeds."""
     harmless: bool = False
-    """True where the call may succeed although something is expected."""
+    """True if the call may also succeed."""
     params: Any = field(default_factory=dict)
     limits: ResourceLimits = ONLY_THE_CLOCK
     server: Script | None = None
-    """The hostile server that the guest asks, where it is the server that attacks."""
+    """The hostile server that the guest sends a request to, if the server attacks."""
     held: Held = Held.NOTHING
-    """The secret that the host puts into that request for the guest."""
+    """The secret that the host adds to that request."""
     whole_bytes: int = 0
-    """The least size of an answer that the guest may not get: that of one with nothing taken out of it."""
+    """The size of an unredacted response, which the guest must not receive."""
 
     def component(self) -> bytes:
         return wat2wasm(tool(self.body)) if isinstance(self.body, Body) else self.body()
 
 
+def attack(name: str, about: str, body: Body | Callable[[], bytes], *expects: type[WasmrtError], **more: Any) -> Attack:
+    """Return an attack; `expects` are the errors that may end it."""
+    return Attack(name=name, about=about, body=body, expects=expects, **more)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The end of an attack."""
+    """The outcome of an attack."""
 
     attack: str
     ended: ToolOutput | BaseException
     stopped_by: str
-    """The error's code, or `harmless`."""
+    """The code of the error, or `harmless`."""
     seconds: float
-    """Of the call; of preparing, where it never came to a call."""
+    """Duration of the call, or of preparing it if that failed."""
     as_expected: bool
     in_time: bool
 
@@ -66,22 +71,24 @@ class Outcome:
 
 
 def run(attack: Attack, runtime: WasmToolRuntime) -> Outcome:
-    """Prepare and call an attack, and judge how it ended.
+    """Prepare and call an attack, and evaluate its outcome.
 
-    One with a server has a runtime of its own, like the given one, that may reach it.
+    An attack with a server runs in a separate runtime with the same configuration, which may reach the server.
     """
     if attack.server is None:
-        return _judged(attack, *_ended(attack, runtime, attack.component()))
+        return _evaluate(attack, *_call(attack, runtime, attack.component()))
     with site(attack.server, attack.held, runtime.config) as (own, scheme, port, grant):
         body = asking(scheme, port, attack.whole_bytes)
-        return _judged(attack, *_ended(attack, own, wat2wasm(tool(body)), grant))
+        return _evaluate(attack, *_call(attack, own, wat2wasm(tool(body)), grant))
 
 
-def _judged(attack: Attack, ended: Any, seconds: float, called: bool) -> Outcome:
+def _evaluate(attack: Attack, ended: Any, seconds: float, called: bool) -> Outcome:
     if isinstance(ended, ToolOutput):
-        as_expected, stopped_by = attack.harmless or (not attack.expects and _answered(attack, ended)), "harmless"
+        # A `Body` returns this result only if it got nothing that it must not get.
+        is_ok = ended.result == {"ok": True} or not isinstance(attack.body, Body)
+        as_expected, stopped_by = attack.harmless or (not attack.expects and is_ok), "harmless"
     else:
-        # The deadline may always be what ends one first: how fast a machine gets to another limit is its own affair.
+        # On a slow machine, the deadline may end an attack before the expected limit does.
         as_expected = isinstance(ended, (*attack.expects, DeadlineExceededError))
         stopped_by = ended.code if isinstance(ended, WasmrtError) else type(ended).__name__
     return Outcome(
@@ -90,23 +97,15 @@ def _judged(attack: Attack, ended: Any, seconds: float, called: bool) -> Outcome
         stopped_by=stopped_by,
         seconds=seconds,
         as_expected=as_expected,
-        # Compiling is bounded by the component's size, not by the call's deadline.
+        # The size of the component bounds its compilation, which the deadline of the call does not include.
         in_time=not called or seconds <= attack.limits.timeout_seconds + OVERRUN_SECONDS,
     )
 
 
-def _ended(
+def _call(
     attack: Attack, runtime: WasmToolRuntime, component: bytes, grant: Capabilities | None = None
 ) -> tuple[Any, float, bool]:
-    try:
-        return _called(attack, runtime, component, grant)
-    finally:
-        runtime.forget(attack.name)
-
-
-def _called(
-    attack: Attack, runtime: WasmToolRuntime, component: bytes, grant: Capabilities | None
-) -> tuple[Any, float, bool]:
+    """Return the output or error of an attack, its duration, and whether it was called."""
     started = time.monotonic()
     try:
         prepared = runtime.prepare(attack.name, component, grant, limits=attack.limits)
@@ -120,8 +119,5 @@ def _called(
         return error, max(used, time.monotonic() - started), True
     except Exception as error:
         return error, time.monotonic() - started, True
-
-
-def _answered(attack: Attack, output: ToolOutput) -> bool:
-    # A body that we wrote answers well only if it got nothing that it should not have.
-    return output.result == {"ok": True} or not isinstance(attack.body, Body)
+    finally:
+        runtime.forget(attack.name)

@@ -1,7 +1,7 @@
-"""Wraps the body of an attack into a tool component of `near:agent@0.3.0`, as text.
+"""Wrap the body of an attack in the text of a `near:agent@0.3.0` tool component.
 
-The body sees memory, `$ok`, `$say` and whatever imports it names. Memory lives in a module of its own, so that
-imports can be lowered before the attacking module is instantiated, start function included.
+The body can use the memory, `$ok`, `$say` and the imports that it names. The memory is in a separate module, so that
+imports can be lowered before the attacking module is instantiated and its start function runs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ ANSWER_AT = 64
 TEXT_AT = 1024
 """Address of an attack's `text` in memory."""
 SITE = "site.example.com"
-"""The host that attacks by servers come from."""
+"""Host name of the hostile server."""
 FREE_AT = 65536
 """Memory from here on belongs to the allocator."""
 
@@ -32,9 +32,9 @@ _REALLOC = """
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Body:
-    """The parts of a tool that an attack writes itself; everything left out behaves.
+    """The hostile parts of a tool; parts that are not set behave correctly.
 
-    `execute` may use `$params` and `$length`, and leaves the address of a response: `(call $ok)` is an empty one.
+    `execute` may use `$params` and `$length`, and must return the address of a response, such as `(call $ok)`.
     """
 
     execute: str = "(call $ok)"
@@ -49,13 +49,13 @@ class Body:
     schema: str = "(call $text-result)"
     pages: int = 2
     more_modules: str = ""
-    """Core modules and instances beside the attacking one; what they offer goes through `more_exports`."""
+    """Additional core modules and instances; `more_exports` passes their exports to the attacking module."""
     more_exports: str = ""
     more_imports: str = ""
 
 
 def asking(scheme: str, port: int, whole_bytes: int = 0) -> Body:
-    """A tool that asks the server at `SITE`, and breaks where it gets an answer of at least `whole_bytes`."""
+    """Return a tool that sends a request to `SITE`, and traps if the response has at least `whole_bytes`."""
     url = f"{scheme}://{SITE}:{port}/".encode()
     return Body(
         imports=("http-request",),
@@ -70,7 +70,7 @@ def asking(scheme: str, port: int, whole_bytes: int = 0) -> Body:
 
 
 def tool(body: Body) -> str:
-    """The component text of a whole tool around `body`."""
+    """Return the text of a whole tool component with `body`."""
     return f"""(component
   {_blocks(body.imports)}
   (core module $libc
@@ -82,10 +82,10 @@ def tool(body: Body) -> str:
   (alias core export $libc "memory" (core memory $memory))
   (alias core export $libc "realloc" (core func $realloc))
   {body.more_modules}
-  {_lowered(body.imports, body.more_exports)}
+  {_lower(body.imports, body.more_exports)}
   {_module(body)}
   (core instance $main (instantiate $main (with "libc" (instance $libc)) (with "host" (instance $lowered))))
-  {_lifted(bool(body.post_return))})"""
+  {_lift(bool(body.post_return))})"""
 
 
 def _blocks(imports: tuple[str, ...]) -> str:
@@ -103,7 +103,7 @@ def _blocks(imports: tuple[str, ...]) -> str:
     return "\n  ".join(BLOCKS[block][1] for block in wanted)
 
 
-def _lowered(imports: tuple[str, ...], more_exports: str) -> str:
+def _lower(imports: tuple[str, ...], more_exports: str) -> str:
     lines: list[str] = []
     exports = [more_exports]
     for name in imports:
@@ -159,7 +159,7 @@ def _module(body: Body) -> str:
     {f"(func $start {body.start}) (start $start)" if body.start else ""})"""
 
 
-def _lifted(post_return: bool) -> str:
+def _lift(post_return: bool) -> str:
     after = '(post-return (core func $main "done"))' if post_return else ""
     return f"""(type $request (record (field "params" string) (field "context" (option string))))
   (type $response (record (field "output" (option string)) (field "error" (option string))))

@@ -1,11 +1,10 @@
-"""Attacks in the component itself: refused, or made ready at a bounded price, before any call."""
+"""Attacks with the component itself: it is rejected, or prepared at a bounded cost, before any call."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from wasmrt.authoring.testing.attacks import _expanding
-from wasmrt.authoring.testing.attacks._attack import Attack
+from wasmrt.authoring.testing.attacks._attack import attack
 from wasmrt.authoring.testing.attacks._build import Body, tool
 from wasmrt.core.errors import (
     ComponentTooLargeError,
@@ -15,10 +14,9 @@ from wasmrt.core.errors import (
     NotWasmError,
     UnknownImportError,
     UnknownWorldError,
-    WasmrtError,
 )
-from wasmrt.core.limits import COMPONENT_MAX_BYTES
-from wasmrt.sandbox.component import COMPONENT, HEADER, encode_custom_section, encode_section
+from wasmrt.core.limits import COMPONENT_MAX_BYTES, MAX_FUNCTION_BRANCHES
+from wasmrt.sandbox.component import COMPONENT, CORE_MODULE, HEADER, encode_custom_section, encode_section, encode_u32
 from wasmrt.sandbox.guest.engine import wat2wasm
 
 
@@ -31,13 +29,12 @@ def _with_section(name: str, size: int) -> Callable[[], bytes]:
 
 
 def _br_table() -> Body:
-    # Twenty thousand targets in each of fifty jump tables.
     targets = "0 " * 20_000
     return Body(functions=f"(func (block (br_table {targets} 0 (i32.const 0))))" * 50)
 
 
 def _nested(depth: int) -> bytes:
-    # As bytes: the text's own parser stops at a hundred.
+    # Built from bytes, because the text parser allows only a hundred levels.
     component = HEADER
     for _ in range(depth):
         component = HEADER + encode_section(COMPONENT, component)
@@ -91,90 +88,128 @@ _COMPOSED = """(component
   (export "test:composed/tool" (instance $outer)))"""
 
 
-def _component(name: str, about: str, body: Body | Callable[[], bytes], *expects: type[WasmrtError]) -> Attack:
-    return Attack(name=name, about=about, body=body, expects=expects)
+_MODULE = b"\0asm\1\0\0\0"
+_I32 = b"\x7f"
+_END = b"\x0b"
+
+
+def doubling(depth: int) -> bytes:
+    """Return a component with two instances of a nested component, which again has two instances, and so on."""
+    component = HEADER + encode_section(CORE_MODULE, _MODULE) + encode_section(2, _list([b"\0\0\0"]))
+    for _ in range(depth):
+        component = HEADER + encode_section(COMPONENT, component) + encode_section(5, _list([b"\0\0\0"] * 2))
+    return component
+
+
+def locals_in_loops(count: int) -> bytes:
+    """Return a component with one function, which has `count` locals and `count` nested loops."""
+    used = b"".join(b"\x20" + encode_u32(number) + b"\x21" + encode_u32(number) for number in range(count))
+    return _function(b"\x03\x40" * count + used + _END * count, count)
+
+
+def locals_in_branches(count: int) -> bytes:
+    """Return a component with one function, which has `count` locals and sets each in a separate branch."""
+    sets = b"".join(b"\x20\0\x04\x40\x41\1\x21" + encode_u32(number) + _END for number in range(count))
+    return _function(sets + b"".join(b"\x20" + encode_u32(number) + b"\x1a" for number in range(count)), count)
+
+
+def nested_loops(count: int) -> bytes:
+    """Return a component with one function of nested loops."""
+    return _function(b"\x03\x40" * count + _END * count)
+
+
+def wide_calls(width: int, count: int) -> bytes:
+    """Return a component with one function that calls another, which takes and returns `width` values."""
+    types = [_type(0, 0), _type(0, width), _type(width, width)]
+    caller = _body(b"\x10\0" + b"\x10\2" * count + b"\0")
+    return _module(types, [1, 0, 2], [_body(b"\0"), caller, _body(b"\0")])
+
+
+def many_calls() -> bytes:
+    """Return a component with one function that keeps the results of more calls than any real function makes."""
+    count = MAX_FUNCTION_BRANCHES + 1
+    caller = _body(b"\x10\0" * count + b"\x6a" * (count - 1) + b"\x1a")
+    return _module([_type(0, 0), _type(0, 1)], [1, 0], [_body(b"\0"), caller])
+
+
+def empty_sections(count: int) -> bytes:
+    """Return a component of custom sections without name or content."""
+    return HEADER + b"\0\1\0" * count
+
+
+def _function(code: bytes, locals_count: int = 0) -> bytes:
+    return _module([_type(0, 0)], [0], [_body(code, locals_count)])
+
+
+def _module(types: list[bytes], functions: list[int], bodies: list[bytes]) -> bytes:
+    module = _MODULE + encode_section(1, _list(types)) + encode_section(3, _list(map(encode_u32, functions)))
+    return HEADER + encode_section(CORE_MODULE, module + encode_section(10, _list(bodies)))
+
+
+def _body(code: bytes, locals_count: int = 0) -> bytes:
+    declared = _list([encode_u32(locals_count) + _I32] if locals_count else [])
+    return encode_u32(len(declared + code + _END)) + declared + code + _END
+
+
+def _type(takes: int, gives: int) -> bytes:
+    return b"\x60" + encode_u32(takes) + _I32 * takes + encode_u32(gives) + _I32 * gives
+
+
+def _list(items: Iterable[bytes]) -> bytes:
+    each = list(items)
+    return encode_u32(len(each)) + b"".join(each)
 
 
 COMPONENTS = (
-    _component("not-wasm", "is a shell script", lambda: b"#!/bin/sh\nexit 1\n", NotWasmError),
-    _component("empty-file", "is empty", lambda: b"", NotWasmError),
-    _component("truncated", "ends in the middle", lambda: wat2wasm(tool(Body()))[:-100], InvalidComponentError),
-    _component("core-module", "is a core module", _text("(module)"), CoreModuleError),
-    _component(
-        "too-large", "is larger than any component may be",
-        lambda: wat2wasm(tool(Body())) + bytes(COMPONENT_MAX_BYTES), ComponentTooLargeError,
-    ),
-    _component("no-exports", "exports nothing", _text("(component)"), UnknownWorldError),
-    _component(
-        "unknown-import", "imports an interface that nobody has",
-        _text('(component (import "evil:door/open@1.0.0" (instance (export "f" (func)))))'), UnknownImportError,
-    ),
-    _component(
-        "unknown-function", "imports a function that the host's interface does not have",
-        _text(_wrong_host('"run-shell" (func (param "command" string))')), UnknownImportError,
-    ),
-    _component(
-        "wrongly-typed-import", "imports a host function with other types than the host's",
-        _text(_wrong_host('"secret-exists" (func (param "name" string) (result string))')), UnknownImportError,
-    ),
-    _component(
-        "wrongly-typed-wasi", "imports a WASI function with other types than WASI's",
-        _text('(component (import "wasi:random/random@0.2.0" (instance (export "get-random-bytes" '
-              "(func (param \"len\" string) (result u64))))))"), UnknownImportError,
-    ),
-    _component(
-        "import-of-a-module", "imports a core module",
-        _text('(component (import "m" (core module)))'), UnknownImportError,
-    ),
-    _component(
-        "wrongly-typed-export", "exports the tool interface with other types",
-        _text("""(component (component $s (type $u u8) (export "unused" (type $u))) (instance $t (instantiate $s))
-          (export "near:agent/tool@0.3.0" (instance $t)))"""),
-        InvalidComponentError, UnknownWorldError,
-    ),
-    _component("nested-components", "nests components ten thousand deep", lambda: _nested(10_000),
-               ComponentTooLargeError),
-    _component("doubling-instances", "has two instances of what has two instances, forty times over",
-               lambda: _expanding.doubling(40), ComponentTooLargeError),
-    _component("locals-in-loops", "keeps four thousand locals through four thousand loops",
-               lambda: _expanding.locals_in_loops(4_000), ComponentTooLargeError),
-    _component("locals-in-branches", "sets each of four thousand locals in a branch of its own",
-               lambda: _expanding.locals_in_branches(4_000), ComponentTooLargeError),
-    _component("nested-loops", "nests a hundred thousand loops",
-               lambda: _expanding.nested_loops(100_000), ComponentTooLargeError),
-    _component("wide-calls", "passes a thousand values through a thousand calls",
-               lambda: _expanding.wide_calls(1_000, 1_000), ComponentTooLargeError),
-    _component("many-calls", "keeps the answers of half a million calls in one function",
-               _expanding.many_calls, ComponentTooLargeError),
-    _component("empty-sections", "is twenty million empty sections",
-               lambda: _expanding.empty_sections(20_000_000), ComponentTooLargeError),
-    _component("many-resources", "exports ten thousand resources", _text(_resources(10_000)),
-               InvalidComponentError, UnknownImportError, UnknownWorldError),
-    _component(
-        "composed",
-        "joins two components, whose strings the engine copies between two memories",
-        _text(_COMPOSED),
-    ),
-    _component("deep-type", "imports a list of lists of lists, ninety deep", _text(_deep_type(90)),
-               InvalidComponentError),
-    _component("many-imports", "imports ten thousand interfaces", _text(_imports(10_000)), UnknownWorldError,
-               UnknownImportError, InvalidComponentError),
-    _component(
-        "long-name", "exports a function with a name of 200,000 characters",
-        _text(f'(component (import "{"a" * 200_000}" (instance)))'), InvalidComponentError, UnknownWorldError,
-    ),
-    _component("custom-section", "carries 20 MB in a section that means nothing", _with_section("x", 20_000_000)),
-    _component(
-        "custom-section-name", "carries a section with a name of 90,000 characters",
-        _with_section("n" * 90_000, 10),
-    ),
-    _component(
-        "many-functions", "has twenty thousand functions", Body(functions="(func)" * 20_000),
-    ),
-    _component("jump-tables", "has fifty jump tables of twenty thousand targets", _br_table()),
-    _component(
-        "wide-record", "has a record type of twenty thousand fields", _text(_wide_type(20_000)),
-        InvalidComponentError, UnknownImportError, UnknownWorldError,
-    ),
-    _component("trap-in-start", "traps before any call", Body(start="unreachable"), InstantiationError),
+    attack("not-wasm", "is a shell script", lambda: b"#!/bin/sh\nexit 1\n", NotWasmError),
+    attack("empty-file", "is empty", lambda: b"", NotWasmError),
+    attack("truncated", "ends in the middle", lambda: wat2wasm(tool(Body()))[:-100], InvalidComponentError),
+    attack("core-module", "is a core module", _text("(module)"), CoreModuleError),
+    attack("too-large", "is larger than any component may be",
+           lambda: wat2wasm(tool(Body())) + bytes(COMPONENT_MAX_BYTES), ComponentTooLargeError),
+    attack("no-exports", "exports nothing", _text("(component)"), UnknownWorldError),
+    attack("unknown-import", "imports an interface that nobody has",
+           _text('(component (import "evil:door/open@1.0.0" (instance (export "f" (func)))))'), UnknownImportError),
+    attack("unknown-function", "imports a function that the host's interface does not have",
+           _text(_wrong_host('"run-shell" (func (param "command" string))')), UnknownImportError),
+    attack("wrongly-typed-import", "imports a host function with other types than the host's",
+           _text(_wrong_host('"secret-exists" (func (param "name" string) (result string))')), UnknownImportError),
+    attack("wrongly-typed-wasi", "imports a WASI function with other types than WASI's",
+           _text('(component (import "wasi:random/random@0.2.0" (instance (export "get-random-bytes" '
+              "(func (param \"len\" string) (result u64))))))"), UnknownImportError),
+    attack("import-of-a-module", "imports a core module", _text('(component (import "m" (core module)))'),
+           UnknownImportError),
+    attack("wrongly-typed-export", "exports the tool interface with other types",
+           _text("""(component (component $s (type $u u8) (export "unused" (type $u))) (instance $t (instantiate $s))
+          (export "near:agent/tool@0.3.0" (instance $t)))"""), InvalidComponentError, UnknownWorldError),
+    attack("nested-components", "nests components ten thousand deep", lambda: _nested(10_000), ComponentTooLargeError),
+    attack("doubling-instances", "has two instances of what has two instances, forty times over", lambda: doubling(40),
+           ComponentTooLargeError),
+    attack("locals-in-loops", "keeps four thousand locals through four thousand loops", lambda: locals_in_loops(4_000),
+           ComponentTooLargeError),
+    attack("locals-in-branches", "sets each of four thousand locals in a branch of its own",
+           lambda: locals_in_branches(4_000), ComponentTooLargeError),
+    attack("nested-loops", "nests a hundred thousand loops", lambda: nested_loops(100_000), ComponentTooLargeError),
+    attack("wide-calls", "passes a thousand values through a thousand calls", lambda: wide_calls(1_000, 1_000),
+           ComponentTooLargeError),
+    attack("many-calls", "keeps the answers of half a million calls in one function", many_calls,
+           ComponentTooLargeError),
+    attack("empty-sections", "is twenty million empty sections", lambda: empty_sections(20_000_000),
+           ComponentTooLargeError),
+    attack("many-resources", "exports ten thousand resources", _text(_resources(10_000)), InvalidComponentError,
+           UnknownImportError, UnknownWorldError),
+    attack("composed", "joins two components, whose strings the engine copies between two memories", _text(_COMPOSED)),
+    attack("deep-type", "imports a list of lists of lists, ninety deep", _text(_deep_type(90)), InvalidComponentError),
+    attack("many-imports", "imports ten thousand interfaces", _text(_imports(10_000)), UnknownWorldError,
+           UnknownImportError, InvalidComponentError),
+    attack("long-name", "exports a function with a name of 200,000 characters",
+           _text(f'(component (import "{"a" * 200_000}" (instance)))'), InvalidComponentError, UnknownWorldError),
+    attack("custom-section", "carries 20 MB in a section that means nothing", _with_section("x", 20_000_000)),
+    attack("custom-section-name", "carries a section with a name of 90,000 characters",
+           _with_section("n" * 90_000, 10)),
+    attack("many-functions", "has twenty thousand functions", Body(functions="(func)" * 20_000)),
+    attack("jump-tables", "has fifty jump tables of twenty thousand targets", _br_table()),
+    attack("wide-record", "has a record type of twenty thousand fields", _text(_wide_type(20_000)),
+           InvalidComponentError, UnknownImportError, UnknownWorldError),
+    attack("trap-in-start", "traps before any call", Body(start="unreachable"), InstantiationError),
 )  # fmt: skip

@@ -1,8 +1,8 @@
-"""Attacks through the imports: sleeping, flooding, hoarding, forging."""
+"""Attacks through imports: sleeping, flooding, hoarding and forging handles."""
 
 from __future__ import annotations
 
-from wasmrt.authoring.testing.attacks._attack import Attack
+from wasmrt.authoring.testing.attacks._attack import attack
 from wasmrt.authoring.testing.attacks._build import Body
 from wasmrt.core.errors import BudgetExceededError, DeadlineExceededError, GuestError, TrapError
 
@@ -19,7 +19,7 @@ def _times(count: int, body: str) -> str:
 
 
 def _poll(handles: int, listed: int) -> str:
-    """Make `handles` pollables of an hour, and poll a list of `listed`."""
+    """Create `handles` pollables of an hour, and poll a list of `listed` entries."""
     return f"""(drop (memory.grow (i32.const 64)))
       (loop $make (local.set $j (call $subscribe-duration (i64.const {_HOUR})))
         (i32.store (i32.add (i32.const 131072) (i32.mul (local.get $i) (i32.const 4))) (local.get $j))
@@ -32,228 +32,89 @@ def _poll(handles: int, listed: int) -> str:
 
 
 HOST = (
-    Attack(
-        name="sleep-an-hour",
-        about="sleeps for an hour inside a host call",
-        body=Body(
-            imports=("subscribe-duration", "block"),
-            execute=f"(call $block (call $subscribe-duration (i64.const {_HOUR}))) (call $ok)",
-        ),
-        expects=(DeadlineExceededError,),
-    ),
-    Attack(
-        name="sleep-for-ever",
-        about="sleeps for the longest time there is",
-        body=Body(
-            imports=("subscribe-duration", "block"),
-            execute="(call $block (call $subscribe-duration (i64.const -1))) (call $ok)",
-        ),
-        expects=(DeadlineExceededError,),
-    ),
-    Attack(
-        name="poll-an-hour",
-        about="polls a thousand pollables that are an hour away",
-        body=Body(imports=("subscribe-duration", "poll"), execute=_poll(1000, 1000)),
-        expects=(DeadlineExceededError,),
-    ),
-    Attack(
-        name="ten-thousand-pollables",
-        about="makes ten thousand pollables",
-        body=Body(imports=("subscribe-duration", "poll"), execute=_poll(10_000, 10_000)),
-        expects=(BudgetExceededError,),
-    ),
-    Attack(
-        name="poll-one-a-million-times",
-        about="polls a list that names one pollable a million times",
-        body=Body(imports=("subscribe-duration", "poll"), execute=_poll(1, 1_000_000)),
-        expects=(TrapError,),
-    ),
-    Attack(
-        name="poll-nothing",
-        about="polls an empty list",
-        body=Body(imports=("poll",), execute="(call $poll (i32.const 0) (i32.const 0) (i32.const 256)) (call $ok)"),
-        expects=(TrapError,),
-    ),
-    Attack(
-        name="import-in-a-loop",
-        about="calls an import for ever",
-        body=Body(imports=("now-millis",), execute=_again("(drop (call $now-millis))")),
-        expects=(DeadlineExceededError, BudgetExceededError),
-    ),
-    Attack(
-        name="hundred-thousand-handles",
-        about="opens standard output a hundred thousand times",
-        body=Body(imports=("get-stdout",), execute=_times(100_000, "(drop (call $get-stdout))")),
-        expects=(BudgetExceededError,),
-    ),
-    Attack(
-        name="leaked-handles",
-        about="leaves a thousand handles open",
-        body=Body(imports=("get-stdout",), execute=_times(1000, "(drop (call $get-stdout))")),
-    ),
-    Attack(
-        name="dropped-twice",
-        about="drops a handle twice",
-        body=Body(
-            imports=("get-stdout", "drop-output"),
-            execute="""(local.set $i (call $get-stdout)) (call $drop-output (local.get $i))
-            (call $drop-output (local.get $i)) (call $ok)""",
-        ),
-        expects=(TrapError,),
-    ),
-    Attack(
-        name="forged-handle",
-        about="writes to a stream that it was never given",
-        body=Body(
-            imports=("write",),
-            execute="(call $write (i32.const 7) (i32.const 512) (i32.const 4) (i32.const 256)) (call $ok)",
-        ),
-        expects=(TrapError,),
-    ),
-    Attack(
-        name="handle-of-another-kind",
-        about="passes a pollable where a stream belongs",
-        body=Body(
-            imports=("subscribe-duration", "write"),
-            execute="""(call $write (call $subscribe-duration (i64.const 1)) (i32.const 512) (i32.const 4)
-            (i32.const 256)) (call $ok)""",
-        ),
-        expects=(TrapError,),
-    ),
-    Attack(
-        name="log-flood",
-        about="logs twenty thousand lines",
-        body=Body(imports=("log",), execute=_times(20_000, "(call $log (i32.const 2) (i32.const 512) (i32.const 11))")),
-    ),
-    Attack(
-        name="log-of-fifty-megabytes",
-        about="logs one line of 50 MB",
-        body=Body(
-            imports=("log",),
-            execute="""(drop (memory.grow (i32.const 900)))
-            (call $log (i32.const 2) (i32.const 131072) (i32.const 50000000)) (call $ok)""",
-        ),
-        # Cut to a log entry, or refused as a string that is too long to cross.
-        harmless=True,
-        expects=(BudgetExceededError, DeadlineExceededError),
-    ),
-    Attack(
-        name="stdout-flood",
-        about="writes 64 KiB to standard output for ever",
-        body=Body(
-            imports=("get-stdout", "write"),
-            execute="(local.set $i (call $get-stdout))"
-            + _again("(call $write (local.get $i) (i32.const 0) (i32.const 65536) (i32.const 256))"),
-        ),
-        expects=(DeadlineExceededError,),
-    ),
-    Attack(
-        name="stdout-of-sixty-megabytes",
-        about="writes 60 MB of bytes to standard output at once",
-        body=Body(
-            imports=("get-stdout", "write"),
-            execute="""(drop (memory.grow (i32.const 930)))
-            (call $write (call $get-stdout) (i32.const 0) (i32.const 60000000) (i32.const 256)) (call $ok)""",
-        ),
-        expects=(TrapError,),
-    ),
-    Attack(
-        name="zeroes-without-end",
-        about="asks for 2^64 zeroes on standard output",
-        body=Body(
-            imports=("get-stdout", "write-zeroes"),
-            execute="(call $write-zeroes (call $get-stdout) (i64.const -1) (i32.const 256)) (call $ok)",
-        ),
-    ),
-    Attack(
-        name="random-flood",
-        about="draws random bytes for ever",
-        body=Body(
-            imports=("get-random-bytes",),
-            execute=_again("(call $get-random-bytes (i64.const 65536) (i32.const 256))"),
-        ),
-        expects=(BudgetExceededError,),
-    ),
-    Attack(
-        name="random-without-end",
-        about="asks for 2^64 random bytes at once",
-        body=Body(
-            imports=("get-random-bytes",),
-            execute="(call $get-random-bytes (i64.const -1) (i32.const 256)) (call $ok)",
-        ),
-        expects=(BudgetExceededError,),
-    ),
-    Attack(
-        name="method-of-fifty-megabytes",
-        about="sends an HTTP request with a method of 50 MB",
-        body=Body(
-            imports=("http-request",),
-            execute=f"""(drop (memory.grow (i32.const 900)))
+    attack("sleep-an-hour", "sleeps for an hour inside a host call", Body(imports=("subscribe-duration", "block"),
+                execute=f"(call $block (call $subscribe-duration (i64.const {_HOUR}))) (call $ok)"),
+           DeadlineExceededError),
+    attack("sleep-for-ever", "sleeps for the longest time there is", Body(imports=("subscribe-duration", "block"),
+                execute="(call $block (call $subscribe-duration (i64.const -1))) (call $ok)"), DeadlineExceededError),
+    attack("poll-an-hour", "polls a thousand pollables that are an hour away",
+           Body(imports=("subscribe-duration", "poll"), execute=_poll(1000, 1000)), DeadlineExceededError),
+    attack("ten-thousand-pollables", "makes ten thousand pollables",
+           Body(imports=("subscribe-duration", "poll"), execute=_poll(10_000, 10_000)), BudgetExceededError),
+    attack("poll-one-a-million-times", "polls a list that names one pollable a million times",
+           Body(imports=("subscribe-duration", "poll"), execute=_poll(1, 1_000_000)), TrapError),
+    attack("poll-nothing", "polls an empty list",
+           Body(imports=("poll",), execute="(call $poll (i32.const 0) (i32.const 0) (i32.const 256)) (call $ok)"),
+           TrapError),
+    attack("import-in-a-loop", "calls an import for ever",
+           Body(imports=("now-millis",), execute=_again("(drop (call $now-millis))")), DeadlineExceededError,
+           BudgetExceededError),
+    attack("hundred-thousand-handles", "opens standard output a hundred thousand times",
+           Body(imports=("get-stdout",), execute=_times(100_000, "(drop (call $get-stdout))")), BudgetExceededError),
+    attack("leaked-handles", "leaves a thousand handles open",
+           Body(imports=("get-stdout",), execute=_times(1000, "(drop (call $get-stdout))"))),
+    attack("dropped-twice", "drops a handle twice", Body(imports=("get-stdout", "drop-output"),
+                execute="""(local.set $i (call $get-stdout)) (call $drop-output (local.get $i))
+            (call $drop-output (local.get $i)) (call $ok)"""), TrapError),
+    attack("forged-handle", "writes to a stream that it was never given",
+           Body(imports=("write",),
+                execute="(call $write (i32.const 7) (i32.const 512) (i32.const 4) (i32.const 256)) (call $ok)"),
+           TrapError),
+    attack("handle-of-another-kind", "passes a pollable where a stream belongs",
+           Body(imports=("subscribe-duration", "write"),
+                execute="""(call $write (call $subscribe-duration (i64.const 1)) (i32.const 512) (i32.const 4)
+            (i32.const 256)) (call $ok)"""), TrapError),
+    attack("log-flood", "logs twenty thousand lines",
+           Body(imports=("log",), execute=_times(20_000, "(call $log (i32.const 2) (i32.const 512) (i32.const 11))"))),
+    # Truncated to a log entry, or refused as a string that is too long to be passed.
+    attack("log-of-fifty-megabytes", "logs one line of 50 MB",
+           Body(imports=("log",), execute="""(drop (memory.grow (i32.const 900)))
+            (call $log (i32.const 2) (i32.const 131072) (i32.const 50000000)) (call $ok)"""), BudgetExceededError,
+           DeadlineExceededError, harmless=True),
+    attack("stdout-flood", "writes 64 KiB to standard output for ever",
+           Body(imports=("get-stdout", "write"), execute="(local.set $i (call $get-stdout))"
+            + _again("(call $write (local.get $i) (i32.const 0) (i32.const 65536) (i32.const 256))")),
+           DeadlineExceededError),
+    attack("stdout-of-sixty-megabytes", "writes 60 MB of bytes to standard output at once",
+           Body(imports=("get-stdout", "write"), execute="""(drop (memory.grow (i32.const 930)))
+            (call $write (call $get-stdout) (i32.const 0) (i32.const 60000000) (i32.const 256)) (call $ok)"""),
+           TrapError),
+    attack("zeroes-without-end", "asks for 2^64 zeroes on standard output", Body(imports=("get-stdout", "write-zeroes"),
+                execute="(call $write-zeroes (call $get-stdout) (i64.const -1) (i32.const 256)) (call $ok)")),
+    attack("random-flood", "draws random bytes for ever",
+           Body(imports=("get-random-bytes",),
+                execute=_again("(call $get-random-bytes (i64.const 65536) (i32.const 256))")), BudgetExceededError),
+    attack("random-without-end", "asks for 2^64 random bytes at once",
+           Body(imports=("get-random-bytes",),
+                execute="(call $get-random-bytes (i64.const -1) (i32.const 256)) (call $ok)"), BudgetExceededError),
+    attack("method-of-fifty-megabytes", "sends an HTTP request with a method of 50 MB",
+           Body(imports=("http-request",), execute=f"""(drop (memory.grow (i32.const 900)))
             (memory.fill (i32.const 131072) (i32.const 92) (i32.const 50000000))
             (call $http-request (i32.const 131072) (i32.const 50000000) {"(i32.const 512) (i32.const 0) " * 2}
-              {"(i32.const 0) " * 5} (i32.const 256)) (call $ok)""",
-        ),
-        harmless=True,
-        expects=(BudgetExceededError, DeadlineExceededError),
-    ),
-    Attack(
-        name="list-of-records",
-        about="passes a list of 400,000 headers",
-        body=Body(
-            imports=("fetch",),
-            execute=f"""(drop (memory.grow (i32.const 900)))
+              {"(i32.const 0) " * 5} (i32.const 256)) (call $ok)"""), BudgetExceededError, DeadlineExceededError,
+           harmless=True),
+    attack("list-of-records", "passes a list of 400,000 headers",
+           Body(imports=("fetch",), execute=f"""(drop (memory.grow (i32.const 900)))
             (call $fetch (i32.const 0) (i32.const 512) (i32.const 1) (i32.const 65536) (i32.const 400000)
-              {"(i32.const 0) " * 5} (i32.const 256)) (call $ok)""",
-        ),
-        expects=(DeadlineExceededError, BudgetExceededError),
-    ),
-    Attack(
-        name="exit",
-        about="exits before it answers",
-        body=Body(imports=("exit",), execute="(call $exit (i32.const 1)) (call $ok)"),
-        expects=(GuestError,),
-    ),
-    Attack(
-        name="realloc-traps",
-        about="breaks in the middle of a host call, while the host writes its answer",
-        body=Body(
-            imports=("get-random-bytes",),
-            realloc="(if (i32.eq (local.get $size) (i32.const 16)) (then (unreachable))) (i32.const 65536)",
-            execute="(call $get-random-bytes (i64.const 16) (i32.const 256)) (call $ok)",
-        ),
-        expects=(TrapError,),
-    ),
-    Attack(
-        name="realloc-points-outside",
-        about="gives the host an address outside its memory to write to",
-        body=Body(realloc="(i32.const 0x7ffffff0)"),
-        expects=(TrapError,),
-    ),
-    Attack(
-        name="argument-outside-memory",
-        about="passes a string that lies outside its memory",
-        body=Body(
-            imports=("log",),
-            execute="(call $log (i32.const 2) (i32.const 0x7fff0000) (i32.const 4096)) (call $ok)",
-        ),
-        expects=(TrapError,),
-    ),
-    Attack(
-        name="enum-out-of-range",
-        about="logs at a level that does not exist",
-        body=Body(imports=("log",), execute="(call $log (i32.const 200) (i32.const 512) (i32.const 4)) (call $ok)"),
-        expects=(TrapError,),
-    ),
-    Attack(
-        name="invoke-without-grant",
-        about="calls other tools, five hundred times, without a grant",
-        body=Body(
-            imports=("tool-invoke",),
-            execute=_times(
+              {"(i32.const 0) " * 5} (i32.const 256)) (call $ok)"""), DeadlineExceededError, BudgetExceededError),
+    attack("exit", "exits before it answers", Body(imports=("exit",), execute="(call $exit (i32.const 1)) (call $ok)"),
+           GuestError),
+    attack("realloc-traps", "breaks in the middle of a host call, while the host writes its answer",
+           Body(imports=("get-random-bytes",),
+                realloc="(if (i32.eq (local.get $size) (i32.const 16)) (then (unreachable))) (i32.const 65536)",
+                execute="(call $get-random-bytes (i64.const 16) (i32.const 256)) (call $ok)"), TrapError),
+    attack("realloc-points-outside", "gives the host an address outside its memory to write to",
+           Body(realloc="(i32.const 0x7ffffff0)"), TrapError),
+    attack("argument-outside-memory", "passes a string that lies outside its memory",
+           Body(imports=("log",),
+                execute="(call $log (i32.const 2) (i32.const 0x7fff0000) (i32.const 4096)) (call $ok)"), TrapError),
+    attack("enum-out-of-range", "logs at a level that does not exist",
+           Body(imports=("log",), execute="(call $log (i32.const 200) (i32.const 512) (i32.const 4)) (call $ok)"),
+           TrapError),
+    attack("invoke-without-grant", "calls other tools, five hundred times, without a grant",
+           Body(imports=("tool-invoke",), execute=_times(
                 500,
                 """(call $tool-invoke (i32.const 512) (i32.const 11) (i32.const 512) (i32.const 11) (i32.const 256))
                 (if (i32.eqz (i32.load8_u (i32.const 256))) (then (return (i32.const -1))))""",
-            ),
-        ),
-    ),
-)
+            ))),
+)  # fmt: skip

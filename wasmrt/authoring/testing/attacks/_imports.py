@@ -1,12 +1,12 @@
-"""The imports an attack may use, as component text: one block an interface, one line a function.
+"""The imports that an attack may use, as component text: a block per interface, a line per function.
 
-Flattened signatures follow the component model's canonical ABI: a string or list is two i32, a result that does not
-fit one core value goes through a pointer given last.
+Flattened signatures follow the component model's canonical ABI: a string or list is two i32, and a result that does not
+fit in one core value is written to a pointer, which is the last parameter.
 """
 
 from __future__ import annotations
 
-# name -> (interfaces it needs first, component text)
+# name -> (required blocks, component text)
 BLOCKS: dict[str, tuple[tuple[str, ...], str]] = {
     "host": (
         (),
@@ -194,8 +194,5 @@ FUNCTIONS: dict[str, tuple[str, str, str, str]] = {
     "resolve-addresses": ("sockets", "$names", "resolve-addresses", "(param i32 i32 i32 i32)"),
 }
 
-# core name -> (block, resource): the built-in that drops a handle
-DROPS: dict[str, tuple[str, str]] = {
-    "drop-pollable": ("poll", "$pollable"),
-    "drop-output": ("streams", "$output"),
-}
+# core name -> (block, resource) of the built-in function that drops a handle
+DROPS: dict[str, tuple[str, str]] = {"drop-pollable": ("poll", "$pollable"), "drop-output": ("streams", "$output")}

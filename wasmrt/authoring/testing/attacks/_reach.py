@@ -1,11 +1,11 @@
-"""Attacks on what was not granted: environment, arguments, files, network, secrets, other tools, the clock.
+"""Attacks on resources that are not granted: environment, arguments, files, network, secrets, tools, and the clock.
 
-Each answers well only if it got nothing; whatever it gets makes it answer with an address outside its memory.
+Each tool succeeds only if it got nothing; if it got something, it returns an address outside its memory.
 """
 
 from __future__ import annotations
 
-from wasmrt.authoring.testing.attacks._attack import Attack
+from wasmrt.authoring.testing.attacks._attack import attack
 from wasmrt.authoring.testing.attacks._build import TEXT_AT, Body
 
 
@@ -21,98 +21,40 @@ _GET = b"GET"
 _URL = b"https://example.com/"
 
 REACH = (
-    Attack(
-        name="read-environment",
-        about="reads environment variables and arguments",
-        body=Body(
-            imports=("get-environment", "get-arguments"),
-            execute=_empty_list("get-environment") + _empty_list("get-arguments") + "(call $ok)",
-        ),
-    ),
-    Attack(
-        name="read-stdin",
-        about="reads standard input",
-        body=Body(
-            imports=("get-stdin", "read"),
-            execute="(call $read (call $get-stdin) (i64.const 65536) (i32.const 256))"
-            + _unless("(i32.eqz (i32.load8_u (i32.const 256)))")
-            + "(call $ok)",
-        ),
-    ),
-    Attack(
-        name="open-files",
-        about="looks for a folder that it may open files in",
-        body=Body(imports=("get-directories",), execute=_empty_list("get-directories") + "(call $ok)"),
-    ),
-    Attack(
-        name="open-socket",
-        about="opens sockets",
-        body=Body(
-            imports=("create-tcp-socket",),
-            execute="(call $create-tcp-socket (i32.const 0) (i32.const 256))"
-            + _unless("(i32.ne (i32.load8_u (i32.const 256)) (i32.const 1))")
-            + "(call $ok)",
-        ),
-    ),
-    Attack(
-        name="look-up-names",
-        about="smuggles data out in names that it looks up",
-        body=Body(
-            imports=("instance-network", "resolve-addresses"),
-            text=b"data.example.com",
-            execute=f"""(call $resolve-addresses (call $instance-network) (i32.const {TEXT_AT}) (i32.const 16)
+    attack("read-environment", "reads environment variables and arguments",
+           Body(imports=("get-environment", "get-arguments"),
+                execute=_empty_list("get-environment") + _empty_list("get-arguments") + "(call $ok)")),
+    attack("read-stdin", "reads standard input",
+           Body(imports=("get-stdin", "read"),
+                execute="(call $read (call $get-stdin) (i64.const 65536) (i32.const 256))"
+                + _unless("(i32.eqz (i32.load8_u (i32.const 256)))") + "(call $ok)")),
+    attack("open-files", "looks for a folder that it may open files in",
+           Body(imports=("get-directories",), execute=_empty_list("get-directories") + "(call $ok)")),
+    attack("open-socket", "opens sockets",
+           Body(imports=("create-tcp-socket",), execute="(call $create-tcp-socket (i32.const 0) (i32.const 256))"
+                + _unless("(i32.ne (i32.load8_u (i32.const 256)) (i32.const 1))") + "(call $ok)")),
+    attack("look-up-names", "smuggles data out in names that it looks up",
+           Body(imports=("instance-network", "resolve-addresses"), text=b"data.example.com",
+                execute=f"""(call $resolve-addresses (call $instance-network) (i32.const {TEXT_AT}) (i32.const 16)
             (i32.const 256))"""
-            + _unless("(i32.ne (i32.load8_u (i32.const 256)) (i32.const 1))")
-            + "(call $ok)",
-        ),
-    ),
-    Attack(
-        name="request-without-grant",
-        about="sends an HTTP request without a grant",
-        body=Body(
-            imports=("http-request",),
-            text=_GET + _URL + b"{}",
-            execute=f"""(call $http-request (i32.const {TEXT_AT}) (i32.const {len(_GET)})
+                + _unless("(i32.ne (i32.load8_u (i32.const 256)) (i32.const 1))") + "(call $ok)")),
+    attack("request-without-grant", "sends an HTTP request without a grant",
+           Body(imports=("http-request",), text=_GET + _URL + b"{}",
+                execute=f"""(call $http-request (i32.const {TEXT_AT}) (i32.const {len(_GET)})
             (i32.const {TEXT_AT + len(_GET)}) (i32.const {len(_URL)})
             (i32.const {TEXT_AT + len(_GET) + len(_URL)}) (i32.const 2)
             (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 256))"""
-            + _unless("(i32.ne (i32.load8_u (i32.const 256)) (i32.const 1))")
-            + "(call $ok)",
-        ),
-    ),
-    Attack(
-        name="read-workspace-without-grant",
-        about="reads workspace files without a grant",
-        body=Body(
-            imports=("workspace-read",),
-            text=b"../../etc/passwd",
-            execute=f"(call $workspace-read (i32.const {TEXT_AT}) (i32.const 16) (i32.const 256))"
-            + _unless("(i32.load8_u (i32.const 256))")
-            + "(call $ok)",
-        ),
-    ),
-    Attack(
-        name="ask-for-secrets",
-        about="asks whether secrets exist without a grant",
-        body=Body(
-            imports=("secret-exists",),
-            text=b"openai_api_key",
-            execute=_unless(f"(call $secret-exists (i32.const {TEXT_AT}) (i32.const 14))") + "(call $ok)",
-        ),
-    ),
-    Attack(
-        name="fine-clock",
-        about="looks for a clock finer than a millisecond",
-        body=Body(
-            imports=("now",),
-            execute=_unless("(i64.ne (i64.rem_u (call $now) (i64.const 1000000)) (i64.const 0))") + "(call $ok)",
-        ),
-    ),
-    Attack(
-        name="state-between-calls",
-        about="looks for what an earlier call left in its memory",
-        body=Body(
-            execute=_unless("(i32.load (i32.const 8192))") + "(i32.store (i32.const 8192) (i32.const 1)) (call $ok)",
-        ),
-    ),
-)
+                + _unless("(i32.ne (i32.load8_u (i32.const 256)) (i32.const 1))") + "(call $ok)")),
+    attack("read-workspace-without-grant", "reads workspace files without a grant",
+           Body(imports=("workspace-read",), text=b"../../etc/passwd",
+                execute=f"(call $workspace-read (i32.const {TEXT_AT}) (i32.const 16) (i32.const 256))"
+                + _unless("(i32.load8_u (i32.const 256))") + "(call $ok)")),
+    attack("ask-for-secrets", "asks whether secrets exist without a grant",
+           Body(imports=("secret-exists",), text=b"openai_api_key",
+                execute=_unless(f"(call $secret-exists (i32.const {TEXT_AT}) (i32.const 14))") + "(call $ok)")),
+    attack("fine-clock", "looks for a clock finer than a millisecond", Body(imports=("now",),
+                execute=_unless("(i64.ne (i64.rem_u (call $now) (i64.const 1000000)) (i64.const 0))") + "(call $ok)")),
+    attack("state-between-calls", "looks for what an earlier call left in its memory",
+           Body(execute=_unless("(i32.load (i32.const 8192))")
+                + "(i32.store (i32.const 8192) (i32.const 1)) (call $ok)")),
+)  # fmt: skip

@@ -1,6 +1,6 @@
-"""Attacks by the server that a tool was granted: answers that take for ever, or gigabytes, to read.
+"""Attacks by a server that a tool may reach: responses that take unbounded time or memory to read.
 
-The guest asks once, and breaks where it gets an answer.
+The guest sends one request, and traps if it gets a response.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _silent(_request: ReceivedRequest, connection: ServerConnection) -> None:
 
 
 def _drop_by_drop(head: bytes, piece: bytes) -> Script:
-    """Answer with `head`, then with `piece` again and again, so slowly that no wait for the next one is long."""
+    """Send `head`, then repeat `piece` slowly, but with pauses too short for a read timeout."""
 
     def answer(_request: ReceivedRequest, connection: ServerConnection) -> None:
         connection.send(head)
@@ -64,7 +64,7 @@ def _echo(request: ReceivedRequest) -> bytes:
 
 
 def _echoes(name: str, about: str, encode: Callable[[bytes], bytes], code: Callable[[bytes], bytes] = bytes) -> Attack:
-    """An answer that is the credential of the request, over and over."""
+    """Return an attack whose response repeats the credential of the request."""
 
     def answer(request: ReceivedRequest, _connection: ServerConnection) -> bytes:
         coding = () if code is bytes else (("Content-Encoding", "gzip"),)

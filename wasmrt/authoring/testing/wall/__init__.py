@@ -1,6 +1,6 @@
-"""The forbidden calls of confined processes, tried one by one, each after a control that shows it is possible.
+"""Try the forbidden system calls of confined processes, each with an unconfined process as a control.
 
-`wasmrt doctor --attack --wall` tries them on an installation; our own tests do the same.
+`wasmrt doctor --attack --wall` tries them on an installation, and the tests of wasmrt do too.
 """
 
 from wasmrt.authoring.testing.wall._attempts import ATTEMPTS, Attempt, Scene

@@ -1,4 +1,4 @@
-"""The process that tries the forbidden calls: it forks twice for each, and prints what became of them as JSON."""
+"""The process that tries the forbidden calls: it forks twice for each call, and prints the results as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The attempts: what each of them does, and which kinds of processes must not be able to."""
+"""The forbidden actions, and the kinds of processes that must not be able to perform them."""
 
 from __future__ import annotations
 
@@ -16,23 +16,22 @@ from enum import IntEnum
 from struct import pack
 from typing import Any
 
-from wasmrt.authoring.testing.wall._calls import address, call
-from wasmrt.sandbox.isolation.confine import Kind
+from wasmrt.sandbox.isolation.confine import SYSTEM_CALLS, Kind
 
 WORKERS = frozenset({Kind.RUN_WORKER, Kind.COMPILE_WORKER})
 RUN = frozenset({Kind.RUN_WORKER})
 ALL = WORKERS | {Kind.SHELL}
 
 CANARY = ctypes.create_string_buffer(b"canary of the victim")
-"""Lies at the same address in every process that was forked from one."""
+"""Has the same address in all processes that are forked from one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """The surroundings of an attempt: nothing of it is granted to the confined process.
+    """The targets of an attempt, none of which is granted to the confined process.
 
-    `folder` has the files secret, moved, removed and program; `victim` is another process of the same user; `port`
-    is a TCP port of the loopback interface that is listened to, `abstract` and `path` are sockets of AF_UNIX.
+    `folder` contains the files secret, moved, removed and program. `victim` is another process of the same user. `port`
+    is a listening TCP port on loopback. `abstract` and `path` are listening AF_UNIX sockets.
     """
 
     folder: str
@@ -44,10 +43,10 @@ class Scene:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One forbidden deed.
+    """A forbidden action.
 
-    `act` makes the one call that counts, and raises OSError where it is refused. Nothing follows it in there: a sealed
-    process that may not clean up must not look like one that could not act. `undo` comes after the report.
+    `act` makes the forbidden call last, and raises OSError if it is refused. It does not clean up, because a refused
+    cleanup would look like a refused action. `undo` cleans up after the result is reported.
     """
 
     name: str
@@ -57,15 +56,15 @@ class Attempt:
 
 
 class Held(IntEnum):
-    """Descriptors that the process has got before it is sealed: it is the calls on them that are refused."""
+    """Descriptors that the process has before it is confined, so that only the calls on them are tested."""
 
     PROCESS = 10
-    """The victim, as pidfd_open gives it."""
+    """The pidfd of the victim."""
     NAMESPACE = 11
     INTERNET = 12
-    """A TCP socket that is not connected."""
+    """An unconnected TCP socket."""
     LOCAL = 13
-    """A stream socket of AF_UNIX that is not connected."""
+    """An unconnected stream socket of AF_UNIX."""
 
 
 def _connect(scene: Scene) -> None:
@@ -160,17 +159,17 @@ def _made_executable(_: Scene) -> None:
 
 
 def _perf(_: Scene) -> None:
-    attributes = pack("=IIQ", 1, 112, 0) + bytes(96)  # PERF_TYPE_SOFTWARE, its size, the processor clock
+    attributes = pack("=IIQ", 1, 112, 0) + bytes(96)  # PERF_TYPE_SOFTWARE, size, PERF_COUNT_SW_CPU_CLOCK
     call("perf_event_open", address(attributes), 0, -1, -1, 0)
 
 
 def _bpf(_: Scene) -> None:
-    attributes = pack("=IIII", 2, 4, 4, 1) + bytes(64)  # BPF_MAP_TYPE_ARRAY of one word
+    attributes = pack("=IIII", 2, 4, 4, 1) + bytes(64)  # BPF_MAP_TYPE_ARRAY with one entry
     call("bpf", 0, address(attributes), len(attributes))
 
 
 def _add_key(_: Scene) -> None:
-    call("add_key", address(b"user"), address(b"wasmrt-wall"), address(b"x"), 1, -2)  # the process's own keyring
+    call("add_key", address(b"user"), address(b"wasmrt-wall"), address(b"x"), 1, -2)  # KEY_SPEC_PROCESS_KEYRING
 
 
 def _handle(scene: Scene) -> None:
@@ -249,7 +248,7 @@ ATTEMPTS: tuple[Attempt, ...] = (
     Attempt("mem of another process", ALL, _open(lambda scene: f"/proc/{scene.victim}/mem", os.O_RDWR)),
     Attempt("mem of itself", WORKERS, _open(lambda _: "/proc/self/mem", os.O_RDWR)),
     Attempt("environ of process 1", ALL, _open(lambda _: "/proc/1/environ")),
-    # Its own privileges
+    # The process's privileges
     Attempt("mmap PROT_EXEC", RUN, _executable_memory),
     Attempt("mprotect PROT_EXEC", RUN, _made_executable),
     Attempt("unshare", ALL, lambda _: call("unshare", 0x10000000)),
@@ -275,4 +274,23 @@ ATTEMPTS: tuple[Attempt, ...] = (
     Attempt("syslog", ALL, lambda _: call("syslog", 10, 0, 0)),
     Attempt("sethostname", ALL, lambda _: socket.sethostname(os.uname().nodename)),
 )
-"""Every attempt."""
+
+
+_syscall = ctypes.CDLL(None, use_errno=True).syscall
+_syscall.restype = ctypes.c_long
+_alive: list[bytes] = []
+
+
+def call(name: str, *arguments: int) -> int:
+    """Make a system call by its name, and raise OSError if it fails."""
+    result = int(_syscall(ctypes.c_long(SYSTEM_CALLS[name]), *map(ctypes.c_long, arguments)))
+    if result == -1:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return result
+
+
+def address(data: bytes) -> int:
+    """Return the address of bytes, and keep them alive until the process of the attempt ends."""
+    _alive.append(data)
+    return ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value or 0

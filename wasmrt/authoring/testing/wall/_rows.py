@@ -1,4 +1,4 @@
-"""Runs all attempts in a process of their own and reads what became of them."""
+"""Run all attempts in a separate process, and read the results."""
 
 from __future__ import annotations
 
@@ -11,44 +11,43 @@ from wasmrt.core.errors import InternalError
 from wasmrt.sandbox.isolation.confine import Kind
 
 KINDS = (Kind.RUN_WORKER, Kind.COMPILE_WORKER, Kind.SHELL)
-"""The kinds that are tried."""
 
 _SECONDS = 120.0
 _REFUSALS = {"killed by SIGSYS", "EPERM", "EACCES", "ENOSYS"}
-"""Ends of an attempt that say "no". Any other error may mean that the call was let through."""
+"""Outcomes that count as blocked; any other error may mean that the call was allowed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One attempt by one kind of process."""
+    """The result of an attempt by a kind of process."""
 
     attempt: str
     kind: str
     user: int
-    """The user id that tried."""
+    """The user ID of the process."""
     control: str
-    """"done" where the same process could do it before it was sealed, or the error that it met even then."""
+    """The outcome without confinement: "done" or an error."""
     outcome: str
-    """"killed by SIGSYS", the error that it met, or "done"."""
+    """The outcome with confinement: "killed by SIGSYS", an error, or "done"."""
 
     @property
     def proven(self) -> bool:
-        """True where the control shows that only the confinement stops it."""
+        """Whether the control succeeded, so that only the confinement can have stopped the attempt."""
         return self.control == "done"
 
     @property
     def held(self) -> bool:
-        """True where the sealed process was refused."""
+        """Whether the confinement blocked the attempt."""
         return self.outcome in _REFUSALS
 
 
 def run_wall() -> tuple[Row, ...]:
-    """Try every attempt, for each kind, as this user and, where this is root, as nobody.
+    """Try every attempt for each kind of process, as this user, and as the user `nobody` if this is root.
 
-    Each attempt has two processes: one that is not sealed, the control, and one that is.
+    Each attempt runs in two processes: without confinement as a control, and with it.
 
     Raises:
-        InternalError: the process that tries them broke.
+        InternalError: the process that makes the attempts failed.
     """
     command = [sys.executable, "-I", "-m", "wasmrt.authoring.testing.wall"]
     try:
@@ -57,4 +56,4 @@ def run_wall() -> tuple[Row, ...]:
         )
         return tuple(Row(**row) for row in json.loads(done.stdout))
     except (subprocess.SubprocessError, ValueError) as error:
-        raise InternalError("the forbidden calls could not be tried", hint="please report it") from error
+        raise InternalError("the forbidden calls could not be tried", hint="please report this") from error

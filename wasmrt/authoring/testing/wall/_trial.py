@@ -1,4 +1,4 @@
-"""One attempt in one forked process, sealed or not, and the scene around it."""
+"""Make an attempt in a forked process, confined or not, and set up its targets."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from wasmrt.authoring.testing.wall._attempts import ATTEMPTS, Attempt, Held, Scene
-from wasmrt.authoring.testing.wall._calls import call
+from wasmrt.authoring.testing.wall._attempts import ATTEMPTS, Attempt, Held, Scene, call
 from wasmrt.authoring.testing.wall._rows import KINDS
 from wasmrt.sandbox.isolation.confine import CONFINEMENTS, Prepared, prepare
 
@@ -26,8 +25,8 @@ _PR_SET_DUMPABLE, _PR_SET_PTRACER = 4, 0x59616D61
 
 
 def try_all(users: Iterable[int]) -> list[dict[str, str | int]]:
-    """Try every attempt for each kind as each of `users`; return rows as `Row` takes them."""
-    # Without the namespaces that a shell may have: nothing is to hold because of what only some machines offer.
+    """Try every attempt for each kind as each of `users`; return the fields of `Row`."""
+    # Namespaces are left out, because attempts must be blocked on machines without them too.
     sealing = {kind: prepare(replace(CONFINEMENTS[kind], namespaces=()), keep=[_REPORT, *Held]) for kind in KINDS}
     rows: list[dict[str, str | int]] = []
     for user in users:
@@ -44,7 +43,7 @@ def try_all(users: Iterable[int]) -> list[dict[str, str | int]]:
 
 
 def _try(attempt: Attempt, scene: Scene, user: int, sealing: Prepared | None) -> str:
-    """Return "done", the name of an error, or what ended the process."""
+    """Return "done", the name of an error, or the signal that ended the process."""
     _furnish(Path(scene.folder), user)
     reading, writing = os.pipe()
     child = os.fork()
@@ -59,11 +58,11 @@ def _try(attempt: Attempt, scene: Scene, user: int, sealing: Prepared | None) ->
     if sealed != "ready":
         return f"not tried: {sealed}{text}"
     if text == "done":
-        return text  # whatever ended it afterwards
+        return text  # the end of the process after the action does not matter
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         return "hung" if number == signal.SIGALRM else f"killed by {signal.Signals(number).name}"
-    return text or "done"  # a process that executed another says nothing more
+    return text or "done"  # after a successful execve, the process reports nothing
 
 
 def _act(attempt: Attempt, scene: Scene, user: int, sealing: Prepared | None, report: int) -> None:
@@ -84,18 +83,18 @@ def _act(attempt: Attempt, scene: Scene, user: int, sealing: Prepared | None, re
         os.write(_REPORT, b"done")
         if attempt.undo is not None:
             attempt.undo(scene, made)
-    call("exit_group", 0)  # nothing of Python's end: a sealed process may not do all of it
+    call("exit_group", 0)  # a confined process may not make all calls of Python's shutdown
 
 
 def _hold(scene: Scene) -> None:
-    """Put what an attempt acts on where `Held` says."""
-    taken = {
+    """Open the descriptors of `Held` at their numbers."""
+    opened = {
         Held.PROCESS: os.pidfd_open(scene.victim),
         Held.NAMESPACE: os.open("/proc/self/ns/uts", os.O_RDONLY),
         Held.INTERNET: socket.socket(socket.AF_INET).detach(),
         Held.LOCAL: socket.socket(socket.AF_UNIX).detach(),
     }
-    high = {place: fcntl.fcntl(descriptor, fcntl.F_DUPFD, _FIRST_HIGH) for place, descriptor in taken.items()}
+    high = {place: fcntl.fcntl(descriptor, fcntl.F_DUPFD, _FIRST_HIGH) for place, descriptor in opened.items()}
     for place, descriptor in high.items():
         os.dup2(descriptor, place)
 
@@ -111,7 +110,7 @@ def _become(user: int) -> None:
         os.setgroups([])
         os.setresgid(user, user, user)
         os.setresuid(user, user, user)
-        call("prctl", _PR_SET_DUMPABLE, 1, 0, 0, 0)  # as any program of that user is
+        call("prctl", _PR_SET_DUMPABLE, 1, 0, 0, 0)  # like a program that this user starts
 
 
 @contextmanager
@@ -119,7 +118,7 @@ def _scene(user: int) -> Iterator[Scene]:
     with tempfile.TemporaryDirectory(prefix="wasmrt-wall-") as name, socket.create_server(("127.0.0.1", 0)) as server:
         folder = Path(name)
         os.chown(folder, user, -1)
-        victim = _forked(lambda: _wait_as(user))
+        victim = _fork(lambda: _wait_as(user))
         abstract, path = f"\0{name}", f"{name}/socket"
         with socket.socket(socket.AF_UNIX) as first, socket.socket(socket.AF_UNIX) as second:
             for listener, place in ((first, abstract), (second, path)):
@@ -135,7 +134,7 @@ def _scene(user: int) -> Iterator[Scene]:
 
 
 def _furnish(folder: Path, user: int) -> None:
-    """Put the files of the scene in their place again."""
+    """Recreate the files of the scene."""
     for name in ("secret", "moved", "removed"):
         (folder / name).write_text(name)
         (folder / name).chmod(0o644)
@@ -152,13 +151,13 @@ def _furnish(folder: Path, user: int) -> None:
 
 def _wait_as(user: int) -> None:
     _become(user)
-    with suppress(OSError):  # only where Yama asks for it
+    with suppress(OSError):  # needed only with the Yama security module
         call("prctl", _PR_SET_PTRACER, -1, 0, 0, 0)
     while True:
         signal.pause()
 
 
-def _forked(work: Callable[[], None]) -> int:
+def _fork(work: Callable[[], None]) -> int:
     child = os.fork()
     if child == 0:
         with suppress(BaseException):

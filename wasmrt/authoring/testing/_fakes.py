@@ -1,35 +1,55 @@
-"""Fakes around the gateway: a resolver, and the part of a call that the gateway sees."""
+"""Fakes around the egress gateway: an in-memory secrets store, a resolver, and a call."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from wasmrt.authoring.testing._secrets import MemorySecrets
 from wasmrt.capabilities import Capabilities
 from wasmrt.core.limits import MAX_HTTP_REQUESTS
 from wasmrt.core.model import Decision
 from wasmrt.egress.gateway import ResolveError, SecretsView
 from wasmrt.egress.leaks import LeakDetector, LeakScanner, WatchedSecrets
-from wasmrt.egress.secrets import DEFAULT_USER, UserSecrets
+from wasmrt.egress.secrets import DEFAULT_USER, Entry, EntryStore, UserSecrets
+
+
+class MemorySecrets(EntryStore):
+    """A `SecretsStore` in memory; `now` returns the time in Unix seconds."""
+
+    def __init__(self, *, now: Callable[[], float] = time.time) -> None:
+        super().__init__(now=now)
+        self._entries: dict[tuple[str, str], Entry] = {}
+
+    def _read(self, user: str, name: str) -> Entry | None:
+        return self._entries.get((user, name))
+
+    def _write(self, user: str, name: str, entry: Entry) -> None:
+        self._entries[user, name] = entry
+
+    def _delete(self, user: str, name: str) -> bool:
+        return self._entries.pop((user, name), None) is not None
+
+    def _names(self, user: str) -> Iterable[str]:
+        return [name for owner, name in self._entries if owner == user]
+
 
 _DETECTOR = LeakDetector()
 
 
 class FakeResolver:
-    """Answers from a table. A list of lists is a name server that answers differently each time, then as the last."""
+    """A resolver with a table of addresses; for a list of lists, each lookup returns the next list, then the last."""
 
     def __init__(self, answers: Mapping[str, Sequence[str] | Sequence[Sequence[str]]]) -> None:
         self._answers = dict(answers)
         self.asked: list[str] = []
-        """Every host that was looked up, in order."""
+        """The hosts that were looked up, in order."""
 
     def resolve(self, host: str, port: int, *, timeout_seconds: float) -> tuple[str, ...]:
-        """Return the next answer for `host`, or raise `ResolveError`."""
+        """Return the next addresses of `host`, or raise `ResolveError`."""
         if host not in self._answers:
-            raise ResolveError("the host's name is not known")
+            raise ResolveError("the host name is unknown")
         answers = self._answers[host]
         turn = self.asked.count(host)
         self.asked.append(host)
@@ -40,7 +60,7 @@ class FakeResolver:
 
 @dataclass(slots=True)
 class FakeCall:
-    """A call as `EgressGateway` sees one, without a guest: a grant, a user's secrets, and a record."""
+    """A call for `EgressGateway` without a guest: it has a grant and a user's secrets, and records decisions."""
 
     grant: Capabilities
     tool: str = "tool"

@@ -1,0 +1,98 @@
+"""Show a tool's capabilities and missing secrets, and ask for a grant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import click
+
+from wasmrt.agent.builtin.extensions.missing import MissingSecret, missing_from
+from wasmrt.capabilities import Capabilities
+from wasmrt.capabilities.file import CapabilityFile
+from wasmrt.capabilities.sentences import explain, tool_groups
+from wasmrt.capabilities.services import Service, known_services
+from wasmrt.cli.shared.output import Style, print_message
+from wasmrt.cli.shared.secrets import open_secrets
+from wasmrt.core.errors import GrantRequiredError
+from wasmrt.core.places import find_places
+from wasmrt.core.url import Network
+
+
+def explain_grant(capabilities: Capabilities) -> tuple[str, ...]:
+    """Describe capabilities in sentences, with the services and exempted networks of the configuration file."""
+    services, networks = _configured_services()
+    return explain(capabilities, services=services, networks=networks)
+
+
+def explain_groups(capabilities: Capabilities) -> dict[tuple[str, ...], list[str]]:
+    """Group a package's tools by their permissions, as `capabilities.sentences.tool_groups` does."""
+    services, networks = _configured_services()
+    return tool_groups(capabilities, services=services, networks=networks)
+
+
+def describe_tool(name: str, description: str | None) -> str:
+    """Return a tool's name with its description, marked as the author's words."""
+    words = " ".join((description or "").split())
+    return f"{name}, in its author's words: {words}" if words else name
+
+
+def _configured_services() -> tuple[tuple[Service, ...], tuple[Network, ...]]:
+    """Return the known services, configured ones first, and the exempted networks."""
+    path = find_places().config
+    if not path.exists():
+        return known_services(), ()
+    from wasmrt.agent.config import read_config_file  # loads the network modules
+
+    config = read_config_file(path)
+    return (*config.services, *known_services()), config.network.networks
+
+
+def print_request(title: str, sentences: Iterable[str]) -> None:
+    """Print a tool's name, and below it what the tool would be allowed to do."""
+    print_message(title, Style.STRONG)
+    for sentence in sentences:
+        print_message(sentence, indent=2)
+
+
+def print_difference(title: str, added: Iterable[str], other: Iterable[str]) -> None:
+    """Print the changes of a grant: additions first and in red, then the other changes."""
+    print_message(title)
+    for sentence in added:
+        print_message(f"+ {sentence}", Style.ALARM, indent=2)
+    for sentence in other:
+        print_message(sentence, indent=4)
+
+
+class NotGrantedError(GrantRequiredError):
+    """A denial with the details of the request, for programs that ask the user themselves."""
+
+    def __init__(self, message: str, *, hint: str, asks: Sequence[str], changes: Sequence[str] = ()) -> None:
+        super().__init__(message, hint=hint)
+        self.asks = tuple(asks)
+        self.changes = tuple(changes)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the error as JSON data."""
+        return super().as_dict() | {"asks": list(self.asks), "changes": list(self.changes)}
+
+
+def ask(name: str) -> None:
+    """Ask for the grant on the terminal.
+
+    Raises:
+        GrantRequiredError: the user declined.
+    """
+    if not click.confirm(f"Grant this to {name}?", default=False, err=True):
+        raise GrantRequiredError(f"nothing was granted to {name}", hint="narrow it with --grant FILE")
+
+
+def missing_secrets(file: CapabilityFile, **settings: Any) -> list[MissingSecret]:
+    """Return the secrets that a file needs and the store lacks; see `missing_from` for the settings."""
+    return missing_from(file, open_secrets, **settings)
+
+
+def print_missing(missing: Iterable[MissingSecret]) -> None:
+    """Print a warning with the suggested fix for each missing secret."""
+    for secret in missing:
+        print_message(f"warning: {secret.problem}" + (f"; {secret.hint}" if secret.hint else ""))
