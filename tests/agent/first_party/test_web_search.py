@@ -239,7 +239,7 @@ def test_a_conversation_is_not_passed_to_a_provider(web: Web, tool_of: ToolOf) -
         ('provider = "brave"\ncost_per_search = inf', "must be a price"),
     ],
 )
-def test_a_mistake_in_the_section_is_told(tmp_path: Path, text: str, said: str) -> None:
+def test_mistakes_in_the_web_search_section_are_reported(tmp_path: Path, text: str, said: str) -> None:
     file = tmp_path / "config.toml"
     file.write_text(f"[web_search]\n{text}\n")
     with pytest.raises(ConfigFileError) as caught:
