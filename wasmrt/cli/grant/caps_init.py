@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from wasmrt.agent.builtin.extensions.facts import imports_of
+from wasmrt.agent.builtin.extensions.installing import imports_of
 from wasmrt.capabilities import BY_SECTION, Capabilities, capabilities_of
 from wasmrt.capabilities.file import as_tree, format_file
 from wasmrt.cli.grant.caps_subject import find_tool_of
