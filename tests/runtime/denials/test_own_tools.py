@@ -99,7 +99,7 @@ def test_a_source_that_nobody_named_is_allowed_by_the_line_that_is_told(
     with opened({}) as registry:
         step = denied(registry, name, params)
         assert step is not None
-    config = in_configuration({}, step, **{"the folder that has it": f'"{sources}"'})
+    config = in_configuration({}, step, **{"the folder that contains it": f'"{sources}"'})
     assert config == {section: {"sources": [str(sources)]}}
     with opened(config) as registry:
         assert denied(registry, name, params) is None
