@@ -1,4 +1,4 @@
-"""Plugins: programs with a manifest, native or WASI, that read and write one JSON object."""
+"""Plugins: native or WASI programs with a manifest, which read and write one JSON object."""
 
 from __future__ import annotations
 
