@@ -54,7 +54,7 @@ THREATS = (
         tests=(
             "sandbox/border/test_call_services.py::"
             "test_a_guest_is_told_what_is_on_record_where_something_else_than_its_grant_holds_it",
-            "agent/first_party/test_denials.py::test_a_model_is_told_the_rule_and_not_the_line",
+            "agent/first_party/test_denials.py::test_model_sees_the_rule_without_the_setting",
             "sandbox/border/test_call_services.py::test_no_step_that_is_not_on_record_is_told_to_a_guest",
             "runtime/denials/test_policy.py::test_the_line_that_a_denial_names_lets_the_call_through",
         ),
@@ -603,27 +603,27 @@ THREATS = (
         threat="a first-party tool that does more than its part of the capability file",
         source=OURS,
         tests=(
-            "agent/first_party/test_files.py::test_no_tool_can_do_more_than_its_own_grant",
-            "agent/first_party/test_files.py::test_no_path_leads_a_reader_elsewhere",
-            "agent/first_party/test_files.py::test_a_folder_that_keeps_changing_lets_no_tool_out",
-            "agent/first_party/test_files.py::test_the_vault_is_copied_from_and_neither_read_nor_written",
-            "agent/first_party/test_files.py::test_a_narrower_grant_is_what_holds_and_its_denial_names_the_line",
-            "agent/first_party/test_html_to_markdown.py::test_hostile_pages_end_as_an_answer_or_an_error_that_says_so",
+            "agent/first_party/test_files.py::test_each_tool_is_limited_to_its_own_grant",
+            "agent/first_party/test_files.py::test_paths_cannot_leave_the_workspace",
+            "agent/first_party/test_files.py::test_concurrent_folder_changes_do_not_allow_escapes",
+            "agent/first_party/test_files.py::test_vault_can_only_be_copied_from",
+            "agent/first_party/test_files.py::test_narrower_grant_applies_and_its_denial_names_the_entry",
+            "agent/first_party/test_html_to_markdown.py::test_hostile_pages_return_a_result_or_a_clear_error",
         ),
     ),
     Threat(
         threat="a page or a model that has a tool of the web reach inside, carry a secret out, or get at a key",
         source=OURS,
         tests=(
-            "agent/first_party/test_web_attacks.py::test_nothing_inside_is_asked_by_its_address_or_its_name",
-            "agent/first_party/test_web_attacks.py::test_a_redirect_leads_nowhere_inside",
-            "agent/first_party/test_web_attacks.py::test_a_name_that_is_inside_at_the_second_look_is_refused_there",
-            "agent/first_party/test_web_attacks.py::test_a_secret_is_refused_wherever_it_stands",
-            "agent/first_party/test_web_attacks.py::test_headers_cannot_smuggle_or_speak_for_the_host",
-            "agent/first_party/test_web_attacks.py::test_an_answer_over_its_bound_ends_as_an_error_that_says_so",
-            "agent/first_party/test_web_attacks.py::test_instructions_in_a_page_stay_inside_of_its_wrapper_and_mark_the_trace",
-            "agent/first_party/test_web_search.py::test_no_other_tool_and_no_query_gets_the_key",
-            "agent/first_party/test_web_search.py::test_a_provider_that_echoes_the_key_does_not_get_it_into_an_answer",
+            "agent/first_party/test_web_attacks.py::test_internal_addresses_and_names_are_refused",
+            "agent/first_party/test_web_attacks.py::test_redirects_to_internal_hosts_are_refused",
+            "agent/first_party/test_web_attacks.py::test_dns_rebinding_to_an_internal_address_is_refused",
+            "agent/first_party/test_web_attacks.py::test_secrets_in_any_part_of_a_request_are_refused",
+            "agent/first_party/test_web_attacks.py::test_headers_cannot_smuggle_requests_or_set_the_host",
+            "agent/first_party/test_web_attacks.py::test_oversized_response_is_a_clear_error",
+            "agent/first_party/test_web_attacks.py::test_instructions_in_a_page_stay_wrapped_and_mark_the_trace",
+            "agent/first_party/test_web_search.py::test_key_is_not_available_to_other_tools_or_queries",
+            "agent/first_party/test_web_search.py::test_echoed_key_is_redacted_from_the_result",
         ),
     ),
     Threat(
@@ -691,13 +691,13 @@ THREATS = (
         tests=tuple(
             f"agent/shell/{name}"
             for name in (
-                "test_lists.py::test_each_rule_decides_its_examples_and_is_named",
-                "test_lines.py::test_harmful_lines_are_refused_or_ask",
-                "test_lines.py::test_a_harmful_command_is_found_wherever_it_stands",
-                "test_lines.py::test_words_are_expanded_as_bash_expands_them",
-                "test_lines.py::test_what_cannot_be_read_is_refused",
-                "test_shell_tool.py::test_a_rule_approves_plain_commands_and_never_what_cannot_be_taken_back",
-                "test_shell_tool.py::test_without_a_safe_place_nothing_runs_and_never_on_the_host",
+                "test_lists.py::test_each_rule_decides_its_examples_and_is_named_in_the_verdict",
+                "test_lines.py::test_harmful_lines_are_refused_or_require_approval",
+                "test_lines.py::test_harmful_command_is_found_in_any_position",
+                "test_lines.py::test_words_are_expanded_like_in_bash",
+                "test_lines.py::test_unparsable_command_lines_are_refused",
+                "test_shell_tool.py::test_rule_approves_only_harmless_commands",
+                "test_shell_tool.py::test_without_confinement_no_command_runs",
             )
         ),
     ),
@@ -707,13 +707,13 @@ THREATS = (
         tests=tuple(
             f"agent/shell/{name}"
             for name in (
-                "test_escapes.py::test_no_attempt_gets_out_and_more_than_forty_are_proven",
-                "test_confined.py::test_of_the_environment_a_command_sees_the_allowlist",
-                "test_confined.py::test_a_late_command_is_ended_with_everything_that_it_started",
-                "test_confined.py::test_a_workspace_that_holds_what_is_wasmrts_own_runs_nothing",
-                "test_confined.py::test_output_is_kept_at_its_beginning_and_its_end",
-                "test_confined.py::test_memory_is_bounded",
-                "test_confined.py::test_a_secret_in_the_output_is_withheld",
+                "test_escapes.py::test_all_escape_attempts_fail_and_over_forty_work_outside",
+                "test_confined.py::test_command_sees_only_allowed_environment_variables",
+                "test_confined.py::test_command_past_its_deadline_is_ended_with_its_processes",
+                "test_confined.py::test_workspace_that_contains_wasmrt_folders_is_refused",
+                "test_confined.py::test_long_output_keeps_its_beginning_and_its_end",
+                "test_confined.py::test_memory_of_a_command_is_limited",
+                "test_confined.py::test_secrets_in_the_output_of_a_command_are_redacted",
             )
         ),
     ),
@@ -735,7 +735,7 @@ THREATS = (
                     "a_grant_that_cannot_be_held_is_refused",
                 )
             ),
-            "agent/shell/test_shell_network.py::test_a_machine_that_cannot_guard_an_outlet_runs_no_command",
+            "agent/shell/test_shell_network.py::test_shell_is_disabled_if_the_network_cannot_be_confined",
             "interop/mcp_client/test_program_network.py::test_a_server_reaches_what_it_was_given_and_its_receipt_tells",
         ),
     ),

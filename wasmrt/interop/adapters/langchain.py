@@ -1,9 +1,9 @@
-"""LangChain: a registry's tools as tools of a chain or an agent, and such tools as tools of a registry.
+"""LangChain: a registry's tools for a chain or an agent, and LangChain tools for a registry.
 
     model.bind_tools(tools_for(registry))
 
-A call that needs a person asks the registry's approver; in a graph that can be interrupted, `wasmrt.adapters.langgraph`
-asks by an interrupt.
+The registry's approver decides about calls that require approval. For graphs, `wasmrt.adapters.langgraph` requests
+approvals by interrupts.
 """
 
 from __future__ import annotations
@@ -24,16 +24,15 @@ except ImportError as error:
 
 
 class RegistryTool(BaseTool):
-    """One tool of a registry. Its message's `artifact` says what a call used; a failure has the status `error`."""
+    """A registry's tool. The message's `artifact` has metadata of the call; a failure has the status `error`."""
 
     bridge: Bridge
-    """The way of its calls."""
 
     def __init__(self, **fields: Any) -> None:
         super().__init__(response_format="content_and_artifact", handle_tool_error=True, **fields)
 
     def _to_args_and_kwargs(self, tool_input: Any, tool_call_id: str | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        # As two arguments, so that no tool parameter is confused with one that the framework fills.
+        # Two arguments, so that tool parameters cannot collide with parameters that the framework fills.
         return (tool_call_id or "", tool_input), {}
 
     def _run(self, call_id: str, params: Any) -> tuple[str, dict[str, Any]]:
@@ -64,13 +63,14 @@ def tools_for(view: ToolView, *, user: Named = "local", trace: Named = "", data:
 
 
 def tool_from(tool: BaseTool, **declared: Unpack[Declared]) -> SchemaTool:
-    """Return a LangChain tool as a tool for a registry; without `effects` it counts as having all.
+    """Return a LangChain tool as a tool for a registry; without `effects` it has all effects.
 
     Raises:
-        ConfigurationError: it is no tool of LangChain, or cannot be one here.
+        ConfigurationError: it is not a LangChain tool, or its definition is invalid.
     """
     if not isinstance(tool, BaseTool):
-        raise ConfigurationError(f"{tool!r:.80} is no tool of LangChain", hint="put its @tool above the function")
+        problem = f"expected a LangChain tool, got {tool!r:.80}"
+        raise ConfigurationError(problem, hint="decorate the function with LangChain's @tool")
     described = tool.tool_call_schema
     schema = described if isinstance(described, dict) else _schema_of(described)
 
@@ -91,6 +91,6 @@ def tool_from(tool: BaseTool, **declared: Unpack[Declared]) -> SchemaTool:
 
 
 def _schema_of(model: Any) -> dict[str, Any]:
-    """Return the JSON Schema of a model of pydantic, of its first or second version."""
+    """Return the JSON Schema of a pydantic model, of version 1 or 2."""
     found: dict[str, Any] = model.model_json_schema() if hasattr(model, "model_json_schema") else model.schema()
     return found
