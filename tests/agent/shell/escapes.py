@@ -1,7 +1,7 @@
 """Attempts to escape: run by the system's Python inside the shell, and outside it for comparison.
 
-It imports no other module of the tests. Its argument is a JSON object with paths and addresses. It prints the outcome of
-each attempt: "done", or an error.
+It imports no other module of the tests. Its argument is a JSON object with paths and addresses. It prints the outcome
+of each attempt: "done", or an error.
 """
 
 import ctypes

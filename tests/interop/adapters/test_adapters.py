@@ -67,7 +67,7 @@ class Desk:
 
 
 def nobody(question: Any) -> bool:
-    raise AssertionError("nobody should be asked")
+    raise AssertionError("no approval should be requested")
 
 
 @every_framework

@@ -59,7 +59,7 @@ _TREE: dict[str, dict[str, Any]] = {
 
 
 def memory_tools(store: MemoryStore, *, detector: LeakDetector | None = None) -> tuple[HostTool, ...]:
-    """Return the tools over a store. Each call reaches only the memory of its own user.
+    """Return the tools for a store. Each call accesses only its user's memory.
 
     `detector` finds secrets in text to be written.
     """

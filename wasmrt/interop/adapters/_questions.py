@@ -38,7 +38,7 @@ class Question:
 
     @property
     def version(self) -> str:
-        """All that an approval is bound to except the parameters; empty if the tool has no digest."""
+        """Everything to which an approval is bound except the parameters; empty if the tool has no digest."""
         request = self.request
         parts = (request.user, request.tool, request.digest, request.grant, *request.effects, request.why.rule)
         parts += tuple(sorted(request.destinations))  # an approval covers only these destinations
@@ -46,7 +46,7 @@ class Question:
 
     @property
     def token(self) -> str:
-        """Its token: the expiry time, and a digest of all that the answer is bound to."""
+        """The expiry time, and a digest of everything to which the answer is bound."""
         bound = f"{self.call_id}\n{self.request.binding}\n{self.expires_ms}".encode("utf-8", "surrogatepass")
         return f"{self.expires_ms}-{blake3(bound).hexdigest()}"
 

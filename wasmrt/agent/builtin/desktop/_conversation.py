@@ -81,7 +81,7 @@ class Conversation:
         return found
 
     def _wait(self, writing: int | None) -> None:
-        """Wait until a descriptor can be written, or its output read; read its standard error meanwhile."""
+        """Wait until `writing` is writable, or until output is available if it is None. Also read standard error."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._stderr_fd, selectors.EVENT_READ)
             if writing is None:

@@ -203,7 +203,7 @@ def _add_chunks(db: sqlite3.Connection, document: int, number: int, path: str, t
 
 
 def _prune(db: sqlite3.Connection, document: int, most: int) -> None:
-    """Delete old versions of a document until at most `most` remain, not counting those of its current content."""
+    """Delete the oldest versions of a document, so that at most `most` precede its current content."""
     query = "SELECT number FROM version WHERE document = ? AND number < (SELECT base FROM document WHERE id = ?)"
     old = [number for (number,) in db.execute(f"{query} ORDER BY number", (document, document))]
     if len(old) <= most:

@@ -107,7 +107,7 @@ def _check_output(manifest: PluginManifest, setting: str, size: int) -> None:
     cap = manifest.max_stdout_bytes if setting == "max_stdout_bytes" else manifest.max_stderr_bytes
     if size > cap:
         raise OutputLimitError(
-            f"the plugin's output is over its {setting} of {cap:,}", limit=cap, used=size, setting=setting,
+            f"the plugin's output exceeds its {setting} of {cap:,}", limit=cap, used=size, setting=setting,
             hint=f"if necessary, raise {setting} in its manifest",
         )  # fmt: skip
 

@@ -1,7 +1,7 @@
 """The decision about a command line before it runs: run it, require approval, or refuse it.
 
 SECURITY: confinement is the security boundary. These layers protect the files that confinement allows a command to
-change, and refuse commands that nobody should approve without asking for approval.
+change. They refuse commands that should never be approved, without requesting an approval.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class _Facts:
                 self.asks.append(_asks("redefinition", "it contains a reference to another variable", command.text))
 
 
-@lru_cache(maxsize=32)  # a registry asks several times for each call
+@lru_cache(maxsize=32)  # a registry decides several times for each call
 def decide_command(text: str, start: Start = WORKSPACE) -> Verdict:
     """Decide about a command line that starts in the state `start`: by the grammar, then by the four lists in order.
 

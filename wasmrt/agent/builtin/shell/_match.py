@@ -86,19 +86,19 @@ class Fact:
 
     @cached_property
     def paths(self) -> tuple[FoundPath, ...]:
-        """Every path that it may name."""
+        """Every path that the command may name."""
         targets = (each.target for each in self.command.redirects if not each.target.text.isdigit())
         looked_at = (*self.command.words[:1], *self.looked_at, *targets)
         return tuple(dict.fromkeys(paths_in(looked_at, self.folders)))
 
     @cached_property
     def written(self) -> tuple[FoundPath, ...]:
-        """Every path that it may write."""
+        """Every path that the command may write."""
         return tuple(dict.fromkeys(paths_in(self.written_words, self.folders)))
 
     @cached_property
     def written_words(self) -> tuple[Field, ...]:
-        """The words that name what it writes."""
+        """The words that name written files."""
         command, words = self.command, self.command.arguments
         found = [each.target for each in command.redirects if each.writes]
         if command.name in WRITERS["all"] or (
@@ -119,7 +119,7 @@ class Fact:
 
     @cached_property
     def statements(self) -> str:
-        """All text of it in which a statement of another language may stand."""
+        """All text of the command that may contain a statement of a different language."""
         reads = self.command.stdin or ""
         if self.command.name in ("cat", "tee") and not self.command.piped:
             reads = ""
@@ -133,7 +133,7 @@ class Fact:
 
 
 def match(rule: Rule, fact: Fact) -> Match:
-    """Return how far a rule holds for a command: as far as the least of its parts."""
+    """Return how a rule matches a command: the weakest result of its properties."""
     if not rule.has_program(fact.command.name):
         return Match.NO
     return min(_parts(rule, fact), default=Match.YES)

@@ -1,4 +1,4 @@
-"""Paths in words: all possible ways in which a word may name a file."""
+"""Find all paths that the words of a command may name."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""From a script to its simple commands, by the grammar of tree-sitter-bash.
+"""Extract the simple commands of a script with the tree-sitter-bash grammar.
 
-SECURITY: what this cannot read is an error, never left out: a node of an unknown kind, an error of the grammar, a word
-with too many readings.
+SECURITY: code that cannot be parsed is an error, and is never skipped: unknown kinds of nodes, syntax errors, and words
+with too many expansions.
 """
 
 from __future__ import annotations
@@ -106,8 +106,8 @@ def _check_words(node: Node) -> None:
     for one, other in pairwise(node.children):
         between = text[one.end_byte - node.start_byte : other.start_byte - node.start_byte]
         blank = between.replace(b"\\\n", b"")
-        left_out = blank.strip(b" \t\n")
-        if node.type == "redirected_statement" and left_out == b"-":
+        omitted = blank.strip(b" \t\n")
+        if node.type == "redirected_statement" and omitted == b"-":
             continue  # a separate `-` before a here-document names the standard input
         is_word = other.type in _WORDS or (node.type == "command" and not other.type.endswith("_redirect"))
         words = (
@@ -115,7 +115,7 @@ def _check_words(node: Node) -> None:
             and is_word
             and (one.type not in ("(", "<", ">", ">>", ">|", "&>", "&>>", "<&", ">&"))
         )
-        if left_out or ((words or between) and not blank):
+        if omitted or ((words or between) and not blank):
             raise NotUnderstoodError(f"the grammar splits a word at {text_of(other)[:40]!r}")
 
 
@@ -125,8 +125,6 @@ class _Reader:
         self._scope = scope
         self._words = Expressions(scope, self._substituted)
         self._around = _Context()
-
-    # -- variables and functions, before anything is expanded ----------------------------------------------------------
 
     def declare(self, nodes: Iterable[Node]) -> None:
         """Record every variable and function of the script."""
@@ -205,8 +203,6 @@ class _Reader:
                 self._scope.open(written.strip("'\"").partition("=")[0])
                 if "$" in written.partition("=")[0] or "`" in written.partition("=")[0]:
                     self.script.notes.append("a variable with an unknown name")
-
-    # -- what runs -----------------------------------------------------------------------------------------------------
 
     def visit(self, node: Node, around: _Context) -> list[Command]:
         """Record everything that `node` would run, and return it."""

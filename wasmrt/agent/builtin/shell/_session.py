@@ -119,7 +119,7 @@ def script_of(text: str, start: Start, report: str) -> str:
 
 
 def _restore(start: Start) -> list[str]:
-    """SECURITY: values are untrusted data; each is quoted as a whole."""
+    """Return commands that restore a state. SECURITY: values are untrusted; each is quoted as a whole."""
     lines = [f"{'export ' if name in start.exported else ''}{name}={quote(value)}" for name, value in start.variables]
     if start.folder:
         lines += [f"cd -- {quote(start.folder)}", "unset OLDPWD"]
@@ -132,10 +132,10 @@ def read_report(data: bytes, before: Start, *, workspace: str, home: str) -> Sta
     A directory in `home` is not stored, because it is deleted after the command.
 
     Raises:
-        InvalidParametersError: the state is over the limits of a session.
+        InvalidParametersError: the state exceeds the limits of a session.
     """
     parts = data.split(b"\0")
-    if not data or len(parts) % 3 != 2 or parts[-1]:  # cut, or not a report
+    if not data or len(parts) % 3 != 2 or parts[-1]:  # truncated or malformed
         return before
     variables, exported = {}, set()
     for name, attributes, value in zip(*(map(_text, parts[at:-1:3]) for at in (1, 2, 3)), strict=True):
@@ -155,7 +155,10 @@ def read_report(data: bytes, before: Start, *, workspace: str, home: str) -> Sta
 
 
 def _is_accepted(name: str, attributes: str, value: str) -> bool:
-    """SECURITY: accept plain strings only. Arithmetic and prompts would execute a substitution in a value."""
+    """Return whether a session stores a variable.
+
+    SECURITY: only plain strings are accepted. Arithmetic and prompts would execute a substitution in a value.
+    """
     from wasmrt.agent.builtin.shell._lists import is_persistable
 
     return (
@@ -179,8 +182,8 @@ def _text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
-_LOOK_SECONDS = 0.05
-_TOO_MUCH = "wasmrt: the session was not changed: the directory and variables of the command are too large"
+_POLL_SECONDS = 0.05
+_TOO_LARGE = "wasmrt: the session was not changed: the directory and variables of the command are too large"
 
 
 class BoundSession:
@@ -197,7 +200,7 @@ class BoundSession:
         Raises:
             DeadlineExceededError, CancelledError: the call ended before the other commands.
         """
-        while not self._session.busy.acquire(timeout=_LOOK_SECONDS):
+        while not self._session.busy.acquire(timeout=_POLL_SECONDS):
             if (ended := lifetime.interruption()) is not None:
                 raise ended
         try:
@@ -251,7 +254,7 @@ class BoundSession:
         except InvalidParametersError as error:
             return [f"wasmrt: {error.message}; {error.hint}"]
         except (OSError, UnfitFileError):
-            return [_TOO_MUCH]
+            return [_TOO_LARGE]
         return []
 
 

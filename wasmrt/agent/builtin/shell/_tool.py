@@ -64,7 +64,7 @@ _EFFECTS = (
     Effect.SPAWN_PROCESS,
 )  # fmt: skip
 _DETECTOR = LeakDetector()
-_MAX_REFUSALS_TOLD = 5
+_MAX_REFUSALS_SHOWN = 5
 _DOCTOR = 'wasmrt doctor lists what is missing; see "Where commands run" in docs/shell.md'
 
 
@@ -157,7 +157,7 @@ class ShellTool(ToolDefaults):
         return bound
 
     def session_digest(self) -> str | None:
-        """Return the digest of the session as this call has it, or has left it; None outside of a session."""
+        """Return the digest of the session's state for this call, or after it; None outside a session."""
         return None if self._held is None else self._held.start.digest
 
     def close(self) -> None:
@@ -285,7 +285,7 @@ class ShellTool(ToolDefaults):
         if (problem := not_started("the command", code, stderr)) is not None:
             raise problem
         duration = round(time.monotonic() - started, 6)
-        messages = [*notes, *islice(refusal_lines(decisions), _MAX_REFUSALS_TOLD)]
+        messages = [*notes, *islice(refusal_lines(decisions), _MAX_REFUSALS_SHOWN)]
         stderr = "\n".join([stderr.removesuffix("\n"), *messages, ""]).lstrip("\n") if messages else stderr
         result = {"exit_code": code, "stdout": stdout, "stderr": stderr, "truncated": out.cut or err.cut}
         if held is not None:

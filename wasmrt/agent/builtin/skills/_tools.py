@@ -278,7 +278,7 @@ def _matches(row: dict[str, Any], words: Sequence[str]) -> bool:
 
 
 def _has_untrusted(result: Any) -> bool:
-    """Return whether a result contains untrusted text: of a skill that is not trusted, or not valid."""
+    """Return whether a result contains untrusted text, from a skill that is untrusted or invalid."""
     if not isinstance(result, dict):
         return True
     rows = result.get("skills", [result])
