@@ -21,13 +21,7 @@ from wasmrt.agent.builtin.desktop._programs import PATH, no_desktop, refused
 from wasmrt.capabilities import Capabilities, EndpointPattern, HttpCapability, RateLimitConfig
 from wasmrt.core.errors import ToolError
 from wasmrt.core.lifetime import Lifetime
-from wasmrt.core.limits import (
-    GIB,
-    MAX_PAGE_BYTES,
-    MAX_PAGE_PART_BYTES,
-    MAX_PAGE_REQUESTS,
-    PAGE_SECONDS,
-)
+from wasmrt.core.limits import GIB, MAX_PAGE_BYTES, MAX_PAGE_PART_BYTES, MAX_PAGE_REQUESTS, PAGE_SECONDS
 from wasmrt.core.model import Decision
 from wasmrt.core.url import InvalidUrlError, parse_url
 from wasmrt.egress.gateway import EgressGateway, Face, HostCall, HttpFailure, HttpRequest, read_host

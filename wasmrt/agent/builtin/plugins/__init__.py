@@ -7,12 +7,4 @@ from wasmrt.agent.builtin.plugins._manifest import PluginManifest, read_manifest
 from wasmrt.agent.builtin.plugins._protocol import PROTOCOL_VERSION, Mount
 from wasmrt.agent.builtin.plugins._tool import PluginTool
 
-__all__ = [
-    "PROTOCOL_VERSION",
-    "Mount",
-    "PluginManifest",
-    "PluginTool",
-    "Plugins",
-    "load_plugins",
-    "read_manifest",
-]
+__all__ = ["PROTOCOL_VERSION", "Mount", "PluginManifest", "PluginTool", "Plugins", "load_plugins", "read_manifest"]

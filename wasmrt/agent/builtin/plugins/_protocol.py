@@ -129,7 +129,5 @@ def decode_response(text: str, request_id: str) -> Response:
 
 def _malformed(sentence: str) -> NoReturn:
     raise GuestOutputError(
-        sentence,
-        code="malformed-response",
-        hint="write one response with protocol_version, request_id and ok",
+        sentence, code="malformed-response", hint="write one response with protocol_version, request_id and ok"
     )

@@ -176,10 +176,7 @@ _HINTS = (
         "tells the model to ignore other instructions",
         r"(?:ignore|disregard|forget|override)[^.\n]{0,40}(?:instructions?|rules|prompts?|guidelines)",
     ),
-    (
-        "imitates a system message",
-        r"^\s{0,3}(?:system|developer|assistant)\s{0,3}:|\b(?:new|real) system prompt\b",
-    ),
+    ("imitates a system message", r"^\s{0,3}(?:system|developer|assistant)\s{0,3}:|\b(?:new|real) system prompt\b"),
     (
         "tells the model to hide something from the user",
         r"(?:do not|don't|never)[^.\n]{0,20}(?:tell|mention|reveal|show)[^.\n]{0,30}(?:user|person|human|operator)",

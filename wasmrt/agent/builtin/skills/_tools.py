@@ -64,11 +64,7 @@ class SkillTools:
     """The tools for one store. `gateway` opens a gateway for each download."""
 
     def __init__(
-        self,
-        store: SkillStore,
-        sources: SkillSources,
-        gateway: Callable[[], EgressGateway],
-        detector: LeakDetector,
+        self, store: SkillStore, sources: SkillSources, gateway: Callable[[], EgressGateway], detector: LeakDetector
     ) -> None:
         self._store = store
         self._sources = sources
