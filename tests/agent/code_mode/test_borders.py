@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from wasmrt.adapters._questions import Answered
+from wasmrt.adapters._questions import FrameworkApprover
 
 from tests.agent.code_mode.conftest import Desk
 from tests.sandbox.isolation.conftest import needs_landlock, needs_seccomp
@@ -86,7 +86,7 @@ def test_calls_in_a_program_are_denied_without_an_approver(runtime: WasmToolRunt
 
 
 def test_framework_approval_covers_only_the_outer_call(runtime: WasmToolRuntime, desk: Desk) -> None:
-    given = Answered(lambda question: True, ApprovalAnswer(approved=True, by="the framework"), "c1")
+    given = FrameworkApprover(lambda question: True, ApprovalAnswer(approved=True, by="the framework"), "c1")
     desk.answers = [True]
     call = {"id": "c1", "name": "run_code", "arguments": {"code": "return await tools.write_note({text: 'a'})"}}
     answer = _made(runtime, desk).answer(call, approver=given)

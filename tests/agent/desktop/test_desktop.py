@@ -98,7 +98,7 @@ def test_empty_clipboard_reads_as_an_empty_string(monkeypatch: pytest.MonkeyPatc
 @needs_xclip
 def test_text_beyond_the_limit_is_refused_not_truncated(desktop: str) -> None:
     large = b"x" * (MAX_CLIPBOARD_BYTES + 1)
-    assert _programs.hand_over(["/usr/bin/xclip", "-selection", "clipboard"], large) == 0
+    assert _programs.start_with_input(["/usr/bin/xclip", "-selection", "clipboard"], large) == 0
     with pytest.raises(OutputLimitError):
         call("clipboard.read")
     with pytest.raises(InvalidParametersError):

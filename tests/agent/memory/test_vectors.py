@@ -25,7 +25,7 @@ COMPARE = """
 import json, random, sqlite3, sys
 from array import array
 from wasmrt.agent.builtin.memory import _search
-from wasmrt.agent.builtin.memory._search import nearest
+from wasmrt.agent.builtin.memory._search import find_nearest
 assert not _search.why_not_in_c(), _search.why_not_in_c()
 chance = random.Random(7)
 def vector(size=16):
@@ -38,11 +38,11 @@ db.executemany("INSERT INTO vector VALUES (?, ?, ?)", rows)
 same = 0
 for _ in range(20):
     asked = vector()
-    found = _search.by_vector(db, "m", asked, 50)
+    found = _search.search_vectors(db, "m", asked, 50)
     def unit(data):
         size = sum(y * y for y in array("f", data)) ** 0.5
         return array("f", (x / size for x in array("f", data))).tobytes()
-    expected = nearest(unit(asked), [(n, unit(v)) for n, m, v in rows if m == "m" and len(v) == 64 and any(v)], 50)
+    expected = find_nearest(unit(asked), [(n, unit(v)) for n, m, v in rows if m == "m" and len(v) == 64 and any(v)], 50)
     same += found == expected
 try:
     db.execute("SELECT load_extension('/nowhere')")

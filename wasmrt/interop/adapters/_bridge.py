@@ -9,9 +9,9 @@ from wasmrt.agent.policy import ApproverKind
 from wasmrt.agent.registry import ToolAnswer, ToolCall, ToolView
 from wasmrt.core.effects import Effect
 from wasmrt.core.errors import ConfigurationError, InvalidParametersError
-from wasmrt.interop.adapters._questions import Answered, Ask, Question, QuestionsShown, shown_to
+from wasmrt.interop.adapters._questions import Ask, FrameworkApprover, Question, QuestionsShown, questions_for
 
-Named = str | Callable[[Any], str]
+NameOrFunction = str | Callable[[Any], str]
 """The name of a user or trace, or a function that returns it for the framework's context of a run."""
 
 
@@ -23,7 +23,7 @@ class Definition(NamedTuple):
     schema: dict[str, Any]
 
 
-class Declared(TypedDict, total=False):
+class ToolDeclaration(TypedDict, total=False):
     """Properties of a function tool that a program declares for a registry; see `SchemaTool`."""
 
     effects: Iterable[Effect | str] | None
@@ -31,7 +31,7 @@ class Declared(TypedDict, total=False):
     timeout_seconds: float
 
 
-def missing(package: str) -> ConfigurationError:
+def missing_framework_error(package: str) -> ConfigurationError:
     """Create the error for a framework that is not installed or too old."""
     command = f"pip install -U '{package}'"
     # The message contains the command, too: the traceback of a failed import does not show the hint.
@@ -49,7 +49,14 @@ class Bridge:
     """A view for one framework, with the user, trace and approver of its calls."""
 
     def __init__(
-        self, view: ToolView, framework: str, *, user: Named, trace: Named, data: Any = None, ask: Ask = "registry"
+        self,
+        view: ToolView,
+        framework: str,
+        *,
+        user: NameOrFunction,
+        trace: NameOrFunction,
+        data: Any = None,
+        ask: Ask = "registry",
     ) -> None:
         check_view(view)
         if ask not in ("framework", "registry"):
@@ -68,7 +75,7 @@ class Bridge:
     @property
     def shown(self) -> QuestionsShown:
         """The questions of this registry that frameworks have shown in this process."""
-        return shown_to(self.view.approvals)
+        return questions_for(self.view.approvals)
 
     def question(self, name: str, params: Any, call_id: str, context: Any = None) -> Question | None:
         """Return the approval question that the framework must show before a call, or None."""
@@ -78,20 +85,32 @@ class Bridge:
         return None if request is None else Question.of(request, call_id)
 
     def answer(
-        self, name: str, params: Any, *, call_id: str = "", context: Any = None, approver: Answered | None = None
+        self,
+        name: str,
+        params: Any,
+        *,
+        call_id: str = "",
+        context: Any = None,
+        approver: FrameworkApprover | None = None,
     ) -> ToolAnswer:
         """Make a call through the view, and return its result or failure."""
         call = ToolCall(call_id, name, params)
         return self.view.answer(call, data=self._data, approver=approver, **self._caller(context))
 
     async def aanswer(
-        self, name: str, params: Any, *, call_id: str = "", context: Any = None, approver: Answered | None = None
+        self,
+        name: str,
+        params: Any,
+        *,
+        call_id: str = "",
+        context: Any = None,
+        approver: FrameworkApprover | None = None,
     ) -> ToolAnswer:
         """Make a call through the view, and return its result or failure; cancelling it ends the tool."""
         call = ToolCall(call_id, name, params)
         return await self.view.aanswer(call, data=self._data, approver=approver, **self._caller(context))
 
-    def _caller(self, context: Any) -> dict[str, str]:
+    def _caller(self, context: Any) -> dict[str, Any]:
         names = {"user": self._user, "trace": self._trace}
         return {key: value(context) if callable(value) else value for key, value in names.items()}
 

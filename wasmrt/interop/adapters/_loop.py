@@ -9,7 +9,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar, Unpack, cast
 
 from wasmrt.agent.registry import SchemaTool, ToolAnswer, ToolCall, ToolView
 from wasmrt.core.errors import ConfigurationError
-from wasmrt.interop.adapters._bridge import Declared, check_view
+from wasmrt.interop.adapters._bridge import ToolDeclaration, check_view
 
 MAX_TURNS = 20
 """Default maximum number of requests to the model."""
@@ -193,7 +193,7 @@ class Provider(Generic[Client, AsyncClient, Reply]):
 
 
 def function_from(
-    name: Any, description: Any, schema: Any, function: Callable[..., Any], **declared: Unpack[Declared]
+    name: Any, description: Any, schema: Any, function: Callable[..., Any], **declared: Unpack[ToolDeclaration]
 ) -> SchemaTool:
     """Return a function with its provider's definition as a tool for a registry."""
     if not callable(function) or not isinstance(schema, Mapping):

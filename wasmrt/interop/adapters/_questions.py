@@ -145,7 +145,7 @@ def _put(entries: dict[Any, Any], key: Any, value: Any) -> None:
     entries[key] = value
 
 
-class Answered:
+class FrameworkApprover:
     """An approver with the answer of a framework's user.
 
     SECURITY: it receives the request of the current call. If that differs from the shown request, because the tool, its
@@ -171,7 +171,7 @@ _shown: WeakKeyDictionary[Approvals, QuestionsShown] = WeakKeyDictionary()
 _lock = threading.Lock()
 
 
-def shown_to(approvals: Approvals) -> QuestionsShown:
+def questions_for(approvals: Approvals) -> QuestionsShown:
     """Return the shown questions of a registry, shared by all its adapters."""
     with _lock:
         return _shown.setdefault(approvals, QuestionsShown())

@@ -12,14 +12,14 @@ from typing import Any, Unpack
 
 from wasmrt.agent.registry import SchemaTool, ToolAnswer, ToolCall
 from wasmrt.core.errors import ConfigurationError
-from wasmrt.interop.adapters._bridge import Declared, missing
+from wasmrt.interop.adapters._bridge import ToolDeclaration, missing_framework_error
 from wasmrt.interop.adapters._loop import Provider, Turn, function_from
 
 try:
     from anthropic import Anthropic, AsyncAnthropic
     from anthropic.types import Message
 except ImportError as error:
-    raise missing("anthropic>=1") from error
+    raise missing_framework_error("anthropic>=1") from error
 
 
 def _read(reply: Message) -> Turn:
@@ -38,7 +38,9 @@ _MESSAGES: Provider[Anthropic, AsyncAnthropic, Message] = Provider(
 run, arun = _MESSAGES.run, _MESSAGES.arun
 
 
-def tool_from(definition: Mapping[str, Any], function: Callable[..., Any], **declared: Unpack[Declared]) -> SchemaTool:
+def tool_from(
+    definition: Mapping[str, Any], function: Callable[..., Any], **declared: Unpack[ToolDeclaration]
+) -> SchemaTool:
     """Return a function and its entry of `tools` as a tool for a registry; without `effects` it has all effects.
 
     The function is called with the params as keyword arguments.

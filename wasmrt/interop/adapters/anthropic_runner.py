@@ -12,7 +12,7 @@ from typing import Any, Unpack
 
 from wasmrt.agent.registry import SchemaTool, ToolAnswer, ToolView
 from wasmrt.core.errors import ConfigurationError, InvalidParametersError, ToolError
-from wasmrt.interop.adapters._bridge import Bridge, Declared, missing
+from wasmrt.interop.adapters._bridge import Bridge, ToolDeclaration, missing_framework_error
 from wasmrt.runtime.context import ToolContext
 
 try:
@@ -24,7 +24,7 @@ try:
     )
     from anthropic.lib.tools import ToolError as RunnerToolError
 except ImportError as error:
-    raise missing("anthropic>=2") from error
+    raise missing_framework_error("anthropic>=2") from error
 
 
 class _Tool:
@@ -74,15 +74,18 @@ def async_tools_for(
     return [_AsyncRegistryTool(bridge, each) for each in view.definitions("anthropic")]
 
 
-def tool_from(tool: BetaFunctionTool[Any] | BetaAsyncFunctionTool[Any], **declared: Unpack[Declared]) -> SchemaTool:
+def tool_from(
+    tool: BetaFunctionTool[Any] | BetaAsyncFunctionTool[Any], **declared: Unpack[ToolDeclaration]
+) -> SchemaTool:
     """Return a `@beta_tool` function as a tool for a registry; without `effects` it has all effects.
 
     Raises:
         ConfigurationError: it is not a `@beta_tool` function, or its definition is invalid.
     """
     if not isinstance(tool, (BetaFunctionTool, BetaAsyncFunctionTool)):
-        problem = f"expected a tool of Anthropic's runner, got {tool!r:.80}"
-        raise ConfigurationError(problem, hint="decorate the function with @beta_tool")
+        raise ConfigurationError(
+            f"expected a tool of Anthropic's runner, got {tool!r:.80}", hint="decorate the function with @beta_tool"
+        )
     is_async = isinstance(tool, BetaAsyncFunctionTool)
 
     def run(params: dict[str, Any], _: ToolContext) -> Any:

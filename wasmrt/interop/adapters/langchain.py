@@ -13,14 +13,20 @@ from typing import Any, Unpack
 
 from wasmrt.agent.registry import SchemaTool, ToolAnswer, ToolView
 from wasmrt.core.errors import ConfigurationError, ToolError
-from wasmrt.interop.adapters._bridge import Bridge, Declared, Named, answer_data, missing
+from wasmrt.interop.adapters._bridge import (
+    Bridge,
+    NameOrFunction,
+    ToolDeclaration,
+    answer_data,
+    missing_framework_error,
+)
 from wasmrt.runtime.context import ToolContext
 
 try:
     from langchain_core.runnables.config import ensure_config
     from langchain_core.tools import BaseTool, ToolException
 except ImportError as error:
-    raise missing("langchain-core>=1.4") from error
+    raise missing_framework_error("langchain-core>=1.4") from error
 
 
 class RegistryTool(BaseTool):
@@ -53,7 +59,9 @@ def content(answer: ToolAnswer) -> tuple[str, dict[str, Any]]:
     return answer.text, answer_data(answer)
 
 
-def tools_for(view: ToolView, *, user: Named = "local", trace: Named = "", data: Any = None) -> list[RegistryTool]:
+def tools_for(
+    view: ToolView, *, user: NameOrFunction = "local", trace: NameOrFunction = "", data: Any = None
+) -> list[RegistryTool]:
     """Return the tools of a registry or view; `user` and `trace` are names, or functions of the `RunnableConfig`."""
     bridge = Bridge(view, "langchain", user=user, trace=trace, data=data)
     return [
@@ -62,15 +70,16 @@ def tools_for(view: ToolView, *, user: Named = "local", trace: Named = "", data:
     ]
 
 
-def tool_from(tool: BaseTool, **declared: Unpack[Declared]) -> SchemaTool:
+def tool_from(tool: BaseTool, **declared: Unpack[ToolDeclaration]) -> SchemaTool:
     """Return a LangChain tool as a tool for a registry; without `effects` it has all effects.
 
     Raises:
         ConfigurationError: it is not a LangChain tool, or its definition is invalid.
     """
     if not isinstance(tool, BaseTool):
-        problem = f"expected a LangChain tool, got {tool!r:.80}"
-        raise ConfigurationError(problem, hint="decorate the function with LangChain's @tool")
+        raise ConfigurationError(
+            f"expected a LangChain tool, got {tool!r:.80}", hint="decorate the function with LangChain's @tool"
+        )
     described = tool.tool_call_schema
     schema = described if isinstance(described, dict) else _schema_of(described)
 

@@ -14,8 +14,8 @@ from typing import Any
 from wasmrt.agent.approvals import ApprovalAnswer
 from wasmrt.agent.registry import ToolAnswer, ToolView
 from wasmrt.core.errors import ConfigurationError, InvalidParametersError
-from wasmrt.interop.adapters._bridge import Bridge, Named, missing
-from wasmrt.interop.adapters._questions import Answered, Ask, Question
+from wasmrt.interop.adapters._bridge import Bridge, NameOrFunction, missing_framework_error
+from wasmrt.interop.adapters._questions import Ask, FrameworkApprover, Question
 from wasmrt.interop.adapters.langchain import RegistryTool, content
 
 try:
@@ -23,7 +23,7 @@ try:
     from langgraph.errors import GraphBubbleUp
     from langgraph.types import interrupt
 except ImportError as error:
-    raise missing("langgraph>=1.2") from error
+    raise missing_framework_error("langgraph>=1.2") from error
 
 
 class InterruptingTool(RegistryTool):
@@ -58,7 +58,7 @@ class InterruptingTool(RegistryTool):
             self.bridge.shown.keep(key, answer)
         return content(answer)
 
-    def _request_approval(self, call_id: str, params: Any) -> Answered | None:
+    def _request_approval(self, call_id: str, params: Any) -> FrameworkApprover | None:
         """Interrupt the graph if the call requires approval; return the answer after the graph is resumed."""
         question = self.bridge.question(self.name, params, call_id, ensure_config())
         if question is None:
@@ -73,7 +73,7 @@ class InterruptingTool(RegistryTool):
                 shown.pass_on(response["question"], response)
                 response = shown.passed_on(question)
         token, answer = response["question"], _read_answer(response, self.bridge.framework)
-        return Answered(lambda now: now.is_meant_by(token), answer, call_id)
+        return FrameworkApprover(lambda now: now.is_meant_by(token), answer, call_id)
 
 
 def _interrupt(question: Question) -> Any:
@@ -102,7 +102,12 @@ def _read_answer(response: Mapping[str, Any], framework: str) -> ApprovalAnswer:
 
 
 def tools_for(
-    view: ToolView, *, user: Named = "local", trace: Named = "", data: Any = None, ask: Ask = "framework"
+    view: ToolView,
+    *,
+    user: NameOrFunction = "local",
+    trace: NameOrFunction = "",
+    data: Any = None,
+    ask: Ask = "framework",
 ) -> list[InterruptingTool]:
     """Return the tools of a registry or view; `user` and `trace` are names, or functions of the `RunnableConfig`.
 

@@ -13,7 +13,7 @@ from typing import Any, Unpack
 
 from wasmrt.agent.registry import SchemaTool, ToolAnswer, ToolCall, ToolView
 from wasmrt.core.errors import ConfigurationError, ExternalServiceError
-from wasmrt.interop.adapters._bridge import Declared, missing
+from wasmrt.interop.adapters._bridge import ToolDeclaration, missing_framework_error
 from wasmrt.interop.adapters._loop import Provider, Streaming, Turn, function_from
 
 try:
@@ -22,7 +22,7 @@ try:
     from openai.types.chat import ChatCompletion, ChatCompletionChunk
     from openai.types.responses import Response, ResponseStreamEvent
 except ImportError as error:
-    raise missing("openai>=2") from error
+    raise missing_framework_error("openai>=2") from error
 
 
 def _read(reply: ChatCompletion) -> Turn:
@@ -120,7 +120,9 @@ _RESPONSES: Provider[OpenAI, AsyncOpenAI, Response] = Provider(
 run_responses, arun_responses = _RESPONSES.run, _RESPONSES.arun
 
 
-def tool_from(definition: Mapping[str, Any], function: Callable[..., Any], **declared: Unpack[Declared]) -> SchemaTool:
+def tool_from(
+    definition: Mapping[str, Any], function: Callable[..., Any], **declared: Unpack[ToolDeclaration]
+) -> SchemaTool:
     """Return a function and its entry of `tools`, of chats or responses, as a tool for a registry.
 
     Without `effects` it has all effects. The function is called with the params as keyword arguments.

@@ -14,8 +14,15 @@ from typing import Any, Unpack
 from wasmrt.agent.approvals import ApprovalAnswer
 from wasmrt.agent.registry import SchemaTool, ToolView
 from wasmrt.core.errors import ConfigurationError
-from wasmrt.interop.adapters._bridge import Bridge, Declared, Definition, Named, answer_data, missing
-from wasmrt.interop.adapters._questions import Answered, Ask, Question
+from wasmrt.interop.adapters._bridge import (
+    Bridge,
+    Definition,
+    NameOrFunction,
+    ToolDeclaration,
+    answer_data,
+    missing_framework_error,
+)
+from wasmrt.interop.adapters._questions import Ask, FrameworkApprover, Question
 from wasmrt.runtime.context import ToolContext
 
 try:
@@ -23,13 +30,18 @@ try:
     from agents.tool import FunctionToolCustomDataContext
     from agents.tool_context import ToolContext as AgentToolContext
 except ImportError as error:
-    raise missing("openai-agents>=0.20") from error
+    raise missing_framework_error("openai-agents>=0.20") from error
 
 _DATA = "_wasmrt_data"
 
 
 def tools_for(
-    view: ToolView, *, user: Named = "local", trace: Named = "", data: Any = None, ask: Ask = "framework"
+    view: ToolView,
+    *,
+    user: NameOrFunction = "local",
+    trace: NameOrFunction = "",
+    data: Any = None,
+    ask: Ask = "framework",
 ) -> list[FunctionTool]:
     """Return the tools of a registry or view for `Agent(tools=...)`.
 
@@ -59,7 +71,7 @@ def _function_tool(bridge: Bridge, definition: Definition) -> FunctionTool:
         def fits(question: Question) -> bool:
             return bridge.shown.take(question) or (always and bridge.shown.was_answered(question))
 
-        approver = Answered(fits, given, call_id) if bridge.asks_framework else None
+        approver = FrameworkApprover(fits, given, call_id) if bridge.asks_framework else None
         answer = await bridge.aanswer(name, arguments, call_id=call_id, context=context, approver=approver)
         setattr(context, _DATA, answer_data(answer))
         return answer.text
@@ -74,7 +86,7 @@ def _function_tool(bridge: Bridge, definition: Definition) -> FunctionTool:
     )  # fmt: skip
 
 
-def tool_from(tool: object, *, context: Any = None, **declared: Unpack[Declared]) -> SchemaTool:
+def tool_from(tool: object, *, context: Any = None, **declared: Unpack[ToolDeclaration]) -> SchemaTool:
     """Return a function tool as a tool for a registry; without `effects` it has all effects.
 
     `context` is passed to the tool as the context of its run. If the tool's `needs_approval` is set, to true or to a

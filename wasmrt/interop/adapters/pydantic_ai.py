@@ -14,8 +14,15 @@ from typing import Any, Unpack
 from wasmrt.agent.approvals import ApprovalAnswer
 from wasmrt.agent.registry import SchemaTool, ToolAnswer, ToolView
 from wasmrt.core.errors import ConfigurationError, InvalidParametersError, ToolError
-from wasmrt.interop.adapters._bridge import Bridge, Declared, Named, answer_data, correctable, missing
-from wasmrt.interop.adapters._questions import Answered, Ask, Question
+from wasmrt.interop.adapters._bridge import (
+    Bridge,
+    NameOrFunction,
+    ToolDeclaration,
+    answer_data,
+    correctable,
+    missing_framework_error,
+)
+from wasmrt.interop.adapters._questions import Ask, FrameworkApprover, Question
 from wasmrt.runtime.context import ToolContext
 
 try:
@@ -29,7 +36,7 @@ try:
     from pydantic_ai.usage import RunUsage
     from pydantic_core import SchemaValidator, core_schema
 except ImportError as error:
-    raise missing("pydantic-ai-slim>=2.60") from error
+    raise missing_framework_error("pydantic-ai-slim>=2.60") from error
 
 _ANY = SchemaValidator(core_schema.any_schema())
 
@@ -49,8 +56,8 @@ class RegistryToolset(AbstractToolset[Any]):
         self,
         view: ToolView,
         *,
-        user: Named = "local",
-        trace: Named = "",
+        user: NameOrFunction = "local",
+        trace: NameOrFunction = "",
         data: Any = None,
         ask: Ask = "framework",
         max_retries: int = 2,
@@ -112,7 +119,7 @@ class RegistryToolset(AbstractToolset[Any]):
                 raise self._show_question(question)  # the question differs from the shown one
             params, edited = dict(asked.request.params), tool_args
         answer = ApprovalAnswer(approved=True, by=self._bridge.framework, way="framework", params=edited)
-        approver = Answered(lambda now: shown.take(now) or now.is_meant_by(token), answer, call_id)
+        approver = FrameworkApprover(lambda now: shown.take(now) or now.is_meant_by(token), answer, call_id)
         return _tool_return(await self._bridge.aanswer(name, params, call_id=call_id, context=ctx, approver=approver))
 
     def _show_question(self, question: Question) -> ApprovalRequired:
@@ -126,7 +133,7 @@ def _tool_return(answer: ToolAnswer) -> ToolReturn[Any]:
     raise (ModelRetry if correctable(answer) else ToolFailed)(answer.text) from answer.error
 
 
-def tool_from(tool: Tool[Any], *, deps: Any = None, **declared: Unpack[Declared]) -> SchemaTool:
+def tool_from(tool: Tool[Any], *, deps: Any = None, **declared: Unpack[ToolDeclaration]) -> SchemaTool:
     """Return a function tool as a tool for a registry; without `effects` it has all effects.
 
     A tool that takes a `RunContext` receives one with `deps` and without messages.
@@ -135,8 +142,9 @@ def tool_from(tool: Tool[Any], *, deps: Any = None, **declared: Unpack[Declared]
         ConfigurationError: it is not a pydantic-ai tool, or its definition is invalid.
     """
     if not isinstance(tool, Tool):
-        problem = f"expected pydantic_ai.Tool, got {tool!r:.80}"
-        raise ConfigurationError(problem, hint="wrap the function: Tool(function)")
+        raise ConfigurationError(
+            f"expected pydantic_ai.Tool, got {tool!r:.80}", hint="wrap the function: Tool(function)"
+        )
 
     async def run(params: dict[str, Any], context: ToolContext) -> Any:
         ctx = RunContext(

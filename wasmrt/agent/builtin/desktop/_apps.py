@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from wasmrt.agent.builtin.desktop._programs import PATH, find_program, leave, no_desktop
+from wasmrt.agent.builtin.desktop._programs import PATH, find_program, leave, no_desktop_error
 from wasmrt.core.errors import ToolError
 from wasmrt.core.files import UnfitFileError, read_file
 
@@ -47,7 +47,7 @@ def find_application(app: str) -> Application:
             raise _unusable(app, f"its desktop entry cannot be read ({type(error).__name__})") from None
         return _read_entry(app, text)
     hint = "install it, or ask the operator to allow a different application"
-    raise no_desktop(f"there is no application {app} on this machine", hint)
+    raise no_desktop_error(f"there is no application {app} on this machine", hint)
 
 
 def open_application(application: Application) -> None:
@@ -57,7 +57,7 @@ def open_application(application: Application) -> None:
         ToolError: there is no desktop, or the application exited at once with an error.
     """
     if not (os.environ.get("WAYLAND_DISPLAY") or os.environ.get("DISPLAY")):
-        raise no_desktop(
+        raise no_desktop_error(
             "there is no desktop to open an application on",
             "run the agent in a desktop session: neither WAYLAND_DISPLAY nor DISPLAY is set",
         )

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urljoin
 
 from wasmrt.agent.builtin.desktop._conversation import Conversation, start_conversation
-from wasmrt.agent.builtin.desktop._programs import PATH, no_desktop, refused
+from wasmrt.agent.builtin.desktop._programs import PATH, no_desktop_error, refusal_error
 from wasmrt.capabilities import Capabilities, EndpointPattern, HttpCapability, RateLimitConfig
 from wasmrt.core.errors import ToolError
 from wasmrt.core.lifetime import Lifetime
@@ -140,21 +140,21 @@ def find_browser(named: Path | None) -> Path:
         ToolError: Playwright is not installed, or there is no headless Chromium.
     """
     if find_spec("playwright") is None:
-        raise no_desktop("the browser needs Playwright", 'pip install "wasmrt[browser]"')
+        raise no_desktop_error("the browser needs Playwright", 'pip install "wasmrt[browser]"')
     if named is not None:
         if not named.is_file():
-            raise no_desktop(f"there is no browser at {named}", "correct browser in [desktop]")
+            raise no_desktop_error(f"there is no browser at {named}", "correct browser in [desktop]")
         real = named.resolve()
         # SECURITY: the browser can read the folder of its executable.
         if Path.home().resolve().is_relative_to(real.parent):
-            raise no_desktop("the browser's folder contains the user's home", "move it to a separate folder")
+            raise no_desktop_error("the browser's folder contains the user's home", "move it to a separate folder")
         return real
     for name in _NAMES:
         if (found := shutil.which(name, path=PATH)) is not None:
             return Path(found).resolve()
     for path in sorted((Path.home() / ".cache").glob(_CACHED), reverse=True):
         return path.resolve()
-    raise no_desktop(
+    raise no_desktop_error(
         "there is no headless Chromium on this machine",
         "install chromium-headless-shell, or: playwright install --only-shell chromium",
     )
@@ -214,7 +214,7 @@ def _result(line: dict[str, Any], traffic: PageTraffic, url: str, max_chars: int
         return {"url": url, "moved_to": traffic.moved_to, "title": "", "text": "", "truncated": False, "refused": []}
     if "page" not in line:
         if traffic.denied is not None and not traffic.denied.allowed:
-            raise refused(traffic.denied)
+            raise refusal_error(traffic.denied)
         why = traffic.refused[0].why if traffic.refused else str(line.get("failed", ""))[:300]
         raise ToolError(f"the page was not opened: {why}", code="page", hint="check the address")
     page = line["page"] if isinstance(line["page"], dict) else {}

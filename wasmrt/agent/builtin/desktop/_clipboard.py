@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from wasmrt.agent.builtin.desktop._programs import find_program, hand_over, no_desktop, run
+from wasmrt.agent.builtin.desktop._programs import find_program, no_desktop_error, run, start_with_input
 from wasmrt.core.errors import InvalidParametersError, ToolError
 from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.limits import MAX_CLIPBOARD_BYTES
@@ -69,7 +69,7 @@ def write_clipboard(text: str, lifetime: Lifetime | None) -> None:
         problem = f"the text has {len(data):,} bytes, and the maximum is {MAX_CLIPBOARD_BYTES:,}"
         raise InvalidParametersError(problem, hint="write a file instead")
     argv = find_clipboard().write
-    if (code := hand_over(argv, data)) != 0:
+    if (code := start_with_input(argv, data)) != 0:
         raise _clipboard_error(argv[0], f"exit code {code}")
     if sys.platform != "darwin":  # pbcopy returns after the pasteboard has the text
         _wait_until_written(text, lifetime)
@@ -105,7 +105,7 @@ def find_clipboard() -> Program:
         if (path := find_program(program.read[0])) is not None and find_program(program.write[0]) is not None:
             writer = find_program(program.write[0]) or ""
             return Program((path, *program.read[1:]), (writer, *program.write[1:]))
-    raise no_desktop("this machine has no clipboard program", f"install {package}")
+    raise no_desktop_error("this machine has no clipboard program", f"install {package}")
 
 
 def _desktop_programs() -> tuple[Sequence[Program], str]:
@@ -115,7 +115,7 @@ def _desktop_programs() -> tuple[Sequence[Program], str]:
         return _WAYLAND, "wl-clipboard"
     if os.environ.get("DISPLAY"):
         return _X11, "xclip or xsel"
-    raise no_desktop(
+    raise no_desktop_error(
         "there is no desktop, and therefore no clipboard",
         "run the agent in a desktop session: neither WAYLAND_DISPLAY nor DISPLAY is set",
     )

@@ -33,7 +33,7 @@ _ENVIRONMENT = (
 """SECURITY: only variables for access to the session, none of this process's keys and tokens."""
 
 
-class Ran(NamedTuple):
+class ProgramResult(NamedTuple):
     """The result of a program that exited."""
 
     code: int
@@ -51,19 +51,19 @@ def environment() -> dict[str, str]:
     return {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ} | {"PATH": PATH}
 
 
-def no_desktop(problem: str, hint: str) -> ToolError:
+def no_desktop_error(problem: str, hint: str) -> ToolError:
     """Create the error for a machine that lacks a requirement of a tool."""
     return ToolError(problem, code="no-desktop", hint=hint, kind=ToolErrorKind.SANDBOX)
 
 
-def refused(decision: Decision) -> NotAuthorizedError:
+def refusal_error(decision: Decision) -> NotAuthorizedError:
     """Create the error of a refused call."""
     error = NotAuthorizedError(decision.refusal, code=str(decision.reason), hint=decision.hint)
     error.decisions = (decision,)
     return error
 
 
-def run(argv: Sequence[str], stdin: bytes, lifetime: Lifetime | None, *, max_bytes: int) -> Ran:
+def run(argv: Sequence[str], stdin: bytes, lifetime: Lifetime | None, *, max_bytes: int) -> ProgramResult:
     """Run a program until it exits, then end all processes that it started.
 
     Raises:
@@ -84,7 +84,7 @@ def run(argv: Sequence[str], stdin: bytes, lifetime: Lifetime | None, *, max_byt
             Command(list(argv), environment()), stdin, "/", Lifetime(SECONDS, within=lifetime), take,
             lambda data: err.extend(data[: PROGRAM_TAIL_CHARS - len(err)]),
         )  # fmt: skip
-    return Ran(code, bytes(out), err.decode("utf-8", "replace").strip())
+    return ProgramResult(code, bytes(out), err.decode("utf-8", "replace").strip())
 
 
 def leave(argv: Sequence[str], cwd: str) -> int | None:
@@ -103,7 +103,7 @@ def leave(argv: Sequence[str], cwd: str) -> int | None:
         return None
 
 
-def hand_over(argv: Sequence[str], stdin: bytes) -> int:
+def start_with_input(argv: Sequence[str], stdin: bytes) -> int:
     """Run a program that reads its input and continues in the background; return the exit code of its first process.
 
     Raises:

@@ -15,7 +15,7 @@ from typing import Any
 
 from wasmrt.agent.builtin.desktop._apps import find_application, open_application
 from wasmrt.agent.builtin.desktop._clipboard import find_clipboard, read_clipboard, write_clipboard
-from wasmrt.agent.builtin.desktop._programs import find_program, no_desktop, refused, run
+from wasmrt.agent.builtin.desktop._programs import find_program, no_desktop_error, refusal_error, run
 from wasmrt.agent.builtin.host_tool import HostTool, Params, any_result
 from wasmrt.catalog.bundled import DESKTOP_NAMES
 from wasmrt.core.effects import Effect
@@ -70,13 +70,13 @@ def find_notifier() -> str:
     """
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     if not os.environ.get("DBUS_SESSION_BUS_ADDRESS") and not (runtime and Path(runtime, "bus").exists()):
-        raise no_desktop(
+        raise no_desktop_error(
             "there is no desktop session to show a notification",
             "run the agent in a desktop session: DBUS_SESSION_BUS_ADDRESS is not set",
         )
     found = find_program("notify-send")
     if found is None:
-        raise no_desktop("this machine has no notify-send", "install libnotify-bin, or libnotify")
+        raise no_desktop_error("this machine has no notify-send", "install libnotify-bin, or libnotify")
     return found
 
 
@@ -166,7 +166,7 @@ def _apps_open(settings: DesktopSettings, _: Gateway) -> HostTool:
 
     def start(params: Params, context: ToolContext) -> Any:
         if (decision := check(params)) is not None:
-            raise refused(decision)
+            raise refusal_error(decision)
         application = find_application(params["app"])
         open_application(application)
         return {"opened": application.id, "name": application.name}
@@ -195,7 +195,7 @@ def _browser_open_url(settings: DesktopSettings, gateway: Gateway) -> HostTool:
 
     def show(params: Params, context: ToolContext) -> Any:
         if (decision := check(params)) is not None:
-            raise refused(decision)
+            raise refusal_error(decision)
         found = find_browser(settings.browser)
         most = params.get("max_chars", MAX_PAGE_CHARS)
         return open_page(params["url"], most, context, browser=found, hosts=settings.hosts, gateway=gateway)

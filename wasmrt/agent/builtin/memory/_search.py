@@ -89,7 +89,7 @@ def unit_vectors(embedder: Embedder, texts: Sequence[str]) -> list[bytes]:
         raise _embedder_error(f"failed with {type(error).__name__}") from error
 
 
-def nearest(query: bytes, candidates: Iterable[tuple[int, bytes]], most: int) -> list[int]:
+def find_nearest(query: bytes, candidates: Iterable[tuple[int, bytes]], most: int) -> list[int]:
     """Return the keys of the vectors nearest to `query` by cosine similarity, nearest first.
 
     Vectors whose similarity is not positive are omitted.
@@ -112,11 +112,11 @@ def _embedder_error(what: str) -> MemoryStoreError:
     return MemoryStoreError(f"the embedder {what}", code="embedder", hint=hint)
 
 
-def by_vector(db: sqlite3.Connection, model: str, vector: bytes, most: int) -> list[int]:
+def search_vectors(db: sqlite3.Connection, model: str, vector: bytes, most: int) -> list[int]:
     """Return the chunks whose vectors are nearest to `vector` by cosine similarity, nearest first."""
     if why_not_in_c() or not _load_extension(db):
         kept = db.execute("SELECT chunk, value FROM vector WHERE model = ?", (model,))
-        return nearest(vector, kept, most)
+        return find_nearest(vector, kept, most)
     found = db.execute(
         "SELECT chunk, CASE length(value) WHEN length(?1) THEN vec_distance_cosine(value, ?1) END AS distance "
         "FROM vector WHERE model = ?2 AND distance < 1 ORDER BY distance, chunk LIMIT ?3",
@@ -155,7 +155,7 @@ CANDIDATES = 50
 """Results of each kind of search before they are merged."""
 
 
-def by_words(db: sqlite3.Connection, question: str) -> list[int]:
+def search_text(db: sqlite3.Connection, question: str) -> list[int]:
     """Return the chunks that contain words of a question, best first (BM25)."""
     query = match_query(question)
     if query is None:

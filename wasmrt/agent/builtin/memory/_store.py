@@ -95,8 +95,8 @@ class MemoryStore:
         with self._reading(user, lifetime) as db:
             if db is None:
                 return MemoryFindings((), "full-text" if vector is None else "hybrid", note)
-            words = _search.by_words(db, query)
-            near = [] if vector is None else _search.by_vector(db, self._embedder.name, vector, _search.CANDIDATES)
+            words = _search.search_text(db, query)
+            near = [] if vector is None else _search.search_vectors(db, self._embedder.name, vector, _search.CANDIDATES)
             scored = _search.fuse_rankings([words] if vector is None else [words, near])[:limit]
             found = _search.load_hits(db, scored, words, near)
         return MemoryFindings(found, "full-text" if vector is None else "hybrid", note)
@@ -223,18 +223,18 @@ class MemoryStore:
         if database.status() is None:
             yield None
             return
-        with database.reading() as db, _bounded(db, lifetime):
+        with database.reading() as db, _interrupt_at_deadline(db, lifetime):
             db.execute("BEGIN")  # all queries see the same state
             yield db
 
     @contextmanager
     def _writing(self, user: str, lifetime: Lifetime | None, *, scrub: bool = False) -> Iterator[sqlite3.Connection]:
-        with self._database(user).writing(scrub=scrub) as db, _bounded(db, lifetime):
+        with self._database(user).writing(scrub=scrub) as db, _interrupt_at_deadline(db, lifetime):
             yield db
 
 
 @contextmanager
-def _bounded(db: sqlite3.Connection, lifetime: Lifetime | None) -> Iterator[None]:
+def _interrupt_at_deadline(db: sqlite3.Connection, lifetime: Lifetime | None) -> Iterator[None]:
     """End queries at the deadline of the surrounding call."""
     if lifetime is None:
         yield

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import pairwise
 
-from wasmrt.agent.builtin.shell._commands import Command, Inner, NotUnderstoodError, Reading, Script, inner_of
+from wasmrt.agent.builtin.shell._commands import Command, Inner, NotUnderstoodError, Reading, Script, inner_commands
 from wasmrt.agent.builtin.shell._lists import (
     CODE_ASKS,
     COMPILERS,
@@ -66,7 +66,7 @@ class _Facts:
             command = waiting.pop()
             fact = Fact(command, folders, None, programs, script.bodies)
             self.facts.append(fact)
-            for inner in inner_of(command):
+            for inner in inner_commands(command):
                 if isinstance(inner, Command):
                     waiting.append(inner)
                 elif isinstance(inner, Reading):

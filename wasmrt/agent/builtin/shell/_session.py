@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from blake3 import blake3
 
-from wasmrt.agent.builtin.shell._paths import FoundPath, resolved
+from wasmrt.agent.builtin.shell._paths import FoundPath, resolve_lexically
 from wasmrt.core.errors import InvalidParametersError, NotAuthorizedError
 from wasmrt.core.files import UnfitFileError, read_file
 from wasmrt.core.lifetime import Lifetime
@@ -50,7 +50,7 @@ class Start(NamedTuple):
     def folders(self) -> Iterator[FoundPath]:
         """Yield the folder that relative paths start from, if it is not the workspace."""
         if self.folder not in ("", "."):
-            yield resolved(self.folder)
+            yield resolve_lexically(self.folder)
 
 
 WORKSPACE = Start()
@@ -108,7 +108,7 @@ for __wasmrt_name in $(builtin compgen -v); do
 done; } >"REPORT" 2>/dev/null' EXIT"""
 
 
-def script_of(text: str, start: Start, report: str) -> str:
+def build_script(text: str, start: Start, report: str) -> str:
     """Return a command line that first restores the state, and writes the new state to the file `report` at its end.
 
     The report is written by the command's own shell, so its content is untrusted; see `read_report`.
@@ -208,7 +208,7 @@ class BoundSession:
         finally:
             self._session.busy.release()
 
-    def take_over(self) -> None:
+    def adopt_state(self) -> None:
         """Use the current state of the session."""
         self.start = self._session.start
 
@@ -227,7 +227,7 @@ class BoundSession:
                 "another command changed the session's directory or variables before this one ran",
                 code="session-changed", hint="retry the call: it is checked again",
             )  # fmt: skip
-        self.take_over()
+        self.adopt_state()
 
     def check_shown(self, start: Start, command: str) -> None:
         """Reject an approval that did not show the session's directory and variables.
@@ -235,7 +235,7 @@ class BoundSession:
         Raises:
             NotAuthorizedError: the command uses the session's directory or one of its variables.
         """
-        if start.folder or any(used(start, command)):
+        if start.folder or any(used_variables(start, command)):
             raise NotAuthorizedError(
                 "the approval did not show the session's directory and variables, which the command uses",
                 code="session-not-shown", hint="write values and folders into the command line, and set workdir",
@@ -243,7 +243,7 @@ class BoundSession:
 
     def script(self, text: str, report: str, *, moves: bool) -> str:
         """Return a command line that first restores the session's variables, and its directory if `moves` is true."""
-        return script_of(text, self.start if moves else self.start._replace(folder=""), report)
+        return build_script(text, self.start if moves else self.start._replace(folder=""), report)
 
     def keep(self, report: Path, *, workspace: str, home: str) -> list[str]:
         """Store the state that a command reported; return messages about problems."""
@@ -258,7 +258,7 @@ class BoundSession:
         return []
 
 
-def used(start: Start, command: str) -> Iterator[tuple[str, str]]:
+def used_variables(start: Start, command: str) -> Iterator[tuple[str, str]]:
     """Yield the variables of a session that a command line uses."""
     if "${!" in command:  # indirect expansion can use any variable
         return iter(start.variables)
