@@ -89,10 +89,10 @@ def desk() -> Desk:
 
 @pytest.fixture
 def registry(runtime: WasmToolRuntime, desk: Desk) -> ToolRegistry:
-    return made(runtime, desk)
+    return make_registry(runtime, desk)
 
 
-def made(runtime: WasmToolRuntime, desk: Desk, policy: ToolPolicy | None = None) -> ToolRegistry:
+def make_registry(runtime: WasmToolRuntime, desk: Desk, policy: ToolPolicy | None = None) -> ToolRegistry:
     """Return a new registry of the desk's tools, like one in a different process."""
     new = ToolRegistry(runtime, approver=CallbackApprover(desk.ask), receipts=desk.receipts.append, policy=policy)
     for each in desk.tools:

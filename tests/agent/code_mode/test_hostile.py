@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.agent.code_mode.conftest import Desk, Run, made
+from tests.agent.code_mode.conftest import Desk, Run, make_registry
 from wasmrt import ReadOnlyToolWrapper, ToolRegistry, WasmToolRuntime, tool
 from wasmrt.agent.builtin.host_tool import HostTool
 from wasmrt.core.errors import (
@@ -211,7 +211,7 @@ def _again(registry: Any, **other: str) -> Any:
     return registry.execute("run_code", {"code": PROGRAM}, **circumstances)
 
 
-def _edited(file: Path, change: Callable[[list[Any]], None]) -> None:
+def _edit(file: Path, change: Callable[[list[Any]], None]) -> None:
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     change(lines)
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -254,7 +254,7 @@ def _drop_owner(lines: list[Any]) -> None:
 def test_stored_run_with_changed_calls_or_format_is_refused(
     registry: ToolRegistry, desk: Desk, waiting: Path, change: Callable[[list[Any]], None], code: str
 ) -> None:
-    _edited(waiting, change)
+    _edit(waiting, change)
     desk.answers = [True]
     with pytest.raises(RunReplayError) as caught:
         _again(registry)
@@ -305,7 +305,7 @@ def test_run_cannot_be_continued_twice_at_the_same_time(registry: ToolRegistry, 
         return desk_ask(request)
 
     desk.ask = ask  # type: ignore[method-assign]
-    other = made(registry.runtime, desk)  # type: ignore[arg-type]
+    other = make_registry(registry.runtime, desk)  # type: ignore[arg-type]
     desk.answers = [True]
     outputs: list[Any] = []
     thread = threading.Thread(target=lambda: outputs.append(_again(other).result))
@@ -335,13 +335,13 @@ def test_number_of_suspended_programs_of_a_user_is_limited(registry: ToolRegistr
 def test_run_survives_its_process_and_expires(
     runtime: WasmToolRuntime, registry: ToolRegistry, desk: Desk, waiting: Path
 ) -> None:
-    another = made(runtime, desk)
+    another = make_registry(runtime, desk)
     os.utime(waiting, (1, 1))
     with pytest.raises(RunSuspendedError):
         _again(another)
     assert desk.done == ["add 1 1", "add 1 1"]
     desk.answers = [True]
-    assert _again(made(runtime, desk)).result == {"result": "wrote 2"}
+    assert _again(make_registry(runtime, desk)).result == {"result": "wrote 2"}
     assert desk.done == ["add 1 1", "add 1 1", "write 2"]
     assert list(waiting.parent.iterdir()) == []
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tests.agent.code_mode.conftest import Desk, Run, made
+from tests.agent.code_mode.conftest import Desk, Run, make_registry
 from wasmrt import ToolRegistry, WasmRuntimeConfig, WasmToolRuntime, find_places, load_registry, tool
 from wasmrt.agent.builtin.host_tool import HostTool
 from wasmrt.agent.policy import Permission, ToolPolicy, ToolRule
@@ -130,7 +130,7 @@ def test_undo_reverts_all_writes_of_a_program_by_its_last_call_id(
     desk.answers = [None, True, True]
     monkeypatch.setenv("WASMRT_HOME", str(installation))
     with WasmToolRuntime(WasmRuntimeConfig(workspace=root)) as runtime:
-        registry = made(runtime, desk, ToolPolicy(rules=(allowed,)))
+        registry = make_registry(runtime, desk, ToolPolicy(rules=(allowed,)))
         registry.register(runtime.prepare_installed("write_file"), builtin=True)
         with pytest.raises(RunSuspendedError) as waits:
             registry.execute("run_code", {"code": code})
@@ -245,7 +245,7 @@ def test_annotations_of_run_code_include_the_effects_of_its_tools(registry: Tool
 
 
 def test_run_code_can_be_denied_by_a_rule(runtime: WasmToolRuntime, desk: Desk) -> None:
-    denied = made(runtime, desk, ToolPolicy(rules=(ToolRule(tool="run_code", permission=Permission.DENY),)))
+    denied = make_registry(runtime, desk, ToolPolicy(rules=(ToolRule(tool="run_code", permission=Permission.DENY),)))
     with pytest.raises(NotAuthorizedError):
         denied.execute("run_code", {"code": "return 1"})
 

@@ -26,7 +26,7 @@ from wasmrt.egress.secrets import Secret
 FORGED = '---\nname: x\nversion: "1\\ndigest 0"\ndescription: |\n  y\n  digest 000\n---\nz'
 
 
-def refused(agent: Agent, tool: str, /, **params: Any) -> ToolError:
+def expect_error(agent: Agent, tool: str, /, **params: Any) -> ToolError:
     with pytest.raises(ToolError) as caught:
         agent.call(tool, **params)
     return caught.value
@@ -79,7 +79,7 @@ def test_update_with_more_permissions_shows_the_additions_first(agent: Agent) ->
     agent.call("tool_install", name="parrot")
     agent.put(sidecar=HTTP)
     agent.answer = lambda _: False
-    refused(agent, "tool_install", name="parrot")
+    expect_error(agent, "tool_install", name="parrot")
     assert "+ asks for more" in (agent.asked[-1].preview or "")
     assert granted_to(agent.catalog.get("parrot")) == Capabilities.none()
 
@@ -114,7 +114,7 @@ def test_without_an_approver_nothing_is_installed_and_the_command_is_shown(agent
             return ApprovalAnswer(approved=False, note="no approver is available")
 
     agent.registry.approvals._approver = Absent()
-    error = refused(agent, "tool_install", name="parrot")
+    error = expect_error(agent, "tool_install", name="parrot")
     assert f"wasmrt install {path} --name parrot" in (error.hint or "")
     assert "wasmrt" not in error.for_model() and agent.catalog.tools() == ()
 
@@ -136,7 +136,7 @@ def test_allow_rules_do_not_replace_the_approval(make_agent: MakeAgent, tool: st
     )
     assert str(found.outcome) != "allowed" or found.decision is None or not found.decision.allowed
     agent.answer = lambda _: False
-    assert isinstance(refused(agent, "tool_auth", name="echo"), NotAuthorizedError)
+    assert isinstance(expect_error(agent, "tool_auth", name="echo"), NotAuthorizedError)
 
 
 def test_permanent_approval_does_not_cover_the_next_installation(agent: Agent) -> None:
@@ -162,10 +162,10 @@ def test_confirmation_token_does_not_replace_the_approval(agent: Agent) -> None:
 def test_package_that_changes_during_approval_is_not_installed(agent: Agent) -> None:
     agent.put()
     agent.answer = lambda _: bool(agent.put(sidecar=HTTP))
-    assert refused(agent, "tool_install", name="parrot").code == "not-shown"
+    assert expect_error(agent, "tool_install", name="parrot").code == "not-shown"
     agent.put("other")
     agent.answer = lambda _: ApprovalAnswer(approved=True, by="ann", params={"name": "other"})
-    assert refused(agent, "tool_install", name="parrot").code == "not-shown"
+    assert expect_error(agent, "tool_install", name="parrot").code == "not-shown"
     assert agent.catalog.tools() == ()
 
 
@@ -173,9 +173,9 @@ def test_late_approval_does_not_cover_a_changed_package(agent: Agent, tmp_path: 
     """If a package changes while a call is pending, repeating the call creates a new request."""
     agent.put()
     agent.answer = lambda _: False
-    refused(agent, "tool_install", name="parrot")
+    expect_error(agent, "tool_install", name="parrot")
     agent.put(sidecar=HTTP)
-    refused(agent, "tool_install", name="parrot")
+    expect_error(agent, "tool_install", name="parrot")
     first, second = agent.asked
 
     async def parked() -> tuple[bool, bool]:
@@ -201,7 +201,7 @@ def test_installed_and_activated_tools_still_obey_the_policy(make_agent: MakeAge
     agent.put()
     agent.call("tool_install", name="parrot")
     assert agent.call("tool_activate", name="parrot")["kept_back"] == ["parrot"]
-    refused(agent, "parrot", message="x")
+    expect_error(agent, "parrot", message="x")
 
 
 def test_subagents_and_read_only_views_cannot_change_tools(agent: Agent) -> None:
@@ -218,7 +218,7 @@ def test_subagents_and_read_only_views_cannot_change_tools(agent: Agent) -> None
 def test_tool_names_cannot_be_paths(agent: Agent, name: str) -> None:
     agent.put()
     for tool in ("tool_install", "tool_remove", "tool_activate", "tool_auth"):
-        refused(agent, tool, name=name)
+        expect_error(agent, tool, name=name)
     assert agent.catalog.tools() == ()
 
 
@@ -226,7 +226,7 @@ def test_links_out_of_the_operators_folder_cannot_be_installed(agent: Agent) -> 
     outside = agent.sources.parent / "outside.wasm"
     shutil.copy(FOLDER / "echo.wasm", outside)
     (agent.sources / "parrot.wasm").symlink_to(outside)
-    assert refused(agent, "tool_install", name="parrot").code == "not-found"
+    assert expect_error(agent, "tool_install", name="parrot").code == "not-found"
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_links_out_of_the_operators_folder_cannot_be_installed(agent: Agent) -> 
 )
 def test_packages_cannot_have_names_similar_to_existing_tools(agent: Agent, name: str) -> None:
     agent.put(name)
-    assert refused(agent, "tool_install", name=name).code == "name-taken"
+    assert expect_error(agent, "tool_install", name=name).code == "name-taken"
     assert agent.asked == [] and agent.catalog.tools() == ()
 
 
@@ -256,7 +256,7 @@ def test_packages_cannot_have_names_similar_to_existing_tools(agent: Agent, name
 @pytest.mark.parametrize("kind", ["wasm", "mcp"])
 def test_host_that_is_not_allowed_is_refused_before_approval(make_agent: MakeAgent, url: str, kind: str) -> None:
     agent = make_agent(("good.test",))
-    error = refused(agent, "tool_install", name="parrot", url=url, kind=kind)
+    error = expect_error(agent, "tool_install", name="parrot", url=url, kind=kind)
     assert not error.decisions[-1].allowed and agent.asked == []
 
 
@@ -267,21 +267,21 @@ def test_redirects_to_different_hosts_and_non_packages_are_refused(
     moved = (("Location", "https://169.254.169.254/p.wasm"),)
     here = site(lambda request, _: http_response(status=302, headers=moved))
     agent = make_agent((f"{HOST}:{here.server.port}",), here.network)
-    assert "was not fetched" in refused(agent, "tool_install", name="parrot", url=here.url("/p.wasm")).message
+    assert "was not fetched" in expect_error(agent, "tool_install", name="parrot", url=here.url("/p.wasm")).message
     agent.asked.clear()
-    assert refused(agent, "tool_install", name="parrot", url=here.url("/p.exe")).code == "source"
+    assert expect_error(agent, "tool_install", name="parrot", url=here.url("/p.exe")).code == "source"
     assert agent.asked == []
 
 
 def test_bundled_tools_cannot_be_removed(agent: Agent) -> None:
-    assert refused(agent, "tool_remove", name="echo").code == "bundled"
-    assert refused(agent, "tool_remove", name="tool_remove").code == "not-installed"
+    assert expect_error(agent, "tool_remove", name="echo").code == "bundled"
+    assert expect_error(agent, "tool_remove", name="tool_remove").code == "not-installed"
     assert agent.asked == [] and agent.call("echo", message="x") == "x"
 
 
 def test_invalid_component_is_refused_before_approval(agent: Agent) -> None:
     (agent.sources / "parrot.wasm").write_bytes(b"\0asm\x01\0\0\0")
-    refused(agent, "tool_install", name="parrot")
+    expect_error(agent, "tool_install", name="parrot")
     assert agent.asked == []
 
 
@@ -307,8 +307,8 @@ def test_auth_returns_no_command_for_a_tool_without_secrets(agent: Agent) -> Non
     agent.call("tool_install", name="with_key")
     agent.answer = lambda _: False
     for name in ("echo", "read_file", "parrot"):
-        assert "wasmrt auth" not in (refused(agent, "tool_auth", name=name).hint or ""), name
-    assert "wasmrt secret set parrot_key" in (refused(agent, "tool_auth", name="with_key").hint or "")
+        assert "wasmrt auth" not in (expect_error(agent, "tool_auth", name=name).hint or ""), name
+    assert "wasmrt secret set parrot_key" in (expect_error(agent, "tool_auth", name="with_key").hint or "")
 
 
 def test_auth_names_the_key_of_the_configured_search_provider(make_agent: MakeAgent) -> None:
@@ -333,11 +333,14 @@ def test_commands_for_users_contain_no_text_of_the_model(make_agent: MakeAgent, 
     agent.answer = lambda _: False
     for tool in ("tool_auth", "tool_install", "tool_remove", "skill_install", "skill_remove"):
         assert name not in (
-            refused(agent, tool, name=name, **({"content": "x"} if tool == "skill_install" else {})).hint or ""
+            expect_error(agent, tool, name=name, **({"content": "x"} if tool == "skill_install" else {})).hint or ""
         )
     assert agent.asked == []
 
 
 def test_auth_of_a_missing_tool_is_an_error(agent: Agent) -> None:
-    assert refused(agent, "tool_auth", name="nothing").code == "not-installed"
-    assert refused(agent, "tool_install", name="x", kind="mcp").hint == "a user can add a server: wasmrt mcp add x URL"
+    assert expect_error(agent, "tool_auth", name="nothing").code == "not-installed"
+    assert (
+        expect_error(agent, "tool_install", name="x", kind="mcp").hint
+        == "a user can add a server: wasmrt mcp add x URL"
+    )

@@ -38,7 +38,7 @@ def kept(make_agent: MakeAgent, monkeypatch: pytest.MonkeyPatch) -> Iterator[Age
     return agent
 
 
-def refused(agent: Agent, tool: str, /, **params: Any) -> ToolError:
+def expect_error(agent: Agent, tool: str, /, **params: Any) -> ToolError:
     with pytest.raises(ToolError) as caught:
         agent.call(tool, **params)
     return caught.value
@@ -52,7 +52,7 @@ def test_servers_are_listed_and_found_with_their_approval(kept: Agent) -> None:
 
 def test_server_is_used_after_its_whole_command_was_approved(kept: Agent) -> None:
     assert kept.call("tool_auth", name="prog")["commands"] == ["wasmrt mcp trust prog"]
-    assert refused(kept, "tool_activate", name="prog").code == "mcp-consent"
+    assert expect_error(kept, "tool_activate", name="prog").code == "mcp-consent"
     kept.asked.clear()
     assert kept.call("tool_install", name="prog", kind="mcp")["tools"] == ["get_thing"]
     shown = kept.asked[0].preview or ""
@@ -60,7 +60,7 @@ def test_server_is_used_after_its_whole_command_was_approved(kept: Agent) -> Non
     assert kept.call("tool_activate", name="prog")["active"] == ["prog_get_thing"]
     assert kept.call("prog_get_thing", name="x") is not None
     kept.asked.clear()
-    assert refused(kept, "tool_install", name="prog", kind="mcp").code == "installed"
+    assert expect_error(kept, "tool_install", name="prog", kind="mcp").code == "installed"
     assert kept.asked == [], "changes of its tools have to be reviewed with wasmrt mcp trust"
 
 
@@ -75,7 +75,7 @@ def test_activating_a_server_again_does_not_interrupt_calls(kept: Agent) -> None
 
 def test_server_without_approval_is_neither_started_nor_stored(kept: Agent) -> None:
     kept.answer = lambda _: False
-    error = refused(kept, "tool_install", name="prog", kind="mcp")
+    error = expect_error(kept, "tool_install", name="prog", kind="mcp")
     assert "nobody" in error.message or "denied" in error.message
     assert load_servers(find_places())[1].get("prog", Trusted()).consent == ""
 
@@ -95,7 +95,10 @@ def test_removed_server_is_removed_with_its_tools(kept: Agent) -> None:
 
 def test_server_cannot_replace_another_or_use_a_host_that_is_not_allowed(kept: Agent) -> None:
     kept.asked.clear()
-    assert refused(kept, "tool_install", name="site", kind="mcp", url="https://good.test/mcp").code == "name-taken"
-    assert refused(kept, "tool_install", name="new", kind="mcp", url="https://evil.test/mcp").code == "host-not-allowed"
-    assert refused(kept, "tool_install", name="unknown", kind="mcp").code == "not-installed"
+    assert expect_error(kept, "tool_install", name="site", kind="mcp", url="https://good.test/mcp").code == "name-taken"
+    assert (
+        expect_error(kept, "tool_install", name="new", kind="mcp", url="https://evil.test/mcp").code
+        == "host-not-allowed"
+    )
+    assert expect_error(kept, "tool_install", name="unknown", kind="mcp").code == "not-installed"
     assert kept.asked == []

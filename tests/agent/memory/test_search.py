@@ -52,7 +52,7 @@ QUESTIONS = {  # exact words, codes, synonyms, misspellings
 }
 
 
-def filled(store: MemoryStore) -> MemoryStore:
+def fill(store: MemoryStore) -> MemoryStore:
     for path, text in NOTES.items():
         store.write("ann", path, text)
     return store
@@ -69,8 +69,8 @@ def quality(find: Callable[[str], Sequence[str]]) -> float:
 
 def test_hybrid_search_is_at_least_as_good_as_words_or_vectors_alone(tmp_path: Path) -> None:
     embedder = LetterRuns()
-    words = filled(MemoryStore(MemorySettings(path=tmp_path / "words")))
-    both = filled(MemoryStore(MemorySettings(path=tmp_path / "both", embedder=embedder)))
+    words = fill(MemoryStore(MemorySettings(path=tmp_path / "words")))
+    both = fill(MemoryStore(MemorySettings(path=tmp_path / "both", embedder=embedder)))
 
     def by_vectors(question: str) -> list[str]:
         (wanted,), texts = embedder.embed([question]), embedder.embed(list(NOTES.values()))
@@ -89,14 +89,14 @@ def test_hybrid_search_is_at_least_as_good_as_words_or_vectors_alone(tmp_path: P
 
 
 def test_search_without_an_embedder_reports_full_text(store: MemoryStore) -> None:
-    found = filled(store).search("ann", "Roadside Picnic")
+    found = fill(store).search("ann", "Roadside Picnic")
     assert (found.hits[0].path, found.hits[0].found_by, found.hits[0].score) == ("books.md", ("text",), 1.0)
     assert (found.search, found.note) == ("full-text", "")
     assert store.search("unknown", "anything").hits == ()
 
 
 def test_hit_names_the_kinds_of_search_and_the_best_scores_one(folder: Path) -> None:
-    store = filled(MemoryStore(MemorySettings(path=folder, embedder=LetterRuns())))
+    store = fill(MemoryStore(MemorySettings(path=folder, embedder=LetterRuns())))
     best = store.search("ann", "Finished reading the Left Hand of Darkness").hits[0]
     assert (best.path, best.score, best.found_by) == ("books.md", 1.0, ("text", "vector"))
     assert store.search("ann", "automobile").search == "hybrid"
@@ -176,7 +176,7 @@ def test_failing_embedder_loses_vectors_but_no_text(folder: Path, answer: object
 
 
 def test_vectors_of_a_different_embedder_are_recomputed(folder: Path) -> None:
-    filled(MemoryStore(MemorySettings(path=folder, embedder=LetterRuns()))).search("ann", "dog")
+    fill(MemoryStore(MemorySettings(path=folder, embedder=LetterRuns()))).search("ann", "dog")
 
     class Other(LetterRuns):
         name = "other"

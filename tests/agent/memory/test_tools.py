@@ -220,7 +220,9 @@ def agent(folder: Path, **settings: Any) -> ToolRegistry:
     return registry
 
 
-def poisoned(folder: Path, tool_name: str, params: dict[str, Any], **settings: Any) -> tuple[frozenset[Label], str]:
+def poison_memory(
+    folder: Path, tool_name: str, params: dict[str, Any], **settings: Any
+) -> tuple[frozenset[Label], str]:
     """Write untrusted text to the memory in one registry, and read it in another.
 
     Returns the labels of the second trace, and the outcome of sending a mail to an address from that text.
@@ -247,7 +249,7 @@ def poisoned(folder: Path, tool_name: str, params: dict[str, Any], **settings: A
 def test_untrusted_text_stays_untrusted_in_a_new_process(
     folder: Path, name: str, params: dict[str, Any], settings: dict[str, Any]
 ) -> None:
-    labels, outcome = poisoned(folder, name, params, **settings)
+    labels, outcome = poison_memory(folder, name, params, **settings)
     assert {Label.UNTRUSTED, Label.PRIVATE} <= labels
     assert outcome == "asks"
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.memory.test_search import NOTES, filled, quality
+from tests.agent.memory.test_search import NOTES, fill, quality
 from wasmrt.agent.builtin.memory import MemoryStore, _search, why_not_in_c
 from wasmrt.agent.config import read_config_file
 from wasmrt.core.errors import ConfigFileError, ConfigurationError
@@ -92,8 +92,8 @@ def test_hybrid_search_with_a_real_model_uses_no_network(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(socket.socket, "connect", refuse)
     embedder = WordLlamaEmbedder()
-    words = filled(MemoryStore(MemorySettings(path=tmp_path / "words")))
-    both = filled(MemoryStore(MemorySettings(path=tmp_path / "both", embedder=embedder)))
+    words = fill(MemoryStore(MemorySettings(path=tmp_path / "words")))
+    both = fill(MemoryStore(MemorySettings(path=tmp_path / "both", embedder=embedder)))
     texts = dict(zip(NOTES, embedder.embed(list(NOTES.values())), strict=True))
     size = {path: sum(part * part for part in text) ** 0.5 for path, text in texts.items()}
 

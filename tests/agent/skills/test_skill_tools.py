@@ -54,7 +54,7 @@ def authority() -> trustme.CA:
     return trustme.CA()
 
 
-def refused(agent: Agent, tool: str, /, **params: Any) -> ToolError:
+def expect_error(agent: Agent, tool: str, /, **params: Any) -> ToolError:
     with pytest.raises(ToolError) as caught:
         agent.call(tool, **params)
     return caught.value
@@ -108,10 +108,10 @@ def test_skill_is_downloaded_from_an_allowed_host_with_same_host_redirects(
 def test_without_an_approver_nothing_is_installed_and_the_command_is_shown(agent: Agent) -> None:
     write_skill(agent.sources)
     agent.answer = lambda _: False
-    assert isinstance(refused(agent, "skill_install", name="notes"), NotAuthorizedError)
+    assert isinstance(expect_error(agent, "skill_install", name="notes"), NotAuthorizedError)
     assert not agent.places.installed_skills.exists()
     agent.registry.approvals._approver = type("Absent", (), {"ask": _deny})()
-    error = refused(agent, "skill_install", name="notes")
+    error = expect_error(agent, "skill_install", name="notes")
     assert f"wasmrt skills install {agent.sources}/notes" in (error.hint or "")
     assert "wasmrt" not in error.for_model()
 
@@ -132,7 +132,7 @@ def test_approval_applies_only_to_the_shown_skill(agent: Agent) -> None:
 def test_source_that_changes_during_approval_is_not_installed(agent: Agent) -> None:
     write_skill(agent.sources)
     agent.answer = lambda _: bool(write_skill(agent.sources, text="Other."))
-    error = refused(agent, "skill_install", name="notes")
+    error = expect_error(agent, "skill_install", name="notes")
     assert error.code == "not-shown" and not agent.places.installed_skills.exists()
 
 
@@ -140,7 +140,7 @@ def test_edited_params_are_not_installed_without_a_new_approval(agent: Agent) ->
     write_skill(agent.sources, "notes")
     write_skill(agent.sources, "other")
     agent.answer = lambda _: ApprovalAnswer(approved=True, by="ann", params={"name": "other"})
-    assert refused(agent, "skill_install", name="notes").code == "not-shown"
+    assert expect_error(agent, "skill_install", name="notes").code == "not-shown"
 
 
 def test_direct_tool_call_without_approval_changes_nothing(agent: Agent) -> None:
@@ -162,7 +162,7 @@ def test_subagents_and_read_only_views_cannot_change_skills(agent: Agent) -> Non
 @pytest.mark.parametrize("name", ["../notes", "/etc", "a/b", "..", "Notes", "no_tes", "a--b", "", "x" * 65, "n\u00f6"])
 def test_skill_names_cannot_be_paths(agent: Agent, name: str) -> None:
     for tool in ("skill_install", "skill_read", "skill_remove"):
-        refused(agent, tool, name=name)
+        expect_error(agent, tool, name=name)
     assert agent.asked == []
 
 
@@ -170,12 +170,12 @@ def test_unknown_skills_and_hosts_are_refused_before_approval(
     make_agent: MakeAgent,
 ) -> None:
     agent = make_agent(("good.test",))
-    assert refused(agent, "skill_install", name="notes").code == "not-found"
+    assert expect_error(agent, "skill_install", name="notes").code == "not-found"
     for url in FOREIGN:
-        error = refused(agent, "skill_install", name="notes", url=url)
+        error = expect_error(agent, "skill_install", name="notes", url=url)
         assert error.decisions and not error.decisions[-1].allowed, url
     assert agent.asked == []
-    both = refused(agent, "skill_install", name="notes", url="https://good.test/x", content="x")
+    both = expect_error(agent, "skill_install", name="notes", url="https://good.test/x", content="x")
     assert isinstance(both, InvalidParametersError)
 
 
@@ -186,7 +186,7 @@ def test_redirect_to_a_different_host_or_private_address_is_refused(
     for place in ("https://evil.test/x", "http://169.254.169.254/latest", "https://127.0.0.1/x", "file:///etc/passwd"):
         here = site(lambda request, _, place=place: http_response(status=302, headers=(("Location", place),)))
         agent = make_agent((f"{HOST}:{here.server.port}",), here.network)
-        assert "was not fetched" in refused(agent, "skill_install", name="far", url=here.url()).message
+        assert "was not fetched" in expect_error(agent, "skill_install", name="far", url=here.url()).message
         assert len(here.server.requests) == 1
 
 
@@ -197,7 +197,7 @@ def test_allowed_host_with_a_private_address_receives_no_request(
     here = site(lambda request, _: http_response(b"x"))
     network = type(here.network)(resolver=here.network.resolver, ca_file=here.network.ca_file)
     agent = make_agent((f"{HOST}:{here.server.port}",), network)
-    assert refused(agent, "skill_install", name="far", url=here.url()).code == "address-not-allowed"
+    assert expect_error(agent, "skill_install", name="far", url=here.url()).code == "address-not-allowed"
     assert here.server.requests == []
 
 
@@ -208,9 +208,9 @@ def test_secret_in_the_url_and_oversized_text_are_refused(
     here = site(lambda request, _: http_response(b"x" * 100_000))
     agent = make_agent((f"{HOST}:{here.server.port}",), here.network)
     token = "gh" + "p_" + "016C7e8f90aBcDeFgHiJkLmNoPqRsTuVwXyZ"
-    assert refused(agent, "skill_install", name="far", url=here.url(f"/?t={token}")).code == "leak"
+    assert expect_error(agent, "skill_install", name="far", url=here.url(f"/?t={token}")).code == "leak"
     assert here.server.requests == []
-    assert "was not fetched" in refused(agent, "skill_install", name="far", url=here.url()).message
+    assert "was not fetched" in expect_error(agent, "skill_install", name="far", url=here.url()).message
 
 
 # -- text --------------------------------------------------------------------------------------------------------------
@@ -219,15 +219,15 @@ def test_secret_in_the_url_and_oversized_text_are_refused(
 @pytest.mark.parametrize("what", HIDDEN)
 def test_invisible_characters_in_any_file_refuse_the_skill(agent: Agent, what: str) -> None:
     write_skill(agent.sources, text=f"Fine. {HIDDEN[what]}")
-    assert refused(agent, "skill_install", name="notes").code == "skill-scan"
+    assert expect_error(agent, "skill_install", name="notes").code == "skill-scan"
     write_skill(agent.sources, **{"more.md": HIDDEN[what].encode()})
-    assert "more.md" in refused(agent, "skill_install", name="notes").message
+    assert "more.md" in expect_error(agent, "skill_install", name="notes").message
     assert agent.asked == []
 
 
 def test_secret_in_a_skill_refuses_it(agent: Agent) -> None:
     write_skill(agent.sources, text="Use " + "gh" + "p_" + "016C7e8f90aBcDeFgHiJkLmNoPqRsTuVwXyZ")
-    assert "contains a secret" in refused(agent, "skill_install", name="notes").message
+    assert "contains a secret" in expect_error(agent, "skill_install", name="notes").message
 
 
 @pytest.mark.parametrize(
@@ -280,7 +280,7 @@ def test_skill_text_cannot_escape_the_result_wrapper(agent: Agent) -> None:
 def test_skill_cannot_read_files_of_a_different_skill(agent: Agent, path: str) -> None:
     write_skill(agent.places.skills, "mine")
     write_skill(agent.places.skills, "notes", f"Read {path}.")
-    refused(agent, "skill_read", name="notes", path=path)
+    expect_error(agent, "skill_read", name="notes", path=path)
 
 
 def _link(place: Path) -> None:
@@ -332,7 +332,7 @@ def _odd(place: Path) -> None:
 )
 def test_skill_folder_with_special_files_is_refused(agent: Agent, change: Callable[[Path], None]) -> None:
     change(write_skill(agent.sources))
-    assert refused(agent, "skill_install", name="notes").code.startswith("skill-")
+    assert expect_error(agent, "skill_install", name="notes").code.startswith("skill-")
     assert agent.asked == []
 
 
@@ -340,7 +340,7 @@ def test_symlinked_skill_folder_is_refused(agent: Agent) -> None:
     real = write_skill(agent.sources.parent / "elsewhere")
     agent.places.skills.mkdir(parents=True)
     (agent.places.skills / "notes").symlink_to(real)
-    assert refused(agent, "skill_read", name="notes").code == "skill-link"
+    assert expect_error(agent, "skill_read", name="notes").code == "skill-link"
 
 
 def test_folder_replaced_during_reading_yields_no_outside_file(agent: Agent) -> None:
@@ -374,7 +374,7 @@ def test_changed_skill_is_not_read_until_a_user_trusts_it(agent: Agent) -> None:
     write_skill(agent.sources, **{"more.md": b"More."})
     agent.call("skill_install", name="notes")
     (agent.places.installed_skills / "notes/more.md").write_text("Evil.")
-    assert refused(agent, "skill_read", name="notes").code == "skill-changed"
+    assert expect_error(agent, "skill_read", name="notes").code == "skill-changed"
     (row,) = agent.call("skill_list")["skills"]
     assert "changed" in row["problem"] and "description" not in row
     with pytest.raises(WasmrtError, match="changed since it was shown"):
@@ -391,19 +391,19 @@ def test_foreign_or_invalid_records_grant_no_trust(agent: Agent, record: bytes) 
     agent.call("skill_install", name="notes")
     path = agent.places.installed_skills / ".notes.json"
     path.chmod(0o666)
-    assert refused(agent, "skill_read", name="notes").code == "integrity", "other users can write it"
+    assert expect_error(agent, "skill_read", name="notes").code == "integrity", "other users can write it"
     path.chmod(0o600)
     path.write_bytes(record)
-    assert refused(agent, "skill_read", name="notes").code == "integrity"
+    assert expect_error(agent, "skill_read", name="notes").code == "integrity"
     path.unlink()
-    assert refused(agent, "skill_read", name="notes").code == "skill-changed"
+    assert expect_error(agent, "skill_read", name="notes").code == "skill-changed"
 
 
 def test_users_own_skill_cannot_be_replaced_or_removed(agent: Agent) -> None:
     write_skill(agent.places.skills, "notes", "Mine.")
     write_skill(agent.sources, "notes", "Theirs.")
-    assert refused(agent, "skill_install", name="notes").code == "name-taken"
-    assert refused(agent, "skill_remove", name="notes").code == "own-skill"
+    assert expect_error(agent, "skill_install", name="notes").code == "name-taken"
+    assert expect_error(agent, "skill_remove", name="notes").code == "own-skill"
     assert agent.call("skill_read", name="notes")["content"] == "Mine."
 
 
@@ -427,7 +427,7 @@ def test_installed_skill_that_is_a_link_can_be_removed(agent: Agent) -> None:
     (agent.places.installed_skills / "notes").symlink_to(victim)
     agent.call("skill_remove", name="notes")
     assert victim.is_dir() and not list(agent.places.installed_skills.iterdir())
-    assert refused(agent, "skill_remove", name="notes").code == "not-installed"
+    assert expect_error(agent, "skill_remove", name="notes").code == "not-installed"
 
 
 def test_no_approval_is_requested_if_the_plan_fails(agent: Agent) -> None:
