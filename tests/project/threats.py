@@ -674,14 +674,14 @@ THREATS = (
         tests=tuple(
             f"agent/plugins/test_hostile_plugins.py::test_{name}"
             for name in (
-                "what_it_was_not_given_is_refused_by_the_kernel",
-                "the_workspace_is_read_only",
-                "a_granted_path_is_written_and_no_other",
-                "there_is_no_network_unless_it_is_required_and_allowed",
-                "children_that_outlive_a_plugin_end_with_it_and_hold_nothing_up",
-                "a_plugin_that_ignores_signals_is_killed_with_all_that_it_started",
-                "a_program_that_was_changed_since_it_was_loaded_does_not_run",
-                "the_environment_holds_nothing_of_ours",
+                "kernel_refuses_access_without_a_grant",
+                "native_plugin_cannot_write_the_workspace",
+                "native_plugin_writes_only_granted_paths",
+                "network_must_be_required_and_allowed",
+                "surviving_children_are_ended_without_delaying_the_call",
+                "plugin_that_ignores_signals_is_killed_with_its_children",
+                "program_changed_after_loading_does_not_run",
+                "environment_of_wasmrt_is_not_inherited",
             )
         ),
     ),
@@ -745,15 +745,15 @@ THREATS = (
         tests=tuple(
             f"agent/shell/test_sessions.py::test_{name}"
             for name in (
-                "what_a_command_left_is_known_to_the_lists",
-                "nothing_else_of_a_command_reaches_the_next",
-                "a_command_cannot_tell_more_than_data",
-                "reports_that_are_no_reports_change_nothing",
-                "users_and_conversations_are_apart_and_a_call_outside_of_any_keeps_nothing",
-                "an_approval_is_for_the_state_that_was_seen",
-                "a_command_that_nobody_approved_is_decided_again_where_the_session_changed",
-                "a_session_keeps_a_bounded_number_of_bytes",
-                "what_needs_confinement_is_never_had_on_the_host",
+                "lists_take_the_stored_state_into_account",
+                "only_directory_and_variables_reach_the_next_command",
+                "report_of_a_command_is_only_data",
+                "malformed_reports_change_nothing",
+                "sessions_are_separate_for_users_and_conversations",
+                "approval_covers_only_the_shown_state",
+                "changed_session_requires_a_new_decision",
+                "size_of_a_session_is_limited",
+                "sessions_and_network_are_not_available_on_the_host",
             )
         ),
     ),
