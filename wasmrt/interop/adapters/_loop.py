@@ -59,7 +59,7 @@ class StreamedReply(Protocol):
 
 
 class Streaming(NamedTuple):
-    """How a provider streams a reply."""
+    """The way in which a provider streams a reply."""
 
     request: Mapping[str, Any]
     """Parameters of the request in addition to `stream`."""
@@ -68,7 +68,7 @@ class Streaming(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Provider(Generic[Client, AsyncClient, Reply]):
-    """How to call a model of a provider and answer its tool calls, and the loop that does it."""
+    """The functions that call a provider's model and answer its tool calls, and the loop that uses them."""
 
     definitions: Callable[[ToolView], list[dict[str, Any]]]
     """Returns the tools of a view in the form of the request."""
