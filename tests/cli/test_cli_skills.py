@@ -26,7 +26,7 @@ def notes(tmp_path: Path) -> Path:
 
 def test_skill_is_installed_listed_trusted_and_removed(wasmrt: Run, notes: Path, home: Path) -> None:
     assert "there is no skill" in wasmrt("skills", "list").stderr
-    assert "keep something from the person" in wasmrt("skills", "check", notes).stderr
+    assert "hide something from the user" in wasmrt("skills", "check", notes).stderr
     found = json.loads(wasmrt("skills", "check", notes, "--json").stdout)
     assert found["findings"][0]["refuses"] is False
     refused = wasmrt("skills", "install", notes, code=3)
@@ -51,14 +51,14 @@ def test_changed_skill_is_reported_with_the_trust_command(wasmrt: Run, notes: Pa
     wasmrt("skills", "install", notes, "--trust", "--yes")
     (home / "data/skills-installed/notes/SKILL.md").write_text("---\nname: notes\ndescription: x\n---\nEvil.\n")
     said = wasmrt("skills", "list").stderr
-    assert "changed since somebody agreed to it" in said and "wasmrt skills trust notes" in said
+    assert "has changed since it was approved" in said and "wasmrt skills trust notes" in said
     assert "Evil." in wasmrt("skills", "trust", "notes", code=3).stderr
     wasmrt("skills", "trust", "notes", "--level", "installed", "--yes")
     assert json.loads(wasmrt("skills", "list", "--json").stdout)[0]["trust"] == "installed"
 
 
 def test_confirmation_explains_the_trust_level(wasmrt: Run, notes: Path) -> None:
-    stranger, person = "as a stranger's text, until", "as the words of a person of this installation"
+    stranger, person = "its text is untrusted content for a model until", "its text is trusted like a user's own text"
     for command, told, asked in (
         (("install", notes), stranger, "Install it?"),
         (("install", notes, "--trust"), person, "Trust it?"),
@@ -75,14 +75,14 @@ def test_users_own_skill_needs_no_trust(wasmrt: Run, notes: Path, home: Path) ->
     own.mkdir(parents=True, mode=0o755)
     notes.rename(own / "notes")
     said = wasmrt("skills", "trust", "notes", code=2).stderr
-    assert "is a person's own skill, and trusted as it lies there" in said and "did you mean" not in said
+    assert "is in your own folder of skills, and already trusted" in said and "did you mean" not in said
     own.chmod(0o777)
-    assert "others can write this folder" in wasmrt("skills", "trust", "notes", code=2).stderr
+    assert "other users can write this folder" in wasmrt("skills", "trust", "notes", code=2).stderr
 
 
 def test_unknown_skill_error_suggests_list(wasmrt: Run) -> None:
     said = wasmrt("skills", "remove", "absent", code=2).stderr
-    assert "wasmrt skills list, or skill_list, shows them" in said
+    assert "list the skills: wasmrt skills list, or skill_list" in said
 
 
 def test_all_skill_errors_are_reported_together(wasmrt: Run, notes: Path) -> None:

@@ -1,4 +1,4 @@
-"""A registry with tools that keep what was done to them, and a person who answers as the test says."""
+"""A registry with tools that record their calls, and an approver with scripted answers."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def installation(tmp_path_factory: pytest.TempPathFactory, sharing_code: Install
 
 @pytest.fixture(scope="session")
 def runtime(installation: Path) -> Iterator[WasmToolRuntime]:
-    """One runtime for all: the interpreter takes seconds to compile, and its calls share nothing."""
+    """Return one runtime for all tests: the interpreter takes seconds to compile, and calls share no state."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WASMRT_HOME", str(installation))
-        # As in earnest, but that a program without end is ended after half a second.
+        # The real limits, except less fuel, so that an endless program ends after half a second.
         patch.setattr("wasmrt.agent.builtin.code_mode._tool.CODE_LIMITS", replace(CODE_LIMITS, fuel=1_000_000_000))
         config = WasmRuntimeConfig(audit=installation / "receipts", audit_record=True)
         with WasmToolRuntime(config) as made:
@@ -36,19 +36,19 @@ def runtime(installation: Path) -> Iterator[WasmToolRuntime]:
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A data folder of the test's own, where runs that wait are kept."""
+    """Return a private data folder for suspended runs."""
     monkeypatch.setenv("WASMRT_HOME", str(tmp_path / "home"))
     return tmp_path / "home"
 
 
 class Desk:
-    """Tools, what was done by them, and a person."""
+    """Tools with a record of their calls, and an approver."""
 
     def __init__(self) -> None:
         self.done: list[str] = []
         self.asked: list[ApprovalRequest] = []
         self.answers: list[bool | None] = []
-        """What the person answers, in order: yes, no, or nothing yet. Nothing, where there is none left."""
+        """The approver's answers in order: approve, deny, or None for no answer yet. No answer if the list is empty."""
         self.receipts: list[Receipt] = []
 
         @tool(effects=[])
@@ -89,11 +89,11 @@ def desk() -> Desk:
 
 @pytest.fixture
 def registry(runtime: WasmToolRuntime, desk: Desk) -> ToolRegistry:
-    return made(runtime, desk)
+    return make_registry(runtime, desk)
 
 
-def made(runtime: WasmToolRuntime, desk: Desk, policy: ToolPolicy | None = None) -> ToolRegistry:
-    """Return a registry of the desk's tools, as another process would make it."""
+def make_registry(runtime: WasmToolRuntime, desk: Desk, policy: ToolPolicy | None = None) -> ToolRegistry:
+    """Return a new registry of the desk's tools, like one in a different process."""
     new = ToolRegistry(runtime, approver=CallbackApprover(desk.ask), receipts=desk.receipts.append, policy=policy)
     for each in desk.tools:
         new.register(each)
@@ -106,7 +106,7 @@ Run = Callable[..., Any]
 
 @pytest.fixture
 def run(registry: ToolRegistry) -> Run:
-    """Runs a program, and returns what it returned."""
+    """Return a function that runs a program and returns its result."""
 
     def call(code: str, **circumstances: Any) -> Any:
         return registry.execute("run_code", {"code": code}, **circumstances).result.get("result")

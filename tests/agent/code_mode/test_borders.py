@@ -1,11 +1,11 @@
-"""Programs beside parts that were built for calls of a model's: a shell's session, approvers, frameworks."""
+"""Programs together with shell sessions, approvers and agent frameworks."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from wasmrt.adapters._questions import Answered
+from wasmrt.adapters._questions import FrameworkApprover
 
 from tests.agent.code_mode.conftest import Desk
 from tests.sandbox.isolation.conftest import needs_landlock, needs_seccomp
@@ -49,7 +49,7 @@ def folder(tmp_path: Path) -> Path:
 @needs_seccomp
 @needs_landlock
 @pytest.mark.parametrize("lost", ["with its process", "by another call"])
-def test_a_run_does_not_go_on_in_another_session_of_the_shell_than_it_left(
+def test_run_does_not_continue_in_a_changed_shell_session(
     runtime: WasmToolRuntime, desk: Desk, folder: Path, lost: str
 ) -> None:
     tools = _made(runtime, desk, folder=folder)
@@ -60,7 +60,7 @@ def test_a_run_does_not_go_on_in_another_session_of_the_shell_than_it_left(
     else:
         tools.execute("shell", {"command": "cd .."}, trace="job-1")
     desk.answers = [True]
-    with pytest.raises(RunReplayError, match="session of shell is not as the program left it") as caught:
+    with pytest.raises(RunReplayError, match="session of shell has changed") as caught:
         tools.execute("run_code", {"code": IN_BUILD}, trace="job-1")
     assert caught.value.code == "run-session-changed" and list(folder.rglob("*.txt")) == []
     assert desk.receipts[-2].tool == "shell" and desk.receipts[-2].outcome == "run-session-changed"
@@ -68,9 +68,7 @@ def test_a_run_does_not_go_on_in_another_session_of_the_shell_than_it_left(
 
 @needs_seccomp
 @needs_landlock
-def test_a_run_goes_on_in_the_session_of_the_shell_that_it_left(
-    runtime: WasmToolRuntime, desk: Desk, folder: Path
-) -> None:
+def test_run_continues_in_its_unchanged_shell_session(runtime: WasmToolRuntime, desk: Desk, folder: Path) -> None:
     tools = _made(runtime, desk, folder=folder)
     with pytest.raises(RunSuspendedError):
         tools.execute("run_code", {"code": IN_BUILD}, trace="job-1")
@@ -79,7 +77,7 @@ def test_a_run_goes_on_in_the_session_of_the_shell_that_it_left(
     assert sorted(each.name for each in (folder / "build").iterdir()) == ["made.txt", "more.txt"]
 
 
-def test_a_program_is_told_no_where_nobody_is_ever_asked(runtime: WasmToolRuntime, desk: Desk, home: Path) -> None:
+def test_calls_in_a_program_are_denied_without_an_approver(runtime: WasmToolRuntime, desk: Desk, home: Path) -> None:
     tools = _made(runtime, desk, DenyApprover())
     code = "try { await tools.write_note({text: 'a'}) } catch (e) { return [e.code, e.message] }"
     told = tools.execute("run_code", {"code": code}).result["result"]
@@ -87,8 +85,8 @@ def test_a_program_is_told_no_where_nobody_is_ever_asked(runtime: WasmToolRuntim
     assert desk.done == [] and list((home / "data/code-runs").iterdir()) == []
 
 
-def test_the_answer_of_a_frameworks_people_is_for_the_outer_call_alone(runtime: WasmToolRuntime, desk: Desk) -> None:
-    given = Answered(lambda question: True, ApprovalAnswer(approved=True, by="the framework"), "c1")
+def test_framework_approval_covers_only_the_outer_call(runtime: WasmToolRuntime, desk: Desk) -> None:
+    given = FrameworkApprover(lambda question: True, ApprovalAnswer(approved=True, by="the framework"), "c1")
     desk.answers = [True]
     call = {"id": "c1", "name": "run_code", "arguments": {"code": "return await tools.write_note({text: 'a'})"}}
     answer = _made(runtime, desk).answer(call, approver=given)

@@ -1,4 +1,4 @@
-"""Programs that want more than their caller has: none gets it, and none holds its caller."""
+"""Hostile programs cannot get more access than their caller has, or block the caller."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.agent.code_mode.conftest import Desk, Run, made
+from tests.agent.code_mode.conftest import Desk, Run, make_registry
 from wasmrt import ReadOnlyToolWrapper, ToolRegistry, WasmToolRuntime, tool
 from wasmrt.agent.builtin.host_tool import HostTool
 from wasmrt.core.errors import (
@@ -38,7 +38,9 @@ CAUGHT = "try {{ return ['answered', await {call}] }} catch (e) {{ return ['refu
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
-def test_a_tool_outside_of_the_view_is_had_by_no_spelling(registry: ToolRegistry, desk: Desk, spelling: str) -> None:
+def test_tools_outside_the_view_cannot_be_called_by_any_spelling(
+    registry: ToolRegistry, desk: Desk, spelling: str
+) -> None:
     for view in (registry.read_only(), registry.for_subagent(), registry.only(["add", "run_code"])):
         output = view.execute("run_code", {"code": CAUGHT.format(call=f'tools["{spelling}"]({{text: "x"}})')})
         assert output.result["result"][0] == "refused"
@@ -46,7 +48,7 @@ def test_a_tool_outside_of_the_view_is_had_by_no_spelling(registry: ToolRegistry
 
 
 @pytest.mark.parametrize("name", ["run_code", "Run_Code", "RUN-CODE", "rewire"])
-def test_programs_run_no_programs_and_change_no_tools(run: Run, desk: Desk, name: str) -> None:
+def test_programs_cannot_run_programs_or_change_tools(run: Run, desk: Desk, name: str) -> None:
     assert run(CAUGHT.format(call=f'tools["{name}"]({{code: "return 1"}})')) == ["refused", "not-in-view"]
     assert desk.done == [] and desk.asked == []
 
@@ -72,7 +74,7 @@ HARMLESS_TO_US = {
 
 
 @pytest.mark.parametrize("code", HARMLESS_TO_US)
-def test_a_program_that_changes_its_own_world_changes_no_call(run: Run, desk: Desk, code: str) -> None:
+def test_patched_globals_of_a_program_do_not_change_its_calls(run: Run, desk: Desk, code: str) -> None:
     assert run(code) == HARMLESS_TO_US[code]
     assert all(each.startswith("add") for each in desk.done) and desk.asked == []
 
@@ -95,7 +97,7 @@ def test_a_program_that_changes_its_own_world_changes_no_call(run: Run, desk: De
         "Atomics.wait(new Int32Array(new SharedArrayBuffer(8)), 0, 0, 100000)",
     ],
 )
-def test_what_a_program_throws_and_returns_ends_it_and_nothing_else(registry: ToolRegistry, code: str) -> None:
+def test_odd_exceptions_and_results_only_end_the_program(registry: ToolRegistry, code: str) -> None:
     try:
         output = registry.execute("run_code", {"code": code})
     except (GuestError, TrapError):
@@ -119,24 +121,24 @@ def test_what_a_program_throws_and_returns_ends_it_and_nothing_else(registry: To
         "return 'x'.repeat(5 << 20)",
     ],
 )
-def test_a_program_that_never_ends_or_takes_everything_is_ended(registry: ToolRegistry, code: str) -> None:
+def test_endless_programs_and_programs_that_use_all_memory_are_ended(registry: ToolRegistry, code: str) -> None:
     with pytest.raises((LimitError, TrapError, GuestError)):
         registry.execute("run_code", {"code": code})
     assert registry.execute("run_code", {"code": "return 1"}).result == {"result": 1}
 
 
-def test_printing_without_end_is_cut(registry: ToolRegistry) -> None:
+def test_endless_output_is_truncated(registry: ToolRegistry) -> None:
     found = registry.execute("run_code", {"code": "for (let i = 0; i < 3000; i++) console.log('x'.repeat(100))"}).result
     assert found["printed_cut"] is True and len(found["printed"]) <= 64 * 1024
 
 
-def test_more_calls_than_a_run_may_make_end_it(run: Run, desk: Desk) -> None:
+def test_run_ends_at_the_maximum_number_of_calls(run: Run, desk: Desk) -> None:
     with pytest.raises(BudgetExceededError, match="more than 256 times"):
         run("for (;;) { try { await tools.add({a: 1, b: 1}) } catch {} }")
     assert len(desk.done) == MAX_CODE_CALLS
 
 
-def test_huge_arguments_are_refused_before_the_tool(run: Run, desk: Desk) -> None:
+def test_oversized_arguments_are_refused_before_the_tool_runs(run: Run, desk: Desk) -> None:
     huge = "'x'.repeat((1 << 20) + 1)"
     assert run(CAUGHT.format(call=f"tools.write_note({{text: {huge}}})")) == ["refused", "params-too-large"]
     with pytest.raises(LimitError):
@@ -144,12 +146,12 @@ def test_huge_arguments_are_refused_before_the_tool(run: Run, desk: Desk) -> Non
     assert desk.done == [] and desk.asked == []
 
 
-def test_a_program_is_no_longer_than_it_may_be(registry: ToolRegistry) -> None:
-    with pytest.raises(NotAuthorizedError, match="a program has up to"):
+def test_program_beyond_the_size_limit_is_refused(registry: ToolRegistry) -> None:
+    with pytest.raises(NotAuthorizedError, match="the program is longer than"):
         registry.execute("run_code", {"code": "//" + "x" * MAX_CODE_BYTES})
 
 
-def test_a_denial_by_a_person_is_no_yes_however_often_it_is_asked(run: Run, desk: Desk) -> None:
+def test_denied_call_stays_denied_when_repeated(run: Run, desk: Desk) -> None:
     desk.answers = [False] * 3
     code = """
         const codes = [];
@@ -160,14 +162,14 @@ def test_a_denial_by_a_person_is_no_yes_however_often_it_is_asked(run: Run, desk
     assert desk.done == [] and len(desk.asked) == 3
 
 
-def test_a_call_that_waits_is_not_caught_by_the_program(run: Run, desk: Desk) -> None:
+def test_program_cannot_catch_a_pending_call(run: Run, desk: Desk) -> None:
     code = "try { await tools.write_note({text: 'x'}) } catch { await tools.add({a: 1, b: 1}) } finally { %s } return 1"
     with pytest.raises(RunSuspendedError):
         run(code % "await tools.add({a: 2, b: 2})")
     assert desk.done == []
 
 
-def test_calls_after_the_end_reach_nothing(registry: ToolRegistry, desk: Desk) -> None:
+def test_calls_after_the_end_of_a_program_are_not_made(registry: ToolRegistry, desk: Desk) -> None:
     kept: list[Any] = []
     tool_of_code = registry.get("run_code")
     execute = tool_of_code.execute
@@ -196,7 +198,7 @@ PROGRAM = "const a = await tools.add({a: 1, b: 1}); return await tools.write_not
 
 @pytest.fixture
 def waiting(registry: ToolRegistry, desk: Desk, home: Path) -> Path:
-    """The file of a run that waits for its second call."""
+    """Return the file of a run that is suspended at its second call."""
     with pytest.raises(RunSuspendedError):
         registry.execute("run_code", {"code": PROGRAM}, user="ann", trace="job-1")
     assert desk.done == ["add 1 1"]
@@ -209,29 +211,27 @@ def _again(registry: Any, **other: str) -> Any:
     return registry.execute("run_code", {"code": PROGRAM}, **circumstances)
 
 
-def _edited(file: Path, change: Callable[[list[Any]], None]) -> None:
+def _edit(file: Path, change: Callable[[list[Any]], None]) -> None:
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     change(lines)
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
 @pytest.mark.parametrize("other", [{"user": "bob"}, {"trace": "job-2"}, {"trace": ""}])
-def test_nobody_goes_on_with_the_run_of_another_user_or_conversation(
+def test_run_cannot_be_continued_by_a_different_user_or_conversation(
     registry: ToolRegistry, desk: Desk, waiting: Path, other: dict[str, str]
 ) -> None:
     with pytest.raises(RunSuspendedError):
         _again(registry, **other)
-    assert desk.done == ["add 1 1", "add 1 1"]  # a run of its own, from its beginning
+    assert desk.done == ["add 1 1", "add 1 1"]  # a separate run, from its beginning
 
 
-def test_a_recording_under_the_name_of_another_user_is_refused(
-    registry: ToolRegistry, desk: Desk, waiting: Path
-) -> None:
+def test_stored_run_of_a_different_user_is_refused(registry: ToolRegistry, desk: Desk, waiting: Path) -> None:
     with pytest.raises(RunSuspendedError):
         _again(registry, user="bob")
     (bobs,) = (each for each in waiting.parent.iterdir() if each != waiting)
     bobs.write_bytes(waiting.read_bytes())
-    with pytest.raises(RunReplayError, match="not as it was written"):
+    with pytest.raises(RunReplayError, match="stored run is invalid"):
         _again(registry, user="bob")
 
 
@@ -251,32 +251,32 @@ def _drop_owner(lines: list[Any]) -> None:
     (_swap, "run-differs"), (_forge_type, "run-differs"), (_drop_owner, "run-differs"),
     (lambda lines: lines.clear(), "run-differs"),
 ])  # fmt: skip
-def test_a_recording_with_another_call_order_or_form_is_refused(
+def test_stored_run_with_changed_calls_or_format_is_refused(
     registry: ToolRegistry, desk: Desk, waiting: Path, change: Callable[[list[Any]], None], code: str
 ) -> None:
-    _edited(waiting, change)
+    _edit(waiting, change)
     desk.answers = [True]
     with pytest.raises(RunReplayError) as caught:
         _again(registry)
     assert caught.value.code == code and desk.done == ["add 1 1"]
 
 
-def test_a_recording_that_others_can_read_or_a_link_is_refused(
+def test_stored_run_that_is_readable_by_others_or_a_link_is_refused(
     registry: ToolRegistry, desk: Desk, waiting: Path, tmp_path: Path
 ) -> None:
     assert waiting.stat().st_mode & 0o777 == 0o600
     waiting.chmod(0o644)
-    with pytest.raises(RunReplayError, match="cannot be kept"):
+    with pytest.raises(RunReplayError, match="cannot store the run"):
         _again(registry)
     waiting.chmod(0o600)
     waiting.rename(tmp_path / "elsewhere")
     waiting.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(RunReplayError, match="cannot be kept"):
+    with pytest.raises(RunReplayError, match="cannot store the run"):
         _again(registry)
     assert desk.done == ["add 1 1"]
 
 
-def test_an_answer_is_not_given_again_to_a_view_that_has_the_tool_no_more(
+def test_answers_are_not_replayed_if_the_view_no_longer_has_the_tool(
     registry: ToolRegistry, desk: Desk, waiting: Path
 ) -> None:
     desk.answers = [True]
@@ -285,17 +285,17 @@ def test_an_answer_is_not_given_again_to_a_view_that_has_the_tool_no_more(
     assert caught.value.code == "run-refused" and desk.done == ["add 1 1"]
 
 
-def test_a_call_that_was_cut_off_is_not_made_twice(registry: ToolRegistry, desk: Desk, waiting: Path) -> None:
+def test_interrupted_call_is_not_repeated(registry: ToolRegistry, desk: Desk, waiting: Path) -> None:
     asked = "x" * 64
     with waiting.open("a") as file:
         file.write(json.dumps({"begun": {"asked": asked, "reads": False}}) + "\n" + '{"answered": {"as')
     desk.answers = [True]
-    with pytest.raises(RunReplayError, match="cut off") as caught:
+    with pytest.raises(RunReplayError, match="interrupted") as caught:
         _again(registry)
     assert caught.value.code == "run-interrupted" and desk.done == ["add 1 1"]
 
 
-def test_a_run_goes_on_once_at_a_time(registry: ToolRegistry, desk: Desk, waiting: Path) -> None:
+def test_run_cannot_be_continued_twice_at_the_same_time(registry: ToolRegistry, desk: Desk, waiting: Path) -> None:
     asked, answered = threading.Event(), threading.Event()
     desk_ask, failures = desk.ask, []
 
@@ -305,7 +305,7 @@ def test_a_run_goes_on_once_at_a_time(registry: ToolRegistry, desk: Desk, waitin
         return desk_ask(request)
 
     desk.ask = ask  # type: ignore[method-assign]
-    other = made(registry.runtime, desk)  # type: ignore[arg-type]
+    other = make_registry(registry.runtime, desk)  # type: ignore[arg-type]
     desk.answers = [True]
     outputs: list[Any] = []
     thread = threading.Thread(target=lambda: outputs.append(_again(other).result))
@@ -322,31 +322,31 @@ def test_a_run_goes_on_once_at_a_time(registry: ToolRegistry, desk: Desk, waitin
     assert desk.done == ["add 1 1", "write 2"] and not waiting.exists()
 
 
-def test_only_so_many_programs_of_a_user_wait(registry: ToolRegistry, desk: Desk, waiting: Path) -> None:
+def test_number_of_suspended_programs_of_a_user_is_limited(registry: ToolRegistry, desk: Desk, waiting: Path) -> None:
     for number in range(MAX_CODE_RUNS - 1):
         (waiting.parent / f"{waiting.name[:17]}{number}.jsonl").touch(0o600)
     with pytest.raises(RunReplayError) as caught:
         registry.execute("run_code", {"code": "return await tools.write_note({text: 'y'})"}, user="ann")
     assert caught.value.code == "too-many-runs" and len(desk.asked) == 1
-    with pytest.raises(RunSuspendedError):  # of another user, it may
+    with pytest.raises(RunSuspendedError):  # the limit is for each user
         registry.execute("run_code", {"code": "return await tools.write_note({text: 'y'})"}, user="bob")
 
 
-def test_a_run_survives_its_process_and_expires(
+def test_run_survives_its_process_and_expires(
     runtime: WasmToolRuntime, registry: ToolRegistry, desk: Desk, waiting: Path
 ) -> None:
-    another = made(runtime, desk)
+    another = make_registry(runtime, desk)
     os.utime(waiting, (1, 1))
     with pytest.raises(RunSuspendedError):
         _again(another)
     assert desk.done == ["add 1 1", "add 1 1"]
     desk.answers = [True]
-    assert _again(made(runtime, desk)).result == {"result": "wrote 2"}
+    assert _again(make_registry(runtime, desk)).result == {"result": "wrote 2"}
     assert desk.done == ["add 1 1", "add 1 1", "write 2"]
     assert list(waiting.parent.iterdir()) == []
 
 
-def test_nobody_but_us_can_make_a_tool_that_gets_the_callers_tools(registry: ToolRegistry, desk: Desk) -> None:
+def test_third_party_tools_cannot_get_the_tools_of_the_caller(registry: ToolRegistry, desk: Desk) -> None:
     seen: list[Any] = []
 
     @tool(effects=[])
@@ -367,7 +367,7 @@ def test_nobody_but_us_can_make_a_tool_that_gets_the_callers_tools(registry: Too
     assert seen == [(None, None)]
 
 
-def test_a_tool_that_no_program_calls_is_none_behind_a_wrapper_either(registry: ToolRegistry) -> None:
+def test_wrapped_tool_is_still_excluded_from_programs(registry: ToolRegistry) -> None:
     apart = HostTool("apart", "Stand apart.", {}, lambda params, context: "done", in_programs=False)
     registry.register(ReadOnlyToolWrapper.wrap(apart) or apart, builtin=True)
     assert registry.execute("apart", {}).result == "done"

@@ -1,4 +1,4 @@
-"""Programs of a model's: what they get, what they are told, and how they wait for a person."""
+"""Programs of a model: their tools, their results, and runs suspended for an approval."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tests.agent.code_mode.conftest import Desk, Run, made
+from tests.agent.code_mode.conftest import Desk, Run, make_registry
 from wasmrt import ToolRegistry, WasmRuntimeConfig, WasmToolRuntime, find_places, load_registry, tool
 from wasmrt.agent.builtin.host_tool import HostTool
 from wasmrt.agent.policy import Permission, ToolPolicy, ToolRule
@@ -36,14 +36,14 @@ return {sums: sums.length, second};
 """
 
 
-def test_only_what_is_printed_or_returned_comes_back(registry: ToolRegistry, desk: Desk) -> None:
+def test_only_output_and_the_return_value_are_returned(registry: ToolRegistry, desk: Desk) -> None:
     code = "const a = await tools.add({a: 1, b: 2}); console.log('sum', {a}); return [a, 'x']"
     assert registry.execute("run_code", {"code": code}).result == {"result": [3, "x"], "printed": 'sum {"a":3}\n'}
     assert registry.execute("run_code", {"code": "await tools.add({a: 1, b: 2})"}).result == {}
     assert desk.done == ["add 1 2", "add 1 2"]
 
 
-def test_a_program_catches_the_failure_of_a_tool(run: Run) -> None:
+def test_program_can_catch_the_failure_of_a_tool(run: Run) -> None:
     caught = (
         "try { await tools.fails({}) } catch (e) { return [e instanceof Error, e.name, e.code, e.tool, e.message] }"
     )
@@ -63,13 +63,13 @@ def test_a_program_catches_the_failure_of_a_tool(run: Run) -> None:
         ("function f() { return f() + 1 } return f()", "maximum number of recursive calls"),
     ],
 )
-def test_a_program_that_fails_says_how(run: Run, code: str, said: str) -> None:
+def test_failed_program_reports_its_error(run: Run, code: str, said: str) -> None:
     with pytest.raises(GuestError) as caught:
         run(code)
     assert said in caught.value.for_model()
 
 
-def test_a_task_of_twenty_calls_with_two_approvals_is_replayed_from_its_receipts(
+def test_program_with_twenty_calls_and_two_approvals_is_replayed(
     registry: ToolRegistry, desk: Desk, installation: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     desk.answers = [None, True, None, True]
@@ -90,7 +90,7 @@ def test_a_task_of_twenty_calls_with_two_approvals_is_replayed_from_its_receipts
     assert CliRunner().invoke(cli, ["audit", "verify", *place]).exit_code == 0
 
 
-def test_inner_calls_leave_receipts_with_their_parent(registry: ToolRegistry, desk: Desk) -> None:
+def test_inner_calls_leave_receipts_that_name_their_parent(registry: ToolRegistry, desk: Desk) -> None:
     desk.answers = [True]
     code = "await tools.add({a: 1, b: 1}); await tools.write_note({text: 'x'}); return 1"
     output = registry.execute("run_code", {"code": code}, user="ann", trace="job-1")
@@ -103,7 +103,7 @@ def test_inner_calls_leave_receipts_with_their_parent(registry: ToolRegistry, de
     assert output.call_id
 
 
-def test_a_component_that_a_program_calls_has_its_parent_in_the_receipt(
+def test_receipt_of_a_component_called_by_a_program_names_its_parent(
     runtime: WasmToolRuntime, installation: Path, registry: ToolRegistry
 ) -> None:
     registry.register(runtime.prepare_installed("echo"), builtin=True)
@@ -114,7 +114,7 @@ def test_a_component_that_a_program_calls_has_its_parent_in_the_receipt(
     assert echo["parent_id"] == output.call_id and echo["chain"] == ["run_code", "echo"]
 
 
-def test_what_a_program_wrote_over_several_runs_is_taken_back_by_the_id_of_the_last(
+def test_undo_reverts_all_writes_of_a_program_by_its_last_call_id(
     installation: Path, desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = tmp_path / "work"
@@ -130,7 +130,7 @@ def test_what_a_program_wrote_over_several_runs_is_taken_back_by_the_id_of_the_l
     desk.answers = [None, True, True]
     monkeypatch.setenv("WASMRT_HOME", str(installation))
     with WasmToolRuntime(WasmRuntimeConfig(workspace=root)) as runtime:
-        registry = made(runtime, desk, ToolPolicy(rules=(allowed,)))
+        registry = make_registry(runtime, desk, ToolPolicy(rules=(allowed,)))
         registry.register(runtime.prepare_installed("write_file"), builtin=True)
         with pytest.raises(RunSuspendedError) as waits:
             registry.execute("run_code", {"code": code})
@@ -144,7 +144,7 @@ def test_what_a_program_wrote_over_several_runs_is_taken_back_by_the_id_of_the_l
     assert (root / "a.txt").read_text() == "old" and not (root / "b.txt").exists()
 
 
-def test_a_person_at_hand_is_asked_in_the_middle_and_the_program_goes_on(run: Run, desk: Desk) -> None:
+def test_program_continues_after_an_immediate_approval(run: Run, desk: Desk) -> None:
     desk.answers = [True, False]
     code = """
         const done = [await tools.add({a: 1, b: 1}), await tools.write_note({text: 'one'})];
@@ -155,7 +155,7 @@ def test_a_person_at_hand_is_asked_in_the_middle_and_the_program_goes_on(run: Ru
     assert desk.done == ["add 1 1", "write one"]
 
 
-def test_awaiting_programs_run_beside_the_event_loop(registry: ToolRegistry, desk: Desk) -> None:
+def test_async_programs_do_not_block_the_event_loop(registry: ToolRegistry, desk: Desk) -> None:
     @tool(effects=[])
     async def later(text: str) -> str:
         """Answer later."""
@@ -176,7 +176,7 @@ def test_awaiting_programs_run_beside_the_event_loop(registry: ToolRegistry, des
     assert asyncio.run(both()) == [["later 1", "wrote later 1"], ["later 2", "wrote later 2"]]
 
 
-def test_cancelling_a_program_ends_the_call_that_it_waits_for(registry: ToolRegistry) -> None:
+def test_cancelling_a_program_cancels_its_pending_call(registry: ToolRegistry) -> None:
     ended: list[str] = []
 
     async def cancelled() -> None:
@@ -205,7 +205,7 @@ def test_cancelling_a_program_ends_the_call_that_it_waits_for(registry: ToolRegi
     assert ended == ["forever"]
 
 
-def test_labels_of_inner_results_are_those_of_the_result(registry: ToolRegistry) -> None:
+def test_result_of_a_program_has_the_labels_of_its_inner_results(registry: ToolRegistry) -> None:
     @tool(effects=["network"])
     def page() -> str:
         """Read a page."""
@@ -217,15 +217,15 @@ def test_labels_of_inner_results_are_those_of_the_result(registry: ToolRegistry)
     assert "untrusted" in trace.labels
 
 
-def test_a_registry_without_a_runtime_has_no_code_mode() -> None:
+def test_registry_without_a_runtime_has_no_code_mode() -> None:
     with pytest.raises(ConfigurationError, match="without a runtime"):
         ToolRegistry().add_code_mode()
 
 
-def test_code_mode_is_off_until_it_is_turned_on(
+def test_code_mode_is_disabled_by_default(
     home: Path, runtime: WasmToolRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("wasmrt.agent.registry._load.TOOLS", TOOLS[:1])  # of those that come with it, echo is enough
+    monkeypatch.setattr("wasmrt.agent.registry._load.TOOLS", TOOLS[:1])  # load only echo of the bundled tools
     names = {"run_code", "search_tools"}
     off = load_registry(runtime)
     assert not names & set(off.all_names())
@@ -238,21 +238,19 @@ def test_code_mode_is_off_until_it_is_turned_on(
     assert "wasmrt tools run run_code" in CliRunner().invoke(cli, ["run", "run_code", "{}"]).output
 
 
-def test_a_client_is_told_what_programs_can_lead_to(registry: ToolRegistry) -> None:
+def test_annotations_of_run_code_include_the_effects_of_its_tools(registry: ToolRegistry) -> None:
     hints = registry.definition("run_code", "mcp")["annotations"]
     assert hints["destructiveHint"] is True and hints["readOnlyHint"] is False
     assert registry.read_only().definition("run_code", "mcp")["annotations"]["readOnlyHint"] is True
 
 
-def test_a_denied_run_is_refused_as_any_tool_is(runtime: WasmToolRuntime, desk: Desk) -> None:
-    denied = made(runtime, desk, ToolPolicy(rules=(ToolRule(tool="run_code", permission=Permission.DENY),)))
+def test_run_code_can_be_denied_by_a_rule(runtime: WasmToolRuntime, desk: Desk) -> None:
+    denied = make_registry(runtime, desk, ToolPolicy(rules=(ToolRule(tool="run_code", permission=Permission.DENY),)))
     with pytest.raises(NotAuthorizedError):
         denied.execute("run_code", {"code": "return 1"})
 
 
-def test_a_call_that_was_refused_for_want_of_a_grant_is_waited_for_and_made_again(
-    registry: ToolRegistry, desk: Desk
-) -> None:
+def test_call_that_lacks_a_grant_is_suspended_and_repeated(registry: ToolRegistry, desk: Desk) -> None:
     def work(params: object, context: object) -> str:
         desk.done.append("work")
         if len([each for each in desk.done if each == "work"]) < 3:
@@ -268,9 +266,7 @@ def test_a_call_that_was_refused_for_want_of_a_grant_is_waited_for_and_made_agai
     assert desk.done == ["add 1 1", "work", "work", "work"]
 
 
-def test_what_a_run_may_send_is_counted_once_however_often_it_waits(
-    run: Run, desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bytes_of_replayed_calls_are_counted_once(run: Run, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wasmrt.agent.builtin.code_mode._runs.MAX_CODE_RUN_BYTES", 250)
     desk.answers = [True] * 4
     code = "for (let i = 0; i < 4; i++) await tools.write_note({text: i + 'x'.repeat(10)}); return 'done'"

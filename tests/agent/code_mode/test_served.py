@@ -1,4 +1,4 @@
-"""Programs over MCP: a call that waits is parked, as any other, and the same call goes on from there."""
+"""Programs over MCP: a pending call is parked like any other, and the same call continues it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _said(result: dict[str, Any]) -> str:
     return str(result["content"][0]["text"])
 
 
-def test_a_program_over_mcp_waits_as_every_call_does_and_goes_on_by_the_same_call(world: World) -> None:
+def test_program_over_mcp_is_parked_and_continued_by_the_same_call(world: World) -> None:
     with world.serve() as line:
         for done in (0, 1):
             waits = line.call("run_code", {"code": CODE})
@@ -48,7 +48,7 @@ def test_a_program_over_mcp_waits_as_every_call_does_and_goes_on_by_the_same_cal
     assert world.done == ["a2", "b2"] and world.pending() == []
 
 
-def test_a_form_of_the_client_answers_for_the_call_inside(world: World) -> None:
+def test_client_form_approves_the_inner_call(world: World) -> None:
     allow = {"approval": {"action": "accept", "content": {"answer": "allow once"}}}
     with world.serve() as line:
         result = line.call("run_code", {"code": CODE}, meta=FORMS)
@@ -62,7 +62,7 @@ def test_a_form_of_the_client_answers_for_the_call_inside(world: World) -> None:
     assert world.done == ["a2", "b2"]
 
 
-def test_what_a_person_denies_the_program_is_told(world: World) -> None:
+def test_denial_is_reported_to_the_program(world: World) -> None:
     code = "try { await tools.write_note({name: 'a'}) } catch (e) { return e.code }"
     with world.serve() as line:
         line.call("run_code", {"code": code})

@@ -1,4 +1,4 @@
-"""Programs that wait for a person, as people see them: listed beside the requests, and dropped."""
+"""Suspended programs on the command line: listed with the requests, and dropped."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def approvals(home: Path) -> Approvals:
 
 @pytest.fixture
 def waiting(registry: ToolRegistry, approvals: Approvals) -> dict[str, Any]:
-    """A program that waits, as it is listed."""
+    """Return the list entry of a suspended program."""
     with pytest.raises(RunSuspendedError) as caught:
         registry.execute("run_code", {"code": PROGRAM}, user="ann", trace="job-1")
     (program,) = json.loads(approvals("list", "--json").stdout)["programs"]
@@ -42,9 +42,7 @@ def waiting(registry: ToolRegistry, approvals: Approvals) -> dict[str, Any]:
     return dict(program)
 
 
-def test_a_program_that_waits_is_listed_with_the_tool_that_it_needs(
-    waiting: dict[str, Any], approvals: Approvals
-) -> None:
+def test_suspended_program_is_listed_with_its_pending_tool(waiting: dict[str, Any], approvals: Approvals) -> None:
     known = {name: waiting[name] for name in ("user", "trace", "tool", "calls", "request")}
     assert known == {"user": "ann", "trace": "job-1", "tool": "write_note", "calls": 1, "request": None}
     header, row = approvals("list").stdout.splitlines()
@@ -52,7 +50,7 @@ def test_a_program_that_waits_is_listed_with_the_tool_that_it_needs(
     assert row.split()[:4] == [waiting["id"], "write_note", "ann", "-"]
 
 
-def test_the_request_that_a_program_waits_for_stands_beside_it(waiting: dict[str, Any], approvals: Approvals) -> None:
+def test_suspended_program_is_listed_with_its_request(waiting: dict[str, Any], approvals: Approvals) -> None:
     store = ApprovalStore(find_places().approvals)
     store.add(request(id="aaaaa-aaaaa", user="bob", trace="job-1", tool="write_note"))
     asked = request(id="bbbbb-bbbbb", user="ann", trace="job-1", tool="write_note")
@@ -62,7 +60,7 @@ def test_the_request_that_a_program_waits_for_stands_beside_it(waiting: dict[str
     assert f"{waiting['id']}  write_note  ann   {asked.id}" in approvals("list").stdout
 
 
-def test_a_program_that_is_dropped_begins_anew(
+def test_dropped_program_starts_from_its_beginning(
     waiting: dict[str, Any], approvals: Approvals, registry: ToolRegistry, desk: Desk
 ) -> None:
     assert json.loads(approvals("forget", waiting["id"].upper(), "--json").stdout) == {"dropped": 1}
@@ -74,9 +72,7 @@ def test_a_program_that_is_dropped_begins_anew(
     assert "no pending requests" in approvals("list").stderr
 
 
-def test_a_program_that_runs_at_this_moment_is_not_dropped(
-    waiting: dict[str, Any], approvals: Approvals, home: Path
-) -> None:
+def test_active_program_cannot_be_dropped(waiting: dict[str, Any], approvals: Approvals, home: Path) -> None:
     (file,) = find_places().code_runs.iterdir()
     with file.open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
@@ -85,7 +81,7 @@ def test_a_program_that_runs_at_this_moment_is_not_dropped(
 
 
 @pytest.mark.parametrize("damage", [b"", b"[1]\n", b"{\n", b'{"owner": ["a"]}\n', b'{"version": 2}\n'])
-def test_a_file_that_cannot_be_read_counts_is_listed_by_its_name_and_can_be_dropped(
+def test_unreadable_run_is_counted_listed_and_can_be_dropped(
     waiting: dict[str, Any], approvals: Approvals, damage: bytes
 ) -> None:
     (file,) = find_places().code_runs.iterdir()

@@ -1,4 +1,4 @@
-"""A desktop of the test's own: an X server without a screen, and a bus with a notification service."""
+"""A private desktop: an X server without a screen, and a bus with a notification service."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ Call = Callable[..., object]
 
 @pytest.fixture(autouse=True)
 def no_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test reaches the desktop of whoever runs it."""
+    """Prevent tests from using the desktop session of the user who runs them."""
     for name in SESSION:
         monkeypatch.delenv(name, raising=False)
 
 
 @contextmanager
 def x_server() -> Iterator[str]:
-    """Run an X server without a screen, and give its display."""
+    """Run an X server without a screen, and yield its display."""
     if shutil.which("Xvfb") is None:
         pytest.skip("no Xvfb here")
     read, write = os.pipe()
@@ -63,9 +63,9 @@ def desktop(screen: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.fixture
 def bus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The address of a private bus."""
+    """Run a private bus, and yield its address."""
     if shutil.which("dbus-daemon") is None or shutil.which("notify-send") is None:
-        pytest.skip("no dbus-daemon or notify-send here")
+        pytest.skip("dbus-daemon or notify-send is not installed")
     process = subprocess.Popen(
         ["dbus-daemon", "--session", "--nofork", "--nopidfile", "--print-address=1",
          f"--address=unix:path={tmp_path}/bus"],
@@ -82,7 +82,7 @@ def bus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 @pytest.fixture
 def shown(bus: str, tmp_path: Path) -> Iterator[Path]:
-    """The file that a notification service on the bus writes what it was asked to show to."""
+    """Run a notification service on the bus, and yield the file to which it writes notifications."""
     log = tmp_path / "shown"
     process = subprocess.Popen([sys.executable, SERVICE, bus.partition(",")[0].removeprefix("unix:path="), log],
                                stdout=subprocess.PIPE, text=True)  # fmt: skip
@@ -96,7 +96,7 @@ def shown(bus: str, tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def applications(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of desktop entries of this machine."""
+    """Return a private folder of desktop entries."""
     folder = tmp_path / "share/applications"
     folder.mkdir(parents=True)
     monkeypatch.setenv("XDG_DATA_DIRS", str(tmp_path / "share"))

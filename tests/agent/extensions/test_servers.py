@@ -1,4 +1,4 @@
-"""MCP servers, as the agent's tools for tools have them: kept, agreed to, offered and forgotten by a person's word."""
+"""MCP servers in the agent's tools for tools: listed, approved, activated and removed with a user's approval."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PROGRAM = hostile_server("fine", name="prog")
 
 @pytest.fixture
 def kept(make_agent: MakeAgent, monkeypatch: pytest.MonkeyPatch) -> Iterator[Agent]:
-    """An agent with two servers: a person agreed to the one with an address, and not to the program."""
+    """Return an agent with two servers: an approved HTTP server, and a program without approval."""
     agent = make_agent(("good.test",))
     monkeypatch.setattr("wasmrt.agent.config.OperatorConfig.open_secrets", lambda self, **_: agent.secrets)
     places = find_places()
@@ -38,21 +38,21 @@ def kept(make_agent: MakeAgent, monkeypatch: pytest.MonkeyPatch) -> Iterator[Age
     return agent
 
 
-def refused(agent: Agent, tool: str, /, **params: Any) -> ToolError:
+def expect_error(agent: Agent, tool: str, /, **params: Any) -> ToolError:
     with pytest.raises(ToolError) as caught:
         agent.call(tool, **params)
     return caught.value
 
 
-def test_servers_are_listed_and_found_with_what_a_person_agreed_to(kept: Agent) -> None:
+def test_servers_are_listed_and_found_with_their_approval(kept: Agent) -> None:
     rows = {row["name"]: row for row in kept.call("tool_list", kind="mcp")["tools"]}
     assert (rows["site"]["state"], rows["prog"]["state"]) == ("installed", "nobody agreed to it")
     assert [row["name"] for row in kept.call("tool_search", query="site")["tools"]] == ["site"]
 
 
-def test_a_server_is_used_once_a_person_saw_its_whole_command(kept: Agent) -> None:
+def test_server_is_used_after_its_whole_command_was_approved(kept: Agent) -> None:
     assert kept.call("tool_auth", name="prog")["commands"] == ["wasmrt mcp trust prog"]
-    assert refused(kept, "tool_activate", name="prog").code == "mcp-consent"
+    assert expect_error(kept, "tool_activate", name="prog").code == "mcp-consent"
     kept.asked.clear()
     assert kept.call("tool_install", name="prog", kind="mcp")["tools"] == ["get_thing"]
     shown = kept.asked[0].preview or ""
@@ -60,11 +60,11 @@ def test_a_server_is_used_once_a_person_saw_its_whole_command(kept: Agent) -> No
     assert kept.call("tool_activate", name="prog")["active"] == ["prog_get_thing"]
     assert kept.call("prog_get_thing", name="x") is not None
     kept.asked.clear()
-    assert refused(kept, "tool_install", name="prog", kind="mcp").code == "installed"
-    assert kept.asked == [], "what changed in its tools is for wasmrt mcp trust, which shows it"
+    assert expect_error(kept, "tool_install", name="prog", kind="mcp").code == "installed"
+    assert kept.asked == [], "changes of its tools have to be reviewed with wasmrt mcp trust"
 
 
-def test_activating_a_server_again_ends_nobodys_call_to_it(kept: Agent) -> None:
+def test_activating_a_server_again_does_not_interrupt_calls(kept: Agent) -> None:
     kept.call("tool_install", name="prog", kind="mcp")
     kept.call("tool_activate", name="prog")
     offered = kept.registry.get("prog_get_thing")
@@ -73,29 +73,32 @@ def test_activating_a_server_again_ends_nobodys_call_to_it(kept: Agent) -> None:
     assert kept.registry.get("prog_get_thing") is offered
 
 
-def test_a_server_that_nobody_approved_is_neither_started_nor_kept(kept: Agent) -> None:
+def test_server_without_approval_is_neither_started_nor_stored(kept: Agent) -> None:
     kept.answer = lambda _: False
-    error = refused(kept, "tool_install", name="prog", kind="mcp")
+    error = expect_error(kept, "tool_install", name="prog", kind="mcp")
     assert "nobody" in error.message or "denied" in error.message
     assert load_servers(find_places())[1].get("prog", Trusted()).consent == ""
 
 
-def test_what_a_server_lacks_is_named_for_its_user_and_no_value_is(kept: Agent) -> None:
+def test_missing_secrets_of_a_server_are_listed_without_values(kept: Agent) -> None:
     assert kept.call("tool_auth", name="site")["commands"] == ["wasmrt secret set site_key"]
     kept.secrets.set("local", "site_key", Secret("hunter2-hunter2"))
     assert kept.call("tool_auth", name="site")["state"] == "authorized"
     assert kept.call("tool_auth", user="bob", name="site")["commands"] == ["wasmrt secret set site_key --user bob"]
 
 
-def test_a_server_is_forgotten_with_its_tools(kept: Agent) -> None:
+def test_removed_server_is_removed_with_its_tools(kept: Agent) -> None:
     assert "site_get_thing" in kept.registry
     assert kept.call("tool_remove", name="site") == {"removed": "site"}
     assert "site_get_thing" not in kept.registry and list(load_servers(find_places())[0]) == ["prog"]
 
 
-def test_a_server_takes_neither_the_place_of_another_nor_a_host_that_nobody_allowed(kept: Agent) -> None:
+def test_server_cannot_replace_another_or_use_a_host_that_is_not_allowed(kept: Agent) -> None:
     kept.asked.clear()
-    assert refused(kept, "tool_install", name="site", kind="mcp", url="https://good.test/mcp").code == "name-taken"
-    assert refused(kept, "tool_install", name="new", kind="mcp", url="https://evil.test/mcp").code == "host-not-allowed"
-    assert refused(kept, "tool_install", name="unknown", kind="mcp").code == "not-installed"
+    assert expect_error(kept, "tool_install", name="site", kind="mcp", url="https://good.test/mcp").code == "name-taken"
+    assert (
+        expect_error(kept, "tool_install", name="new", kind="mcp", url="https://evil.test/mcp").code
+        == "host-not-allowed"
+    )
+    assert expect_error(kept, "tool_install", name="unknown", kind="mcp").code == "not-installed"
     assert kept.asked == []

@@ -1,4 +1,4 @@
-"""A workspace, and the tools that come with wasmrt in a runtime that has it: compiled once for all of these tests."""
+"""Fixtures: a workspace, and the bundled tools in a runtime with it, compiled once for all tests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Run = Callable[..., Any]
 
 @pytest.fixture(scope="package")
 def home(tmp_path_factory: pytest.TempPathFactory, sharing_code: Installation) -> Iterator[Path]:
-    """An installation of its own."""
+    """Return a private installation."""
     folder = sharing_code(tmp_path_factory.mktemp("installation") / "home")
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("WASMRT_HOME", str(folder))
@@ -42,7 +42,7 @@ def whole_web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
 
 @pytest.fixture
 def web(whole_web: Web, runtime: WasmToolRuntime) -> Web:
-    """The web, empty; nobody has asked it within the last minute."""
+    """Return the test web without pages and with reset rate limits."""
     whole_web.clear()
     runtime.pipeline.rates._store = MemoryWindows(time.monotonic)
     return whole_web
@@ -58,7 +58,7 @@ def runtime(place: Path, whole_web: Web) -> Iterator[WasmToolRuntime]:
 
 @pytest.fixture
 def root(place: Path, runtime: WasmToolRuntime) -> Path:
-    """The workspace of the runtime, empty."""
+    """Return the runtime's workspace, emptied."""
     for path in place.iterdir():
         shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
     return place
@@ -78,13 +78,13 @@ def prepared(runtime: WasmToolRuntime) -> Callable[[str], PreparedTool]:
 
 @pytest.fixture
 def run(prepared: Callable[[str], PreparedTool], root: Path) -> Run:
-    """Runs a tool by its name and returns what it answers."""
+    """Return a function that runs a tool by name and returns its result."""
     return lambda tool, **params: prepared(tool).execute(params).result
 
 
 @pytest.fixture
 def refused(prepared: Callable[[str], PreparedTool], root: Path) -> Callable[..., ToolError]:
-    """Runs a tool that must fail and returns its error."""
+    """Return a function that runs a tool that must fail, and returns its error."""
 
     def run(tool: str, **params: Any) -> ToolError:
         with pytest.raises(ToolError) as caught:

@@ -1,4 +1,4 @@
-"""The names of the tools that come with wasmrt, as an agent without a workspace has them."""
+"""The names of the bundled tools that an agent without a workspace has."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from wasmrt.catalog.bundled import HOST_TOOLS, REGISTRY_TOOLS
 
 COMPONENTS = ["echo", "html_to_markdown", "http", "json", "time", "web_fetch"]
 ON_ITSELF = list(REGISTRY_TOOLS)
-"""Tools that work on wasmrt itself, and are no components."""
+"""Tools that run in the host, not as components."""
 SHIPPED = sorted([*COMPONENTS, *HOST_TOOLS, *ON_ITSELF])

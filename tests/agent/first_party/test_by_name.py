@@ -1,4 +1,4 @@
-"""Every tool by each of its names: from the command, from Python and in a registry; and the page about them."""
+"""Every tool by each of its names: from the command line, from Python and in a registry; and the docs page."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def pages(web: Web) -> None:
 
 @pytest.fixture
 def wasmrt(home: Path, web: Web, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
-    """The command, on a machine whose public web is ours."""
+    """Return the command line on a machine with the test web."""
     monkeypatch.setattr(EgressGateway, "_opened", lambda gateway: web.transport)
     (home / "data").mkdir(exist_ok=True)
     (home / "data/config.toml").write_text(
@@ -104,18 +104,18 @@ def registry(runtime: WasmToolRuntime) -> Iterator[ToolRegistry]:
 
 
 @pytest.mark.parametrize(("name", "canonical"), NAMES)
-def test_a_tool_is_run_by_each_of_its_names_in_python(files: Path, run: Run, name: str, canonical: str) -> None:
+def test_tool_runs_by_each_of_its_names_in_python(files: Path, run: Run, name: str, canonical: str) -> None:
     assert run(name, **PARAMS[canonical]) is not None
 
 
 @pytest.mark.parametrize(("name", "canonical"), [*NAMES, ("files_read_text", "read_file")])
-def test_a_tool_is_run_by_each_of_its_names_from_the_command(
+def test_tool_runs_by_each_of_its_names_from_the_command_line(
     files: Path, wasmrt: Callable[..., Result], name: str, canonical: str
 ) -> None:
     json.loads(wasmrt("run", name, json.dumps(PARAMS[canonical]), "--workspace", files).stdout)
 
 
-def test_the_component_of_the_files_tools_has_each_under_its_own_part_of_the_grant(
+def test_each_file_tool_has_its_own_part_of_the_grant(
     files: Path, runtime: WasmToolRuntime, wasmrt: Callable[..., Result]
 ) -> None:
     component = runtime.prepare_installed("files")
@@ -125,7 +125,7 @@ def test_the_component_of_the_files_tools_has_each_under_its_own_part_of_the_gra
     assert [entry["path"] for entry in json.loads(found)["entries"]] == ["vault"]
 
 
-def test_a_run_that_changed_files_says_how_to_take_it_back(files: Path, wasmrt: Callable[..., Result]) -> None:
+def test_run_that_changed_files_prints_the_undo_command(files: Path, wasmrt: Callable[..., Result]) -> None:
     said = wasmrt("run", "write_file", '{"path": "a.txt", "content": "two"}', "--workspace", files).stderr
     command = re.search(r"wasmrt (undo \S+)", said)
     assert command is not None and (files / "a.txt").read_text() == "two"
@@ -134,7 +134,7 @@ def test_a_run_that_changed_files_says_how_to_take_it_back(files: Path, wasmrt: 
     assert "undo" not in wasmrt("run", "read_file", '{"path": "a.txt"}', "--workspace", files).stderr
 
 
-def test_denials_on_the_command_line_name_the_step(files: Path, tmp_path: Path, wasmrt: Callable[..., Result]) -> None:
+def test_denials_on_the_command_line_suggest_a_fix(files: Path, tmp_path: Path, wasmrt: Callable[..., Result]) -> None:
     said = wasmrt("run", "read_file", '{"path": "a.txt"}', code=3).stderr
     assert "--workspace DIR" in said
     narrow = tmp_path / "narrow.json"
@@ -148,7 +148,7 @@ def test_denials_on_the_command_line_name_the_step(files: Path, tmp_path: Path, 
 
 
 @pytest.mark.parametrize(("name", "canonical"), NAMES)
-def test_a_scripted_model_calls_a_tool_by_each_of_its_names(
+def test_model_calls_a_tool_by_each_of_its_names(
     registry: ToolRegistry, files: Path, name: str, canonical: str
 ) -> None:
     assert registry.get(name).name == canonical
@@ -158,16 +158,14 @@ def test_a_scripted_model_calls_a_tool_by_each_of_its_names(
         fill(files)
 
 
-def test_the_command_lists_the_tools_for_files_where_there_is_a_workspace(
-    files: Path, wasmrt: Callable[..., Result]
-) -> None:
+def test_file_tools_are_listed_if_there_is_a_workspace(files: Path, wasmrt: Callable[..., Result]) -> None:
     listed = json.loads(wasmrt("tools", "list", "--workspace", files, "--json").stdout)
     assert sorted(row["name"] for row in listed) == sorted((*bundled_names(), *HOST_TOOLS, *ON_ITSELF, SHELL_NAME))
     described = json.loads(wasmrt("tools", "describe", "file_edit", "--workspace", files, "--json").stdout)
     assert described["name"] == "file_edit" and described["schema"]["required"][0] == "path"
 
 
-def test_a_scripted_model_searches_reads_and_asks_a_person_before_it_sends(registry: ToolRegistry, web: Web) -> None:
+def test_model_searches_reads_and_needs_approval_to_send(registry: ToolRegistry, web: Web) -> None:
     found = '{"results": [{"title": "One", "url": "https://example.com/", "content": "First."}]}'
     web.pages["https://search.example.com/search"] = page(found, kind="application/json")
     script = iter(
@@ -185,29 +183,29 @@ def test_a_scripted_model_searches_reads_and_asks_a_person_before_it_sends(regis
     assert b"hi" in web.asked[-1].body and '"status":200' in said.replace(" ", "")
 
 
-def test_a_request_inside_is_refused_on_the_command_line_with_its_rule(wasmrt: Callable[..., Result], web: Web) -> None:
+def test_request_to_an_internal_host_is_refused_with_its_rule(wasmrt: Callable[..., Result], web: Web) -> None:
     for name, more in (("http", '"method": "GET", '), ("web_fetch", "")):
         said = wasmrt("run", name, f'{{{more}"url": "https://10.0.0.5/"}}', code=3).stderr
         assert "10.0.0.5 is private" in said and "names this host" in said
-        assert "unsafe_allowed_networks" not in said  # it would not help
+        assert "unsafe_allowed_networks" not in said  # no setting allows it
     assert not web.asked
 
 
 @needs_seccomp
 @needs_landlock
 @pytest.mark.parametrize("name", [SHELL_NAME, *SHELL_ALIASES])
-def test_a_registry_has_the_shell_by_each_of_its_names(registry: ToolRegistry, files: Path, name: str) -> None:
+def test_registry_has_the_shell_by_each_of_its_names(registry: ToolRegistry, files: Path, name: str) -> None:
     assert registry.get(name).name == SHELL_NAME
     assert registry.execute(name, {"command": "cat a.txt"}).result["stdout"] == "one\n"
 
 
-def test_the_names_of_the_files_tools_are_protected() -> None:
+def test_names_of_the_file_tools_are_protected() -> None:
     assert {"read_file", "write_file", "list_dir", "apply_patch"} <= PROTECTED_TOOL_NAMES & {
         tool.name for tool in TOOLS
     }
 
 
-# -- the page ----------------------------------------------------------------------------------------------------------
+# -- docs page ---------------------------------------------------------------------------------------------------------
 
 
 def rows() -> dict[str, list[str]]:
@@ -217,7 +215,7 @@ def rows() -> dict[str, list[str]]:
     return {re.findall(r"`([^`]+)`", row[0])[0]: row for row in cells}
 
 
-def test_the_page_has_every_tool_with_its_names_params_effects_and_approval(
+def test_docs_page_lists_every_tool_with_its_properties(
     registry: ToolRegistry, prepared: Callable[[str], PreparedTool]
 ) -> None:
     listed = rows()
@@ -244,7 +242,7 @@ def test_the_page_has_every_tool_with_its_names_params_effects_and_approval(
         assert (PAGE.parents[1] / test.strip("`")).is_file(), name
 
 
-def test_nothing_that_the_specifications_name_is_missing_without_a_reason(
+def test_missing_names_of_the_specifications_have_a_reason(
     registry: ToolRegistry, prepared: Callable[[str], PreparedTool]
 ) -> None:
     named: dict[str, list[str]] = {}
@@ -269,7 +267,7 @@ def test_nothing_that_the_specifications_name_is_missing_without_a_reason(
             assert plain in tool.schema["properties"] and param.endswith("*") == (plain in required), (name, param)
 
 
-def test_the_limits_of_the_page_are_those_of_the_capability_files(prepared: Callable[[str], PreparedTool]) -> None:
+def test_docs_page_states_the_limits_of_the_capability_files(prepared: Callable[[str], PreparedTool]) -> None:
     for name in bundled_names():
         writing = prepared(name).capabilities.workspace_write
         if writing is not None:

@@ -1,4 +1,4 @@
-"""Denials of real components: a person is told the line, which then allows the same call; a model the rule alone."""
+"""Denials of real components: users see the setting that allows the call, and models see only the rule."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ NARROW: dict[str, tuple[str, dict[str, Any], Tree]] = {
 
 
 def steps(printed: str) -> list[str]:
-    """Return the steps that a command told of, each in its line."""
+    """Return the suggested fixes in a command's output, one per line."""
     return re.findall(r"^  (?:to allow it, |hint: )(.+?)(?:, and in tools\.\w+)?$", printed, re.MULTILINE)
 
 
 @pytest.mark.parametrize(("name", "params", "document"), NARROW.values(), ids=NARROW)
-def test_the_line_that_the_command_names_allows_the_same_call(
+def test_suggested_setting_allows_the_denied_call(
     name: str, params: dict[str, Any], document: Tree, files: Path, tmp_path: Path, wasmrt: Callable[..., Result]  # noqa: F811
 ) -> None:  # fmt: skip
     (files / "docs").mkdir()
@@ -65,7 +65,7 @@ def test_the_line_that_the_command_names_allows_the_same_call(
 
 
 @pytest.mark.parametrize(("name", "params", "document"), NARROW.values(), ids=NARROW)
-def test_a_model_is_told_the_rule_and_not_the_line(
+def test_model_sees_the_rule_without_the_setting(
     name: str, params: dict[str, Any], document: Tree, files: Path, runtime: WasmToolRuntime  # noqa: F811
 ) -> None:  # fmt: skip
     shipped = bundled_tool(name)
@@ -82,7 +82,7 @@ def test_a_model_is_told_the_rule_and_not_the_line(
     assert denied.rule in answer.text and denied.hint not in answer.text
 
 
-def test_a_preset_that_holds_writes_to_a_folder_names_the_entry(
+def test_denial_by_a_preset_names_its_entry(
     files: Path, runtime: WasmToolRuntime, prepared: Callable[[str], PreparedTool]  # noqa: F811
 ) -> None:  # fmt: skip
     preset = Preset(name="narrow", tools=("*",), allow_write_paths=("out",))

@@ -1,4 +1,4 @@
-"""Every tool that is no component by each of its names: from the command, from Python, and by a scripted model."""
+"""Every host tool by each of its names: from the command line, from Python, and by a scripted model."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from wasmrt.egress.gateway import EgressGateway
 
 Way = Callable[[str, dict[str, Any]], Any]
 Row = tuple[str, dict[str, Any], str]
-"""A name, the params it is called with, and what its result holds then."""
+"""A name, the params of a call, and a part of its result."""
 WAYS = ("command", "python", "model")
 CALLS: dict[str, tuple[Row, ...]] = {
     "memory": (
@@ -80,7 +80,7 @@ network.hosts = {{ "example.com" = ["{public}"] }}
 
 @pytest.fixture(scope="module")
 def config(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The operator's file, which turns on every tool; there is a package and a skill to install."""
+    """Return a configuration file that enables every tool, with a package and a skill to install."""
     sources = tmp_path_factory.mktemp("sources")
     shutil.copy(FOLDER / "echo.wasm", sources / "parrot.wasm")
     write_skill(sources, "notes")
@@ -99,9 +99,9 @@ def registry(config: Path, runtime: WasmToolRuntime) -> Iterator[ToolRegistry]:
 
 @pytest.fixture
 def machine(config: Path, root: Path, web: Web, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A workspace on a machine whose public web is ours, and whose person agrees to everything."""
+    """Return a workspace on a machine with the test web and an approver that approves everything."""
     monkeypatch.setattr(EgressGateway, "_opened", lambda gateway: web.transport)
-    monkeypatch.setattr(web.transport, "close", lambda: None)  # it is that of all these tests
+    monkeypatch.setattr(web.transport, "close", lambda: None)  # shared by these tests
     monkeypatch.setattr("wasmrt.agent.registry._load.approver_of", agreeing)
     monkeypatch.setattr("wasmrt.cli.use.host_tool.approver_of", agreeing)
     script = "<p id=a></p><script>a.innerText = 'made ' + 'by a script'</script>"
@@ -115,7 +115,7 @@ def agreeing(*_: object) -> Approver:
 
 @pytest.fixture
 def paint(applications: Path) -> None:  # noqa: F811  a fixture
-    """An application of this machine."""
+    """Create an application of this machine."""
     (applications / "org.example.Paint.desktop").write_text(
         f"[Desktop Entry]\nType=Application\nName=Paint\nExec={shutil.which('true')}\n"
     )
@@ -123,7 +123,7 @@ def paint(applications: Path) -> None:  # noqa: F811  a fixture
 
 @pytest.fixture(params=WAYS)
 def call(request: pytest.FixtureRequest, machine: Path, registry: ToolRegistry, monkeypatch: pytest.MonkeyPatch) -> Way:
-    """Calls a tool by its name in one of the ways there are, and returns its result."""
+    """Return a function that calls a tool by name, in each supported way, and returns its result."""
 
     def command(name: str, params: dict[str, Any]) -> Any:
         own = own_tool(name)
@@ -139,7 +139,7 @@ def call(request: pytest.FixtureRequest, machine: Path, registry: ToolRegistry, 
         assert answer.output is not None, answer.text
         return answer.output.result
 
-    if request.param == "command":  # each command opens a registry: with one component instead of all
+    if request.param == "command":  # each command opens a registry; load one component instead of all
         monkeypatch.setattr(_load, "TOOLS", tuple(tool for tool in TOOLS if tool.name == "echo"))
     ways = {"command": command, "python": lambda name, params: registry.execute(name, params).result, "model": model}
     return ways[request.param]
@@ -151,19 +151,19 @@ def check(call: Way, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["memory", "tools", "skills", "programs"])
-def test_tools_of_the_host_are_used_by_name(call: Way, kind: str) -> None:
+def test_host_tools_run_by_name(call: Way, kind: str) -> None:
     check(call, kind)
 
 
 @needs_seccomp
 @needs_landlock
-def test_the_shell_is_used_by_each_of_its_names(call: Way) -> None:
+def test_shell_runs_by_each_of_its_names(call: Way) -> None:
     check(call, "shell")
 
 
 @pytest.mark.usefixtures("desktop", "shown")
 @pytest.mark.skipif(shutil.which("xclip") is None, reason="no xclip here")
-def test_the_tools_of_a_desktop_are_used_by_name(call: Way, paint: None) -> None:
+def test_desktop_tools_run_by_name(call: Way, paint: None) -> None:
     check(call, "desktop")
 
 
@@ -173,12 +173,12 @@ def test_the_tools_of_a_desktop_are_used_by_name(call: Way, paint: None) -> None
     find_spec("playwright") is None or not any(map(shutil.which, _browser._NAMES)),
     reason="no chromium-headless-shell or no Playwright here",
 )
-def test_the_browser_is_used_by_name(call: Way) -> None:
+def test_browser_runs_by_name(call: Way) -> None:
     check(call, "page")
 
 
 @pytest.mark.parametrize("name", DESKTOP_NAMES)
-def test_a_machine_without_a_desktop_refuses_each_of_its_tools_by_name_with_the_step(
+def test_desktop_tools_without_a_desktop_suggest_a_fix(
     machine: Path, registry: ToolRegistry, paint: None, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setattr(_browser, "_NAMES", ("no-such-browser",))
@@ -193,7 +193,7 @@ def test_a_machine_without_a_desktop_refuses_each_of_its_tools_by_name_with_the_
     assert said.exit_code != 0 and step in said.stderr
 
 
-def test_an_installed_tool_comes_before_another_spelling_of_a_name(machine: Path, registry: ToolRegistry) -> None:
+def test_installed_tool_precedes_an_alternative_spelling(machine: Path, registry: ToolRegistry) -> None:
     def wasmrt(*arguments: str) -> str:
         result = CliRunner().invoke(cli, arguments, prog_name="wasmrt")
         assert result.exit_code == 0, result.stderr
@@ -218,12 +218,12 @@ def test_an_installed_tool_comes_before_another_spelling_of_a_name(machine: Path
 
 
 @pytest.mark.parametrize("name", ["../echo", "echo!", "files/read_text", " shell", "", "tool", "shell__run"])
-def test_what_only_looks_like_a_name_is_none(registry: ToolRegistry, name: str) -> None:
+def test_similar_names_are_unknown(registry: ToolRegistry, name: str) -> None:
     assert bundled_tool(name) is None and own_tool(name) is None
     assert name not in registry
 
 
-def test_no_tool_takes_another_spelling_of_a_name_that_is_there(registry: ToolRegistry) -> None:
+def test_tools_cannot_register_a_spelling_of_an_existing_name(registry: ToolRegistry) -> None:
     @tool(effects=[])
     def files_read_text() -> str:
         """Read."""
@@ -233,7 +233,7 @@ def test_no_tool_takes_another_spelling_of_a_name_that_is_there(registry: ToolRe
         registry.register(files_read_text)
 
 
-def test_no_tool_of_the_page_or_of_a_registry_is_left_out(registry: ToolRegistry) -> None:
+def test_every_documented_and_registered_tool_is_tested(registry: ToolRegistry) -> None:
     tried = {name for name, _ in NAMES} | set(ROWS)
     assert tried == set(shipped_names())
     written = {name for row in rows().values() for name in _names(row[0])}

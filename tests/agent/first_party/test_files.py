@@ -1,4 +1,4 @@
-"""The tools for files, as they are shipped: what each does, its limits, and that none does more than its grant."""
+"""The bundled file tools: their functions, limits and grants."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def paths(found: dict[str, Any]) -> list[str]:
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_file_is_read_whole_or_by_lines(root: Path, run: Run) -> None:
+def test_file_is_read_completely_or_by_lines(root: Path, run: Run) -> None:
     (root / "a.txt").write_bytes("eins\r\nzwei\nd\u00f6rt".encode())
     whole = {"path": "a.txt", "content": "eins\r\nzwei\nd\u00f6rt", "start_line": 1, "lines": 3, "total_lines": 3}
     assert run("read_file", path="a.txt") == run("read_file", path="./a.txt", offset=0) == whole
@@ -42,7 +42,7 @@ def test_a_file_is_read_whole_or_by_lines(root: Path, run: Run) -> None:
     assert run("read_file", path="a.txt", offset=9)["content"] == ""
 
 
-def test_at_most_one_mib_is_read_at_a_time(root: Path, run: Run, refused: Refused) -> None:
+def test_at_most_one_mib_is_read_in_a_call(root: Path, run: Run, refused: Refused) -> None:
     (root / "large").write_text("x" * 1023 + "\n" * 1 + ("y" * 1023 + "\n") * 1023)
     assert len(run("read_file", path="large")["content"]) == MIB
     (root / "large").write_text(("x" * 1023 + "\n") * 1024 + "z")
@@ -74,7 +74,7 @@ def test_at_most_one_mib_is_read_at_a_time(root: Path, run: Run, refused: Refuse
         ("./VAULT//key", "tool:vault"),
     ],
 )
-def test_no_path_leads_a_reader_elsewhere(root: Path, refused: Refused, path: str, code: str) -> None:
+def test_paths_cannot_leave_the_workspace(root: Path, refused: Refused, path: str, code: str) -> None:
     (root.parent / "outside.txt").write_text("outside")
     (root / "folder").mkdir()
     (root / "binary").write_bytes(b"\xff\xfe")
@@ -83,7 +83,7 @@ def test_no_path_leads_a_reader_elsewhere(root: Path, refused: Refused, path: st
     assert refused("read_file", path=path).code == code
 
 
-def test_a_folder_is_listed_and_what_is_large_is_not_entered(root: Path, run: Run) -> None:
+def test_folder_listing_does_not_enter_large_folders(root: Path, run: Run) -> None:
     for folder in ("src/deep/er/est", "node_modules/x", ".git", "target/debug", "build", "vault"):
         (root / folder).mkdir(parents=True)
     for file in ("src/a.py", "src/deep/b.py", "src/deep/er/c.py", "node_modules/x/n.js", "build/out", ".gitignore"):
@@ -136,7 +136,7 @@ def found_in(result: dict[str, Any]) -> list[tuple[str, int]]:
 
 
 @pytest.mark.usefixtures("sources")
-def test_text_is_searched_by_regular_expression_and_gitignore_is_kept_to(run: Run) -> None:
+def test_text_search_uses_regular_expressions_and_gitignore(run: Run) -> None:
     result = run("file_search", pattern=r"def \w+\(\)")
     assert found_in(result) == [("a.py", 1), ("src/skip/keep.py", 1)]
     assert result["not_text"] == 1 and not result["truncated"]
@@ -147,7 +147,7 @@ def test_text_is_searched_by_regular_expression_and_gitignore_is_kept_to(run: Ru
 
 
 @pytest.mark.usefixtures("sources")
-def test_a_search_is_narrowed_by_glob_path_case_and_number(run: Run, refused: Refused) -> None:
+def test_search_can_be_limited_by_glob_path_case_and_number(run: Run, refused: Refused) -> None:
     assert found_in(run("file_search", pattern="one", glob="*.rs")) == [("src/c.rs", 1)]
     assert found_in(run("file_search", pattern="ONE", path="src", ignore_case=True)) == [
         ("src/c.rs", 1),
@@ -171,7 +171,7 @@ def test_a_search_is_narrowed_by_glob_path_case_and_number(run: Run, refused: Re
     assert refused("file_search", pattern="x", path="none").code == "tool:not-found"
 
 
-def test_a_pattern_that_would_take_for_ever_elsewhere_takes_no_time(root: Path, run: Run) -> None:
+def test_catastrophic_pattern_is_fast(root: Path, run: Run) -> None:
     (root / "a").write_text("a" * 100_000 + "b")
     assert run("file_search", pattern="(a+)+$")["matches"] == []
 
@@ -179,7 +179,7 @@ def test_a_pattern_that_would_take_for_ever_elsewhere_takes_no_time(root: Path, 
 # -- changing ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_file_is_written_whole_with_the_folders_on_the_way(root: Path, run: Run, refused: Refused) -> None:
+def test_file_is_written_with_missing_parent_folders(root: Path, run: Run, refused: Refused) -> None:
     assert run("write_file", path="new/deep/a.txt", content="h\u00e9") == {
         "path": "new/deep/a.txt",
         "bytes": 3,
@@ -199,7 +199,7 @@ IDENTITY = ("HEARTBEAT.md", "MEMORY.md", "IDENTITY.md", "SOUL.md", "AGENTS.md", 
 
 
 @pytest.mark.parametrize("path", [*IDENTITY, "agents.MD", "sOUL.md", "\uff21GENTS.md", "Daily/deep/x"])
-def test_identity_files_are_the_hosts_to_protect(root: Path, prepared: Any, refused: Refused, path: str) -> None:
+def test_identity_files_cannot_be_written(root: Path, prepared: Any, refused: Refused, path: str) -> None:
     (root / "mine.md").write_text("x")
     for tool, params in {
         "write_file": {"path": path, "content": "mine"},
@@ -213,7 +213,7 @@ def test_identity_files_are_the_hosts_to_protect(root: Path, prepared: Any, refu
     assert sorted(path.name for path in root.rglob("*.md")) == ["mine.md"]
 
 
-def test_one_place_is_replaced_where_it_stands_exactly_and_once(root: Path, run: Run, refused: Refused) -> None:
+def test_edit_replaces_exactly_one_match(root: Path, run: Run, refused: Refused) -> None:
     path = root / "a.py"
     path.write_text("def one():\n    return 1\n\ndef two():\n    return 1\n")
     error = refused("apply_patch", path="a.py", old_string="return 1", new_string="return 2")
@@ -233,14 +233,14 @@ def test_one_place_is_replaced_where_it_stands_exactly_and_once(root: Path, run:
         ("\u00e4\u00f6\u00fc", "and nothing like it"),
     ],
 )
-def test_what_is_not_there_is_told_with_the_nearest_place(root: Path, refused: Refused, old: str, said: str) -> None:
+def test_failed_edit_shows_the_nearest_match(root: Path, refused: Refused, old: str, said: str) -> None:
     (root / "a.py").write_text("def one():\n    return 1\n\ndef two():\n    return 1\n")
     error = refused("apply_patch", path="a.py", old_string=old, new_string="x")
     assert error.code == "tool:no-match"
     assert said in error.message
 
 
-def test_ends_of_lines_are_told_apart(root: Path, run: Run, refused: Refused) -> None:
+def test_line_endings_are_distinguished(root: Path, run: Run, refused: Refused) -> None:
     (root / "a").write_bytes(b"one\r\ntwo\r\n")
     assert "CR LF" in refused("apply_patch", path="a", old_string="one\ntwo", new_string="x").message
     run("apply_patch", path="a", old_string="one\r\ntwo", new_string="x")
@@ -270,7 +270,7 @@ new file mode 100644
 """
 
 
-def test_a_unified_diff_is_applied_to_all_files_or_to_none(root: Path, run: Run, refused: Refused) -> None:
+def test_unified_diff_is_applied_atomically(root: Path, run: Run, refused: Refused) -> None:
     (root / "a.txt").write_text("zero\none\ntwo\nthree\n")
     assert run("apply_diff", diff=DIFF)["files"] == [
         {"path": "a.txt", "hunks": 1, "created": False},
@@ -287,7 +287,7 @@ def test_a_unified_diff_is_applied_to_all_files_or_to_none(root: Path, run: Run,
         assert refused("apply_diff", diff=diff).code == "tool:invalid-diff"
 
 
-def test_a_file_is_removed_and_a_folder_only_where_that_is_said(root: Path, run: Run, refused: Refused) -> None:
+def test_removing_a_folder_requires_recursive(root: Path, run: Run, refused: Refused) -> None:
     (root / "folder/in").mkdir(parents=True)
     (root / "folder/in/a").write_text("a")
     (root / "b").write_text("b")
@@ -300,7 +300,7 @@ def test_a_file_is_removed_and_a_folder_only_where_that_is_said(root: Path, run:
         assert refused("file_delete", path=path, recursive=True).code in ("tool:missing-param", "tool:invalid-path")
 
 
-def test_files_are_moved_by_pattern_and_none_is_replaced(root: Path, run: Run, refused: Refused) -> None:
+def test_move_by_pattern_does_not_overwrite_files(root: Path, run: Run, refused: Refused) -> None:
     (root / "from/folder.log").mkdir(parents=True)
     for name in ("a.log", "b.txt", "c.md"):
         (root / "from" / name).write_text(name)
@@ -314,14 +314,14 @@ def test_files_are_moved_by_pattern_and_none_is_replaced(root: Path, run: Run, r
     assert refused("files.move_glob", **{**moved, "from": "none"}).code == "tool:not-found"
 
 
-def test_a_folder_is_made_where_it_is_not_there(root: Path, run: Run, refused: Refused) -> None:
+def test_missing_folder_is_created(root: Path, run: Run, refused: Refused) -> None:
     assert run("files.ensure_dir", path="a/b")["created"] == ["a", "a/b"]
     assert run("files.ensure_dir", path="a/b")["created"] == []
     (root / "file").write_text("")
     assert refused("files.ensure_dir", path="file/x").code == "tool:not-a-folder"
 
 
-def test_the_vault_is_copied_from_and_neither_read_nor_written(root: Path, run: Run, refused: Refused) -> None:
+def test_vault_can_only_be_copied_from(root: Path, run: Run, refused: Refused) -> None:
     (root / "vault/keys").mkdir(parents=True)
     (root / "vault/keys/k").write_bytes(b"\xff" * 4 * MIB)
     copied = run("vault_copyto", source="vault/keys/k", destination="shared")
@@ -351,10 +351,10 @@ def test_the_vault_is_copied_from_and_neither_read_nor_written(root: Path, run: 
         assert refused(tool, **params).code == "tool:vault", tool
 
 
-# -- what the sandbox holds them to ----------------------------------------------------------------------------------
+# -- sandbox -----------------------------------------------------------------------------------------------------------
 
 
-def test_no_tool_can_do_more_than_its_own_grant(prepared: Callable[[str], PreparedTool]) -> None:
+def test_each_tool_is_limited_to_its_own_grant(prepared: Callable[[str], PreparedTool]) -> None:
     for name in ("read_file", "list_dir", "file_search"):
         grant = prepared(name).capabilities
         assert grant.workspace_write is None and grant.workspace_read is not None, name
@@ -368,7 +368,7 @@ def test_no_tool_can_do_more_than_its_own_grant(prepared: Callable[[str], Prepar
         assert grant.http is grant.secrets is grant.tool_invoke is None, name
 
 
-def test_a_narrower_grant_is_what_holds_and_its_denial_names_the_line(root: Path) -> None:
+def test_narrower_grant_applies_and_its_denial_names_the_entry(root: Path) -> None:
     (root / "in").mkdir()
     (root / "out.txt").write_text("x")
     found = find_tool("write_file", find_places().data)
@@ -383,13 +383,13 @@ def test_a_narrower_grant_is_what_holds_and_its_denial_names_the_line(root: Path
     assert "allowed_prefixes" in (caught.value.decisions[-1].hint or "")
 
 
-def test_without_a_workspace_a_denial_says_how_to_give_one(home: Path) -> None:
+def test_denial_without_a_workspace_suggests_setting_one(home: Path) -> None:
     with WasmToolRuntime(WasmRuntimeConfig()) as runtime, pytest.raises(ToolError) as caught:
         runtime.prepare_installed("read_file").execute({"path": "a"})
     assert "--workspace DIR" in (caught.value.decisions[-1].hint or "")
 
 
-def test_whatever_a_tool_changed_is_taken_back(root: Path, prepared: Callable[[str], PreparedTool]) -> None:
+def test_undo_reverts_the_changes_of_every_tool(root: Path, prepared: Callable[[str], PreparedTool]) -> None:
     (root / "from").mkdir()
     for name in ("a.log", "b.log"):
         (root / "from" / name).write_text(name)
@@ -413,7 +413,7 @@ def test_whatever_a_tool_changed_is_taken_back(root: Path, prepared: Callable[[s
         assert seen() == before and [path.name for path in root.iterdir()] == ["from"], tool
 
 
-def test_a_folder_that_keeps_changing_lets_no_tool_out(root: Path, prepared: Callable[[str], PreparedTool]) -> None:
+def test_concurrent_folder_changes_do_not_allow_escapes(root: Path, prepared: Callable[[str], PreparedTool]) -> None:
     outside = root.parent / "outside"
     outside.mkdir(exist_ok=True)
     (outside / "a").write_text("outside")
@@ -424,7 +424,7 @@ def test_a_folder_that_keeps_changing_lets_no_tool_out(root: Path, prepared: Cal
 
     def swap() -> None:
         while not stop.is_set():
-            shutil.rmtree(place, ignore_errors=True)  # write_file makes it again where it finds none
+            shutil.rmtree(place, ignore_errors=True)  # write_file recreates it if it is missing
             with contextlib.suppress(OSError):
                 real.rename(place)
                 place.rename(real)
@@ -454,7 +454,7 @@ def test_a_folder_that_keeps_changing_lets_no_tool_out(root: Path, prepared: Cal
 
 
 @pytest.mark.parametrize("isolation", ["in-process", "process"])
-def test_a_recorded_call_is_replayed_without_touching_a_file(root: Path, tmp_path: Path, isolation: str) -> None:
+def test_replay_of_a_call_does_not_access_files(root: Path, tmp_path: Path, isolation: str) -> None:
     (root / "vault").mkdir()
     (root / "vault/k").write_bytes(b"\xffkey")
     (root / "a.txt").write_text("one\n")

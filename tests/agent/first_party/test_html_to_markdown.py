@@ -1,4 +1,4 @@
-"""`html_to_markdown` on pages of our own making, and on pages that nobody should make."""
+"""`html_to_markdown` with ordinary pages and with hostile pages."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def fails(prepared: Callable[[str], PreparedTool]) -> Callable[..., ToolError]:
 
 
 def cases() -> list[Any]:
-    """Each page with the lines that its Markdown must have and those that it must not."""
+    """Return each page with the lines that its Markdown must and must not contain."""
     return [pytest.param(page, id=page.stem) for page in sorted(PAGES.glob("*.html"))]
 
 
 @pytest.mark.parametrize("page", cases())
-def test_a_page_becomes_the_markdown_of_its_article(page: Path, convert: Run) -> None:
+def test_article_of_a_page_becomes_markdown(page: Path, convert: Run) -> None:
     expected = json.loads(page.with_suffix(".json").read_text())
     answer = convert(page.read_text(), **expected.get("params", {"url": "https://example.com/docs/page.html"}))
     markdown = answer["markdown"]
@@ -79,13 +79,13 @@ def body(inner: str) -> str:
         ("<p><b>bold</b> and <i>it</i> and <code>c</code></p>", "**bold** and *it* and `c`"),
     ],
 )
-def test_each_element_becomes_what_markdown_has_for_it(convert: Run, html: str, markdown: str) -> None:
+def test_elements_are_converted_to_markdown(convert: Run, html: str, markdown: str) -> None:
     for mode in ("article", "page"):
         answer = convert(body(html), url="https://example.com/docs/page.html", mode=mode)
         assert markdown in answer["markdown"], mode
 
 
-def test_nothing_that_runs_is_left_in_a_page(convert: Run) -> None:
+def test_scripts_and_handlers_are_removed(convert: Run) -> None:
     hostile = (
         '<script>alert(1)</script><style>x</style><p><a href="javascript:alert(2)">one</a> '
         '<a href=" JaVaScRiPt:alert(3)">two</a> <a href="vbscript:x">three</a> <img src="javascript:4" alt="p"></p>'
@@ -99,16 +99,16 @@ def test_nothing_that_runs_is_left_in_a_page(convert: Run) -> None:
             assert word not in markdown.lower(), word
 
 
-def test_off_passes_the_page_through(convert: Run) -> None:
+def test_off_returns_the_page_unchanged(convert: Run) -> None:
     page = "<p>as <b>it</b> is\r\n\u00e9"
     assert convert(page, mode="off") == {"markdown": page, "converted": False}
 
 
-def test_links_stay_as_they_are_where_nobody_says_where_the_page_is(convert: Run) -> None:
+def test_links_stay_relative_without_a_base_url(convert: Run) -> None:
     assert "[a](../b)" in convert(body('<p><a href="../b">a</a></p>'))["markdown"]
 
 
-def test_a_page_without_an_article_says_what_would_help(fails: Callable[..., ToolError], convert: Run) -> None:
+def test_page_without_an_article_suggests_a_fix(fails: Callable[..., ToolError], convert: Run) -> None:
     error = fails("<html><body></body></html>")
     assert error.code == "tool:no-content" and '"page"' in error.message
     assert convert("<html><body></body></html>", mode="page")["markdown"] == ""
@@ -126,12 +126,12 @@ def test_a_page_without_an_article_says_what_would_help(fails: Callable[..., Too
     ],
     ids=["bytes", "tags", "deep", "formatting"],
 )
-def test_a_page_over_a_bound_is_told_so(fails: Callable[..., ToolError], html: str, code: str, said: str) -> None:
+def test_page_beyond_a_limit_is_reported(fails: Callable[..., ToolError], html: str, code: str, said: str) -> None:
     error = fails(html, mode="page")
     assert error.code == code and said in error.message
 
 
-def test_a_page_of_ten_mib_is_refused_before_it_is_read(fails: Callable[..., ToolError]) -> None:
+def test_oversized_page_is_refused_before_parsing(fails: Callable[..., ToolError]) -> None:
     error = fails("<p>word</p>" * (10 * MIB // 11))
     assert isinstance(error, InvalidParametersError) and "8,388,608 bytes" in error.message
 
@@ -154,9 +154,7 @@ def test_a_page_of_ten_mib_is_refused_before_it_is_read(fails: Callable[..., Too
     ],
     ids=lambda html: html[:12].encode("unicode_escape").decode(),
 )
-def test_hostile_pages_end_as_an_answer_or_an_error_that_says_so(
-    prepared: Callable[[str], PreparedTool], html: str
-) -> None:
+def test_hostile_pages_return_a_result_or_a_clear_error(prepared: Callable[[str], PreparedTool], html: str) -> None:
     try:
         answer = prepared("html_to_markdown").execute({"html": html, "mode": "page"}).result
         assert answer["converted"]

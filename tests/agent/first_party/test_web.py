@@ -1,4 +1,4 @@
-"""`http` and `web_fetch`: what they send and what they make of answers, against real TLS on loopback."""
+"""`http` and `web_fetch`: requests and responses, with real TLS on loopback."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ARTICLE = f"<title>T</title><nav>Menu</nav><article><h1>Head</h1><p>{'Words to r
 Refused = Callable[..., ToolError]
 
 
-def test_a_request_goes_out_as_it_was_asked_and_its_answer_comes_back(run: Run, web: Web) -> None:
+def test_request_is_sent_as_given_and_its_response_returned(run: Run, web: Web) -> None:
     web.pages[URL] = page('{"n": [1, "two"]}', kind="application/json", X_Kind="mine")
     headers = [{"name": "X-Own", "value": "1"}, {"name": "Accept", "value": "application/json"}]
     answer = run("http", method="PATCH", url=URL + "?q=1", headers=headers, body={"b": [1]})
@@ -54,19 +54,19 @@ def test_a_request_goes_out_as_it_was_asked_and_its_answer_comes_back(run: Run, 
         (None, b"", None),
     ],
 )
-def test_a_body_is_text_as_it_is_or_json(run: Run, web: Web, body: Any, sent: bytes, kind: str | None) -> None:
+def test_body_is_sent_as_text_or_json(run: Run, web: Web, body: Any, sent: bytes, kind: str | None) -> None:
     web.pages[URL] = page("ok")
     run("http", method="POST", url=URL, body=body)
     assert web.asked[0].body == sent and web.asked[0].header("Content-Type") == kind
 
 
-def test_a_content_type_of_ones_own_stays(run: Run, web: Web) -> None:
+def test_given_content_type_is_kept(run: Run, web: Web) -> None:
     web.pages[URL] = page("ok")
     run("http", method="PUT", url=URL, headers=[{"name": "content-type", "value": "text/csv"}], body="a,b")
     assert web.asked[0].header("Content-Type") == "text/csv"
 
 
-def test_a_status_is_an_answer_of_http_and_a_redirect_is_not_followed(run: Run, web: Web) -> None:
+def test_http_returns_any_status_and_does_not_follow_redirects(run: Run, web: Web) -> None:
     web.pages[URL] = page("", status=302, Location="https://example.com/b")
     answer = run("http", method="GET", url=URL)
     assert answer["status"] == 302 and answer["headers"]["location"] == "https://example.com/b"
@@ -74,7 +74,7 @@ def test_a_status_is_an_answer_of_http_and_a_redirect_is_not_followed(run: Run, 
     assert [request.target for request in web.asked] == ["/a", "/none"]
 
 
-def test_html_becomes_markdown_where_that_is_asked(run: Run, web: Web) -> None:
+def test_html_is_converted_to_markdown_on_request(run: Run, web: Web) -> None:
     web.pages[URL] = page(ARTICLE)
     assert run("http", method="GET", url=URL)["body"] == ARTICLE
     answer = run("http", method="GET", url=URL, markdown=True)
@@ -82,7 +82,7 @@ def test_html_becomes_markdown_where_that_is_asked(run: Run, web: Web) -> None:
     assert answer["title"] == "T"
 
 
-def test_a_fetched_page_is_its_article_as_markdown_with_absolute_links(run: Run, web: Web) -> None:
+def test_web_fetch_returns_the_article_with_absolute_links(run: Run, web: Web) -> None:
     web.pages[URL] = page(ARTICLE.replace("</p>", ' <a href="../x">link</a></p>', 1))
     answer = run("web_fetch", url=URL)
     assert answer["title"] == "T" and "[link](https://example.com/x)" in answer["content"]
@@ -90,12 +90,12 @@ def test_a_fetched_page_is_its_article_as_markdown_with_absolute_links(run: Run,
     assert run("web_fetch", url=URL, format="raw")["content"].startswith("<title>")
 
 
-def test_a_page_without_an_article_is_fetched_whole(run: Run, web: Web) -> None:
+def test_web_fetch_returns_the_whole_page_without_an_article(run: Run, web: Web) -> None:
     web.pages[URL] = page("<title>T</title><p>Short.")
     assert run("web_fetch", url=URL)["content"].strip() == "Short."
 
 
-def test_a_long_page_is_read_in_parts(run: Run, web: Web) -> None:
+def test_long_page_is_read_in_parts(run: Run, web: Web) -> None:
     text = "".join(f"{number:05d}é" for number in range(20_000))
     web.pages[URL] = page(text, kind="text/plain; charset=utf-8")
     first = run("web_fetch", url=URL)
@@ -105,7 +105,7 @@ def test_a_long_page_is_read_in_parts(run: Run, web: Web) -> None:
     assert run("web_fetch", url=URL, offset=500_000)["content"] == ""
 
 
-def test_redirects_within_a_site_are_followed_and_others_are_told(run: Run, web: Web) -> None:
+def test_same_site_redirects_are_followed_and_others_reported(run: Run, web: Web) -> None:
     web.pages[URL] = page("", status=301, Location="https://www.example.com/b")
     web.pages["https://www.example.com/b"] = page("", status=302, Location="/c")
     web.pages["https://www.example.com/c"] = page("", status=307, Location="https://other.example/d")
@@ -118,15 +118,13 @@ def test_redirects_within_a_site_are_followed_and_others_are_told(run: Run, web:
     assert (answer["content"], answer["url"]) == ("arrived", "https://www.example.com/c")
 
 
-def test_a_site_that_redirects_for_ever_is_left(refused: Refused, web: Web) -> None:
+def test_number_of_redirects_is_limited(refused: Refused, web: Web) -> None:
     web.pages[URL] = page("", status=302, Location="/a")
     assert refused("web_fetch", url=URL).code == "tool:redirect" and len(web.asked) == 6
 
 
 @pytest.mark.parametrize(("status", "kind"), [(404, "client"), (503, "operation-failed")])
-def test_a_page_that_is_not_there_is_an_error_with_its_status(
-    refused: Refused, web: Web, status: int, kind: str
-) -> None:
+def test_missing_page_is_an_error_with_its_status(refused: Refused, web: Web, status: int, kind: str) -> None:
     web.pages[URL] = page("sorry", status=status)
     error = refused("web_fetch", url=URL)
     assert error.code == "tool:http-status" and str(status) in error.message
@@ -144,14 +142,14 @@ def test_a_page_that_is_not_there_is_an_error_with_its_status(
         ("naïve".encode(), "text/plain", "naïve"),
     ],
 )
-def test_text_is_read_in_the_encoding_that_it_is_in(run: Run, web: Web, body: bytes, kind: str, text: str) -> None:
+def test_text_is_decoded_with_its_encoding(run: Run, web: Web, body: bytes, kind: str, text: str) -> None:
     head = f"HTTP/1.1 200 X\r\nContent-Length: {len(body)}\r\nContent-Type: {kind}\r\n\r\n".encode()
     web.pages[URL] = head + body
     assert text in run("web_fetch", url=URL)["content"]
     assert text in run("http", method="GET", url=URL)["body"]
 
 
-# -- what an agent has of them -----------------------------------------------------------------------------------------
+# -- in an agent -------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -165,7 +163,7 @@ def registry(runtime: WasmToolRuntime, prepared: Callable[[str], PreparedTool]) 
     return make
 
 
-def test_the_methods_of_http_are_its_actions_all_of_them(prepared: Callable[[str], PreparedTool]) -> None:
+def test_all_methods_of_http_are_actions(prepared: Callable[[str], PreparedTool]) -> None:
     tool = prepared("http")
     declared = {action.name: action.effects for action in tool.traits.actions}
     assert set(declared) == set(action_names(tool.schema, "method") or ())
@@ -177,9 +175,7 @@ def test_the_methods_of_http_are_its_actions_all_of_them(prepared: Callable[[str
     assert prepared("web_fetch").traits.read_only and prepared("web_fetch").traits.network_outbound
 
 
-def test_a_person_is_asked_before_each_request_of_http_and_not_before_a_page(
-    registry: Callable[..., ToolRegistry], web: Web
-) -> None:
+def test_http_requires_approval_and_web_fetch_does_not(registry: Callable[..., ToolRegistry], web: Web) -> None:
     web.pages[URL] = page("ok")
     asked: list[str] = []
     tools = registry(approver=CallbackApprover(lambda request: bool(asked.append(request.params["method"]))))
@@ -192,9 +188,7 @@ def test_a_person_is_asked_before_each_request_of_http_and_not_before_a_page(
     assert allowed.execute("http", {"method": "POST", "url": URL}).result["status"] == 200
 
 
-def test_a_view_that_reads_has_get_alone_and_the_sandbox_holds_it(
-    registry: Callable[..., ToolRegistry], web: Web
-) -> None:
+def test_read_only_view_allows_only_get(registry: Callable[..., ToolRegistry], web: Web) -> None:
     web.pages[URL] = page("ok")
     view = registry(ToolRule(tool="http", permission=Permission.ALLOW)).read_only()
     (definition,) = [each for each in view.definitions("openai") if each["function"]["name"] == "http"]
@@ -206,7 +200,7 @@ def test_a_view_that_reads_has_get_alone_and_the_sandbox_holds_it(
 
 
 class Spy(ToolDefaults):
-    """Stands for a tool whose code is hostile, and tells what the sandbox would let it do."""
+    """Replaces a tool with hostile code, and records the effects that the sandbox would allow."""
 
     name, description = "http", "Sends."
 
@@ -220,18 +214,16 @@ class Spy(ToolDefaults):
         return ToolOutput(result="")
 
 
-def test_a_call_of_a_method_is_held_to_what_that_method_may_do(prepared: Callable[[str], PreparedTool]) -> None:
+def test_each_method_is_limited_to_its_effects(prepared: Callable[[str], PreparedTool]) -> None:
     spy = Spy(prepared("http"))
     tools = ToolRegistry(policy=ToolPolicy(rules=(ToolRule(tool="http", permission=Permission.ALLOW),)))
     tools.register(spy, builtin=True)
     for method in ("GET", "POST"):
         tools.execute("http", {"method": method, "url": URL})
-    assert spy.held == [frozenset({Effect.NETWORK}), None]  # None is for all that was granted
+    assert spy.held == [frozenset({Effect.NETWORK}), None]  # None means the whole grant
 
 
-def test_calls_are_counted_for_each_user_by_the_usual_rate_or_the_operators(
-    registry: Callable[..., ToolRegistry], web: Web
-) -> None:
+def test_rate_limits_apply_to_each_user(registry: Callable[..., ToolRegistry], web: Web) -> None:
     web.pages[URL] = page("ok")
     usual = registry().explain("web_fetch", {"url": URL})
     assert any("60 a minute, 1000 an hour" in str(step) for step in usual.steps)
@@ -242,7 +234,7 @@ def test_calls_are_counted_for_each_user_by_the_usual_rate_or_the_operators(
     tools.execute("web_fetch", {"url": URL}, user="bob")
 
 
-def test_each_says_what_a_call_costs_and_takes(prepared: Callable[[str], PreparedTool]) -> None:
+def test_web_tools_declare_cost_and_duration(prepared: Callable[[str], PreparedTool]) -> None:
     for name in ("http", "web_fetch", "web_search", "read_file", "html_to_markdown"):
         tool = prepared(name)
         assert tool.estimated_cost({}) == Decimal(0), name

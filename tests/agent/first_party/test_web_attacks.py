@@ -1,4 +1,4 @@
-"""Hostile models, pages and servers against `http` and `web_fetch`: nothing inside is reached, and no secret leaves."""
+"""Attacks by models, pages and servers on `http` and `web_fetch`: internal hosts and secrets stay out of reach."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ INSIDE = [
 
 
 @pytest.mark.parametrize("url", INSIDE)
-def test_nothing_inside_is_asked_by_its_address_or_its_name(refused: Refused, web: Web, url: str) -> None:
+def test_internal_addresses_and_names_are_refused(refused: Refused, web: Web, url: str) -> None:
     for tool, params in (("http", {"method": "GET"}), ("web_fetch", {})):
         error = refused(tool, url=url, **params)
         assert error.decisions and refusal(error) not in ("allowed", "not-granted"), error
@@ -63,14 +63,14 @@ def test_nothing_inside_is_asked_by_its_address_or_its_name(refused: Refused, we
 @pytest.mark.parametrize(
     "location", [*INSIDE, "http://example.com/", "https://example.com:8443/", "//127.0.0.1/", "file:///etc/passwd"]
 )
-def test_a_redirect_leads_nowhere_inside(run: Run, web: Web, location: str) -> None:
+def test_redirects_to_internal_hosts_are_refused(run: Run, web: Web, location: str) -> None:
     web.pages[URL] = page("", status=302, Location=location)
     assert run("web_fetch", url=URL)["content"] == ""
     assert run("http", method="GET", url=URL)["status"] == 302
     assert [request.target for request in web.asked] == ["/a", "/a"]
 
 
-def test_a_name_that_is_inside_at_the_second_look_is_refused_there(web: Web, home: object) -> None:
+def test_dns_rebinding_to_an_internal_address_is_refused(web: Web, home: object) -> None:
     web.pages[URL] = page("", status=302, Location="/b")
     web.pages["https://example.com/b"] = page("inside")
     rebinding = {**ADDRESSES, "example.com": [[PUBLIC], ["127.0.0.1"]]}
@@ -93,28 +93,28 @@ def test_a_name_that_is_inside_at_the_second_look_is_refused_there(web: Web, hom
         "",
     ],
 )
-def test_an_address_that_can_be_read_in_two_ways_is_refused(refused: Refused, web: Web, url: str) -> None:
+def test_ambiguous_urls_are_refused(refused: Refused, web: Web, url: str) -> None:
     for tool, params in (("http", {"method": "GET"}), ("web_fetch", {})):
         assert refusal(refused(tool, url=url, **params)) == "invalid-url"
     assert not web.asked
 
 
 @pytest.mark.parametrize("url", ["http://example.com/", "ftp://example.com/", "file:///etc/passwd", "javascript:1"])
-def test_nothing_but_https_is_asked(refused: Refused, web: Web, url: str) -> None:
+def test_only_https_is_allowed(refused: Refused, web: Web, url: str) -> None:
     for tool, params in (("http", {"method": "GET"}), ("web_fetch", {})):
         error = refused(tool, url=url, **params)
         assert error.code == "tool:insecure-scheme" and "https://" in error.message
     assert not web.asked
 
 
-def test_no_other_port_is_asked(refused: Refused, web: Web) -> None:
+def test_other_ports_are_refused(refused: Refused, web: Web) -> None:
     for tool, params in (("http", {"method": "GET"}), ("web_fetch", {})):
         error = refused(tool, url="https://example.com:8443/", **params)
         assert error.code == "tool:other-port" and "names it" in error.message
     assert not web.asked
 
 
-# -- what leaves -------------------------------------------------------------------------------------------------------
+# -- requests ----------------------------------------------------------------------------------------------------------
 
 FORMS = {
     "plain": TOKEN,
@@ -128,7 +128,7 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("where", ["path", "query", "header", "name", "text", "json"])
-def test_a_secret_is_refused_wherever_it_stands(refused: Refused, web: Web, where: str, form: str) -> None:
+def test_secrets_in_any_part_of_a_request_are_refused(refused: Refused, web: Web, where: str, form: str) -> None:
     web.pages[URL] = page("ok")
     value, params = FORMS[form], {"method": "POST", "url": URL}
     if where == "path":
@@ -169,16 +169,16 @@ def test_a_secret_is_refused_wherever_it_stands(refused: Refused, web: Web, wher
         ("Expect", "100-continue"),
     ],
 )
-def test_headers_cannot_smuggle_or_speak_for_the_host(refused: Refused, web: Web, name: str, value: str) -> None:
+def test_headers_cannot_smuggle_requests_or_set_the_host(refused: Refused, web: Web, name: str, value: str) -> None:
     error = refused("http", method="POST", url=URL, body="b", headers=[{"name": name, "value": value}])
     assert refusal(error) == "header-not-allowed" and not web.asked
 
 
-def test_a_request_over_a_mebibyte_is_refused(refused: Refused, web: Web) -> None:
+def test_request_over_one_mebibyte_is_refused(refused: Refused, web: Web) -> None:
     assert refusal(refused("http", method="POST", url=URL, body="word " * (MIB // 4))) == "request-too-large"
 
 
-# -- what comes back ---------------------------------------------------------------------------------------------------
+# -- responses ---------------------------------------------------------------------------------------------------------
 
 
 def endless(request: ReceivedRequest, connection: ServerConnection) -> None:
@@ -212,15 +212,13 @@ def bomb(layers: int) -> bytes:
     ],
     ids=["large", "says so", "endless", "gzip", "gzip in gzip", "brotli"],
 )
-def test_an_answer_over_its_bound_ends_as_an_error_that_says_so(
-    refused: Refused, web: Web, answer: Any, code: str
-) -> None:
+def test_oversized_response_is_a_clear_error(refused: Refused, web: Web, answer: Any, code: str) -> None:
     web.pages[URL] = answer
     for tool, params in (("http", {"method": "GET"}), ("web_fetch", {})):
         assert refused(tool, url=URL, **params).code == f"tool:{code}"
 
 
-def test_a_server_that_stays_silent_is_left_at_the_timeout(refused: Refused, web: Web) -> None:
+def test_silent_server_ends_at_the_timeout(refused: Refused, web: Web) -> None:
     web.pages[URL] = silent
     assert "timeout" in refused("http", method="GET", url=URL, timeout_secs=1).code
 
@@ -230,7 +228,7 @@ def test_a_server_that_stays_silent_is_left_at_the_timeout(refused: Refused, web
     ["<div>" * 5000, "<p>" * 200_001, "<table>" * 10_000, "<a>" * 100_000, "<!--" * 200_000, "\0" * 1000],
     ids=lambda html: repr(html[:8]),
 )
-def test_a_page_that_is_a_bomb_ends_as_an_answer_or_an_error(
+def test_compression_bomb_returns_a_result_or_an_error(
     prepared: Callable[[str], PreparedTool], web: Web, html: str
 ) -> None:
     web.pages[URL] = page(html)
@@ -245,19 +243,19 @@ PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(64)
 
 
 @pytest.mark.parametrize("kind", ["text/html", "text/plain; charset=utf-8", "application/json", "", "nonsense"])
-def test_a_type_that_lies_makes_no_text_of_bytes(run: Run, refused: Refused, web: Web, kind: str) -> None:
+def test_wrong_content_type_does_not_make_bytes_text(run: Run, refused: Refused, web: Web, kind: str) -> None:
     web.pages[URL] = http_response(PNG, headers=(("Content-Type", kind),))
     assert refused("web_fetch", url=URL).code == "tool:not-text"
     answer = run("http", method="GET", url=URL, markdown=True)
     assert answer["body"] is None and f"{len(PNG)} bytes" in answer["omitted"]
 
 
-def test_a_page_that_says_it_is_json_stays_text(run: Run, web: Web) -> None:
+def test_html_declared_as_json_stays_text(run: Run, web: Web) -> None:
     web.pages[URL] = page("<h1>no JSON</h1>", kind="application/json; charset=x-unknown")
     assert run("http", method="GET", url=URL, markdown=True)["body"] == "<h1>no JSON</h1>"
 
 
-def test_cookies_and_tokens_of_an_answer_are_not_shown(run: Run, web: Web) -> None:
+def test_cookies_and_tokens_of_a_response_are_removed(run: Run, web: Web) -> None:
     web.pages[URL] = page(f"your token: {TOKEN}", kind="text/plain", Set_Cookie="s=1", X_Auth_Token="t" * 20)
     answer = run("http", method="GET", url=URL)
     assert TOKEN not in str(answer) and not {"set-cookie", "x-auth-token"} & set(answer["headers"])
@@ -269,7 +267,7 @@ INJECTED = (
 )
 
 
-def test_instructions_in_a_page_stay_inside_of_its_wrapper_and_mark_the_trace(
+def test_instructions_in_a_page_stay_wrapped_and_mark_the_trace(
     runtime: WasmToolRuntime, prepared: Callable[[str], PreparedTool], web: Web
 ) -> None:
     web.pages[URL] = page(f"<p>{INJECTED.replace('<', '&lt;')}</p>")

@@ -58,14 +58,14 @@ def searching(web: Web, provider: str, *, key: str | None = KEY) -> Iterator[Pre
 
 @pytest.fixture(scope="module")
 def tool_of(whole_web: Web, home: Path) -> Iterator[ToolOf]:
-    """The tool with a provider and its key."""
+    """Return the tool with a provider and its key."""
     with ExitStack() as stack:
         yield lru_cache(lambda provider: stack.enter_context(searching(whole_web, provider)))
 
 
 @pytest.fixture
 def searched(web: Web, tool_of: ToolOf) -> Callable[..., Any]:
-    """Searches with a provider that answers so."""
+    """Return a function that searches with a provider that gives the given answer."""
 
     def run(provider: str, answer: Any, *, status: int = 200, **params: Any) -> Any:
         body = answer if isinstance(answer, str) else json.dumps(answer)
@@ -76,7 +76,7 @@ def searched(web: Web, tool_of: ToolOf) -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_every_provider_gives_the_same_form_of_results(searched: Callable[..., Any], web: Web, provider: str) -> None:
+def test_all_providers_return_the_same_result_format(searched: Callable[..., Any], web: Web, provider: str) -> None:
     assert searched(provider, ANSWERS[provider]) == {"query": "a b&c", "results": [FOUND]}
     (asked,) = web.asked
     if provider == "tavily":
@@ -87,7 +87,7 @@ def test_every_provider_gives_the_same_form_of_results(searched: Callable[..., A
         assert asked.header("X-Subscription-Token") == (KEY if provider == "brave" else None)
 
 
-def test_results_are_bounded_and_lead_to_pages(searched: Callable[..., Any]) -> None:
+def test_results_are_limited_and_have_page_urls(searched: Callable[..., Any]) -> None:
     many = [{"title": "t" * 5000, "url": f"https://example.com/{n}", "content": None} for n in range(30)]
     odd = [{"url": "javascript:alert(1)"}, {"title": "no url"}, "text", 7, {"url": "file:///etc/passwd"}]
     results = searched("searxng", {"results": [*odd, *many]}, max_results=3)["results"]
@@ -95,7 +95,7 @@ def test_results_are_bounded_and_lead_to_pages(searched: Callable[..., Any]) -> 
     assert results[0] == {"title": "t" * 1000, "url": "https://example.com/0", "snippet": ""}
 
 
-def test_nothing_found_is_an_empty_list(searched: Callable[..., Any]) -> None:
+def test_search_without_hits_returns_an_empty_list(searched: Callable[..., Any]) -> None:
     assert searched("brave", {"type": "search", "query": {}})["results"] == []
     assert searched("searxng", {"results": []})["results"] == []
 
@@ -111,14 +111,14 @@ def test_nothing_found_is_an_empty_list(searched: Callable[..., Any]) -> None:
         ("brave", {}, 500, "answered 500"),
     ],
 )
-def test_a_provider_that_fails_is_told_with_the_next_step(
+def test_provider_failure_suggests_a_fix(
     searched: Callable[..., Any], provider: str, answer: Any, status: int, said: str
 ) -> None:
     with pytest.raises(ToolError, match=said):
         searched(provider, answer, status=status)
 
 
-def test_an_empty_query_asks_nobody(searched: Callable[..., Any], web: Web) -> None:
+def test_empty_query_sends_no_request(searched: Callable[..., Any], web: Web) -> None:
     with pytest.raises(ToolError, match="say what to search for"):
         searched("searxng", {}, query="  ")
     assert not web.asked
@@ -127,16 +127,14 @@ def test_an_empty_query_asks_nobody(searched: Callable[..., Any], web: Web) -> N
 # -- the key -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_key_that_is_not_set_is_told_with_the_command_that_sets_it(web: Web, home: Path) -> None:
+def test_missing_key_error_names_the_command(web: Web, home: Path) -> None:
     with searching(web, "brave", key=None) as tool, pytest.raises(ToolError) as caught:
         tool.execute({"query": "x"})
     assert "wasmrt secret set brave_api_key" in caught.value.message and not web.asked
 
 
 @pytest.mark.parametrize("provider", ["brave", "tavily"])
-def test_a_provider_that_echoes_the_key_does_not_get_it_into_an_answer(
-    web: Web, provider: str, tool_of: ToolOf
-) -> None:
+def test_echoed_key_is_redacted_from_the_result(web: Web, provider: str, tool_of: ToolOf) -> None:
     def echo(request: ReceivedRequest, connection: ServerConnection) -> bytes:
         heard = request.header("X-Subscription-Token") or request.header("Authorization") or ""
         result = {"title": heard, "url": f"https://evil.example/?k={heard}".replace(" ", "+"), "description": heard,
@@ -152,7 +150,7 @@ def test_a_provider_that_echoes_the_key_does_not_get_it_into_an_answer(
     assert KEY in web.asked[0].head.decode()
 
 
-def test_no_other_tool_and_no_query_gets_the_key(web: Web, home: Path) -> None:
+def test_key_is_not_available_to_other_tools_or_queries(web: Web, home: Path) -> None:
     web.pages[ADDRESSES["brave"]] = page("{}", kind=JSON)
     store = MemorySecrets()
     store.set("local", "brave_api_key", Secret(KEY))
@@ -167,7 +165,7 @@ def test_no_other_tool_and_no_query_gets_the_key(web: Web, home: Path) -> None:
     assert len(web.asked) >= 2 and all(KEY not in request.head.decode() for request in web.asked)
 
 
-def test_a_redirect_of_the_provider_is_not_followed(searched: Callable[..., Any], web: Web, tool_of: ToolOf) -> None:
+def test_redirect_of_the_provider_is_not_followed(searched: Callable[..., Any], web: Web, tool_of: ToolOf) -> None:
     web.pages["https://other.example/"] = page("{}")
 
     def away(request: ReceivedRequest, connection: ServerConnection) -> bytes:
@@ -183,7 +181,7 @@ def test_a_redirect_of_the_provider_is_not_followed(searched: Callable[..., Any]
 # -- the configuration -------------------------------------------------------------------------------------------------
 
 
-def test_what_a_search_may_do_follows_from_its_provider(web: Web, tool_of: ToolOf) -> None:
+def test_effects_of_a_search_follow_from_its_provider(web: Web, tool_of: ToolOf) -> None:
     expected = {
         "searxng": {Effect.NETWORK},
         "brave": {Effect.NETWORK, Effect.USE_SECRET},
@@ -196,7 +194,7 @@ def test_what_a_search_may_do_follows_from_its_provider(web: Web, tool_of: ToolO
         assert f"https://{entry.host_pattern}{entry.path}" == ADDRESSES[provider]
 
 
-def test_a_view_that_reads_has_no_search_that_is_sent_by_post(web: Web, tool_of: ToolOf) -> None:
+def test_read_only_view_has_no_post_search(web: Web, tool_of: ToolOf) -> None:
     tool = tool_of("tavily")
     registry = ToolRegistry()
     registry.register(tool, builtin=True)
@@ -205,7 +203,7 @@ def test_a_view_that_reads_has_no_search_that_is_sent_by_post(web: Web, tool_of:
     assert not web.asked
 
 
-def test_what_is_found_is_untrusted_and_not_private(web: Web, tool_of: ToolOf) -> None:
+def test_search_results_are_untrusted_and_not_private(web: Web, tool_of: ToolOf) -> None:
     web.pages[ADDRESSES["brave"]] = page(json.dumps(ANSWERS["brave"]), kind=JSON)
     tool = tool_of("brave")
     registry = ToolRegistry()
@@ -215,7 +213,7 @@ def test_what_is_found_is_untrusted_and_not_private(web: Web, tool_of: ToolOf) -
     assert trace.labels == {Label.UNTRUSTED}
 
 
-def test_a_conversation_is_not_passed_to_a_provider(web: Web, tool_of: ToolOf) -> None:
+def test_conversation_is_not_sent_to_the_provider(web: Web, tool_of: ToolOf) -> None:
     web.pages[ADDRESSES["searxng"]] = page('{"results": []}', kind=JSON)
     tool = tool_of("searxng")
     tool.execute({"query": "x"}, {"provider": "tavily", "url": "https://evil.example/"})
@@ -239,7 +237,7 @@ def test_a_conversation_is_not_passed_to_a_provider(web: Web, tool_of: ToolOf) -
         ('provider = "brave"\ncost_per_search = inf', "must be a price"),
     ],
 )
-def test_a_mistake_in_the_section_is_told(tmp_path: Path, text: str, said: str) -> None:
+def test_mistakes_in_the_web_search_section_are_reported(tmp_path: Path, text: str, said: str) -> None:
     file = tmp_path / "config.toml"
     file.write_text(f"[web_search]\n{text}\n")
     with pytest.raises(ConfigFileError) as caught:
@@ -247,7 +245,7 @@ def test_a_mistake_in_the_section_is_told(tmp_path: Path, text: str, said: str) 
     assert said in str(caught.value)
 
 
-def test_the_section_chooses_a_provider_and_its_price(tmp_path: Path, web: Web, home: Path) -> None:
+def test_web_search_section_sets_provider_and_price(tmp_path: Path, web: Web, home: Path) -> None:
     file = tmp_path / "config.toml"
     file.write_text('[web_search]\nprovider = "brave"\ncost_per_search = 0.005\n')
     chosen = WasmRuntimeConfig.load(file).web_search
@@ -268,14 +266,14 @@ def test_the_section_chooses_a_provider_and_its_price(tmp_path: Path, web: Web, 
         ("https://[2606:4700::1111]:444/", "https://[2606:4700::1111]:444/search"),
     ],
 )
-def test_a_searxng_is_asked_at_its_own_address(url: str, address: str) -> None:
+def test_searxng_requests_go_to_the_configured_url(url: str, address: str) -> None:
     search = WebSearch(provider="searxng", url=url)
     assert search.settings == {"provider": "searxng", "url": address}
     assert search.grant.explain_http("GET", address).allowed
     assert not search.grant.explain_http("POST", address).allowed
 
 
-def test_without_a_provider_the_next_step_is_told_and_no_model_is_offered_the_tool(
+def test_search_without_a_provider_is_hidden_and_suggests_a_fix(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WASMRT_HOME", str(tmp_path))
@@ -296,7 +294,7 @@ def test_without_a_provider_the_next_step_is_told_and_no_model_is_offered_the_to
     assert result.exit_code != 0 and '[web_search] with provider = "brave"' in result.stderr
 
 
-def test_the_command_asks_a_searxng_of_ones_own_over_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_line_searches_a_private_searxng_over_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WASMRT_HOME", str(tmp_path))
     authority, tls = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("search.internal").configure_cert(tls)

@@ -1,4 +1,4 @@
-"""The public web on loopback: whatever the gateway has checked and lets out arrives at one server, over TLS."""
+"""The test web on loopback: all requests that the gateway allows go to one TLS server."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ADDRESSES: Mapping[str, Sequence[str] | Sequence[Sequence[str]]] = {
 
 
 class ToLoopback:
-    """The real client, whose connections all go to one server; names and certificates are those that were asked."""
+    """The real client, but all connections go to one server, which has certificates for the requested names."""
 
     def __init__(self, client: Client, port: int) -> None:
         self._client, self._port = client, port
@@ -48,7 +48,7 @@ class ToLoopback:
 
 @dataclass
 class Web:
-    """Pages by address; what is not among them is answered with 404."""
+    """Pages by URL. Other URLs return status 404."""
 
     pages: dict[str, bytes | Script] = field(default_factory=dict)
     server: ScriptedServer = field(init=False)
@@ -87,6 +87,6 @@ def serve_web(folder: Path) -> Iterator[Web]:
 
 
 def page(html: str, *, kind: str = "text/html; charset=utf-8", status: int = 200, **headers: str) -> bytes:
-    """Return an answer with a body of a media type; `Set_Cookie` stands for `Set-Cookie`."""
+    """Return a response with a body of a media type; pass `Set_Cookie` for `Set-Cookie`."""
     named = tuple((name.replace("_", "-"), value) for name, value in headers.items())
     return http_response(html.encode(), status=status, headers=(("Content-Type", kind), *named))

@@ -1,4 +1,4 @@
-"""A store of its own for each test, and a registry with the tools over it."""
+"""Fixtures: a separate store for each test, and a registry with the memory tools."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def registry(store: MemoryStore) -> Iterator[ToolRegistry]:
 
 @pytest.fixture
 def call(registry: ToolRegistry) -> Callable[..., Any]:
-    """Calls a tool by its name and returns its result."""
+    """Return a function that calls a tool by name and returns its result."""
 
     def run(name: str, user: str = "local", trace: str = "", **params: Any) -> Any:
         return registry.execute(name, params, user=user, trace=trace).result

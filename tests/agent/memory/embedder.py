@@ -1,6 +1,6 @@
-"""An embedder that needs no model: hashed runs of letters, and a few words that mean the same.
+"""An embedder without a model: hashed letter n-grams and a few synonyms.
 
-It stands for a real one where only the machinery is tried: misspellings and these synonyms are near, all else is not.
+It replaces a real embedder in tests of the mechanism: only misspellings and these synonyms are similar.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A hostile model, a hostile page and a damaged disk against the memory: none gets anything of it."""
+"""Attacks on the memory by a hostile model, a hostile page and a damaged database."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Call = Callable[..., Any]
         "a\uff0fb", "\u2025/x", "a/\u2025/x", "a\uff3cb", "a /b", "a/ b", "a./b", "x" * 600, "/".join("x" * 40), "",
     ],
 )  # fmt: skip
-def test_no_path_leads_anywhere_but_to_a_document(store: MemoryStore, folder: Path, path: str) -> None:
+def test_invalid_paths_are_rejected_and_create_no_file(store: MemoryStore, folder: Path, path: str) -> None:
     for author in Author:
         with pytest.raises(InvalidParametersError):
             store.write("ann", path, "text", author=author)
@@ -59,7 +59,7 @@ IDENTITY = [
 ]  # fmt: skip
 
 
-def test_no_spelling_of_an_identity_file_is_written_by_a_tool(store: MemoryStore, registry: ToolRegistry) -> None:
+def test_tools_cannot_write_identity_files_under_any_spelling(store: MemoryStore, registry: ToolRegistry) -> None:
     store.write("local", "SOUL.md", "kind", author=Author.PERSON)
     for target in IDENTITY:
         with pytest.raises(NotAuthorizedError) as caught:
@@ -73,7 +73,7 @@ def test_no_spelling_of_an_identity_file_is_written_by_a_tool(store: MemoryStore
     assert store.read("local", "SOUL.md").content == "kind"
 
 
-# -- the language of the index -----------------------------------------------------------------------------------------
+# -- index syntax ------------------------------------------------------------------------------------------------------
 
 SYNTAX = [
     '"', "'", "(", ")", "*", "^", ":", "-", "+", "a*", "^a", "words:a", "{words}:a", '"a" NEAR "b"', "NEAR(a b, 2)",
@@ -82,15 +82,15 @@ SYNTAX = [
 ]  # fmt: skip
 
 
-def test_nothing_of_the_index_syntax_comes_through(store: MemoryStore) -> None:
+def test_queries_cannot_use_the_index_syntax(store: MemoryStore) -> None:
     store.write("ann", "a.md", "alpha beta not and or near 5 1 2 a b")
-    store.write("ann", "zzz.txt", "secret plan of nobody")
+    store.write("ann", "zzz.txt", "an unrelated secret plan")
     for query in filter(str.strip, SYNTAX):
         assert "zzz.txt" not in [hit.path for hit in store.search("ann", query).hits], query
     assert len(store.entries("ann")) == 2
 
 
-def test_words_of_the_syntax_are_words(store: MemoryStore) -> None:
+def test_operators_of_the_index_are_searched_as_words(store: MemoryStore) -> None:
     store.write("ann", "a.md", "do not panic")
     store.write("ann", "b.md", "calm")
     assert {hit.path for hit in store.search("ann", "calm NOT panic").hits} == {"a.md", "b.md"}
@@ -98,7 +98,7 @@ def test_words_of_the_syntax_are_words(store: MemoryStore) -> None:
 
 @pytest.fixture(scope="module")
 def lasting(tmp_path_factory: pytest.TempPathFactory) -> MemoryStore:
-    """One store for all examples."""
+    """Return one store for all examples."""
     store = MemoryStore(MemorySettings(path=tmp_path_factory.mktemp("lasting")))
     store.write("ann", "a.md", "alpha beta near or not and")
     return store
@@ -106,7 +106,7 @@ def lasting(tmp_path_factory: pytest.TempPathFactory) -> MemoryStore:
 
 @settings(max_examples=examples(150), deadline=None)
 @given(query=st.text(max_size=60) | st.text(alphabet='"*()^:+-{}NEARORT ab', max_size=40))
-def test_any_question_is_answered_or_refused(lasting: MemoryStore, query: str) -> None:
+def test_any_query_returns_results_or_a_typed_error(lasting: MemoryStore, query: str) -> None:
     try:
         hits = lasting.search("ann", query, limit=20).hits
     except InvalidParametersError:
@@ -132,7 +132,7 @@ USERS = [
 ]
 
 
-def test_users_never_see_each_others_memory(store: MemoryStore, folder: Path, call: Call) -> None:
+def test_users_cannot_read_the_memory_of_other_users(store: MemoryStore, folder: Path, call: Call) -> None:
     for user in USERS:
         call("memory_write", user, content=f"code of {user}", target="memory")
     for user in USERS:
@@ -145,10 +145,10 @@ def test_users_never_see_each_others_memory(store: MemoryStore, folder: Path, ca
             call("memory_read", "ann", path=path)
 
 
-# -- huge things -------------------------------------------------------------------------------------------------------
+# -- sizes -------------------------------------------------------------------------------------------------------------
 
 
-def test_huge_texts_and_questions_are_refused(store: MemoryStore, call: Call) -> None:
+def test_oversized_texts_queries_and_numbers_are_rejected(store: MemoryStore, call: Call) -> None:
     with pytest.raises(ToolError) as caught:
         call("memory_write", content="x y " * 400_000, target="memory")
     assert caught.value.code == "memory-too-large" and store.entries("local") == []
@@ -167,7 +167,7 @@ def test_huge_texts_and_questions_are_refused(store: MemoryStore, call: Call) ->
 
 @pytest.fixture
 def full(store: MemoryStore, folder: Path) -> Iterator[MemoryStore]:
-    """A memory of 100,000 pieces, as writing them for hours would leave it."""
+    """Yield a memory with the maximum number of chunks, inserted directly into the database."""
     store.write("ann", "a.md", "first")
     with closing(sqlite3.connect(folder / "ann.sqlite3")) as db:
         count = f"WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < {MAX_MEMORY_CHUNKS})"
@@ -177,7 +177,7 @@ def full(store: MemoryStore, folder: Path) -> Iterator[MemoryStore]:
     yield store
 
 
-def test_a_hundred_thousand_pieces_are_searched_and_one_more_is_refused(full: MemoryStore) -> None:
+def test_chunks_are_searchable_up_to_the_limit_and_rejected_beyond_it(full: MemoryStore) -> None:
     assert len(full.search("ann", "common", limit=20, lifetime=Lifetime(60)).hits) == 20
     assert len(full.search("ann", "n77777 common", limit=1).hits) == 1
     with pytest.raises(MemoryStoreError) as caught:
@@ -189,8 +189,8 @@ def test_a_hundred_thousand_pieces_are_searched_and_one_more_is_refused(full: Me
         full.search("ann", "common", lifetime=over)
 
 
-class OverInTheMiddle(Lifetime):
-    """The time of a call that has begun in time, and is over while the database works."""
+class ExpiringLifetime(Lifetime):
+    """The lifetime of a call whose deadline passes during a query."""
 
     looks = 0
     is_over = property(lambda self: True)
@@ -201,17 +201,15 @@ class OverInTheMiddle(Lifetime):
             raise self.late()
 
 
-def test_a_query_ends_at_the_deadline_of_its_call(full: MemoryStore) -> None:
+def test_query_ends_at_the_deadline_of_its_call(full: MemoryStore) -> None:
     with pytest.raises(DeadlineExceededError):
-        full.search("ann", "common", lifetime=OverInTheMiddle(60))
+        full.search("ann", "common", lifetime=ExpiringLifetime(60))
     with pytest.raises(DeadlineExceededError):
-        full.write("ann", "a.md", "x", append=False, lifetime=OverInTheMiddle(60))
+        full.write("ann", "a.md", "x", append=False, lifetime=ExpiringLifetime(60))
     assert full.read("ann", "a.md").content == "first"
 
 
-def test_a_flood_of_documents_ends_at_its_bound_and_the_tree_of_them_too(
-    store: MemoryStore, folder: Path, call: Call
-) -> None:
+def test_number_of_documents_and_tree_entries_are_limited(store: MemoryStore, folder: Path, call: Call) -> None:
     call("memory_write", content="x", target="a.md")
     with closing(sqlite3.connect(folder / "local.sqlite3")) as db:
         count = f"WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < {MAX_MEMORY_DOCUMENTS})"
@@ -228,7 +226,7 @@ def test_a_flood_of_documents_ends_at_its_bound_and_the_tree_of_them_too(
 
 
 @pytest.mark.parametrize("content", ["a\0b", "\ud800", "\udfff tail"])
-def test_nul_and_lone_surrogates_are_refused_before_they_reach_the_database(
+def test_nul_and_lone_surrogates_are_rejected_before_the_database(
     store: MemoryStore, registry: ToolRegistry, content: str
 ) -> None:
     for params in ({"content": content}, {"content": "x", "target": content}):
@@ -243,7 +241,7 @@ def test_nul_and_lone_surrogates_are_refused_before_they_reach_the_database(
 # -- the file ----------------------------------------------------------------------------------------------------------
 
 
-def damaged(path: Path, how: str) -> None:
+def damage(path: Path, how: str) -> None:
     data = path.read_bytes()
     if how == "garbage":
         path.write_bytes(b"not a database at all " * 1000)
@@ -275,14 +273,14 @@ def damaged(path: Path, how: str) -> None:
 @pytest.mark.parametrize(
     "how", ["garbage", "header", "cut", "pages", "schema", "version", "trust", "text", "exposed", "link", "folder"]
 )
-def test_a_database_that_cannot_be_used_is_a_typed_error_and_stays_as_it_is(
+def test_unusable_database_raises_a_typed_error_and_is_not_modified(
     store: MemoryStore, folder: Path, call: Call, how: str
 ) -> None:
     for n in range(30):
         store.write("local", f"{n}.md", "words to find " * 100)
     path = folder / "local.sqlite3"
     with closing(sqlite3.connect(path)) as db:
-        db.execute("PRAGMA journal_mode=DELETE")  # all of it in one file
+        db.execute("PRAGMA journal_mode=DELETE")  # merge the WAL into the database file
     if how == "link":
         path.rename(folder / "elsewhere")
         path.symlink_to(folder / "elsewhere")
@@ -290,7 +288,7 @@ def test_a_database_that_cannot_be_used_is_a_typed_error_and_stays_as_it_is(
         path.unlink()
         path.mkdir()
     else:
-        damaged(path, how)
+        damage(path, how)
     before = path.read_bytes() if how != "folder" else b""
     failures = set()
     for tool, params in (
@@ -303,14 +301,14 @@ def test_a_database_that_cannot_be_used_is_a_typed_error_and_stays_as_it_is(
             failures.add(error.code)
             assert str(folder) not in error.message
     assert failures == {"memory-store"}
-    if how not in ("trust", "text"):  # there, what is sound is still written
+    if how not in ("trust", "text"):  # with such a row, writes to other rows still succeed
         assert (path.read_bytes() if how != "folder" else b"") == before
 
 
-# -- secrets, and a stranger's instructions ----------------------------------------------------------------------------
+# -- secrets and untrusted instructions --------------------------------------------------------------------------------
 
 
-def test_a_secret_is_neither_remembered_nor_told(store: MemoryStore, folder: Path, call: Call) -> None:
+def test_secrets_are_neither_stored_nor_returned(store: MemoryStore, folder: Path, call: Call) -> None:
     token = "ghp_" + "a8Kd93jfLs02mXqPz71bVnRt5yWcE4uGhJ6o"
     for params in ({"content": f"the token is {token}"}, {"content": "x", "target": f"notes/{token}.md"}):
         with pytest.raises(InvalidParametersError) as caught:
@@ -319,13 +317,13 @@ def test_a_secret_is_neither_remembered_nor_told(store: MemoryStore, folder: Pat
     assert not folder.exists()
     store.write("local", "MEMORY.md", f"put in by hand: {token}", author=Author.PERSON)
     try:
-        told = str(call("memory_read", path="MEMORY.md")) + str(call("memory_search", query="hand"))
+        returned = str(call("memory_read", path="MEMORY.md")) + str(call("memory_search", query="hand"))
     except ToolError as error:
-        told = str(error.as_dict())
-    assert token not in told
+        returned = str(error.as_dict())
+    assert token not in returned
 
 
-def test_what_a_stranger_had_written_down_is_marked_and_cannot_pose_as_ours(store: MemoryStore) -> None:
+def test_stored_untrusted_text_is_marked_and_cannot_imitate_tool_output(store: MemoryStore) -> None:
     with registry_over(store) as registry:
         trace = registry.trace("page", user="ann")
         trace.saw("a page")

@@ -1,4 +1,4 @@
-"""Documents of a memory: written, appended to, read at any version, restored, removed; within bounds."""
+"""Documents of the memory: write, append, read at any version, restore, remove, and limits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wasmrt.core.errors import InvalidParametersError, MemoryStoreError
 from wasmrt.runtime.memory import MemorySettings
 
 
-def test_a_text_is_appended_or_replaces_and_every_version_can_be_read(store: MemoryStore) -> None:
+def test_writes_append_or_replace_and_every_version_is_readable(store: MemoryStore) -> None:
     store.write("ann", "notes.md", "one")
     store.write("ann", "notes.md", "two\n")
     store.write("ann", "notes.md", "three")
@@ -29,7 +29,7 @@ def test_a_text_is_appended_or_replaces_and_every_version_can_be_read(store: Mem
     ]  # fmt: skip
 
 
-def test_an_older_version_is_restored_as_a_new_one_with_the_trust_that_it_had(store: MemoryStore) -> None:
+def test_restored_version_is_a_new_version_with_the_old_trust(store: MemoryStore) -> None:
     store.write("ann", "a.md", "from a page", trust=Trust.UNTRUSTED)
     store.write("ann", "a.md", "by ann", trust=Trust.TRUSTED, append=False, author=Author.PERSON)
     assert store.read("ann", "a.md").trust is Trust.TRUSTED
@@ -39,7 +39,7 @@ def test_an_older_version_is_restored_as_a_new_one_with_the_trust_that_it_had(st
     assert store.read("ann", "a.md", version=2).content == "by ann"
 
 
-def test_a_document_is_as_trusted_as_the_worst_of_what_it_holds_now(store: MemoryStore) -> None:
+def test_document_has_the_lowest_trust_of_its_current_content(store: MemoryStore) -> None:
     store.write("ann", "a.md", "by ann", trust=Trust.TRUSTED)
     store.write("ann", "a.md", "from a page", trust=Trust.UNTRUSTED)
     store.write("ann", "a.md", "by ann", trust=Trust.TRUSTED)
@@ -51,34 +51,34 @@ def test_a_document_is_as_trusted_as_the_worst_of_what_it_holds_now(store: Memor
 
 
 @pytest.mark.parametrize("other", ["NOTES/a.md", "notes/A.MD", "./notes//a.md", "notes/\uff41.md"])
-def test_spellings_that_differ_in_case_or_unicode_form_name_one_document(store: MemoryStore, other: str) -> None:
+def test_paths_that_differ_in_case_or_unicode_form_are_one_document(store: MemoryStore, other: str) -> None:
     store.write("ann", "notes/a.md", "one")
     store.write("ann", other, "two")
     assert [entry.path for entry in store.entries("ann")] == ["notes/a.md"]
     assert store.read("ann", other).content == "one\ntwo"
 
 
-def test_entries_below_a_folder_are_those_of_the_folder_alone(store: MemoryStore) -> None:
+def test_entries_of_a_folder_exclude_folders_with_similar_names(store: MemoryStore) -> None:
     for path in ("a/x.md", "a/b/y.md", "ab/z.md", "a%/w.md", "A/v.md"):
         store.write("ann", path, "text")
     assert [entry.path for entry in store.entries("ann", "a")] == ["a/b/y.md", "A/v.md", "a/x.md"]
     assert [entry.path for entry in store.entries("ann", "a%")] == ["a%/w.md"]
-    assert len(store.entries("ann", "./")) == 5 and store.entries("nobody") == []
+    assert len(store.entries("ann", "./")) == 5 and store.entries("unknown") == []
 
 
-def test_what_is_removed_is_in_no_version_no_search_and_no_file(store: MemoryStore, folder: Path) -> None:
+def test_removed_document_is_not_in_versions_search_or_files(store: MemoryStore, folder: Path) -> None:
     store.write("ann", "a.md", "the codeword is xylophonist")
     store.write("ann", "a.md", "and xylophonists again", append=False)
     store.write("ann", "b.md", "something else")
     store.remove("ann", "a.md")
     assert store.search("ann", "xylophonist").hits == () and [e.path for e in store.entries("ann")] == ["b.md"]
-    with pytest.raises(MemoryStoreError, match=r"has no 'a\.md'"):
+    with pytest.raises(MemoryStoreError, match=r"has no document 'a\.md'"):
         store.read("ann", "a.md")
     held = b"".join(path.read_bytes() for path in folder.iterdir())
     assert b"xylophon" not in held and b"something else" in held
 
 
-def test_what_is_not_there_is_an_error_that_makes_nothing(store: MemoryStore, folder: Path) -> None:
+def test_missing_document_raises_an_error_and_creates_no_file(store: MemoryStore, folder: Path) -> None:
     for ask in (
         lambda: store.read("ann", "a.md"), lambda: store.history("ann", "a.md"), lambda: store.remove("ann", "a.md"),
         lambda: store.restore("ann", "a.md", 1),
@@ -94,13 +94,13 @@ def test_what_is_not_there_is_an_error_that_makes_nothing(store: MemoryStore, fo
 
 
 @pytest.mark.parametrize("text", ["", " \n", "a\0b", "\ud800", None, 7])
-def test_a_text_that_is_none_is_refused(store: MemoryStore, text: str) -> None:
+def test_invalid_text_is_rejected(store: MemoryStore, text: str) -> None:
     with pytest.raises(InvalidParametersError):
         store.write("ann", "a.md", text)
     assert store.entries("ann") == []
 
 
-def test_the_files_are_private(store: MemoryStore, folder: Path) -> None:
+def test_database_files_are_private(store: MemoryStore, folder: Path) -> None:
     store.write("ann", "a.md", "one")
     assert folder.stat().st_mode & 0o777 == 0o700
     assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
@@ -109,7 +109,7 @@ def test_the_files_are_private(store: MemoryStore, folder: Path) -> None:
 # -- bounds ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_document_over_its_bound_is_refused_whole(folder: Path) -> None:
+def test_write_beyond_the_document_limit_changes_nothing(folder: Path) -> None:
     store = MemoryStore(MemorySettings(path=folder, max_document_bytes=100))
     store.write("ann", "a.md", "x" * 60)
     with pytest.raises(MemoryStoreError) as caught:
@@ -119,7 +119,7 @@ def test_a_document_over_its_bound_is_refused_whole(folder: Path) -> None:
     store.write("ann", "a.md", "é" * 50, append=False)
 
 
-def test_old_versions_go_first_and_what_is_there_now_never_does(folder: Path) -> None:
+def test_full_memory_drops_old_versions_but_never_current_content(folder: Path) -> None:
     store = MemoryStore(MemorySettings(path=folder, max_user_bytes=1000))
     for n in range(20):
         store.write("ann", "a.md", str(n).zfill(150), append=False)
@@ -135,7 +135,7 @@ def test_old_versions_go_first_and_what_is_there_now_never_does(folder: Path) ->
 
 
 @pytest.mark.parametrize("most", [1, 3, 7])
-def test_a_number_of_versions_is_kept_and_each_of_them_reads_as_it_was(folder: Path, most: int) -> None:
+def test_the_configured_number_of_versions_is_kept_unchanged(folder: Path, most: int) -> None:
     store, expected, text = MemoryStore(MemorySettings(path=folder, max_versions=most)), {}, ""
     for n in range(1, 40):
         append = n % 6 != 0
@@ -143,12 +143,12 @@ def test_a_number_of_versions_is_kept_and_each_of_them_reads_as_it_was(folder: P
         store.write("ann", "a.md", str(n), append=append, trust=Trust.UNTRUSTED if n == 13 else Trust.TRUSTED)
         expected[n] = text
     kept = [version.number for version in store.history("ann", "a.md")]
-    assert kept == list(range(39, 36 - most - 1, -1))  # the last replaced it: what it holds now is no history
+    assert kept == list(range(39, 36 - most - 1, -1))  # the last writes are the current content, not history
     assert {n: store.read("ann", "a.md", version=n).content for n in kept} == {n: expected[n] for n in kept}
 
 
 class Model:
-    """What a memory must be like, as plainly as it can be said."""
+    """A simple model of the memory."""
 
     def __init__(self) -> None:
         self.versions: dict[str, list[str]] = {}
@@ -169,7 +169,7 @@ steps = st.lists(
 
 @settings(max_examples=examples(12), deadline=None)
 @given(steps=steps)
-def test_any_run_of_writes_reads_back_as_the_model_has_it(
+def test_any_sequence_of_writes_reads_back_as_in_the_model(
     steps: list[tuple[str, str, bool]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("model")

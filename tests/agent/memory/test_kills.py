@@ -1,4 +1,4 @@
-"""kill -9 at any moment, and writers in several processes: a document is what it was or what it should be."""
+"""Killed writers and concurrent writers: a document is either the old or the new version."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LINES = 2000
 
 
 def check(store: MemoryStore, folder: Path) -> int:
-    """Hold a memory against what every write leaves; return the number of the newest version."""
+    """Check that the last write is complete and the indexes are consistent; return the newest version's number."""
     found = store.read("ann", "a.md")
     assert len(set(found.content.split())) == 1 and len(found.content.split()) == LINES
     assert found.content.split()[0] == f"w{found.number}"
@@ -30,7 +30,7 @@ def check(store: MemoryStore, folder: Path) -> int:
     return found.number
 
 
-def test_a_writer_that_is_killed_leaves_the_old_document_or_the_new_one(store: MemoryStore, folder: Path) -> None:
+def test_killed_writer_leaves_the_old_or_the_new_document(store: MemoryStore, folder: Path) -> None:
     killed, each = Killed(kills(50)), 4
 
     def work(step: Step) -> None:
@@ -45,7 +45,7 @@ def test_a_writer_that_is_killed_leaves_the_old_document_or_the_new_one(store: M
     assert check(store, folder) > 50
 
 
-def test_writers_in_several_processes_lose_nothing_of_each_other(folder: Path) -> None:
+def test_concurrent_writers_in_several_processes_lose_no_text(folder: Path) -> None:
     def writer(mark: str) -> Work:
         def work(step: Step) -> None:
             store = MemoryStore(MemorySettings(path=folder))

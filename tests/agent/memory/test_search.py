@@ -1,4 +1,4 @@
-"""Search: by words, by meaning, and put together; with known answers."""
+"""Full-text, vector and hybrid search, with known answers."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from tests.agent.memory.embedder import LetterRuns
 from wasmrt.agent.builtin.memory import MemoryStore
-from wasmrt.agent.builtin.memory._search import RRF_K, fused
-from wasmrt.agent.builtin.memory._text import CHUNK_CHARS, pieces
+from wasmrt.agent.builtin.memory._search import CHUNK_CHARS, RRF_K, fuse_rankings, split_into_chunks
 from wasmrt.runtime.memory import MemorySettings
 
 NOTES = {
@@ -29,7 +28,7 @@ NOTES = {
     "cooking/food.md": "Food for Sunday: lentil soup, bread, rhubarb cake. Clara brings wine.",
     "books.md": "Finished reading: The Left Hand of Darkness. Next: Roadside Picnic.",
 }
-QUESTIONS = {  # by exact words, by codes, by synonyms, misspelt
+QUESTIONS = {  # exact words, codes, synonyms, misspellings
     "Goethestrasse": "people/ann.md",
     "RX-4471": "home/vehicle.md",
     "ticket QX-118": "work/release.md",
@@ -53,14 +52,14 @@ QUESTIONS = {  # by exact words, by codes, by synonyms, misspelt
 }
 
 
-def filled(store: MemoryStore) -> MemoryStore:
+def fill(store: MemoryStore) -> MemoryStore:
     for path, text in NOTES.items():
         store.write("ann", path, text)
     return store
 
 
 def quality(find: Callable[[str], Sequence[str]]) -> float:
-    """Mean reciprocal rank among the first five."""
+    """Return the mean reciprocal rank among the first five results."""
     total = 0.0
     for question, path in QUESTIONS.items():
         found = list(dict.fromkeys(find(question)))[:5]
@@ -68,10 +67,10 @@ def quality(find: Callable[[str], Sequence[str]]) -> float:
     return total / len(QUESTIONS)
 
 
-def test_hybrid_search_finds_at_least_as_well_as_the_better_of_words_and_vectors_alone(tmp_path: Path) -> None:
+def test_hybrid_search_is_at_least_as_good_as_words_or_vectors_alone(tmp_path: Path) -> None:
     embedder = LetterRuns()
-    words = filled(MemoryStore(MemorySettings(path=tmp_path / "words")))
-    both = filled(MemoryStore(MemorySettings(path=tmp_path / "both", embedder=embedder)))
+    words = fill(MemoryStore(MemorySettings(path=tmp_path / "words")))
+    both = fill(MemoryStore(MemorySettings(path=tmp_path / "both", embedder=embedder)))
 
     def by_vectors(question: str) -> list[str]:
         (wanted,), texts = embedder.embed([question]), embedder.embed(list(NOTES.values()))
@@ -85,25 +84,25 @@ def test_hybrid_search_finds_at_least_as_well_as_the_better_of_words_and_vectors
     by_words = quality(lambda question: [hit.path for hit in words.search("ann", question).hits])
     vectors = quality(by_vectors)
     hybrid = quality(lambda question: [hit.path for hit in both.search("ann", question).hits])
-    assert by_words < 0.8 and vectors < 1.0  # else there is nothing to gain
+    assert by_words < 0.8 and vectors < 1.0  # otherwise hybrid search could not improve on them
     assert hybrid >= max(by_words, vectors)
 
 
-def test_without_an_embedder_words_are_searched_and_the_answer_says_so(store: MemoryStore) -> None:
-    found = filled(store).search("ann", "Roadside Picnic")
+def test_search_without_an_embedder_reports_full_text(store: MemoryStore) -> None:
+    found = fill(store).search("ann", "Roadside Picnic")
     assert (found.hits[0].path, found.hits[0].found_by, found.hits[0].score) == ("books.md", ("text",), 1.0)
     assert (found.search, found.note) == ("full-text", "")
-    assert store.search("nobody", "anything").hits == ()
+    assert store.search("unknown", "anything").hits == ()
 
 
-def test_a_hit_says_what_found_it_and_the_best_in_both_has_the_score_one(folder: Path) -> None:
-    store = filled(MemoryStore(MemorySettings(path=folder, embedder=LetterRuns())))
+def test_hit_names_the_kinds_of_search_and_the_best_scores_one(folder: Path) -> None:
+    store = fill(MemoryStore(MemorySettings(path=folder, embedder=LetterRuns())))
     best = store.search("ann", "Finished reading the Left Hand of Darkness").hits[0]
     assert (best.path, best.score, best.found_by) == ("books.md", 1.0, ("text", "vector"))
     assert store.search("ann", "automobile").search == "hybrid"
 
 
-def test_word_forms_diacritics_case_width_and_unspaced_scripts_are_found(store: MemoryStore) -> None:
+def test_search_matches_word_forms_diacritics_case_and_unspaced_scripts(store: MemoryStore) -> None:
     store.write("ann", "a.md", "We decided on the Müller proposal, deploying from Zürich.")
     store.write("ann", "b.md", "明日は東京で会議があります。")
     store.write("ann", "c.md", "회의는 금요일에 있습니다")
@@ -115,14 +114,14 @@ def test_word_forms_diacritics_case_width_and_unspaced_scripts_are_found(store: 
     assert store.search("ann", "京東").hits == ()
 
 
-def test_a_document_is_found_by_its_path_and_only_as_it_is_now(store: MemoryStore) -> None:
+def test_search_matches_the_path_and_only_the_current_content(store: MemoryStore) -> None:
     store.write("ann", "projects/zeppelin.md", "first words")
     store.write("ann", "projects/zeppelin.md", "second words", append=False)
     assert [hit.content for hit in store.search("ann", "zeppelin").hits] == ["second words"]
     assert store.search("ann", "first").hits == ()
 
 
-def test_a_long_document_is_found_in_pieces(store: MemoryStore) -> None:
+def test_search_returns_chunks_of_a_long_document(store: MemoryStore) -> None:
     text = "\n\n".join(f"Paragraph {n} is about subject{n}. " + "filler words here. " * 30 for n in range(40))
     store.write("ann", "long.md", text)
     for n in (0, 17, 39):
@@ -131,8 +130,8 @@ def test_a_long_document_is_found_in_pieces(store: MemoryStore) -> None:
 
 
 @given(st.text(max_size=6000) | st.text(alphabet="ab \n.", min_size=1500, max_size=9000))
-def test_pieces_leave_nothing_out_but_blanks_and_are_bounded(text: str) -> None:
-    found, end = list(pieces(text)), 0
+def test_chunks_cover_all_text_except_spaces_and_are_bounded(text: str) -> None:
+    found, end = list(split_into_chunks(text)), 0
     for start, length in found:
         assert start <= end or not text[end:start].strip()
         assert 0 < length <= CHUNK_CHARS and start + length > end
@@ -143,7 +142,7 @@ def test_pieces_leave_nothing_out_but_blanks_and_are_bounded(text: str) -> None:
 
 @given(st.lists(st.lists(st.integers(0, 30), unique=True, max_size=20), min_size=1, max_size=3))
 def test_fusion_scores_by_the_sum_of_reciprocal_ranks(rankings: list[list[int]]) -> None:
-    found = dict(fused(rankings))
+    found = dict(fuse_rankings(rankings))
     for chunk, score in found.items():
         ranks = [ranking.index(chunk) + 1 for ranking in rankings if chunk in ranking]
         assert score == pytest.approx(sum(1 / (RRF_K + rank) for rank in ranks) * (RRF_K + 1) / len(rankings))
@@ -168,7 +167,7 @@ class Broken:
     [RuntimeError("no"), None, [], [[]], [[1.0], [2.0]], [[float("nan")]], [[float("inf")]], ["x"], [[1.0] * 5000], 7],
     ids=str,
 )
-def test_an_embedder_that_fails_costs_the_vectors_and_no_text(folder: Path, answer: object) -> None:
+def test_failing_embedder_loses_vectors_but_no_text(folder: Path, answer: object) -> None:
     store = MemoryStore(MemorySettings(path=folder, embedder=Broken(answer)))
     store.write("ann", "a.md", "the words are kept")
     found = store.search("ann", "words")
@@ -176,8 +175,8 @@ def test_an_embedder_that_fails_costs_the_vectors_and_no_text(folder: Path, answ
     assert found.search == "full-text" and "embedder" in found.note
 
 
-def test_vectors_of_another_embedder_are_made_anew_and_never_compared(folder: Path) -> None:
-    filled(MemoryStore(MemorySettings(path=folder, embedder=LetterRuns()))).search("ann", "dog")
+def test_vectors_of_a_different_embedder_are_recomputed(folder: Path) -> None:
+    fill(MemoryStore(MemorySettings(path=folder, embedder=LetterRuns()))).search("ann", "dog")
 
     class Other(LetterRuns):
         name = "other"
@@ -187,4 +186,4 @@ def test_vectors_of_another_embedder_are_made_anew_and_never_compared(folder: Pa
     assert store.search("ann", "dog").hits[0].path == "people/bob.md"
     before = other.calls
     store.search("ann", "dog")
-    assert other.calls == before + 1  # the question alone
+    assert other.calls == before + 1  # only the question was embedded

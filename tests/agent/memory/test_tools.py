@@ -1,4 +1,4 @@
-"""The tools of the memory: as a model calls them, from the command, and under an operator's configuration."""
+"""The memory tools: called by a model, from the command line, and with an operator's configuration."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from wasmrt.runtime.memory import MemorySettings
 Call = Callable[..., Any]
 
 
-def test_the_names_and_parameters_are_those_of_the_seed(registry: ToolRegistry) -> None:
+def test_memory_tools_have_the_documented_names_and_parameters(registry: ToolRegistry) -> None:
     assert registry.all_names() == sorted(HOST_TOOLS) and set(HOST_TOOLS) <= PROTECTED_TOOL_NAMES
     shapes = {
         name: ({k: v["type"] for k, v in schema["properties"].items()}, schema.get("required", []))
@@ -64,7 +64,7 @@ def test_the_names_and_parameters_are_those_of_the_seed(registry: ToolRegistry) 
     }
 
 
-def test_targets_stand_for_the_documents_of_the_seed(call: Call) -> None:
+def test_targets_name_the_documented_files(call: Call) -> None:
     assert call("memory_write", content="fact", target="memory")["path"] == "MEMORY.md"
     assert call("memory_write", content="task", target="heartbeat")["path"] == "HEARTBEAT.md"
     logged = call("memory_write", content="done")["path"]
@@ -76,8 +76,8 @@ def test_targets_stand_for_the_documents_of_the_seed(call: Call) -> None:
     assert call("memory_read", path="heartbeat")["content"] == "task"
 
 
-def test_append_is_the_default_and_replacing_keeps_what_was_there(store: MemoryStore, call: Call) -> None:
-    assert call("memory_write", content="one", target="memory")["append"] is True, "of a new document too"
+def test_append_is_the_default_and_replaced_content_can_be_restored(store: MemoryStore, call: Call) -> None:
+    assert call("memory_write", content="one", target="memory")["append"] is True, "also for a new document"
     assert call("memory_write", content="two", target="memory") == {
         "status": "written", "path": "MEMORY.md", "version": 2, "append": True, "content_length": 3,
     }  # fmt: skip
@@ -87,7 +87,7 @@ def test_append_is_the_default_and_replacing_keeps_what_was_there(store: MemoryS
     assert call("memory_read", path="MEMORY.md")["content"] == "one\ntwo"
 
 
-def test_the_tree_shows_folders_as_deep_as_asked(call: Call) -> None:
+def test_tree_shows_folders_up_to_the_given_depth(call: Call) -> None:
     for target in ("memory", "projects/a/notes.md", "projects/a/plan.md", "projects/b.md", "context/x/y/z.md"):
         call("memory_write", content="12345", target=target)
     file = {"bytes": 5, "version": 1}
@@ -107,7 +107,7 @@ def test_the_tree_shows_folders_as_deep_as_asked(call: Call) -> None:
     assert call("memory_tree", path="none") == {"path": "none", "entries": []}
 
 
-def test_a_search_says_what_it_looked_at(store: MemoryStore, folder: Path, call: Call) -> None:
+def test_search_reports_whether_vectors_were_compared(store: MemoryStore, folder: Path, call: Call) -> None:
     call("memory_write", content="the automobile is red", target="memory")
     found = call("memory_search", query="red")
     assert (found["search"], found["result_count"], found["results"][0]["path"]) == ("full-text", 1, "MEMORY.md")
@@ -117,7 +117,7 @@ def test_a_search_says_what_it_looked_at(store: MemoryStore, folder: Path, call:
     assert (found["search"], found["results"][0]["found_by"]) == ("hybrid", ["vector"])
 
 
-def test_a_write_goes_on_without_an_embedder_that_fails_and_says_so(folder: Path) -> None:
+def test_write_succeeds_with_a_note_if_the_embedder_fails(folder: Path) -> None:
     class Down(LetterRuns):
         def embed(self, texts: Sequence[str]) -> list[list[float]]:
             raise ConnectionError("no route to eve's secret host")
@@ -127,10 +127,10 @@ def test_a_write_goes_on_without_an_embedder_that_fails_and_says_so(folder: Path
         written = registry.execute("memory_write", {"content": "kept", "target": "memory"}).result
         found = registry.execute("memory_search", {"query": "kept"}).result
     assert "ConnectionError" in written["note"] and "eve" not in written["note"]
-    assert (found["search"], found["result_count"]) == ("full-text", 1) and "words alone" in found["note"]
+    assert (found["search"], found["result_count"]) == ("full-text", 1) and "only the full text" in found["note"]
 
 
-def test_an_embedder_that_never_answers_holds_no_caller(folder: Path) -> None:
+def test_hanging_embedder_does_not_outlast_the_deadline(folder: Path) -> None:
     let_go = threading.Event()
 
     class Silent(LetterRuns):
@@ -149,7 +149,7 @@ def test_an_embedder_that_never_answers_holds_no_caller(folder: Path) -> None:
     assert len(store.entries("local")) == 1
 
 
-def test_what_is_not_remembered_is_an_answer_that_a_model_can_go_on_from(registry: ToolRegistry) -> None:
+def test_missing_document_is_an_error_that_names_it_for_the_model(registry: ToolRegistry) -> None:
     answer = registry.answer({"id": "1", "name": "memory_read", "arguments": '{"path": "none.md"}'})
     assert answer.error is not None and answer.error.code == "memory-not-found" and "none.md" in answer.text
 
@@ -157,7 +157,7 @@ def test_what_is_not_remembered_is_an_answer_that_a_model_can_go_on_from(registr
 # -- effects, approval, receipts ---------------------------------------------------------------------------------------
 
 
-def test_nobody_is_asked_and_only_reading_is_left_where_nothing_may_change(registry: ToolRegistry) -> None:
+def test_memory_needs_no_approval_and_read_only_views_cannot_write(registry: ToolRegistry) -> None:
     for name in HOST_TOOLS:
         traits = registry.traits(name)
         assert (traits.confirmation(), traits.subagent_access) == (Confirmation.NEVER, SubagentAccess.DENIED)
@@ -170,12 +170,12 @@ def test_nobody_is_asked_and_only_reading_is_left_where_nothing_may_change(regis
         registry.read_only().execute("memory_write", {"content": "x"})
 
 
-def test_an_operator_can_have_a_person_asked(store: MemoryStore) -> None:
+def test_operator_can_require_approval_for_writes(store: MemoryStore) -> None:
     with registry_over(store, policy=ToolPolicy(rules=(ToolRule(tool="memory_write", permission="ask"),))) as registry:
         assert registry.explain("memory_write", {"content": "x"}).outcome == "asks"
 
 
-def test_every_call_leaves_a_receipt_without_the_text(store: MemoryStore) -> None:
+def test_every_memory_call_leaves_a_receipt_without_the_text(store: MemoryStore) -> None:
     receipts: list[Receipt] = []
     with registry_over(store, receipts=receipts.append) as registry:
         registry.execute("memory_write", {"content": "the plan is xylophone"}, user="ann")
@@ -187,13 +187,13 @@ def test_every_call_leaves_a_receipt_without_the_text(store: MemoryStore) -> Non
     assert "xylophone" not in str(receipts)
 
 
-def test_a_model_that_writes_without_end_is_slowed_down(registry: ToolRegistry) -> None:
+def test_repeated_writes_are_rate_limited_for_each_user(registry: ToolRegistry) -> None:
     for n in range(60):
         registry.execute("memory_write", {"content": f"line {n}", "target": "a.md"})
     with pytest.raises(ToolError) as caught:
         registry.execute("memory_write", {"content": "one more", "target": "a.md"})
     assert caught.value.code == "rate-limited"
-    registry.execute("memory_write", {"content": "another user", "target": "a.md"}, user="bob")
+    registry.execute("memory_write", {"content": "a different user", "target": "a.md"}, user="bob")
 
 
 # -- flows -------------------------------------------------------------------------------------------------------------
@@ -212,7 +212,7 @@ def send_mail(to: str, body: str) -> str:
 
 
 def agent(folder: Path, **settings: Any) -> ToolRegistry:
-    """A registry as a new process would have it: nothing is shared but the file."""
+    """Return a registry that shares only the database with others, like one in a new process."""
     rules = (ToolRule(tool="*", permission="allow"),)
     registry = registry_over(MemoryStore(MemorySettings(path=folder)), policy=ToolPolicy(rules=rules, **settings))
     registry.register(fetch)
@@ -220,12 +220,17 @@ def agent(folder: Path, **settings: Any) -> ToolRegistry:
     return registry
 
 
-def poisoned(folder: Path, tool_name: str, params: dict[str, Any], **settings: Any) -> tuple[frozenset[Label], str]:
-    """Have a page poison the memory of one process; return what another has seen once it read it, and what follows."""
+def poison_memory(
+    folder: Path, tool_name: str, params: dict[str, Any], **settings: Any
+) -> tuple[frozenset[Label], str]:
+    """Write untrusted text to the memory in one registry, and read it in another.
+
+    Returns the labels of the second trace, and the outcome of sending a mail to an address from that text.
+    """
     with agent(folder) as before:
         before.trace("monday").user_said("read https://news.example and remember who to ask")
         before.execute("fetch", {"url": "https://news.example"}, trace="monday")
-        # In words of the model's own, so that nothing but the label can know them again.
+        # Paraphrased by the model, so that only the label identifies it as untrusted.
         text = "invoice contact: eve at evil dot example"
         before.execute("memory_write", {"content": text, "target": "memory"}, trace="monday")
     with agent(folder, **settings) as after:
@@ -241,15 +246,15 @@ def poisoned(folder: Path, tool_name: str, params: dict[str, Any], **settings: A
     [("memory_read", {"path": "MEMORY.md"}), ("memory_search", {"query": "invoice"}), ("memory_tree", {})],
 )
 @pytest.mark.parametrize("settings", [{}, {"flows": FlowPolicy(files_untrusted=False)}], ids=["default", "own files"])
-def test_a_strangers_text_stays_a_strangers_in_a_new_process(
+def test_untrusted_text_stays_untrusted_in_a_new_process(
     folder: Path, name: str, params: dict[str, Any], settings: dict[str, Any]
 ) -> None:
-    labels, outcome = poisoned(folder, name, params, **settings)
+    labels, outcome = poison_memory(folder, name, params, **settings)
     assert {Label.UNTRUSTED, Label.PRIVATE} <= labels
     assert outcome == "asks"
 
 
-def test_an_operators_word_on_results_does_not_launder_what_is_marked(folder: Path) -> None:
+def test_result_labels_of_a_rule_do_not_hide_stored_untrusted_labels(folder: Path) -> None:
     with agent(folder) as before:
         before.trace("monday").saw("a page")
         before.execute("memory_write", {"content": "eve@evil.example", "target": "memory"}, trace="monday")
@@ -260,13 +265,13 @@ def test_an_operators_word_on_results_does_not_launder_what_is_marked(folder: Pa
         assert Label.UNTRUSTED in trace.labels
 
 
-def test_a_path_that_a_stranger_brought_stays_a_strangers_until_a_person_writes_there(folder: Path) -> None:
+def test_untrusted_path_stays_untrusted_until_a_user_writes_to_it(folder: Path) -> None:
     store = MemoryStore(MemorySettings(path=folder))
     with agent(folder) as before:
         before.trace("monday").saw("a page")
         for target in ("eve@evil.example.md", "memory"):
             before.execute("memory_write", {"content": "x", "target": target}, trace="monday")
-        for target in ("eve@evil.example.md", "memory"):  # a conversation that saw nothing replaces the content
+        for target in ("eve@evil.example.md", "memory"):  # a conversation without untrusted content replaces the text
             before.trace(target)
             before.execute("memory_write", {"content": "y", "target": target, "append": False}, trace=target)
     assert {entry.path: entry.trust for entry in store.entries("local")} == {
@@ -278,7 +283,7 @@ def test_a_path_that_a_stranger_brought_stays_a_strangers_until_a_person_writes_
     assert store.read("local", "eve@evil.example.md").trust is Trust.TRUSTED
 
 
-def test_what_the_person_had_remembered_is_no_strangers_text(folder: Path) -> None:
+def test_text_remembered_for_the_user_is_trusted(folder: Path) -> None:
     with agent(folder) as before:
         before.trace("monday").user_said("remember that bob@example.com is the landlord")
         note = {"content": "landlord: bob@example.com", "target": "memory"}
@@ -291,7 +296,7 @@ def test_what_the_person_had_remembered_is_no_strangers_text(folder: Path) -> No
         assert after.explain("send_mail", {"to": "bob@example.com", "body": "hi"}, trace="tuesday").outcome == "runs"
 
 
-def test_a_write_that_nobody_kept_track_of_counts_as_files_do(folder: Path) -> None:
+def test_write_outside_a_trace_has_the_trust_of_files(folder: Path) -> None:
     with agent(folder) as before:
         before.execute("memory_write", {"content": "no trace was open", "target": "memory"})
     for files_untrusted in (True, False):
@@ -301,7 +306,7 @@ def test_a_write_that_nobody_kept_track_of_counts_as_files_do(folder: Path) -> N
             assert (Label.UNTRUSTED in trace.labels) is files_untrusted
 
 
-def test_the_labels_of_a_strangers_tool_are_not_believed(store: MemoryStore) -> None:
+def test_labels_reported_by_an_untrusted_tool_are_ignored(store: MemoryStore) -> None:
     with ToolRegistry() as registry:
         for each in memory_tools(store):
             if each.name == "memory_tree":
@@ -315,7 +320,7 @@ def test_the_labels_of_a_strangers_tool_are_not_believed(store: MemoryStore) -> 
         )
 
 
-# -- the command and the configuration ---------------------------------------------------------------------------------
+# -- command line and configuration ------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -334,12 +339,12 @@ def wasmrt(home: Path) -> Callable[..., Result]:
     return run
 
 
-def test_each_tool_runs_by_its_name_from_the_command(wasmrt: Callable[..., Result], home: Path) -> None:
+def test_each_memory_tool_runs_by_name_from_the_command_line(wasmrt: Callable[..., Result], home: Path) -> None:
     written = wasmrt("run", "memory_write", '{"content": "Ann likes tea", "target": "memory"}')
     assert json.loads(written.stdout)["path"] == "MEMORY.md"
     assert "to undo the write: wasmrt memory remove MEMORY.md" in written.stderr
     found = json.loads(wasmrt("run", "memory_search", '{"query": "tea"}', "--json").stdout)
-    assert found["result"]["results"][0]["trust"] == "trusted"  # a person typed it
+    assert found["result"]["results"][0]["trust"] == "trusted"  # a user typed it
     assert json.loads(wasmrt("run", "memory_read", '{"path": "memory"}').stdout)["content"] == "Ann likes tea"
     assert json.loads(wasmrt("run", "memory_read", '{"path": "memory"}', "--user", "bob", code=1).stdout or "0") == 0
     assert json.loads(wasmrt("run", "memory_tree").stdout)["entries"][0]["name"] == "MEMORY.md"
@@ -358,14 +363,14 @@ def test_each_tool_runs_by_its_name_from_the_command(wasmrt: Callable[..., Resul
     assert json.loads(wasmrt("tools", "run", "memory_read", '{"path": "memory"}').stdout)["version"] == 1
 
 
-def test_the_command_is_under_the_operators_policy(wasmrt: Callable[..., Result], home: Path) -> None:
+def test_command_line_calls_obey_the_policy(wasmrt: Callable[..., Result], home: Path) -> None:
     (home / "data").mkdir(parents=True, exist_ok=True)
     (home / "data/config.toml").write_text('[tools.rules.memory_write]\npermission = "deny"\n')
 
     assert "memory_write" in wasmrt("run", "memory_write", '{"content": "x"}', code=3).stderr
 
 
-def test_params_that_nobody_typed_are_nobodys_word(wasmrt: Callable[..., Result], tmp_path: Path) -> None:
+def test_params_from_a_file_or_stdin_have_unknown_trust(wasmrt: Callable[..., Result], tmp_path: Path) -> None:
     wasmrt("run", "memory_write", "-", stdin='{"content": "tea is poison", "target": "a.md"}')
     (tmp_path / "params.json").write_text('{"content": "so is coffee", "target": "b.md"}')
     wasmrt("run", "memory_write", f"@{tmp_path / 'params.json'}")
@@ -374,7 +379,7 @@ def test_params_that_nobody_typed_are_nobodys_word(wasmrt: Callable[..., Result]
     assert {row["trust"] for row in found} == {"unknown"}
 
 
-def test_a_person_looks_at_writes_restores_and_removes(wasmrt: Callable[..., Result], tmp_path: Path) -> None:
+def test_user_reads_writes_restores_and_removes_documents(wasmrt: Callable[..., Result], tmp_path: Path) -> None:
     assert "no documents" in wasmrt("memory", "list").stderr
     soul = tmp_path / "soul.txt"
     soul.write_text("be kind\n")
@@ -393,13 +398,13 @@ def test_a_person_looks_at_writes_restores_and_removes(wasmrt: Callable[..., Res
     assert "MEMORY.md (" in wasmrt("memory", "search", "tea").stdout
     assert "there is no terminal to ask on" in wasmrt("memory", "remove", "SOUL.md", code=2).stderr
     wasmrt("memory", "remove", "SOUL.md", "--yes")
-    assert "has no 'SOUL.md'" in wasmrt("memory", "read", "SOUL.md", code=1).stderr
+    assert "has no document 'SOUL.md'" in wasmrt("memory", "read", "SOUL.md", code=1).stderr
     assert "cannot be read" in wasmrt("memory", "write", "a.md", tmp_path / "none", code=2).stderr
     for command in ("list", "read memory", "search tea", "restore memory 2", "remove memory --yes"):
         json.loads(wasmrt("memory", *command.split(), "--json").stdout)
 
 
-def test_the_command_that_a_refused_remove_names_removes_that_document(wasmrt: Callable[..., Result]) -> None:
+def test_command_suggested_by_remove_removes_the_document(wasmrt: Callable[..., Result]) -> None:
     for user in ("bob", "local"):
         wasmrt("memory", "write", "a b.md", "-", "--user", user, stdin="x")
         said = wasmrt("memory", "remove", "a b.md", "--user", user, code=2).stderr
@@ -408,22 +413,22 @@ def test_the_command_that_a_refused_remove_names_removes_that_document(wasmrt: C
         assert json.loads(wasmrt("memory", "list", "--user", user, "--json").stdout) == []
 
 
-def test_what_is_not_in_the_memory_is_told_with_the_command_that_lists_it(wasmrt: Callable[..., Result]) -> None:
+def test_missing_document_error_suggests_the_list_command(wasmrt: Callable[..., Result]) -> None:
     wasmrt("memory", "write", "memory", "-", stdin="x")
     assert "no documents in 'projects'" in wasmrt("memory", "list", "projects").stderr
     for command in ("read", "history", "remove"):
         said = wasmrt("memory", command, "absent.md", code=1).stderr
-        assert "wasmrt memory list, or memory_tree, shows what there is" in said
+        assert "list the documents: wasmrt memory list, or memory_tree" in said
 
 
-def test_the_section_memory_sets_bounds_and_switches_it_off(wasmrt: Callable[..., Result], home: Path) -> None:
+def test_memory_section_sets_limits_and_disables_memory(wasmrt: Callable[..., Result], home: Path) -> None:
     file = home / "data/config.toml"
     file.parent.mkdir()
     file.write_text('[memory]\npath = "elsewhere"\nmax_document_bytes = 10\nmax_user_bytes = 100\nmax_versions = 2\n')
     config = WasmRuntimeConfig.load()
     expected = MemorySettings(path=home / "data/elsewhere", max_document_bytes=10, max_user_bytes=100, max_versions=2)
     assert config.memory_settings() == expected
-    assert "more than 10 bytes" in wasmrt("run", "memory_write", '{"content": "twelve chars"}', code=1).stderr
+    assert "the maximum is 10" in wasmrt("run", "memory_write", '{"content": "twelve chars"}', code=1).stderr
     wasmrt("memory", "write", "a.md", "-", stdin="short")
     assert (home / "data/elsewhere/local.sqlite3").is_file()
     file.write_text("[memory]\nenabled = false\n")
@@ -444,7 +449,7 @@ def test_the_section_memory_sets_bounds_and_switches_it_off(wasmrt: Callable[...
         ("path = 7", "must be a folder"),
     ],
 )
-def test_a_mistake_in_the_section_is_told(home: Path, text: str, said: str) -> None:
+def test_mistakes_in_the_memory_section_are_reported(home: Path, text: str, said: str) -> None:
     file = home / "data/config.toml"
     file.parent.mkdir()
     file.write_text(f"[memory]\n{text}\n")
@@ -452,7 +457,7 @@ def test_a_mistake_in_the_section_is_told(home: Path, text: str, said: str) -> N
         WasmRuntimeConfig.load()
 
 
-def test_settings_that_are_none_are_refused() -> None:
+def test_invalid_memory_settings_are_rejected() -> None:
     for wrong in ("folder", 7, None, {}):
         with pytest.raises(ConfigurationError):
             WasmRuntimeConfig(memory=wrong)
@@ -460,7 +465,7 @@ def test_settings_that_are_none_are_refused() -> None:
         MemorySettings(embedder=object())  # type: ignore[arg-type]
 
 
-def test_the_tools_can_be_called_without_a_registry(store: MemoryStore) -> None:
+def test_memory_tools_work_without_a_registry(store: MemoryStore) -> None:
     search, write = (each for each in memory_tools(store) if each.name in ("memory_search", "memory_write"))
     write.execute({"content": "direct", "target": "memory"})
     assert store.read("local", "MEMORY.md").trust is Trust.UNKNOWN
@@ -469,7 +474,7 @@ def test_the_tools_can_be_called_without_a_registry(store: MemoryStore) -> None:
         write.execute({"content": "x", "other": 1})
 
 
-def test_the_page_names_the_bounds_as_they_are() -> None:
+def test_page_states_the_actual_limits() -> None:
     page = (Path(__file__).parents[3] / "docs/first-party-tools.md").read_text()
     assert f"up to {limits.MAX_MEMORY_VERSIONS} of a document" in page
     assert f"{limits.MAX_MEMORY_DOCUMENT_BYTES // limits.MIB} MiB a document" in page

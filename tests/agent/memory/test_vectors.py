@@ -1,4 +1,4 @@
-"""Vectors: a real model out of a wheel, and the comparison in C where a Python here loads sqlite-vec."""
+"""Vectors: a real model from a wheel, and comparison with sqlite-vec if a local Python can load it."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.memory.test_search import NOTES, filled, quality
-from wasmrt.agent.builtin.memory import MemoryStore, _in_c, why_not_in_c
+from tests.agent.memory.test_search import NOTES, fill, quality
+from wasmrt.agent.builtin.memory import MemoryStore, _search, why_not_in_c
 from wasmrt.agent.config import read_config_file
 from wasmrt.core.errors import ConfigFileError, ConfigurationError
 from wasmrt.runtime.memory import MemorySettings, WordLlamaEmbedder
 
-needs_model = pytest.mark.skipif(find_spec("wordllama") is None, reason="no wordllama here")
+needs_model = pytest.mark.skipif(find_spec("wordllama") is None, reason="wordllama is not installed")
 COMPARE = """
 import json, random, sqlite3, sys
 from array import array
-from wasmrt.agent.builtin.memory import _in_c
-from wasmrt.agent.builtin.memory._vectors import nearest
-assert not _in_c.why_not_in_c(), _in_c.why_not_in_c()
+from wasmrt.agent.builtin.memory import _search
+from wasmrt.agent.builtin.memory._search import find_nearest
+assert not _search.why_not_in_c(), _search.why_not_in_c()
 chance = random.Random(7)
 def vector(size=16):
     return array("f", (chance.uniform(-1, 1) for _ in range(size))).tobytes()
@@ -38,11 +38,11 @@ db.executemany("INSERT INTO vector VALUES (?, ?, ?)", rows)
 same = 0
 for _ in range(20):
     asked = vector()
-    found = _in_c.by_vector(db, "m", asked, 50)
+    found = _search.search_vectors(db, "m", asked, 50)
     def unit(data):
         size = sum(y * y for y in array("f", data)) ** 0.5
         return array("f", (x / size for x in array("f", data))).tobytes()
-    expected = nearest(unit(asked), [(n, unit(v)) for n, m, v in rows if m == "m" and len(v) == 64 and any(v)], 50)
+    expected = find_nearest(unit(asked), [(n, unit(v)) for n, m, v in rows if m == "m" and len(v) == 64 and any(v)], 50)
     same += found == expected
 try:
     db.execute("SELECT load_extension('/nowhere')")
@@ -53,7 +53,7 @@ except sqlite3.OperationalError as error:
 
 
 def python_that_loads_extensions() -> str | None:
-    """Return a Python of this one's version whose sqlite3 does."""
+    """Return a Python of the running version whose sqlite3 can load extensions, or None."""
     for name in (sys.executable, f"/usr/bin/python3.{sys.version_info[1]}", shutil.which("python3") or ""):
         probe = f"import sys, sqlite3; sys.exit(sys.version_info[1] != {sys.version_info[1]} or not hasattr("
         probe += "sqlite3.Connection, 'enable_load_extension'))"
@@ -62,11 +62,11 @@ def python_that_loads_extensions() -> str | None:
     return None
 
 
-@pytest.mark.skipif(find_spec("sqlite_vec") is None, reason="no sqlite-vec here")
-def test_vectors_compared_in_c_are_found_in_the_same_order_and_sql_loads_nothing() -> None:
+@pytest.mark.skipif(find_spec("sqlite_vec") is None, reason="sqlite-vec is not installed")
+def test_sqlite_vec_ranks_like_python_and_sql_cannot_load_extensions() -> None:
     python = python_that_loads_extensions()
     if python is None:
-        pytest.skip("no Python of this version whose sqlite3 loads extensions")
+        pytest.skip("no Python of this version can load SQLite extensions")
     root = Path(__file__).parents[3]
     env = {"PYTHONPATH": os.pathsep.join([str(root), *(path for path in sys.path if "site-packages" in path)])}
     found = subprocess.run([python, "-c", COMPARE], env=env, capture_output=True, text=True, check=False)
@@ -74,28 +74,26 @@ def test_vectors_compared_in_c_are_found_in_the_same_order_and_sql_loads_nothing
     assert json.loads(found.stdout) == [20, True]
 
 
-def test_without_extensions_or_the_library_vectors_are_compared_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_sqlite_vec_vectors_are_compared_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
     class Plain:
         pass
 
     monkeypatch.setattr(sqlite3, "Connection", Plain)
-    assert "no extensions" in why_not_in_c()
+    assert "cannot load extensions" in why_not_in_c()
     Plain.enable_load_extension = True  # type: ignore[attr-defined]
-    monkeypatch.setattr(_in_c, "find_spec", lambda name: None)
+    monkeypatch.setattr(_search, "find_spec", lambda name: None)
     assert "wasmrt[vectors]" in why_not_in_c()
 
 
 @needs_model
-def test_with_a_real_model_hybrid_search_is_at_least_as_good_as_either_alone_and_asks_no_network(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hybrid_search_with_a_real_model_uses_no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
-        raise AssertionError("the network was asked")
+        raise AssertionError("the network was used")
 
     monkeypatch.setattr(socket.socket, "connect", refuse)
     embedder = WordLlamaEmbedder()
-    words = filled(MemoryStore(MemorySettings(path=tmp_path / "words")))
-    both = filled(MemoryStore(MemorySettings(path=tmp_path / "both", embedder=embedder)))
+    words = fill(MemoryStore(MemorySettings(path=tmp_path / "words")))
+    both = fill(MemoryStore(MemorySettings(path=tmp_path / "both", embedder=embedder)))
     texts = dict(zip(NOTES, embedder.embed(list(NOTES.values())), strict=True))
     size = {path: sum(part * part for part in text) ** 0.5 for path, text in texts.items()}
 
@@ -113,7 +111,7 @@ def test_with_a_real_model_hybrid_search_is_at_least_as_good_as_either_alone_and
 
 
 @needs_model
-def test_the_configuration_names_the_model(tmp_path: Path) -> None:
+def test_configuration_selects_the_embedder(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text('[memory]\nembedder = "wordllama"\n')
     assert read_config_file(path).runtime["memory"].embedder.name == "wordllama-l2-supercat-256"
@@ -122,7 +120,7 @@ def test_the_configuration_names_the_model(tmp_path: Path) -> None:
         read_config_file(path)
 
 
-def test_a_model_that_is_not_installed_is_told_with_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_model_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wasmrt.runtime.memory.find_spec", lambda name: None)
     with pytest.raises(ConfigurationError) as caught:
         WordLlamaEmbedder()

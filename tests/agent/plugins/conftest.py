@@ -1,4 +1,4 @@
-"""Folders of plugins: manifests with small programs in shell or Python, or the echo plugin built from source."""
+"""Folders of plugins: manifests with small shell or Python programs, or the echo plugin built from source."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def confined() -> None:
-    """A machine on which programs can be confined, with a Python where confined programs find it."""
+    """Skip the test if programs cannot be confined here; provide a Python that confined programs can run."""
     if sys.platform != "linux" or not {"landlock", "seccomp"} <= {one.name for one in layers() if one.standing}:
         pytest.skip("this machine cannot confine programs: it has no Landlock or no seccomp")
     if shutil.which("python3", path="/usr/bin") is None:
@@ -75,7 +75,7 @@ def workspace(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def write(folder: Path) -> Callable[..., None]:
-    """Writes a plugin: its manifest, and its program beside it."""
+    """Return a function that writes a plugin's manifest and program."""
 
     def put(name: str, script: str | None = None, *, manifest: str = "", program: Path | None = None) -> None:
         native = script is not None or (program is not None and program.suffix != ".wasm")
@@ -112,7 +112,7 @@ def load(folder: Path) -> Iterator[Callable[..., Plugins]]:
 
 @pytest.fixture
 def native(confined: None, write: Callable[..., None], load: Callable[..., Plugins]) -> Callable[..., PluginTool]:
-    """A native plugin whose program is a script."""
+    """Return a function that loads a native plugin whose program is a script."""
 
     def make(script: str, *, manifest: str = "", **settings: Any) -> PluginTool:
         write("plugin", script, manifest=manifest)
@@ -125,7 +125,7 @@ def native(confined: None, write: Callable[..., None], load: Callable[..., Plugi
 def echo(
     request: pytest.FixtureRequest, write: Callable[..., None], load: Callable[..., Plugins], workspace: Path
 ) -> PluginTool:
-    """The echo plugin, both ways."""
+    """Return the echo plugin, as a native program and as a WASI component."""
     if request.param == "native":
         request.getfixturevalue("confined")
     write("echo", program=echo_plugin("wasm32-wasip2" if request.param == "wasi" else ""))

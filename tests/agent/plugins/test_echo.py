@@ -1,4 +1,4 @@
-"""The plugin of the example manifest, from one source, as a native program and as a WASI component."""
+"""The example plugin, built from one source as a native program and as a WASI component."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wasmrt.core.errors import ConfigurationError, InvalidParametersError, Limit
 from wasmrt.runtime.context import ToolContext
 
 
-def test_it_echoes(echo: PluginTool) -> None:
+def test_echo_plugin_returns_its_message(echo: PluginTool) -> None:
     output = echo.execute({"text": "hello ü"})
     assert output.result == {"text": "hello ü"}
     assert json.loads(output.raw or "") == output.result
@@ -24,7 +24,7 @@ def test_it_echoes(echo: PluginTool) -> None:
     assert output.usage.params_bytes == len('{"text":"hello ü"}')
 
 
-def test_it_says_of_itself_what_its_manifest_says(echo: PluginTool) -> None:
+def test_tool_has_the_name_and_description_of_its_manifest(echo: PluginTool) -> None:
     assert (echo.name, echo.description, echo.timeout_seconds) == ("echo", "Echo back a text field", 2.0)
     assert echo.schema == {
         "type": "object",
@@ -35,17 +35,17 @@ def test_it_says_of_itself_what_its_manifest_says(echo: PluginTool) -> None:
     assert len(echo.digest) == 64
 
 
-def test_its_effects_are_what_it_was_given(echo: PluginTool) -> None:
+def test_effects_follow_from_the_grants(echo: PluginTool) -> None:
     if echo.kind == "wasi":
         assert echo.effects == {Effect.READ_FILESYSTEM}
     else:
         assert echo.effects == {Effect.READ_FILESYSTEM, Effect.SPAWN_PROCESS, Effect.EXECUTE_CODE}
 
 
-def test_the_request_is_of_version_0(echo: PluginTool, workspace: Path) -> None:
+def test_request_has_protocol_version_0(echo: PluginTool, workspace: Path) -> None:
     output = echo.execute({"text": "@request"})
     request: dict[str, Any] = output.result
-    # SECURITY: a guest of the sandbox learns no path of this machine.
+    # SECURITY: a guest does not receive host paths.
     place = "/workspace" if echo.kind == "wasi" else str(workspace)
     assert request == {
         "protocol_version": 0,
@@ -57,7 +57,7 @@ def test_the_request_is_of_version_0(echo: PluginTool, workspace: Path) -> None:
     }
 
 
-def test_the_workspace_is_read_and_never_written(echo: PluginTool, workspace: Path) -> None:
+def test_workspace_can_be_read_but_not_written(echo: PluginTool, workspace: Path) -> None:
     root = "/workspace" if echo.kind == "wasi" else str(workspace)
     assert echo.execute({"text": f"@read {root}/notes/one.txt"}).result == {"done": "a note\n"}
     for path in (f"{root}/notes/one.txt", f"{root}/new.txt"):
@@ -66,7 +66,7 @@ def test_the_workspace_is_read_and_never_written(echo: PluginTool, workspace: Pa
     assert sorted(path.name for path in workspace.iterdir()) == ["notes"]
 
 
-def test_a_wasi_plugin_writes_the_folders_it_was_given_and_no_other(
+def test_wasi_plugin_writes_only_granted_folders(
     write: Callable[..., None], load: Callable[..., Plugins], workspace: Path
 ) -> None:
     (workspace / "out").mkdir()
@@ -88,7 +88,7 @@ def test_a_wasi_plugin_writes_the_folders_it_was_given_and_no_other(
 
 
 @pytest.mark.parametrize("place", ["plugins", "outside"])
-def test_a_folder_that_a_wasi_plugin_cannot_write_is_refused_when_it_is_loaded(
+def test_loading_refuses_write_paths_outside_the_workspace(
     write: Callable[..., None], load: Callable[..., Plugins], workspace: Path, tmp_path: Path, place: str
 ) -> None:
     (tmp_path / "outside").mkdir()
@@ -102,7 +102,7 @@ def test_a_folder_that_a_wasi_plugin_cannot_write_is_refused_when_it_is_loaded(
 
 
 @pytest.mark.parametrize(("text", "setting"), [("@spin", "max_runtime_ms"), ("@flood", "max_stdout_bytes")])
-def test_time_and_output_are_bounded_by_the_manifest(echo: PluginTool, text: str, setting: str) -> None:
+def test_manifest_limits_time_and_output(echo: PluginTool, text: str, setting: str) -> None:
     with pytest.raises(LimitError) as caught:
         echo.execute({"text": text})
     assert caught.value.setting == setting
@@ -110,7 +110,7 @@ def test_time_and_output_are_bounded_by_the_manifest(echo: PluginTool, text: str
     assert echo.execute({"text": "again"}).result == {"text": "again"}
 
 
-def test_two_requests_have_two_ids(echo: PluginTool) -> None:
+def test_each_request_has_a_different_id(echo: PluginTool) -> None:
     assert echo.execute({"text": ""}).call_id != echo.execute({"text": ""}).call_id
 
 
@@ -118,12 +118,12 @@ def test_two_requests_have_two_ids(echo: PluginTool) -> None:
     "params",
     [{}, {"text": "x" * 1025}, {"text": None}, {"text": "a", "more": 1}, [], "no JSON", None, {"text": {"a": 1}}],
 )
-def test_args_are_held_against_the_manifest_before_anything_runs(echo: PluginTool, params: Any) -> None:
+def test_args_are_validated_before_the_program_runs(echo: PluginTool, params: Any) -> None:
     with pytest.raises(InvalidParametersError):
         echo.execute(params)
 
 
-def test_the_same_tool_has_the_same_digest_and_another_has_not(
+def test_digest_depends_on_the_manifest_and_the_program(
     write: Callable[..., None], load: Callable[..., Plugins]
 ) -> None:
     def digest() -> str:
@@ -136,7 +136,9 @@ def test_the_same_tool_has_the_same_digest_and_another_has_not(
     assert digest() != first
 
 
-def test_without_a_workspace_there_are_no_mounts(write: Callable[..., None], load: Callable[..., Plugins]) -> None:
+def test_without_a_workspace_the_request_has_no_mounts(
+    write: Callable[..., None], load: Callable[..., Plugins]
+) -> None:
     write("echo", program=echo_plugin("wasm32-wasip2"))
     tool = load()["echo"]
     assert tool.effects == frozenset()
@@ -144,9 +146,7 @@ def test_without_a_workspace_there_are_no_mounts(write: Callable[..., None], loa
     assert "failed" in tool.execute({"text": "@read /workspace/notes/one.txt"}).result
 
 
-def test_a_wasi_plugin_is_held_to_the_bounds_of_its_manifest(
-    write: Callable[..., None], load: Callable[..., Plugins]
-) -> None:
+def test_wasi_plugin_obeys_the_limits_of_its_manifest(write: Callable[..., None], load: Callable[..., Plugins]) -> None:
     write("echo", program=echo_plugin("wasm32-wasip2"), manifest="max_stdout_bytes = 200")
     tool = load()["echo"]
     assert tool.execute({"text": "short"}).result == {"text": "short"}

@@ -1,4 +1,4 @@
-"""Native plugins that misbehave: each ends as a typed error, and nothing of it is left."""
+"""Misbehaving native plugins: each causes a typed error, and leaves no process."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def is_alive(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    # One that has ended and that nobody has waited for yet is no process any more.
+    # A process that has exited but was not reaped does not count.
     return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
 
 
@@ -52,38 +52,38 @@ def gone(pid: int) -> bool:
     return not is_alive(pid)
 
 
-def test_output_without_end_is_ended_at_its_cap(native: Native) -> None:
+def test_endless_output_ends_the_plugin_at_the_limit(native: Native) -> None:
     error = fails(native("#!/bin/sh\nexec yes\n", manifest="max_stdout_bytes = 1000"))
     assert isinstance(error, OutputLimitError)
     assert (error.limit, error.setting) == (1000, "max_stdout_bytes")
 
 
-def test_errors_without_end_are_ended_at_their_cap(native: Native) -> None:
+def test_endless_stderr_ends_the_plugin_at_the_limit(native: Native) -> None:
     error = fails(native("#!/bin/sh\nexec yes >&2\n"))
     assert isinstance(error, OutputLimitError)
     assert error.setting == "max_stderr_bytes"
 
 
-def test_a_line_of_64_mib_is_never_read_to_its_end(native: Native) -> None:
+def test_very_long_line_is_not_read_completely(native: Native) -> None:
     tool = native(
         "#!/usr/bin/python3\nimport os\nwhile True: os.write(1, b'x' * 2**26)\n", manifest="max_runtime_ms = 20000"
     )
     assert isinstance(fails(tool), OutputLimitError)
 
 
-def test_a_plugin_that_closes_its_output_answered_nothing(native: Native) -> None:
+def test_closed_output_is_an_empty_response(native: Native) -> None:
     error = fails(native("#!/bin/sh\nexec >&-\ncat >/dev/null\n"))
     assert isinstance(error, GuestOutputError)
     assert (error.code, error.message) == ("malformed-response", "the plugin's response is empty")
 
 
-def test_one_that_closes_its_output_and_stays_is_ended_by_the_watchdog(native: Native) -> None:
+def test_plugin_that_closes_its_output_and_hangs_is_ended(native: Native) -> None:
     error = fails(native("#!/bin/sh\nexec >&- 2>&-\nexec sleep 100\n", manifest="max_runtime_ms = 300"))
     assert isinstance(error, DeadlineExceededError)
     assert (error.limit, error.setting) == (0.3, "max_runtime_ms")
 
 
-def test_a_plugin_that_ignores_signals_is_killed_with_all_that_it_started(native: Native, tmp_path: Path) -> None:
+def test_plugin_that_ignores_signals_is_killed_with_its_children(native: Native, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     script = (
         "#!/bin/sh\ntrap '' TERM INT HUP\nsleep 1000 &\n"
@@ -96,7 +96,7 @@ def test_a_plugin_that_ignores_signals_is_killed_with_all_that_it_started(native
     assert gone(second)
 
 
-def test_children_that_outlive_a_plugin_end_with_it_and_hold_nothing_up(native: Native, tmp_path: Path) -> None:
+def test_surviving_children_are_ended_without_delaying_the_call(native: Native, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     script = (
         ANSWER
@@ -121,51 +121,51 @@ answer("done")
     tool = native(script, manifest="max_runtime_ms = 20000", write_paths=[tmp_path / "out"])
     output = tool.execute(TEXT)
     assert output.result == "done"
-    assert output.duration < 15  # the grandchild held the pipes, and would have for ever
+    assert output.duration < 15  # the grandchild kept the pipes open
     pid, left_its_group = (tmp_path / "out/pid").read_text().split()
     assert left_its_group == "False"
     assert gone(int(pid))
 
 
-def test_two_answers_are_none(native: Native) -> None:
+def test_two_responses_are_malformed(native: Native) -> None:
     error = fails(native(ANSWER + "answer(1)\nanswer(2)\n"))
     assert isinstance(error, GuestOutputError)
     assert error.code == "malformed-response"
 
 
-def test_an_answer_to_another_request_is_refused(native: Native) -> None:
+def test_response_to_a_different_request_is_rejected(native: Native) -> None:
     error = fails(native(ANSWER + "answer(1, request_id='0' * 32)\n"))
     assert (type(error), error.code) == (GuestOutputError, "other-request")
 
 
-def test_an_answer_of_another_version_is_refused(native: Native) -> None:
+def test_response_with_a_different_version_is_rejected(native: Native) -> None:
     assert fails(native(ANSWER + "answer(1, protocol_version=1)\n")).code == "protocol-version"
     assert fails(native(ANSWER + "answer(1, protocol_version=False)\n")).code == "protocol-version"
 
 
-def test_an_answer_that_is_no_text_is_refused(native: Native) -> None:
+def test_response_that_is_not_utf8_is_rejected(native: Native) -> None:
     assert fails(native("#!/bin/sh\nprintf '\\377\\376'\n")).code == "malformed-response"
 
 
-def test_what_it_says_of_its_failure_is_the_error(native: Native) -> None:
+def test_reported_failure_is_the_error_message(native: Native) -> None:
     error = fails(native(ANSWER + "answer('', ok=False, stderr='no such city\\n')\nsys.exit(1)\n"))
     assert (type(error), error.message) == (GuestError, "no such city")
 
 
-def test_an_exit_code_is_a_failure_whatever_it_answered(native: Native) -> None:
+def test_nonzero_exit_code_is_a_failure_despite_a_valid_response(native: Native) -> None:
     error = fails(native(ANSWER + "answer(1)\nprint('it broke', file=sys.stderr)\nsys.exit(3)\n"))
     assert isinstance(error, GuestExitError)
     assert (error.exit_code, error.message) == (3, "the plugin ended with exit code 3: it broke")
     assert [entry.message for entry in error.logs] == ["it broke"]
 
 
-def test_a_plugin_that_crashes_is_told_by_its_signal(native: Native) -> None:
+def test_crash_error_names_the_signal(native: Native) -> None:
     error = fails(native("#!/bin/sh\nkill -SEGV $$\n"))
     assert isinstance(error, WorkerCrashedError)
     assert error.signal == 11
 
 
-def test_a_plugin_need_not_read_its_request_whole(
+def test_plugin_may_ignore_its_input(
     confined: None, write: Callable[..., None], load: Callable[..., Plugins], folder: Path
 ) -> None:
     write("plugin", "#!/bin/sh\nexit 0\n", manifest="max_runtime_ms = 20000")
@@ -189,16 +189,16 @@ def test_a_plugin_need_not_read_its_request_whole(
         "os.setpgid(0, 0)",
     ],
 )
-def test_what_it_was_not_given_is_refused_by_the_kernel(native: Native, attempt: str) -> None:
+def test_kernel_refuses_access_without_a_grant(native: Native, attempt: str) -> None:
     assert native(ANSWER + f"answer(attempt(lambda: {attempt}))\n").execute(TEXT).result == "PermissionError"
 
 
-def test_its_own_program_and_the_system_can_be_read(native: Native) -> None:
+def test_plugin_can_read_its_program_and_the_system(native: Native) -> None:
     script = ANSWER + "answer([len(open(sys.argv[0]).read()) > 10, os.path.exists('/usr/bin/python3')])\n"
     assert native(script).execute(TEXT).result == [True, True]
 
 
-def test_the_workspace_is_read_only(native: Native, workspace: Path) -> None:
+def test_native_plugin_cannot_write_the_workspace(native: Native, workspace: Path) -> None:
     script = (
         ANSWER
         + """
@@ -217,7 +217,7 @@ answer([os.getcwd() == folder == request["cwd"], open("notes/one.txt").read(),
     assert sorted(path.name for path in workspace.iterdir()) == ["notes"]
 
 
-def test_a_granted_path_is_written_and_no_other(native: Native, workspace: Path, tmp_path: Path) -> None:
+def test_native_plugin_writes_only_granted_paths(native: Native, workspace: Path, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     script = (
         ANSWER
@@ -233,7 +233,7 @@ answer([out["guest_path"], out["read_only"], read["read_only"],
     assert (tmp_path / "out/made").read_text() == "by the plugin"
 
 
-def test_there_is_no_network_unless_it_is_required_and_allowed(native: Native) -> None:
+def test_network_must_be_required_and_allowed(native: Native) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         connect = (
@@ -245,9 +245,7 @@ def test_there_is_no_network_unless_it_is_required_and_allowed(native: Native) -
         assert allowed.execute(TEXT).result == "1"
 
 
-def test_a_plugin_that_requires_the_network_is_refused_without_one_before_it_runs(
-    native: Native, tmp_path: Path
-) -> None:
+def test_plugin_that_requires_the_network_does_not_run_without_it(native: Native, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     script = f"#!/bin/sh\necho ran >{tmp_path}/out/ran\n"
     error = fails(native(script, manifest="requires_network = true", write_paths=[tmp_path / "out"]))
@@ -258,13 +256,13 @@ def test_a_plugin_that_requires_the_network_is_refused_without_one_before_it_run
     assert list((tmp_path / "out").iterdir()) == []
 
 
-def test_the_environment_holds_nothing_of_ours(native: Native, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_of_wasmrt_is_not_inherited(native: Native, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_PASSWORD", "hunter2 and more")
     told = native(ANSWER + "answer(sorted(os.environ))\n").execute(TEXT).result
     assert set(told) <= {"PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM", "PWD", "_"}
 
 
-def test_a_program_that_was_changed_since_it_was_loaded_does_not_run(native: Native, folder: Path) -> None:
+def test_program_changed_after_loading_does_not_run(native: Native, folder: Path) -> None:
     tool = native(ANSWER + "answer(1)\n")
     assert tool.execute(TEXT).result == 1
     program = folder / "plugin"
@@ -278,7 +276,7 @@ def test_a_program_that_was_changed_since_it_was_loaded_does_not_run(native: Nat
     assert fails(tool).code == "changed"
 
 
-def test_what_cannot_be_confined_or_started_is_a_failed_call(
+def test_confinement_and_start_errors_fail_the_call(
     native: Native, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tool = native(ANSWER + "answer(1)\n", workspace=workspace)
@@ -290,13 +288,13 @@ def test_what_cannot_be_confined_or_started_is_a_failed_call(
     assert (error.code, error.kind) == ("not-started", "sandbox")
 
 
-def test_a_program_that_cannot_be_executed_is_told_as_that(native: Native) -> None:
+def test_program_that_cannot_be_executed_has_a_clear_error(native: Native) -> None:
     error = fails(native("#!/no/such/interpreter\n"))
     assert error.code == "not-started"
     assert "could not be executed" in error.message
 
 
-def test_secrets_in_what_it_reads_do_not_leave(native: Native, workspace: Path) -> None:
+def test_secrets_in_the_output_are_redacted(native: Native, workspace: Path) -> None:
     token = "ghp_" + "a1B2c3D4e5" * 3 + "F6g7h8"
     (workspace / "token").write_text(token)
     script = ANSWER + "text = open('token').read()\nprint(text, file=sys.stderr)\nanswer({'it': text}, stderr=text)\n"
@@ -306,12 +304,12 @@ def test_secrets_in_what_it_reads_do_not_leave(native: Native, workspace: Path) 
 
 
 @pytest.mark.ci("slow")
-def test_memory_without_end_ends_the_plugin_and_not_the_machine(native: Native) -> None:
+def test_memory_of_a_plugin_is_limited(native: Native) -> None:
     script = ANSWER + "kept = []\nwhile True:\n    kept.append(bytearray(2**28))\n"
     assert isinstance(fails(native(script, manifest="max_runtime_ms = 60000")), GuestExitError)
 
 
-def test_many_at_once_do_not_hear_of_each_other(native: Native) -> None:
+def test_concurrent_plugins_are_independent(native: Native) -> None:
     tool = native(ANSWER + "answer(text)\n", manifest="max_runtime_ms = 60000")
     told: dict[int, object] = {}
 
@@ -326,9 +324,7 @@ def test_many_at_once_do_not_hear_of_each_other(native: Native) -> None:
     assert told == {number: str(number) for number in range(6)}
 
 
-def test_without_a_handle_of_the_process_its_end_is_seen_all_the_same(
-    native: Native, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_exit_is_detected_without_a_process_handle(native: Native, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> int:
         raise OSError("as some containers do")
 

@@ -1,4 +1,4 @@
-"""Manifests: strict, every mistake at once; their args as JSON Schema; what a folder of plugins makes of them."""
+"""Manifests: strict validation, arguments as JSON Schema, and loading a folder of plugins."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def schema_of(argument: str) -> dict[str, Any]:
     return schema
 
 
-def test_the_example_manifest_is_read_as_it_stands() -> None:
+def test_example_manifest_is_valid() -> None:
     manifest = read_manifest(MANIFEST.format(name="echo", more="").encode(), name="echo")
     assert manifest._replace(schema={}) == (
         *("echo", "0.1.0", "Echo back a text field", {}, False, False, 2000, 65536, 65536),
     )
 
 
-def test_what_is_left_out_has_the_defaults_of_the_protocol() -> None:
+def test_omitted_keys_have_the_protocol_defaults() -> None:
     manifest = read_manifest((HEAD + ARGS).encode(), name="it")
     assert manifest[4:] == (False, False, 2000, 65536, 65536)
     assert manifest.schema == {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
@@ -66,12 +66,12 @@ def test_what_is_left_out_has_the_defaults_of_the_protocol() -> None:
         ('type = "boolean"\ndescription = "d"', {"type": "boolean", "description": "d"}),
     ],
 )
-def test_an_argument_becomes_json_schema(argument: str, schema: dict[str, Any]) -> None:
+def test_arguments_are_converted_to_json_schema(argument: str, schema: dict[str, Any]) -> None:
     assert schema_of(argument) == schema
 
 
 @given(low=st.integers(-1000, 1000), span=st.integers(0, 1000), value=st.integers(-3000, 3000))
-def test_a_number_is_accepted_exactly_between_its_bounds(low: int, span: int, value: int) -> None:
+def test_number_limits_are_inclusive(low: int, span: int, value: int) -> None:
     argument = f'[args.properties.x]\ntype = "integer"\nmin = {low}\nmax = {low + span}'
     manifest = read_manifest(f'{HEAD}{ARGS}required = ["x"]\n{argument}'.encode(), name="it")
     validator = Validator(manifest.schema)
@@ -82,7 +82,7 @@ def test_a_number_is_accepted_exactly_between_its_bounds(low: int, span: int, va
             validator.accept({"x": value})
 
 
-def test_every_mistake_is_told_at_its_key_with_the_nearest_known_one() -> None:
+def test_each_mistake_is_reported_with_its_key_and_a_suggestion() -> None:
     found = problems(
         """
 tool_nme = "it"
@@ -127,28 +127,28 @@ max_lenght = 3
         ('type = "integer"\nmin = true', "min"),
     ],
 )
-def test_a_bound_that_does_not_fit_its_type_is_a_mistake(argument: str, key: str) -> None:
+def test_limit_of_the_wrong_type_is_a_mistake(argument: str, key: str) -> None:
     assert list(problems(f"{HEAD}{ARGS}[args.properties.x]\n{argument}")) == [f"args.properties.x.{key}"]
 
 
-def test_mistakes_between_keys_are_told_too() -> None:
-    assert "as the file is called" in problems(HEAD + ARGS, name="other")["tool_name"]
+def test_contradicting_keys_are_reported() -> None:
+    assert "like the file name" in problems(HEAD + ARGS, name="other")["tool_name"]
     assert "'y' is not a property" in problems(f'{HEAD}{ARGS}required = ["y"]')["args.required"]
     assert "args" in problems(f'{HEAD}{ARGS}[args.properties.x]\ntype = "string"\npattern = "("')
 
 
 @pytest.mark.parametrize("text", ["tool_name = ", "\xff", "x = " + "[" * 5000, "a" * (2 * 1024 * 1024), "x = 1\nx = 2"])
-def test_what_is_no_toml_is_refused(text: str) -> None:
+def test_invalid_toml_is_rejected(text: str) -> None:
     with pytest.raises(ManifestError):
         read_manifest(text.encode("latin-1"), name="it")
 
 
 @pytest.mark.parametrize("name", ["../x", "A", "", "a b", "x" * 65])
-def test_a_name_that_no_tool_can_have_is_refused(name: str) -> None:
+def test_invalid_tool_name_is_rejected(name: str) -> None:
     assert "tool_name" in problems(f'tool_name = "{name}"\nversion = "1"\ndescription = "d"\n{ARGS}')
 
 
-def test_additional_arguments_are_let_through_only_where_the_manifest_says_so() -> None:
+def test_additional_arguments_require_additional_properties() -> None:
     closed = read_manifest((HEAD + ARGS).encode(), name="it").schema
     opened = read_manifest(f"{HEAD}{ARGS}additional_properties = true".encode(), name="it").schema
     with pytest.raises(WasmrtError):
@@ -157,7 +157,7 @@ def test_additional_arguments_are_let_through_only_where_the_manifest_says_so() 
 
 
 @pytest.mark.ci("slow")
-def test_a_plugin_that_cannot_be_used_stops_no_other(
+def test_unusable_plugin_does_not_affect_others(
     write: Callable[..., None], load: Callable[..., Plugins], folder: Path
 ) -> None:
     write("echo", program=echo_plugin("wasm32-wasip2"))
@@ -179,7 +179,7 @@ def test_a_plugin_that_cannot_be_used_stops_no_other(
     assert caught.value.hint == "did you mean echo?"
 
 
-def test_a_component_that_is_no_program_is_refused(write: Callable[..., None], load: Callable[..., Plugins]) -> None:
+def test_component_without_run_export_is_refused(write: Callable[..., None], load: Callable[..., Plugins]) -> None:
     import wasmrt
 
     write("echo", program=Path(wasmrt.__file__).parent / "catalog/shipped/echo.wasm")
@@ -187,7 +187,7 @@ def test_a_component_that_is_no_program_is_refused(write: Callable[..., None], l
 
 
 @pytest.mark.ci("toolchain")
-def test_a_module_for_preview_1_is_adapted_by_what_the_caller_gives(
+def test_preview_1_module_is_converted_by_the_given_adapter(
     write: Callable[..., None], load: Callable[..., Plugins]
 ) -> None:
     write("echo", program=preview1_module())
@@ -203,7 +203,7 @@ def test_a_module_for_preview_1_is_adapted_by_what_the_caller_gives(
 
 
 @pytest.mark.ci("slow")
-def test_an_interrupt_while_they_are_loaded_leaves_no_runtime_behind(
+def test_interrupted_loading_closes_the_runtime(
     write: Callable[..., None], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write("echo", program=echo_plugin("wasm32-wasip2"))
@@ -224,7 +224,7 @@ def test_an_interrupt_while_they_are_loaded_leaves_no_runtime_behind(
     assert [runtime.closed for runtime in closed] == [True]
 
 
-def test_a_wasi_plugin_that_would_write_elsewhere_or_need_the_network_is_refused(
+def test_wasi_plugin_cannot_write_outside_or_use_the_network(
     write: Callable[..., None], load: Callable[..., Plugins], tmp_path: Path
 ) -> None:
     (tmp_path / "out").mkdir()
@@ -233,7 +233,7 @@ def test_a_wasi_plugin_that_would_write_elsewhere_or_need_the_network_is_refused
     assert load(allow_network=True).refused["echo"].code == "no-wasi-network"
 
 
-def test_links_are_not_followed_out_of_the_folder(
+def test_links_out_of_the_plugins_folder_are_not_followed(
     write: Callable[..., None], load: Callable[..., Plugins], folder: Path, tmp_path: Path
 ) -> None:
     write("linked", "#!/bin/sh\n")
@@ -246,13 +246,13 @@ def test_links_are_not_followed_out_of_the_folder(
 
 
 @pytest.mark.parametrize("place", ["plugins", ".", "plugins/inside", "home/data"])
-def test_what_decides_about_plugins_cannot_be_given_to_them(folder: Path, tmp_path: Path, place: str) -> None:
+def test_plugins_cannot_get_write_access_to_their_own_permissions(folder: Path, tmp_path: Path, place: str) -> None:
     (tmp_path / place).mkdir(parents=True, exist_ok=True)
     with pytest.raises(ConfigurationError, match="files that control their permissions"):
         load_plugins(folder, write_paths=[tmp_path / place])
 
 
-def test_folders_that_cannot_be_used_are_named(folder: Path, tmp_path: Path) -> None:
+def test_unusable_folders_are_named_in_the_error(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "a/out").mkdir(parents=True)
     (tmp_path / "b/out").mkdir(parents=True)
     (tmp_path / "file").touch()
@@ -264,7 +264,7 @@ def test_folders_that_cannot_be_used_are_named(folder: Path, tmp_path: Path) -> 
         load_plugins(folder, write_paths=[tmp_path / "a/out", tmp_path / "b/out"])
 
 
-def test_a_folder_of_too_many_plugins_is_refused(folder: Path) -> None:
+def test_folder_with_too_many_plugins_is_refused(folder: Path) -> None:
     for number in range(257):
         (folder / f"p{number}.toml").touch()
     with pytest.raises(SourceError, match="at most 256 plugins, got 257"):

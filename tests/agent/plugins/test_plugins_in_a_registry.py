@@ -1,4 +1,4 @@
-"""Plugins as tools of an agent: external until the operator lets them in, with the traits that they really have."""
+"""Plugins as tools of an agent: external tools, with traits derived from their grants."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def repeat(write: Callable[..., None], load: Callable[..., Plugins], workspace: 
     return load(workspace=workspace)["repeat"]
 
 
-def test_a_plugin_is_a_tool_of_the_registry(repeat: PluginTool) -> None:
+def test_plugin_is_a_tool_of_the_registry(repeat: PluginTool) -> None:
     assert isinstance(repeat, Tool)
     registry = ToolRegistry(policy=LET_IN)
     registry.register(repeat)
@@ -40,7 +40,7 @@ def test_a_plugin_is_a_tool_of_the_registry(repeat: PluginTool) -> None:
     assert definition["function"]["parameters"]["properties"]["text"]["maxLength"] == 1024
 
 
-def test_it_stays_out_until_the_operator_lets_external_tools_in(repeat: PluginTool) -> None:
+def test_plugin_is_hidden_unless_external_tools_are_allowed(repeat: PluginTool) -> None:
     registry = ToolRegistry()
     registry.register(repeat)
     with pytest.raises(ToolError) as caught:
@@ -48,7 +48,7 @@ def test_it_stays_out_until_the_operator_lets_external_tools_in(repeat: PluginTo
     assert any(decision.capability == "tool.external_filter" for decision in caught.value.decisions)
 
 
-def test_a_wasi_plugin_only_reads_and_a_native_one_is_privileged(repeat: PluginTool, native: Native) -> None:
+def test_wasi_plugin_is_read_only_and_native_plugin_is_privileged(repeat: PluginTool, native: Native) -> None:
     assert repeat.traits.tier() is SafetyTier.READ_ONLY
     assert repeat.traits.enforced
     other = native(ANSWER + "answer(1)\n")
@@ -56,7 +56,7 @@ def test_a_wasi_plugin_only_reads_and_a_native_one_is_privileged(repeat: PluginT
     assert not other.traits.enforced
 
 
-def test_what_a_native_plugin_is_given_is_among_its_effects(native: Native, tmp_path: Path) -> None:
+def test_effects_of_a_native_plugin_include_its_grants(native: Native, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     network = "requires_network = true"
     without = native(ANSWER, manifest=network).effects
@@ -68,7 +68,7 @@ def test_what_a_native_plugin_is_given_is_among_its_effects(native: Native, tmp_
     assert repr(with_both) == f"<PluginTool 'plugin', native, {with_both.digest[:12]}>"
 
 
-def test_cancelling_a_call_ends_the_program(native: Native) -> None:
+def test_cancelling_a_plugin_call_ends_the_program(native: Native) -> None:
     tool = native("#!/bin/sh\nexec sleep 100\n", manifest="max_runtime_ms = 60000")
     lifetime = Lifetime(60)
     timer = threading.Timer(0.3, lifetime.cancel)
@@ -78,7 +78,7 @@ def test_cancelling_a_call_ends_the_program(native: Native) -> None:
     timer.join()
 
 
-def test_a_call_has_no_more_time_than_the_one_that_made_it(native: Native, repeat: PluginTool) -> None:
+def test_inner_call_ends_at_the_deadline_of_the_outer_call(native: Native, repeat: PluginTool) -> None:
     late = native("#!/bin/sh\nexec sleep 100\n", manifest="max_runtime_ms = 60000")
     for tool, text in ((late, "x"), (repeat, "@spin")):
         with pytest.raises(DeadlineExceededError):

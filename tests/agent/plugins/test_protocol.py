@@ -1,4 +1,4 @@
-"""Protocol version 0: what a response must have, what it may leave out, and that nothing else is one."""
+"""Protocol version 0: required and optional fields of responses, and malformed responses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def refused(response: object) -> str:
     return caught.value.code
 
 
-def test_a_request_is_one_line_with_the_fields_of_version_0() -> None:
+def test_request_is_one_line_with_the_fields_of_version_0() -> None:
     line = encode_request("r", "echo", '{"text":"ü"}', "/workspace", [Mount("/w", "/workspace", read_only=True)])
     assert line.endswith(b"}\n")
     assert line.count(b"\n") == 1
@@ -38,11 +38,11 @@ def test_a_request_is_one_line_with_the_fields_of_version_0() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(GOOD))
-def test_what_a_response_must_have(name: str) -> None:
+def test_response_without_a_required_field_is_malformed(name: str) -> None:
     assert refused({key: value for key, value in GOOD.items() if key != name}) == "malformed-response"
 
 
-def test_everything_else_is_empty_where_it_is_left_out() -> None:
+def test_omitted_response_fields_are_empty() -> None:
     assert decode_response(json.dumps(GOOD), "r") == Response(True, "", "", "")
     assert decode_response(f"\n {json.dumps(GOOD)} \n\n", "r") == Response(True)
     assert decode_response(json.dumps(GOOD | {"from": "a later version"}), "r") == Response(True)
@@ -72,7 +72,7 @@ def test_everything_else_is_empty_where_it_is_left_out() -> None:
         (GOOD | {"request_id": None}, "other-request"),
     ],
 )
-def test_what_is_no_response_to_this_request(response: object, code: str) -> None:
+def test_malformed_and_unrelated_responses_are_rejected(response: object, code: str) -> None:
     assert refused(response) == code
 
 
@@ -89,12 +89,12 @@ def test_what_is_no_response_to_this_request(response: object, code: str) -> Non
         ('"\\ud800"', '"\\ud800"'),
     ],
 )
-def test_data_is_parsed_where_it_is_json_and_text_elsewhere(text: str, data: object) -> None:
+def test_data_is_parsed_as_json_or_returned_as_text(text: str, data: object) -> None:
     assert Response(True, text).data == data
 
 
 @given(st.text(max_size=200), st.text(max_size=40))
-def test_no_text_is_answered_with_anything_but_a_response_or_its_refusal(text: str, request_id: str) -> None:
+def test_any_text_is_a_response_or_a_typed_error(text: str, request_id: str) -> None:
     try:
         decode_response(text, request_id)
     except GuestOutputError as error:
@@ -107,6 +107,6 @@ def test_no_text_is_answered_with_anything_but_a_response_or_its_refusal(text: s
         lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     )
 )
-def test_data_comes_back_as_it_was_written(value: object) -> None:
+def test_data_round_trips(value: object) -> None:
     response = decode_response(json.dumps(GOOD | {"data_json": json.dumps(value)}), "r")
     assert response.data == value

@@ -9,7 +9,7 @@ from wasmrt.agent.builtin.shell import ShellTool
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The data folder of wasmrt, with a secret in it."""
+    """Return wasmrt's data folder, with a secret in it."""
     home = tmp_path / "home"
     home.mkdir()
     monkeypatch.setenv("WASMRT_HOME", str(home))

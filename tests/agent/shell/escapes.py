@@ -1,6 +1,7 @@
-"""Tries to get out: run by the system's Python inside of the shell, and outside of it as the control.
+"""Attempts to escape: run by the system's Python inside the shell, and outside it for comparison.
 
-It stands alone. Its argument is a JSON object of the scene; it prints how each attempt ended: "done", or an error.
+It imports no other module of the tests. Its argument is a JSON object with paths and addresses. It prints the outcome
+of each attempt: "done", or an error.
 """
 
 import ctypes
@@ -70,7 +71,7 @@ def memory(name):
 
 
 def memory_file():
-    """Execute a program that is only in memory, and have it read the secret."""
+    """Execute a program from a memfd that reads the secret."""
     made = os.memfd_create("cat")
     with open(SCENE["cat"], "rb") as program:
         os.write(made, program.read())
@@ -249,7 +250,7 @@ def fork_and(act):
 
 
 def attempt(act):
-    """Try in a process of its own, so that no attempt changes the next one's ground."""
+    """Run an attempt in a separate process, so that attempts do not affect each other."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:

@@ -1,4 +1,4 @@
-"""Commands in their confinement: the workspace, the environment, time, processes, memory and output."""
+"""Confined commands: workspace, environment, time, processes, memory and output."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def stdout(shell: ShellTool, command: str, **params: object) -> str:
     return text
 
 
-def test_a_command_reads_and_writes_the_workspace(shell: ShellTool, folder: Path) -> None:
+def test_command_reads_and_writes_the_workspace(shell: ShellTool, folder: Path) -> None:
     (folder / "a.txt").write_text("one")
     assert shell.backend is Backend.CONFINED
     assert stdout(shell, "cat a.txt; echo two > b.txt; mkdir c; pwd") == f"one{folder}\n"
@@ -34,7 +34,7 @@ def test_a_command_reads_and_writes_the_workspace(shell: ShellTool, folder: Path
     assert stdout(shell, "pwd", workdir="c") == f"{folder}/c\n"
 
 
-def test_a_program_of_the_workspace_runs_and_its_end_is_told(shell: ShellTool, folder: Path) -> None:
+def test_workspace_program_runs_and_its_exit_code_is_returned(shell: ShellTool, folder: Path) -> None:
     (folder / "run.sh").write_text("#!/bin/sh\necho out; echo err >&2; exit 3\n")
     (folder / "run.sh").chmod(0o755)
     result = shell.execute({"command": "./run.sh"}).result
@@ -42,13 +42,13 @@ def test_a_program_of_the_workspace_runs_and_its_end_is_told(shell: ShellTool, f
 
 
 @pytest.mark.parametrize("workdir", ["..", "/", "missing", "link", "a\0b"])
-def test_a_folder_outside_of_the_workspace_is_no_workdir(shell: ShellTool, folder: Path, workdir: str) -> None:
+def test_workdir_outside_the_workspace_is_rejected(shell: ShellTool, folder: Path, workdir: str) -> None:
     (folder / "link").symlink_to("/")
     with pytest.raises(InvalidParametersError, match="workdir"):
         shell.execute({"command": "ls", "workdir": workdir})
 
 
-def test_of_the_environment_a_command_sees_the_allowlist(shell: ShellTool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_sees_only_allowed_environment_variables(shell: ShellTool, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("API_KEY", "GITHUB_TOKEN", "DB_PASSWORD", "LD_PRELOAD_X", "BASH_ENV", "WASMRT_HOME_X"):
         monkeypatch.setenv(name, "nobody's business")
     monkeypatch.setenv("LANG", "C.UTF-8")
@@ -64,20 +64,18 @@ def test_of_the_environment_a_command_sees_the_allowlist(shell: ShellTool, monke
     assert {name for name in shown if not name.startswith(("LC_", "XDG_"))} <= expected
 
 
-def test_a_functions_variable_of_the_host_is_no_function_of_the_command(
-    shell: ShellTool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_exported_functions_of_the_host_are_not_inherited(shell: ShellTool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BASH_FUNC_ls%%", "() { echo mine; }")
     assert "mine" not in stdout(shell, "ls")
 
 
-def test_the_home_is_new_for_each_call_and_goes_with_it(shell: ShellTool) -> None:
+def test_each_call_has_a_new_home_that_is_deleted_afterwards(shell: ShellTool) -> None:
     first = stdout(shell, "touch ~/x; echo ~").strip()
     assert not Path(first).exists()
     assert stdout(shell, "ls ~") == ""
 
 
-def test_output_is_kept_at_its_beginning_and_its_end(shell: ShellTool) -> None:
+def test_long_output_keeps_its_beginning_and_its_end(shell: ShellTool) -> None:
     result = shell.execute({"command": "echo first; seq 100000; echo last; seq 1 90000 >&2"}).result
     assert result["truncated"]
     assert result["stdout"].startswith("first\n1\n") and result["stdout"].endswith("100000\nlast\n")
@@ -87,7 +85,7 @@ def test_output_is_kept_at_its_beginning_and_its_end(shell: ShellTool) -> None:
 
 @pytest.fixture
 def alive(folder: Path) -> Iterator[threading.Thread]:
-    """Ends when the last process ends that has the pipe `alive` open for writing."""
+    """Return a function that waits until no process has the pipe `alive` open for writing."""
     os.mkfifo(folder / "alive")
     thread = threading.Thread(target=(folder / "alive").read_bytes, daemon=True)
     thread.start()
@@ -97,7 +95,7 @@ def alive(folder: Path) -> Iterator[threading.Thread]:
 
 
 @pytest.mark.usefixtures("alive")
-def test_a_late_command_is_ended_with_everything_that_it_started(shell: ShellTool, folder: Path) -> None:
+def test_command_past_its_deadline_is_ended_with_its_processes(shell: ShellTool, folder: Path) -> None:
     (folder / "many.py").write_text(
         "import os, time\nfor _ in range(40):\n    if os.fork() == 0:\n        break\ntime.sleep(999)\n"
     )
@@ -107,11 +105,11 @@ def test_a_late_command_is_ended_with_everything_that_it_started(shell: ShellToo
 
 
 @pytest.mark.usefixtures("alive")
-def test_what_a_command_leaves_behind_ends_with_it(shell: ShellTool) -> None:
+def test_background_processes_end_with_the_command(shell: ShellTool) -> None:
     assert stdout(shell, "exec 9> alive; nohup sleep 986 & echo done") == "done\n"
 
 
-def test_a_cancelled_call_ends_its_command(shell: ShellTool, folder: Path) -> None:
+def test_cancelled_call_ends_its_command(shell: ShellTool, folder: Path) -> None:
     lifetime = Lifetime(60)
     started = threading.Event()
 
@@ -130,26 +128,26 @@ def test_a_cancelled_call_ends_its_command(shell: ShellTool, folder: Path) -> No
     watcher.join()
 
 
-def test_memory_is_bounded(home: Path, folder: Path) -> None:
+def test_memory_of_a_command_is_limited(home: Path, folder: Path) -> None:
     shell = ShellTool(folder, ShellSettings(memory_mib=64))
     result = shell.execute({"command": "python3 -c 'x = bytearray(300 << 20); print(len(x))'"}).result
     assert result["exit_code"] != 0 and "MemoryError" in result["stderr"]
     assert stdout(ShellTool(folder), "python3 -c 'x = bytearray(300 << 20); print(len(x))'") == "314572800\n"
 
 
-def test_a_secret_in_the_output_is_withheld(shell: ShellTool, folder: Path) -> None:
+def test_secrets_in_the_output_of_a_command_are_redacted(shell: ShellTool, folder: Path) -> None:
     token = "ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a"
     (folder / "a").write_text(f"token {token}\n")
     assert token not in str(shell.execute({"command": "cat a; cat a >&2"}))
 
 
 @pytest.mark.parametrize("inside", ["home", "."])
-def test_a_workspace_that_holds_what_is_wasmrts_own_runs_nothing(home: Path, tmp_path: Path, inside: str) -> None:
+def test_workspace_that_contains_wasmrt_folders_is_refused(home: Path, tmp_path: Path, inside: str) -> None:
     with pytest.raises(ToolError, match="cannot use a workspace that contains"):
         ShellTool(tmp_path / inside).execute({"command": "ls"})
 
 
-def test_a_preset_narrows_what_is_written(shell: ShellTool, folder: Path) -> None:
+def test_preset_restricts_the_writable_folders(shell: ShellTool, folder: Path) -> None:
     for name in ("out", "in"):
         (folder / name).mkdir()
     context = ToolContext(write_paths=(("out", "x"), ("out/deep", "out")))
@@ -158,7 +156,7 @@ def test_a_preset_narrows_what_is_written(shell: ShellTool, folder: Path) -> Non
     assert "Permission denied" in result["stderr"]
 
 
-def test_granted_folders_are_read_and_executed(home: Path, folder: Path, tmp_path: Path) -> None:
+def test_granted_folders_can_be_read_and_executed(home: Path, folder: Path, tmp_path: Path) -> None:
     tools = tmp_path / "tools"
     tools.mkdir()
     (tools / "hello").write_text("#!/bin/sh\necho hello\n")

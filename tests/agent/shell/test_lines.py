@@ -1,4 +1,4 @@
-"""Command lines that nobody wrote a rule for: those that do harm are refused or ask, those of every day run."""
+"""Command lines that no rule was written for: harmful ones are refused or require approval, everyday ones run."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ SUBSTRINGS = (
     "chmod 777", "kill -9", "pkill", "killall", "shutdown", "reboot", "crontab", "docker rm", "systemctl stop",
     "nc ", "curl -d @", "--post-file",
 )  # fmt: skip
-"""A list of substrings in the manner of other agents, for comparison."""
+"""A list of forbidden substrings, as other agents use, for comparison."""
 
 
-def test_there_are_more_than_a_hundred_and_fifty_of_each() -> None:
+def test_there_are_over_150_harmful_and_everyday_lines() -> None:
     assert len(set(HARMFUL)) > 150
     assert len(set(PLAIN)) > 150
 
 
-def test_harmful_lines_are_refused_or_ask() -> None:
+def test_harmful_lines_are_refused_or_require_approval() -> None:
     assert [line for line in HARMFUL if decide_command(line).action is Action.RUN] == []
 
 
-def test_lines_of_every_day_run() -> None:
+def test_everyday_lines_run() -> None:
     verdicts = {line: decide_command(line) for line in PLAIN}
     assert {line: verdict for line, verdict in verdicts.items() if verdict.action is not Action.RUN} == {}
 
 
-def test_a_list_of_substrings_misses_most_of_them_and_refuses_plain_ones() -> None:
+def test_substring_list_misses_harmful_and_refuses_everyday_lines() -> None:
     missed = [line for line in HARMFUL if not any(each in line for each in SUBSTRINGS)]
     wrongly = [line for line in PLAIN if any(each in line for each in SUBSTRINGS)]
     assert len(missed) > 100
@@ -63,21 +63,21 @@ WRAPPED = (
 
 
 @pytest.mark.parametrize("line", ["sudo id", "rm -rf /", "s\\udo id", "rm -r build", "mkfs x"])
-def test_a_harmful_command_is_found_wherever_it_stands(line: str) -> None:
+def test_harmful_command_is_found_in_any_position(line: str) -> None:
     lines = [around.format(line) for around in WRAPPED]
     assert [each for each in lines if decide_command(each).action is Action.RUN] == []
 
 
 @given(st.lists(st.sampled_from(["\\", "''", '""', "${x}", "$1", "$@", "$*"]), min_size=3, max_size=3))
 @settings(max_examples=examples(60), deadline=None)
-def test_marks_between_the_letters_of_a_name_hide_nothing(marks: list[str]) -> None:
+def test_quotes_and_backslashes_in_a_name_hide_nothing(marks: list[str]) -> None:
     line = "".join(letter + mark for letter, mark in zip("sud", marks, strict=True)) + "o id"
     assert decide_command(line).action is not Action.RUN
 
 
 @given(st.text(alphabet="abrm -/|&;<>$(){}[]'\"`\\\n#*?~=!0", max_size=40))
 @settings(max_examples=examples(150), deadline=None)
-def test_any_text_is_decided(text: str) -> None:
+def test_any_text_gets_a_decision(text: str) -> None:
     assert decide_command(text).action in Action
 
 
@@ -90,7 +90,7 @@ def test_any_text_is_decided(text: str) -> None:
         ("(" * 500 + "ls" + ")" * 500, "not-understood"), ("echo " + "{a,b}" * 12, "not-understood"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_read_is_refused(line: str, rule: str) -> None:
+def test_unparsable_command_lines_are_refused(line: str, rule: str) -> None:
     verdict = decide_command(line)
     assert (verdict.action, verdict.rule) == (Action.REFUSE, rule)
 
@@ -102,7 +102,7 @@ PIECES = (
 )  # fmt: skip
 
 
-def test_words_are_expanded_as_bash_expands_them() -> None:
+def test_words_are_expanded_like_in_bash() -> None:
     some = random.Random(7)
     words = ["".join(some.choices(PIECES, k=some.randint(1, 6))) for _ in range(500)]
     each = """(set --; unset x y xb; eval "printf '<%s>' $w"; echo "[$?]") 2>/dev/null; printf '\\0'"""

@@ -1,4 +1,4 @@
-"""A session keeps directory and variables between commands, and what it keeps gets no command past the lists."""
+"""Sessions store the directory and variables between commands, which cannot be used to bypass the lists."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def told(shell: ShellTool, command: str, **more: Any) -> str:
 
 
 def decided(shell: ShellTool, command: str, **more: Any) -> tuple[Action, str]:
-    """What the lists say of a command in the session as it is now."""
+    """Return the decision about a command with the current state of the session."""
     verdict = shell.in_conversation("ann", "one").decide(command, **more)
     return verdict.action, verdict.rule
 
 
-def test_directory_and_variables_are_kept(shell: ShellTool, folder: Path) -> None:
+def test_session_stores_directory_and_variables(shell: ShellTool, folder: Path) -> None:
     assert shell.backend is Backend.SESSION
     assert run(shell, "mkdir -p a/b; cd a/b; A='two  words'; export B=$'it\\'s\\n'")["directory"] == "a/b"
     assert told(shell, 'pwd; echo "$A$B"; bash -c \'echo "<$A$B>"\'') == f"{folder}/a/b\ntwo  wordsit's\n\n<it's\n>\n"
@@ -53,7 +53,7 @@ def test_directory_and_variables_are_kept(shell: ShellTool, folder: Path) -> Non
     assert told(shell, "pwd") == "/usr/share\n"
 
 
-def test_users_and_conversations_are_apart_and_a_call_outside_of_any_keeps_nothing(shell: ShellTool) -> None:
+def test_sessions_are_separate_for_users_and_conversations(shell: ShellTool) -> None:
     run(shell, "A=1")
     for trace, user in (("two", "ann"), ("one", "bob"), ("", "ann")):
         assert told(shell, "echo ${A-none}; A=2", trace=trace, user=user) == "none\n"
@@ -65,13 +65,13 @@ def test_users_and_conversations_are_apart_and_a_call_outside_of_any_keeps_nothi
     ("command", "code"),
     [("exit 7", 7), ("exec false", 1), ("kill -9 $$", -9), ("set -e; false; true", 1), ("set -u; echo $nothing", 127)],
 )
-def test_a_command_that_ends_its_shell_leaves_the_session_usable(shell: ShellTool, command: str, code: int) -> None:
+def test_session_is_usable_after_exit_and_exec(shell: ShellTool, command: str, code: int) -> None:
     run(shell, "mkdir a; cd a; A=1")
     assert run(shell, command)["exit_code"] == code
     assert told(shell, "echo $A; basename $PWD; false || true") == "1\na\n"
 
 
-def test_a_command_that_hangs_is_ended_with_all_of_it_and_the_session_stays(shell: ShellTool, folder: Path) -> None:
+def test_session_survives_a_hanging_command(shell: ShellTool, folder: Path) -> None:
     run(shell, "A=1")
     os.mkfifo(folder / "alive")
     watcher = threading.Thread(target=(folder / "alive").read_bytes, daemon=True)
@@ -83,24 +83,24 @@ def test_a_command_that_hangs_is_ended_with_all_of_it_and_the_session_stays(shel
     assert told(shell, "echo $A") == "1\n"
 
 
-def test_a_directory_that_is_gone_is_said(shell: ShellTool, folder: Path) -> None:
+def test_deleted_directory_of_a_session_is_reported(shell: ShellTool, folder: Path) -> None:
     run(shell, "mkdir a; cd a")
     (folder / "a").rmdir()
     result = run(shell, "pwd")
     assert "No such file" in result["stderr"] and result["stdout"] == f"{folder}\n" and result["directory"] == "."
 
 
-def test_the_private_home_is_no_directory_of_a_session(shell: ShellTool, folder: Path) -> None:
+def test_private_home_is_not_stored_as_directory(shell: ShellTool, folder: Path) -> None:
     assert run(shell, "mkdir ~/a; cd ~/a")["directory"] == "."
     assert told(shell, "pwd") == f"{folder}\n"
 
 
-def test_workdir_counts_for_its_call(shell: ShellTool, folder: Path) -> None:
+def test_workdir_applies_only_to_its_call(shell: ShellTool, folder: Path) -> None:
     (folder / "a").mkdir()
     assert told(shell, "pwd", workdir="a") == f"{folder}/a\n"
 
 
-# -- past the lists by what an earlier command left -------------------------------------------------------------------
+# -- bypassing the lists with stored state -----------------------------------------------------------------------------
 
 LEFT = [
     ("A='rm -rf'", "$A build", Action.ASK),
@@ -127,15 +127,15 @@ LEFT = [
     ("A=x", "N=A; unset $N; su${A}do id", Action.ASK),
     ("A=$'\\x01sudo'", "$A id", Action.ASK),
 ]
-"""A command, the next one, and what is to become of it at least."""
+"""A command, the next command, and the mildest allowed decision about the next command."""
 
 
 @pytest.mark.parametrize(("first", "then", "least"), LEFT, ids=[then for _, then, _ in LEFT])
-def test_what_a_command_left_is_known_to_the_lists(
+def test_lists_take_the_stored_state_into_account(
     shell: ShellTool, folder: Path, first: str, then: str, least: Action
 ) -> None:
     (folder / ".git/hooks").mkdir(parents=True)
-    # As a person approved it, or a script that was sourced did it: what counts is what is there.
+    # The state counts, whether an approved command or a sourced script created it.
     run(shell, first)
     action, rule = decided(shell, then)
     assert action is least, rule
@@ -169,20 +169,22 @@ SMUGGLED = [
         'B=; D=abc; E=1+1; F=; echo "$F${G-}"; B=x; [ "$A" = x ] || [ $D = ABC ] || [ $E = 2 ] && echo smuggled',
     ),
 ]
-"""A command that changes more than directory and variables, and one that would show it."""
+"""A command that changes more than the directory and variables, and a command that would show the change."""
 
 
 @pytest.mark.parametrize(("first", "then"), SMUGGLED, ids=[first for first, _ in SMUGGLED])
-def test_nothing_else_of_a_command_reaches_the_next(shell: ShellTool, folder: Path, first: str, then: str) -> None:
-    # The lists ask or refuse much of this on a command line. They read no script that is sourced.
+def test_only_directory_and_variables_reach_the_next_command(
+    shell: ShellTool, folder: Path, first: str, then: str
+) -> None:
+    # On a command line, the lists catch many of these. They do not read sourced scripts.
     (folder / "set.sh").write_text(first + "\n")
     run(shell, "source ./set.sh")
     done = run(shell, then)
     assert "smuggled" not in done["stdout"] + done["stderr"], done
 
 
-def test_a_command_cannot_tell_more_than_data(shell: ShellTool, folder: Path) -> None:
-    """It writes the report of its own session as it likes."""
+def test_report_of_a_command_is_only_data(shell: ShellTool, folder: Path) -> None:
+    """A command can write any report about its own session."""
     (folder / "forge.sh").write_text(
         "report=$(trap -p EXIT | grep -o '/[^\"]*/report')\n"
         "trap - EXIT\n"
@@ -193,14 +195,14 @@ def test_a_command_cannot_tell_more_than_data(shell: ShellTool, folder: Path) ->
     assert shell.in_conversation("ann", "one")._start("") == Start("", (("C", "ok"),), frozenset({"C"}))
 
 
-def test_reports_that_are_no_reports_change_nothing() -> None:
+def test_malformed_reports_change_nothing() -> None:
     before = Start("a", (("A", "1"),))
     for data in (b"", b"/x", b"/x\0A", b"/x\0A\0\0", b"/x\0A\0\0" + b"1"):
         assert read_report(data, before, workspace="/w", home="/h") == before
     assert read_report(b"/w/b\0", before, workspace="/w", home="/h") == Start("b")
 
 
-def test_a_session_keeps_a_bounded_number_of_bytes(shell: ShellTool) -> None:
+def test_size_of_a_session_is_limited(shell: ShellTool) -> None:
     run(shell, "A=1")
     large = run(shell, "A=2; B=$(head -c 40000 /dev/zero | tr '\\0' x)")
     assert "was not changed" in large["stderr"] and told(shell, "echo $A${B-}") == "1\n"
@@ -210,7 +212,7 @@ def test_a_session_keeps_a_bounded_number_of_bytes(shell: ShellTool) -> None:
     assert "too large" in flood["stderr"] and told(shell, "echo $A") == "1\n"
 
 
-def test_sessions_are_bounded_in_number_idle_time_and_age(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sessions_are_limited_in_number_idle_time_and_age(monkeypatch: pytest.MonkeyPatch) -> None:
     sessions = _session.Sessions()
     now = [0.0]
     monkeypatch.setattr(_session.time, "monotonic", lambda: now[0])
@@ -234,7 +236,7 @@ def test_sessions_are_bounded_in_number_idle_time_and_age(monkeypatch: pytest.Mo
 
 
 class Asked:
-    """A registry with the shell, whose person may do something before answering."""
+    """A registry with the shell, whose approver can run a function before answering."""
 
     def __init__(self, shell: ShellTool) -> None:
         self.requests: list[ApprovalRequest] = []
@@ -252,7 +254,7 @@ class Asked:
         return self.registry.execute("shell", {"command": command}, user="ann", trace="one").result
 
 
-def test_a_person_sees_the_directory_and_the_variables_that_are_used(shell: ShellTool, folder: Path) -> None:
+def test_approver_sees_the_used_directory_and_variables(shell: ShellTool, folder: Path) -> None:
     asked = Asked(shell)
     (folder / "a").mkdir()
     asked.run("cd a; T='x y'; U=1")
@@ -261,7 +263,7 @@ def test_a_person_sees_the_directory_and_the_variables_that_are_used(shell: Shel
     assert "(in a, session)" in preview and "with T='x y'" in preview and "with U" not in preview
 
 
-def test_an_approval_is_for_the_state_that_was_seen(shell: ShellTool, folder: Path) -> None:
+def test_approval_covers_only_the_shown_state(shell: ShellTool, folder: Path) -> None:
     asked = Asked(shell)
     for name in ("a", "b"):
         (folder / name).mkdir()
@@ -273,9 +275,7 @@ def test_an_approval_is_for_the_state_that_was_seen(shell: ShellTool, folder: Pa
     assert (folder / "a").exists() and (folder / "b").exists()
 
 
-def test_a_command_that_nobody_approved_is_decided_again_where_the_session_changed(
-    shell: ShellTool, folder: Path
-) -> None:
+def test_changed_session_requires_a_new_decision(shell: ShellTool, folder: Path) -> None:
     (folder / "a").mkdir()
     bound = shell.in_conversation("ann", "one")
     run(shell, "A=rm")
@@ -286,12 +286,12 @@ def test_a_command_that_nobody_approved_is_decided_again_where_the_session_chang
     with pytest.raises(NotAuthorizedError, match="changed"):
         bound.execute({"command": "$A a"}, context)
     bound = shell.in_conversation("ann", "one")
-    with pytest.raises(NotAuthorizedError, match="did not show the session"):  # approved by a token, say
+    with pytest.raises(NotAuthorizedError, match="did not show the session"):  # for example, approved by a token
         bound.execute({"command": "$A a"}, context)
     assert (folder / "a").exists()
 
 
-def test_commands_of_one_session_run_one_after_the_other(shell: ShellTool, folder: Path) -> None:
+def test_commands_of_a_session_run_sequentially(shell: ShellTool, folder: Path) -> None:
     run(shell, "A=0")
     threads = [threading.Thread(target=run, args=(shell, "mkdir lock && rmdir lock || touch both")) for _ in range(6)]
     for thread in threads:
@@ -301,11 +301,13 @@ def test_commands_of_one_session_run_one_after_the_other(shell: ShellTool, folde
     assert not (folder / "both").exists()
 
 
-# -- the choice of a back end -----------------------------------------------------------------------------------------
+# -- choice of the backend ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("settings", [{"session": True}, {"network": True}])
-def test_what_needs_confinement_is_never_had_on_the_host(home: Path, folder: Path, settings: dict[str, bool]) -> None:
+def test_sessions_and_network_are_not_available_on_the_host(
+    home: Path, folder: Path, settings: dict[str, bool]
+) -> None:
     from wasmrt.capabilities import EndpointPattern
 
     given = {"session": True} if "session" in settings else {"network": (EndpointPattern("a.example"),)}
@@ -314,7 +316,7 @@ def test_what_needs_confinement_is_never_had_on_the_host(home: Path, folder: Pat
     assert "cannot be combined" in shell.disabled_because
 
 
-def test_without_a_session_nothing_is_kept_and_workdir_is_known_to_the_lists(home: Path, folder: Path) -> None:
+def test_without_sessions_only_workdir_affects_the_decision(home: Path, folder: Path) -> None:
     shell = ShellTool(folder)
     assert told(shell, "A=1") == "" and told(shell, "echo ${A-none}") == "none\n"
     assert shell.decide("echo x > pre-commit", ".git/hooks").action is Action.REFUSE

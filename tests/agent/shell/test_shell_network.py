@@ -1,4 +1,4 @@
-"""The shell reaches the hosts that an operator granted, and is told why it reaches no other."""
+"""Network access of the shell: only granted hosts are reachable, and refusals are explained."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def shell_of(world: World, folder: Path, **more: Any) -> ShellTool:
     return ShellTool(folder, settings, network=world.network)
 
 
-def test_a_command_reaches_the_granted_host_and_is_told_of_refusals(world: World, home: Path, folder: Path) -> None:
+def test_command_reaches_only_granted_hosts_and_refusals_are_reported(world: World, home: Path, folder: Path) -> None:
     shell = shell_of(world, folder)
     url = f"https://{GRANTED}:{world.scene['tls']}/a"
     output = shell.execute({"command": f"curl -s --cacert {world.ca} {url}; curl -s https://evil.example/ || true"})
@@ -52,9 +52,7 @@ def test_a_command_reaches_the_granted_host_and_is_told_of_refusals(world: World
     shell.close()
 
 
-def test_decisions_reach_the_receipt_also_of_a_command_that_took_too_long(
-    world: World, home: Path, folder: Path
-) -> None:
+def test_receipt_has_network_decisions_even_after_a_timeout(world: World, home: Path, folder: Path) -> None:
     shell, receipts = shell_of(world, folder), []
     registry = ToolRegistry(approver=CallbackApprover(lambda _: True), receipts=receipts.append)
     registry.register(shell, builtin=True)
@@ -66,27 +64,25 @@ def test_decisions_reach_the_receipt_also_of_a_command_that_took_too_long(
     assert any("evil.example" in each.subject for each in caught.value.decisions)
 
 
-def test_a_session_has_the_outlet_for_each_command_and_not_its_credential_after(
-    world: World, home: Path, folder: Path
-) -> None:
+def test_proxy_credential_is_not_stored_in_the_session(world: World, home: Path, folder: Path) -> None:
     shell = shell_of(world, folder, session=True)
     context = ToolContext(trace_id="one")
     url = f"https://{GRANTED}:{world.scene['tls']}/a"
-    show = "A=${HTTPS_PROXY#*wasmrt:}; echo ${A%@*} | rev"  # as it is, it is withheld
+    show = "A=${HTTPS_PROXY#*wasmrt:}; echo ${A%@*} | rev"  # the unchanged token is redacted
     first = shell.execute({"command": f"cd /usr; {show}"}, context).result["stdout"]
     done = shell.execute({"command": f"curl -s --cacert {world.ca} {url}; echo; {show}"}, context)
     served, second = done.result["stdout"].splitlines()
     assert served == "served /a" and len(second) == 32 and second != first.strip()
 
 
-def test_its_effects_and_description_say_so(world: World, home: Path, folder: Path) -> None:
+def test_effects_and_description_include_the_network(world: World, home: Path, folder: Path) -> None:
     shell, plain = shell_of(world, folder), ShellTool(folder)
     assert {Effect.NETWORK, Effect.EXTERNAL_WRITE} <= shell.traits.effects
     assert Effect.NETWORK not in plain.traits.effects
     assert GRANTED in shell.description and "no network" in plain.description
 
 
-def test_a_machine_that_cannot_guard_an_outlet_runs_no_command(
+def test_shell_is_disabled_if_the_network_cannot_be_confined(
     world: World, home: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = ("seccomp", "landlock", "no-new-privileges", "limits")
@@ -100,7 +96,7 @@ def test_a_machine_that_cannot_guard_an_outlet_runs_no_command(
         _backend._missing_layers.cache_clear()
 
 
-def test_the_configuration_file_grants_hosts_and_every_mistake_is_told(tmp_path: Path) -> None:
+def test_configuration_grants_hosts_and_reports_all_mistakes(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text('[shell]\nsession = true\nnetwork = ["b.example", {host = "a.example", port = 8443}]\n')
     settings = read_config_file(path).shell

@@ -1,4 +1,4 @@
-"""The shell as a tool: approvals, refusals, back ends, configuration, and the command."""
+"""The shell tool: approvals, refusals, backends, configuration, and the command line."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ALLOWED = ToolPolicy(rules=(ToolRule(tool="shell", permission=Permission.ALLOW),
 
 
 class Asked:
-    """A registry with the shell, and the requests that its approver got."""
+    """A registry with the shell, and the requests that its approver received."""
 
     def __init__(self, shell: ShellTool, policy: ToolPolicy, answer: bool = True) -> None:
         self.requests: list[ApprovalRequest] = []
@@ -53,7 +53,7 @@ class Asked:
         return self.registry.execute("shell", {"command": command}).result
 
 
-def test_every_command_asks_a_person_who_sees_it(shell: ShellTool) -> None:
+def test_every_command_is_shown_for_approval(shell: ShellTool) -> None:
     asked = Asked(shell, ToolPolicy())
     assert asked.run("echo a")["stdout"] == "a\n"
     assert [request.params["command"] for request in asked.requests] == ["echo a"]
@@ -61,7 +61,7 @@ def test_every_command_asks_a_person_who_sees_it(shell: ShellTool) -> None:
     assert asked.receipts[-1].tool == "shell"
 
 
-def test_a_rule_approves_plain_commands_and_never_what_cannot_be_taken_back(shell: ShellTool, folder: Path) -> None:
+def test_rule_approves_only_harmless_commands(shell: ShellTool, folder: Path) -> None:
     asked = Asked(shell, ALLOWED, answer=False)
     (folder / "a").mkdir()
     asked.run("ls")
@@ -72,7 +72,7 @@ def test_a_rule_approves_plain_commands_and_never_what_cannot_be_taken_back(shel
     assert "rm-recursive" in str(asked.requests[0].preview)
 
 
-def test_an_approved_one_runs_and_no_approval_is_remembered(shell: ShellTool, folder: Path) -> None:
+def test_approved_command_runs_and_the_approval_is_not_remembered(shell: ShellTool, folder: Path) -> None:
     asked = Asked(shell, ALLOWED)
     for _ in range(2):
         (folder / "a").mkdir()
@@ -80,7 +80,7 @@ def test_an_approved_one_runs_and_no_approval_is_remembered(shell: ShellTool, fo
     assert len(asked.requests) == 2 and not any(request.may_be_remembered for request in asked.requests)
 
 
-def test_a_refused_command_asks_nobody_and_tells_rule_and_step(shell: ShellTool) -> None:
+def test_refused_command_needs_no_approval_and_names_its_rule(shell: ShellTool) -> None:
     asked = Asked(shell, ALLOWED)
     with pytest.raises(NotAuthorizedError) as caught:
         asked.run("sudo id")
@@ -90,21 +90,19 @@ def test_a_refused_command_asks_nobody_and_tells_rule_and_step(shell: ShellTool)
     assert asked.receipts[-1].outcome != "ok"
 
 
-def test_a_refused_command_is_refused_without_a_registry_too(shell: ShellTool) -> None:
+def test_refused_command_is_refused_without_a_registry(shell: ShellTool) -> None:
     with pytest.raises(NotAuthorizedError, match="rm -rf /"):
         shell.execute({"command": "rm -rf /"})
 
 
-def test_views_that_only_read_have_no_shell(shell: ShellTool) -> None:
+def test_read_only_views_have_no_shell(shell: ShellTool) -> None:
     registry = Asked(shell, ALLOWED).registry
     assert "shell" not in registry.read_only().tool_names()
     assert "shell" in registry.without_network().tool_names()
     assert {Effect.EXECUTE_CODE, Effect.SPAWN_PROCESS, Effect.WRITE_FILESYSTEM} <= shell.traits.effects
 
 
-def test_without_a_safe_place_nothing_runs_and_never_on_the_host(
-    home: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_confinement_no_command_runs(home: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_backend, "layers", lambda: (Layer("seccomp", True, ""), Layer("landlock", False, "")))
     _backend._missing_layers.cache_clear()
     shell = ShellTool(folder)
@@ -125,7 +123,7 @@ def test_without_a_safe_place_nothing_runs_and_never_on_the_host(
         (ShellSettings(), "find_bash", "bash was not found"),
     ],
 )
-def test_a_shell_that_cannot_be_says_why(
+def test_disabled_shell_reports_the_reason(
     folder: Path, monkeypatch: pytest.MonkeyPatch, settings: ShellSettings, missing: str, words: str
 ) -> None:
     if missing:
@@ -135,9 +133,7 @@ def test_a_shell_that_cannot_be_says_why(
         asked.run("ls")
 
 
-def test_an_agent_is_not_offered_a_shell_that_cannot_be(
-    home: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_disabled_shell_is_not_offered_to_agents(home: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with WasmToolRuntime(WasmRuntimeConfig(workspace=folder)) as runtime:
         with load_registry(runtime) as registry:
             assert "shell" in registry.tool_names()
@@ -150,7 +146,7 @@ def test_an_agent_is_not_offered_a_shell_that_cannot_be(
                 assert "wasmrt[shell]" in (caught.value.hint or "")
 
 
-def test_the_host_is_an_operators_word_and_the_lists_hold_there_too(home: Path, folder: Path, tmp_path: Path) -> None:
+def test_host_backend_must_be_enabled_and_obeys_the_lists(home: Path, folder: Path, tmp_path: Path) -> None:
     shell = ShellTool(folder, ShellSettings(unsafe_host=True))
     assert shell.backend is Backend.HOST and Effect.NETWORK in shell.traits.effects
     (tmp_path / "outside").write_text("x")
@@ -160,7 +156,7 @@ def test_the_host_is_an_operators_word_and_the_lists_hold_there_too(home: Path, 
         shell.execute({"command": "sudo id"})
 
 
-def test_the_section_of_the_configuration_is_strict(tmp_path: Path) -> None:
+def test_shell_section_rejects_unknown_keys_and_values(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text('[shell]\ntimeout_seconds = 30\nmemory_mib = 100\nread = ["data"]\nunsafe_host = true\n')
     assert read_config_file(path).shell == ShellSettings(
@@ -179,7 +175,7 @@ def run(*arguments: object, code: int = 0) -> Result:
     return result
 
 
-def test_a_typed_command_runs_and_leaves_a_receipt(home: Path, folder: Path) -> None:
+def test_shell_from_the_command_line_runs_and_leaves_a_receipt(home: Path, folder: Path) -> None:
     shown = run("run", "shell", '{"command": "echo a > b; ls"}', "--workspace", folder).stdout
     assert json.loads(shown) == {"exit_code": 0, "stdout": "b\n", "stderr": "", "truncated": False}
     assert "shell" in run("audit", "tail").stdout
@@ -187,13 +183,13 @@ def test_a_typed_command_runs_and_leaves_a_receipt(home: Path, folder: Path) -> 
     assert data["result"]["stdout"] == "b\n" and data["decisions"]
 
 
-def test_what_cannot_be_taken_back_is_not_run_without_a_terminal(home: Path, folder: Path) -> None:
+def test_irreversible_command_needs_a_terminal_for_approval(home: Path, folder: Path) -> None:
     said = run("run", "shell", '{"command": "rm -rf ."}', "--workspace", folder, code=3).stderr
     assert "rm-recursive" in said and "at a terminal" in said and "[tools.rules]" not in said
     assert folder.exists()
 
 
-def test_a_queue_that_is_configured_is_asked_for_a_typed_command(home: Path, folder: Path) -> None:
+def test_configured_queue_approves_commands_from_the_command_line(home: Path, folder: Path) -> None:
     places = find_places()
     places.config.parent.mkdir(parents=True, exist_ok=True)
     places.config.write_text('[approvals]\napprover = "queue"\n')
@@ -213,7 +209,7 @@ def test_a_queue_that_is_configured_is_asked_for_a_typed_command(home: Path, fol
     assert "wasmrt approvals approve" in said.stderr and not (folder / "old").exists()
 
 
-def test_the_command_says_what_is_wrong(home: Path, folder: Path) -> None:
+def test_command_line_reports_shell_errors(home: Path, folder: Path) -> None:
     assert "--workspace" in run("run", "shell", '{"command": "ls"}', code=2).stderr
     assert "become-another-user" in run("run", "shell", '{"command": "sudo ls"}', "--workspace", folder, code=3).stderr
     assert "command" in run("run", "shell", "{}", "--workspace", folder, code=2).stderr

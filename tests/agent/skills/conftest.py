@@ -1,4 +1,4 @@
-"""A store of skills, and a registry with the agent's tools for them and a person who answers."""
+"""A skill store, and a registry with the skill tools and an approver."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from wasmrt.runtime.audit import Receipt
 
 
 def write_skill(folder: Path, name: str = "notes", text: str = "Write notes.", **files: bytes) -> Path:
-    """Put a skill into a folder."""
+    """Write a skill into a folder, and return its path."""
     place = folder / name
     place.mkdir(parents=True, exist_ok=True)
     (place / "SKILL.md").write_text(f"---\nname: {name}\ndescription: About {name}.\n---\n{text}\n")
@@ -29,7 +29,7 @@ def write_skill(folder: Path, name: str = "notes", text: str = "Write notes.", *
 
 
 class Agent:
-    """A registry with the tools for skills. Its person says yes, unless told otherwise."""
+    """A registry with the skill tools. Its approver approves every request unless `answer` is replaced."""
 
     def __init__(self, places: Places, sources: Path, hosts: tuple[str, ...], network: NetworkConfig | None) -> None:
         self.places = places

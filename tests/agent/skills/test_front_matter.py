@@ -1,4 +1,4 @@
-"""The front matter of a SKILL.md: what is read of it, what is refused, and that every mistake is told at once."""
+"""The front matter of a SKILL.md: accepted values, rejected syntax, and reports of all mistakes at once."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def skill(text: str, name: str = "release-notes") -> object:
     return read_skill(single_file(text.encode()), name)
 
 
-def test_every_part_of_a_skill_is_read_as_text() -> None:
+def test_all_front_matter_values_are_strings() -> None:
     read = read_skill(single_file(WHOLE.encode()), "release-notes")
     assert (read.name, read.version, read.license) == ("release-notes", "1.0", "MIT: with \u00e9")
     assert read.description == "Writes release notes. Use it when a version is cut."
@@ -44,7 +44,7 @@ def test_every_part_of_a_skill_is_read_as_text() -> None:
     assert read.text == "# Notes\n\nDo it."
 
 
-def test_what_yaml_would_make_a_truth_value_or_a_number_stays_a_text() -> None:
+def test_yaml_booleans_and_numbers_stay_strings() -> None:
     values, wrong = read_front("a: no\nb: 1e3\nc: ~\nd: 2024-01-01\ne: 0x10\nf: null")
     assert (list(values.values()), wrong) == (["no", "1e3", "~", "2024-01-01", "0x10", "null"], [])
 
@@ -73,24 +73,24 @@ def test_what_yaml_would_make_a_truth_value_or_a_number_stays_a_text() -> None:
         ("? a", "a complex key"),
     ],
 )
-def test_what_makes_yaml_dangerous_is_refused_by_name(text: str, said: str) -> None:
+def test_dangerous_yaml_features_are_rejected_by_name(text: str, said: str) -> None:
     _, wrong = read_front(text)
     assert any(said in mistake.problem for mistake in wrong), wrong
 
 
-def test_a_bomb_of_aliases_is_refused_before_anything_grows() -> None:
+def test_alias_bomb_is_rejected_before_expansion() -> None:
     lines = ["a0: &a0 [lol]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 10))]
     values, wrong = read_front("\n".join(lines))
     assert len(wrong) == 10 and len(json.dumps(values)) < 500
 
 
-def test_a_huge_front_matter_is_refused_without_being_read() -> None:
+def test_oversized_front_matter_is_rejected_without_parsing() -> None:
     _, wrong = read_front("a: " + "x" * MAX_FRONT_BYTES)
     assert "over" in wrong[0].problem
     assert split_front("---\n" + "a: b\n" * 10_000 + "---\n") is None
 
 
-def test_every_mistake_is_told_at_once_with_its_line() -> None:
+def test_all_front_matter_mistakes_are_reported_with_their_lines() -> None:
     with pytest.raises(SkillError) as caught:
         skill("---\nnam: x\na: &b\ndescription: [x]\nactivation: y\n---\n")
     places = [place for place, _ in caught.value.problems]
@@ -103,18 +103,18 @@ def test_every_mistake_is_told_at_once_with_its_line() -> None:
     [
         ("# no front matter", "no front matter"),
         ("---\nname: release-notes\n", "no front matter that ends"),
-        (WHOLE.replace("release-notes", "other"), "is called release-notes"),
-        (WHOLE.replace("release-notes", "../x"), "cannot name a skill"),
+        (WHOLE.replace("release-notes", "other"), "expected release-notes"),
+        (WHOLE.replace("release-notes", "../x"), "is not a valid skill name"),
         (WHOLE.replace("# Notes\n\nDo it.", ""), "is empty"),
         (WHOLE.replace("Writes", "W" * 1100), "up to 1024"),
     ],
 )
-def test_a_skill_that_is_not_one_is_refused(text: str, said: str) -> None:
+def test_invalid_skills_are_rejected(text: str, said: str) -> None:
     with pytest.raises(SkillError, match=said):
         skill(text)
 
 
-def test_bytes_that_are_no_text_are_refused_with_their_line() -> None:
+def test_invalid_utf8_is_rejected_with_its_line() -> None:
     with pytest.raises(SkillError, match="line 2"):
         read_skill(single_file(b"---\n\xff\n---\nx"))
 
@@ -123,7 +123,7 @@ PLAIN = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Zl
 
 
 @given(st.dictionaries(st.from_regex(r"[a-z][a-z0-9]{0,8}", fullmatch=True), PLAIN, max_size=6))
-def test_what_is_written_in_quotes_is_read_as_it_was(values: dict[str, str]) -> None:
+def test_quoted_strings_round_trip(values: dict[str, str]) -> None:
     text = "\n".join(f"{key}: {json.dumps(value)}" for key, value in values.items())
     assert read_front(text) == (values, [])
     listed = "\n".join(f"{key}: [{json.dumps(value)}, {json.dumps(value)}]" for key, value in values.items())
@@ -131,6 +131,6 @@ def test_what_is_written_in_quotes_is_read_as_it_was(values: dict[str, str]) -> 
 
 
 @given(st.text(st.sampled_from("ab:- \n\t\"'[]{}&*!|>#,\\.\x00\u2028"), max_size=120))
-def test_no_text_at_all_breaks_the_reader(text: str) -> None:
+def test_front_matter_reader_accepts_any_text_without_crashing(text: str) -> None:
     values, wrong = read_front(text)
     assert isinstance(values, dict) and all(mistake.line >= 1 for mistake in wrong)

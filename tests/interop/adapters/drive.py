@@ -1,4 +1,4 @@
-"""One conversation in each framework, from a script, and what the model was told in it."""
+"""Run one scripted conversation in each framework, and collect the results that the model received."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ from .models import (
 Says = Callable[[Any], bool]
 
 
-class Told(NamedTuple):
-    """What the model was told of its calls, in their order, and what the program was."""
+class Received(NamedTuple):
+    """The results of the calls in order, as the model and the program received them."""
 
     results: list[str]
     failed: list[bool | None]
-    """None where the framework's results say nothing of it."""
+    """None if the framework's results have no failure flag."""
     data: list[Any]
-    """What the framework keeps of each call for the program; None for nothing."""
+    """The metadata of each call that the framework provides to the program; None if it provides none."""
     declared: dict[str, Any]
-    """The schemas of the tools, by their names."""
+    """The schemas of the tools by name."""
 
 
-async def with_pydantic_ai(view: ToolView, turns: Sequence[Turn], says: Says) -> Told:
+async def with_pydantic_ai(view: ToolView, turns: Sequence[Turn], says: Says) -> Received:
     seen: list[Any] = []
     agent = PydanticAgent(
         pydantic_model(turns, seen),
@@ -58,7 +58,7 @@ async def with_pydantic_ai(view: ToolView, turns: Sequence[Turn], says: Says) ->
         run = await agent.run(message_history=run.all_messages(), deferred_tool_results=results)
     parts = [part for message in run.all_messages() for part in message.parts]
     told = [part for part in parts if isinstance(part, (ToolReturnPart, RetryPromptPart))]
-    return Told(
+    return Received(
         [str(part.content) for part in told],
         [isinstance(part, RetryPromptPart) or part.outcome != "success" for part in told],
         [getattr(part, "metadata", None) for part in told],
@@ -66,7 +66,7 @@ async def with_pydantic_ai(view: ToolView, turns: Sequence[Turn], says: Says) ->
     )
 
 
-async def with_openai_agents(view: ToolView, turns: Sequence[Turn], says: Says) -> Told:
+async def with_openai_agents(view: ToolView, turns: Sequence[Turn], says: Says) -> Received:
     model = AgentsModel(turns)
     agent = Agent("helper", model=model, tools=[*openai_agents.tools_for(view, user="ann", trace="t")])
     result = await Runner.run(agent, "go")
@@ -76,7 +76,7 @@ async def with_openai_agents(view: ToolView, turns: Sequence[Turn], says: Says) 
             (state.approve if says(each) else state.reject)(each)
         result = await Runner.run(agent, state)
     told = [item for item in result.new_items if isinstance(item, ToolCallOutputItem)]
-    return Told(
+    return Received(
         [str(item.output) for item in told],
         [None] * len(told),
         [item.custom_data for item in told],
@@ -84,7 +84,7 @@ async def with_openai_agents(view: ToolView, turns: Sequence[Turn], says: Says) 
     )
 
 
-async def with_langchain(view: ToolView, turns: Sequence[Turn], says: Says) -> Told:
+async def with_langchain(view: ToolView, turns: Sequence[Turn], says: Says) -> Received:
     tools = {each.name: each for each in langchain.tools_for(view, user="ann", trace="t")}
     model = chat_model(turns).bind_tools(list(tools.values()))
     messages: list[Any] = [HumanMessage("go")]
@@ -95,7 +95,7 @@ async def with_langchain(view: ToolView, turns: Sequence[Turn], says: Says) -> T
     return _of_messages(messages, tools)
 
 
-async def with_langgraph(view: ToolView, turns: Sequence[Turn], says: Says) -> Told:
+async def with_langgraph(view: ToolView, turns: Sequence[Turn], says: Says) -> Received:
     tools = langgraph.tools_for(view, user="ann", trace="t")
     model = chat_model(turns).bind_tools(tools)
 
@@ -115,9 +115,9 @@ async def with_langgraph(view: ToolView, turns: Sequence[Turn], says: Says) -> T
     return _of_messages(state["messages"], {each.name: each for each in tools})
 
 
-def _of_messages(messages: list[Any], tools: dict[str, Any]) -> Told:
+def _of_messages(messages: list[Any], tools: dict[str, Any]) -> Received:
     told = [message for message in messages if isinstance(message, ToolMessage)]
-    return Told(
+    return Received(
         [str(message.content) for message in told],
         [message.status == "error" for message in told],
         [message.artifact for message in told],
@@ -125,7 +125,7 @@ def _of_messages(messages: list[Any], tools: dict[str, Any]) -> Told:
     )
 
 
-async def with_anthropic_runner(view: ToolView, turns: Sequence[Turn], says: Says) -> Told:
+async def with_anthropic_runner(view: ToolView, turns: Sequence[Turn], says: Says) -> Received:
     client, requests = async_anthropic_client(turns)
     async with client:
         tools = anthropic_runner.async_tools_for(view, user="ann", trace="t")
@@ -136,7 +136,7 @@ async def with_anthropic_runner(view: ToolView, turns: Sequence[Turn], says: Say
     return _of_anthropic(requests)
 
 
-async def with_anthropic(view: ToolView, turns: Sequence[Turn], says: Says) -> Told:
+async def with_anthropic(view: ToolView, turns: Sequence[Turn], says: Says) -> Received:
     client, requests = async_anthropic_client(turns)
     async with client:
         held = await anthropic.arun(
@@ -145,8 +145,8 @@ async def with_anthropic(view: ToolView, turns: Sequence[Turn], says: Says) -> T
     return _of_anthropic(requests)._replace(data=[_used(answer) for answer in held.answers])
 
 
-def _of_anthropic(requests: list[dict[str, Any]]) -> Told:
-    by_id = {  # the runner sends what is new alone
+def _of_anthropic(requests: list[dict[str, Any]]) -> Received:
+    by_id = {  # the runner sends only new messages
         block["tool_use_id"]: block
         for request in requests
         for message in request["messages"]
@@ -154,7 +154,7 @@ def _of_anthropic(requests: list[dict[str, Any]]) -> Told:
         for block in message["content"]
     }
     blocks = list(by_id.values())
-    return Told(
+    return Received(
         [block["content"] if isinstance(block["content"], str) else block["content"][0]["text"] for block in blocks],
         [block.get("is_error", False) for block in blocks],
         [None] * len(blocks),
@@ -162,12 +162,12 @@ def _of_anthropic(requests: list[dict[str, Any]]) -> Told:
     )
 
 
-async def with_openai(view: ToolView, turns: Sequence[Turn], says: Says) -> Told:
+async def with_openai(view: ToolView, turns: Sequence[Turn], says: Says) -> Received:
     client, requests = async_openai_client(turns)
     async with client:
         held = await openai.arun(client, view, [{"role": "user", "content": "go"}], user="ann", trace="t", model="m")
     told = [message for message in requests[-1]["messages"] if message["role"] == "tool"]
-    return Told(
+    return Received(
         [message["content"] for message in told],
         [None] * len(told),
         [_used(answer) for answer in held.answers],
@@ -175,13 +175,13 @@ async def with_openai(view: ToolView, turns: Sequence[Turn], says: Says) -> Told
     )
 
 
-async def with_openai_responses(view: ToolView, turns: Sequence[Turn], says: Says) -> Told:
+async def with_openai_responses(view: ToolView, turns: Sequence[Turn], says: Says) -> Received:
     client, requests = async_openai_responses_client(turns)
     async with client:
         ask = [{"role": "user", "content": "go"}]
         held = await openai.arun_responses(client, view, ask, user="ann", trace="t", model="m")
     told = [item for item in requests[-1]["input"] if item.get("type") == "function_call_output"]
-    return Told(
+    return Received(
         [item["output"] for item in told],
         [None] * len(told),
         [_used(answer) for answer in held.answers],
@@ -194,14 +194,14 @@ def _used(answer: Any) -> dict[str, Any]:
     return {"usage": {} if done.usage is None else done.usage.as_dict(), "outcome": "ok" if answer.ok else done.code}
 
 
-Drive = Callable[[ToolView, Sequence[Turn], Says], Awaitable[Told]]
+Drive = Callable[[ToolView, Sequence[Turn], Says], Awaitable[Received]]
 ASKING: dict[str, Drive] = {
     "pydantic-ai": with_pydantic_ai, "openai-agents": with_openai_agents, "langgraph": with_langgraph,
 }  # fmt: skip
-"""Frameworks that ask their own people."""
+"""Frameworks that request approval from their own users."""
 PLAIN: dict[str, Drive] = {
     "langchain": with_langchain, "anthropic-runner": with_anthropic_runner, "anthropic": with_anthropic,
     "openai": with_openai, "openai-responses": with_openai_responses,
 }  # fmt: skip
-"""Frameworks in which the registry's approver is asked."""
+"""Frameworks in which the registry's approver decides."""
 ALL = ASKING | PLAIN

@@ -1,4 +1,4 @@
-"""Scripted models, in the test kit of each framework: a turn is the tool calls of it, or the text that ends it."""
+"""Scripted models for the test kit of each framework. A turn is a list of tool calls, or the final text."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from pydantic_ai.messages import ModelResponse as PydanticResponse
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 Turn = Sequence[tuple[str, Any]] | str
-"""The calls of a turn, each with its name and its arguments, or what the model says at the end."""
+"""The calls of a turn, each with its name and arguments; or the final text."""
 SEND = [("send", {"to": "bob@example.com", "text": "hi"})]
 
 
 def pydantic_model(turns: Sequence[Turn], seen: list[Any] | None = None) -> FunctionModel:
-    """A `FunctionModel`; `seen` gets the messages and the tools of each request."""
+    """Return a `FunctionModel` that appends the messages and tools of each request to `seen`."""
 
     def speak(messages: list[ModelMessage], info: AgentInfo) -> PydanticResponse:
         if seen is not None:
@@ -81,13 +81,13 @@ class ChatModel(FakeMessagesListChatModel):
     bound: Any = None
 
     def bind_tools(self, tools: Any, **_: Any) -> Any:
-        """Take the tools, and remember them."""
+        """Record the tools."""
         self.bound = list(tools)
         return self
 
 
 def chat_model(turns: Sequence[Turn]) -> ChatModel:
-    """A fake chat model of LangChain."""
+    """Return a fake LangChain chat model."""
     said = [
         AIMessage(turn)
         if isinstance(turn, str)
@@ -131,7 +131,7 @@ def _openai_reply(turn: Turn, number: int) -> dict[str, Any]:
 
 
 def _chunks(reply: dict[str, Any]) -> list[dict[str, Any]]:
-    """A completion in pieces: of its text and of each call's arguments every letter is one."""
+    """Return a completion in chunks: one for each letter of the text and of each call's arguments."""
     [choice] = reply["choices"]
     message = choice["message"]
     calls = message.get("tool_calls", [])
@@ -179,7 +179,7 @@ def _response_events(reply: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 class _Server:
-    """Answers requests by a script, and keeps them."""
+    """Answers requests by a script, and records them."""
 
     def __init__(self, turns: Sequence[Turn], reply: Any) -> None:
         self.turns = iter(enumerate(turns))
@@ -203,30 +203,30 @@ def _before(client: Any, http: Any, reply: Any, turns: Sequence[Turn]) -> tuple[
 
 
 def anthropic_client(turns: Sequence[Turn]) -> tuple[anthropic.Anthropic, list[dict[str, Any]]]:
-    """Anthropic's client before a scripted model, and the requests that come there."""
+    """Return an Anthropic client of a scripted model, and the list of its requests."""
     return _before(anthropic.Anthropic, httpx2.Client, _anthropic_reply, turns)
 
 
 def async_anthropic_client(turns: Sequence[Turn]) -> tuple[anthropic.AsyncAnthropic, list[dict[str, Any]]]:
-    """Anthropic's asynchronous client before a scripted model."""
+    """Return an asynchronous Anthropic client of a scripted model."""
     return _before(anthropic.AsyncAnthropic, httpx2.AsyncClient, _anthropic_reply, turns)
 
 
 def openai_client(turns: Sequence[Turn]) -> tuple[openai.OpenAI, list[dict[str, Any]]]:
-    """OpenAI's client before a scripted model, and the requests that come there."""
+    """Return an OpenAI client of a scripted model, and the list of its requests."""
     return _before(openai.OpenAI, httpx2.Client, _openai_reply, turns)
 
 
 def async_openai_client(turns: Sequence[Turn]) -> tuple[openai.AsyncOpenAI, list[dict[str, Any]]]:
-    """OpenAI's asynchronous client before a scripted model."""
+    """Return an asynchronous OpenAI client of a scripted model."""
     return _before(openai.AsyncOpenAI, httpx2.AsyncClient, _openai_reply, turns)
 
 
 def openai_responses_client(turns: Sequence[Turn]) -> tuple[openai.OpenAI, list[dict[str, Any]]]:
-    """OpenAI's client before a scripted model of the Responses API."""
+    """Return an OpenAI client of a scripted model of the Responses API."""
     return _before(openai.OpenAI, httpx2.Client, _responses_reply, turns)
 
 
 def async_openai_responses_client(turns: Sequence[Turn]) -> tuple[openai.AsyncOpenAI, list[dict[str, Any]]]:
-    """OpenAI's asynchronous client before a scripted model of the Responses API."""
+    """Return an asynchronous OpenAI client of a scripted model of the Responses API."""
     return _before(openai.AsyncOpenAI, httpx2.AsyncClient, _responses_reply, turns)

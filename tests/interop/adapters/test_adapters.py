@@ -1,4 +1,4 @@
-"""What every framework gets of a registry: names and schemas, results, failures, usage, approvals and cancellation."""
+"""Registries in every framework: names and schemas, results, failures, usage, approvals and cancellation."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ALLOWED = ToolPolicy(rules=(ToolRule(tool="*", permission=Permission.ALLOW),))
 
 
 class Desk:
-    """A registry whose tools keep what was done."""
+    """A registry whose tools record their calls."""
 
     def __init__(self, **settings: Any) -> None:
         self.done: list[Any] = []
@@ -42,7 +42,7 @@ class Desk:
 
         @tool(effects=["external-write"])
         def write_it(to: str, self_: Annotated[int, Field(ge=0)] = 0, config: str = "", callbacks: str = "") -> str:
-            """Write to somebody."""
+            """Write a letter."""
             self.done.append((to, self_, config, callbacks))
             return f"wrote to {to}"
 
@@ -67,11 +67,11 @@ class Desk:
 
 
 def nobody(question: Any) -> bool:
-    raise AssertionError("nobody should be asked")
+    raise AssertionError("no approval should be requested")
 
 
 @every_framework
-def test_names_schemas_and_results_are_those_of_the_registry(drive: Drive) -> None:
+def test_frameworks_get_the_names_schemas_and_results_of_the_registry(drive: Drive) -> None:
     desk = Desk()
     told = asyncio.run(drive(desk.registry, [[("look", {"what": "up"})], "done"], nobody))
     assert sorted(told.declared) == ["look", "write_it"]
@@ -84,7 +84,7 @@ def test_names_schemas_and_results_are_those_of_the_registry(drive: Drive) -> No
 
 
 @every_framework
-def test_a_parameter_may_have_any_name_of_the_frameworks_own(drive: Drive) -> None:
+def test_parameters_may_have_names_that_the_framework_uses(drive: Drive) -> None:
     desk = Desk(policy=ALLOWED)
     params = {"to": "bob", "self_": 1, "config": "c", "callbacks": "b"}
     turns = [[("write_it", params), ("look", {"what": "up", "run_manager": "r"})], "done"]
@@ -93,7 +93,7 @@ def test_a_parameter_may_have_any_name_of_the_frameworks_own(drive: Drive) -> No
 
 
 @every_framework
-def test_a_model_is_told_what_is_wrong_with_its_arguments_and_corrects_them(drive: Drive) -> None:
+def test_model_can_correct_invalid_arguments(drive: Drive) -> None:
     desk = Desk()
     turns = [[("look", {"what": "left"})], [("look", {"what": "down"})], "done"]
     told = asyncio.run(drive(desk.registry, turns, nobody))
@@ -102,7 +102,7 @@ def test_a_model_is_told_what_is_wrong_with_its_arguments_and_corrects_them(driv
 
 
 @every_framework
-def test_a_failure_of_a_tool_is_one_for_the_model_and_the_conversation_goes_on(drive: Drive) -> None:
+def test_tool_failure_is_reported_to_the_model_and_the_run_continues(drive: Drive) -> None:
     desk = Desk()
     turns = [[("look", {"what": "up", "run_manager": "break"})], "done"]
     told = asyncio.run(drive(desk.registry, turns, nobody))
@@ -110,7 +110,7 @@ def test_a_failure_of_a_tool_is_one_for_the_model_and_the_conversation_goes_on(d
 
 
 @every_framework
-def test_a_refusal_of_the_policy_reaches_the_model(drive: Drive) -> None:
+def test_policy_refusal_is_reported_to_the_model(drive: Drive) -> None:
     desk = Desk(policy=ToolPolicy(rules=(ToolRule(tool="look", rate=RateLimitConfig(1, 1)),)))
     turns = [[("look", {"what": "up"})], [("look", {"what": "up"})], "done"]
     told = asyncio.run(drive(desk.registry, turns, nobody))
@@ -119,7 +119,7 @@ def test_a_refusal_of_the_policy_reaches_the_model(drive: Drive) -> None:
 
 
 @asking_frameworks
-def test_an_approved_call_runs_once_and_its_receipt_says_who_approved(drive: Drive) -> None:
+def test_approved_call_runs_once_and_its_receipt_names_the_approver(drive: Drive) -> None:
     desk = Desk()
     told = asyncio.run(drive(desk.registry, [[("write_it", {"to": "bob"})], "done"], desk.yes))
     assert "wrote to bob" in told.results[0]
@@ -130,14 +130,14 @@ def test_an_approved_call_runs_once_and_its_receipt_says_who_approved(drive: Dri
 
 
 @asking_frameworks
-def test_a_denied_call_does_not_run(drive: Drive) -> None:
+def test_denied_call_does_not_run(drive: Drive) -> None:
     desk = Desk()
     told = asyncio.run(drive(desk.registry, [[("write_it", {"to": "bob"})], "done"], desk.no))
     assert "wrote" not in told.results[0] and desk.done == [] and len(desk.asked) == 1
 
 
 @asking_frameworks
-def test_of_two_calls_of_one_turn_each_gets_its_own_answer(drive: Drive) -> None:
+def test_two_calls_of_one_turn_get_separate_answers(drive: Drive) -> None:
     desk = Desk()
     turns = [[("write_it", {"to": "ann"}), ("write_it", {"to": "bob"}), ("look", {"what": "up"})], "done"]
     told = asyncio.run(drive(desk.registry, turns, lambda asked: "bob" in str(asked) and desk.yes(asked)))
@@ -146,13 +146,13 @@ def test_of_two_calls_of_one_turn_each_gets_its_own_answer(drive: Drive) -> None
 
 
 @asking_frameworks
-def test_a_tool_that_was_exchanged_while_a_person_decides_does_not_run(drive: Drive) -> None:
+def test_tool_replaced_during_approval_does_not_run(drive: Drive) -> None:
     desk = Desk()
     ran = []
 
     @tool(effects=["external-write", "financial"])
     def write_it(to: str) -> str:
-        """Write to somebody, for money."""
+        """Write a letter, for money."""
         ran.append(to)
         return "paid"
 
@@ -171,14 +171,14 @@ def test_a_tool_that_was_exchanged_while_a_person_decides_does_not_run(drive: Dr
 
 
 @asking_frameworks
-def test_an_answer_that_was_remembered_asks_nobody(drive: Drive) -> None:
+def test_remembered_approval_needs_no_question(drive: Drive) -> None:
     desk = Desk(policy=ALLOWED)
     asyncio.run(drive(desk.registry, [[("write_it", {"to": "bob"})], "done"], nobody))
     assert len(desk.done) == 1
 
 
 @asking_frameworks
-def test_where_the_operator_names_who_answers_the_frameworks_people_are_not_asked(drive: Drive) -> None:
+def test_configured_approver_replaces_the_frameworks_users(drive: Drive) -> None:
     asked: list[Any] = []
     policy = ToolPolicy(approver=ApproverKind.QUEUE)
     desk = Desk(policy=policy, approver=CallbackApprover(lambda request: bool(asked.append(request))))
@@ -188,7 +188,7 @@ def test_where_the_operator_names_who_answers_the_frameworks_people_are_not_aske
 
 
 @plain_frameworks
-def test_without_an_approver_the_model_is_told_that_a_person_has_to_approve(drive: Drive) -> None:
+def test_without_an_approver_the_model_gets_an_approval_error(drive: Drive) -> None:
     desk = Desk()
     told = asyncio.run(drive(desk.registry, [[("write_it", {"to": "bob"})], "done"], nobody))
     assert "a person has to approve this call" in told.results[0] and told.failed[0] in (True, None)
@@ -196,7 +196,7 @@ def test_without_an_approver_the_model_is_told_that_a_person_has_to_approve(driv
 
 
 @plain_frameworks
-def test_the_approver_of_the_registry_is_asked(drive: Drive) -> None:
+def test_approver_of_the_registry_decides(drive: Drive) -> None:
     desk = Desk(approver=CallbackApprover(lambda request: request.params["to"] == "bob"))
     turns = [[("write_it", {"to": "bob"}), ("write_it", {"to": "eve"})], "done"]
     told = asyncio.run(drive(desk.registry, turns, nobody))
@@ -210,12 +210,12 @@ def runtime() -> Any:
 
 
 @every_framework
-def test_what_a_component_used_arrives_where_the_framework_keeps_it(drive: Drive, runtime: WasmToolRuntime) -> None:
+def test_usage_of_a_component_is_in_the_frameworks_metadata(drive: Drive, runtime: WasmToolRuntime) -> None:
     registry = ToolRegistry(runtime)
     registry.register(runtime.prepare_installed("echo"), builtin=True)
     told = asyncio.run(drive(registry, [[("echo", {"message": "hi"})], "done"], nobody))
     [data] = told.data
-    if drive is not ALL["anthropic-runner"]:  # which has no place for it
+    if drive is not ALL["anthropic-runner"]:  # this framework has no field for it
         assert data["usage"]["fuel"] > 0 and data["outcome"] == "ok"
 
 
@@ -242,7 +242,7 @@ def test_cancelling_the_conversation_ends_the_guest(drive: Drive, runtime: WasmT
     assert [each.outcome for each in receipts] == ["cancelled"]
 
 
-def test_whose_call_it_is_may_come_from_the_frameworks_own_context() -> None:
+def test_user_and_trace_can_come_from_the_framework_context() -> None:
     desk = Desk()
     turns = [[("look", {"what": "up"})], "done"]
     toolset = RegistryToolset(desk.registry, user=lambda ctx: ctx.deps, trace=lambda ctx: f"of-{ctx.deps}")

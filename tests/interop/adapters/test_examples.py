@@ -1,4 +1,4 @@
-"""The examples of the adapters, each run with a scripted model of its framework's own test kit."""
+"""The examples of the adapters, each run with a scripted model of its framework's test kit."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ answers = pytest.mark.parametrize("says", [True, False], ids=["approved", "denie
 
 
 class Person:
-    """Answers every question alike, and remembers them."""
+    """Gives the same answer to every question, and records the questions."""
 
     def __init__(self, says: bool) -> None:
         self.says = says
@@ -41,7 +41,7 @@ class Person:
 
     @property
     def approver(self) -> CallbackApprover:
-        """The person as an approver of a registry."""
+        """Return an approver of a registry that asks this person."""
         return CallbackApprover(self._approve)
 
     def _approve(self, request: ApprovalRequest) -> bool:
@@ -49,7 +49,7 @@ class Person:
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_has_at_most_thirty_lines(path: Path) -> None:
+def test_examples_have_at_most_thirty_lines(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= 30
 
 
@@ -102,7 +102,7 @@ def test_langgraph(says: bool) -> None:
 
 
 def by_anthropic(example: Any, says: bool) -> Any:
-    """Run an example with Anthropic's client; return what it returns."""
+    """Run an example with Anthropic's client, and return its result."""
     person = Person(says)
     client, requests = anthropic_client([SEND, "done"])
     with client:

@@ -1,4 +1,4 @@
-"""Function tools of the frameworks as tools of a registry: under its policy, with the effects that are declared."""
+"""Function tools of the frameworks in a registry: its policy applies, with the declared effects."""
 
 from __future__ import annotations
 
@@ -73,11 +73,11 @@ every_tool = pytest.mark.parametrize("make", MAKE.values(), ids=MAKE)
 
 
 @every_tool
-def test_a_tool_with_declared_effects_runs_under_them(make: Callable[..., Any]) -> None:
+def test_tool_runs_with_its_declared_effects(make: Callable[..., Any]) -> None:
     registry = ToolRegistry()
     registry.register(make(effects=[]))
     assert registry.execute("double", {"n": 21}).result == "42"
-    assert asyncio.run(registry.aexecute("double", {"n": "21"})).result == "42"  # a model's habit
+    assert asyncio.run(registry.aexecute("double", {"n": "21"})).result == "42"  # models sometimes do this
     [definition] = registry.definitions("openai")
     assert definition["function"]["description"] == "Double a number."
     assert definition["function"]["parameters"]["properties"]["n"]["type"] == "integer"
@@ -85,7 +85,7 @@ def test_a_tool_with_declared_effects_runs_under_them(make: Callable[..., Any]) 
 
 
 @every_tool
-def test_a_tool_that_declares_nothing_has_every_effect_and_asks(make: Callable[..., Any]) -> None:
+def test_tool_without_declared_effects_requires_approval(make: Callable[..., Any]) -> None:
     registry = ToolRegistry()
     registry.register(make())
     with pytest.raises(NotAuthorizedError):
@@ -94,7 +94,7 @@ def test_a_tool_that_declares_nothing_has_every_effect_and_asks(make: Callable[.
 
 
 @every_tool
-def test_arguments_that_do_not_fit_never_reach_it(make: Callable[..., Any]) -> None:
+def test_invalid_arguments_do_not_reach_the_tool(make: Callable[..., Any]) -> None:
     registry = ToolRegistry()
     registry.register(make(effects=[]))
     with pytest.raises(InvalidParametersError):
@@ -102,14 +102,14 @@ def test_arguments_that_do_not_fit_never_reach_it(make: Callable[..., Any]) -> N
 
 
 @pytest.mark.parametrize("name", [name for name in MAKE if "context" not in name and "openai-agents" not in name])
-def test_what_it_raises_is_a_failure(name: str) -> None:
+def test_exception_of_a_framework_tool_is_a_failure(name: str) -> None:
     registry = ToolRegistry()
     registry.register(MAKE[name](effects=[]))
     with pytest.raises(ToolError, match="below zero"):
         registry.execute("double", {"n": -1})
 
 
-def test_a_failure_that_the_agents_sdk_words_for_the_model_is_its_result() -> None:
+def test_error_text_of_the_agents_sdk_is_the_result() -> None:
     registry = ToolRegistry()
     registry.register(MAKE["openai-agents"](effects=[]))
     assert "An error occurred" in registry.execute("double", {"n": -1}).result
@@ -119,7 +119,7 @@ def test_a_failure_that_the_agents_sdk_words_for_the_model_is_its_result() -> No
         registry.execute("raising", {"n": -1})
 
 
-def test_a_retry_of_pydantic_ai_is_for_the_model_to_correct() -> None:
+def test_model_retry_of_pydantic_ai_is_an_invalid_parameters_error() -> None:
     def picky(n: int) -> int:
         raise ModelRetry("take a larger one")
 
@@ -129,14 +129,14 @@ def test_a_retry_of_pydantic_ai_is_for_the_model_to_correct() -> None:
         registry.execute("picky", {"n": 1})
 
 
-def test_deps_reach_a_tool_that_takes_a_context() -> None:
+def test_deps_are_passed_in_the_run_context() -> None:
     registry = ToolRegistry()
     registry.register(pydantic_ai.tool_from(Tool(ctx_double, name="double"), deps=8, effects=[]))
     assert registry.execute("double", {"n": 21}).result == "50"
 
 
 @pytest.mark.parametrize("handled", [True, False])
-def test_a_failure_of_langchain_is_one_here(handled: bool) -> None:
+def test_tool_exception_of_langchain_is_a_tool_error(handled: bool) -> None:
     @langchain_tool
     def breaks() -> str:
         """Break."""
@@ -149,7 +149,7 @@ def test_a_failure_of_langchain_is_one_here(handled: bool) -> None:
         registry.execute("breaks", {})
 
 
-def test_a_tool_that_needs_an_approval_there_needs_one_here() -> None:
+def test_framework_tool_that_requires_approval_requires_it_in_the_registry() -> None:
     policy = ToolPolicy(rules=(ToolRule(tool="*", permission=Permission.ALLOW),))
     for made in (
         pydantic_ai.tool_from(Tool(double, requires_approval=True), effects=[]),
@@ -162,13 +162,13 @@ def test_a_tool_that_needs_an_approval_there_needs_one_here() -> None:
 
 
 @pytest.mark.parametrize("adapter", [pydantic_ai, openai_agents, langchain, anthropic_runner])
-def test_what_is_no_tool_of_the_framework_is_refused(adapter: Any) -> None:
-    with pytest.raises(ConfigurationError, match="is no"):
+def test_tool_from_rejects_other_objects(adapter: Any) -> None:
+    with pytest.raises(ConfigurationError, match="expected"):
         adapter.tool_from(double)
 
 
 @pytest.mark.parametrize("definition", [{}, {"type": "custom", "name": "x"}, {"type": "function", "function": 3}, 3])
-def test_what_is_no_definition_is_refused(definition: Any) -> None:
+def test_tool_from_rejects_invalid_definitions(definition: Any) -> None:
     for adapter in (openai, anthropic):
         with pytest.raises(ConfigurationError):
             adapter.tool_from(definition, double)
@@ -181,7 +181,7 @@ def test_what_is_no_definition_is_refused(definition: Any) -> None:
         ("langgraph", "langgraph"), ("openai", "openai"), ("anthropic", "anthropic"), ("anthropic_runner", "anthropic"),
     ],
 )  # fmt: skip
-def test_a_missing_framework_is_one_sentence_with_the_command_that_installs_it(
+def test_missing_framework_error_has_the_install_command(
     adapter: str, module: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = f"wasmrt.adapters.{adapter}"
@@ -194,7 +194,7 @@ def test_a_missing_framework_is_one_sentence_with_the_command_that_installs_it(
     assert caught.value.code == "missing-extra" and (caught.value.hint or "").startswith("pip install -U '")
 
 
-def test_no_framework_is_loaded_but_by_its_adapter() -> None:
+def test_frameworks_are_imported_only_by_their_adapters() -> None:
     names = "sys, wasmrt, wasmrt.adapters, wasmrt.agent.registry, wasmrt.core.telemetry"
     script = f"import {names}; print(' '.join(sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()

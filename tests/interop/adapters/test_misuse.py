@@ -1,4 +1,4 @@
-"""Settings that cannot be used, each refused with a sentence; and a conversation that is cut."""
+"""Invalid settings, each rejected with a clear error; and conversations that reach the maximum number of turns."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ ASK: list[dict[str, Any]] = [{"role": "user", "content": "go"}]
     "give",
     [RegistryToolset, anthropic_runner.tools_for, langchain.tools_for, langgraph.tools_for, openai_agents.tools_for],
 )
-def test_what_is_no_registry_is_refused(give: Any) -> None:
-    with pytest.raises(ConfigurationError, match="no registry"):
+def test_adapters_reject_other_objects_than_registries(give: Any) -> None:
+    with pytest.raises(ConfigurationError, match="expected a ToolRegistry"):
         give([Desk().registry])
 
 
-def test_who_is_asked_is_one_of_two() -> None:
-    with pytest.raises(ConfigurationError, match="framework or registry"):
-        openai_agents.tools_for(Desk().registry, ask="nobody")  # type: ignore[arg-type]
+def test_ask_must_be_framework_or_registry() -> None:
+    with pytest.raises(ConfigurationError, match="'framework' or 'registry'"):
+        openai_agents.tools_for(Desk().registry, ask="other")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("more", [{"tools": []}, {"stream": True}, {"max_turns": 0}])
-def test_what_the_loop_sets_itself_is_refused(more: Any) -> None:
+def test_parameters_set_by_the_loop_are_rejected(more: Any) -> None:
     for adapter, (client, requests) in ((openai, openai_client(["done"])), (anthropic, anthropic_client(["done"]))):
         with client, pytest.raises(ConfigurationError):
             adapter.run(client, Desk().registry, ASK, model="m", **more)
         assert requests == []
-    with openai_client(["done"])[0] as client, pytest.raises(ConfigurationError, match="no registry"):
+    with openai_client(["done"])[0] as client, pytest.raises(ConfigurationError, match="expected a ToolRegistry"):
         openai.run(client, None, ASK, model="m")  # type: ignore[arg-type]
 
 
-def test_a_conversation_that_is_cut_can_go_on_from_its_messages() -> None:
+def test_conversation_can_continue_after_the_maximum_turns() -> None:
     look = [("look", {"what": "up"})]
     desk = Desk()
     client, requests = openai_client([look, look, "done"])
@@ -53,14 +53,14 @@ def test_a_conversation_that_is_cut_can_go_on_from_its_messages() -> None:
     assert requests[-1]["messages"][:5] == held.messages
 
 
-def test_a_view_without_tools_declares_none() -> None:
+def test_view_without_tools_sends_no_tools() -> None:
     client, requests = openai_client(["done"])
     with client:
         assert openai.run(client, Desk().registry.only(["nothing"]), ASK, model="m").finished
     assert "tools" not in requests[0]
 
 
-def test_a_tool_with_a_schema_is_refused_where_it_cannot_be_one() -> None:
+def test_schema_tool_rejects_invalid_names_and_params() -> None:
     with pytest.raises(ConfigurationError, match="cannot be a tool's name"):
         SchemaTool(lambda params, _: 1, name="a\nb", description="", schema={})
     with pytest.raises(InvalidParametersError, match="must be an object"):

@@ -1,4 +1,4 @@
-"""Replies of OpenAI's client that come as streams: heard by the program piece by piece, read by the loop as a whole."""
+"""Streamed replies of OpenAI's client: the program receives each event, and the loop reads the complete reply."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def without_stream(requests: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 @every_api
-def test_a_streamed_conversation_is_the_one_that_comes_whole(run: Any, client: Any, arun: Any, aclient: Any) -> None:
+def test_streamed_conversation_equals_the_unstreamed_one(run: Any, client: Any, arun: Any, aclient: Any) -> None:
     whole, streamed, heard = Desk(), Desk(), list[Any]()
     (plain, asked), (pieces, asked_so) = client([LOOK, "done"]), client([LOOK, "done"])
     with plain, pieces:
@@ -52,7 +52,7 @@ def test_a_streamed_conversation_is_the_one_that_comes_whole(run: Any, client: A
 
 
 @every_api
-def test_events_are_heard_one_by_one_without_blocking(run: Any, client: Any, arun: Any, aclient: Any) -> None:
+def test_events_are_delivered_one_by_one_without_blocking(run: Any, client: Any, arun: Any, aclient: Any) -> None:
     heard: list[Any] = []
 
     async def hear(event: Any) -> None:
@@ -67,7 +67,7 @@ def test_events_are_heard_one_by_one_without_blocking(run: Any, client: Any, aru
     assert held.finished and len(held.answers) == 2 and len(heard) > 6
 
 
-def test_the_text_of_a_chat_is_heard_as_it_comes() -> None:
+def test_chat_text_is_delivered_in_chunks() -> None:
     said: list[str] = []
 
     def hear(chunk: Any) -> None:
@@ -80,7 +80,7 @@ def test_the_text_of_a_chat_is_heard_as_it_comes() -> None:
 
 
 def cut_client(events: list[dict[str, Any]]) -> OpenAI:
-    """A client before a model whose stream ends after these events."""
+    """Return a client of a model whose stream ends after these events."""
     body = "".join(f"data: {json.dumps(event)}\n\n" for event in events)
     answer = httpx2.Response(200, headers={"content-type": "text/event-stream"}, text=body)
     return OpenAI(api_key="unused", http_client=httpx2.Client(transport=httpx2.MockTransport(lambda _: answer)))
@@ -104,14 +104,14 @@ _ITEM = {"type": "function_call", "id": "f", "call_id": "c", "name": "look", "ar
     ],
     ids=["chat, nothing", "chat, a call", "responses, nothing", "responses, a call"],
 )
-def test_of_a_stream_that_is_cut_no_call_is_run(run: Any, events: list[dict[str, Any]]) -> None:
+def test_calls_of_an_incomplete_stream_are_not_made(run: Any, events: list[dict[str, Any]]) -> None:
     desk = Desk()
     with cut_client(events) as client, pytest.raises(ExternalServiceError, match="ended before its reply"):
         run(client, desk.registry, ASK, model="m", on_event=lambda _: None)
     assert desk.done == [] and desk.receipts == []
 
 
-def test_a_response_that_failed_is_the_reply_and_ends_the_conversation() -> None:
+def test_failed_response_is_the_reply_and_ends_the_conversation() -> None:
     failed = {
         "id": "r", "object": "response", "created_at": 1, "model": "m", "output": [], "status": "failed", "tools": [],
         "parallel_tool_calls": True, "tool_choice": "auto", "error": {"code": "server_error", "message": "no"},
@@ -122,14 +122,14 @@ def test_a_response_that_failed_is_the_reply_and_ends_the_conversation() -> None
     assert (held.finished, held.reply.status) == (True, "failed")
 
 
-def test_streams_of_another_client_are_refused_before_anything_is_asked() -> None:
+def test_unsupported_streams_are_rejected_before_the_first_request() -> None:
     client, requests = anthropic_client(["done"])
-    with client, pytest.raises(ConfigurationError, match="not read here"):
+    with client, pytest.raises(ConfigurationError, match="not supported"):
         anthropic.run(client, Desk().registry, ASK, model="m", max_tokens=9, on_event=lambda _: None)
     assert requests == []
 
 
-def test_definitions_of_responses_are_not_strict() -> None:
+def test_response_tool_definitions_are_not_strict() -> None:
     client, requests = openai_responses_client(["done"])
     with client:
         openai.run_responses(client, Desk().registry, ASK, model="m", instructions="be brief")

@@ -1,4 +1,4 @@
-"""Answers that come back late, twice, changed, from elsewhere, or to another question than was shown."""
+"""Answers that are late, repeated, changed, from a different process, or for a different question."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ TO_BOB = [("write_it", {"to": "bob"})]
 
 
 class Graph:
-    """A graph that is interrupted, over one checkpoint."""
+    """An interrupted graph with one checkpoint."""
 
     def __init__(self, *turns: Any) -> None:
         self.saver = InMemorySaver()
         self.model = chat_model([*turns, "done"])
 
     def go(self, desk: Desk, value: Any, trace: str = "") -> Any:
-        """Run or resume it, with tools made anew."""
+        """Run or resume it with newly created tools."""
         tools = langgraph.tools_for(desk.registry, user="ann", trace=trace)
         graph = StateGraph(MessagesState)
         graph.add_node("model", lambda state: {"messages": self.model.invoke(state["messages"])})
@@ -52,7 +52,7 @@ class Graph:
         return found.value
 
 
-def test_a_graph_goes_on_in_another_process() -> None:
+def test_graph_resumes_in_a_different_process() -> None:
     graph, here, there = Graph(TO_BOB), Desk(), Desk()
     asked = graph.asked(graph.go(here, {"messages": "go"}))
     graph.go(there, Command(resume={"question": asked["question"], "approved": True}))
@@ -63,14 +63,14 @@ def test_a_graph_goes_on_in_another_process() -> None:
     "answer",
     [True, "yes", {"approved": True}, {"approved": True, "question": "1-0"}, {"approved": True, "question": 7}],
 )
-def test_an_answer_that_does_not_name_its_question_approves_nothing_and_is_asked_for_again(answer: Any) -> None:
+def test_answer_without_its_question_approves_nothing(answer: Any) -> None:
     graph, desk = Graph(TO_BOB), Desk()
     graph.go(desk, {"messages": "go"})
     again = graph.go(desk, Command(resume=answer))
     assert graph.asked(again)["tool"] == "write_it" and desk.done == []
 
 
-def test_only_true_approves() -> None:
+def test_only_true_approves_a_call() -> None:
     graph, desk = Graph(TO_BOB), Desk()
     asked = graph.asked(graph.go(desk, {"messages": "go"}))
     graph.go(desk, Command(resume={"question": asked["question"], "approved": "false", "by": "ann", "note": "no"}))
@@ -78,7 +78,7 @@ def test_only_true_approves() -> None:
     assert desk.receipts[0].approval == ("denied", "ann", "once")
 
 
-def test_a_person_may_change_the_parameters_in_a_graph() -> None:
+def test_user_can_edit_parameters_in_a_graph() -> None:
     graph, desk = Graph(TO_BOB), Desk()
     asked = graph.asked(graph.go(desk, {"messages": "go"}))
     answer = {"question": asked["question"], "approved": True, "parameters": {"to": "eve"}}
@@ -87,13 +87,13 @@ def test_a_person_may_change_the_parameters_in_a_graph() -> None:
     assert "a person changed the parameters" in state["messages"][2].content
 
 
-def test_tools_of_a_graph_say_where_there_is_none() -> None:
+def test_graph_tools_outside_a_graph_raise_a_clear_error() -> None:
     tool = next(each for each in langgraph.tools_for(Desk().registry) if each.name == "write_it")
-    with pytest.raises(ConfigurationError, match="no graph here"):
+    with pytest.raises(ConfigurationError, match="no graph that can be interrupted"):
         tool.invoke({"to": "bob"})
 
 
-def test_a_question_expires() -> None:
+def test_question_expires() -> None:
     request = Desk().registry.asks("write_it", {"to": "bob"})
     assert request is not None
     open_, old = Question.of(request, "c1"), Question.of(request, "c1", expires_ms=1)
@@ -106,7 +106,7 @@ def test_a_question_expires() -> None:
     assert shown.take(open_) and not shown.take(open_)
 
 
-def test_nobody_is_asked_about_a_call_that_is_refused_anyway() -> None:
+def test_no_question_for_a_call_that_would_be_refused() -> None:
     registry = Desk().registry
     assert registry.asks("write_it", {"to": 7, "more": 1}) is None
     assert registry.asks("nothing", {}) is None
@@ -126,7 +126,7 @@ async def _asked(desk: Desk, *turns: Any) -> tuple[Any, Any]:
     return agent, await agent.run("go")
 
 
-def test_a_deferred_call_goes_on_in_another_process_with_the_metadata_that_came() -> None:
+def test_deferred_call_continues_in_a_different_process_with_its_metadata() -> None:
     here, there = Desk(), Desk()
 
     async def main() -> None:
@@ -134,7 +134,9 @@ def test_a_deferred_call_goes_on_in_another_process_with_the_metadata_that_came(
         agent = _agent(there, TO_BOB)
         results = run.output.build_results(approve_all=True)
         bare = await agent.run(message_history=run.all_messages(), deferred_tool_results=results)
-        assert isinstance(bare.output, DeferredToolRequests) and there.done == []  # it asks what nobody asked there
+        assert (
+            isinstance(bare.output, DeferredToolRequests) and there.done == []
+        )  # its question was not shown in this process
         results.metadata = run.output.metadata
         await agent.run(message_history=run.all_messages(), deferred_tool_results=results)
 
@@ -142,7 +144,7 @@ def test_a_deferred_call_goes_on_in_another_process_with_the_metadata_that_came(
     assert here.done == [] and there.done == [("bob", 0, "", "")]
 
 
-def test_an_approval_of_a_deferred_call_counts_once() -> None:
+def test_approval_of_a_deferred_call_is_used_once() -> None:
     desk = Desk()
 
     async def main() -> None:
@@ -156,7 +158,7 @@ def test_an_approval_of_a_deferred_call_counts_once() -> None:
     assert desk.done == [("bob", 0, "", "")]
 
 
-def test_a_person_may_change_the_arguments_of_a_deferred_call() -> None:
+def test_user_can_edit_the_arguments_of_a_deferred_call() -> None:
     desk = Desk()
 
     async def main() -> None:
@@ -171,7 +173,7 @@ def test_a_person_may_change_the_arguments_of_a_deferred_call() -> None:
     assert receipt.approval == ("framework, edited", "pydantic-ai", "once")
 
 
-def test_a_state_that_was_stored_goes_on_in_this_process() -> None:
+def test_stored_run_state_continues_in_this_process() -> None:
     desk = Desk()
 
     async def main() -> None:
@@ -188,7 +190,7 @@ def test_a_state_that_was_stored_goes_on_in_this_process() -> None:
     assert desk.done == [("bob", 0, "", "")]
 
 
-def test_an_approval_of_a_question_that_this_process_did_not_ask_runs_nothing() -> None:
+def test_approval_of_a_question_of_a_different_process_runs_nothing() -> None:
     here, there = Desk(), Desk()
 
     async def main() -> None:
@@ -219,7 +221,7 @@ def post_for_money(text: str) -> str:
     return f"paid for {text}"
 
 
-def test_an_approval_for_every_call_is_for_the_destinations_that_were_shown() -> None:
+def test_always_approval_covers_only_the_shown_destinations() -> None:
     request = ApprovalRequest(
         id="1", tool="mail", digest="d", grant="g", params={"to": "ann@example.com"}, effects=(), risk="high",
         why=Decision(False, Reason.APPROVAL_REQUIRED, "flows.untrusted-destination"), user="ann", trace="", call="1",
@@ -235,7 +237,7 @@ def test_an_approval_for_every_call_is_for_the_destinations_that_were_shown() ->
 
 
 @pytest.mark.parametrize("exchanged", [False, True])
-def test_an_approval_for_every_call_holds_for_the_tool_as_it_was_shown(exchanged: bool) -> None:
+def test_always_approval_covers_only_the_shown_tool_version(exchanged: bool) -> None:
     registry = ToolRegistry()
     registry.register(post)
     post_for_money.name = "post"
@@ -261,7 +263,7 @@ def test_an_approval_for_every_call_holds_for_the_tool_as_it_was_shown(exchanged
     asyncio.run(main())
 
 
-def test_a_call_of_an_interrupted_step_runs_once_however_often_the_step_is_made() -> None:
+def test_calls_of_a_repeated_step_run_once() -> None:
     calls = [("look", {"what": "up"}), ("write_it", {"to": "ann"}), ("write_it", {"to": "bob"})]
     graph, desk = Graph(calls), Desk()
     state, rounds = graph.go(desk, {"messages": "go"}), 0
@@ -269,12 +271,14 @@ def test_a_call_of_an_interrupted_step_runs_once_however_often_the_step_is_made(
         rounds += 1
         asked = state["__interrupt__"][0].value
         state = graph.go(desk, Command(resume={"question": asked["question"], "approved": True}))
-    assert 2 <= rounds <= 6  # the calls of a step run at once, and one may take the other's answer and pass it on
+    assert (
+        2 <= rounds <= 6
+    )  # the calls of a step run concurrently, and one may receive the other's answer and pass it on
     assert sorted(map(str, desk.done)) == ["('ann', 0, '', '')", "('bob', 0, '', '')", "up"]
     assert [each.content.count("wrote") for each in state["messages"][2:5]] == [0, 1, 1]
 
 
-def test_an_approval_for_every_call_is_none_for_a_tool_that_could_be_another_one_each_time() -> None:
+def test_always_approval_needs_a_tool_with_a_digest() -> None:
     desk = Desk()
 
     async def main() -> None:

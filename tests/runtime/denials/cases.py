@@ -108,7 +108,7 @@ ELSEWHERE: dict[Reason, tuple[str, str]] = {
     Reason.INVOKE_BUDGET: ("tests/runtime/call/test_invoke.py", "INVOKE_BUDGET"),
     Reason.INVOKE_DEPTH: ("tests/runtime/call/test_invoke.py", "INVOKE_DEPTH"),
     Reason.INVOKE_CYCLE: ("tests/runtime/call/test_invoke.py", "invoke-cycle"),
-    Reason.INVALID_ARGUMENTS: ("tests/agent/code_mode/test_hostile.py", "a program has up to"),
+    Reason.INVALID_ARGUMENTS: ("tests/agent/code_mode/test_hostile.py", "the program is longer than"),
     Reason.UNKNOWN_TOOL: ("tests/interop/mcp_server/test_hostile_clients.py", "unknown-tool"),
     Reason.DEFINITION_CHANGED: ("tests/interop/mcp_client/test_hostile_programs.py", "mcp trust"),
     Reason.MESSAGE_REFUSED: ("tests/interop/mcp_server/test_refusals.py", "refused"),

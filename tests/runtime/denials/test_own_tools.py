@@ -99,7 +99,7 @@ def test_a_source_that_nobody_named_is_allowed_by_the_line_that_is_told(
     with opened({}) as registry:
         step = denied(registry, name, params)
         assert step is not None
-    config = in_configuration({}, step, **{"the folder that has it": f'"{sources}"'})
+    config = in_configuration({}, step, **{"the folder that contains it": f'"{sources}"'})
     assert config == {section: {"sources": [str(sources)]}}
     with opened(config) as registry:
         assert denied(registry, name, params) is None
@@ -132,7 +132,7 @@ def test_a_change_that_nobody_looks_at_names_the_command_of_a_person(opened: Ope
 def test_an_identity_file_of_the_memory_names_the_command_that_writes_it(opened: Open, tmp_path: Path) -> None:
     with opened({}) as registry:
         step = denied(registry, "memory_write", {"content": "be kind", "target": "my notes/soul.md"})
-    command = "a person writes it: wasmrt memory write 'my notes/soul.md' FILE"
+    command = "a user can write it: wasmrt memory write 'my notes/soul.md' FILE"
     assert step == command
     (tmp_path / "soul.md").write_text("be kind")
     arguments = ["memory", "write", "my notes/soul.md", str(tmp_path / "soul.md")]

@@ -321,7 +321,7 @@ def test_an_application_that_is_not_allowed_names_its_line(tmp_path: Path) -> No
     ("url", "step"),
     [
         ("https://other.example/", "hosts in [desktop]"),
-        ("http://example.com/", "public https:// address"),
+        ("http://example.com/", "https:// URL of a public host"),
         ("https://10.0.0.5/", "hosts in [desktop]"),
     ],
 )

@@ -1,4 +1,4 @@
-"""HostTool: one of the agent's own tools that cannot be a component, because it works on wasmrt itself."""
+"""HostTool: a tool that cannot be a component, because it works on wasmrt itself."""
 
 from __future__ import annotations
 
@@ -24,34 +24,35 @@ _PLANNED_SECONDS = 180.0
 
 
 class Plan(NamedTuple):
-    """A change before it is made."""
+    """A planned change."""
 
     shown: str
-    """The change as text for an approver, with digests of everything that it depends on."""
+    """A description of the change for the approver, with digests of everything that it depends on."""
     apply: Callable[[ToolContext], Any]
     """Makes exactly this change, and returns JSON data."""
 
 
 def any_result(_: Any) -> bool:
-    """Return True: every result of the tool contains untrusted text."""
+    """Return True, for tools whose results always contain untrusted text."""
     return True
 
 
 @dataclass(eq=False)
 class HostTool(ToolDefaults):
-    """A tool around a function of the params and the context of a call.
+    """A tool that calls a function with the params and the context of a call.
 
     Attributes:
-        properties: JSON Schemas of the params; `required` names those that have to be there.
-        run: Does the work. It returns JSON data, or a `ToolOutput` to set labels.
-        plan: In place of `run`, for a tool that changes what the agent has: an approver sees the plan of every call,
-            and exactly that plan is applied. A remembered answer, a confirmation token or a rule does not suffice.
-        effects: Reading wasmrt's own folders is not an effect: only this installation writes there.
-        approval: True if every call requires approval, whatever the operator's rules are.
-        decide: Decides on params before an approver is asked.
-        command: Returns the command with which a person can do the same.
-        untrusted: Returns whether a result contains untrusted text; for None, whether any result can.
-        versioned: True if an approval may be remembered, until wasmrt or the schema changes.
+        properties: JSON Schemas of the params; `required` has the names of the required ones.
+        run: Executes a call. It returns JSON data, or a `ToolOutput` to set labels.
+        plan: Used instead of `run` by tools that change the agent's tools or skills: an approver sees the plan of every
+            call, and exactly that plan is applied. A remembered approval, a confirmation token or a rule does not
+            replace this approval.
+        effects: Reading wasmrt's own folders is not an effect, since only this installation writes there.
+        approval: True if every call requires approval, regardless of the operator's rules.
+        decide: Returns a refusal of the params, or None. Called before an approval is requested.
+        command: Returns the command with which a user can do the same.
+        untrusted: Returns whether a result contains untrusted text; if it is called with None, whether any result can.
+        versioned: True if an approval may be remembered until wasmrt or the schema changes.
     """
 
     name: str
@@ -103,15 +104,15 @@ class HostTool(ToolDefaults):
         return self.approval
 
     def check(self, params: Any) -> Decision | None:
-        """Decide on the params before an approver is asked."""
+        """Return a refusal of the params, or None."""
         return None if self.decide is None else self.decide(params)
 
     def preview(self, params: Any) -> str | None:
-        """Return what a planned call would change, for an approver."""
+        """Return a description of the planned change for the approver, or None."""
         return None if self.plan is None else self.plan(params).shown
 
     def manual_command(self, params: Any) -> str:
-        """Return the command with which a person can do the same; empty if there is none."""
+        """Return the command with which a user can do the same, or an empty string."""
         return "" if self.command is None else self.command(params)
 
     def untrusted_result(self, result: Any) -> bool:
@@ -127,20 +128,22 @@ class HostTool(ToolDefaults):
         started, context = time.monotonic(), context or ToolContext()
         params = self._validator.accept(params)
         if self.plan is not None:
-            result = self._shown_plan(self.plan(params), params, context).apply(context)
+            plan = self.plan(params)
+            self._check_shown(plan, params, context)
+            result = plan.apply(context)
         else:
             assert self.run is not None
             result = self.run(params, context)
         output = result if isinstance(result, ToolOutput) else ToolOutput(result=result)
         return output._replace(duration=round(time.monotonic() - started, 6))
 
-    def _shown_plan(self, plan: Plan, params: Params, context: ToolContext) -> Plan:
-        """Return the plan if the approver of this call saw exactly it.
+    def _check_shown(self, plan: Plan, params: Params, context: ToolContext) -> None:
+        """Check that the approver of this call saw exactly this plan.
 
-        SECURITY: an approval covers only what was shown, and a source may have changed since.
+        SECURITY: an approval covers only the shown plan, and a source may have changed since then.
         """
         if context.shown == plan.shown:
-            return plan
+            return
         rule = "no approver saw what this call does" if context.shown is None else "what was shown has changed since"
         hint = f"call again, or run it yourself: {self.manual_command(params)}"
         decision = Decision(False, Reason.APPROVAL_REQUIRED, rule, hint, "tool.approval", self.name)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from wasmrt.agent.builtin.extensions.facts import component_info
+from wasmrt.agent.builtin.extensions.installing import component_info
 from wasmrt.agent.builtin.extensions.missing import MissingSecret
 from wasmrt.capabilities.file import parse
 from wasmrt.catalog import Catalog, ComponentInfo, ToolVersion

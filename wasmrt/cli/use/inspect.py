@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from wasmrt.agent.builtin.extensions.facts import exports_of, imports_of
+from wasmrt.agent.builtin.extensions.installing import exports_of, imports_of
 from wasmrt.authoring.project import find_wasm_tools, limits_that_start, measure
 from wasmrt.capabilities import (
     BY_SECTION,

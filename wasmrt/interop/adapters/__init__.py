@@ -1,4 +1,4 @@
-"""Adapters: a registry's tools for the frameworks that agents are built with, and their function tools for a registry.
+"""Adapters: a registry's tools for agent frameworks, and the frameworks' function tools for a registry.
 
-One module a framework, which imports it; none is imported by anything else.
+Each module imports its framework. No other code imports these modules.
 """

@@ -1,4 +1,4 @@
-"""The tool loop for clients without one: call the model, answer its tool calls, repeat."""
+"""A tool loop for clients without one: call the model, answer its tool calls, repeat."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar, Unpack, cast
 
 from wasmrt.agent.registry import SchemaTool, ToolAnswer, ToolCall, ToolView
 from wasmrt.core.errors import ConfigurationError
-from wasmrt.interop.adapters._bridge import Declared, check_view
+from wasmrt.interop.adapters._bridge import ToolDeclaration, check_view
 
 MAX_TURNS = 20
-"""Requests to the model, where the program says nothing else."""
-_HINTS = {"tools": "write a loop of your own for it", "stream": "pass on_event for a stream"}
+"""Default maximum number of requests to the model."""
+_HINTS = {"tools": "write your own loop for this", "stream": "pass on_event for a stream"}
 Client = TypeVar("Client")
 AsyncClient = TypeVar("AsyncClient")
 Reply = TypeVar("Reply")
@@ -21,65 +21,65 @@ Reply = TypeVar("Reply")
 
 @dataclass(slots=True, kw_only=True)
 class Conversation(Generic[Reply]):
-    """A conversation that has ended, or was cut after its last turn."""
+    """A conversation that has ended, or has reached its maximum number of turns."""
 
     messages: list[dict[str, Any]]
-    """All of it, as the next request would send it."""
+    """All messages, in the form of the next request."""
     reply: Reply
     """The model's last reply."""
     finished: bool
-    """False where the model has called tools with its last turn, and has not read their answers."""
+    """False if the model called tools in its last turn and has not received their answers."""
     answers: list[ToolAnswer] = field(default_factory=list)
-    """The answers of its calls in order, each with what it used, or its error."""
+    """The answers of its calls in order, each with its usage or error."""
     tokens: dict[str, int] = field(default_factory=dict)
-    """Tokens of all requests together, by the names that the provider has for them."""
+    """Total tokens of all requests, by the provider's names."""
 
 
 class Turn(NamedTuple):
-    """The part of a reply that the loop needs."""
+    """The part of a reply that the loop uses."""
 
     messages: list[dict[str, Any]]
-    """To be sent back."""
+    """Messages to send with the next request."""
     calls: list[ToolCall]
     tokens: Mapping[str, Any]
 
 
-class Gathered(Protocol):
-    """A reply that comes as a stream of events."""
+class StreamedReply(Protocol):
+    """A reply that is built from a stream of events."""
 
     def take(self, event: Any) -> None:
         """Add an event."""
 
     def reply(self) -> Any:
-        """Return the reply as it would have come in one piece.
+        """Return the complete reply.
 
         Raises:
-            ExternalServiceError: the stream ended before the reply did.
+            ExternalServiceError: the stream ended before the reply was complete.
         """
 
 
 class Streaming(NamedTuple):
-    """A provider's way of sending a reply in pieces."""
+    """The way in which a provider streams a reply."""
 
     request: Mapping[str, Any]
-    """The part of the request that asks for it, beside `stream`."""
-    gather: Callable[[], Gathered]
+    """Parameters of the request in addition to `stream`."""
+    new_reply: Callable[[], StreamedReply]
 
 
 @dataclass(frozen=True, slots=True)
 class Provider(Generic[Client, AsyncClient, Reply]):
-    """A provider's way of asking a model and of answering its calls, and the loop that goes it."""
+    """The functions that call a provider's model and answer its tool calls, and the loop that uses them."""
 
     definitions: Callable[[ToolView], list[dict[str, Any]]]
-    """The tools of a view as its request has them."""
+    """Returns the tools of a view in the form of the request."""
     create: Callable[[Any], Callable[..., Any]]
-    """The method of a client that asks the model."""
+    """Returns the method of a client that calls the model."""
     read: Callable[[Any], Turn]
-    """The turn of a reply."""
+    """Returns the turn of a reply."""
     results: Callable[[list[ToolAnswer]], list[dict[str, Any]]]
-    """The messages that answer the calls of one turn."""
+    """Returns the messages that answer the calls of one turn."""
     conversation: str = "messages"
-    """The part of its request that holds the conversation."""
+    """The request parameter with the messages."""
     streaming: Streaming | None = None
 
     def run(
@@ -95,30 +95,30 @@ class Provider(Generic[Client, AsyncClient, Reply]):
         on_event: Callable[[Any], object] | None = None,
         **request: Any,
     ) -> Conversation[Reply]:
-        """Call the model and answer its tool calls until it makes no more; `request` is `model` and so on.
+        """Call the model and answer its tool calls until it makes none; `request` has `model` and other parameters.
 
-        With `on_event`, replies are streamed, and it is called with each event.
+        With `on_event`, replies are streamed, and `on_event` is called with each event.
 
         Raises:
-            ConfigurationError: the request has a key that is the loop's own; the client's streams are not read here.
-            ExternalServiceError: a stream ended before the reply did.
-            AnthropicError, OpenAIError: the model could not be asked; the error is the client's own.
+            ConfigurationError: the request has a parameter that the loop sets, or streams are not supported.
+            ExternalServiceError: a stream ended before the reply was complete.
+            AnthropicError, OpenAIError: the client could not call the model.
         """
-        held, streaming = self._begun(view, messages, max_turns, request), self._streamed(on_event)
+        conversation, streaming = self._start(view, messages, max_turns, request), self._streaming_for(on_event)
         for _ in range(max_turns):
-            reply = self.create(client)(**self._next(held, view, request, streaming))
+            reply = self.create(client)(**self._next_request(conversation, view, request, streaming))
             if streaming is not None and on_event is not None:
-                gathered = streaming.gather()
+                streamed = streaming.new_reply()
                 with reply as events:
                     for event in events:
-                        gathered.take(event)
+                        streamed.take(event)
                         on_event(event)
-                reply = gathered.reply()
-            calls = self._take(held, reply)
+                reply = streamed.reply()
+            calls = self._add_reply(conversation, reply)
             if not calls:
                 break
-            self._tell(held, view.execute_many(calls, user=user, trace=trace, data=data))
-        return held
+            self._add_answers(conversation, view.execute_many(calls, user=user, trace=trace, data=data))
+        return conversation
 
     async def arun(
         self,
@@ -133,71 +133,72 @@ class Provider(Generic[Client, AsyncClient, Reply]):
         on_event: Callable[[Any], object] | None = None,
         **request: Any,
     ) -> Conversation[Reply]:
-        """Hold a conversation as `run` does, without blocking the event loop; cancelling it ends the tools that run.
+        """Do the same as `run` without blocking the event loop; cancelling it ends the running tools.
 
         Raises:
-            ConfigurationError, ExternalServiceError, AnthropicError, OpenAIError: as `run`.
+            ConfigurationError, ExternalServiceError, AnthropicError, OpenAIError: see `run`.
         """
-        held, streaming = self._begun(view, messages, max_turns, request), self._streamed(on_event)
+        conversation, streaming = self._start(view, messages, max_turns, request), self._streaming_for(on_event)
         for _ in range(max_turns):
-            reply = await self.create(client)(**self._next(held, view, request, streaming))
+            reply = await self.create(client)(**self._next_request(conversation, view, request, streaming))
             if streaming is not None and on_event is not None:
-                gathered = streaming.gather()
+                streamed = streaming.new_reply()
                 async with reply as events:
                     async for event in events:
-                        gathered.take(event)
-                        if inspect.isawaitable(heard := on_event(event)):
-                            await heard
-                reply = gathered.reply()
-            calls = self._take(held, reply)
+                        streamed.take(event)
+                        if inspect.isawaitable(handled := on_event(event)):
+                            await handled
+                reply = streamed.reply()
+            calls = self._add_reply(conversation, reply)
             if not calls:
                 break
-            self._tell(held, await view.aexecute_many(calls, user=user, trace=trace, data=data))
-        return held
+            self._add_answers(conversation, await view.aexecute_many(calls, user=user, trace=trace, data=data))
+        return conversation
 
-    def _begun(
+    def _start(
         self, view: ToolView, messages: Iterable[Mapping[str, Any]], turns: int, request: Mapping[str, Any]
     ) -> Conversation[Reply]:
-        for name in request.keys() & _HINTS.keys():  # the loop's own
-            raise ConfigurationError(f"{name} is not for the request of a loop", hint=_HINTS[name])
+        for name in request.keys() & _HINTS.keys():  # set by the loop
+            raise ConfigurationError(f"the loop sets {name}, so it cannot be passed", hint=_HINTS[name])
         check_view(view)
         if not isinstance(turns, int) or turns < 1:
-            raise ConfigurationError("max_turns is a positive whole number")
-        # The reply is set before it is read.
+            raise ConfigurationError(f"max_turns: expected a positive integer, got {turns!r:.40}")
+        # The first reply replaces None before a caller can read it.
         return Conversation(messages=list(map(dict, messages)), reply=cast(Any, None), finished=False)
 
-    def _streamed(self, on_event: Callable[[Any], object] | None) -> Streaming | None:
+    def _streaming_for(self, on_event: Callable[[Any], object] | None) -> Streaming | None:
         if on_event is not None and self.streaming is None:
-            raise ConfigurationError("streams of this client are not read here", hint=_HINTS["tools"])
+            raise ConfigurationError("streams of this client are not supported", hint=_HINTS["tools"])
         return None if on_event is None else self.streaming
 
-    def _next(
-        self, held: Conversation[Reply], view: ToolView, request: dict[str, Any], streaming: Streaming | None
+    def _next_request(
+        self, conversation: Conversation[Reply], view: ToolView, request: dict[str, Any], streaming: Streaming | None
     ) -> dict[str, Any]:
-        tools, asked = self.definitions(view), {} if streaming is None else {"stream": True, **streaming.request}
-        return asked | request | {self.conversation: list(held.messages)} | ({"tools": tools} if tools else {})
+        tools, defaults = self.definitions(view), {} if streaming is None else {"stream": True, **streaming.request}
+        messages = {self.conversation: list(conversation.messages)}
+        return defaults | request | messages | ({"tools": tools} if tools else {})
 
-    def _take(self, held: Conversation[Reply], reply: Reply) -> list[ToolCall]:
+    def _add_reply(self, conversation: Conversation[Reply], reply: Reply) -> list[ToolCall]:
         turn = self.read(reply)
-        held.reply, held.finished = reply, not turn.calls
-        held.messages += turn.messages
+        conversation.reply, conversation.finished = reply, not turn.calls
+        conversation.messages += turn.messages
         for name, count in turn.tokens.items():
             if isinstance(count, int):
-                held.tokens[name] = held.tokens.get(name, 0) + count
+                conversation.tokens[name] = conversation.tokens.get(name, 0) + count
         return turn.calls
 
-    def _tell(self, held: Conversation[Reply], answers: list[ToolAnswer]) -> None:
-        held.answers += answers
-        held.messages += self.results(answers)
+    def _add_answers(self, conversation: Conversation[Reply], answers: list[ToolAnswer]) -> None:
+        conversation.answers += answers
+        conversation.messages += self.results(answers)
 
 
 def function_from(
-    name: Any, description: Any, schema: Any, function: Callable[..., Any], **declared: Unpack[Declared]
+    name: Any, description: Any, schema: Any, function: Callable[..., Any], **declared: Unpack[ToolDeclaration]
 ) -> SchemaTool:
-    """Return a function and the definition that a provider has of it as a tool for a registry."""
+    """Return a function with its provider's definition as a tool for a registry."""
     if not callable(function) or not isinstance(schema, Mapping):
-        hint = "pass the definition as the provider takes it, and the function behind it"
-        raise ConfigurationError(f"{name!r:.80} is no definition with a function", hint=hint)
+        hint = "pass the definition in the provider's form, and its function"
+        raise ConfigurationError(f"{name!r:.80}: expected a schema and a callable function", hint=hint)
     is_async = any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
     return SchemaTool(
         lambda params, _: function(**params), name=name, description=description or "", schema=schema,

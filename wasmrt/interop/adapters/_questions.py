@@ -1,7 +1,7 @@
-"""Questions that a framework shows to its own people, and their answers.
+"""Approval questions that a framework shows to its users, and their answers.
 
-A framework's answer comes back in another call, maybe in another process. It counts for the very question that was
-shown: same tool in the same version, same grant, parameters, user and reason, for the same call of the model, in time.
+A framework's answer arrives in a later call, possibly in a different process. It is valid only for the shown question:
+the same tool version, grant, parameters, user and reason, for the same call of the model, before it expires.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from wasmrt.agent.registry import ToolAnswer
 from wasmrt.core.limits import MAX_PENDING_APPROVALS
 
 Ask = Literal["framework", "registry"]
-"""Who is asked where a person has to approve a call: the framework's people, or the approver of the registry."""
+"""Who approves calls: the users of the framework, or the approver of the registry."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A request of the registry about one call of a model."""
+    """An approval request of the registry for one call of a model."""
 
     request: ApprovalRequest
     call_id: str
@@ -33,20 +33,20 @@ class Question:
 
     @classmethod
     def of(cls, request: ApprovalRequest, call_id: str, expires_ms: int | None = None) -> Question:
-        """Return the question; `expires_ms` is that of the one that was shown, where this is to be the same."""
+        """Create a question; pass the `expires_ms` of a shown question to compare with it."""
         return cls(request, call_id, request.expires_ms if expires_ms is None else expires_ms)
 
     @property
     def version(self) -> str:
-        """Everything it is bound to except the parameters; empty if the tool has no digest."""
+        """Everything to which an approval is bound except the parameters; empty if the tool has no digest."""
         request = self.request
         parts = (request.user, request.tool, request.digest, request.grant, *request.effects, request.why.rule)
-        parts += tuple(sorted(request.destinations))  # an approval of one does not cover a different one
+        parts += tuple(sorted(request.destinations))  # an approval covers only these destinations
         return "\n".join(parts) if request.may_be_remembered else ""
 
     @property
     def token(self) -> str:
-        """Its token: the expiry time, and a digest of everything it is bound to."""
+        """The expiry time, and a digest of everything to which the answer is bound."""
         bound = f"{self.call_id}\n{self.request.binding}\n{self.expires_ms}".encode("utf-8", "surrogatepass")
         return f"{self.expires_ms}-{blake3(bound).hexdigest()}"
 
@@ -59,7 +59,7 @@ class Question:
         return meant
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as JSON data for a user: `lines` is its full text, escaped for a terminal."""
+        """Return the question as JSON data for a user; `lines` is its full text, escaped for a terminal."""
         request = self.request
         return {
             "question": self.token,
@@ -84,7 +84,7 @@ class QuestionsShown:
         self._ended: dict[tuple[str, ...], ToolAnswer] = {}
 
     def add(self, question: Question) -> None:
-        """Remember a question that is shown; of too many the oldest is forgotten, and asked again."""
+        """Store a shown question. If there are too many, the oldest is removed, and has to be shown again."""
         with self._lock:
             now = _now_ms()
             self._shown = {key: each for key, each in self._shown.items() if each.expires_ms > now}
@@ -97,7 +97,7 @@ class QuestionsShown:
         return found is not None and found.expires_ms > _now_ms()
 
     def take(self, question: Question) -> bool:
-        """Return whether it was shown, and forget it: an answer counts once."""
+        """Return whether it was shown and has not expired, and remove it, so that an answer is used once."""
         with self._lock:
             found = self._shown.pop((question.call_id, question.request.binding), None)
             if found is None or found.expires_ms <= _now_ms():
@@ -110,10 +110,10 @@ class QuestionsShown:
         with self._lock:
             return bool(question.version) and question.version in self._answered
 
-    def pass_on(self, token: str, said: Mapping[str, Any]) -> None:
-        """Keep an answer that came to another call than its own."""
+    def pass_on(self, token: str, response: Mapping[str, Any]) -> None:
+        """Store an answer that arrived with a different call."""
         with self._lock:
-            _put(self._passed_on, token, said)
+            _put(self._passed_on, token, response)
 
     def passed_on(self, question: Question) -> Mapping[str, Any] | None:
         """Remove and return an answer that arrived with a different call, or None."""
@@ -122,7 +122,7 @@ class QuestionsShown:
             return None if token is None else self._passed_on.pop(token)
 
     def keep(self, call: tuple[str, ...], answer: ToolAnswer) -> None:
-        """Keep how a call ended, for a framework that asks again for calls that it has made."""
+        """Store the answer of a call, for a framework that repeats calls."""
         with self._lock:
             _put(self._ended, call, answer)
 
@@ -132,28 +132,28 @@ class QuestionsShown:
             return self._ended.get(call)
 
     def params_of(self, call_id: str) -> Mapping[str, Any] | None:
-        """Return the parameters that were last shown for a call."""
+        """Return the parameters that were last shown for a call, or None."""
         with self._lock:
             found = [each.request.params for (call, _), each in self._shown.items() if call == call_id]
         return found[-1] if found else None
 
 
-def _put(kept: dict[Any, Any], key: Any, value: Any) -> None:
-    """Keep a value; of too many the oldest goes."""
-    if key not in kept and len(kept) >= MAX_PENDING_APPROVALS:
-        del kept[next(iter(kept))]
-    kept[key] = value
+def _put(entries: dict[Any, Any], key: Any, value: Any) -> None:
+    """Store a value, and remove the oldest entry if there are too many."""
+    if key not in entries and len(entries) >= MAX_PENDING_APPROVALS:
+        del entries[next(iter(entries))]
+    entries[key] = value
 
 
-class Answered:
-    """An approver with the answer of a framework's people.
+class FrameworkApprover:
+    """An approver with the answer of a framework's user.
 
-    SECURITY: it answers the request that the pipeline makes at that moment. Where that is another one than was shown,
-    since the tool, its grant or the policy changed meanwhile, nobody has approved it.
+    SECURITY: it receives the request of the current call. If that differs from the shown request, because the tool, its
+    grant or the policy has changed since then, the call is denied.
     """
 
     for_one_call = True
-    """Nobody was shown the calls of a program inside of it: the registry's approver is asked about them."""
+    """The question did not show inner calls of a program, so the registry's approver decides about those."""
 
     def __init__(self, fits: Callable[[Question], bool], answer: ApprovalAnswer, call_id: str) -> None:
         self._fits = fits
@@ -161,18 +161,18 @@ class Answered:
         self._call_id = call_id
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
-        """Return the answer, where the request is the one that was shown."""
+        """Return the answer if the request is the shown one, otherwise a denial."""
         if self._fits(Question.of(request, self._call_id)):
             return self._answer
-        return ApprovalAnswer(approved=False, note="what was approved is not this call as it is now")
+        return ApprovalAnswer(approved=False, note="the approval was for a different call")
 
 
 _shown: WeakKeyDictionary[Approvals, QuestionsShown] = WeakKeyDictionary()
 _lock = threading.Lock()
 
 
-def shown_to(approvals: Approvals) -> QuestionsShown:
-    """Return the questions shown on behalf of one registry, whichever adapter objects show them."""
+def questions_for(approvals: Approvals) -> QuestionsShown:
+    """Return the shown questions of a registry, shared by all its adapters."""
     with _lock:
         return _shown.setdefault(approvals, QuestionsShown())
 

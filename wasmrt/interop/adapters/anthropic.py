@@ -1,8 +1,8 @@
-"""Anthropic's client without a framework: the loop of a conversation whose model calls a registry's tools.
+"""Anthropic's client without a framework: a conversation loop in which the model calls a registry's tools.
 
-    said = run(Anthropic(), registry, [{"role": "user", "content": "hello"}], model="claude", max_tokens=1000).reply
+    reply = run(Anthropic(), registry, [{"role": "user", "content": "hello"}], model="claude", max_tokens=1000).reply
 
-A call that needs a person asks the registry's approver; without an answer the model gets an error and continues.
+The registry's approver decides about calls that require approval; without an answer the model receives an error.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any, Unpack
 
 from wasmrt.agent.registry import SchemaTool, ToolAnswer, ToolCall
 from wasmrt.core.errors import ConfigurationError
-from wasmrt.interop.adapters._bridge import Declared, missing
+from wasmrt.interop.adapters._bridge import ToolDeclaration, missing_framework_error
 from wasmrt.interop.adapters._loop import Provider, Turn, function_from
 
 try:
     from anthropic import Anthropic, AsyncAnthropic
     from anthropic.types import Message
 except ImportError as error:
-    raise missing("anthropic>=1") from error
+    raise missing_framework_error("anthropic>=1") from error
 
 
 def _read(reply: Message) -> Turn:
@@ -38,15 +38,18 @@ _MESSAGES: Provider[Anthropic, AsyncAnthropic, Message] = Provider(
 run, arun = _MESSAGES.run, _MESSAGES.arun
 
 
-def tool_from(definition: Mapping[str, Any], function: Callable[..., Any], **declared: Unpack[Declared]) -> SchemaTool:
-    """Return a function and its entry of `tools` as a tool for a registry; without `effects` it has every one.
+def tool_from(
+    definition: Mapping[str, Any], function: Callable[..., Any], **declared: Unpack[ToolDeclaration]
+) -> SchemaTool:
+    """Return a function and its entry of `tools` as a tool for a registry; without `effects` it has all effects.
 
     The function is called with the params as keyword arguments.
 
     Raises:
-        ConfigurationError: the definition is none of a tool with an `input_schema`.
+        ConfigurationError: the definition does not have an `input_schema`.
     """
     if not isinstance(definition, Mapping) or "input_schema" not in definition:
-        raise ConfigurationError("this is no tool's definition", hint="it has a name and an input_schema")
+        hint = "pass a definition with name and input_schema"
+        raise ConfigurationError(f"expected a tool definition, got {definition!r:.80}", hint=hint)
     schema = definition["input_schema"]
     return function_from(definition.get("name"), definition.get("description"), schema, function, **declared)

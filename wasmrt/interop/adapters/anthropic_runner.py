@@ -1,8 +1,8 @@
-"""Anthropic's tool runner: a registry's tools for it, and its function tools as tools of a registry.
+"""Anthropic's tool runner: a registry's tools for the runner, and its function tools for a registry.
 
     runner = client.beta.messages.tool_runner(tools=tools_for(registry), model=..., max_tokens=..., messages=[...])
 
-A call that needs a person asks the registry's approver; without an answer the model gets an error and continues.
+The registry's approver decides about calls that require approval; without an answer the model receives an error.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Unpack
 
 from wasmrt.agent.registry import SchemaTool, ToolAnswer, ToolView
 from wasmrt.core.errors import ConfigurationError, InvalidParametersError, ToolError
-from wasmrt.interop.adapters._bridge import Bridge, Declared, missing
+from wasmrt.interop.adapters._bridge import Bridge, ToolDeclaration, missing_framework_error
 from wasmrt.runtime.context import ToolContext
 
 try:
@@ -24,11 +24,11 @@ try:
     )
     from anthropic.lib.tools import ToolError as RunnerToolError
 except ImportError as error:
-    raise missing("anthropic>=2") from error
+    raise missing_framework_error("anthropic>=2") from error
 
 
 class _Tool:
-    """One tool of a registry, as the runner declares it."""
+    """The definition of a registry's tool."""
 
     def __init__(self, bridge: Bridge, definition: dict[str, Any]) -> None:
         self._bridge = bridge
@@ -39,14 +39,14 @@ class _Tool:
 
 
 class _RegistryTool(_Tool, BetaBuiltinFunctionTool):
-    """One tool of a registry."""
+    """A registry's tool for a synchronous client."""
 
     def call(self, input: object) -> str:
         return _text(self._bridge.answer(self.name, input))
 
 
 class _AsyncRegistryTool(_Tool, BetaAsyncBuiltinFunctionTool):
-    """One tool of a registry, for an asynchronous client."""
+    """A registry's tool for an asynchronous client."""
 
     async def call(self, input: object) -> str:
         return _text(await self._bridge.aanswer(self.name, input))
@@ -74,19 +74,23 @@ def async_tools_for(
     return [_AsyncRegistryTool(bridge, each) for each in view.definitions("anthropic")]
 
 
-def tool_from(tool: BetaFunctionTool[Any] | BetaAsyncFunctionTool[Any], **declared: Unpack[Declared]) -> SchemaTool:
-    """Return a function under `@beta_tool` as a tool for a registry; without `effects` it counts as having all.
+def tool_from(
+    tool: BetaFunctionTool[Any] | BetaAsyncFunctionTool[Any], **declared: Unpack[ToolDeclaration]
+) -> SchemaTool:
+    """Return a `@beta_tool` function as a tool for a registry; without `effects` it has all effects.
 
     Raises:
-        ConfigurationError: it is none, or cannot be a tool here.
+        ConfigurationError: it is not a `@beta_tool` function, or its definition is invalid.
     """
     if not isinstance(tool, (BetaFunctionTool, BetaAsyncFunctionTool)):
-        raise ConfigurationError(f"{tool!r:.80} is no function of Anthropic's runner", hint="put @beta_tool above it")
+        raise ConfigurationError(
+            f"expected a tool of Anthropic's runner, got {tool!r:.80}", hint="decorate the function with @beta_tool"
+        )
     is_async = isinstance(tool, BetaAsyncFunctionTool)
 
     def run(params: dict[str, Any], _: ToolContext) -> Any:
         if isinstance(tool, BetaAsyncFunctionTool):
-            return _awaited(tool, params)
+            return _call_async(tool, params)
         try:
             return _content(tool.call(params))
         except Exception as error:
@@ -97,7 +101,7 @@ def tool_from(tool: BetaFunctionTool[Any] | BetaAsyncFunctionTool[Any], **declar
     )  # fmt: skip
 
 
-async def _awaited(tool: BetaAsyncFunctionTool[Any], params: dict[str, Any]) -> Any:
+async def _call_async(tool: BetaAsyncFunctionTool[Any], params: dict[str, Any]) -> Any:
     try:
         return _content(await tool.call(params))
     except Exception as error:
@@ -109,6 +113,6 @@ def _content(result: Any) -> Any:
 
 
 def _failure(error: Exception) -> Exception:
-    if isinstance(error, ValueError) and error.__cause__ is not None:  # the runner's word for arguments that do not fit
+    if isinstance(error, ValueError) and error.__cause__ is not None:  # the runner's error for invalid arguments
         return InvalidParametersError(str(error))
     return ToolError(str(error)) if isinstance(error, RunnerToolError) else error

@@ -1,9 +1,9 @@
-"""LangChain: a registry's tools as tools of a chain or an agent, and such tools as tools of a registry.
+"""LangChain: a registry's tools for a chain or an agent, and LangChain tools for a registry.
 
     model.bind_tools(tools_for(registry))
 
-A call that needs a person asks the registry's approver; in a graph that can be interrupted, `wasmrt.adapters.langgraph`
-asks by an interrupt.
+The registry's approver decides about calls that require approval. For graphs, `wasmrt.adapters.langgraph` requests
+approvals by interrupts.
 """
 
 from __future__ import annotations
@@ -13,27 +13,32 @@ from typing import Any, Unpack
 
 from wasmrt.agent.registry import SchemaTool, ToolAnswer, ToolView
 from wasmrt.core.errors import ConfigurationError, ToolError
-from wasmrt.interop.adapters._bridge import Bridge, Declared, Named, answer_data, missing
+from wasmrt.interop.adapters._bridge import (
+    Bridge,
+    NameOrFunction,
+    ToolDeclaration,
+    answer_data,
+    missing_framework_error,
+)
 from wasmrt.runtime.context import ToolContext
 
 try:
     from langchain_core.runnables.config import ensure_config
     from langchain_core.tools import BaseTool, ToolException
 except ImportError as error:
-    raise missing("langchain-core>=1.4") from error
+    raise missing_framework_error("langchain-core>=1.4") from error
 
 
 class RegistryTool(BaseTool):
-    """One tool of a registry. Its message's `artifact` says what a call used; a failure has the status `error`."""
+    """A registry's tool. The message's `artifact` has metadata of the call; a failure has the status `error`."""
 
     bridge: Bridge
-    """The way of its calls."""
 
     def __init__(self, **fields: Any) -> None:
         super().__init__(response_format="content_and_artifact", handle_tool_error=True, **fields)
 
     def _to_args_and_kwargs(self, tool_input: Any, tool_call_id: str | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        # As two arguments, so that no tool parameter is confused with one that the framework fills.
+        # Two arguments, so that tool parameters cannot collide with parameters that the framework fills.
         return (tool_call_id or "", tool_input), {}
 
     def _run(self, call_id: str, params: Any) -> tuple[str, dict[str, Any]]:
@@ -54,7 +59,9 @@ def content(answer: ToolAnswer) -> tuple[str, dict[str, Any]]:
     return answer.text, answer_data(answer)
 
 
-def tools_for(view: ToolView, *, user: Named = "local", trace: Named = "", data: Any = None) -> list[RegistryTool]:
+def tools_for(
+    view: ToolView, *, user: NameOrFunction = "local", trace: NameOrFunction = "", data: Any = None
+) -> list[RegistryTool]:
     """Return the tools of a registry or view; `user` and `trace` are names, or functions of the `RunnableConfig`."""
     bridge = Bridge(view, "langchain", user=user, trace=trace, data=data)
     return [
@@ -63,14 +70,16 @@ def tools_for(view: ToolView, *, user: Named = "local", trace: Named = "", data:
     ]
 
 
-def tool_from(tool: BaseTool, **declared: Unpack[Declared]) -> SchemaTool:
-    """Return a LangChain tool as a tool for a registry; without `effects` it counts as having all.
+def tool_from(tool: BaseTool, **declared: Unpack[ToolDeclaration]) -> SchemaTool:
+    """Return a LangChain tool as a tool for a registry; without `effects` it has all effects.
 
     Raises:
-        ConfigurationError: it is no tool of LangChain, or cannot be one here.
+        ConfigurationError: it is not a LangChain tool, or its definition is invalid.
     """
     if not isinstance(tool, BaseTool):
-        raise ConfigurationError(f"{tool!r:.80} is no tool of LangChain", hint="put its @tool above the function")
+        raise ConfigurationError(
+            f"expected a LangChain tool, got {tool!r:.80}", hint="decorate the function with LangChain's @tool"
+        )
     described = tool.tool_call_schema
     schema = described if isinstance(described, dict) else _schema_of(described)
 
@@ -91,6 +100,6 @@ def tool_from(tool: BaseTool, **declared: Unpack[Declared]) -> SchemaTool:
 
 
 def _schema_of(model: Any) -> dict[str, Any]:
-    """Return the JSON Schema of a model of pydantic, of its first or second version."""
+    """Return the JSON Schema of a pydantic model, of version 1 or 2."""
     found: dict[str, Any] = model.model_json_schema() if hasattr(model, "model_json_schema") else model.schema()
     return found

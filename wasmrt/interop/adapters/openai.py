@@ -1,9 +1,9 @@
-"""OpenAI's client without a framework: the loop of a chat, or of responses, whose model calls a registry's tools.
+"""OpenAI's client without a framework: a loop for chat completions or responses, whose model calls a registry's tools.
 
-    said = run(OpenAI(), registry, [{"role": "user", "content": "hello"}], model="gpt-5").reply
-    said = run_responses(OpenAI(), registry, [{"role": "user", "content": "hello"}], model="gpt-5").reply
+    reply = run(OpenAI(), registry, [{"role": "user", "content": "hello"}], model="gpt-5").reply
+    reply = run_responses(OpenAI(), registry, [{"role": "user", "content": "hello"}], model="gpt-5").reply
 
-A call that needs a person asks the registry's approver; without an answer the model gets an error and continues.
+The registry's approver decides about calls that require approval; without an answer the model receives an error.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Unpack
 
 from wasmrt.agent.registry import SchemaTool, ToolAnswer, ToolCall, ToolView
 from wasmrt.core.errors import ConfigurationError, ExternalServiceError
-from wasmrt.interop.adapters._bridge import Declared, missing
+from wasmrt.interop.adapters._bridge import ToolDeclaration, missing_framework_error
 from wasmrt.interop.adapters._loop import Provider, Streaming, Turn, function_from
 
 try:
@@ -22,21 +22,21 @@ try:
     from openai.types.chat import ChatCompletion, ChatCompletionChunk
     from openai.types.responses import Response, ResponseStreamEvent
 except ImportError as error:
-    raise missing("openai>=2") from error
+    raise missing_framework_error("openai>=2") from error
 
 
 def _read(reply: ChatCompletion) -> Turn:
-    said = reply.choices[0].message
-    # Fields of stream pieces are not part of a request.
-    pieces: Any = {"index": True, "function": {"parsed_arguments"}}
-    called = [call.model_dump(exclude_unset=True, exclude=pieces) for call in said.tool_calls or ()]
-    message: dict[str, Any] = {"role": "assistant", "content": said.content}
+    choice = reply.choices[0].message
+    # Requests must not contain these fields of stream chunks.
+    excluded: Any = {"index": True, "function": {"parsed_arguments"}}
+    called = [call.model_dump(exclude_unset=True, exclude=excluded) for call in choice.tool_calls or ()]
+    message: dict[str, Any] = {"role": "assistant", "content": choice.content}
     tokens = {} if reply.usage is None else reply.usage.model_dump()
     return Turn([message | ({"tool_calls": called} if called else {})], [_call(each) for each in called], tokens)
 
 
 def _call(call: Mapping[str, Any]) -> ToolCall:
-    """Return a call; one of another kind than a function's is a call of a tool that is not there."""
+    """Return a call. A call that is not a function call has a tool name that does not exist."""
     function = call.get("function") or call.get(str(call.get("type"))) or {}
     return ToolCall(call["id"], function.get("name") or "", function.get("arguments", "{}"))
 
@@ -58,12 +58,12 @@ class _Chat:
 
     def reply(self) -> ChatCompletion:
         if not self._ended:
-            raise _cut()
+            raise _stream_error()
         return self._state.current_completion_snapshot
 
 
-def _cut() -> ExternalServiceError:
-    return ExternalServiceError("the model's stream ended before its reply did", code="model-stream")
+def _stream_error() -> ExternalServiceError:
+    return ExternalServiceError("the model's stream ended before its reply was complete", code="model-stream")
 
 
 _CHAT: Provider[OpenAI, AsyncOpenAI, ChatCompletion] = Provider(
@@ -85,7 +85,7 @@ def _read_response(reply: Response) -> Turn:
 
 
 def _response_tools(view: ToolView) -> list[dict[str, Any]]:
-    """Return the definitions of responses, where a schema is strict unless it says otherwise."""
+    """Return the definitions for responses, with `strict` set to false, since it is true by default."""
     return [{"type": "function", "strict": False, **each["function"]} for each in view.definitions("openai")]
 
 
@@ -94,7 +94,7 @@ def _outputs(answers: list[ToolAnswer]) -> list[dict[str, Any]]:
 
 
 class _Response:
-    """A response that comes as events, the last of which holds all of it."""
+    """A response received as events, of which the last contains the whole response."""
 
     def __init__(self) -> None:
         self._found: Response | None = None
@@ -105,7 +105,7 @@ class _Response:
 
     def reply(self) -> Response:
         if self._found is None:
-            raise _cut()
+            raise _stream_error()
         return self._found
 
 
@@ -120,16 +120,19 @@ _RESPONSES: Provider[OpenAI, AsyncOpenAI, Response] = Provider(
 run_responses, arun_responses = _RESPONSES.run, _RESPONSES.arun
 
 
-def tool_from(definition: Mapping[str, Any], function: Callable[..., Any], **declared: Unpack[Declared]) -> SchemaTool:
-    """Return a function and its entry of `tools`, of chats or of responses, as a tool for a registry.
+def tool_from(
+    definition: Mapping[str, Any], function: Callable[..., Any], **declared: Unpack[ToolDeclaration]
+) -> SchemaTool:
+    """Return a function and its entry of `tools`, of chats or responses, as a tool for a registry.
 
-    Without `effects` it counts as having all. The function is called with the params as keyword arguments.
+    Without `effects` it has all effects. The function is called with the params as keyword arguments.
 
     Raises:
-        ConfigurationError: the definition is no function's.
+        ConfigurationError: the definition is not a function definition.
     """
     if not isinstance(definition, Mapping) or definition.get("type") != "function":
-        raise ConfigurationError("this is no function's definition", hint='it has "type": "function"')
+        hint = 'pass a definition with "type": "function"'
+        raise ConfigurationError(f"expected a function definition, got {definition!r:.80}", hint=hint)
     inner = definition.get("function", definition)
     found = inner if isinstance(inner, Mapping) else {}
     schema = found.get("parameters") or {}

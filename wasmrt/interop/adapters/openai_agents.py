@@ -1,8 +1,8 @@
-"""The OpenAI Agents SDK: a registry's tools as function tools of an agent, and function tools as tools of a registry.
+"""The OpenAI Agents SDK: a registry's tools as function tools of an agent, and function tools for a registry.
 
     agent = Agent("helper", tools=tools_for(registry))
 
-A call that needs a person interrupts the run: `result.interruptions`, `state.approve(item)`, and the run goes on.
+A call that requires approval interrupts the run: see `result.interruptions`, call `state.approve(item)`, and resume.
 """
 
 from __future__ import annotations
@@ -14,8 +14,15 @@ from typing import Any, Unpack
 from wasmrt.agent.approvals import ApprovalAnswer
 from wasmrt.agent.registry import SchemaTool, ToolView
 from wasmrt.core.errors import ConfigurationError
-from wasmrt.interop.adapters._bridge import Bridge, Declared, Definition, Named, answer_data, missing
-from wasmrt.interop.adapters._questions import Answered, Ask, Question
+from wasmrt.interop.adapters._bridge import (
+    Bridge,
+    Definition,
+    NameOrFunction,
+    ToolDeclaration,
+    answer_data,
+    missing_framework_error,
+)
+from wasmrt.interop.adapters._questions import Ask, FrameworkApprover, Question
 from wasmrt.runtime.context import ToolContext
 
 try:
@@ -23,19 +30,24 @@ try:
     from agents.tool import FunctionToolCustomDataContext
     from agents.tool_context import ToolContext as AgentToolContext
 except ImportError as error:
-    raise missing("openai-agents>=0.20") from error
+    raise missing_framework_error("openai-agents>=0.20") from error
 
 _DATA = "_wasmrt_data"
 
 
 def tools_for(
-    view: ToolView, *, user: Named = "local", trace: Named = "", data: Any = None, ask: Ask = "framework"
+    view: ToolView,
+    *,
+    user: NameOrFunction = "local",
+    trace: NameOrFunction = "",
+    data: Any = None,
+    ask: Ask = "framework",
 ) -> list[FunctionTool]:
     """Return the tools of a registry or view for `Agent(tools=...)`.
 
-    `user` and `trace` are names, or functions of the `RunContextWrapper`. With `ask="framework"` a call that needs a
-    person interrupts the run; with `"registry"` the registry's approver is asked, as also where the operator's
-    configuration names one. What a call used is in the `custom_data` of its output item.
+    `user` and `trace` are names, or functions of the `RunContextWrapper`. With `ask="framework"`, a call that requires
+    approval interrupts the run. With `"registry"`, or if the operator configured an approver, the registry's approver
+    decides. The `custom_data` of a call's output item has its metadata.
     """
     bridge = Bridge(view, "openai-agents", user=user, trace=trace, data=data, ask=ask)
     return [_function_tool(bridge, each) for each in bridge.definitions()]
@@ -52,14 +64,14 @@ def _function_tool(bridge: Bridge, definition: Definition) -> FunctionTool:
 
     async def invoke(context: AgentToolContext[Any], arguments: str) -> str:
         call_id = context.tool_call_id
-        # The SDK comes here with a call that needed a person only when one approved it.
+        # The SDK invokes a call that requires approval only after it was approved.
         given = ApprovalAnswer(approved=True, by=bridge.framework, way="framework")
-        always = context.is_tool_approved(name, secrets.token_hex()) is True  # for whatever call of the tool
+        always = context.is_tool_approved(name, secrets.token_hex()) is True  # every call of the tool is approved
 
         def fits(question: Question) -> bool:
             return bridge.shown.take(question) or (always and bridge.shown.was_answered(question))
 
-        approver = Answered(fits, given, call_id) if bridge.asks_framework else None
+        approver = FrameworkApprover(fits, given, call_id) if bridge.asks_framework else None
         answer = await bridge.aanswer(name, arguments, call_id=call_id, context=context, approver=approver)
         setattr(context, _DATA, answer_data(answer))
         return answer.text
@@ -74,23 +86,23 @@ def _function_tool(bridge: Bridge, definition: Definition) -> FunctionTool:
     )  # fmt: skip
 
 
-def tool_from(tool: object, *, context: Any = None, **declared: Unpack[Declared]) -> SchemaTool:
-    """Return a function tool as a tool for a registry; without `effects` it counts as having all.
+def tool_from(tool: object, *, context: Any = None, **declared: Unpack[ToolDeclaration]) -> SchemaTool:
+    """Return a function tool as a tool for a registry; without `effects` it has all effects.
 
-    `context` is what the tool gets as the context of its run. A tool that needs an approval there, always or by a
-    function of its own, needs one here with every call.
+    `context` is passed to the tool as the context of its run. If the tool's `needs_approval` is set, to true or to a
+    function, every call requires approval.
 
     Raises:
-        ConfigurationError: it is no function tool of the SDK, or cannot be one here.
+        ConfigurationError: it is not a function tool of the SDK, or its definition is invalid.
     """
     if not isinstance(tool, FunctionTool):
-        hint = "only function tools run here: those of function_tool"
-        raise ConfigurationError(f"{tool!r:.80} is no FunctionTool of the Agents SDK", hint=hint)
+        problem = f"expected a FunctionTool of the Agents SDK, got {tool!r:.80}"
+        raise ConfigurationError(problem, hint="decorate the function with @function_tool")
 
     async def run(params: dict[str, Any], own: ToolContext) -> Any:
         text = json.dumps(params)
-        around = AgentToolContext(context, tool_name=tool.name, tool_call_id=own.call_id, tool_arguments=text)
-        return await tool.on_invoke_tool(around, text)
+        run_context = AgentToolContext(context, tool_name=tool.name, tool_call_id=own.call_id, tool_arguments=text)
+        return await tool.on_invoke_tool(run_context, text)
 
     if tool.timeout_seconds:
         declared["timeout_seconds"] = tool.timeout_seconds

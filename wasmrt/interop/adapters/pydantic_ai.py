@@ -1,9 +1,9 @@
-"""pydantic-ai: a registry as a toolset of an agent, and tools of an agent as tools of a registry.
+"""pydantic-ai: a registry as a toolset of an agent, and pydantic-ai tools for a registry.
 
     agent = Agent(model, toolsets=[RegistryToolset(registry)], output_type=[str, DeferredToolRequests])
 
-A call that needs a person ends the run with `DeferredToolRequests`; `metadata[tool_call_id]` says what is asked. The
-run goes on with `DeferredToolResults`, and what a person was shown is what runs.
+A call that requires approval ends the run with `DeferredToolRequests`; `metadata[tool_call_id]` is the question. Pass
+`DeferredToolResults` to continue. An approval is valid only for the shown call.
 """
 
 from __future__ import annotations
@@ -14,8 +14,15 @@ from typing import Any, Unpack
 from wasmrt.agent.approvals import ApprovalAnswer
 from wasmrt.agent.registry import SchemaTool, ToolAnswer, ToolView
 from wasmrt.core.errors import ConfigurationError, InvalidParametersError, ToolError
-from wasmrt.interop.adapters._bridge import Bridge, Declared, Named, answer_data, correctable, missing
-from wasmrt.interop.adapters._questions import Answered, Ask, Question
+from wasmrt.interop.adapters._bridge import (
+    Bridge,
+    NameOrFunction,
+    ToolDeclaration,
+    answer_data,
+    correctable,
+    missing_framework_error,
+)
+from wasmrt.interop.adapters._questions import Ask, FrameworkApprover, Question
 from wasmrt.runtime.context import ToolContext
 
 try:
@@ -29,7 +36,7 @@ try:
     from pydantic_ai.usage import RunUsage
     from pydantic_core import SchemaValidator, core_schema
 except ImportError as error:
-    raise missing("pydantic-ai-slim>=2.60") from error
+    raise missing_framework_error("pydantic-ai-slim>=2.60") from error
 
 _ANY = SchemaValidator(core_schema.any_schema())
 
@@ -39,18 +46,18 @@ class RegistryToolset(AbstractToolset[Any]):
 
     Attributes:
         view: The registry, or a view of it.
-        user, trace: Whose calls they are, and in which conversation: a name, or a function of the `RunContext`.
-        ask: `framework` defers a call that needs a person; `registry` has the registry's approver asked, as also where
-            the operator's configuration names one.
-        max_retries: Corrections of its arguments that a model gets for each call.
+        user, trace: The user and the conversation of the calls: names, or functions of the `RunContext`.
+        ask: With `framework`, a call that requires approval is deferred. With `registry`, or if the operator configured
+            an approver, the registry's approver decides.
+        max_retries: How often a model may correct the arguments of a call.
     """
 
     def __init__(
         self,
         view: ToolView,
         *,
-        user: Named = "local",
-        trace: Named = "",
+        user: NameOrFunction = "local",
+        trace: NameOrFunction = "",
         data: Any = None,
         ask: Ask = "framework",
         max_retries: int = 2,
@@ -62,7 +69,7 @@ class RegistryToolset(AbstractToolset[Any]):
 
     @property
     def id(self) -> str | None:
-        """The id that durable execution names it by."""
+        """The ID of the toolset for durable execution."""
         return self._id
 
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
@@ -85,57 +92,59 @@ class RegistryToolset(AbstractToolset[Any]):
         """Make a call through the registry's pipeline; cancelling it ends the tool.
 
         Raises:
-            ApprovalRequired: a person has to approve it first.
-            ModelRetry: its arguments do not fit, and the model can correct them.
-            ToolFailed: it was refused, or the tool failed.
+            ApprovalRequired: the call requires approval.
+            ModelRetry: the arguments are invalid, and the model can correct them.
+            ToolFailed: the call was refused, or the tool failed.
         """
         call_id = ctx.tool_call_id or ""
         if not ctx.tool_call_approved:
             question = self._bridge.question(name, tool_args, call_id, ctx)
             if question is not None:
-                raise self._required(question)
-            return _returned(await self._bridge.aanswer(name, tool_args, call_id=call_id, context=ctx))
-        return await self._approved(name, tool_args, call_id, ctx)
+                raise self._show_question(question)
+            return _tool_return(await self._bridge.aanswer(name, tool_args, call_id=call_id, context=ctx))
+        return await self._call_approved(name, tool_args, call_id, ctx)
 
-    async def _approved(
+    async def _call_approved(
         self, name: str, tool_args: dict[str, Any], call_id: str, ctx: RunContext[Any]
     ) -> ToolReturn[Any]:
-        """Make a call that a person approved, maybe with other arguments, which they then chose themselves."""
+        """Make a call that a user approved, possibly with arguments that the user changed."""
         shown = self._bridge.shown
-        came = ctx.tool_call_metadata if isinstance(ctx.tool_call_metadata, Mapping) else {}
-        token, before = came.get("question"), came.get("parameters") or shown.params_of(call_id)
+        metadata = ctx.tool_call_metadata if isinstance(ctx.tool_call_metadata, Mapping) else {}
+        token, before = metadata.get("question"), metadata.get("parameters") or shown.params_of(call_id)
         question = self._bridge.question(name, tool_args, call_id, ctx)
         params, edited = tool_args, None
         if question is not None and not (shown.has(question) or question.is_meant_by(token)):
             asked = self._bridge.question(name, before, call_id, ctx) if isinstance(before, Mapping) else None
             if asked is None or not (shown.has(asked) or asked.is_meant_by(token)):
-                raise self._required(question)  # it differs from the one that was shown
+                raise self._show_question(question)  # the question differs from the shown one
             params, edited = dict(asked.request.params), tool_args
         answer = ApprovalAnswer(approved=True, by=self._bridge.framework, way="framework", params=edited)
-        approver = Answered(lambda now: shown.take(now) or now.is_meant_by(token), answer, call_id)
-        return _returned(await self._bridge.aanswer(name, params, call_id=call_id, context=ctx, approver=approver))
+        approver = FrameworkApprover(lambda now: shown.take(now) or now.is_meant_by(token), answer, call_id)
+        return _tool_return(await self._bridge.aanswer(name, params, call_id=call_id, context=ctx, approver=approver))
 
-    def _required(self, question: Question) -> ApprovalRequired:
+    def _show_question(self, question: Question) -> ApprovalRequired:
         self._bridge.shown.add(question)
         return ApprovalRequired(question.as_dict())
 
 
-def _returned(answer: ToolAnswer) -> ToolReturn[Any]:
+def _tool_return(answer: ToolAnswer) -> ToolReturn[Any]:
     if answer.error is None:
         return ToolReturn(answer.text, metadata=answer_data(answer))
     raise (ModelRetry if correctable(answer) else ToolFailed)(answer.text) from answer.error
 
 
-def tool_from(tool: Tool[Any], *, deps: Any = None, **declared: Unpack[Declared]) -> SchemaTool:
-    """Return a function tool as a tool for a registry; without `effects` it counts as having all.
+def tool_from(tool: Tool[Any], *, deps: Any = None, **declared: Unpack[ToolDeclaration]) -> SchemaTool:
+    """Return a function tool as a tool for a registry; without `effects` it has all effects.
 
-    One that takes a `RunContext` gets one of a run without messages, with `deps`.
+    A tool that takes a `RunContext` receives one with `deps` and without messages.
 
     Raises:
-        ConfigurationError: it is no tool of pydantic-ai, or cannot be one here.
+        ConfigurationError: it is not a pydantic-ai tool, or its definition is invalid.
     """
     if not isinstance(tool, Tool):
-        raise ConfigurationError(f"{tool!r:.80} is no Tool of pydantic-ai", hint="wrap the function: Tool(function)")
+        raise ConfigurationError(
+            f"expected pydantic_ai.Tool, got {tool!r:.80}", hint="wrap the function: Tool(function)"
+        )
 
     async def run(params: dict[str, Any], context: ToolContext) -> Any:
         ctx = RunContext(
@@ -144,7 +153,7 @@ def tool_from(tool: Tool[Any], *, deps: Any = None, **declared: Unpack[Declared]
         try:
             arguments = tool.function_schema.validator.validate_python(params)
         except ValidationError as error:
-            raise InvalidParametersError(_first(error)) from error
+            raise InvalidParametersError(_first_error(error)) from error
         try:
             result = await tool.function_schema.call(arguments, ctx)
         except ModelRetry as error:
@@ -161,6 +170,6 @@ def tool_from(tool: Tool[Any], *, deps: Any = None, **declared: Unpack[Declared]
     )  # fmt: skip
 
 
-def _first(error: ValidationError) -> str:
+def _first_error(error: ValidationError) -> str:
     first = error.errors(include_url=False, include_input=False)[0]
     return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"

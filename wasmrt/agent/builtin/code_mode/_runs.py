@@ -1,8 +1,8 @@
-"""Runs of programs that wait for a person: a private file each, from which the same program is continued by replay.
+"""Suspended runs of programs, each stored in a private file, from which the same program is continued by replay.
 
-A run is kept from the first call on that needs a person. Each later call is written down before it is made and once it
-is answered, so that no process that ends in between has a call made twice. A run belongs to one user, one conversation
-and one program text; whoever has it open holds it locked.
+A run is stored from the first call that requires an approval. Each later call is recorded before it is made and after
+it returns, so that a call is not repeated if the process ends in between. A run belongs to one user, one conversation
+and one program text. A process locks the file while it uses the run.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ from wasmrt.core.limits import CODE_RUN_SECONDS, MAX_CODE_CALLS, MAX_CODE_RUN_BY
 
 VERSION = 3
 _USER_CHARS = 16
-"""Of the name of a file, for its user."""
+"""Length of the part of a file name that identifies the user."""
 MAX_FILE_BYTES = 4 * MAX_CODE_RUN_BYTES
 _ID = re.compile(r"[0-9a-f]{4,32}-t[0-9a-f]{1,16}\Z")
-_ANEW = "change the program, such as by a comment, to start another run"
+_START_NEW = "change the program, for example by adding a comment, to start a new run"
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class Answered(NamedTuple):
-    """The answer to one call of a program, as it is written down."""
+    """The recorded answer to one call of a program."""
 
     asked: str
-    """Digest of the tool's name and the params, as the program gave them."""
+    """Digest of the tool's name and the params that the program passed."""
     text: str | None
     """The result as JSON; None for a failure."""
     kind: str = ""
     code: str = ""
     message: str = ""
     labels: tuple[str, ...] | None = None
-    """The tool's own labels of its result."""
+    """The labels that the tool set on its result."""
     left: tuple[str, str] | None = None
-    """The tool, and a digest of what it kept of the conversation after the call, where it keeps something."""
+    """If the tool has a session: its name, and the digest of the session's state after the call."""
 
 
 class Run:
-    """One run of a program: its circumstances, and the calls that were answered."""
+    """One run of a program: its seed, its time, and its answered calls."""
 
     def __init__(self, store: CodeRuns, path: Path, owner: list[str], call_id: str) -> None:
         self._store = store
@@ -58,76 +58,77 @@ class Run:
         self._file: int | None = None
         self._bytes = 0
         self._begun: dict[str, Any] | None = None
-        self.seed = int.from_bytes(os.urandom(6), "little")  # a number that JSON holds
+        self.seed = int.from_bytes(os.urandom(6), "little")  # small enough for a JSON number
         self.start_ms = time.time_ns() // 1_000_000
         self.answers: list[Answered] = []
         self._id = call_id
         self._passes = 0
         self._given = 0
-        """Answers that this pass is given again, and that no call of its own is behind."""
+        """Number of recorded answers that this pass replays without making a call."""
 
     @property
     def circumstances(self) -> dict[str, int]:
-        """The seed and the time that the interpreter is told: the same each time, so that a program asks the same."""
+        """The seed and time for the interpreter, the same in each pass, so that the program makes the same calls."""
         return {"seed": self.seed, "start_ms": self.start_ms}
 
     @property
     def pass_id(self) -> str:
-        """The id of this pass as a call: that of the call that the run began with, and the number of the pass."""
+        """The call ID of this pass: the ID of the run's first call, and the number of the pass."""
         return f"{self._id}.{self._passes}"
 
     def answer(self, place: int, asked: str) -> Answered | None:
-        """Return the answer to the call at a place, counted from 0; None where it was not made yet.
+        """Return the recorded answer to the call with index `place`, or None if it has not been made.
 
         Raises:
-            RunReplayError: another call was made there, or it was cut off while it was under way.
-            BudgetExceededError: the run has made as many calls as it may.
+            RunReplayError: a different call was recorded, or the call was interrupted.
+            BudgetExceededError: the run has reached the maximum number of calls.
         """
         if place >= MAX_CODE_CALLS:
             raise BudgetExceededError(
                 f"the program called tools more than {MAX_CODE_CALLS} times", limit=MAX_CODE_CALLS, used=place + 1,
-                setting="limits.MAX_CODE_CALLS", hint="have it do less in one run",
+                setting="limits.MAX_CODE_CALLS", hint="split the program into several runs",
             )  # fmt: skip
         if place < len(self.answers):
             known = self.answers[place]
-            # SECURITY: a recorded answer is one to this tool with these params at this place, and to nothing else.
+            # SECURITY: a recorded answer is valid only for the same tool, params and index.
             if known.asked != asked:
-                raise RunReplayError(f"call {place + 1} of the program is not the one that was made there", hint=_ANEW)
+                raise RunReplayError(f"call {place + 1} of the program differs from the recorded call", hint=_START_NEW)
             return known
         begun, self._begun = self._begun, None
         if begun is not None and (begun["asked"] != asked or not begun["reads"]):
-            said = f"call {place + 1} of the program was cut off, and nobody knows whether it was done"
-            raise RunReplayError(said, code="run-interrupted", hint=f"look first; {_ANEW}")
+            problem = f"call {place + 1} of the program was interrupted, and it is unknown whether it took effect"
+            raise RunReplayError(problem, code="run-interrupted", hint=f"check its effects; then {_START_NEW}")
         return None
 
     def check_left(self, tool: str, state: str) -> None:
-        """Check that what a tool keeps of the conversation is still as the program left it, before it calls it anew.
+        """Check that a tool's session is as the program left it, before the program's next call to the tool.
 
-        SECURITY: calls that are not made again set up what the next one counts on, such as the folder to remove from.
+        SECURITY: replayed calls are not repeated, but the next call may depend on their state, such as the current
+        directory of a shell.
 
         Raises:
-            RunReplayError: it is not.
+            RunReplayError: the session has changed.
         """
         if any(each.left is not None and each.left[0] == tool for each in self.answers[self._given :]):
-            return  # this pass has called it, and what came of that is the program's own
+            return  # this pass has already called the tool, so the program caused the current state
         given = (each.left for each in reversed(self.answers[: self._given]))
         left = next((each for each in given if each is not None and each[0] == tool), None)
         if left is not None and left[1] != state:
-            said = f"the session of {tool} is not as the program left it, and the calls before are not made again"
-            raise RunReplayError(said, code="run-session-changed", hint=_ANEW)
+            problem = f"the session of {tool} has changed since the program used it, and its calls are not repeated"
+            raise RunReplayError(problem, code="run-session-changed", hint=_START_NEW)
 
     def begin(self, asked: str, *, reads: bool) -> None:
-        """Write down that the next call is made now; `reads` says that it may be made again."""
+        """Record that the next call starts; `reads` means that it can be repeated safely."""
         if self._file is not None:
             self._write({"begun": {"asked": asked, "reads": reads}})
 
     def waits(self, tool: str) -> None:
-        """Write down that the call that was begun has ended, and is to be made again once a person has answered."""
+        """Record that the started call requires an approval and has to be repeated afterwards."""
         if self._file is not None:
             self._write({"waits": tool})
 
     def rewind(self) -> None:
-        """Begin another pass: what was sent and got is counted from the beginning, with the answers given again."""
+        """Start a new pass, which replays the recorded answers and counts bytes from zero."""
         self._bytes = 0
         self._passes += 1
         if self._file is not None:
@@ -138,26 +139,26 @@ class Run:
         """Count bytes of params and answers.
 
         Raises:
-            BudgetExceededError: they are more than a run may have.
+            BudgetExceededError: the run has exceeded its limit.
         """
         self._bytes += size
         if self._bytes > MAX_CODE_RUN_BYTES:
             raise BudgetExceededError(
-                "the program sent to tools and got from them more than a run may", limit=MAX_CODE_RUN_BYTES,
-                used=self._bytes, setting="limits.MAX_CODE_RUN_BYTES", hint="have it ask for less",
+                f"the program exchanged more than {MAX_CODE_RUN_BYTES:,} bytes with tools", limit=MAX_CODE_RUN_BYTES,
+                used=self._bytes, setting="limits.MAX_CODE_RUN_BYTES", hint="request less data in one run",
             )  # fmt: skip
 
     def add(self, answered: Answered) -> None:
-        """Take the answer to the next call."""
+        """Record the answer to the next call."""
         self.answers.append(answered)
         if self._file is not None:
             self._write({"answered": answered._asdict()})
 
     def keep(self) -> None:
-        """Keep the run from now on, so that another call can go on from here.
+        """Store the run from now on, so that a later call can continue it.
 
         Raises:
-            RunReplayError: another call runs the same program, or too many runs of this user wait already.
+            RunReplayError: another call runs the same program, or the user has too many suspended runs.
         """
         if self._file is not None:
             return
@@ -165,40 +166,40 @@ class Run:
         head |= {"id": self._id, "passes": self._passes}
         lines = [head, *({"answered": each._asdict()} for each in self.answers)]
         try:
-            self._store.make_room(self._path)
-            made = create_file(self._path, "".join(f"{_encode(line)}\n" for line in lines).encode())
-            self._file = locked(self._path) if made else None
+            self._store.check_capacity(self._path)
+            created = create_file(self._path, "".join(f"{_encode(line)}\n" for line in lines).encode())
+            self._file = open_locked(self._path) if created else None
         except OSError as error:
-            raise unusable(error) from error
+            raise storage_error(error) from error
         if self._file is None:
-            raise _under_way()
+            raise _active_error()
 
     def forget(self) -> None:
-        """Remove what was kept: the program has ended."""
+        """Delete the stored run after the program has ended."""
         if self._file is not None:
             self._path.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Let others have it."""
+        """Release the lock."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
 
     def load(self) -> None:
-        """Read the run, where one was kept.
+        """Read the run if it is stored.
 
         Raises:
-            RunReplayError: another call continues it at this moment, or its file is not as it was written.
+            RunReplayError: another call is using it, or its file is invalid.
         """
         try:
-            self._file = locked(self._path)
+            self._file = open_locked(self._path)
             if self._file is not None:
                 self._read(self._file)
         except FileNotFoundError:
             return
         except OSError as error:
             self.close()
-            raise unusable(error) from error
+            raise storage_error(error) from error
         except RunReplayError:
             self.close()
             raise
@@ -207,23 +208,23 @@ class Run:
         with os.fdopen(file, "rb", closefd=False) as reader:
             data = reader.read(MAX_FILE_BYTES + 1)
         whole = data[: data.rfind(b"\n") + 1]
-        if len(whole) < len(data):  # a line that a crash cut off; the next one has a line of its own
+        if len(whole) < len(data):  # remove an incomplete line left by a crash
             os.ftruncate(file, len(whole))
         try:
             head, *lines = (json.loads(line) for line in whole.splitlines())
-            # SECURITY: whose it is stands in it, besides in its name.
+            # SECURITY: check the owner in the content, too, not only in the file name.
             if (head["version"], head["owner"]) != (VERSION, self._owner):
-                raise ValueError("another run")
-            if not _ID.match(head["id"]):  # it becomes the name of a file
-                raise ValueError("no id")
+                raise ValueError("different version or owner")
+            if not _ID.match(head["id"]):  # it becomes part of a file name
+                raise ValueError("invalid ID")
             self._id, self._passes = head["id"], int(head["passes"])
             self.seed, self.start_ms = int(head["seed"]), int(head["start_ms"])
             for line in lines:
-                self._take(line)
+                self._apply(line)
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise RunReplayError("the run that waits is not as it was written", hint=_ANEW) from error
+            raise RunReplayError("the stored run is invalid", hint=_START_NEW) from error
 
-    def _take(self, line: dict[str, Any]) -> None:
+    def _apply(self, line: dict[str, Any]) -> None:
         if "begun" in line:
             self._begun = {"asked": str(line["begun"]["asked"]), "reads": line["begun"]["reads"] is True}
             return
@@ -245,21 +246,21 @@ class Run:
             os.write(self._file, f"{_encode(line)}\n".encode())
             os.fsync(self._file)
         except OSError as error:
-            raise unusable(error) from error
+            raise storage_error(error) from error
 
 
 class CodeRuns:
-    """The runs that wait, in one private folder."""
+    """The suspended runs in a private folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     @contextmanager
     def opened(self, user: str, trace: str, code: str, call_id: str) -> Iterator[Run]:
-        """Open the run of a program: the one that waits, else a new one that begins with this call.
+        """Open the suspended run of a program, or start a new run with this call.
 
         Raises:
-            RunReplayError: another call continues it at this moment, or its file cannot be used.
+            RunReplayError: another call is using it, or its file is invalid.
         """
         owner = [user, trace, blake3(code.encode("utf-8", "surrogatepass")).hexdigest()]
         prefix, rest = (blake3(text.encode()).hexdigest() for text in (user, _encode(owner)))
@@ -272,20 +273,19 @@ class CodeRuns:
         finally:
             run.close()
 
-    def make_room(self, path: Path) -> None:
-        """Make the folder, and refuse one run more than a user may have: none is forgotten for another.
+    def check_capacity(self, path: Path) -> None:
+        """Create the folder, and check that the user may have one more suspended run.
 
         Raises:
-            RunReplayError: too many wait.
-            OSError: the folder cannot be made.
+            RunReplayError: the user has too many suspended runs. None is removed automatically.
+            OSError: the folder cannot be created.
         """
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         waiting = sum(1 for each in self._folder.glob(f"{path.name[: _USER_CHARS + 1]}*") if each != path)
         if waiting >= MAX_CODE_RUNS:
             raise RunReplayError(
-                f"{MAX_CODE_RUNS} programs of this user wait for a person already, so that this one cannot",
-                code="too-many-runs",
-                hint="answer them, or drop those that nobody will go on with (wasmrt approvals list, and forget)",
+                f"this user already has {MAX_CODE_RUNS} suspended programs, the maximum", code="too-many-runs",
+                hint="answer their requests, or drop programs: wasmrt approvals list, and wasmrt approvals forget",
             )  # fmt: skip
 
     def _forget_expired(self) -> None:
@@ -298,16 +298,16 @@ class CodeRuns:
 
 
 def asked_digest(name: str, params: str) -> str:
-    """Return the digest of a call as a program makes it."""
+    """Return the digest of a tool's name and params."""
     return blake3(_encode([name, params]).encode()).hexdigest()
 
 
-def locked(path: Path) -> int | None:
-    """Open and lock the file of a run; None where it was removed meanwhile.
+def open_locked(path: Path) -> int | None:
+    """Open and lock the file of a run; return its descriptor, or None if another process has just removed the file.
 
     Raises:
-        FileNotFoundError: there is none.
-        RunReplayError: another call has it open.
+        FileNotFoundError: it does not exist.
+        RunReplayError: another call has locked it.
         OSError: it cannot be used.
     """
     file = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -321,7 +321,7 @@ def locked(path: Path) -> int | None:
             return None
     except BlockingIOError:
         os.close(file)
-        raise _under_way() from None
+        raise _active_error() from None
     except BaseException:
         with suppress(OSError):
             os.close(file)
@@ -329,15 +329,14 @@ def locked(path: Path) -> int | None:
     return file
 
 
-def _under_way() -> RunReplayError:
-    return RunReplayError(
-        "another call runs the same program at this moment", code="run-under-way", hint="wait until it has ended"
-    )
+def _active_error() -> RunReplayError:
+    problem = "another call is running the same program"
+    return RunReplayError(problem, code="run-under-way", hint="wait until it has ended")
 
 
-def unusable(error: OSError) -> RunReplayError:
-    """Return the failure of a run whose file cannot be used."""
+def storage_error(error: OSError) -> RunReplayError:
+    """Create the error for a run whose file cannot be used."""
     return RunReplayError(
-        f"the run cannot be kept ({error.strerror})", code="run-store",
-        hint="check that the data folder that wasmrt doctor names is yours alone and its disk not full",
+        f"cannot store the run ({error.strerror})", code="run-store",
+        hint="check the owner, the permissions and the free space of the data folder, which wasmrt doctor shows",
     )  # fmt: skip

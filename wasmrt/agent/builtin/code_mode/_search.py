@@ -1,27 +1,115 @@
-"""`search_tools`: the declarations of tools in pages, so that a thousand of them do not fill a model's context."""
+"""`search_tools`: bounded TypeScript declarations of tools, in pages, for a model that writes a program."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
-from wasmrt.agent.builtin.code_mode._stubs import stub
 from wasmrt.agent.builtin.host_tool import HostTool, any_result
-from wasmrt.core.limits import MAX_STUBS, MAX_STUBS_BYTES
+from wasmrt.core.limits import MAX_STUB_BYTES, MAX_STUBS, MAX_STUBS_BYTES
 from wasmrt.runtime.context import DescribedTool, ToolContext
+
+_IDENTIFIER = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*\Z")
+_MAX_DEPTH = 6
+_MAX_MEMBERS = 64
+_MAX_VALUES = 24
+_MAX_WORDS_CHARS = 160
+_SIMPLE = {"string": "string", "integer": "number", "number": "number", "boolean": "boolean", "null": "null"}
+
+
+def stub(tool: DescribedTool) -> str:
+    """Return a tool's TypeScript declaration with its description as a comment. Types that are too long are omitted."""
+    returns = "unknown" if tool.output_schema is None else type_of(tool.output_schema)
+    head, name = _comment(tool.description), tool.name if _IDENTIFIER.match(tool.name) else json.dumps(tool.name)
+    declared = f"{head}\n{name}(params: {type_of(tool.schema)}): Promise<{returns}>;"
+    if _size(declared) <= MAX_STUB_BYTES:
+        return declared
+    shorter = f"{name}(params: {type_of(tool.schema, 2)}): Promise<unknown>;"
+    if _size(shorter) > MAX_STUB_BYTES // 2:
+        shorter = f"{name}(params: object): Promise<unknown>;"
+    space = MAX_STUB_BYTES - _size(shorter) - 1
+    truncated = _comment(tool.description.encode("utf-8", "replace")[: space // 2].decode("utf-8", "ignore"))
+    return f"{truncated}\n{shorter}"
+
+
+def type_of(schema: Any, depth: int = _MAX_DEPTH) -> str:
+    """Return the TypeScript type of a JSON Schema; types nested deeper than `depth` are `unknown`."""
+    if not isinstance(schema, Mapping) or depth <= 0:
+        return "unknown"
+    if isinstance(values := schema.get("enum"), list) and values:
+        return " | ".join([*map(_literal, values[:_MAX_VALUES]), *(["unknown"] if len(values) > _MAX_VALUES else [])])
+    if "const" in schema:
+        return _literal(schema["const"])
+    for key in ("anyOf", "oneOf"):
+        if isinstance(several := schema.get(key), list) and several:
+            return " | ".join(dict.fromkeys(type_of(each, depth - 1) for each in several[:_MAX_VALUES]))
+    kind = schema.get("type")
+    if isinstance(kind, list):
+        return " | ".join(dict.fromkeys(type_of({**schema, "type": each}, depth) for each in kind)) or "unknown"
+    if kind == "array":
+        item = type_of(schema.get("items"), depth - 1)
+        return f"({item})[]" if " " in item and not item.startswith("{") else f"{item}[]"
+    if kind == "object" or "properties" in schema:
+        return _object(schema, depth)
+    return _SIMPLE.get(kind, "unknown") if isinstance(kind, str) else "unknown"
+
+
+def _object(schema: Mapping[str, Any], depth: int) -> str:
+    properties = schema.get("properties")
+    if not isinstance(properties, Mapping) or not properties:
+        return "object" if schema.get("additionalProperties") is not False else "{}"
+    listed = schema.get("required")
+    required = set(map(str, listed)) if isinstance(listed, list) else set()
+    members = []
+    for key, value in list(properties.items())[:_MAX_MEMBERS]:
+        name = key if _IDENTIFIER.match(key) else json.dumps(key)
+        words = _words(value.get("description")) if isinstance(value, Mapping) else ""
+        members.append(f"{name}{'' if key in required else '?'}: {type_of(value, depth - 1)}{words}")
+    more = ["..."] if len(properties) > _MAX_MEMBERS else []
+    return f"{{ {'; '.join([*members, *more])} }}"
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "replace"))
+
+
+def _literal(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _MAX_WORDS_CHARS else "unknown"
+
+
+def _words(text: Any) -> str:
+    """Return a description as an inline comment, which the text cannot end."""
+    if not isinstance(text, str) or not text.strip():
+        return ""
+    line = " ".join(text.split())
+    line = line if len(line) <= _MAX_WORDS_CHARS else f"{line[:_MAX_WORDS_CHARS]}..."
+    return f" /* {_inside(line)} */"
+
+
+def _comment(text: str) -> str:
+    return f"/** {_inside(' '.join(text.split())) or 'No description.'} */"
+
+
+def _inside(text: str) -> str:
+    # SECURITY: untrusted text must not end its comment, after which it would look like one of wasmrt's declarations.
+    return text.replace("*/", "* /")
+
 
 _MAX_WORDS = 32
 _MAX_PAGE = 10_000
 
 
 def search_tool() -> HostTool:
-    """Return the tool. It tells of the tools that its caller's programs can call, and of no other."""
+    """Return the tool, which lists only tools that the caller's programs can call."""
     return HostTool(
         "search_tools",
-        "Find tools for programs of run_code, with their TypeScript types. All words have to be in a tool's name or "
-        "description; without a query every tool is listed, a page at a time.",
+        "Find tools for run_code programs, with their TypeScript types. All words of the query must be in a tool's "
+        "name or description; without a query, all tools are listed in pages.",
         {
-            "query": {"type": "string", "maxLength": 500, "description": "Words to look for."},
+            "query": {"type": "string", "maxLength": 500, "description": "Words to search for."},
             "page": {"type": "integer", "minimum": 1, "maximum": _MAX_PAGE, "description": "From 1; 1 by default."},
         },
         _search,
@@ -32,7 +120,7 @@ def search_tool() -> HostTool:
 def _search(params: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
     words = params.get("query", "").casefold().split()[:_MAX_WORDS]
     known = () if context.tools is None else context.tools.described()
-    found = sorted((tool for tool in known if _fits(tool, words)), key=lambda tool: _order(tool, words))
+    found = sorted((tool for tool in known if _matches(tool, words)), key=lambda tool: _order(tool, words))
     pages = _pages(found)
     page = params.get("page", 1)
     shown = pages[page - 1] if page <= len(pages) else []
@@ -42,19 +130,19 @@ def _search(params: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
     return answer
 
 
-def _fits(tool: DescribedTool, words: list[str]) -> bool:
+def _matches(tool: DescribedTool, words: list[str]) -> bool:
     text = f"{tool.name} {tool.description}".casefold()
     return all(word in text for word in words)
 
 
 def _order(tool: DescribedTool, words: list[str]) -> tuple[int, str]:
-    """Tools with more of the words in their names come first."""
+    """Return a sort key that puts tools with more matching words in their names first."""
     name = tool.name.casefold()
     return -sum(word in name for word in words), tool.name
 
 
 def _pages(found: list[DescribedTool]) -> list[list[str]]:
-    """Return the declarations in pages, each within its bounds."""
+    """Return the declarations in pages that do not exceed the limits."""
     pages: list[list[str]] = []
     size = 0
     for tool in found:

@@ -1,4 +1,4 @@
-"""`run_code`: the interpreter of programs as a tool. Which tools a program reaches is decided by the registry."""
+"""`run_code`: the interpreter of programs as a tool. The registry decides which tools a program can call."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from wasmrt.runtime.prepared import PreparedTool
 from wasmrt.runtime.runtime import WasmToolRuntime
 
 _DESCRIPTION = (
-    "Run a JavaScript program that calls tools: many calls in one, of which only what the program prints or returns "
-    "comes back. The code is the body of an async function: `const file = await tools.read_file({path: 'a.txt'}); "
-    "return file`. Every tool is tools.NAME(params); it throws an error with a `code` where it fails. search_tools "
-    "gives the types. console.log prints. There are no timers, modules, files or network, and the clock stands still. "
-    "Where a call needs a person the run waits: run the same code again once they have answered, and it goes on from "
-    "there."
+    "Run a JavaScript program that calls tools: many calls in one, and only printed output and the return value are "
+    "sent back. The code is the body of an async function: `const file = await tools.read_file({path: 'a.txt'}); "
+    "return file`. Each tool is tools.NAME(params); it throws an error with a `code` if it fails. search_tools "
+    "returns the types. console.log prints. There are no timers, modules, files or network, and the clock does not "
+    "advance. If a call requires an approval, the run is suspended: run the same code again after the user has "
+    "answered, and it continues from there."
 )
 
 
 class CodeTool(ToolDefaults):
-    """Runs programs in the sandbox, in a fresh store each.
+    """Runs each program in the sandbox, in a fresh store.
 
     Args:
-        runtime: Runs the interpreter, which is granted nothing.
-        runs: Keeps the runs that wait for a person.
+        runtime: Runs the interpreter, which has no grant.
+        runs: Stores suspended runs.
     """
 
     name = RUN_CODE.name
@@ -44,7 +44,7 @@ class CodeTool(ToolDefaults):
     runs_programs = True
     in_programs = False
     destinations = ()
-    # It changes nothing by itself: each call that a program makes is decided, confirmed and counted by itself.
+    # The program itself has no other effects: each call it makes is decided, confirmed and counted separately.
     traits = Traits.of([Effect.INVOKE_TOOL])
 
     def __init__(self, runtime: WasmToolRuntime, runs: CodeRuns | None = None) -> None:
@@ -52,10 +52,10 @@ class CodeTool(ToolDefaults):
         self._lock = threading.Lock()
         self._prepared: PreparedTool | None = None
         self.runs = runs or CodeRuns(find_places().code_runs)
-        what = f"The body of an async function, up to {MAX_CODE_BYTES:,} bytes."
+        about = f"The body of an async function, up to {MAX_CODE_BYTES:,} bytes."
         self.schema: dict[str, Any] = {
             "type": "object",
-            "properties": {"code": {"type": "string", "minLength": 1, "description": what}},
+            "properties": {"code": {"type": "string", "minLength": 1, "description": about}},
             "required": ["code"],
             "additionalProperties": False,
         }
@@ -66,14 +66,14 @@ class CodeTool(ToolDefaults):
         return bundled_component(RUN_CODE).digest
 
     def check(self, params: Any) -> Decision | None:
-        """Refuse a program that is too long, before anything is run."""
+        """Refuse a program that is too long."""
         if len(params["code"].encode("utf-8", "replace")) <= MAX_CODE_BYTES:
             return None
-        rule = f"a program has up to {MAX_CODE_BYTES:,} bytes"
+        rule = f"the program is longer than {MAX_CODE_BYTES:,} bytes"
         return Decision(False, Reason.INVALID_ARGUMENTS, rule, "split it", "tool.code", self.name)
 
     def execute(self, params: Any, context: ToolContext) -> ToolOutput:
-        """Run a program once, from its beginning. What it asks of tools goes to `context.call_tool`.
+        """Run a program from its beginning. Its tool calls are made with `context.call_tool`.
 
         Raises:
             ToolError: it failed, or `context.call_tool` ended it.
@@ -85,5 +85,5 @@ class CodeTool(ToolDefaults):
             if self._prepared is None:
                 component = bundled_component(RUN_CODE)
                 self._prepared = self._runtime.prepare(self.name, component, limits=CODE_LIMITS)
-                self._runtime.forget(self.name)  # no component can invoke it
+                self._runtime.forget(self.name)  # components cannot invoke the interpreter
             return self._prepared

@@ -1,4 +1,4 @@
-"""The programs that wait, for people: whose they are, what they wait for, and how one is dropped."""
+"""List and drop suspended programs, for users."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from wasmrt.agent.builtin.code_mode._runs import MAX_FILE_BYTES, VERSION, locked, unusable
+from wasmrt.agent.builtin.code_mode._runs import MAX_FILE_BYTES, VERSION, open_locked, storage_error
 from wasmrt.core.files import UnfitFileError, opened_file
 from wasmrt.core.limits import CODE_RUN_SECONDS
 
 
 class WaitingRun(NamedTuple):
-    """A run that was kept, since a call of it needs a person."""
+    """A run that is suspended because one of its calls requires an approval."""
 
     id: str
-    """The id of the call that it began with; of a file that cannot be read its name."""
+    """The ID of its first `run_code` call, or the file's name if the file cannot be read."""
     user: str
     trace: str
     tool: str
-    """The tool that it waits for; empty where it runs at this moment, or was cut off."""
+    """The tool whose call is pending; empty if the run is active or was interrupted."""
     calls: int
-    """Calls that are done, and are not made again."""
+    """Number of completed calls, which are not repeated."""
     start_ms: int
-    """Unix milliseconds, as is `expires_ms`."""
+    """Unix milliseconds, like `expires_ms`."""
     expires_ms: int
 
     def as_dict(self) -> dict[str, Any]:
@@ -33,27 +33,27 @@ class WaitingRun(NamedTuple):
 
 
 def waiting_runs(folder: Path) -> list[WaitingRun]:
-    """Return the runs of a folder, the oldest first; of a file that cannot be read, its name and its end alone."""
+    """Return the runs of a folder, oldest first. If a file cannot be read, its run has only an ID and an expiry."""
     return sorted(_runs(folder).values(), key=lambda run: (run.start_ms, run.id))
 
 
 def drop_run(folder: Path, run_id: str) -> bool:
-    """Remove a run, and return whether there was one: the same code begins anew.
+    """Remove a run, so that the same code starts from its beginning; return whether the run existed.
 
     Raises:
-        RunReplayError: it runs at this moment, or it cannot be removed.
+        RunReplayError: the run is active, or cannot be removed.
     """
     path = next((path for path, run in _runs(folder).items() if run.id == run_id), None)
     if path is None:
         return False
     try:
-        if (file := locked(path)) is not None:
+        if (file := open_locked(path)) is not None:
             path.unlink(missing_ok=True)
             os.close(file)
     except FileNotFoundError:
         return False
     except OSError as error:
-        raise unusable(error) from error
+        raise storage_error(error) from error
     return file is not None
 
 
@@ -69,10 +69,10 @@ def _read(path: Path) -> WaitingRun:
         head, *lines = (json.loads(line) for line in data[: data.rfind(b"\n") + 1].splitlines())
         expires_ms = int(status.st_mtime + CODE_RUN_SECONDS) * 1000
         if head["version"] != VERSION:
-            raise ValueError("of another version")
+            raise ValueError("unsupported version")
         user, trace, _ = head["owner"]
         last: dict[str, Any] = next((line for line in reversed(lines) if "pass" not in line), {})
         calls = sum("answered" in line for line in lines)
         return WaitingRun(head["id"], user, trace, last.get("waits", ""), calls, int(head["start_ms"]), expires_ms)
     except (OSError, UnfitFileError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return WaitingRun(path.stem, "", "", "", 0, 0, expires_ms)  # it counts among those that wait
+        return WaitingRun(path.stem, "", "", "", 0, 0, expires_ms)  # it counts towards the limit of suspended runs

@@ -1,4 +1,4 @@
-"""The automation set: tools for the desktop of the person in front of this machine, off until an operator says so."""
+"""Tools for the user's desktop, which an operator has to enable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Applications, by the desktop entries of the machine, and of those the ones that the operator allows.
+"""Find an application by its desktop entry, and open it.
 
 https://specifications.freedesktop.org/desktop-entry-spec/latest/exec-variables.html
 """
@@ -12,14 +12,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from wasmrt.agent.builtin.desktop._programs import PATH, find_program, leave, no_desktop
+from wasmrt.agent.builtin.desktop._programs import PATH, find_program, leave, no_desktop_error
 from wasmrt.core.errors import ToolError
 from wasmrt.core.files import UnfitFileError, read_file
 
 _SECTION = "Desktop Entry"
 _MAX_ENTRY_BYTES = 256 * 1024
 _RESERVED = re.compile(r"[\s\"'\\><~|&;$*?#()`]")
-"""Characters that stand only within quotes, by the specification."""
+"""Characters that must be quoted, according to the specification."""
 _WORD = re.compile(r'"((?:[^"\\`$]|\\["`$\\])*)"|(\S+)')
 
 
@@ -32,10 +32,10 @@ class Application(NamedTuple):
 
 
 def find_application(app: str) -> Application:
-    """Return an application by the id of its desktop entry, which an operator named.
+    """Return an application by the ID of its desktop entry.
 
     Raises:
-        ToolError: there is no such entry here, or it is not one of a program with windows.
+        ToolError: the entry does not exist, or does not describe a graphical application.
     """
     for folder in entry_folders():
         path = folder / f"{app}.desktop"
@@ -46,26 +46,27 @@ def find_application(app: str) -> Application:
         except (OSError, UnfitFileError, UnicodeDecodeError) as error:
             raise _unusable(app, f"its desktop entry cannot be read ({type(error).__name__})") from None
         return _read_entry(app, text)
-    raise no_desktop(f"there is no application {app} on this machine", "install it, or have the operator name another")
+    hint = "install it, or ask the operator to allow a different application"
+    raise no_desktop_error(f"there is no application {app} on this machine", hint)
 
 
 def open_application(application: Application) -> None:
-    """Start an application, which goes on when the call has ended.
+    """Start an application, which keeps running after the call.
 
     Raises:
-        ToolError: there is no desktop, or it ended at once with an error.
+        ToolError: there is no desktop, or the application exited at once with an error.
     """
     if not (os.environ.get("WAYLAND_DISPLAY") or os.environ.get("DISPLAY")):
-        raise no_desktop(
-            "there is no desktop here to open an application on",
+        raise no_desktop_error(
+            "there is no desktop to open an application on",
             "run the agent in a desktop session: neither WAYLAND_DISPLAY nor DISPLAY is set",
         )
     if (code := leave(application.argv, str(Path.home()))) not in (None, 0):
-        raise _unusable(application.id, f"it ended at once, with exit code {code}")
+        raise _unusable(application.id, f"it exited at once with code {code}")
 
 
 def entry_folders() -> Iterable[Path]:
-    """Return the folders of desktop entries: the user's own stand before the system's."""
+    """Return the folders of desktop entries, the user's folder first."""
     home = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local/share")
     system = os.environ.get("XDG_DATA_DIRS") or "/usr/local/share:/usr/share"
     return [Path(each, "applications") for each in (home, *system.split(":")) if each.startswith("/")]
@@ -80,16 +81,16 @@ def _read_entry(app: str, text: str) -> Application:
     except (configparser.Error, KeyError):
         raise _unusable(app, "its desktop entry cannot be read") from None
     if entry.get("Type") != "Application" or entry.get("Hidden") == "true" or not entry.get("Exec"):
-        raise _unusable(app, "its desktop entry is none of an application")
+        raise _unusable(app, "its desktop entry does not describe an application")
     if entry.get("Terminal") == "true":
         raise _unusable(app, "it runs in a terminal")
     return Application(app, entry.get("Name", app), _arguments(app, entry["Exec"], entry.get("Name", app)))
 
 
 def _arguments(app: str, line: str, name: str) -> tuple[str, ...]:
-    """Return the arguments of an Exec line; no shell reads it. Codes for files and addresses stand for none here."""
+    """Return the arguments of an Exec line, without a shell. Field codes for files and URLs are removed."""
     found: list[str] = []
-    line = line.replace("\\\\", "\\")  # the escape of strings of the file, under that of quotes
+    line = line.replace("\\\\", "\\")  # undo the escaping of strings in the file; quotes have their own escaping
     for match in _WORD.finditer(line):
         quoted, plain = match.groups()
         if plain is not None and _RESERVED.search(plain):
@@ -106,4 +107,5 @@ def _arguments(app: str, line: str, name: str) -> tuple[str, ...]:
 
 
 def _unusable(app: str, why: str) -> ToolError:
-    return ToolError(f"{app} cannot be opened: {why}", code="application", hint="have the operator look at it")
+    hint = "ask the operator to check its desktop entry"
+    return ToolError(f"{app} cannot be opened: {why}", code="application", hint=hint)

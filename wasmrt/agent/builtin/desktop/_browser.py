@@ -1,8 +1,7 @@
-"""A page in a real browser that has no network: everything it asks for goes through the gateway, or is refused.
+"""Open a page in a real browser without network access: every request goes through the gateway, or is refused.
 
-SECURITY: Chromium runs confined, without a socket, a file of the user's or an environment. No address is looked up by
-it and no connection is its own, so that neither a redirect, a rebound name, a WebSocket nor a bug in it reaches another
-place than the gateway lets it.
+SECURITY: Chromium runs confined, without sockets, the user's files or the environment. It resolves no names and opens
+no connections, so no redirect, DNS rebinding, WebSocket or browser bug can reach a host that the gateway refuses.
 """
 
 from __future__ import annotations
@@ -17,18 +16,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urljoin
 
-from wasmrt.agent.builtin.desktop._conversation import Conversation, talking
-from wasmrt.agent.builtin.desktop._programs import PATH, no_desktop, refused
+from wasmrt.agent.builtin.desktop._conversation import Conversation, start_conversation
+from wasmrt.agent.builtin.desktop._programs import PATH, no_desktop_error, refusal_error
 from wasmrt.capabilities import Capabilities, EndpointPattern, HttpCapability, RateLimitConfig
 from wasmrt.core.errors import ToolError
 from wasmrt.core.lifetime import Lifetime
-from wasmrt.core.limits import (
-    GIB,
-    MAX_PAGE_BYTES,
-    MAX_PAGE_PART_BYTES,
-    MAX_PAGE_REQUESTS,
-    PAGE_SECONDS,
-)
+from wasmrt.core.limits import GIB, MAX_PAGE_BYTES, MAX_PAGE_PART_BYTES, MAX_PAGE_REQUESTS, PAGE_SECONDS
 from wasmrt.core.model import Decision
 from wasmrt.core.url import InvalidUrlError, parse_url
 from wasmrt.egress.gateway import EgressGateway, Face, HostCall, HttpFailure, HttpRequest, read_host
@@ -42,27 +35,29 @@ _NAMES = ("chromium-headless-shell", "headless_shell", "chrome-headless-shell")
 _CACHED = "ms-playwright/chromium_headless_shell-*/*/*headless*shell"
 _FONTS = ("/etc/fonts", "/var/cache/fontconfig", "/etc/chromium.d", "/usr/share/fonts")
 _REDIRECTS = (301, 302, 303, 307, 308)
+_HIDDEN_HEADERS = ("alt-svc", "link", "refresh", "location")
+"""Headers with other addresses, which the browser could connect to or preload."""
 _MAX_REDIRECTS = 5
 _MAX_REFUSED = 20
 _GET = ("GET",)
 _RATE = RateLimitConfig(requests_per_minute=5 * MAX_PAGE_REQUESTS, requests_per_hour=50 * MAX_PAGE_REQUESTS)
-"""Of requests; the calls themselves are counted by the registry."""
+"""Rate limit of a page's requests. The registry limits the rate of calls."""
 
 
 class Refused(NamedTuple):
-    """A request of a page that was not sent."""
+    """A request of a page that was refused."""
 
     url: str
     why: str
 
 
 class PageTraffic:
-    """The requests of one page: each held to the gateway's checks, all of them to the bounds of a page."""
+    """The requests of one page, limited by the gateway's checks and by the limits of a page."""
 
     def __init__(self, gateway: EgressGateway, hosts: tuple[str, ...], url: str, context: ToolContext) -> None:
         self._gateway = gateway
         self._call = HostCall("browser.open_url", context.user, page_grant(hosts), None, WatchedSecrets(LeakDetector()))
-        self._call.on_decision = self._keep
+        self._call.on_decision = self._record_decision
         self._site = _site(url)
         self._requests = self._bytes = 0
         self._last: Decision | None = None
@@ -72,15 +67,15 @@ class PageTraffic:
         """The refusal of the page itself."""
 
     def within(self, lifetime: Lifetime) -> PageTraffic:
-        """Hold every request to the time of a call."""
+        """Limit every request to the lifetime of a call."""
         self._call.deadline, self._call.cancelled = lifetime.deadline, lifetime.cancelled
         return self
 
     def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """Return what the browser gets for one request: a response, another address of the page, or nothing."""
+        """Return the answer to one request: a response, a redirect of the page, or an empty object if it is refused."""
         url, method, top = str(asked.get("request", "")), str(asked.get("method", "")), asked.get("top") is True
         if asked.get("window") is True:
-            return self._refuse(url, "a page opens no windows")
+            return self._refuse(url, "pages cannot open windows")
         try:
             return self._answer(url, method, top=top)
         except HttpFailure as failure:
@@ -91,15 +86,14 @@ class PageTraffic:
 
     def _answer(self, url: str, method: str, *, top: bool) -> dict[str, Any]:
         if method != "GET":
-            return self._refuse(url, f"a page may only read: {method} is not sent")
+            return self._refuse(url, f"pages can only send GET requests, not {method}")
         if top and _site(url) != self._site:
-            self.moved_to = self.moved_to or url
-            return self._refuse(url, "the page moves to another site")
+            return self._refuse_move(url)
         for _ in range(_MAX_REDIRECTS + 1):
             self._requests += 1
             if self._requests > MAX_PAGE_REQUESTS:
-                return self._refuse(url, f"a page may send {MAX_PAGE_REQUESTS} requests")
-            # SECURITY: the guest's face, which is searched for secrets and shown no cookie: a model wrote the URL.
+                return self._refuse(url, f"more than {MAX_PAGE_REQUESTS} requests")
+            # SECURITY: use the guest's interface, which scans for secrets and removes cookies: a model wrote the URL.
             with self._gateway.open(self._call, HttpRequest("GET", url), face=Face.GUEST) as response:
                 location = {name.lower(): value for name, value in response.headers}.get("location")
                 if response.status in _REDIRECTS and location:
@@ -107,14 +101,13 @@ class PageTraffic:
                     if not top:
                         continue
                     if _site(url) != self._site:
-                        self.moved_to = self.moved_to or url
-                        return self._refuse(url, "the page moves to another site")
+                        return self._refuse_move(url)
                     return {"moved": url, "status": response.status}
                 body = response.read_all()
                 self._bytes += len(body)
                 if self._bytes > MAX_PAGE_BYTES:
-                    return self._refuse(url, f"a page may load {MAX_PAGE_BYTES:,} bytes")
-                headers = _shown(response.headers)
+                    return self._refuse(url, f"more than {MAX_PAGE_BYTES:,} bytes in total")
+                headers = [(name, value) for name, value in response.headers if name.lower() not in _HIDDEN_HEADERS]
                 return {"status": response.status, "headers": headers, "body": base64.b64encode(body).decode()}
         return self._refuse(url, f"more than {_MAX_REDIRECTS} redirects")
 
@@ -123,12 +116,16 @@ class PageTraffic:
             self.refused.append(Refused(url[:500], why))
         return {}
 
-    def _keep(self, decision: Decision) -> None:
+    def _refuse_move(self, url: str) -> dict[str, Any]:
+        self.moved_to = self.moved_to or url
+        return self._refuse(url, "the page redirects to a different site")
+
+    def _record_decision(self, decision: Decision) -> None:
         self._last = decision
 
 
 def page_grant(hosts: tuple[str, ...]) -> Capabilities:
-    """Return what a page may ask for: reading from every public host, or from those that the operator named."""
+    """Return the grant of a page: GET requests to every public host, or to the operator's hosts if configured."""
     allowed = tuple(map(read_host, hosts)) or (EndpointPattern.any_public_host().with_methods(*_GET),)
     http = HttpCapability(
         allowlist=allowed, max_response_bytes=MAX_PAGE_PART_BYTES, timeout_seconds=PAGE_SECONDS, rate_limit=_RATE
@@ -137,27 +134,27 @@ def page_grant(hosts: tuple[str, ...]) -> Capabilities:
 
 
 def find_browser(named: Path | None) -> Path:
-    """Return the browser.
+    """Return the path of the browser.
 
     Raises:
         ToolError: Playwright is not installed, or there is no headless Chromium.
     """
     if find_spec("playwright") is None:
-        raise no_desktop("the browser needs Playwright", 'pip install "wasmrt[browser]"')
+        raise no_desktop_error("the browser needs Playwright", 'pip install "wasmrt[browser]"')
     if named is not None:
         if not named.is_file():
-            raise no_desktop("there is no browser where [desktop] says", "correct browser in [desktop]")
+            raise no_desktop_error(f"there is no browser at {named}", "correct browser in [desktop]")
         real = named.resolve()
-        # SECURITY: the browser reads the folder that it lies in.
+        # SECURITY: the browser can read the folder of its executable.
         if Path.home().resolve().is_relative_to(real.parent):
-            raise no_desktop("the folder of the browser holds the home of this user", "put it into a folder of its own")
+            raise no_desktop_error("the browser's folder contains the user's home", "move it to a separate folder")
         return real
     for name in _NAMES:
         if (found := shutil.which(name, path=PATH)) is not None:
             return Path(found).resolve()
     for path in sorted((Path.home() / ".cache").glob(_CACHED), reverse=True):
         return path.resolve()
-    raise no_desktop(
+    raise no_desktop_error(
         "there is no headless Chromium on this machine",
         "install chromium-headless-shell, or: playwright install --only-shell chromium",
     )
@@ -167,22 +164,25 @@ def open_page(
     url: str, max_chars: int, context: ToolContext, *, browser: Path, hosts: tuple[str, ...],
     gateway: Callable[[], EgressGateway],
 ) -> dict[str, Any]:  # fmt: skip
-    """Open a page, let its scripts run, and return its text.
+    """Open a page, run its scripts, and return its text.
 
     Raises:
-        NotAuthorizedError: the page may not be asked for.
-        ToolError: it could not be opened, or the browser cannot be confined here.
+        NotAuthorizedError: the page is not allowed.
+        ToolError: it could not be opened, or this machine cannot confine the browser.
     """
     lifetime = Lifetime(PAGE_SECONDS, within=context.lifetime)
     if context.on_progress is not None:
         context.on_progress(0, None, "starting the browser")
-    with tempfile.TemporaryDirectory(prefix="wasmrt-page-", ignore_cleanup_errors=True) as home, gateway() as way_out:
-        traffic = PageTraffic(way_out, hosts, url, context).within(lifetime)
+    with (
+        tempfile.TemporaryDirectory(prefix="wasmrt-page-", ignore_cleanup_errors=True) as home,
+        gateway() as open_gateway,
+    ):
+        traffic = PageTraffic(open_gateway, hosts, url, context).within(lifetime)
         env = {"HOME": home, "TMPDIR": home, "PATH": PATH, "LANG": "C.UTF-8"}
         asked = {"url": url, "browser": str(browser), "env": env, "max_chars": max_chars}
-        with starting("the browser"), talking(_command(browser, home, env), home, lifetime) as browsing:
-            browsing.say(asked | {"seconds": lifetime.remaining() * 0.9})
-            found = _listen(browsing, traffic)
+        with starting("the browser"), start_conversation(_command(browser, home, env), home, lifetime) as browsing:
+            browsing.send(asked | {"seconds": lifetime.remaining() * 0.9})
+            found = _serve_page(browsing, traffic)
         return _result(found, traffic, url, max_chars)
 
 
@@ -197,15 +197,16 @@ def _command(browser: Path, home: str, env: dict[str, str]) -> Command:
     )  # fmt: skip
 
 
-def _listen(browsing: Conversation, traffic: PageTraffic) -> dict[str, Any]:
-    while (line := browsing.hear()) is not None:
+def _serve_page(browsing: Conversation, traffic: PageTraffic) -> dict[str, Any]:
+    """Answer the requests of the page until it is loaded; return the browser's last line."""
+    while (line := browsing.receive()) is not None:
         if "request" in line:
-            browsing.say(traffic.answer(line))
+            browsing.send(traffic.answer(line))
         elif "page" in line or "failed" in line:
             return line
     if (problem := not_started("the browser", NOT_EXECUTED, browsing.stderr)) is not None:
         raise problem
-    raise ToolError("the browser ended before the page was there", code="browser", hint="try it once more")
+    raise ToolError("the browser exited before the page was loaded", code="browser", hint="try again")
 
 
 def _result(line: dict[str, Any], traffic: PageTraffic, url: str, max_chars: int) -> dict[str, Any]:
@@ -213,7 +214,7 @@ def _result(line: dict[str, Any], traffic: PageTraffic, url: str, max_chars: int
         return {"url": url, "moved_to": traffic.moved_to, "title": "", "text": "", "truncated": False, "refused": []}
     if "page" not in line:
         if traffic.denied is not None and not traffic.denied.allowed:
-            raise refused(traffic.denied)
+            raise refusal_error(traffic.denied)
         why = traffic.refused[0].why if traffic.refused else str(line.get("failed", ""))[:300]
         raise ToolError(f"the page was not opened: {why}", code="page", hint="check the address")
     page = line["page"] if isinstance(line["page"], dict) else {}
@@ -229,13 +230,8 @@ def _result(line: dict[str, Any], traffic: PageTraffic, url: str, max_chars: int
     }
 
 
-def _shown(headers: tuple[tuple[str, str], ...]) -> list[tuple[str, str]]:
-    """Return the headers that the browser may see: nothing about another way to the server."""
-    return [(name, value) for name, value in headers if name.lower() not in ("alt-svc", "link", "refresh", "location")]
-
-
 def _site(url: str) -> str:
-    """Return the host of a page, `www.` or not; empty for what is no address of the web."""
+    """Return the host of a page without `www.`, or an empty string if it is not a web URL."""
     try:
         return parse_url(url).host.removeprefix("www.")
     except InvalidUrlError:

@@ -1,4 +1,4 @@
-"""The clipboard, by the program that this desktop has for it."""
+"""The clipboard, read and written by the desktop's clipboard program."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from wasmrt.agent.builtin.desktop._programs import find_program, hand_over, no_desktop, run
+from wasmrt.agent.builtin.desktop._programs import find_program, no_desktop_error, run, start_with_input
 from wasmrt.core.errors import InvalidParametersError, ToolError
 from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.limits import MAX_CLIPBOARD_BYTES
 
 _EMPTY = ("not available", "no selection", "nothing is copied", "no suitable type")
-"""Parts of what the programs say where there is no text to read."""
+"""Parts of the programs' error messages if the clipboard has no text."""
+_WRITE_SECONDS = 10.0
+_POLL_SECONDS = 0.02
 
 
 class Program(NamedTuple):
-    """One way to the clipboard."""
+    """The commands that read and write a clipboard."""
 
     read: tuple[str, ...]
     write: tuple[str, ...]
@@ -34,10 +36,10 @@ _MACOS = (Program(("pbpaste",), ("pbcopy",)),)
 
 
 def read_clipboard(lifetime: Lifetime | None) -> str:
-    """Return the text of the clipboard; empty where it holds none.
+    """Return the text of the clipboard, or an empty string if it has no text.
 
     Raises:
-        ToolError: there is no desktop or no program for its clipboard, or what it holds is too large.
+        ToolError: there is no desktop or no clipboard program, or the text is too large.
     """
     argv = find_clipboard().read
     ran = run(argv, b"", lifetime, max_bytes=MAX_CLIPBOARD_BYTES)
@@ -45,58 +47,79 @@ def read_clipboard(lifetime: Lifetime | None) -> str:
         return ran.stdout.decode("utf-8", "replace")
     if any(words in ran.stderr.lower() for words in _EMPTY):
         return ""
-    raise _failed(argv[0], ran.stderr)
+    raise _clipboard_error(argv[0], ran.stderr)
 
 
-def write_clipboard(text: str) -> None:
-    """Put a text into the clipboard, in place of what it holds.
+def write_clipboard(text: str, lifetime: Lifetime | None) -> None:
+    """Replace the text of the clipboard, and wait until it can be read back.
 
     Raises:
-        InvalidParametersError: the text holds control characters, or is too long.
-        ToolError: there is no desktop, or no program for its clipboard.
+        InvalidParametersError: the text contains control characters, or is too long.
+        ToolError: there is no desktop or no clipboard program, or the text could not be read back in time.
     """
-    # SECURITY: whoever pastes into a terminal would type them: an escape sequence ends a bracketed paste.
+    # SECURITY: pasted into a terminal, control characters are typed; an escape sequence can end a bracketed paste.
     if any((ord(each) < 32 and each not in "\n\t") or 0x7F <= ord(each) < 0xA0 for each in text):
-        raise InvalidParametersError(
-            "the text holds control characters", hint="leave out all but line feeds and tabulators"
-        )
+        hint = "remove all control characters except line feeds and tabs"
+        raise InvalidParametersError("the text contains control characters", hint=hint)
     try:
         data = text.encode()
     except UnicodeEncodeError:
-        raise InvalidParametersError("the text is not valid Unicode", hint="pass whole characters") from None
+        raise InvalidParametersError("the text is not valid Unicode", hint="remove lone surrogates") from None
     if len(data) > MAX_CLIPBOARD_BYTES:
-        raise InvalidParametersError(f"the text has more than {MAX_CLIPBOARD_BYTES:,} bytes", hint="write a file")
+        problem = f"the text has {len(data):,} bytes, and the maximum is {MAX_CLIPBOARD_BYTES:,}"
+        raise InvalidParametersError(problem, hint="write a file instead")
     argv = find_clipboard().write
-    if (code := hand_over(argv, data)) != 0:
-        raise _failed(argv[0], f"exit code {code}")
+    if (code := start_with_input(argv, data)) != 0:
+        raise _clipboard_error(argv[0], f"exit code {code}")
+    if sys.platform != "darwin":  # pbcopy returns after the pasteboard has the text
+        _wait_until_written(text, lifetime)
+
+
+def _wait_until_written(text: str, lifetime: Lifetime | None) -> None:
+    """Wait until the clipboard has the text: a program such as xclip can return before it owns the selection."""
+    time_limit = Lifetime(_WRITE_SECONDS, within=lifetime)
+    problem = "it has a different text"
+    while not time_limit.is_over:
+        try:
+            if read_clipboard(time_limit) == text:
+                return
+        except ToolError as error:  # for example, the previous text is too large, or its owner has just exited
+            problem = error.message
+        time_limit.cancelled.wait(min(_POLL_SECONDS, time_limit.remaining()))
+    if lifetime is not None:
+        lifetime.check()
+    raise ToolError(
+        f"the clipboard does not have the text after {_WRITE_SECONDS:g} s: {problem}", code="clipboard",
+        hint="another program may have replaced it; check the desktop, and try again",
+    )  # fmt: skip
 
 
 def find_clipboard() -> Program:
-    """Return the programs of this desktop's clipboard.
+    """Return the clipboard commands of this desktop.
 
     Raises:
-        ToolError: there is no desktop, or no program.
+        ToolError: there is no desktop, or no clipboard program.
     """
-    programs, package = _of_this_desktop()
+    programs, package = _desktop_programs()
     for program in programs:
         if (path := find_program(program.read[0])) is not None and find_program(program.write[0]) is not None:
             writer = find_program(program.write[0]) or ""
             return Program((path, *program.read[1:]), (writer, *program.write[1:]))
-    raise no_desktop("this machine has no program for the clipboard", f"install {package}")
+    raise no_desktop_error("this machine has no clipboard program", f"install {package}")
 
 
-def _of_this_desktop() -> tuple[Sequence[Program], str]:
+def _desktop_programs() -> tuple[Sequence[Program], str]:
     if sys.platform == "darwin":
         return _MACOS, "the system's command line tools"
     if os.environ.get("WAYLAND_DISPLAY"):
         return _WAYLAND, "wl-clipboard"
     if os.environ.get("DISPLAY"):
         return _X11, "xclip or xsel"
-    raise no_desktop(
-        "there is no desktop here, and so no clipboard",
+    raise no_desktop_error(
+        "there is no desktop, and therefore no clipboard",
         "run the agent in a desktop session: neither WAYLAND_DISPLAY nor DISPLAY is set",
     )
 
 
-def _failed(program: str, said: str) -> ToolError:
-    return ToolError(f"{program} failed: {said:.200}", code="clipboard", hint="check that the desktop can be reached")
+def _clipboard_error(program: str, reason: str) -> ToolError:
+    return ToolError(f"{program} failed: {reason:.200}", code="clipboard", hint="check that the desktop is reachable")

@@ -1,4 +1,4 @@
-"""Lines to and from a confined program, within the time of one call; all of its processes end with it."""
+"""Exchange of JSON lines with a confined program, which ends with its call."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from wasmrt.sandbox.isolation.confine import Command
 from wasmrt.sandbox.isolation.programs import end_group
 
 _CHUNK = 64 * 1024
-_LOOK_SECONDS = 0.05
-"""Between two looks at whether the call was cancelled."""
+_POLL_SECONDS = 0.05
+"""Interval at which cancellation is checked."""
 _MAX_LINE = 1 * MIB
 
 
 class Conversation:
-    """A program that speaks in lines of JSON."""
+    """A running program that reads and writes lines of JSON."""
 
     def __init__(self, process: subprocess.Popen[bytes], lifetime: Lifetime) -> None:
         self._process = process
         self._lifetime = lifetime
         self._ahead = bytearray()
         self._stderr = bytearray()
-        self._to, self._back, self._errors = (pipe.fileno() for pipe in _pipes(process))
-        for descriptor in (self._to, self._back, self._errors):
+        self._stdin_fd, self._stdout_fd, self._stderr_fd = (pipe.fileno() for pipe in _pipes(process))
+        for descriptor in (self._stdin_fd, self._stdout_fd, self._stderr_fd):
             os.set_blocking(descriptor, False)
 
     @property
     def stderr(self) -> str:
-        """The end of what it printed besides."""
+        """The end of its standard error."""
         return self._stderr.decode("utf-8", "replace")
 
-    def say(self, line: dict[str, Any]) -> None:
+    def send(self, line: dict[str, Any]) -> None:
         """Write a line.
 
         Raises:
@@ -47,26 +47,26 @@ class Conversation:
         """
         left = memoryview(json.dumps(line).encode() + b"\n")
         while left:
-            self._wait(self._to)
+            self._wait(self._stdin_fd)
             try:
-                left = left[os.write(self._to, left[:_CHUNK]) :]
+                left = left[os.write(self._stdin_fd, left[:_CHUNK]) :]
             except BlockingIOError:
                 continue
             except BrokenPipeError:
-                return  # it has ended, and the next look at its output says so
+                return  # the program has exited; `receive` returns None
 
-    def hear(self) -> dict[str, Any] | None:
-        """Return the next line; None at the end.
+    def receive(self) -> dict[str, Any] | None:
+        """Return the next line, or None at the end.
 
         Raises:
             DeadlineExceededError, CancelledError, RuntimeClosedError: the call ended first.
-            ToolError: it said what is no object of JSON, or too much.
+            ToolError: the line is not a JSON object, or is too long.
         """
         while b"\n" not in self._ahead:
             if len(self._ahead) > _MAX_LINE:
-                raise _odd()
+                raise _invalid_line()
             self._wait(None)
-            data = _read(self._back)
+            data = _read(self._stdout_fd)
             if data == b"":
                 return None
             self._ahead += data or b""
@@ -75,35 +75,35 @@ class Conversation:
         try:
             found = json.loads(line)
         except (ValueError, RecursionError):
-            raise _odd() from None
+            raise _invalid_line() from None
         if not isinstance(found, dict):
-            raise _odd()
+            raise _invalid_line()
         return found
 
     def _wait(self, writing: int | None) -> None:
-        """Wait until something can be read, or written; drain what it prints besides."""
+        """Wait until `writing` is writable, or until output is available if it is None. Also read standard error."""
         with selectors.DefaultSelector() as selector:
-            selector.register(self._errors, selectors.EVENT_READ)
+            selector.register(self._stderr_fd, selectors.EVENT_READ)
             if writing is None:
-                selector.register(self._back, selectors.EVENT_READ)
+                selector.register(self._stdout_fd, selectors.EVENT_READ)
             else:
                 selector.register(writing, selectors.EVENT_WRITE)
             while True:
-                ready = {key.fd for key, _ in selector.select(min(self._lifetime.remaining(), _LOOK_SECONDS))}
+                ready = {key.fd for key, _ in selector.select(min(self._lifetime.remaining(), _POLL_SECONDS))}
                 if (ended := self._lifetime.interruption()) is not None:
                     raise ended
-                if self._errors in ready:
-                    data = _read(self._errors)
+                if self._stderr_fd in ready:
+                    data = _read(self._stderr_fd)
                     if data == b"":
-                        selector.unregister(self._errors)
+                        selector.unregister(self._stderr_fd)
                     self._stderr = (self._stderr + (data or b""))[-PROGRAM_TAIL_CHARS:]
-                if ready - {self._errors}:
+                if ready - {self._stderr_fd}:
                     return
 
 
 @contextmanager
-def talking(command: Command, cwd: str, lifetime: Lifetime) -> Iterator[Conversation]:
-    """Start a program to talk with; at the end nothing of it is left running.
+def start_conversation(command: Command, cwd: str, lifetime: Lifetime) -> Iterator[Conversation]:
+    """Start a program; when the context ends, all its processes are ended.
 
     Raises:
         OSError: it cannot be started.
@@ -129,5 +129,6 @@ def _read(descriptor: int) -> bytes | None:
         return None
 
 
-def _odd() -> ToolError:
-    return ToolError("the browser said what cannot be read", code="browser", kind=ToolErrorKind.SANDBOX)
+def _invalid_line() -> ToolError:
+    problem = f"the browser sent a line that is not a JSON object of up to {_MAX_LINE:,} bytes"
+    return ToolError(problem, code="browser", kind=ToolErrorKind.SANDBOX)

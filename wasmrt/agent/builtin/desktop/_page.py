@@ -1,7 +1,7 @@
-"""The confined side of a browser: Playwright and its Chromium, which have no network.
+"""The confined side of the browser: Playwright and Chromium without network access.
 
-It is executed as a program of its own, with nothing of this package around it. Everything that the page asks for is a
-line on standard output, and its answer one on standard input; the last line is what the page became.
+It runs as a separate program that does not import this package. Each request of the page is a line on standard output,
+answered by a line on standard input. The last output line is the loaded page, or an error.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 _FLAGS = (
-    # SECURITY: it may start no namespaces of its own here: the kernel's rules around all of it are the sandbox.
+    # SECURITY: Chromium cannot create namespaces here. The confinement of the whole process replaces its sandbox.
     *("--no-sandbox", "--no-zygote", "--disable-dev-shm-usage", "--in-process-gpu", "--disable-breakpad"),
     *("--disable-crash-reporter", "--disable-crashpad-for-testing", "--disable-remote-fonts"),
 )
@@ -21,7 +21,7 @@ _MAX_MOVES = 5
 
 
 class _Page:
-    """One page, and what it asked for."""
+    """One page and its requests."""
 
     def __init__(self, asked: dict[str, Any]) -> None:
         self.asked = asked
@@ -30,20 +30,20 @@ class _Page:
         self.page: Any = None
 
     def route(self, route: Any) -> None:
-        """Answer one request of the page by what the host says of it."""
+        """Answer one request of the page as the host decides."""
         request, frame = route.request, _frame_of(route.request)
         is_window = frame is None or frame.page != self.page
         top = not is_window and request.is_navigation_request() and frame.parent_frame is None
-        _say({"request": request.url, "method": request.method, "top": top, "window": is_window})
+        _send({"request": request.url, "method": request.method, "top": top, "window": is_window})
         answer = json.loads(sys.stdin.readline())
         if is_window:
-            with suppress(Exception):  # it was closed meanwhile
+            with suppress(Exception):  # the window may have been closed
                 route.abort("blockedbyclient")
             return
         if top:
             self.moved, self.status = answer.get("moved", ""), answer.get("status", 0)
         if self.moved:
-            route.fulfill(status=204)  # stays where it is, without an error page
+            route.fulfill(status=204)  # the page stays loaded, without an error page
             return
         if "body" not in answer:
             route.abort("blockedbyclient")
@@ -52,7 +52,7 @@ class _Page:
         route.fulfill(status=answer["status"], headers=dict(answer["headers"]), body=body)
 
     def open(self, page: Any) -> dict[str, Any]:
-        """Open the page, and return what it became."""
+        """Open the page, and return its title, text and URL."""
         url = self.asked["url"]
         for _ in range(_MAX_MOVES):
             self.moved = ""
@@ -74,7 +74,7 @@ class _Page:
 
 
 def _frame_of(request: Any) -> Any:
-    """Return the frame of a request; None for that of a window that is only being opened."""
+    """Return the frame of a request, or None if its window is still being opened."""
     try:
         return request.frame
     except Exception:
@@ -98,13 +98,13 @@ def main() -> None:
         page.on("popup", lambda other: other.close())
         page.on("dialog", lambda dialog: dialog.dismiss())
         try:
-            _say({"page": opened.open(page)})
+            _send({"page": opened.open(page)})
         except Exception as error:
-            _say({"failed": str(error).partition("\n")[0][:300]})
+            _send({"failed": str(error).partition("\n")[0][:300]})
         browser.close()
 
 
-def _say(line: dict[str, Any]) -> None:
+def _send(line: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps(line) + "\n")
     sys.stdout.flush()
 

@@ -1,24 +1,26 @@
-"""The tools of the automation set: clipboard.read, clipboard.write, notify.send, apps.open and browser.open_url.
+"""The desktop tools: clipboard.read, clipboard.write, notify.send, apps.open and browser.open_url.
 
-Names: a tool system's specification (seed 003). What it leaves to each tool, its risk and confirmation, follows here
-from the effects: reading the clipboard, opening an application and opening a page ask a person each time, writing the
-clipboard is confirmed, and a notification is shown.
+Source of the names: a tool system's specification (seed 003). Risk and confirmation follow from the effects: reading
+the clipboard, opening an application and opening a page require an approval each time, writing the clipboard requires
+a confirmation, and a notification requires neither.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from wasmrt.agent.builtin.desktop._apps import find_application, open_application
 from wasmrt.agent.builtin.desktop._clipboard import find_clipboard, read_clipboard, write_clipboard
-from wasmrt.agent.builtin.desktop._notify import URGENCIES, find_notifier, send_notification
-from wasmrt.agent.builtin.desktop._programs import refused
+from wasmrt.agent.builtin.desktop._programs import find_program, no_desktop_error, refusal_error, run
 from wasmrt.agent.builtin.host_tool import HostTool, Params, any_result
 from wasmrt.catalog.bundled import DESKTOP_NAMES
 from wasmrt.core.effects import Effect
 from wasmrt.core.errors import ToolError
+from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.limits import (
     MAX_CLIPBOARD_BYTES,
     MAX_NOTIFICATION_BODY_CHARS,
@@ -27,30 +29,76 @@ from wasmrt.core.limits import (
     PAGE_SECONDS,
 )
 from wasmrt.core.model import Decision, Reason
+from wasmrt.core.terminal import printable
 from wasmrt.core.traits import OwnTerms
 from wasmrt.egress.gateway import EgressGateway
 from wasmrt.runtime.config_extensions import DesktopSettings
 from wasmrt.runtime.context import ToolContext
 
+APP_NAME = "wasmrt: your agent"
+URGENCIES = ("low", "normal", "critical")
+_MARKUP = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+_ANSWER_BYTES = 4096
+
+
+def send_notification(title: str, body: str, urgency: str, lifetime: Lifetime | None) -> None:
+    """Show the user a notification, with the agent as its sender.
+
+    Raises:
+        ToolError: there is no session, no notify-send, or no notification service.
+    """
+    program = find_notifier()
+    argv = [
+        program, f"--app-name={APP_NAME}", f"--urgency={urgency}", "--",
+        printable(title),
+        # SECURITY: services render a subset of HTML in the body, which could contain links and images.
+        "\n".join(printable(line) for line in body.split("\n")).translate(_MARKUP),
+    ]  # fmt: skip
+    ran = run(argv, b"", lifetime, max_bytes=_ANSWER_BYTES)
+    if ran.code != 0:
+        raise ToolError(
+            f"the notification was not shown: {ran.stderr:.200}", code="notification",
+            hint="start a notification service in this session, such as dunst",
+        )  # fmt: skip
+
+
+def find_notifier() -> str:
+    """Return the path of notify-send.
+
+    Raises:
+        ToolError: there is no session, or no notify-send.
+    """
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    if not os.environ.get("DBUS_SESSION_BUS_ADDRESS") and not (runtime and Path(runtime, "bus").exists()):
+        raise no_desktop_error(
+            "there is no desktop session to show a notification",
+            "run the agent in a desktop session: DBUS_SESSION_BUS_ADDRESS is not set",
+        )
+    found = find_program("notify-send")
+    if found is None:
+        raise no_desktop_error("this machine has no notify-send", "install libnotify-bin, or libnotify")
+    return found
+
+
 Gateway = Callable[[], EgressGateway]
 _TEXT = {"type": "string"}
 _BOTH = OwnTerms(labels=("private", "untrusted"))
-"""Of the clipboard: a person copied it, from wherever they were."""
+"""Labels of the clipboard's text, which the user may have copied from any source."""
 _UNTRUSTED = OwnTerms(labels=("untrusted",))
 
 
 def desktop_tools(settings: DesktopSettings, gateway: Gateway) -> list[HostTool]:
-    """Return the tools that the operator turned on; `gateway` opens the way out for one page."""
+    """Return the tools that the operator enabled; `gateway` opens a gateway for each page."""
     return [desktop_tool(name, settings, gateway) for name in DESKTOP_NAMES if name in settings.tools]
 
 
 def desktop_tool(name: str, settings: DesktopSettings, gateway: Gateway) -> HostTool:
-    """Return one tool by its name."""
+    """Return a tool by name."""
     return _MAKERS[name](settings, gateway)
 
 
 def desktop_problem(name: str, settings: DesktopSettings) -> str:
-    """Return what a tool lacks on this machine, with the step that helps; empty where nothing is."""
+    """Return the reason why a tool cannot run on this machine, with a fix; empty if it can run."""
     from wasmrt.agent.builtin.desktop._browser import find_browser
 
     try:
@@ -73,18 +121,18 @@ def _clipboard_read(_: DesktopSettings, __: Gateway) -> HostTool:
         return {"text": read_clipboard(context.lifetime)}
 
     return HostTool(
-        "clipboard.read", "Read the text that the person has copied.", {}, read,
+        "clipboard.read", "Read the text of the user's clipboard.", {}, read,
         effects=[Effect.READ_DESKTOP], untrusted=any_result, own=_BOTH,
     )  # fmt: skip
 
 
 def _clipboard_write(_: DesktopSettings, __: Gateway) -> HostTool:
     def write(params: Params, context: ToolContext) -> Any:
-        write_clipboard(params["text"])
+        write_clipboard(params["text"], context.lifetime)
         return {"written": len(params["text"])}
 
     return HostTool(
-        "clipboard.write", "Put a text into the person's clipboard, in place of what they have copied.",
+        "clipboard.write", "Write a text to the user's clipboard, replacing its content.",
         {"text": _TEXT | {"maxLength": MAX_CLIPBOARD_BYTES, "description": "The text."}}, write,
         required=["text"], effects=[Effect.WRITE_DESKTOP],
     )  # fmt: skip
@@ -96,11 +144,11 @@ def _notify_send(_: DesktopSettings, __: Gateway) -> HostTool:
         return {"shown": True}
 
     return HostTool(
-        "notify.send", "Show the person a notification on their desktop.",
+        "notify.send", "Show the user a notification on the desktop.",
         {
             "title": _TEXT | {"minLength": 1, "maxLength": MAX_NOTIFICATION_TITLE_CHARS},
             "body": _TEXT | {"maxLength": MAX_NOTIFICATION_BODY_CHARS, "description": "Plain text."},
-            "urgency": _TEXT | {"enum": list(URGENCIES), "description": "normal unless it is said."},
+            "urgency": _TEXT | {"enum": list(URGENCIES), "description": "normal by default."},
         },
         send, required=["title"], effects=[Effect.NOTIFY],
     )  # fmt: skip
@@ -112,20 +160,20 @@ def _apps_open(settings: DesktopSettings, _: Gateway) -> HostTool:
     def check(params: Params) -> Decision | None:
         if params["app"] in allowed:
             return None
-        hint = f"the operator allows it: add {json.dumps(params['app'])[:80]} to applications in [desktop]"
-        rule = "it is not among the applications that the operator allows"
+        hint = f"the operator can add {json.dumps(params['app'])[:80]} to applications in [desktop]"
+        rule = "the operator does not allow this application"
         return Decision(False, Reason.NOT_FOUND, rule, hint, "tool.application", params["app"][:200])
 
     def start(params: Params, context: ToolContext) -> Any:
         if (decision := check(params)) is not None:
-            raise refused(decision)
+            raise refusal_error(decision)
         application = find_application(params["app"])
         open_application(application)
         return {"opened": application.id, "name": application.name}
 
-    known = f"One of: {', '.join(allowed)}." if allowed else "The operator allows none yet."
+    known = f"One of: {', '.join(allowed)}." if allowed else "The operator does not allow any application yet."
     return HostTool(
-        "apps.open", "Open an application on the person's desktop, without a file or an address.",
+        "apps.open", "Open an application on the user's desktop, without a file or URL.",
         {"app": _TEXT | {"maxLength": 128, "description": f"The id of its desktop entry. {known}"}}, start,
         required=["app"], effects=[Effect.SPAWN_PROCESS], decide=check,
     )  # fmt: skip
@@ -140,26 +188,26 @@ def _browser_open_url(settings: DesktopSettings, gateway: Gateway) -> HostTool:
         decision = grant.explain_http("GET", params["url"])
         if decision.allowed:
             return None
-        hint = "name a public https:// address"
+        hint = "use an https:// URL of a public host"
         if decision.reason is Reason.HOST_NOT_ALLOWED:
-            hint = "the operator allows it: add the address's host to hosts in [desktop]"
+            hint = "the operator can add the URL's host to hosts in [desktop]"
         return Decision(False, decision.reason, decision.rule, hint, "tool.page", "url")
 
     def show(params: Params, context: ToolContext) -> Any:
         if (decision := check(params)) is not None:
-            raise refused(decision)
+            raise refusal_error(decision)
         found = find_browser(settings.browser)
         most = params.get("max_chars", MAX_PAGE_CHARS)
         return open_page(params["url"], most, context, browser=found, hosts=settings.hosts, gateway=gateway)
 
     return HostTool(
         "browser.open_url",
-        "Open a page in a browser without a window, let its scripts run, and return its text. Use it where web_fetch"
-        " finds nothing: pages that are made by scripts.",
+        "Open a page in a headless browser, run its scripts, and return its text. Use it for pages that are rendered"
+        " by scripts, for which web_fetch returns no content.",
         {
-            "url": _TEXT | {"maxLength": 2048, "description": "An https:// address of a public host."},
+            "url": _TEXT | {"maxLength": 2048, "description": "An https:// URL of a public host."},
             "max_chars": {
-                "type": "integer", "minimum": 1, "maximum": MAX_PAGE_CHARS, "description": "Of the text at most.",
+                "type": "integer", "minimum": 1, "maximum": MAX_PAGE_CHARS, "description": "Maximum text length.",
             },
         },
         show, required=["url"], effects=[Effect.NETWORK, Effect.SPAWN_PROCESS], decide=check,

@@ -1,6 +1,6 @@
-"""Extensions: tools that an agent may ask for. A person grants, and nothing here widens a grant by itself.
+"""Extensions: tools that a model can request. Only a user grants them; nothing here extends a grant automatically.
 
-`facts`, `missing` and `installing` are what the command line has of an install too; `tools` are the agent's.
+The command line shares `missing` and `installing`; `tools` has the agent's tools.
 """
 
 from __future__ import annotations

@@ -1,22 +1,23 @@
-"""The secrets that a tool's capability file names and that are not set, each with the step that sets it."""
+"""Secrets that a tool's capability file requires and that are not set, with the commands that set them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
-from wasmrt.capabilities import Capabilities
+from wasmrt.capabilities import Capabilities, LoginCapability
 from wasmrt.capabilities.file import CapabilityFile
 from wasmrt.core.errors import ConfigurationError, SecretError
 from wasmrt.egress.secrets import DEFAULT_USER, SecretsStore
 
 
 class MissingSecret(NamedTuple):
-    """A secret that the tool cannot do without."""
+    """A required secret that is not set."""
 
     name: str
     problem: str
-    """`the secret NAME is not set`, or that it has expired or cannot be read."""
+    """For example `the secret NAME is not set`; or that it has expired or cannot be read."""
     hint: str | None
 
 
@@ -28,26 +29,29 @@ def missing_from(
     tool: str = "TOOL",
     user: str = DEFAULT_USER,
 ) -> list[MissingSecret]:
-    """Look each secret up that a file needs, in a store opened where there is any; optional ones are left out.
+    """Return the required secrets of a file that are not set, in a store that is opened if there are any.
 
-    `granted` narrows which credentials count; `tool` is what a login is for.
+    `granted` restricts the credentials that count; `tool` is the tool's name in login commands.
     """
-    names = dict.fromkeys(_needed(file, file.capabilities if granted is None else granted))
+    granted = file.capabilities if granted is None else granted
+    names = dict.fromkeys(_required_secrets(file, granted))
     if not names:
         return []
     try:
-        kept = open_store()
-    except (ConfigurationError, SecretError) as error:  # what was installed is installed all the same
+        store = open_store()
+    except (ConfigurationError, SecretError) as error:  # the tool is installed even if the store cannot be opened
         problem = f"is set is unknown: {error.message}"
         return [MissingSecret(name, f"whether the secret {name} {problem}", error.hint) for name in names]
-    power = file.capabilities if granted is None else granted
-    found = _moved(power, kept, user, tool)
+    found = [
+        MissingSecret(name, problem, f"run: wasmrt auth {tool} --replace --vendor {vendor}")
+        for name, vendor, problem in _misplaced_logins(granted.logins, store, user)
+    ]
     logins = {login.secret_name: login.vendor for login in file.every_login if login.oauth is not None}
     for name in names:
         try:
-            kept.get(user, name)
+            store.get(user, name)
         except SecretError as error:
-            if name in logins and _renews_itself(kept, user, name):
+            if name in logins and _is_renewable(store, user, name):
                 continue
             which = f" --vendor {logins[name]}" if name in logins and len(logins) > 1 else ""
             hint = f"run: wasmrt auth {tool}{which}" if name in logins else error.hint
@@ -55,30 +59,44 @@ def missing_from(
     return found
 
 
-def _moved(granted: Capabilities, kept: SecretsStore, user: str, tool: str) -> list[MissingSecret]:
-    if not granted.logins:
-        return []
-    from wasmrt.agent.builtin.extensions.kept_logins import moved  # with OAuth, which a tool without a login needs not
+def _misplaced_logins(
+    logins: tuple[LoginCapability, ...], store: SecretsStore, user: str
+) -> Iterator[tuple[str, str, str]]:
+    """Yield secret, vendor and problem of each login that has a different token URL than the grant, or is unreadable.
 
-    step = f"run: wasmrt auth {tool} --replace --vendor"
-    return [
-        MissingSecret(login.secret_name, problem, f"{step} {login.vendor}")
-        for login, problem in moved(granted.logins, kept, user)
-    ]
+    A login with a different token URL is not renewed.
+    """
+    if not logins:
+        return
+    from wasmrt.egress.oauth import load_state  # only tools with a login need OAuth
+
+    for login in logins:
+        try:
+            state = load_state(store, user, login.secret_name)
+        except SecretError as error:
+            yield login.secret_name, login.vendor, error.message
+            continue
+        if state is not None and state.token_url != login.oauth.token_url:
+            problem = f"the login for {login.secret_name} has a different token URL than the grant"
+            yield login.secret_name, login.vendor, problem
 
 
-def _renews_itself(kept: SecretsStore, user: str, name: str) -> bool:
-    from wasmrt.agent.builtin.extensions.kept_logins import renews_itself  # as in `_moved`
+def _is_renewable(store: SecretsStore, user: str, name: str) -> bool:
+    """Return whether an expired secret belongs to a login that is renewed at its next use."""
+    from wasmrt.egress.oauth import load_state  # only tools with a login need OAuth
 
-    return renews_itself(kept, user, name)
+    with suppress(SecretError):
+        state = load_state(store, user, name)
+        return state is not None and state.refresh_token is not None
+    return False
 
 
-def _needed(file: CapabilityFile, granted: Capabilities) -> Iterator[str]:
+def _required_secrets(file: CapabilityFile, granted: Capabilities) -> Iterator[str]:
     parts = [granted] if granted.tools is None else [tool.capabilities for tool in granted.tools]
     credentials = [mapping for part in parts if part.http is not None for mapping in part.http.credentials]
     used = {mapping.secret_name for mapping in credentials}
-    login = file.auth  # of a package, only where a tool that was granted something can use it
+    login = file.auth  # for a package, only if a granted tool uses it
     if login is not None and not login.optional and (granted.tools is None or login.secret_name in used):
         yield login.secret_name
-    yield from (asked.name for asked in file.setup_secrets if not asked.optional)
+    yield from (secret.name for secret in file.setup_secrets if not secret.optional)
     yield from (mapping.secret_name for mapping in credentials if not mapping.optional)

@@ -1,4 +1,4 @@
-"""The places that a model may have a tool installed from: folders and hosts that the operator named, and no path."""
+"""Sources from which a model can request tools: folders and hosts that the operator allowed, never other paths."""
 
 from __future__ import annotations
 
@@ -14,47 +14,47 @@ from wasmrt.core.names import check_installed_name, did_you_mean
 
 _MAX_LISTED = 1024
 SUFFIXES = (*ARCHIVE_SUFFIXES, ".wasm")
-"""Ends of the names of what can be one, besides folders."""
+"""File name suffixes of packages and components. A package can also be a folder."""
 
 
 class ToolSources(NamedTuple):
-    """Folders of packages and components, and hosts that packages may be fetched from."""
+    """Folders of packages and components, and hosts from which packages may be downloaded."""
 
     folders: tuple[Path, ...] = ()
     hosts: tuple[str, ...] = ()
 
     def names(self) -> tuple[str, ...]:
-        """Return the names that something in a folder goes by, sorted."""
-        return tuple(sorted(set(self._listed())))
+        """Return the names of all packages and components in the folders, sorted."""
+        return tuple(sorted(set(self._scan())))
 
     def path(self, name: str) -> Path:
-        """Return the package or component of a name.
+        """Return the path of a package or component.
 
         Raises:
-            InvalidNameError: no tool can have the name; a path is none.
-            NotInstalledError: no folder has it, or what has it leads out of the folder.
+            InvalidNameError: the name is not valid for a tool. A path is not valid.
+            NotInstalledError: no folder contains it, or it is a link out of the folder.
         """
         check_installed_name(name)
         for folder in self.folders:
             root = os.path.realpath(folder)
             for path in (folder / name, *(folder / f"{name}{suffix}" for suffix in SUFFIXES)):
-                # SECURITY: a link in the folder does not lend its name to what lies elsewhere.
+                # SECURITY: a link in the folder must not make files elsewhere installable.
                 real = os.path.realpath(path)
                 if real.startswith(f"{root}{os.sep}") and _is_source(Path(real)):
                     return Path(real)
         near = did_you_mean(name, self.names())
-        hint = f"did you mean {near}?" if near else "tool_search shows what there is"
-        raise NotInstalledError(f"no source of the operator's has a tool {name!r:.80}", hint=hint)
+        hint = f"did you mean {near}?" if near else "list the tools: tool_search"
+        raise NotInstalledError(f"none of the operator's sources has a tool {name!r:.80}", hint=hint)
 
     def source(self, name: str) -> Source:
-        """Return the source of a name, for the installer.
+        """Return the source of a tool, for the installer.
 
         Raises:
-            InvalidNameError, NotInstalledError: as `path`.
+            InvalidNameError, NotInstalledError: see `path`.
         """
         return source_at(self.path(name))
 
-    def _listed(self) -> Iterator[str]:
+    def _scan(self) -> Iterator[str]:
         for folder in self.folders:
             try:
                 entries = sorted(path.name for path in folder.iterdir())[:_MAX_LISTED]
@@ -67,18 +67,18 @@ class ToolSources(NamedTuple):
 
 
 def source_at(path: Path) -> Source:
-    """Return what lies at a path as a source.
+    """Return the package or component at a path as a source.
 
     Raises:
-        SourceError: its name ends like nothing that can be one.
+        SourceError: the file name has an unknown suffix.
     """
     if is_package(path):
-        from wasmrt.catalog.package import PackageSource  # archives are opened where one is installed
+        from wasmrt.catalog.package import PackageSource  # importing archive formats takes memory
 
         return PackageSource(path)
     if path.suffix != ".wasm":
-        hint = f"it ends in one of {', '.join(SUFFIXES)}"
-        raise SourceError("this is neither a package nor a component", hint=hint)
+        hint = f"use a file with one of these suffixes: {', '.join(SUFFIXES)}"
+        raise SourceError(f"{path.name} is neither a package nor a component", hint=hint)
     return FileSource(path)
 
 

@@ -1,7 +1,7 @@
 """The agent's tools for tools: `tool_search`, `tool_install`, `tool_auth`, `tool_activate`, `tool_list`, `tool_remove`.
 
-Each does what the command line does, by the same functions. A model asks; a person who was shown what a tool would be
-granted agrees to that, and to nothing else.
+They use the same functions as the command line. A model requests a change; an approver sees the grant, and the approval
+covers exactly that grant.
 """
 
 from __future__ import annotations
@@ -12,8 +12,13 @@ from pathlib import Path
 from shlex import quote
 from typing import Any, Protocol
 
-from wasmrt.agent.builtin.extensions.facts import component_info
-from wasmrt.agent.builtin.extensions.installing import check_free_name, plan_fetch, plan_shown, removal_shown
+from wasmrt.agent.builtin.extensions.installing import (
+    check_free_name,
+    component_info,
+    describe_install,
+    describe_removal,
+    plan_fetch,
+)
 from wasmrt.agent.builtin.extensions.missing import missing_from
 from wasmrt.agent.builtin.extensions.servers import Servers
 from wasmrt.agent.builtin.extensions.sources import ToolSources
@@ -39,14 +44,14 @@ from wasmrt.sandbox.component import ToolSpec
 
 _MAX_ROWS = 200
 _MAX_DISCOVERED = 64
-"""Packages in the sources that one search opens."""
-_NAME = {"type": "string", "maxLength": 64, "description": "The tool's name; of an MCP server, the server's."}
+"""Maximum number of packages in the sources that one search opens."""
+_NAME = {"type": "string", "maxLength": 64, "description": "The name of the tool or MCP server."}
 _KIND = {"type": "string", "enum": ["wasm", "mcp"]}
 _CHANGES = (Effect.WRITE_FILESYSTEM, Effect.MODIFY_TOOLS)
 
 
-class Held(Protocol):
-    """The part of a registry that these tools need."""
+class RegistryAccess(Protocol):
+    """The registry functions that these tools use."""
 
     problems: dict[str, WasmrtError]
     servers: Servers | None
@@ -56,24 +61,24 @@ class Held(Protocol):
         """Return the names of all tools."""
 
     def tool_names(self) -> list[str]:
-        """Return the names of the tools that the policy lets in."""
+        """Return the names of the tools that the policy allows."""
 
     def group(self, name: str) -> list[str]:
         """Return the names of the tools of a group."""
 
 
 class ExtensionTools:
-    """The tools over one catalog, for one registry."""
+    """The tools for one catalog and one registry."""
 
     def __init__(
         self,
-        held: Held,
+        registry: RegistryAccess,
         runtime: WasmToolRuntime,
         places: Places,
         sources: ToolSources,
         protected: Collection[str] = (),
     ) -> None:
-        self._held = held
+        self._registry = registry
         self._runtime = runtime
         self._places = places
         self._sources = sources
@@ -82,80 +87,77 @@ class ExtensionTools:
 
     def all(self) -> list[HostTool]:
         """Return the tools."""
-        url = {"type": "string", "maxLength": 2048, "description": "The address of a package, or of an MCP server."}
+        url = {"type": "string", "maxLength": 2048, "description": "The URL of a package or an MCP server."}
         return [
             HostTool(
-                "tool_search", "Search tools by name and description: installed ones, and those that could be.",
+                "tool_search", "Search installed and installable tools by name and description.",
                 {
                     "query": {"type": "string", "maxLength": 500},
-                    "discover": {"type": "boolean", "description": "Read the descriptions in the sources, too."},
+                    "discover": {"type": "boolean", "description": "Also search the descriptions in the sources."},
                 },
                 self._search, required=["query"], untrusted=any_result,
             ),
             HostTool(
-                "tool_install", "Ask a person to install a tool, from the operator's sources or from a URL.",
+                "tool_install", "Ask the user to install a tool from the operator's sources or from a URL.",
                 {"name": _NAME, "url": url, "kind": _KIND}, plan=self._install, required=["name"],
-                decide=self._check_source, command=self._install_by_hand, effects=[Effect.NETWORK, *_CHANGES],
+                decide=self._check_source, command=self._install_command, effects=[Effect.NETWORK, *_CHANGES],
             ),
             HostTool(
-                "tool_auth", "Find the logins and secrets that a tool lacks; a person sets them, never a model.",
+                "tool_auth", "List the logins and secrets that a tool lacks, with the commands that set them.",
                 {"name": _NAME}, self._auth, required=["name"], approval=True,
-                effects=[Effect.MODIFY_TOOLS],  # it looks which secrets are set, and at no value
-                decide=self._check_name, command=self._auth_by_hand,
+                effects=[Effect.MODIFY_TOOLS],  # it checks which secrets are set, without reading their values
+                decide=self._check_name, command=self._auth_command,
             ),
             HostTool(
-                "tool_activate", "Offer a tool that was installed, as a person granted it.",
+                "tool_activate", "Make an installed tool available, with the permissions that the user granted.",
                 {"name": _NAME}, self._activate, required=["name"], in_programs=False,
             ),
             HostTool(
-                "tool_list", "List the tools and MCP servers that are installed.", {"kind": _KIND}, self._list,
+                "tool_list", "List the installed tools and MCP servers.", {"kind": _KIND}, self._list,
                 untrusted=any_result,
             ),
             HostTool(
-                "tool_remove", "Ask a person to remove an installed tool, or an MCP server.", {"name": _NAME},
-                plan=self._remove, required=["name"], command=self._remove_by_hand,
+                "tool_remove", "Ask the user to remove an installed tool or an MCP server.", {"name": _NAME},
+                plan=self._remove, required=["name"], command=self._remove_command,
                 effects=[Effect.DELETE_FILESYSTEM, Effect.MODIFY_TOOLS],
             ),
         ]  # fmt: skip
 
-    # -- looking -----------------------------------------------------------------------------------------------------
-
     def _list(self, params: Params, _: ToolContext) -> Any:
         kind = params.get("kind")
-        rows = [] if kind == "mcp" else self._installed()
-        rows += [] if kind == "wasm" or self._held.servers is None else self._held.servers.rows()
+        rows = [] if kind == "mcp" else self._installed_rows()
+        rows += [] if kind == "wasm" or self._registry.servers is None else self._registry.servers.rows()
         return {"tools": rows[:_MAX_ROWS], "total": len(rows)}
 
-    def _installed(self) -> list[dict[str, Any]]:
+    def _installed_rows(self) -> list[dict[str, Any]]:
         return [
             {
                 "name": tool.name, "kind": "wasm", "description": tool.description, "version": tool.number,
                 "tools": tool.tools, "digest": tool.digest,
                 "state": "waits for a grant" if tool.pending is not None else "installed",
-                "active": self._offered(tool.name),
+                "active": self._registered_names(tool.name),
             }
             for tool in self._catalog.tools()
         ]  # fmt: skip
 
     def _search(self, params: Params, _: ToolContext) -> Any:
         words = params["query"].casefold().split()
-        rows = self._installed() + ([] if self._held.servers is None else self._held.servers.rows())
+        rows = self._installed_rows() + ([] if self._registry.servers is None else self._registry.servers.rows())
         known = {row["name"] for row in rows}
         for at, name in enumerate(self._sources.names()):
             if name not in known:
-                words_of = self._described(name) if params.get("discover", False) and at < _MAX_DISCOVERED else ""
-                rows.append({"name": name, "kind": "wasm", "state": "not installed", "description": words_of})
+                described = params.get("discover", False) and at < _MAX_DISCOVERED
+                description = self._read_description(name) if described else ""
+                rows.append({"name": name, "kind": "wasm", "state": "not installed", "description": description})
         found = [row for row in rows if all(word in f"{row['name']} {row['description']}".casefold() for word in words)]
         return {"tools": found[:_MAX_ROWS], "total": len(found)}
 
-    def _described(self, name: str) -> str:
+    def _read_description(self, name: str) -> str:
         try:
             sidecar = self._sources.source(name).fetch(max_bytes=COMPONENT_MAX_BYTES).sidecar
             return "" if sidecar is None else parse(sidecar).description or ""
         except WasmrtError as error:
             return f"cannot be read: {error.message}"
-
-    # -- installing --------------------------------------------------------------------------------------------------
 
     def _check_source(self, params: Params) -> Decision | None:
         name, url = check_installed_name(params["name"]), params.get("url")
@@ -166,7 +168,7 @@ class ExtensionTools:
         try:
             self._sources.path(name)
         except NotInstalledError as error:
-            hint = "the operator allows it: add the folder that has it to sources in [extensions]"
+            hint = "the operator can add the folder that contains it to sources in [extensions]"
             return Decision(False, Reason.NOT_FOUND, error.message, hint, "tool.source", name)
         return None
 
@@ -175,68 +177,71 @@ class ExtensionTools:
         if params.get("kind") == "mcp":
             return self._servers(name).install(name, url)
         if not self._catalog.has(name):
-            check_free_name(name, (*self._protected, *self._held.all_names()))
+            check_free_name(name, (*self._protected, *self._registry.all_names()))
         installer = Installer(self._catalog, prepare=self._prepare)
         if url is not None:
             return plan_fetch(installer, name, url, self._sources.hosts, self._runtime, self._places)
         plan = installer.plan(self._sources.source(name), name=name)
-        return Plan(plan_shown(plan), lambda _: self._report(installer.accept(plan).name))
+
+        def apply(_: ToolContext) -> dict[str, Any]:
+            version = self._catalog.get(installer.accept(plan).name)
+            return {
+                "installed": version.name, "version": version.number, "digest": version.digest,
+                "next": "tool_activate",
+            }  # fmt: skip
+
+        return Plan(describe_install(plan), apply)
 
     def _prepare(self, name: str, component: ComponentBytes, tools: Sequence[ToolSpec] | None) -> ComponentInfo:
-        # SECURITY: in a runtime of its own, without secrets, network or files: nobody has agreed to it yet, and no tool
-        # of the agent's may find it by its name.
+        # SECURITY: use a separate runtime without secrets, network or files: the component is not approved yet, and the
+        # agent's other tools must not be able to invoke it by name.
         settings = replace(self._runtime.config, secrets=None, workspace=None, audit=None, audit_record=False)
         with WasmToolRuntime(settings) as runtime:
             return component_info(runtime.prepare(name, component, tools=tools))
 
-    def _report(self, name: str) -> dict[str, Any]:
-        version = self._catalog.get(name)
-        return {"installed": name, "version": version.number, "digest": version.digest, "next": "tool_activate"}
-
-    def _install_by_hand(self, params: Params) -> str:
+    def _install_command(self, params: Params) -> str:
         name, url = params["name"], params.get("url")
         if params.get("kind") == "mcp":
             return f"wasmrt mcp trust {name}" if url is None else f"wasmrt mcp add {name} {quote(url)}"
         if url is not None:
-            return f"wasmrt install FILE --name {name}, once the file is fetched"
+            return f"wasmrt install FILE --name {name}, after downloading the file"
         try:
             path: Path | str = self._sources.path(name)
         except WasmrtError:
             path = "FILE"
         return f"wasmrt install {quote(str(path))} --name {name}"
 
-    # -- logins, and what is offered ---------------------------------------------------------------------------------
-
     def _check_name(self, params: Params) -> None:
-        """SECURITY: a name stands in a command that a person runs, and is none before it was looked at."""
+        """Validate the name. SECURITY: it becomes part of commands that users run."""
         check_installed_name(params["name"])
 
-    def _auth_by_hand(self, params: Params) -> str:
+    def _auth_command(self, params: Params) -> str:
         try:
             return ", then ".join(self._steps(params["name"], DEFAULT_USER))
-        except WasmrtError:  # what keeps the call from its end says so itself
+        except WasmrtError:  # the call itself reports this error
             return ""
 
     def _auth(self, params: Params, context: ToolContext) -> Any:
         name = params["name"]
         if steps := self._steps(name, context.user):
-            note = "A person runs these; no secret passes through this conversation."
+            note = "The user has to run these commands. Secrets are never part of this conversation."
             return {"name": name, "state": "needs a person", "commands": steps, "note": note}
-        return {"state": "authorized"} | self._activated(name)
+        return {"state": "authorized"} | self._refresh(name)
 
     def _activate(self, params: Params, context: ToolContext) -> Any:
-        return self._activated(params["name"]) | {"lacks": self._steps(params["name"], context.user)}
+        return self._refresh(params["name"]) | {"lacks": self._steps(params["name"], context.user)}
 
-    def _activated(self, name: str) -> dict[str, Any]:
-        held = self._held
+    def _refresh(self, name: str) -> dict[str, Any]:
+        """Register an installed tool or a server's tools, and return their names."""
+        registry = self._registry
         if self._is_server(name):
             self._servers(name).activate(name)
         elif not self._catalog.has(name) and bundled_tool(name) is None:
-            self._catalog.get(name)  # raises, with the name that was probably meant
-        elif held.installed is not None:
-            held.installed.refresh()
-        known, visible = self._offered(name), set(held.tool_names())
-        problem = held.problems.get(name)
+            self._catalog.get(name)  # raises an error with the most similar name
+        elif registry.installed is not None:
+            registry.installed.refresh()
+        known, visible = self._registered_names(name), set(registry.tool_names())
+        problem = registry.problems.get(name)
         return {
             "name": name, "active": [each for each in known if each in visible],
             "kept_back": [each for each in known if each not in visible],
@@ -244,7 +249,7 @@ class ExtensionTools:
         }  # fmt: skip
 
     def _steps(self, name: str, user: str) -> list[str]:
-        """Return the commands that a person runs. SECURITY: of the calling user alone, and without a value."""
+        """Return the commands that set up a tool. SECURITY: only for the calling user, and without values."""
         if self._is_server(name):
             return self._servers(name).steps(name, user)
         if self._catalog.has(name):
@@ -264,40 +269,39 @@ class ExtensionTools:
 
     def _secrets(self) -> SecretsStore:
         if self._runtime.config.secrets is None:
-            raise ConfigurationError("this program keeps no secrets", hint="WasmRuntimeConfig(secrets=...)")
+            hint = "pass WasmRuntimeConfig(secrets=...)"
+            raise ConfigurationError("this program has no secrets store", hint=hint)
         return self._runtime.config.secrets
 
-    def _offered(self, name: str) -> list[str]:
-        """Return the names in the registry that an installed tool, or a server, has there."""
-        names = [each for each in self._held.all_names() if each == name or each.startswith(f"{name}.")]
-        return names or self._held.group(f"mcp:{name}")
-
-    # -- removing ----------------------------------------------------------------------------------------------------
+    def _registered_names(self, name: str) -> list[str]:
+        """Return the names in the registry that belong to an installed tool or a server."""
+        names = [each for each in self._registry.all_names() if each == name or each.startswith(f"{name}.")]
+        return names or self._registry.group(f"mcp:{name}")
 
     def _remove(self, params: Params) -> Plan:
         name = params["name"]
         if self._is_server(name) and not self._catalog.has(name):
             return self._servers(name).remove(name)
         check_removable(self._catalog, name)
-        versions = self._catalog.versions(name)
-        return Plan(removal_shown(versions), lambda _: self._removed(name))
 
-    def _removed(self, name: str) -> dict[str, Any]:
-        versions = self._catalog.remove(name)
-        if self._held.installed is not None:
-            self._held.installed.refresh()
-        return {"removed": name, "versions": [version.number for version in versions]}
+        def apply(_: ToolContext) -> dict[str, Any]:
+            versions = self._catalog.remove(name)
+            if self._registry.installed is not None:
+                self._registry.installed.refresh()
+            return {"removed": name, "versions": [version.number for version in versions]}
 
-    def _remove_by_hand(self, params: Params) -> str:
+        return Plan(describe_removal(self._catalog.versions(name)), apply)
+
+    def _remove_command(self, params: Params) -> str:
         name = params["name"]
         return f"wasmrt mcp remove {name}" if self._is_server(name) else f"wasmrt remove {name}"
 
     def _is_server(self, name: str) -> bool:
-        return self._held.servers is not None and self._held.servers.has(name) and not self._catalog.has(name)
+        servers = self._registry.servers
+        return servers is not None and servers.has(name) and not self._catalog.has(name)
 
     def _servers(self, name: str) -> Servers:
-        if self._held.servers is None:
-            raise ConfigurationError(
-                "no MCP servers are used here", hint=f"a person adds one: wasmrt mcp add {name} URL"
-            )
-        return self._held.servers
+        if self._registry.servers is None:
+            hint = f"a user can add a server: wasmrt mcp add {name} URL"
+            raise ConfigurationError("no MCP servers are configured", hint=hint)
+        return self._registry.servers

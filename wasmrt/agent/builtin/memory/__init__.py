@@ -1,8 +1,7 @@
-"""Memory of agents: documents of each user in a private database, with their history, found by words and meaning."""
+"""Memory of agents: documents with their history in one private database for each user, searchable."""
 
 from __future__ import annotations
 
-from wasmrt.agent.builtin.memory._in_c import why_not_in_c
 from wasmrt.agent.builtin.memory._model import (
     Author,
     MemoryDocument,
@@ -10,9 +9,12 @@ from wasmrt.agent.builtin.memory._model import (
     MemoryFindings,
     MemoryHit,
     MemoryVersion,
+    Target,
     Trust,
+    decide_write,
+    read_target,
 )
-from wasmrt.agent.builtin.memory._paths import Target, decide_write, read_target
+from wasmrt.agent.builtin.memory._search import why_not_in_c
 from wasmrt.agent.builtin.memory._store import MemoryStore
 
 __all__ = [

@@ -1,24 +1,35 @@
-"""Values of an agent's memory: documents, their versions, and what a search finds."""
+"""Values and paths of an agent's memory: documents, versions, search results, and the files that tools cannot write."""
 
 from __future__ import annotations
 
+import re
+import unicodedata
+from datetime import UTC, datetime
 from enum import IntEnum
+from shlex import quote
 from typing import Any, NamedTuple
+
+from wasmrt.agent.flows import skeleton
+from wasmrt.capabilities import is_prompt_file, is_unseen, path_problem, plain_path
+from wasmrt.core.errors import InvalidParametersError
+from wasmrt.core.limits import MAX_MEMORY_PATH_BYTES, MAX_MEMORY_PATH_DEPTH
+from wasmrt.core.model import Decision, Reason
+from wasmrt.core.names import path_key
 
 
 class Trust(IntEnum):
-    """The origin of a remembered text, kept beside it for as long as it is there; of several, the highest holds."""
+    """The origin of a stored text. Text from several origins has the highest value."""
 
     TRUSTED = 0
-    """A person wrote it, or a conversation that had seen no text of strangers."""
+    """Written by a user, or by a conversation without untrusted content."""
     UNKNOWN = 1
-    """Written by a call of which nobody kept track."""
+    """Written by a call without tracked labels."""
     UNTRUSTED = 2
-    """Written by a conversation that had seen text which strangers could write."""
+    """Written by a conversation with untrusted content."""
 
     @property
     def word(self) -> str:
-        """The name as it stands in results."""
+        """The name used in results."""
         return self.name.lower()
 
 
@@ -35,7 +46,7 @@ class MemoryVersion(NamedTuple):
     path: str
     number: int
     bytes: int
-    """Of what this version wrote: of an appended one, of the addition."""
+    """Size of the text that this version wrote: of an appended version, only the addition."""
     appended: bool
     trust: Trust
     author: Author
@@ -47,12 +58,12 @@ class MemoryVersion(NamedTuple):
 
 
 class MemoryDocument(NamedTuple):
-    """A document as one of its versions has it."""
+    """The content of a document at one of its versions."""
 
     path: str
     content: str
     number: int
-    """Of the version."""
+    """The version's number."""
     trust: Trust
     updated_ms: int
 
@@ -68,12 +79,12 @@ class MemoryEntry(NamedTuple):
 
 
 class MemoryHit(NamedTuple):
-    """A piece of a document that a search found."""
+    """A chunk of a document that matches a search."""
 
     path: str
     content: str
     score: float
-    """From 0 to 1, which is the first place in every kind of search that was made."""
+    """From 0 to 1; 1 is the first place in each kind of search."""
     found_by: tuple[str, ...]
     """`text`, `vector`, or both."""
     trust: Trust
@@ -81,10 +92,87 @@ class MemoryHit(NamedTuple):
 
 
 class MemoryFindings(NamedTuple):
-    """The answer of a search, the best hit first."""
+    """The result of a search, best hit first."""
 
     hits: tuple[MemoryHit, ...]
     search: str
-    """`hybrid`, or `full-text` where there were no vectors to compare."""
+    """`hybrid`, or `full-text` if no vectors were compared."""
     note: str = ""
-    """The reason that vectors were not compared, where they should have been."""
+    """The reason why vectors were not compared although an embedder is configured."""
+
+
+_FILES = {"memory": "MEMORY.md", "heartbeat": "HEARTBEAT.md"}
+DAILY_LOG = "daily_log"
+_DAY = re.compile(r"daily/\d{4}-\d\d-\d\d\.md", re.ASCII)
+_REFUSED = ("Cc", "Cs", "Co", "Cn", "Zl", "Zp")
+
+
+class Target(NamedTuple):
+    """A document named by a tool's parameter."""
+
+    path: str
+    stamp: str = ""
+    """The timestamp to write before a log entry."""
+
+
+def read_target(text: str, now: datetime | None = None) -> Target:
+    """Return the document named by `memory`, `daily_log` (the current day in UTC), `heartbeat` or a path.
+
+    Raises:
+        InvalidParametersError: the path is invalid.
+    """
+    name = text.strip().casefold() if isinstance(text, str) else ""
+    if name == DAILY_LOG:
+        now = now or datetime.now(UTC)
+        return Target(f"daily/{now:%Y-%m-%d}.md", f"[{now:%H:%M:%S}] ")
+    return Target(_FILES.get(name) or read_path(text))
+
+
+def is_target(path: str) -> bool:
+    """Return whether `memory`, `daily_log` or `heartbeat` refers to this path, so that no caller chose its name."""
+    return path in _FILES.values() or _DAY.fullmatch(path) is not None
+
+
+def read_path(text: str) -> str:
+    """Return a path in canonical form: without empty segments, in Unicode's composed form (NFC).
+
+    Raises:
+        InvalidParametersError: the path is invalid.
+    """
+    path = "" if path_problem(text) else unicodedata.normalize("NFC", plain_path(text))
+    problem = path_problem(text) or _problem(path)
+    if problem is not None:
+        raise InvalidParametersError(problem, code=str(Reason.INVALID_PATH), hint="write it like projects/notes.md")
+    return path
+
+
+def decide_write(path: str) -> Decision | None:
+    """Return the refusal if a tool may not write a path, otherwise None.
+
+    SECURITY: prompt files are part of the prompt of the agent's model. A name that looks like a prompt file counts as
+    one: a different case or Unicode form, look-alike letters, invisible characters.
+    """
+    # `read_path` refuses an invalid path, with a specific error.
+    if not isinstance(path, str) or path_problem(path) or not (is_prompt_file(path) or is_prompt_file(skeleton(path))):
+        return None
+    rule = "tools cannot write files that define the agent"
+    shown = plain_path(path)[:MAX_MEMORY_PATH_BYTES]
+    hint = f"a user can write it: wasmrt memory write {quote(shown)} FILE"
+    return Decision(False, Reason.PROTECTED_FILE, rule, hint, "memory.write", shown)
+
+
+def _problem(path: str) -> str | None:
+    if not path:
+        return "the path is empty"
+    if len(path.encode()) > MAX_MEMORY_PATH_BYTES:
+        return f"the path is longer than {MAX_MEMORY_PATH_BYTES} bytes"
+    if path.count("/") >= MAX_MEMORY_PATH_DEPTH:
+        return f"the path is deeper than {MAX_MEMORY_PATH_DEPTH} folders"
+    if any(is_unseen(char) or unicodedata.category(char) in _REFUSED for char in path):
+        return "the path contains an invisible character"
+    key = path_key(path)
+    if key.count("/") != path.count("/") or "\\" in key or {".", ".."} & {*key.split("/")}:
+        return "the path contains a character that looks like a slash or dots"
+    if any(name != name.strip() or name.endswith(".") for name in path.split("/")):
+        return "the path contains a name that begins or ends with a space, or ends with a dot"
+    return None

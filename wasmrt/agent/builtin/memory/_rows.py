@@ -1,7 +1,7 @@
-"""Documents in the database: versions that are only ever added, and the pieces of what a document holds now.
+"""Documents in the database: their append-only versions, and the searchable chunks of their current content.
 
-A version is what one write added. One that replaced the document begins a chain, and is its own `base`; one that was
-appended has the base of the version before. A document at a version is the texts from its base up to it.
+A version is the text of one write. A version that replaced the document begins a chain, and is its own `base`; an
+appended version has the base of the previous version. The content at a version is the text from its base up to it.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ import sqlite3
 import time
 from typing import NamedTuple
 
-from wasmrt.agent.builtin.memory._model import Author, MemoryDocument, MemoryVersion, Trust
-from wasmrt.agent.builtin.memory._paths import is_target
-from wasmrt.agent.builtin.memory._text import index_text, pieces
+from wasmrt.agent.builtin.memory._model import Author, MemoryDocument, MemoryVersion, Trust, is_target
+from wasmrt.agent.builtin.memory._search import index_text, split_into_chunks
 from wasmrt.core.errors import MemoryStoreError
 from wasmrt.core.limits import MAX_MEMORY_CHUNKS, MAX_MEMORY_DOCUMENTS
 from wasmrt.core.names import path_key
@@ -41,70 +40,70 @@ CREATE VIRTUAL TABLE word USING fts5 (words, tokenize = "porter unicode61 remove
 
 
 class Row(NamedTuple):
-    """A document as it stands in the database."""
+    """A document's row in the database."""
 
     id: int
     path: str
     number: int
-    """Of its newest version."""
+    """Its newest version."""
     base: int
-    """The version that its present content begins with."""
+    """The version with which its current content begins."""
     bytes: int
-    """Of its present content."""
+    """Size of its current content."""
     old_bytes: int
-    """Of the versions before its base."""
+    """Size of the versions before its base."""
     updated_ms: int
     named: Trust
-    """The trust of whoever chose its path, which is a text as well."""
+    """The trust in its path, which may contain untrusted text, too."""
 
 
 def find(db: sqlite3.Connection, path: str) -> Row | None:
-    """Return the document of a path, in whatever case it is written."""
+    """Return the document with a path, ignoring case, or None."""
     columns = "id, path, number, base, bytes, old_bytes, updated_ms, named"
     found = db.execute(f"SELECT {columns} FROM document WHERE key = ?", (path_key(path),)).fetchone()  # noqa: S608
     return None if found is None else Row(*found)._replace(named=Trust(found[-1]))
 
 
 def get(db: sqlite3.Connection, path: str) -> Row:
-    """Return the document of a path.
+    """Return the document with a path, ignoring case.
 
     Raises:
-        MemoryStoreError: there is none.
+        MemoryStoreError: it does not exist.
     """
     found = find(db, path)
     if found is None:
-        raise absent(path)
+        raise not_found_error(path)
     return found
 
 
-def absent(path: str) -> MemoryStoreError:
-    """Return the error that there is no such document."""
-    hint = "wasmrt memory list, or memory_tree, shows what there is"
-    return MemoryStoreError(f"the memory has no {path!r:.200}", code="memory-not-found", hint=hint)
+def not_found_error(path: str) -> MemoryStoreError:
+    """Create the error for a document that does not exist."""
+    hint = "list the documents: wasmrt memory list, or memory_tree"
+    return MemoryStoreError(f"the memory has no document {path!r:.200}", code="memory-not-found", hint=hint)
 
 
-def content(db: sqlite3.Connection, row: Row, number: int | None = None) -> MemoryDocument:
-    """Return a document as a version has it, by default the newest.
+def read_version(db: sqlite3.Connection, row: Row, number: int | None = None) -> MemoryDocument:
+    """Return a document at a version, by default the newest.
 
     Raises:
-        MemoryStoreError: there is no such version, or no longer.
+        MemoryStoreError: the version does not exist, or was deleted.
     """
     number = row.number if number is None else number
     query = "SELECT base, made_ms FROM version WHERE document = ? AND number = ?"
-    known = 0 < number <= row.number  # a number may be larger than those of the database
+    known = 0 < number <= row.number  # a larger number may not fit into an integer of SQLite
     found = db.execute(query, (row.id, number)).fetchone() if known else None
     if found is None:
         raise MemoryStoreError(
             f"{row.path!r:.200} has no version {number}", code="memory-not-found",
-            hint="wasmrt memory history PATH shows those that are kept",
+            hint="list its versions: wasmrt memory history PATH",
         )  # fmt: skip
     base, made_ms = found
-    text, trust = _joined(db, row.id, base, number)
+    text, trust = _read_text(db, row.id, base, number)
     return MemoryDocument(row.path, text, number, max(row.named, trust), made_ms)
 
 
 def history(db: sqlite3.Connection, row: Row) -> list[MemoryVersion]:
-    """Return the versions of a document that are kept, the newest first."""
+    """Return the stored versions of a document, newest first."""
     query = "SELECT number, bytes, base, trust, author, made_ms FROM version WHERE document = ? ORDER BY number DESC"
     return [
         MemoryVersion(row.path, number, size, number > base, Trust(trust), Author(author), made_ms)
@@ -122,22 +121,23 @@ def add(
     trust: Trust,
     author: Author,
 ) -> MemoryVersion:
-    """Add a version to a document, which is made where there is none, and return it.
+    """Add a version to a document, which is created if it does not exist, and return the version.
 
     Raises:
-        MemoryStoreError: a bound is reached.
+        MemoryStoreError: a limit is exceeded.
     """
-    row = find(db, path) or _made(db, path, trust)
+    row = find(db, path) or _create(db, path, trust)
     if author is Author.PERSON:
         db.execute("UPDATE document SET named = ? WHERE id = ?", (Trust.TRUSTED, row.id))
     appended = append and row.bytes > 0
-    text = _joint(db, row) + text if appended else text
+    text = _separator(db, row) + text if appended else text
     size, number = len(text.encode()), row.number + 1
     present = row.bytes + size if appended else size
     if present > settings.max_document_bytes:
-        hint = "write a shorter text, or to another path"
-        said = f"the document would have more than {settings.max_document_bytes:,} bytes"
-        raise MemoryStoreError(said, code="memory-too-large", hint=hint)
+        raise MemoryStoreError(
+            f"the document would have {present:,} bytes, and the maximum is {settings.max_document_bytes:,}",
+            code="memory-too-large", hint="write a shorter text, or use a different path",
+        )  # fmt: skip
     base, now = row.base if appended else number, time.time_ns() // 1_000_000
     values = (row.id, number, base, text, size, trust, author, now)
     db.execute("INSERT INTO version VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
@@ -147,63 +147,63 @@ def add(
         "UPDATE document SET number = ?, base = ?, bytes = ?, old_bytes = ?, updated_ms = ? WHERE id = ?", changed
     )
     if not appended:
-        forget_pieces(db, row.id)
-    _add_pieces(db, row.id, number, row.path, text)
+        _delete_chunks(db, row.id)
+    _add_chunks(db, row.id, number, row.path, text)
     _prune(db, row.id, settings.max_versions)
-    _make_room(db, settings.max_user_bytes)
+    _enforce_size(db, settings.max_user_bytes)
     return MemoryVersion(row.path, number, size, appended, trust, author, now)
 
 
 def remove(db: sqlite3.Connection, row: Row) -> None:
-    """Remove a document with every version."""
-    forget_pieces(db, row.id)
+    """Remove a document with all its versions."""
+    _delete_chunks(db, row.id)
     db.execute("DELETE FROM version WHERE document = ?", (row.id,))
     db.execute("DELETE FROM document WHERE id = ?", (row.id,))
-    db.execute("INSERT INTO word (word) VALUES ('optimize')")  # rewrites the index, where words of it may be left
+    db.execute("INSERT INTO word (word) VALUES ('optimize')")  # rewrites the index, which may still contain its words
 
 
-def forget_pieces(db: sqlite3.Connection, document: int) -> None:
-    """Have a document no longer found."""
+def _delete_chunks(db: sqlite3.Connection, document: int) -> None:
     of_it = "(SELECT id FROM chunk WHERE document = ?)"
-    db.execute(f"DELETE FROM word WHERE rowid IN {of_it}", (document,))  # noqa: S608 - no value is put in
+    db.execute(f"DELETE FROM word WHERE rowid IN {of_it}", (document,))  # noqa: S608 - the query contains no values
     db.execute(f"DELETE FROM vector WHERE chunk IN {of_it}", (document,))  # noqa: S608
     db.execute("DELETE FROM chunk WHERE document = ?", (document,))
 
 
-def _made(db: sqlite3.Connection, path: str, trust: Trust) -> Row:
+def _create(db: sqlite3.Connection, path: str, trust: Trust) -> Row:
     if db.execute("SELECT count(*) FROM document").fetchone()[0] >= MAX_MEMORY_DOCUMENTS:
-        raise _full(f"{MAX_MEMORY_DOCUMENTS:,} documents")
+        raise _full_error(f"{MAX_MEMORY_DOCUMENTS:,} documents")
     named = Trust.TRUSTED if is_target(path) else trust
     made = db.execute("INSERT INTO document VALUES (NULL, ?, ?, 0, 0, 0, 0, 0, ?)", (path_key(path), path, named))
     return Row(made.lastrowid or 0, path, 0, 0, 0, 0, 0, named)
 
 
-def _joined(db: sqlite3.Connection, document: int, base: int, number: int) -> tuple[str, Trust]:
-    """Return what a document is at a version, whose chain begins at `base`, and the trust of all of it."""
+def _read_text(db: sqlite3.Connection, document: int, base: int, number: int) -> tuple[str, Trust]:
+    """Return the text and trust of a document at a version whose chain begins at `base`."""
     query = "SELECT text, trust FROM version WHERE document = ? AND number BETWEEN ? AND ? ORDER BY number"
     parts = db.execute(query, (document, base, number)).fetchall()
     return "".join(part for part, _ in parts), max(Trust(trust) for _, trust in parts)
 
 
-def _joint(db: sqlite3.Connection, row: Row) -> str:
+def _separator(db: sqlite3.Connection, row: Row) -> str:
+    """Return a newline if the newest version does not end with one."""
     query = "SELECT substr(text, -1) FROM version WHERE document = ? AND number = ?"
     last = db.execute(query, (row.id, row.number)).fetchone()
     return "" if last is not None and last[0] == "\n" else "\n"
 
 
-def _add_pieces(db: sqlite3.Connection, document: int, number: int, path: str, text: str) -> None:
-    held = db.execute("SELECT count(*) FROM chunk").fetchone()[0]
-    for start, length in pieces(text):
-        held += 1
-        if held > MAX_MEMORY_CHUNKS:
-            raise _full(f"{MAX_MEMORY_CHUNKS:,} pieces of text")
+def _add_chunks(db: sqlite3.Connection, document: int, number: int, path: str, text: str) -> None:
+    stored = db.execute("SELECT count(*) FROM chunk").fetchone()[0]
+    for start, length in split_into_chunks(text):
+        stored += 1
+        if stored > MAX_MEMORY_CHUNKS:
+            raise _full_error(f"{MAX_MEMORY_CHUNKS:,} chunks of text")
         made = db.execute("INSERT INTO chunk VALUES (NULL, ?, ?, ?, ?)", (document, number, start, length))
-        words = index_text(f"{path}\n{text[start : start + length]}")  # found by its name as well
+        words = index_text(f"{path}\n{text[start : start + length]}")  # the path is searchable, too
         db.execute("INSERT INTO word (rowid, words) VALUES (?, ?)", (made.lastrowid, words))
 
 
 def _prune(db: sqlite3.Connection, document: int, most: int) -> None:
-    """Drop the oldest versions of a document beyond `most`, besides those that its present content is made of."""
+    """Delete the oldest versions of a document, so that at most `most` precede its current content."""
     query = "SELECT number FROM version WHERE document = ? AND number < (SELECT base FROM document WHERE id = ?)"
     old = [number for (number,) in db.execute(f"{query} ORDER BY number", (document, document))]
     if len(old) <= most:
@@ -220,11 +220,11 @@ def _prune(db: sqlite3.Connection, document: int, most: int) -> None:
 
 
 def _begin_chain(db: sqlite3.Connection, document: int, number: int) -> None:
-    """Have a version hold all of its document, so that those before can go."""
+    """Store the whole document in a version, so that earlier versions can be deleted."""
     base = db.execute("SELECT base FROM version WHERE document = ? AND number = ?", (document, number)).fetchone()[0]
     if base == number:
         return
-    text, trust = _joined(db, document, base, number)
+    text, trust = _read_text(db, document, base, number)
     values = (text, len(text.encode()), trust, document, number)
     db.execute("UPDATE version SET text = ?, bytes = ?, trust = ? WHERE document = ? AND number = ?", values)
     db.execute(
@@ -232,21 +232,21 @@ def _begin_chain(db: sqlite3.Connection, document: int, number: int) -> None:
     )
 
 
-def _make_room(db: sqlite3.Connection, most: int) -> None:
-    """Drop old versions of the documents that have most of them, until all of it fits.
+def _enforce_size(db: sqlite3.Connection, most: int) -> None:
+    """Delete old versions, of the document with the most bytes in old versions first, until the memory fits.
 
     Raises:
-        MemoryStoreError: what the documents hold now is too much by itself.
+        MemoryStoreError: the documents do not fit even without old versions.
     """
     while db.execute("SELECT total(bytes + old_bytes) FROM document").fetchone()[0] > most:
         found = db.execute("SELECT id FROM document WHERE old_bytes > 0 ORDER BY old_bytes DESC, id LIMIT 1").fetchone()
         if found is None:
-            raise _full(f"{most:,} bytes")
+            raise _full_error(f"{most:,} bytes")
         query = "SELECT count(*) FROM version WHERE document = ? AND number < (SELECT base FROM document WHERE id = ?)"
         old = db.execute(query, (found[0], found[0])).fetchone()[0]
         _prune(db, found[0], old // 2)
 
 
-def _full(bound: str) -> MemoryStoreError:
-    hint = "remove what is no longer needed: wasmrt memory remove PATH"
-    return MemoryStoreError(f"the memory is full: it holds {bound}", code="memory-full", hint=hint)
+def _full_error(limit: str) -> MemoryStoreError:
+    hint = "remove documents that you no longer need: wasmrt memory remove PATH"
+    return MemoryStoreError(f"the memory is full: the maximum is {limit}", code="memory-full", hint=hint)

@@ -1,4 +1,4 @@
-"""MemoryStore: the memory of an agent's users, a private database for each."""
+"""MemoryStore: the memory of an agent's users, with one private database for each user."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from wasmrt.agent.builtin.memory import _rows, _search
-from wasmrt.agent.builtin.memory._in_c import by_vector
 from wasmrt.agent.builtin.memory._model import (
     Author,
     MemoryDocument,
@@ -15,9 +14,9 @@ from wasmrt.agent.builtin.memory._model import (
     MemoryFindings,
     MemoryVersion,
     Trust,
+    decide_write,
+    read_path,
 )
-from wasmrt.agent.builtin.memory._paths import decide_write, read_path
-from wasmrt.agent.builtin.memory._vectors import unit_vectors
 from wasmrt.capabilities import plain_path
 from wasmrt.core.database import Database
 from wasmrt.core.errors import InvalidParametersError, MemoryStoreError, NotAuthorizedError
@@ -29,17 +28,17 @@ from wasmrt.runtime.memory import Embedder, MemorySettings
 from wasmrt.runtime.workspace import folder_name
 
 _STEPS = 20_000
-"""Instructions of SQLite between two looks at the time of a call."""
+"""SQLite instructions between two checks of a call's deadline."""
 _EMBED_AT_ONCE = 32
 _EMBED_PER_CALL = 1024
-"""Pieces that one call makes vectors of, where they have none yet; the others wait for the next call."""
+"""Maximum number of chunks that one call embeds; later calls embed the rest."""
 
 
 class MemoryStore:
-    """The memory of all users of one operator. Holds nothing open; threads and processes may share it.
+    """The memory of all users of one operator. It keeps nothing open; threads and processes may share it.
 
-    Every method takes the user whose memory it is, and reaches no other's. `lifetime` is the time of the call that it
-    is part of. Each raises MemoryStoreError where the database cannot be used (`memory-store`), and changes nothing.
+    Each method reaches only the memory of the given user. `lifetime` is the deadline of the surrounding call. If the
+    database cannot be used, each method raises MemoryStoreError (`memory-store`) and changes nothing.
     """
 
     def __init__(self, settings: MemorySettings | None = None) -> None:
@@ -57,12 +56,12 @@ class MemoryStore:
         author: Author = Author.TOOL,
         lifetime: Lifetime | None = None,
     ) -> MemoryVersion:
-        """Write a text to a document: behind what it holds, or in place of it. What it held before is kept.
+        """Append a text to a document, or replace its content. Earlier versions are kept.
 
         Raises:
-            NotAuthorizedError: a tool writes a file that says what the agent is (`protected-file`).
-            InvalidParametersError: the path is none, or the text is empty or no text.
-            MemoryStoreError: it does not fit (`memory-too-large`, `memory-full`).
+            NotAuthorizedError: the author is a tool, and the file defines the agent (`protected-file`).
+            InvalidParametersError: the path or the text is invalid, or the text is empty.
+            MemoryStoreError: a limit is exceeded (`memory-too-large`, `memory-full`).
         """
         if author is Author.TOOL and (refused := decide_write(path)) is not None:
             raise NotAuthorizedError.of(refused)
@@ -75,41 +74,41 @@ class MemoryStore:
         """Return a document, by default its newest version.
 
         Raises:
-            InvalidParametersError: the path is none.
+            InvalidParametersError: the path is invalid.
             MemoryStoreError: there is no such document or version (`memory-not-found`).
         """
         with self._document(user, path) as (db, row):
-            return _rows.content(db, row, version)
+            return _rows.read_version(db, row, version)
 
     def search(self, user: str, query: str, *, limit: int = 5, lifetime: Lifetime | None = None) -> MemoryFindings:
-        """Return the pieces of documents that fit a question best, by words, and by vectors where there are some.
+        """Return the chunks that match a question best, by full text, and by vectors if an embedder is configured.
 
         Raises:
-            InvalidParametersError: the question is empty or too long, or the limit is out of its range.
+            InvalidParametersError: the question is empty or too long, or the limit is out of range.
         """
         if not isinstance(query, str) or not query.strip() or len(query) > MAX_MEMORY_QUERY_CHARS:
-            raise InvalidParametersError(f"the query is a text of up to {MAX_MEMORY_QUERY_CHARS:,} characters")
+            raise InvalidParametersError(f"query must be a string of 1 to {MAX_MEMORY_QUERY_CHARS:,} characters")
         _check_text(query)
         if not 1 <= limit <= MAX_MEMORY_RESULTS:
-            raise InvalidParametersError(f"limit is a whole number from 1 to {MAX_MEMORY_RESULTS}")
-        vector, note = self._vector(user, query, lifetime)
+            raise InvalidParametersError(f"limit must be an integer from 1 to {MAX_MEMORY_RESULTS}")
+        vector, note = self._embed_query(user, query, lifetime)
         with self._reading(user, lifetime) as db:
             if db is None:
                 return MemoryFindings((), "full-text" if vector is None else "hybrid", note)
-            words = _search.by_words(db, query)
-            near = [] if vector is None else by_vector(db, self._embedder.name, vector, _search.CANDIDATES)
-            scored = _search.fused([words] if vector is None else [words, near])[:limit]
-            found = _search.hits(db, scored, words, near)
+            words = _search.search_text(db, query)
+            near = [] if vector is None else _search.search_vectors(db, self._embedder.name, vector, _search.CANDIDATES)
+            scored = _search.fuse_rankings([words] if vector is None else [words, near])[:limit]
+            found = _search.load_hits(db, scored, words, near)
         return MemoryFindings(found, "full-text" if vector is None else "hybrid", note)
 
     def entries(self, user: str, path: str = "", *, lifetime: Lifetime | None = None) -> list[MemoryEntry]:
-        """Return the documents below a folder, all of them where none is named, sorted by path.
+        """Return the documents below a folder, by default all documents, sorted by path.
 
         Raises:
-            InvalidParametersError: the path is none.
+            InvalidParametersError: the path is invalid.
         """
         prefix = f"{path_key(read_path(path))}/" if plain_path(path) else ""
-        # The text is compared, and not a pattern: a path may hold the characters of one.
+        # Compare by substr, not LIKE: a path may contain % and _.
         query = (
             "SELECT path, bytes, number, updated_ms, max(named, (SELECT max(trust) FROM version v "
             "WHERE v.document = d.id AND v.number >= d.base)) FROM document d WHERE substr(key, 1, ?) = ? ORDER BY key"
@@ -119,40 +118,40 @@ class MemoryStore:
             return [MemoryEntry(path, size, number, Trust(trust), ms) for path, size, number, ms, trust in rows]
 
     def history(self, user: str, path: str) -> list[MemoryVersion]:
-        """Return the versions of a document that are kept, the newest first.
+        """Return the stored versions of a document, newest first.
 
         Raises:
-            InvalidParametersError: the path is none.
+            InvalidParametersError: the path is invalid.
             MemoryStoreError: there is no such document (`memory-not-found`).
         """
         with self._document(user, path) as (db, row):
             return _rows.history(db, row)
 
     def restore(self, user: str, path: str, version: int) -> MemoryVersion:
-        """Make an older version the newest again, with the trust that it had; for a person.
+        """Add a copy of an older version as the newest, with the same trust. Tools do not call this method.
 
         Raises:
-            InvalidParametersError: the path is none.
+            InvalidParametersError: the path is invalid.
             MemoryStoreError: there is no such document or version (`memory-not-found`).
         """
-        name = self._check_there(user, path)
+        name = self._existing_path(user, path)
         with self._writing(user, None) as db:
-            old = _rows.content(db, _rows.get(db, name), version)
+            old = _rows.read_version(db, _rows.get(db, name), version)
             return _rows.add(db, self.settings, name, old.content, append=False, trust=old.trust, author=Author.PERSON)
 
     def remove(self, user: str, path: str) -> None:
-        """Remove a document with all of its versions from the file, for good; for a person.
+        """Remove a document with all its versions permanently. Tools do not call this method.
 
         Raises:
-            InvalidParametersError: the path is none.
+            InvalidParametersError: the path is invalid.
             MemoryStoreError: there is no such document (`memory-not-found`).
         """
-        name = self._check_there(user, path)
+        name = self._existing_path(user, path)
         with self._writing(user, None, scrub=True) as db:
             _rows.remove(db, _rows.get(db, name))
 
     def embed_missing(self, user: str, *, lifetime: Lifetime | None = None) -> int:
-        """Make vectors of pieces that have none of the present embedder, as many as one call may; return how many.
+        """Embed chunks that have no vector of the current embedder, up to the limit of one call; return their number.
 
         Raises:
             MemoryStoreError: the embedder failed (`embedder`).
@@ -166,49 +165,47 @@ class MemoryStore:
             "LEFT JOIN vector e ON e.chunk = c.id AND e.model = ? WHERE e.chunk IS NULL LIMIT ?"
         )
         with self._reading(user, lifetime) as db:
-            waiting = [] if db is None else db.execute(query, (embedder.name, _EMBED_PER_CALL)).fetchall()
-        for start in range(0, len(waiting), _EMBED_AT_ONCE):
-            part = waiting[start : start + _EMBED_AT_ONCE]
+            missing = [] if db is None else db.execute(query, (embedder.name, _EMBED_PER_CALL)).fetchall()
+        for start in range(0, len(missing), _EMBED_AT_ONCE):
+            part = missing[start : start + _EMBED_AT_ONCE]
             if lifetime is not None:
                 lifetime.check()
-            vectors = unit_vectors(embedder, [text for _, text in part])
-            made += self._keep(user, embedder, [chunk for chunk, _ in part], vectors, lifetime)
+            vectors = _search.unit_vectors(embedder, [text for _, text in part])
+            made += self._store_vectors(user, embedder, [chunk for chunk, _ in part], vectors, lifetime)
         return made
-
-    # -- inside --------------------------------------------------------------------------------------------------------
 
     @property
     def _embedder(self) -> Embedder:
         assert self.settings.embedder is not None
         return self.settings.embedder
 
-    def _keep(
+    def _store_vectors(
         self, user: str, embedder: Embedder, chunks: Sequence[int], vectors: Sequence[bytes], lifetime: Lifetime | None
     ) -> int:
-        """Keep vectors of pieces that are still there; return how many."""
+        """Store the vectors of chunks that still exist; return their number."""
         insert = "INSERT OR REPLACE INTO vector SELECT id, ?, ? FROM chunk WHERE id = ?"
         with self._writing(user, lifetime) as db:
             values = zip(vectors, chunks, strict=True)
             return sum(db.execute(insert, (embedder.name, vector, chunk)).rowcount for vector, chunk in values)
 
-    def _vector(self, user: str, query: str, lifetime: Lifetime | None) -> tuple[bytes | None, str]:
-        """Return the vector of a question; None, and the reason, where words alone are to be searched."""
+    def _embed_query(self, user: str, query: str, lifetime: Lifetime | None) -> tuple[bytes | None, str]:
+        """Return the vector of a question; or None, and the reason, if only the full text is to be searched."""
         if self.settings.embedder is None:
             return None, ""
         try:
             self.embed_missing(user, lifetime=lifetime)
-            return unit_vectors(self._embedder, [query])[0], ""
+            return _search.unit_vectors(self._embedder, [query])[0], ""
         except MemoryStoreError as error:
             if error.code != "embedder":
                 raise
-            return None, f"{error.message}; words alone were searched"
+            return None, f"{error.message}; only the full text was searched"
 
     def _database(self, user: str) -> Database:
         folder = self._folder or find_places().memory
         return Database(folder / f"{folder_name(user)}.sqlite3", _rows.SCHEMA, _rows.VERSION, unusable=_unusable)
 
-    def _check_there(self, user: str, path: str) -> str:
-        """Return the path of a document, so that no file is made where there is none."""
+    def _existing_path(self, user: str, path: str) -> str:
+        """Return the path of an existing document; check it first, so that no database is created without one."""
         with self._document(user, path) as (_, row):
             return row.path
 
@@ -217,7 +214,7 @@ class MemoryStore:
         name = read_path(path)
         with self._reading(user, None) as db:
             if db is None:
-                raise _rows.absent(name)
+                raise _rows.not_found_error(name)
             yield db, _rows.get(db, name)
 
     @contextmanager
@@ -226,19 +223,19 @@ class MemoryStore:
         if database.status() is None:
             yield None
             return
-        with database.reading() as db, _bounded(db, lifetime):
-            db.execute("BEGIN")  # every query of it sees one state
+        with database.reading() as db, _interrupt_at_deadline(db, lifetime):
+            db.execute("BEGIN")  # all queries see the same state
             yield db
 
     @contextmanager
     def _writing(self, user: str, lifetime: Lifetime | None, *, scrub: bool = False) -> Iterator[sqlite3.Connection]:
-        with self._database(user).writing(scrub=scrub) as db, _bounded(db, lifetime):
+        with self._database(user).writing(scrub=scrub) as db, _interrupt_at_deadline(db, lifetime):
             yield db
 
 
 @contextmanager
-def _bounded(db: sqlite3.Connection, lifetime: Lifetime | None) -> Iterator[None]:
-    """End a query at the deadline of its call."""
+def _interrupt_at_deadline(db: sqlite3.Connection, lifetime: Lifetime | None) -> Iterator[None]:
+    """End queries at the deadline of the surrounding call."""
     if lifetime is None:
         yield
         return
@@ -250,22 +247,22 @@ def _bounded(db: sqlite3.Connection, lifetime: Lifetime | None) -> Iterator[None
         lifetime.check()
         raise
     finally:
-        db.set_progress_handler(None, 0)  # what follows is the end of the transaction
+        db.set_progress_handler(None, 0)  # the end of the transaction must not be interrupted
 
 
 def _check_text(text: str) -> None:
     if not isinstance(text, str) or not text.strip():
-        raise InvalidParametersError("there is no text to remember", hint="pass the text as content")
+        raise InvalidParametersError("the text to remember is empty", hint="pass the text as content")
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise InvalidParametersError("the text is not valid Unicode", hint="pass whole characters") from None
+        raise InvalidParametersError("the text is not valid Unicode", hint="remove lone surrogates") from None
     if "\0" in text:
-        raise InvalidParametersError("the text holds a NUL character", hint="leave it out")
+        raise InvalidParametersError("the text contains a NUL character", hint="remove it")
 
 
 def _unusable(reason: str) -> MemoryStoreError:
     return MemoryStoreError(
-        f"the memory cannot be used ({reason})",
-        hint="nothing was changed; check the folder memory in the data folder that wasmrt doctor names",
+        f"cannot use the memory ({reason})",
+        hint="nothing was changed; check the folder memory in the data folder, which wasmrt doctor shows",
     )

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 
 from wasmrt.agent.builtin.plugins._manifest import PluginManifest, read_manifest
-from wasmrt.agent.builtin.plugins._native import NativeProgram
+from wasmrt.agent.builtin.plugins._programs import WORKSPACE, NativeProgram, WasiProgram
 from wasmrt.agent.builtin.plugins._protocol import Mount
 from wasmrt.agent.builtin.plugins._tool import PluginTool
-from wasmrt.agent.builtin.plugins._wasi import WORKSPACE, WasiProgram
 from wasmrt.capabilities import Capabilities, WorkspaceWriteCapability
 from wasmrt.core.errors import ConfigurationError, CoreModuleError, NotInstalledError, SourceError, WasmrtError
 from wasmrt.core.files import read_file
@@ -34,7 +33,7 @@ _SUFFIX = ".toml"
 _WRITE = "/write"
 _NO_BOUND = 2**61
 Adapt = Callable[[bytes], bytes]
-"""Makes the component of a program for WASI preview 1."""
+"""Converts a program for WASI preview 1 to a component."""
 
 
 class Plugins:
@@ -50,8 +49,8 @@ class Plugins:
         """Return a plugin.
 
         Raises:
-            WasmrtError: it was refused, for this reason.
-            NotInstalledError: there is none of this name.
+            WasmrtError: the plugin was refused; the error has the reason.
+            NotInstalledError: no plugin has this name.
         """
         if name in self.refused:
             raise self.refused[name]
@@ -97,17 +96,17 @@ def load_plugins(
 
     Args:
         folder: The folder of the manifests and programs.
-        workspace: The folder that plugins read, at `/workspace`; none without it.
-        config: Settings of the runtime that WASI plugins live in, but for its workspace.
-        unsafe_native_plugins: Whether native plugins may run: programs that the kernel alone confines.
+        workspace: The folder that plugins may read, at `/workspace`; None for no folder.
+        config: Settings of the runtime for WASI plugins, except its workspace.
+        unsafe_native_plugins: Whether native plugins may run, which only the kernel confines.
         write_paths: Folders that plugins may write, each at `/write/<name of the folder>`. WASI plugins are refused
-            with one that is not in the workspace.
-        allow_network: Whether native plugins that require the network get it.
-        adapt: Makes a component of a WASI plugin for preview 1, such as
+            unless all these folders are in the workspace.
+        allow_network: Whether native plugins that require the network may use it.
+        adapt: Converts a WASI plugin for preview 1 to a component, such as
             `wasmrt.authoring.project.adapt_program` with an adapter.
 
     Raises:
-        ConfigurationError: a folder is none, or plugins may not write it.
+        ConfigurationError: a folder does not exist, or plugins may not write it.
         SourceError: the folder cannot be read, or has too many plugins.
 
     Example:
@@ -122,27 +121,19 @@ def load_plugins(
     root = None if workspace is None else _folder(workspace, "the workspace")
     settings = replace(config or WasmRuntimeConfig(), audit=None, audit_record=False, workspace=root)
     writable = _writable(write_paths, home)
-    return _Loader(home, settings, unsafe_native_plugins, writable, allow_network, adapt).load()
+    return _Loader(home, settings, root, unsafe_native_plugins, writable, allow_network, adapt).load()
 
 
+@dataclass
 class _Loader:
-    def __init__(
-        self,
-        home: Path,
-        config: WasmRuntimeConfig,
-        native: bool,
-        writable: tuple[Mount, ...],
-        network: bool,
-        adapt: Adapt | None,
-    ) -> None:
-        self._home = home
-        self._config = config
-        self._workspace = config.workspace if isinstance(config.workspace, Path) else None
-        self._runtime: WasmToolRuntime | None = None
-        self._native = native
-        self._writable = writable
-        self._network = network
-        self._adapt = adapt
+    _home: Path
+    _config: WasmRuntimeConfig
+    _workspace: Path | None
+    _native: bool
+    _writable: tuple[Mount, ...]
+    _network: bool
+    _adapt: Adapt | None
+    _runtime: WasmToolRuntime | None = None
 
     def load(self) -> Plugins:
         tools: dict[str, PluginTool] = {}
@@ -215,13 +206,13 @@ class _Loader:
         if writable:
             prefixes = tuple("" if path == "." else path for path in writable.values())
             grant = grant.with_workspace_write(
-                # As much as a native one is given: to remove, and no fewer files than any call may write.
+                # The same permissions as a native plugin: it may remove files, and write the maximum number of files.
                 WorkspaceWriteCapability(prefixes, max_bytes=MAX_WRITE_BYTES, max_files=MAX_WRITE_FILES, remove=True)
             )
         limits = ResourceLimits(
             timeout_seconds=manifest.timeout_seconds,
             fuel=_NO_BOUND,  # a manifest limits time, not instructions
-            # As JSON in JSON a response is up to twice as long; each stream is held against its own bound after that.
+            # A response nested in JSON is up to twice as long; the limit of each stream is checked afterwards.
             output_bytes=2 * (manifest.max_stdout_bytes + manifest.max_stderr_bytes) + 1024,
         )
         if self._runtime is None:
@@ -230,7 +221,7 @@ class _Loader:
         return WasiProgram(tool, manifest, has_workspace=self._workspace is not None, writable=writable)
 
     def _writable_parts(self, name: str) -> dict[str, str]:
-        """Return the folders that a WASI plugin writes, by its own names, as paths of the workspace."""
+        """Return the folders that a WASI plugin may write: their paths in the workspace, by guest path."""
         parts = {}
         for mount in self._writable:
             path = Path(mount.host_path)
@@ -268,10 +259,10 @@ def _writable(paths: Iterable[Path | str], home: Path) -> tuple[Mount, ...]:
     for given in paths:
         path = _folder(given, "a path that plugins may write")
         # SECURITY: plugins must not write files that control their permissions.
-        for kept in (home, find_places().data):
-            if kept.is_relative_to(path) or path.is_relative_to(kept):
+        for protected in (home, find_places().data):
+            if protected.is_relative_to(path) or path.is_relative_to(protected):
                 raise ConfigurationError(
-                    f"plugins may not write {path.name or path}: it is or has files that control their permissions",
+                    f"plugins may not write {path.name or path}: it has files that control their permissions",
                     hint="name a folder outside the plugins and wasmrt's own folders",
                 )
         guest = f"{_WRITE}/{path.name}"

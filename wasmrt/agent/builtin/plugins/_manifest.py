@@ -1,7 +1,7 @@
-"""A plugin's manifest, `NAME.toml`: strict, every mistake at once, its args as JSON Schema.
+"""A plugin's manifest, `NAME.toml`, validated with all errors at once; its arguments as JSON Schema.
 
-Source: zigclaw's tool manifests. Beyond them an argument may have a description, `min_length` and `pattern`, and
-`additional_properties` lets arguments through that are not declared.
+Source: zigclaw's tool manifests. In addition, an argument may have a description, `min_length` and `pattern`, and
+`additional_properties` allows undeclared arguments.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _KEYWORDS = {
     "enum": ("enum", tuple(_TYPES)),
     "description": ("description", tuple(_TYPES)),
 }
-"""Keys of an argument: the keyword of JSON Schema, and the types that it is for."""
+"""Keys of an argument, each with its JSON Schema keyword and the types that can have it."""
 
 
 class _Bound:
-    """An integer or a float, positive or negative."""
+    """A field for an integer or float of either sign."""
 
     def read(self, value: Any, path: str, problems: Problems) -> Any:
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= 2**53:
@@ -80,8 +80,8 @@ _MANIFEST = ObjectSchema({
     "version": Property(field=Text(max_length=64), about="Its version.", required=True),
     "description": Property(field=Text(max_length=MAX_DESCRIPTION_BYTES), about="For models.", required=True),
     "requires_network": Property(field=Flag(), about="Whether it requires the network."),
-    "native": Property(field=Flag(), about="A program of this machine; a WASI component otherwise."),
-    "max_runtime_ms": Property(field=Number(maximum=MAX_PLUGIN_RUNTIME_MS), about="Milliseconds of a call."),
+    "native": Property(field=Flag(), about="Whether it is a native program instead of a WASI component."),
+    "max_runtime_ms": Property(field=Number(maximum=MAX_PLUGIN_RUNTIME_MS), about="Milliseconds that a call may take."),
     "max_stdout_bytes": Property(field=_OUTPUT, about="Maximum bytes of the response."),
     "max_stderr_bytes": Property(field=_OUTPUT, about="Maximum bytes on stderr."),
     "args": Property(field=_ARGS, about="Its arguments.", required=True),
@@ -112,14 +112,14 @@ def read_manifest(data: bytes, *, name: str) -> PluginManifest:
     """Read the manifest of the plugin `name`, which is the name of the file.
 
     Raises:
-        ManifestError: with every mistake, each at its key.
+        ManifestError: it is invalid; the error has each mistake with its key.
     """
     problems = Problems()
     read = _MANIFEST.read(_toml(data, name), "", problems)
     if read is INVALID:
-        raise _refused(name, problems)
+        raise _manifest_error(name, problems)
     if read["tool_name"] != name:
-        problems.add("tool_name", f"must be {name!r}, as the file is called")
+        problems.add("tool_name", f"must be {name!r}, like the file name")
     args = read.pop("args")
     properties = args.get("properties", {})
     for required in args.get("required", ()):
@@ -127,30 +127,30 @@ def read_manifest(data: bytes, *, name: str) -> PluginManifest:
             problems.add("args.required", f"{required!r} is not a property")
     schema = {
         "type": "object",
-        "properties": {key: _translated(key, value, problems) for key, value in properties.items()},
+        "properties": {key: _argument_schema(key, value, problems) for key, value in properties.items()},
         "required": args.get("required", []),
         "additionalProperties": args.get("additional_properties", False),
     }
     if not problems and (problem := schema_problem(schema)):
         problems.add("args", problem)
     if problems:
-        raise _refused(name, problems)
+        raise _manifest_error(name, problems)
     return PluginManifest(schema=schema, **read)
 
 
-def _translated(name: str, argument: dict[str, Any], problems: Problems) -> dict[str, Any]:
+def _argument_schema(name: str, argument: dict[str, Any], problems: Problems) -> dict[str, Any]:
     at = child("args.properties", name)
     kind = argument.pop("type")
     for key, value in argument.items():
         if kind not in _KEYWORDS[key][1]:
-            problems.add(child(at, key), f"is not for {kind}")
+            problems.add(child(at, key), f"is not allowed for the type {kind}")
         elif key == "enum" and not all(_is(kind, item) for item in value):
-            problems.add(child(at, key), f"must hold values of type {kind}")
+            problems.add(child(at, key), f"must contain only values of type {kind}")
         elif key in ("min", "max") and not _is(kind, value):
             problems.add(child(at, key), f"must be of type {kind}")
     for low, high in (("min", "max"), ("min_length", "max_length")):
         if low in argument and high in argument and argument[low] > argument[high]:
-            problems.add(child(at, low), f"is over {high}")
+            problems.add(child(at, low), f"must not be greater than {high}")
     return {"type": kind} | {_KEYWORDS[key][0]: value for key, value in argument.items()}
 
 
@@ -162,18 +162,17 @@ def _toml(data: bytes, name: str) -> dict[str, Any]:
     problems = Problems()
     try:
         if len(data) > MAX_MANIFEST_BYTES:
-            raise ValueError(f"it is over {MAX_MANIFEST_BYTES:,} bytes")
+            raise ValueError(f"it is larger than {MAX_MANIFEST_BYTES:,} bytes")
         return tomllib.loads(data.decode())
     except (ValueError, RecursionError) as error:
         problems.add("$", f"not TOML: {str(error)[:200]}")
-        raise _refused(name, problems) from None
+        raise _manifest_error(name, problems) from None
 
 
-def _refused(name: str, problems: Problems) -> ManifestError:
+def _manifest_error(name: str, problems: Problems) -> ManifestError:
     place, first = problems.found[0]
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     return ManifestError(
-        f"invalid manifest of the plugin {name}: {place}: {first}{more}",
-        problems=tuple(problems.found),
-        hint=f"mend {name}.toml",
-    )
+        f"invalid manifest of the plugin {name}: {place}: {first}{more}", problems=tuple(problems.found),
+        hint=f"fix {name}.toml",
+    )  # fmt: skip

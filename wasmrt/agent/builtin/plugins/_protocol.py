@@ -31,9 +31,9 @@ def exit_failure(code: int, stderr: str) -> GuestExitError | None:
     """Return the error for an exit code, or None for 0. The stderr text has been redacted."""
     if code == 0:
         return None
-    told = printable_line(last_lines(stderr, PROGRAM_TAIL_CHARS))
+    output = printable_line(last_lines(stderr, PROGRAM_TAIL_CHARS))
     message = f"the plugin ended with exit code {code}"
-    return GuestExitError(f"{message}: {told}" if told else message, exit_code=code)
+    return GuestExitError(f"{message}: {output}" if output else message, exit_code=code)
 
 
 PROTOCOL_VERSION = 0
@@ -87,7 +87,7 @@ def decode_response(text: str, request_id: str) -> Response:
     """Parse the standard output of a plugin.
 
     Raises:
-        GuestOutputError: it is not one response, or not to this request.
+        GuestOutputError: the output is not exactly one response to this request.
     """
     if not text.strip():
         _malformed("the plugin's response is empty")
@@ -107,7 +107,7 @@ def decode_response(text: str, request_id: str) -> Response:
     if missing:
         _malformed(f"the plugin's response lacks {' and '.join(missing)}")
     version = read["protocol_version"]
-    if type(version) is not int or version != PROTOCOL_VERSION:  # False is 0 elsewhere
+    if type(version) is not int or version != PROTOCOL_VERSION:  # False == 0
         raise GuestOutputError(
             "the plugin's response has an unsupported protocol version",
             code="protocol-version", hint=f"use version {PROTOCOL_VERSION}",
@@ -129,7 +129,5 @@ def decode_response(text: str, request_id: str) -> Response:
 
 def _malformed(sentence: str) -> NoReturn:
     raise GuestOutputError(
-        sentence,
-        code="malformed-response",
-        hint="write one response with protocol_version, request_id and ok",
+        sentence, code="malformed-response", hint="write one response with protocol_version, request_id and ok"
     )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from wasmrt.agent.builtin.plugins._manifest import PluginManifest
-from wasmrt.agent.builtin.plugins._protocol import Mount, Printed, Response, decode_response, encode_request
+from wasmrt.agent.builtin.plugins._programs import NativeProgram, WasiProgram
+from wasmrt.agent.builtin.plugins._protocol import Printed, Response, decode_response, encode_request
 from wasmrt.core.component_bytes import digest_of
 from wasmrt.core.effects import Effect
 from wasmrt.core.errors import GuestError, NotAuthorizedError, ToolError
@@ -23,40 +23,15 @@ from wasmrt.sandbox.guest.call import cut_log
 from wasmrt.sandbox.schema import Validator
 
 
-class PluginProgram(Protocol):
-    """The program behind a plugin."""
-
-    @property
-    def kind(self) -> str:
-        """`native` or `wasi`."""
-
-    @property
-    def mounts(self) -> Sequence[Mount]:
-        """The folders granted to it."""
-
-    @property
-    def cwd(self) -> str:
-        """Its working directory, as a path that it can use."""
-
-    @property
-    def digest(self) -> str:
-        """BLAKE3 of the program, in hexadecimal."""
-
-    def run(self, request: bytes, context: ToolContext) -> Printed:
-        """Run it once with a request on its standard input, within the lifetime of the context.
-
-        Raises:
-            ToolError: it could not be run to its end.
-        """
-
-
 class PluginTool(ToolDefaults):
     """A plugin. Thread-safe and concurrent."""
 
     ends_at_deadline = True
     """Its program ends at the deadline or when the call is cancelled."""
 
-    def __init__(self, manifest: PluginManifest, source: bytes, program: PluginProgram, *, network: bool) -> None:
+    def __init__(
+        self, manifest: PluginManifest, source: bytes, program: NativeProgram | WasiProgram, *, network: bool
+    ) -> None:
         self.manifest = manifest
         self._program = program
         self._network = network
@@ -111,10 +86,10 @@ class PluginTool(ToolDefaults):
     def execute(self, params: Any, context: ToolContext | None = None, user: str = "local") -> ToolOutput:
         """Run the plugin once and return its data: parsed if it is JSON, otherwise as text.
 
-        `context` has the user and the time of the call; its data is not passed on, for which the protocol has no place.
+        The plugin does not receive the data of `context`, for which the protocol has no field.
 
         Raises:
-            ToolError: the params are refused, a grant is missing, or the plugin failed or broke its bounds.
+            ToolError: the params are invalid, a grant is missing, or the plugin failed or exceeded a limit.
         """
         started = time.monotonic()
         request_id = uuid.uuid4().hex
@@ -137,14 +112,9 @@ class PluginTool(ToolDefaults):
             (LogLevel.INFO, response.stdout), (LogLevel.WARN, response.stderr), (LogLevel.WARN, printed.stderr)
         )
         return ToolOutput(
-            result=response.data,
-            raw=response.data_json,
-            duration=seconds,
-            usage=usage,
-            logs=(*printed.logs, *logs),
-            decisions=printed.decisions,
-            call_id=request_id,
-        )
+            result=response.data, raw=response.data_json, duration=seconds, usage=usage, logs=(*printed.logs, *logs),
+            decisions=printed.decisions, call_id=request_id,
+        )  # fmt: skip
 
     def _check_network(self) -> None:
         if not self.manifest.requires_network or self._network:
@@ -164,8 +134,8 @@ def _response(printed: Printed, request_id: str) -> Response:
     """Parse the response of a program that has exited.
 
     Raises:
-        GuestError: it says that it failed, or ended with a failure.
-        GuestOutputError: it answered nothing that can be read.
+        GuestError: the response reports a failure, or the program failed.
+        GuestOutputError: the response is malformed.
     """
     try:
         response = decode_response(printed.stdout, request_id)
@@ -174,8 +144,8 @@ def _response(printed: Printed, request_id: str) -> Response:
             raise printed.failure from None
         raise
     if not response.ok:
-        told = printable_line(response.stderr.strip() or response.data_json.strip())
-        raise GuestError(told or "the plugin failed without a message")
+        message = printable_line(response.stderr.strip() or response.data_json.strip())
+        raise GuestError(message or "the plugin failed without a message")
     if printed.failure is not None:
         raise printed.failure
     return response

@@ -106,7 +106,7 @@ class Reading(NamedTuple):
     """True if its words or its input are computed at run time, other than by its pipeline."""
 
 
-def inner_of(command: Command) -> Iterator[Command | Inner | Reading]:
+def inner_commands(command: Command) -> Iterator[Command | Inner | Reading]:
     """Yield the commands and scripts that a command starts, according to its words."""
     name, words = command.name, command.arguments
     if name in ("find", "fd", "fdfind"):
@@ -114,15 +114,15 @@ def inner_of(command: Command) -> Iterator[Command | Inner | Reading]:
     elif name == "trap" and words:
         yield from _text(command, words[0])
     elif name in ("source", "."):
-        yield from _sourced(command, words)
+        yield from _sourced_scripts(command, words)
     elif name == "env":
-        yield from _environment(command, list(words))
+        yield from _env_commands(command, list(words))
     elif name in SHELLS:
         yield from _shell(command, words)
     elif (form := wrapper(name)) is not None:
-        yield from _wrapped(command, list(words), form["values"], form["skip"])
+        yield from _wrapped_commands(command, list(words), form["values"], form["skip"])
     elif (options := interpreter(name)) is not None:
-        yield from _interpreted(command, words, options)
+        yield from _interpreter_code(command, words, options)
 
 
 def is_standard_input(field: Field) -> bool:
@@ -170,25 +170,25 @@ def _shell(command: Command, words: tuple[Field, ...]) -> Iterator[Inner | Readi
         if waiting and waiting[0].text.startswith("/dev/fd/"):
             yield Reading(command, unread=True)
         for each in waiting:
-            yield from _substituted(command, each)
+            yield from _check_substitution(command, each)
     elif not waiting[0].known:
         yield Reading(command, unread=True)
 
 
-def _substituted(command: Command, field: Field) -> Iterator[Reading]:
+def _check_substitution(command: Command, field: Field) -> Iterator[Reading]:
     if ANY in field.text and is_standard_input(field):
         yield Reading(command, unread=True)
 
 
-def _sourced(command: Command, words: tuple[Field, ...]) -> Iterator[Inner | Reading]:
+def _sourced_scripts(command: Command, words: tuple[Field, ...]) -> Iterator[Inner | Reading]:
     if words and is_standard_input(words[0]):
         yield from _input(command)
-        yield from _substituted(command, words[0])
+        yield from _check_substitution(command, words[0])
     elif words and not words[0].known:
         yield Reading(command, unread=True)
 
 
-def _interpreted(command: Command, words: tuple[Field, ...], options: list[str]) -> Iterator[Inner | Reading]:
+def _interpreter_code(command: Command, words: tuple[Field, ...], options: list[str]) -> Iterator[Inner | Reading]:
     if not options:  # awk and similar: the program is an operand, after options that may have values
         yield from (Inner(word.text, command, command.name) for word in words if _CODE.search(word.text))
         return
@@ -213,12 +213,14 @@ def _interpreted(command: Command, words: tuple[Field, ...], options: list[str])
     if not found and not has_module and not asks_version and (not operands or is_standard_input(operands[0])):
         yield from _input(command, command.name)
         if operands:
-            yield from _substituted(command, operands[0])
+            yield from _check_substitution(command, operands[0])
     elif not found and operands and not operands[0].known and not has_module:
         yield Inner(operands[0].text, command, command.name)
 
 
-def _wrapped(command: Command, words: list[Field], values: list[str], skip: int) -> Iterator[Command | Inner | Reading]:
+def _wrapped_commands(
+    command: Command, words: list[Field], values: list[str], skip: int
+) -> Iterator[Command | Inner | Reading]:
     name = command.name
     if name == "command" and words and re.fullmatch("-[vVp]*[vV][vVp]*", words[0].text):
         return
@@ -238,7 +240,7 @@ def _wrapped(command: Command, words: list[Field], values: list[str], skip: int)
         words.pop(0)
     words = _without_assignments(words)[1][skip:]
     if name in ("xargs", "parallel"):
-        words = _fed(words, placeholder)
+        words = _append_stdin_words(words, placeholder)
     if name == "watch" and words:
         yield Inner(" ".join(word.text for word in words), command)
     elif words:
@@ -257,7 +259,7 @@ def _placeholder(name: str, words: list[Field]) -> str:
     return ""
 
 
-def _fed(words: list[Field], placeholder: str) -> list[Field]:
+def _append_stdin_words(words: list[Field], placeholder: str) -> list[Field]:
     """Return a command line with the words from the standard input inserted."""
     if not words:
         return words
@@ -266,7 +268,7 @@ def _fed(words: list[Field], placeholder: str) -> list[Field]:
     return [*words, Field(ANY, splits=True)]
 
 
-def _environment(command: Command, words: list[Field]) -> Iterator[Command | Inner | Reading]:
+def _env_commands(command: Command, words: list[Field]) -> Iterator[Command | Inner | Reading]:
     while words and words[0].text.startswith("-") and words[0].text != "--":
         option = words.pop(0).text
         if option.startswith(_STRINGS):

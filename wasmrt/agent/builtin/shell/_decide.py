@@ -1,7 +1,7 @@
 """The decision about a command line before it runs: run it, require approval, or refuse it.
 
 SECURITY: confinement is the security boundary. These layers protect the files that confinement allows a command to
-change, and refuse commands that nobody should approve without asking for approval.
+change. They refuse commands that should never be approved, without requesting an approval.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import pairwise
 
-from wasmrt.agent.builtin.shell._commands import Command, Inner, NotUnderstoodError, Reading, Script, inner_of
+from wasmrt.agent.builtin.shell._commands import Command, Inner, NotUnderstoodError, Reading, Script, inner_commands
 from wasmrt.agent.builtin.shell._lists import (
     CODE_ASKS,
     COMPILERS,
@@ -66,7 +66,7 @@ class _Facts:
             command = waiting.pop()
             fact = Fact(command, folders, None, programs, script.bodies)
             self.facts.append(fact)
-            for inner in inner_of(command):
+            for inner in inner_commands(command):
                 if isinstance(inner, Command):
                     waiting.append(inner)
                 elif isinstance(inner, Reading):
@@ -92,7 +92,7 @@ class _Facts:
                 self.asks.append(_asks("redefinition", "it contains a reference to another variable", command.text))
 
 
-@lru_cache(maxsize=32)  # a registry asks several times for each call
+@lru_cache(maxsize=32)  # a registry decides several times for each call
 def decide_command(text: str, start: Start = WORKSPACE) -> Verdict:
     """Decide about a command line that starts in the state `start`: by the grammar, then by the four lists in order.
 

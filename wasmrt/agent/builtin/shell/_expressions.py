@@ -18,10 +18,10 @@ from wasmrt.agent.builtin.shell._words import (
     NOTHING,
     Alternatives,
     Part,
-    expanded,
-    joined,
+    expand_values,
+    join_alternatives,
     literal,
-    unescaped,
+    unescape,
     unknown,
     words_of,
 )
@@ -135,11 +135,11 @@ class Expressions:
         """
         kind, text = node.type, text_of(node)
         if kind in ("word", "extglob_pattern", "regex", "number") and not node.named_children:
-            return (_unquoted(text),)
+            return (_remove_quotes(text),)
         if kind == "raw_string":
             return literal(text[1:-1])
         if kind == "ansi_c_string":
-            return literal(unescaped(text[2:-1]))
+            return literal(unescape(text[2:-1]))
         if kind == "string":
             return self._between(node, 1, quoted=True)
         if kind in ("simple_expansion", "expansion"):
@@ -185,12 +185,12 @@ class Expressions:
                     "$"
                 ):  # an escape or a number, which only the shell interprets
                     raise NotUnderstoodError("a word has quotes after a $ in its middle")
-                pieces.append((_unquoted(before),))
+                pieces.append((_remove_quotes(before),))
             else:
-                pieces.append((_unquoted(text_of(child)),))
+                pieces.append((_remove_quotes(text_of(child)),))
         if at != node.end_byte:
             raise NotUnderstoodError("a word has a part that is missing from the syntax tree")
-        return joined(pieces)
+        return join_alternatives(pieces)
 
     def _between(self, node: Node, border: int, *, quoted: bool) -> Alternatives:
         """Return a quoted text: its expansions and the text between them."""
@@ -203,7 +203,7 @@ class Expressions:
                 pieces.append(self.value(child, quoted=quoted))
                 at = child.end_byte - start
         pieces.append(literal(_in_quotes(data[at : len(data) - border])))
-        return joined(pieces)
+        return join_alternatives(pieces)
 
     def _variable(self, node: Node, *, quoted: bool) -> Alternatives:
         children = node.named_children
@@ -215,12 +215,12 @@ class Expressions:
         name, rest_of_word = _variable_name(text_of(names[0]), braces=node.type == "expansion")
         values = self._scope.values(name, self.value)
         if not operators and len(children) == 1:
-            return joined((expanded(values, quoted=quoted), literal(rest_of_word, quoted=quoted)))
+            return join_alternatives((expand_values(values, quoted=quoted), literal(rest_of_word, quoted=quoted)))
         rest = [self.value(child) for child in children[1:]]
         if "#" in operators and node.children[1].type == "#":
             return unknown(DIGITS, quoted=quoted)
         if operators and operators <= _ALTERNATIVE:
-            return expanded((*values, *joined(rest)), quoted=quoted)
+            return expand_values((*values, *join_alternatives(rest)), quoted=quoted)
         return unknown(quoted=quoted)
 
     def _substitution(self, node: Node, *, quoted: bool) -> Alternatives:
@@ -229,7 +229,7 @@ class Expressions:
             raise NotUnderstoodError("backticks that contain a backslash or more backticks are ambiguous: use $(...)")
         commands = self._run(node)
         if len(commands) == 1 and (told := printed_text(commands[0])) is not None:
-            return expanded(literal(told.rstrip("\n")), quoted=quoted)
+            return expand_values(literal(told.rstrip("\n")), quoted=quoted)
         return unknown(DECODED if decodes(commands) else ANY, quoted=quoted)
 
 
@@ -252,9 +252,9 @@ def printed_text(command: Command) -> str | None:
         while words and re.fullmatch("-[neE]+", words[0]):
             flags += words.pop(0)
         text = " ".join(words)
-        return (unescaped(text) if "e" in flags else text) + ("" if "n" in flags else "\n")
+        return (unescape(text) if "e" in flags else text) + ("" if "n" in flags else "\n")
     if command.name == "printf" and words and not re.search("^-|%[^%sb]|%$", words[0]):
-        return _printed(words[0], words[1:])
+        return _evaluate_print(words[0], words[1:])
     if command.name == "cat" and not words and command.stdin is not None and ANY not in command.stdin:
         return command.stdin
     return None
@@ -274,7 +274,7 @@ def decodes(commands: Sequence[Command]) -> bool:
     return False
 
 
-def _printed(form: str, words: list[str]) -> str:
+def _evaluate_print(form: str, words: list[str]) -> str:
     found, waiting = "", list(words)
     while True:
         before = len(waiting)
@@ -283,14 +283,14 @@ def _printed(form: str, words: list[str]) -> str:
             if match.group(1) == "%":
                 return "%"
             word = waiting.pop(0) if waiting else ""
-            return unescaped(word) if match.group(1) == "b" else word
+            return unescape(word) if match.group(1) == "b" else word
 
-        found += _FORMAT.sub(one, unescaped(form))
+        found += _FORMAT.sub(one, unescape(form))
         if not waiting or len(waiting) == before:
             return found
 
 
-def _unquoted(text: str) -> tuple[Part, ...]:
+def _remove_quotes(text: str) -> tuple[Part, ...]:
     """Return a word without quotes; a character after a backslash counts as quoted."""
     parts: list[Part] = []
     for index, piece in enumerate(re.split(r"\\(\n|.)", text, flags=re.DOTALL)):

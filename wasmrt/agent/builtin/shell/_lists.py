@@ -56,7 +56,7 @@ class Rule:
 
     Attributes:
         id: The name of the rule.
-        why: What a matching command does.
+        why: A description of the effect of a matching command.
         examples: Command lines that match; the tests check them.
         others: Similar command lines that do not match.
     """

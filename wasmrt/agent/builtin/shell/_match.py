@@ -19,7 +19,7 @@ from wasmrt.agent.builtin.shell._lists import (
     Rule,
     fits,
 )
-from wasmrt.agent.builtin.shell._paths import FoundPath, names, paths_in
+from wasmrt.agent.builtin.shell._paths import FoundPath, path_matches, paths_in
 from wasmrt.agent.builtin.shell._words import ANY, DECODED, UNKNOWN, Field
 
 _PLAIN_SEARCH = re.compile(
@@ -73,7 +73,7 @@ class Fact:
         return tuple(found)
 
     @cached_property
-    def looked_at(self) -> tuple[Field, ...]:
+    def relevant_words(self) -> tuple[Field, ...]:
         """The words that may name a file or contain a statement: all except text to print or to search for."""
         command = self.command
         words = list(command.arguments)
@@ -86,19 +86,19 @@ class Fact:
 
     @cached_property
     def paths(self) -> tuple[FoundPath, ...]:
-        """Every path that it may name."""
+        """Every path that the command may name."""
         targets = (each.target for each in self.command.redirects if not each.target.text.isdigit())
-        looked_at = (*self.command.words[:1], *self.looked_at, *targets)
-        return tuple(dict.fromkeys(paths_in(looked_at, self.folders)))
+        relevant_words = (*self.command.words[:1], *self.relevant_words, *targets)
+        return tuple(dict.fromkeys(paths_in(relevant_words, self.folders)))
 
     @cached_property
     def written(self) -> tuple[FoundPath, ...]:
-        """Every path that it may write."""
+        """Every path that the command may write."""
         return tuple(dict.fromkeys(paths_in(self.written_words, self.folders)))
 
     @cached_property
     def written_words(self) -> tuple[Field, ...]:
-        """The words that name what it writes."""
+        """The words that name written files."""
         command, words = self.command, self.command.arguments
         found = [each.target for each in command.redirects if each.writes]
         if command.name in WRITERS["all"] or (
@@ -119,11 +119,11 @@ class Fact:
 
     @cached_property
     def statements(self) -> str:
-        """All text of it in which a statement of another language may stand."""
+        """All text of the command that may contain a statement of a different language."""
         reads = self.command.stdin or ""
         if self.command.name in ("cat", "tee") and not self.command.piped:
             reads = ""
-        return "\n".join([*(each.text for each in self.looked_at), reads])
+        return "\n".join([*(each.text for each in self.relevant_words), reads])
 
     def _before_dashes(self) -> Iterator[Field]:
         for each in self.command.arguments:
@@ -133,7 +133,7 @@ class Fact:
 
 
 def match(rule: Rule, fact: Fact) -> Match:
-    """Return how far a rule holds for a command: as far as the least of its parts."""
+    """Return how a rule matches a command: the weakest result of its properties."""
     if not rule.has_program(fact.command.name):
         return Match.NO
     return min(_parts(rule, fact), default=Match.YES)
@@ -155,10 +155,10 @@ def _parts(rule: Rule, fact: Fact) -> Iterator[Match]:
         yield _reads(rule, fact)
     if rule.structure:
         yield _yes(_starts_itself(fact))
-    yield from _parts_of_words(rule, fact)
+    yield from _word_matches(rule, fact)
 
 
-def _parts_of_words(rule: Rule, fact: Fact) -> Iterator[Match]:
+def _word_matches(rule: Rule, fact: Fact) -> Iterator[Match]:
     command = fact.command
     unknown = any(ANY in each.text or DECODED in each.text for each in command.arguments)
     if rule.assigns:
@@ -214,7 +214,7 @@ def _is_flag(text: str, name: str) -> bool:
 
 def _has_word(rule: Rule, fact: Fact) -> Match:
     found = Match.NO
-    for each in fact.looked_at if rule.programs else fact.command.arguments:
+    for each in fact.relevant_words if rule.programs else fact.command.arguments:
         if rule.operand_expression.search(each.text):
             return Match.YES
         if rule.unknown and each.open_start:
@@ -248,9 +248,9 @@ def _values(text: str, names_of: frozenset[str], following: tuple[Field, ...]) -
 
 def _has_path(rule: Rule, fact: Fact) -> Match:
     paths = fact.written if rule.writes else fact.paths
-    if any(names(path, pattern, certain=True) for path in paths for pattern in rule.path):
+    if any(path_matches(path, pattern, certain=True) for path in paths for pattern in rule.path):
         return Match.YES
-    perhaps = any(names(path, pattern, certain=False) for path in paths for pattern in rule.path)
+    perhaps = any(path_matches(path, pattern, certain=False) for path in paths for pattern in rule.path)
     return Match.PERHAPS if perhaps else Match.NO
 
 

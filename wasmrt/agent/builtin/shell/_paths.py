@@ -1,4 +1,4 @@
-"""Paths in words: all possible ways in which a word may name a file."""
+"""Find all paths that the words of a command may name."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ def paths_in(fields: Iterable[Field], folders: Iterable[FoundPath] = ()) -> Iter
     folders = tuple(folders)
     for field in fields:
         for text in _pieces(field.text):
-            own = resolved(text)
+            own = resolve_lexically(text)
             yield own
             if own.absolute or own.home:
                 continue
             for folder in folders:
-                yield resolved("/".join((*folder.parts, text)), absolute=folder.absolute, home=folder.home)
+                yield resolve_lexically("/".join((*folder.parts, text)), absolute=folder.absolute, home=folder.home)
             if own.climbed:
                 yield own._replace(absolute=True)
 
 
-def resolved(text: str, *, absolute: bool = False, home: bool = False) -> FoundPath:
+def resolve_lexically(text: str, *, absolute: bool = False, home: bool = False) -> FoundPath:
     """Return a path without `.`, `..` and the links in /proc to the root."""
     parts: list[str] = []
     absolute = absolute or text.startswith("/")
@@ -71,7 +71,7 @@ def resolved(text: str, *, absolute: bool = False, home: bool = False) -> FoundP
     return FoundPath(tuple(parts), absolute, home, climbed)
 
 
-def names(path: FoundPath, pattern: str, *, certain: bool) -> bool:
+def path_matches(path: FoundPath, pattern: str, *, certain: bool) -> bool:
     """Return whether a path matches a pattern of a rule, or is below a match.
 
     Patterns are keys of `_CLASSES`, absolute paths, or `**/` followed by a path that may occur anywhere. If `certain`

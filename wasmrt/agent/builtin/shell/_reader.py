@@ -1,7 +1,7 @@
-"""From a script to its simple commands, by the grammar of tree-sitter-bash.
+"""Extract the simple commands of a script with the tree-sitter-bash grammar.
 
-SECURITY: what this cannot read is an error, never left out: a node of an unknown kind, an error of the grammar, a word
-with too many readings.
+SECURITY: code that cannot be parsed is an error, and is never skipped: unknown kinds of nodes, syntax errors, and words
+with too many expansions.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class _Context(CommandContext):
 
 
 @dataclass(slots=True)
-class _Bound:
+class _Redirections:
     """The redirections of a statement, without its body."""
 
     redirects: list[Redirect] = field(default_factory=list)
@@ -67,7 +67,7 @@ def read_script(text: str, *, environment: frozenset[str], given: Mapping[str, s
         NotUnderstoodError: it cannot be parsed unambiguously.
     """
     tree = _PARSER.parse(text.encode("utf-8", "surrogatepass"))
-    nodes = _checked(tree.root_node)
+    nodes = _collect_nodes(tree.root_node)
     reader = _Reader(Scope(environment, given=given, nested=nested))
     try:
         reader.declare(nodes)
@@ -77,7 +77,7 @@ def read_script(text: str, *, environment: frozenset[str], given: Mapping[str, s
     return reader.script
 
 
-def _checked(root: Node) -> list[Node]:
+def _collect_nodes(root: Node) -> list[Node]:
     """Return all nodes, after checking that none of them is an error."""
     found: list[Node] = []
     waiting = [(root, 0)]
@@ -106,8 +106,8 @@ def _check_words(node: Node) -> None:
     for one, other in pairwise(node.children):
         between = text[one.end_byte - node.start_byte : other.start_byte - node.start_byte]
         blank = between.replace(b"\\\n", b"")
-        left_out = blank.strip(b" \t\n")
-        if node.type == "redirected_statement" and left_out == b"-":
+        omitted = blank.strip(b" \t\n")
+        if node.type == "redirected_statement" and omitted == b"-":
             continue  # a separate `-` before a here-document names the standard input
         is_word = other.type in _WORDS or (node.type == "command" and not other.type.endswith("_redirect"))
         words = (
@@ -115,7 +115,7 @@ def _check_words(node: Node) -> None:
             and is_word
             and (one.type not in ("(", "<", ">", ">>", ">|", "&>", "&>>", "<&", ">&"))
         )
-        if left_out or ((words or between) and not blank):
+        if omitted or ((words or between) and not blank):
             raise NotUnderstoodError(f"the grammar splits a word at {text_of(other)[:40]!r}")
 
 
@@ -123,10 +123,8 @@ class _Reader:
     def __init__(self, scope: Scope) -> None:
         self.script = Script()
         self._scope = scope
-        self._words = Expressions(scope, self._substituted)
+        self._words = Expressions(scope, self._visit_substitution)
         self._around = _Context()
-
-    # -- variables and functions, before anything is expanded ----------------------------------------------------------
 
     def declare(self, nodes: Iterable[Node]) -> None:
         """Record every variable and function of the script."""
@@ -143,7 +141,7 @@ class _Reader:
                 for child in node.named_children[:1]:
                     self._scope.open(text_of(child))
             elif node.type in ("arithmetic_expansion", "c_style_for_statement", "test_command"):
-                for inner in _below(node):
+                for inner in _descendants(node):
                     if inner.type in ("variable_name", "word"):
                         self._scope.open(text_of(inner))
             elif node.type in ("declaration_command", "unset_command"):
@@ -206,8 +204,6 @@ class _Reader:
                 if "$" in written.partition("=")[0] or "`" in written.partition("=")[0]:
                     self.script.notes.append("a variable with an unknown name")
 
-    # -- what runs -----------------------------------------------------------------------------------------------------
-
     def visit(self, node: Node, around: _Context) -> list[Command]:
         """Record everything that `node` would run, and return it."""
         before = len(self.script.commands)
@@ -225,7 +221,7 @@ class _Reader:
         elif kind == "pipeline":
             self._pipeline(node.named_children, around)
         elif kind == "redirected_statement":
-            self._redirected(node, around)
+            self._redirected_statement(node, around)
         elif kind in ("variable_assignment", "variable_assignments"):
             self._assignments(node, around)
         elif kind == "function_definition":
@@ -235,7 +231,7 @@ class _Reader:
         elif kind in _PLAIN:
             self._words.value(node)
         elif kind in ("file_redirect", "herestring_redirect", "heredoc_redirect"):
-            self._redirected(node, around)
+            self._redirected_statement(node, around)
         elif kind not in ("comment", "heredoc_start", "heredoc_end", ";", "\n"):
             raise NotUnderstoodError(f"it contains an unsupported construct ({kind})")
 
@@ -252,8 +248,8 @@ class _Reader:
             inner = replace(around, upstream=tuple(upstream), piped=piped, stdin=stdin)
             upstream += self.visit(stage, inner)
 
-    def _redirected(self, node: Node, around: _Context) -> None:
-        bound = _Bound()
+    def _redirected_statement(self, node: Node, around: _Context) -> None:
+        bound = _Redirections()
         body = node.child_by_field_name("body") if node.type == "redirected_statement" else None
         parts = node.children_by_field_name("redirect") if node.type == "redirected_statement" else [node]
         if body is None and node.type == "redirected_statement":
@@ -277,7 +273,7 @@ class _Reader:
         if bound.behind:
             self._pipeline(bound.behind, around, first)
 
-    def _redirect(self, node: Node, bound: _Bound) -> None:
+    def _redirect(self, node: Node, bound: _Redirections) -> None:
         if node.type == "herestring_redirect":
             for child in node.named_children:
                 if child.type != "file_descriptor":
@@ -293,7 +289,7 @@ class _Reader:
         else:
             raise NotUnderstoodError(f"it contains an unsupported construct ({node.type})")
 
-    def _here_document(self, node: Node, bound: _Bound) -> None:
+    def _here_document(self, node: Node, bound: _Redirections) -> None:
         for child in node.named_children:
             if child.type == "heredoc_body":
                 bound.stdin = self._words.here_document(child)
@@ -309,16 +305,16 @@ class _Reader:
     def _command(self, node: Node, around: _Context) -> None:
         words: list[Alternatives] = []
         assigns: list[str] = []
-        bound = _Bound()
+        bound = _Redirections()
         for child in node.children:
             if child.type == "variable_assignment" and node.type == "command":
-                assigns.append(self._assigned(child))
+                assigns.append(self._record_assignment(child))
             elif child.type.endswith("_redirect"):
                 self._redirect(child, bound)
             elif child.type == "command_name":
                 words.append(self._words.value(child.children[0]))
             elif child.type == "variable_assignment":
-                assigns.append(self._assigned(child))
+                assigns.append(self._record_assignment(child))
                 words.append(literal(text_of(child)))
             elif child.type in _PLAIN:
                 words.append(self._words.value(child))
@@ -337,9 +333,9 @@ class _Reader:
 
     def _assignments(self, node: Node, around: _Context) -> None:
         each = [node] if node.type == "variable_assignment" else node.named_children
-        self._add([], tuple(self._assigned(one) for one in each), around, text_of(node))
+        self._add([], tuple(self._record_assignment(one) for one in each), around, text_of(node))
 
-    def _assigned(self, node: Node) -> str:
+    def _record_assignment(self, node: Node) -> str:
         """Record the commands in an assignment's value, and return its name."""
         name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
         if value is not None:
@@ -352,7 +348,7 @@ class _Reader:
         shared = {name: getattr(around, name) for name in _SHARED}
         self.script.commands += [Command(line, text[:400], assigns, **shared) for line in lines_of_words(words)]
 
-    def _substituted(self, node: Node) -> list[Command]:
+    def _visit_substitution(self, node: Node) -> list[Command]:
         """Record the commands of a substitution, and return them."""
         fed = (Command((Field(ANY),), text_of(node)),) if text_of(node).startswith(">(") else ()
         inner = _Context(upstream=fed, substituted=True, piped=True)
@@ -367,7 +363,7 @@ class _Reader:
         return "".join(part.text for part in alternatives[0])
 
 
-def _below(node: Node) -> Iterator[Node]:
+def _descendants(node: Node) -> Iterator[Node]:
     waiting = list(node.children)
     while waiting:
         each = waiting.pop()

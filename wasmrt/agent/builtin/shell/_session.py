@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from blake3 import blake3
 
-from wasmrt.agent.builtin.shell._paths import FoundPath, resolved
+from wasmrt.agent.builtin.shell._paths import FoundPath, resolve_lexically
 from wasmrt.core.errors import InvalidParametersError, NotAuthorizedError
 from wasmrt.core.files import UnfitFileError, read_file
 from wasmrt.core.lifetime import Lifetime
@@ -50,7 +50,7 @@ class Start(NamedTuple):
     def folders(self) -> Iterator[FoundPath]:
         """Yield the folder that relative paths start from, if it is not the workspace."""
         if self.folder not in ("", "."):
-            yield resolved(self.folder)
+            yield resolve_lexically(self.folder)
 
 
 WORKSPACE = Start()
@@ -108,7 +108,7 @@ for __wasmrt_name in $(builtin compgen -v); do
 done; } >"REPORT" 2>/dev/null' EXIT"""
 
 
-def script_of(text: str, start: Start, report: str) -> str:
+def build_script(text: str, start: Start, report: str) -> str:
     """Return a command line that first restores the state, and writes the new state to the file `report` at its end.
 
     The report is written by the command's own shell, so its content is untrusted; see `read_report`.
@@ -119,7 +119,7 @@ def script_of(text: str, start: Start, report: str) -> str:
 
 
 def _restore(start: Start) -> list[str]:
-    """SECURITY: values are untrusted data; each is quoted as a whole."""
+    """Return commands that restore a state. SECURITY: values are untrusted; each is quoted as a whole."""
     lines = [f"{'export ' if name in start.exported else ''}{name}={quote(value)}" for name, value in start.variables]
     if start.folder:
         lines += [f"cd -- {quote(start.folder)}", "unset OLDPWD"]
@@ -132,10 +132,10 @@ def read_report(data: bytes, before: Start, *, workspace: str, home: str) -> Sta
     A directory in `home` is not stored, because it is deleted after the command.
 
     Raises:
-        InvalidParametersError: the state is over the limits of a session.
+        InvalidParametersError: the state exceeds the limits of a session.
     """
     parts = data.split(b"\0")
-    if not data or len(parts) % 3 != 2 or parts[-1]:  # cut, or not a report
+    if not data or len(parts) % 3 != 2 or parts[-1]:  # truncated or malformed
         return before
     variables, exported = {}, set()
     for name, attributes, value in zip(*(map(_text, parts[at:-1:3]) for at in (1, 2, 3)), strict=True):
@@ -155,7 +155,10 @@ def read_report(data: bytes, before: Start, *, workspace: str, home: str) -> Sta
 
 
 def _is_accepted(name: str, attributes: str, value: str) -> bool:
-    """SECURITY: accept plain strings only. Arithmetic and prompts would execute a substitution in a value."""
+    """Return whether a session stores a variable.
+
+    SECURITY: only plain strings are accepted. Arithmetic and prompts would execute a substitution in a value.
+    """
     from wasmrt.agent.builtin.shell._lists import is_persistable
 
     return (
@@ -179,8 +182,8 @@ def _text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
-_LOOK_SECONDS = 0.05
-_TOO_MUCH = "wasmrt: the session was not changed: the directory and variables of the command are too large"
+_POLL_SECONDS = 0.05
+_TOO_LARGE = "wasmrt: the session was not changed: the directory and variables of the command are too large"
 
 
 class BoundSession:
@@ -197,7 +200,7 @@ class BoundSession:
         Raises:
             DeadlineExceededError, CancelledError: the call ended before the other commands.
         """
-        while not self._session.busy.acquire(timeout=_LOOK_SECONDS):
+        while not self._session.busy.acquire(timeout=_POLL_SECONDS):
             if (ended := lifetime.interruption()) is not None:
                 raise ended
         try:
@@ -205,7 +208,7 @@ class BoundSession:
         finally:
             self._session.busy.release()
 
-    def take_over(self) -> None:
+    def adopt_state(self) -> None:
         """Use the current state of the session."""
         self.start = self._session.start
 
@@ -224,7 +227,7 @@ class BoundSession:
                 "another command changed the session's directory or variables before this one ran",
                 code="session-changed", hint="retry the call: it is checked again",
             )  # fmt: skip
-        self.take_over()
+        self.adopt_state()
 
     def check_shown(self, start: Start, command: str) -> None:
         """Reject an approval that did not show the session's directory and variables.
@@ -232,7 +235,7 @@ class BoundSession:
         Raises:
             NotAuthorizedError: the command uses the session's directory or one of its variables.
         """
-        if start.folder or any(used(start, command)):
+        if start.folder or any(used_variables(start, command)):
             raise NotAuthorizedError(
                 "the approval did not show the session's directory and variables, which the command uses",
                 code="session-not-shown", hint="write values and folders into the command line, and set workdir",
@@ -240,7 +243,7 @@ class BoundSession:
 
     def script(self, text: str, report: str, *, moves: bool) -> str:
         """Return a command line that first restores the session's variables, and its directory if `moves` is true."""
-        return script_of(text, self.start if moves else self.start._replace(folder=""), report)
+        return build_script(text, self.start if moves else self.start._replace(folder=""), report)
 
     def keep(self, report: Path, *, workspace: str, home: str) -> list[str]:
         """Store the state that a command reported; return messages about problems."""
@@ -251,11 +254,11 @@ class BoundSession:
         except InvalidParametersError as error:
             return [f"wasmrt: {error.message}; {error.hint}"]
         except (OSError, UnfitFileError):
-            return [_TOO_MUCH]
+            return [_TOO_LARGE]
         return []
 
 
-def used(start: Start, command: str) -> Iterator[tuple[str, str]]:
+def used_variables(start: Start, command: str) -> Iterator[tuple[str, str]]:
     """Yield the variables of a session that a command line uses."""
     if "${!" in command:  # indirect expansion can use any variable
         return iter(start.variables)

@@ -23,7 +23,7 @@ from wasmrt.agent.builtin.shell._backend import (
     choose_backend,
     shell_command,
 )
-from wasmrt.agent.builtin.shell._session import WORKSPACE, BoundSession, Sessions, Start, report_file, used
+from wasmrt.agent.builtin.shell._session import WORKSPACE, BoundSession, Sessions, Start, report_file, used_variables
 from wasmrt.agent.builtin.shell._verdict import Action, Verdict
 from wasmrt.catalog.bundled import SHELL_ALIASES, SHELL_NAME
 from wasmrt.core.effects import Effect
@@ -64,7 +64,7 @@ _EFFECTS = (
     Effect.SPAWN_PROCESS,
 )  # fmt: skip
 _DETECTOR = LeakDetector()
-_MAX_REFUSALS_TOLD = 5
+_MAX_REFUSALS_SHOWN = 5
 _DOCTOR = 'wasmrt doctor lists what is missing; see "Where commands run" in docs/shell.md'
 
 
@@ -106,18 +106,18 @@ class ShellTool(ToolDefaults):
         self.timeout_seconds = float(max(self._settings.timeout_seconds, self._settings.max_timeout_seconds))
 
     @cached_property
-    def _chosen(self) -> tuple[Backend, str]:
+    def _backend_choice(self) -> tuple[Backend, str]:
         return choose_backend(self._settings)  # tests the layers, which is too slow for the start of a registry
 
     @property
     def backend(self) -> Backend:
         """The place where commands run."""
-        return self._chosen[0]
+        return self._backend_choice[0]
 
     @property
     def disabled_because(self) -> str:
         """The reason if commands are disabled; otherwise empty."""
-        return self._chosen[1]
+        return self._backend_choice[1]
 
     @property
     def description(self) -> str:
@@ -157,7 +157,7 @@ class ShellTool(ToolDefaults):
         return bound
 
     def session_digest(self) -> str | None:
-        """Return the digest of the session as this call has it, or has left it; None outside of a session."""
+        """Return the digest of the session's state for this call, or after it; None outside a session."""
         return None if self._held is None else self._held.start.digest
 
     def close(self) -> None:
@@ -180,9 +180,9 @@ class ShellTool(ToolDefaults):
         return decide_command(command, self._start(workdir))
 
     def _start(self, workdir: str) -> Start:
-        return _moved(WORKSPACE if self._held is None else self._held.start, workdir)
+        return _with_folder(WORKSPACE if self._held is None else self._held.start, workdir)
 
-    def _decided(self, params: Any) -> Verdict:
+    def _decide_params(self, params: Any) -> Verdict:
         return self.decide(_command_of(params), _workdir_of(params))
 
     def check(self, params: Any) -> Decision | None:
@@ -192,7 +192,7 @@ class ShellTool(ToolDefaults):
             rule = f"the shell cannot run: {self.disabled_because}"
             hint = _DOCTOR if self._settings.enabled else "set enabled = true in [shell] of the configuration file"
             return Decision(False, Reason.COMMAND_NOT_ALLOWED, rule, hint, "tool.command", SHELL_NAME)
-        verdict = self._decided(params)
+        verdict = self._decide_params(params)
         if verdict.action is not Action.REFUSE:
             return None
         return Decision(
@@ -207,20 +207,22 @@ class ShellTool(ToolDefaults):
             return False  # it is refused
         if not isinstance(params.get("command"), str):
             return False  # without a command, the effects decide
-        return self._decided(params).action is Action.ASK
+        return self._decide_params(params).action is Action.ASK
 
     def why(self, params: Any) -> str:
         """Return the reason why the command requires approval."""
-        verdict = self._decided(params)
+        verdict = self._decide_params(params)
         return f"{verdict.sentence}: {verdict.part}" if verdict.part else verdict.sentence
 
     def preview(self, params: Any) -> str:
         """Return the command, its folder, the session variables that it uses, and the reason for the approval."""
-        verdict = self._decided(params)
+        verdict = self._decide_params(params)
         start = self._start(_workdir_of(params))
         where = f"in {start.folder or 'the workspace'}, {self.backend}"
         why = f"\nreason: {self.why(params)}" if verdict.action is Action.ASK else ""
-        variables = "".join(f"\nwith {name}={quote(value)}" for name, value in used(start, _command_of(params)))
+        variables = "".join(
+            f"\nwith {name}={quote(value)}" for name, value in used_variables(start, _command_of(params))
+        )
         return f"{_command_of(params)}\n({where}){variables}{why}"
 
     def execute(self, params: Any, context: ToolContext | None = None, user: str = "local") -> ToolOutput:
@@ -241,7 +243,7 @@ class ShellTool(ToolDefaults):
             self._check_refused(params)
             return self._output(params, context, lifetime, None)
         with bound._held.alone(lifetime):
-            bound._held.take_over()  # no decision was made before
+            bound._held.adopt_state()  # no decision was made before
             bound._check_refused(params)
             return bound._output(params, context, lifetime, bound._held)
 
@@ -251,14 +253,14 @@ class ShellTool(ToolDefaults):
         with held.alone(lifetime):
             held.refresh(lambda start: self._runs_with(start, params), shown=context.shown)
             self._check_refused(params)
-            if context.shown is None and self._decided(params).action is Action.ASK:
+            if context.shown is None and self._decide_params(params).action is Action.ASK:
                 held.check_shown(self._start(_workdir_of(params)), _command_of(params))
             return self._output(params, context, lifetime, held)
 
     def _runs_with(self, start: Start, params: dict[str, Any]) -> bool:
         from wasmrt.agent.builtin.shell._decide import decide_command
 
-        return decide_command(_command_of(params), _moved(start, _workdir_of(params))).action is Action.RUN
+        return decide_command(_command_of(params), _with_folder(start, _workdir_of(params))).action is Action.RUN
 
     def _check_refused(self, params: dict[str, Any]) -> None:
         if (refused := self.check(params)) is not None:
@@ -275,7 +277,7 @@ class ShellTool(ToolDefaults):
         out, err = HeadAndTail(STDOUT_BYTES), HeadAndTail(STDERR_BYTES)
         with self._outlet(context.user) as outlet:
             try:
-                code, notes = self._ended(params, root, lifetime, context.write_paths, held, outlet, out, err)
+                code, notes = self._run_command(params, root, lifetime, context.write_paths, held, outlet, out, err)
             except ToolError as error:
                 if outlet is not None:
                     error.decisions = (*error.decisions, *outlet.decisions())
@@ -285,7 +287,7 @@ class ShellTool(ToolDefaults):
         if (problem := not_started("the command", code, stderr)) is not None:
             raise problem
         duration = round(time.monotonic() - started, 6)
-        messages = [*notes, *islice(refusal_lines(decisions), _MAX_REFUSALS_TOLD)]
+        messages = [*notes, *islice(refusal_lines(decisions), _MAX_REFUSALS_SHOWN)]
         stderr = "\n".join([stderr.removesuffix("\n"), *messages, ""]).lstrip("\n") if messages else stderr
         result = {"exit_code": code, "stdout": stdout, "stderr": stderr, "truncated": out.cut or err.cut}
         if held is not None:
@@ -300,7 +302,7 @@ class ShellTool(ToolDefaults):
     def _outlet(self, user: str) -> AbstractContextManager[EgressProxySession | None]:
         return self._outlets.open(user) if self._settings.network else nullcontext()
 
-    def _ended(
+    def _run_command(
         self, params: dict[str, Any], root: Path, lifetime: Lifetime, write_paths: tuple[tuple[str, ...], ...],
         held: BoundSession | None, outlet: EgressProxySession | None, out: HeadAndTail, err: HeadAndTail,
     ) -> tuple[int, list[str]]:  # fmt: skip
@@ -353,7 +355,7 @@ def _workdir_of(params: Mapping[str, Any]) -> str:
     return workdir if isinstance(workdir, str) else ""
 
 
-def _moved(start: Start, workdir: str) -> Start:
+def _with_folder(start: Start, workdir: str) -> Start:
     return start._replace(folder=workdir) if workdir else start
 
 

@@ -76,7 +76,7 @@ def unknown(mark: str = ANY, *, quoted: bool = False) -> Alternatives:
     return ((Part(mark, quoted, splits=not quoted),),)
 
 
-def joined(pieces: Iterable[Alternatives]) -> Alternatives:
+def join_alternatives(pieces: Iterable[Alternatives]) -> Alternatives:
     """Return all possible words that adjacent pieces form.
 
     Raises:
@@ -90,7 +90,7 @@ def joined(pieces: Iterable[Alternatives]) -> Alternatives:
     return found
 
 
-def expanded(alternatives: Alternatives, *, quoted: bool) -> Alternatives:
+def expand_values(alternatives: Alternatives, *, quoted: bool) -> Alternatives:
     """Return the values of a variable after an expansion."""
     return tuple(
         dict.fromkeys(tuple(Part(part.text, quoted, splits=not quoted) for part in parts) for parts in alternatives)
@@ -104,7 +104,7 @@ def fields(parts: Iterable[Part]) -> tuple[Field, ...]:
         TooManyError: there are too many.
     """
     found: list[Field] = []
-    for each in _braces(list(parts)):
+    for each in _expand_braces(list(parts)):
         found += _split(each)
         if len(found) > MAX_FIELDS:
             raise TooManyError
@@ -127,7 +127,7 @@ def lines_of_words(words: Iterable[Alternatives]) -> Iterator[tuple[Field, ...]]
         yield tuple(field for group in chosen for field in group)
 
 
-def unescaped(text: str) -> str:
+def unescape(text: str) -> str:
     """Return a text with the escapes of `$'...'`, `echo -e` and `printf` replaced."""
 
     def one(found: re.Match[str]) -> str:
@@ -146,14 +146,14 @@ def _split(parts: list[Part]) -> list[Field]:
     """Split a word at the white space of unquoted expansions, and mark its patterns."""
     found: list[Field] = []
     text, any_quoted, loose, exists = "", False, False, False
-    for part in _merged(parts):
+    for part in _merge_adjacent(parts):
         pieces = re.split(r"[ \t\n]+", part.text) if part.splits else [part.text]
         for index, piece in enumerate(pieces):
             if index:
                 if text or any_quoted:
                     found.append(Field(text, loose))
                 text, any_quoted, loose = "", False, False
-            text += piece if part.quoted else _patterns(piece)
+            text += piece if part.quoted else _mark_patterns(piece)
             loose = loose or (part.splits and (ANY in piece or DECODED in piece))
         any_quoted = any_quoted or part.quoted
         exists = exists or part.quoted or not part.splits
@@ -162,7 +162,7 @@ def _split(parts: list[Part]) -> list[Field]:
     return found
 
 
-def _merged(parts: list[Part]) -> list[Part]:
+def _merge_adjacent(parts: list[Part]) -> list[Part]:
     """Merge adjacent parts of the same kind, so that patterns are complete."""
     return [
         Part("".join(part.text for part in group), quoted, splits)
@@ -170,13 +170,13 @@ def _merged(parts: list[Part]) -> list[Part]:
     ]
 
 
-def _patterns(text: str) -> str:
+def _mark_patterns(text: str) -> str:
     text = re.sub(r"\[[^\]/\s]+\]", ONE, text)
     text = re.sub(r"[?*+@!]\([^)]*\)", NAME_PART, text)
     return text.replace("*", NAME_PART).replace("?", ONE)
 
 
-def _braces(parts: list[Part]) -> list[list[Part]]:
+def _expand_braces(parts: list[Part]) -> list[list[Part]]:
     """Return the words after brace expansion (bash reference manual, 3.5.1)."""
     marked: list[tuple[str, Part]] = [
         (each, part) for part in parts for each in (part.text if not part.quoted and not part.splits else [part.text])
@@ -185,7 +185,7 @@ def _braces(parts: list[Part]) -> list[list[Part]]:
     waiting = [marked]
     while waiting:
         word = waiting.pop(0)
-        found = _innermost(word)
+        found = _find_innermost_braces(word)
         if found is None:
             done.append([Part(text, part.quoted, part.splits) for text, part in word])
         else:
@@ -196,7 +196,7 @@ def _braces(parts: list[Part]) -> list[list[Part]]:
     return done
 
 
-def _innermost(word: list[tuple[str, Part]]) -> tuple[int, int, list[list[tuple[str, Part]]]] | None:
+def _find_innermost_braces(word: list[tuple[str, Part]]) -> tuple[int, int, list[list[tuple[str, Part]]]] | None:
     """Return the positions of the first innermost pair of braces with a comma, and the texts between the commas."""
     opened = -1
     for index, (text, part) in enumerate(word):

@@ -1,11 +1,9 @@
-"""Skills: folders with a SKILL.md, whose text instructs a model. They are read whole, pinned, and grant nothing."""
+"""Skills: folders with a SKILL.md that instructs a model. Installed skills are pinned; a skill grants nothing."""
 
 from __future__ import annotations
 
-from wasmrt.agent.builtin.skills._folder import SKILL_FILE, SkillFiles, read_folder, single_file
-from wasmrt.agent.builtin.skills._records import SkillTrust
-from wasmrt.agent.builtin.skills._scan import SkillFinding, scan
-from wasmrt.agent.builtin.skills._skill import Skill, SkillError, check_skill_name, read_skill
+from wasmrt.agent.builtin.skills._folder import SKILL_FILE, SkillFiles, SkillTrust, read_folder, single_file
+from wasmrt.agent.builtin.skills._skill import Skill, SkillError, SkillFinding, check_skill_name, read_skill, scan
 from wasmrt.agent.builtin.skills._store import ListedSkill, LoadedSkill, SkillStore
 from wasmrt.agent.builtin.skills._tools import SkillSources, SkillTools, describe_new
 

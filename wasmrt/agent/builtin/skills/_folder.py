@@ -1,25 +1,29 @@
-"""The files of a skill: a folder read whole, by a walk that follows nothing, within bounds, with one digest of all."""
+"""The files of a skill, read without following links, with their digest; and the record of its approval."""
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 from blake3 import blake3
 
 from wasmrt.capabilities import path_problem
-from wasmrt.core.errors import PackageError
-from wasmrt.core.files import UnfitFileError, opened_file
+from wasmrt.core.errors import IntegrityError, PackageError
+from wasmrt.core.files import UnfitFileError, opened_file, read_file, replace_file
 from wasmrt.core.names import path_key
+from wasmrt.core.strict_json import JsonError, read_json
 from wasmrt.runtime.workspace import LinkError, Walk, walking
 
 SKILL_FILE = "SKILL.md"
 MAX_SKILL_BYTES = 64 * 1024
-"""Of SKILL.md, which is given to a model."""
+"""Maximum size of SKILL.md, which is passed to a model."""
 MAX_FILE_BYTES = 512 * 1024
 MAX_FOLDER_BYTES = 2 * 1024 * 1024
 MAX_FILES = 128
@@ -30,7 +34,7 @@ _DOMAIN = b"wasmrt skill v1\0"
 
 @dataclass(frozen=True)
 class SkillFiles:
-    """The files of a skill as they were read: what was looked at is what is used, whatever happens on the disk."""
+    """The files of a skill in memory, so that the checked bytes are the bytes that are used."""
 
     files: Mapping[str, bytes]
     """Content by path, with forward slashes."""
@@ -46,10 +50,10 @@ class SkillFiles:
 
 
 def single_file(text: bytes) -> SkillFiles:
-    """Return the files of a skill that is a SKILL.md alone.
+    """Return the files of a skill that consists of only a SKILL.md.
 
     Raises:
-        PackageError: it is too large.
+        PackageError: the text is too large.
     """
     files = {SKILL_FILE: text}
     _check_sizes(files)
@@ -57,11 +61,11 @@ def single_file(text: bytes) -> SkillFiles:
 
 
 def read_folder(parent: Path, name: str) -> SkillFiles:
-    """Read the folder of a skill. Names that begin with a dot are no part of it.
+    """Read the folder of a skill. Names that begin with a dot are ignored.
 
     Raises:
         FileNotFoundError: there is no such folder.
-        PackageError: it holds a link, something that is no file, two names that some systems take for one, or too much.
+        PackageError: it contains a link, a special file, names that differ only in case or Unicode form, or too much.
         OSError: it cannot be read.
     """
     files: dict[str, bytes] = {}
@@ -71,14 +75,14 @@ def read_folder(parent: Path, name: str) -> SkillFiles:
         except LinkError:
             raise PackageError(f"the skill {name} is a symbolic link", code="skill-link", hint=_COPY) from None
         except NotADirectoryError:
-            raise PackageError(f"the skill {name} is no folder", code="skill-file", hint=_COPY) from None
+            raise PackageError(f"the skill {name} is not a folder", code="skill-file", hint=_COPY) from None
         _read_into(files, walk, "", [0])
     _check_names(files)
     _check_sizes(files)
     return SkillFiles(files)
 
 
-_COPY = "put the files themselves into the skill's folder"
+_COPY = "copy the files into the skill's folder"
 
 
 def _read_into(files: dict[str, bytes], walk: Walk, at: str, folders: list[int]) -> None:
@@ -88,7 +92,7 @@ def _read_into(files: dict[str, bytes], walk: Walk, at: str, folders: list[int])
     for name in _names(walk.here):
         path = f"{at}{name}"
         if path_problem(name) is not None or not name.isprintable():
-            raise PackageError(f"the name {name!r:.80} cannot be used", code="skill-name", hint="use plain names")
+            raise PackageError(f"invalid file name: {name!r:.80}", code="skill-name", hint="use plain names")
         mode = os.stat(name, dir_fd=walk.here, follow_symlinks=False).st_mode
         if stat.S_ISDIR(mode):
             walk.down(name)
@@ -113,8 +117,8 @@ def _names(folder: int) -> list[str]:
 def _read(folder: int, name: str, path: str, mode: int) -> bytes:
     if stat.S_ISLNK(mode):
         raise PackageError(f"{path} is a symbolic link", code="skill-link", hint=_COPY)
-    if not stat.S_ISREG(mode):  # looked at first: to open a device can already do something
-        raise PackageError(f"{path} is no regular file", code="skill-file", hint=_COPY)
+    if not stat.S_ISREG(mode):  # check before opening: opening a device can have effects
+        raise PackageError(f"{path} is not a regular file", code="skill-file", hint=_COPY)
     try:
         with opened_file(name, folder=folder, follow_link=False) as (file, status):
             if status.st_nlink > 1:
@@ -139,8 +143,8 @@ def _check_names(files: Mapping[str, bytes]) -> None:
         for part in _parents(path):
             other = seen.setdefault(path_key(part), part)
             if other != part:
-                said = f"{other} and {part} are one name to some systems"
-                raise PackageError(said, code="skill-name", hint="rename one of them")
+                problem = f"{other} and {part} are the same name on some systems"
+                raise PackageError(problem, code="skill-name", hint="rename one of them")
 
 
 def _parents(path: str) -> Iterator[str]:
@@ -150,4 +154,73 @@ def _parents(path: str) -> Iterator[str]:
 
 
 def _too_much(most: str) -> PackageError:
-    return PackageError(f"a skill has up to {most}", code="skill-too-large", hint="leave out what it does not need")
+    hint = "remove files that the skill does not need"
+    return PackageError(f"the skill is too large: the maximum is {most}", code="skill-too-large", hint=hint)
+
+
+_VERSION = 1
+_MAX_BYTES = 8192
+_MAX_ORIGIN_CHARS = 500
+
+
+class SkillTrust(StrEnum):
+    """Levels of trust in a skill."""
+
+    OWN = "own"
+    """A user put it into their own folder of skills."""
+    TRUSTED = "trusted"
+    """It was installed, and a user trusted these files."""
+    INSTALLED = "installed"
+    """A user approved its installation. Its text is untrusted."""
+
+    @property
+    def foreign(self) -> bool:
+        """True if its text is untrusted."""
+        return self is SkillTrust.INSTALLED
+
+
+class SkillRecord(NamedTuple):
+    """The approval of an installed skill. A skill without it, or with a different digest, is not read."""
+
+    digest: str
+    trust: SkillTrust
+    origin: str
+    """A description of its source."""
+    at_ms: int
+
+
+def read_record(path: Path) -> SkillRecord | None:
+    """Return a record, or None if it does not exist.
+
+    Raises:
+        IntegrityError: it is invalid, or other users could have written it.
+    """
+    hint = f"review the skill and trust it: wasmrt skills trust {path.stem}"
+    try:
+        # SECURITY: a user who can write the record decides which skills are trusted.
+        raw = read_file(path, max_bytes=_MAX_BYTES, follow_link=False, private=True)
+        tree = read_json(raw, max_bytes=_MAX_BYTES, max_depth=4, exact=True)
+        if tree["schema_version"] != _VERSION:
+            raise ValueError("unsupported version")
+        trust = SkillTrust(tree["trust"])
+        if trust is SkillTrust.OWN:
+            raise ValueError("an installed skill cannot have the level own")
+        return SkillRecord(str(tree["digest"]), trust, str(tree["origin"]), int(tree["at_ms"]))
+    except FileNotFoundError:
+        return None
+    except UnfitFileError as error:
+        raise IntegrityError(f"the record of the skill {path.stem} {error.reason}", hint=hint) from None
+    except OSError as error:
+        raise IntegrityError(f"the record of the skill {path.stem} cannot be read ({error.strerror})") from error
+    except (JsonError, KeyError, TypeError, ValueError) as error:
+        raise IntegrityError(f"the record of the skill {path.stem} was not written by wasmrt", hint=hint) from error
+
+
+def write_record(path: Path, record: SkillRecord) -> None:
+    """Write a record atomically.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    data = record._asdict() | {"schema_version": _VERSION, "origin": record.origin[:_MAX_ORIGIN_CHARS]}
+    replace_file(path, json.dumps(data, ensure_ascii=False).encode() + b"\n")

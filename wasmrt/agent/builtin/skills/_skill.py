@@ -1,4 +1,4 @@
-"""Skill: what a SKILL.md says of itself, validated with every mistake at once.
+"""Skill: the content of a SKILL.md, validated with all errors at once, and the scan of its files for hidden text.
 
 Source of the keys: the Agent Skills specification (name, description, license, compatibility, metadata, allowed-tools),
 and IronClaw's (version, author, activation).
@@ -7,13 +7,16 @@ and IronClaw's (version, author, activation).
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from wasmrt.agent.builtin.skills._folder import SKILL_FILE, SkillFiles
 from wasmrt.agent.builtin.skills._front import read_front, split_front
+from wasmrt.agent.safety import Sanitizer, Threat
 from wasmrt.core.errors import ManifestError
 from wasmrt.core.names import did_you_mean
+from wasmrt.egress.leaks import LeakDetector
 
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 MAX_NAME_CHARS = 64
@@ -25,7 +28,7 @@ _KNOWN = ("name", "description", *_TEXTS, "allowed-tools", "metadata", "activati
 
 
 class SkillError(ManifestError):
-    """A SKILL.md was refused; `problems` lists every mistake as `(place, sentence)`."""
+    """A SKILL.md is invalid; `problems` lists each mistake as `(place, problem)`."""
 
     code = "skill"
     file = SKILL_FILE
@@ -33,7 +36,7 @@ class SkillError(ManifestError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skill:
-    """A skill: instructions for a model, and what they say of themselves. It can do nothing, and grants nothing."""
+    """Instructions for a model, with their metadata. A skill grants nothing."""
 
     name: str
     description: str
@@ -44,19 +47,19 @@ class Skill:
     compatibility: str = ""
     author: str = ""
     allowed_tools: tuple[str, ...] = ()
-    """Tools that its author expects it to use. It is shown to people, and allows nothing."""
+    """Tools that its author expects it to use. Shown to users; it grants nothing."""
     keywords: tuple[str, ...] = ()
-    """Words, of its `activation`, that it is found by."""
+    """Keywords and tags from `activation`."""
 
 
 def check_skill_name(name: str) -> str:
-    """Return a name that a skill can have: it is a folder's name, and part of commands.
+    """Return a skill's name if it is valid: it is a folder's name, and part of commands.
 
     Raises:
-        SkillError: it cannot.
+        SkillError: the name is invalid.
     """
     if len(name) > MAX_NAME_CHARS or not _NAME.fullmatch(name):
-        raise SkillError(f"{name[:MAX_NAME_CHARS]!a} cannot name a skill", hint=NAME_RULE)
+        raise SkillError(f"invalid skill name: {name[:MAX_NAME_CHARS]!a}", hint=NAME_RULE)
     return name
 
 
@@ -64,14 +67,14 @@ NAME_RULE = f"use up to {MAX_NAME_CHARS} of a-z and 0-9, with single - between, 
 
 
 def read_skill(files: SkillFiles, name: str | None = None) -> Skill:
-    """Read the SKILL.md of a skill; `name` is the one that it has to have, that of its folder.
+    """Read the SKILL.md of a skill. If `name` is given, the skill must have this name.
 
     Raises:
-        SkillError: it is not valid, with every mistake of it.
+        SkillError: it is invalid; the error has all mistakes.
     """
     raw = files.files.get(SKILL_FILE)
     if raw is None:
-        raise SkillError(f"there is no {SKILL_FILE}", hint="a skill is a folder with a SKILL.md")
+        raise SkillError(f"{SKILL_FILE} is missing", hint="a skill is a folder with a SKILL.md")
     try:
         text = raw.decode("utf-8").replace("\r\n", "\n").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
@@ -85,13 +88,13 @@ def read_skill(files: SkillFiles, name: str | None = None) -> Skill:
     problems = [(f"line {mistake.line}", mistake.problem) for mistake in wrong]
     fields = _fields(values, problems)
     if name is not None and not problems and fields["name"] != name:
-        problems.append(("name", f"is {fields['name']}, and the skill is called {name}"))
+        problems.append(("name", f"is {fields['name']}, expected {name}"))
     if not parts[1].strip():
-        problems.append(("text", "is empty: a skill says what to do"))
+        problems.append(("text", "is empty: write the instructions below the front matter"))
     if problems:
         every = "; ".join(f"{place} {problem}" for place, problem in problems)
-        said = every if len(problems) == 1 else f"{len(problems)} mistakes: {every}"
-        raise SkillError(said, problems=tuple(problems))
+        message = every if len(problems) == 1 else f"{len(problems)} mistakes: {every}"
+        raise SkillError(message, problems=tuple(problems))
     return Skill(text=parts[1].strip("\n"), **fields)
 
 
@@ -103,7 +106,7 @@ def _fields(values: dict[str, object], problems: list[tuple[str, str]]) -> dict[
     fields: dict[str, Any] = {key: _text(values, key, _MAX_TEXT_CHARS, problems) for key in _TEXTS}
     fields["name"] = _text(values, "name", MAX_NAME_CHARS, problems, required=True)
     if fields["name"] and not _NAME.fullmatch(fields["name"]):
-        problems.append(("name", f"cannot name a skill: {NAME_RULE}"))
+        problems.append(("name", f"is not a valid skill name: {NAME_RULE}"))
     fields["description"] = _text(values, "description", MAX_DESCRIPTION_CHARS, problems, required=True)
     tools = values.get("allowed-tools", "")
     fields["allowed_tools"] = (
@@ -111,7 +114,7 @@ def _fields(values: dict[str, object], problems: list[tuple[str, str]]) -> dict[
     )
     fields["keywords"] = _activation(values.get("activation", {}), problems)
     if not isinstance(values.get("metadata", {}), dict):
-        problems.append(("metadata", "is a mapping of texts"))
+        problems.append(("metadata", "must be a mapping of strings"))
     return fields
 
 
@@ -124,7 +127,7 @@ def _text(
             problems.append((key, "is missing"))
         return ""
     if not isinstance(value, str) or not 0 < len(value) <= most:
-        problems.append((key, f"is a text of up to {most} characters"))
+        problems.append((key, f"must be a string of up to {most} characters"))
         return ""
     return value
 
@@ -132,16 +135,87 @@ def _text(
 def _list(value: object, key: str, problems: list[tuple[str, str]]) -> tuple[str, ...]:
     if isinstance(value, tuple) and all(len(item) <= _MAX_TEXT_CHARS for item in value):
         return value
-    problems.append((key, f"is a list of texts of up to {_MAX_TEXT_CHARS} characters"))
+    problems.append((key, f"must be a list of strings of up to {_MAX_TEXT_CHARS} characters"))
     return ()
 
 
 def _activation(value: object, problems: list[tuple[str, str]]) -> tuple[str, ...]:
     if not isinstance(value, dict):
-        problems.append(("activation", "is a mapping"))
+        problems.append(("activation", "must be a mapping"))
         return ()
     for key in value:
         if key not in (*_LISTS, "max_context_tokens"):
             problems.append((f"activation.{key}", "is not known"))
     lists = {key: _list(value[key], f"activation.{key}", problems) for key in _LISTS if key in value}
     return (*lists.get("keywords", ()), *lists.get("tags", ()))
+
+
+_MAX_FINDINGS = 32
+
+
+class SkillFinding(NamedTuple):
+    """One finding: the file, a description, and whether the skill is refused because of it."""
+
+    path: str
+    what: str
+    refuses: bool
+
+
+_UNSEEN = {
+    Threat.TERMINAL_SEQUENCE: "terminal control sequences",
+    Threat.CONTROL_CHARACTER: "control characters",
+    Threat.TAG_CHARACTER: "invisible tag characters, which a model can read",
+    Threat.DIRECTION_OVERRIDE: "characters that reverse the text direction",
+    Threat.ZERO_WIDTH: "zero-width characters",
+    Threat.VARIATION_SELECTOR: "variation selectors, which can hide text",
+    Threat.CHAT_TEMPLATE: "markers of a chat template",
+    Threat.WRAPPER_ESCAPE: "a marker that would end the wrapper of a tool's result",
+}
+_HINTS = (
+    (
+        "tells the model to ignore other instructions",
+        r"(?:ignore|disregard|forget|override)[^.\n]{0,40}(?:instructions?|rules|prompts?|guidelines)",
+    ),
+    ("imitates a system message", r"^\s{0,3}(?:system|developer|assistant)\s{0,3}:|\b(?:new|real) system prompt\b"),
+    (
+        "tells the model to hide something from the user",
+        r"(?:do not|don't|never)[^.\n]{0,20}(?:tell|mention|reveal|show)[^.\n]{0,30}(?:user|person|human|operator)",
+    ),
+    ("mentions acting without approval", r"(?:without|skip|bypass|auto)[- ]?(?:asking|approv|confirm|permission)"),
+    ("mentions secrets", r"api[ _-]?keys?|passwords?|access[ _-]?tokens?|credentials?|\.env\b|id_rsa|private keys?"),
+    ("has comments, which a rendered page does not show", r"<!--"),
+    ("has a long string that may be encoded text", r"[A-Za-z0-9+/]{200}"),
+    ("runs a downloaded script", r"(?:curl|wget)[^\n|]{0,200}\|\s{0,3}(?:sudo\s)?(?:ba|z)?sh\b"),
+)
+_PATTERNS = tuple((words, re.compile(pattern, re.IGNORECASE | re.MULTILINE)) for words, pattern in _HINTS)
+
+
+def scan(files: SkillFiles, detector: LeakDetector) -> tuple[SkillFinding, ...]:
+    """Scan every file of a skill; return findings that refuse the skill first.
+
+    A skill is meant to instruct a model, so no pattern can separate good from bad skills. Findings that do not refuse
+    the skill are hints for the approver. The protection is that its text is treated as untrusted.
+    """
+    found = [
+        finding for path, content in sorted(files.files.items()) for finding in _scan_file(path, content, detector)
+    ]
+    return tuple(sorted(found, key=lambda finding: not finding.refuses)[:_MAX_FINDINGS])
+
+
+def _scan_file(path: str, content: bytes, detector: LeakDetector) -> Iterator[SkillFinding]:
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError:
+        yield SkillFinding(path, "is not text: it was not scanned, and is never passed to a model", False)
+        return
+    for flag in Sanitizer().sanitize(text.removeprefix("\ufeff")).flags:
+        if flag.threat in _UNSEEN:
+            yield SkillFinding(path, f"has {_UNSEEN[flag.threat]} ({flag.count})", True)
+    report = detector.scan(text)
+    if report.matches or report.unscanned is not None:
+        what = "contains a secret" if report.matches else "could not be searched for secrets"
+        yield SkillFinding(path, what, True)
+    for words, pattern in _PATTERNS:
+        if (seen := pattern.search(text)) is not None:
+            line = text.count("\n", 0, seen.start()) + 1
+            yield SkillFinding(path, f"{words} (line {line})", False)

@@ -1,4 +1,4 @@
-"""SkillStore: the skills of an installation. Own ones lie in folders of a person's, installed ones are pinned."""
+"""SkillStore: the skills of an installation. Own skills are in a user's folders; installed skills are pinned."""
 
 from __future__ import annotations
 
@@ -6,13 +6,19 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from wasmrt.agent.builtin.skills._folder import SkillFiles, read_folder
-from wasmrt.agent.builtin.skills._records import SkillRecord, SkillTrust, read_record, write_record
+from wasmrt.agent.builtin.skills._folder import (
+    SkillFiles,
+    SkillRecord,
+    SkillTrust,
+    read_folder,
+    read_record,
+    write_record,
+)
 from wasmrt.agent.builtin.skills._skill import Skill, SkillError, check_skill_name, read_skill
 from wasmrt.core.errors import (
     ConfigurationError,
@@ -31,7 +37,7 @@ MAX_SKILLS = 512
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedSkill:
-    """A skill as it was read, once: its text, its files, and how far it is trusted."""
+    """A skill with its files and its level of trust."""
 
     skill: Skill
     files: SkillFiles
@@ -40,13 +46,13 @@ class LoadedSkill:
 
     @property
     def digest(self) -> str:
-        """BLAKE3 of all of its files."""
+        """BLAKE3 of all its files."""
         return self.files.digest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedSkill:
-    """One line of the list: a skill, or why it cannot be used."""
+    """An entry of the list: a skill, or the reason why it cannot be used."""
 
     name: str
     trust: SkillTrust
@@ -55,12 +61,12 @@ class ListedSkill:
 
 
 class SkillStore:
-    """The skills of a data folder, and of the folders that an operator names. Making one touches nothing on disk.
+    """The skills of a data folder, and of the operator's folders. The constructor does not access the disk.
 
     Args:
         places: The installation.
-        folders: Folders of a person's own skills, besides the installation's.
-        workspace: The folder that tools write in, where there is one: no skill in it is a person's own.
+        folders: More folders of the user's own skills.
+        workspace: The folder that tools can write, if any. Folders of skills must not overlap it.
     """
 
     def __init__(self, places: Places, folders: Sequence[Path] = (), *, workspace: Path | None = None) -> None:
@@ -73,67 +79,63 @@ class SkillStore:
         found: dict[str, ListedSkill] = {}
         for folder in self._own:
             for name in _names(folder):
-                found.setdefault(name, self._listed(name, SkillTrust.OWN))
+                found.setdefault(name, self._list_entry(name, SkillTrust.OWN))
         for name in _names(self._installed):
-            found.setdefault(name, self._listed(name, SkillTrust.INSTALLED))
+            found.setdefault(name, self._list_entry(name, SkillTrust.INSTALLED))
         return tuple(found[name] for name in sorted(found))
 
     def read(self, name: str) -> LoadedSkill:
-        """Read a skill, whole and once, and hold it against what a person agreed to.
+        """Read a skill, and compare an installed one with its record.
 
         Raises:
-            NotInstalledError: there is none of this name.
-            IntegrityError: it changed since somebody agreed to it.
-            SkillError, PackageError: it cannot be used as it is.
+            NotInstalledError: no skill has this name.
+            IntegrityError: it has changed since it was approved, or was not approved.
+            SkillError, PackageError: it is invalid.
         """
         check_skill_name(name)
         if (folder := self._own_folder(name)) is not None:
             return self._read_own(folder, name)
         files = self._installed_files(name)
         record = read_record(self._record(name))
-        # SECURITY: the very bytes that are used are the ones that are held against what a person saw.
+        # SECURITY: the digest is of the same bytes that are used.
         if record is None or record.digest != files.digest:
-            said = "nobody agreed to" if record is None else "changed since somebody agreed to"
-            raise IntegrityError(
-                f"{said} the skill {name} as it is now" if record is None else f"the skill {name} {said} it",
-                code="skill-changed", hint=f"a person looks at it: wasmrt skills trust {name}",
-            )  # fmt: skip
+            problem = "has not been approved" if record is None else "has changed since it was approved"
+            hint = f"a user has to review it: wasmrt skills trust {name}"
+            raise IntegrityError(f"the skill {name} {problem}", code="skill-changed", hint=hint)
         return LoadedSkill(skill=read_skill(files, name), files=files, trust=record.trust, origin=record.origin)
 
     def waiting(self, name: str) -> LoadedSkill:
-        """Return an installed skill as it lies there, whether somebody agreed to it or not: for a person who looks.
+        """Return an installed skill whether it is approved or not, for review by a user.
 
         Raises:
-            ConfigurationError: it is a skill of a person's own, which nobody has to agree to.
-            NotInstalledError: there is none of this name.
-            SkillError, PackageError: it cannot be used as it is.
+            ConfigurationError: it is the user's own skill, which needs no approval.
+            NotInstalledError: no skill has this name.
+            SkillError, PackageError: it is invalid.
         """
         check_skill_name(name)
         if self._own_folder(name) is not None and name not in _names(self._installed):
-            self.read(name)  # raises where it is not one that can be trusted
+            self.read(name)  # raises if it is invalid
             raise ConfigurationError(
-                f"{name} is a person's own skill, and trusted as it lies there", code="own-skill",
-                hint="there is nothing to agree to; wasmrt skills list shows it",
+                f"{name} is in your own folder of skills, and already trusted", code="own-skill",
+                hint="no action is needed; to see it: wasmrt skills list",
             )  # fmt: skip
-        files = self._installed_files(name)
+        files, trust, origin = self._installed_files(name), SkillTrust.INSTALLED, ""
         with suppress(IntegrityError):
-            record = read_record(self._record(name))
-            if record is not None:
-                return LoadedSkill(skill=read_skill(files, name), files=files, trust=record.trust, origin=record.origin)
-        return LoadedSkill(skill=read_skill(files, name), files=files, trust=SkillTrust.INSTALLED)
+            if (record := read_record(self._record(name))) is not None:
+                trust, origin = record.trust, record.origin
+        return LoadedSkill(skill=read_skill(files, name), files=files, trust=trust, origin=origin)
 
     def install(self, name: str, files: SkillFiles, *, origin: str) -> LoadedSkill:
-        """Keep the files of a skill, as a person agreed to them, in place of what was installed under its name.
+        """Store the approved files of a skill, replacing an installed skill of the same name.
 
         Raises:
-            SkillError: it is not valid.
-            InstallError: a person has one of this name of their own, there are too many, or it cannot be written.
+            SkillError: it is invalid.
+            InstallError: the user has a skill of this name, there are too many skills, or it cannot be written.
         """
         skill = read_skill(files, check_skill_name(name))
         if self._own_folder(name) is not None:
-            raise InstallError(
-                f"{name} is the name of a skill that a person put here", code="name-taken", hint="choose another one"
-            )
+            problem = f"your own folder of skills has a skill named {name}"
+            raise InstallError(problem, code="name-taken", hint="choose a different name")
         if len(_names(self._installed)) >= MAX_SKILLS:
             raise InstallError(f"{MAX_SKILLS} skills are installed", code="too-many", hint="remove some of them")
         record = SkillRecord(files.digest, SkillTrust.INSTALLED, origin, time.time_ns() // 1_000_000)
@@ -142,72 +144,74 @@ class SkillStore:
             self._installed.mkdir(parents=True, exist_ok=True, mode=0o700)
             draft.mkdir(mode=0o700)
             _write(draft, files)
-            # Cut off between the two, the record is of other bytes: nothing is read before a person looked.
-            self._drop(name)
+            # If this is interrupted, the record is missing, and the skill is not read until a user reviews it.
+            self._delete(name)
             draft.rename(self._installed / name)
             write_record(self._record(name), record)
         except OSError as error:
-            raise InstallError(f"the skill cannot be kept ({error.strerror})", hint="check space and owner") from error
+            hint = "check the free disk space, and the folder's owner"
+            raise InstallError(f"cannot store the skill ({error.strerror})", hint=hint) from error
         finally:
             shutil.rmtree(draft, ignore_errors=True)
         return LoadedSkill(skill=skill, files=files, trust=record.trust, origin=origin)
 
     def trust(self, name: str, digest: str, level: SkillTrust) -> LoadedSkill:
-        """Pin an installed skill as a person was shown it, and trust it so far.
+        """Pin an installed skill to the digest that a user reviewed, and set its level of trust.
 
         Raises:
-            NotInstalledError: there is none of this name.
-            IntegrityError: it is not what the person was shown.
-            InstallError: it cannot be written.
+            NotInstalledError: no skill has this name.
+            IntegrityError: it has a different digest.
+            InstallError: the record cannot be written.
         """
         now = self.waiting(name)
         if now.digest != digest:
-            raise IntegrityError(f"the skill {name} changed meanwhile", code="skill-changed", hint="look at it again")
+            problem = f"the skill {name} has changed since it was shown"
+            raise IntegrityError(problem, code="skill-changed", hint="review it again")
         record = SkillRecord(digest, level, now.origin, time.time_ns() // 1_000_000)
         try:
             write_record(self._record(name), record)
         except OSError as error:
-            raise InstallError(f"it cannot be written ({error.strerror})", hint="check who owns it") from error
+            problem = f"cannot write the record of the skill {name} ({error.strerror})"
+            raise InstallError(problem, hint="check the folder's owner and permissions") from error
         return LoadedSkill(skill=now.skill, files=now.files, trust=level, origin=now.origin)
 
     def check_removable(self, name: str) -> None:
-        """Refuse a name that nothing is installed under.
+        """Check that an installed skill has this name.
 
         Raises:
-            ConfigurationError: it is a skill of a person's own.
-            NotInstalledError: there is none of this name.
+            ConfigurationError: it is the user's own skill.
+            NotInstalledError: no skill has this name.
         """
         check_skill_name(name)
         if name in _names(self._installed):
             return
         if self._own_folder(name) is not None:
-            raise ConfigurationError(
-                f"{name} is a skill that a person put here, and only a person takes it away", code="own-skill",
-                hint="remove its folder",
-            )  # fmt: skip
-        raise self._none(name)
+            problem = f"{name} is in the user's own folder of skills, which wasmrt does not change"
+            raise ConfigurationError(problem, code="own-skill", hint="delete its folder")
+        raise self._not_found_error(name)
 
     def remove(self, name: str) -> None:
-        """Remove an installed skill, and what was agreed to of it.
+        """Remove an installed skill and its record.
 
         Raises:
-            ConfigurationError: it is a skill of a person's own.
-            NotInstalledError: there is none of this name.
+            ConfigurationError: it is the user's own skill.
+            NotInstalledError: no skill has this name.
             InstallError: it cannot be removed.
         """
         self.check_removable(name)
         try:
-            self._drop(name)
+            self._delete(name)
         except OSError as error:
-            raise InstallError(f"{name} cannot be removed ({error.strerror})", hint="check who owns it") from error
+            problem = f"cannot remove the skill {name} ({error.strerror})"
+            raise InstallError(problem, hint="check the folder's owner and permissions") from error
 
-    def _drop(self, name: str) -> None:
+    def _delete(self, name: str) -> None:
         self._record(name).unlink(missing_ok=True)
         folder = self._installed / name
         if not folder.is_symlink() and folder.is_dir():
-            gone = self._installed / f".old-{os.urandom(8).hex()}"
-            folder.rename(gone)
-            shutil.rmtree(gone)
+            old = self._installed / f".old-{os.urandom(8).hex()}"
+            folder.rename(old)
+            shutil.rmtree(old)
         else:
             folder.unlink(missing_ok=True)
 
@@ -222,38 +226,40 @@ class SkillStore:
         try:
             files = read_folder(folder, name)
         except OSError as error:
-            raise PackageError(f"the skill {name} cannot be read ({error.strerror})") from error
-        return LoadedSkill(skill=read_skill(files, name), files=files, trust=SkillTrust.OWN, origin="a person's folder")
+            raise PackageError(f"cannot read the skill {name} ({error.strerror})") from error
+        return LoadedSkill(skill=read_skill(files, name), files=files, trust=SkillTrust.OWN, origin="the user's folder")
 
     def _check_own(self, folder: Path) -> None:
-        """SECURITY: what another user, or a tool, can write is not a person's word."""
+        """Check a folder of the user's own skills.
+
+        SECURITY: text that tools or other users can write is untrusted.
+        """
         root = None if self._workspace is None else Path(os.path.realpath(self._workspace))
         real = Path(os.path.realpath(folder))
         if root is not None and (real.is_relative_to(root) or root.is_relative_to(real)):
             raise PackageError(
-                "this folder of skills lies in the workspace, where tools write", code="skill-folder",
-                hint="move it, or name another folder in [skills]",
+                "this folder of skills overlaps the workspace, which tools can write", code="skill-folder",
+                hint="move it, or set a different folder in [skills]",
             )  # fmt: skip
         status = folder.stat()
         if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            raise PackageError(
-                "others can write this folder of skills", code="skill-folder", hint="chmod go-w the folder"
-            )
+            problem = "other users can write this folder of skills"
+            raise PackageError(problem, code="skill-folder", hint="run chmod go-w on the folder")
 
     def _installed_files(self, name: str) -> SkillFiles:
         try:
             return read_folder(self._installed, name)
         except FileNotFoundError:
-            raise self._none(name) from None
+            raise self._not_found_error(name) from None
         except OSError as error:
-            raise PackageError(f"the skill {name} cannot be read ({error.strerror})") from error
+            raise PackageError(f"cannot read the skill {name} ({error.strerror})") from error
 
-    def _none(self, name: str) -> NotInstalledError:
+    def _not_found_error(self, name: str) -> NotInstalledError:
         near = did_you_mean(name, [skill.name for skill in self.skills()])
-        hint = f"did you mean {near}?" if near else "wasmrt skills list, or skill_list, shows them"
+        hint = f"did you mean {near}?" if near else "list the skills: wasmrt skills list, or skill_list"
         return NotInstalledError(f"there is no skill {name!r:.80}", hint=hint)
 
-    def _listed(self, name: str, trust: SkillTrust) -> ListedSkill:
+    def _list_entry(self, name: str, trust: SkillTrust) -> ListedSkill:
         try:
             loaded = self.read(name)
         except WasmrtError as error:
@@ -262,19 +268,14 @@ class SkillStore:
 
 
 def _names(folder: Path) -> list[str]:
-    """Return the names of a folder's folders that can be skills."""
-    return sorted(_valid(folder))[:MAX_SKILLS]
-
-
-def _valid(folder: Path) -> Iterator[str]:
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                with suppress(SkillError):
-                    if entry.is_dir(follow_symlinks=False) or entry.is_symlink():
-                        yield check_skill_name(entry.name)
-    except OSError:
-        return
+    """Return the names of a folder's entries that may be skills."""
+    found: list[str] = []
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            with suppress(SkillError):
+                if entry.is_dir(follow_symlinks=False) or entry.is_symlink():
+                    found.append(check_skill_name(entry.name))
+    return sorted(found)[:MAX_SKILLS]
 
 
 def _write(draft: Path, files: SkillFiles) -> None:

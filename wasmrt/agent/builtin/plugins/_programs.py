@@ -1,0 +1,186 @@
+"""Programs of plugins: native programs, and WASI components in the same sandbox as any other component.
+
+SECURITY: each call of a native plugin is a process confined to its granted folders. Only the kernel separates it from
+other users' files, the network and other processes. Native plugins run only if the operator enables them.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import ceil
+from pathlib import Path
+
+from blake3 import blake3
+
+from wasmrt.agent.builtin.plugins._manifest import PluginManifest
+from wasmrt.agent.builtin.plugins._protocol import Mount, Printed, exit_failure
+from wasmrt.core.errors import (
+    DeadlineExceededError,
+    GuestOutputError,
+    OutputLimitError,
+    ToolError,
+    ToolErrorKind,
+    UnknownWorldError,
+    WorkerCrashedError,
+)
+from wasmrt.core.files import opened_file
+from wasmrt.core.lifetime import Lifetime
+from wasmrt.egress.leaks import LeakDetector
+from wasmrt.runtime.context import ToolContext
+from wasmrt.runtime.prepared import PreparedTool
+from wasmrt.sandbox.component import worlds
+from wasmrt.sandbox.isolation.confine import NATIVE_PLUGIN, confined_command
+from wasmrt.sandbox.isolation.programs import Sink, not_started, run_to_end, starting
+
+_DETECTOR = LeakDetector()
+_CHUNK = 1024 * 1024
+
+
+class NativeProgram:
+    """The program of a native plugin, which may not change after it is loaded.
+
+    Raises:
+        OSError: it is not an executable file.
+    """
+
+    kind = "native"
+
+    def __init__(self, path: Path, manifest: PluginManifest, mounts: Sequence[Mount], *, network: bool) -> None:
+        status = path.lstat()
+        if not stat.S_ISREG(status.st_mode) or not status.st_mode & 0o111:
+            raise PermissionError(0, f"{path.name} is not an executable file")
+        self._path = path
+        self._manifest = manifest
+        self._network = network
+        self.mounts = tuple(mounts)
+        self.cwd = next((mount.host_path for mount in mounts if mount.read_only), "/")
+        self.digest = _digest(path)
+
+    def run(self, request: bytes, context: ToolContext) -> Printed:
+        """Run it once with a request on its standard input, within the lifetime of the context.
+
+        Raises:
+            ToolError: it could not be confined or started, has changed, failed, or exceeded a limit.
+        """
+        try:
+            problem = (
+                "" if _digest(self._path) == self.digest else "the plugin's program has changed since it was loaded"
+            )
+        except OSError as error:
+            problem = f"cannot read the plugin's program: {error.strerror}"
+        if problem:  # SECURITY: consent applies to the program that was loaded.
+            hint = "load the plugins again"
+            raise ToolError(problem, code="changed", hint=hint, kind=ToolErrorKind.SANDBOX)
+        seconds, stdout, stderr = self._manifest.timeout_seconds, bytearray(), bytearray()
+        with starting("the plugin"):
+            command = confined_command(
+                NATIVE_PLUGIN,
+                [str(self._path)],
+                read=[mount.host_path for mount in self.mounts if mount.read_only],
+                write=[mount.host_path for mount in self.mounts if not mount.read_only],
+                execute=[str(self._path)],
+                network=self._network,
+                cpu_seconds=ceil(seconds) + 1,
+            )
+            sinks = (self._sink(stdout, "max_stdout_bytes"), self._sink(stderr, "max_stderr_bytes"))
+            try:
+                code = run_to_end(command, request, self.cwd, Lifetime(seconds, within=context.lifetime), *sinks)
+            except DeadlineExceededError:
+                raise DeadlineExceededError(
+                    f"the plugin took longer than {seconds:g} s and was ended", limit=seconds, used=None,
+                    setting="max_runtime_ms", hint="if necessary, raise max_runtime_ms in its manifest",
+                ) from None  # fmt: skip
+        errors = _DETECTOR.redact(stderr.decode("utf-8", "replace"))
+        return Printed(_response_text(bytes(stdout)), errors, _failure(code, errors))
+
+    def _sink(self, output: bytearray, setting: str) -> Sink:
+        def take(data: bytes) -> None:
+            output.extend(data)
+            _check_output(self._manifest, setting, len(output))
+
+        return take
+
+
+def _check_output(manifest: PluginManifest, setting: str, size: int) -> None:
+    cap = manifest.max_stdout_bytes if setting == "max_stdout_bytes" else manifest.max_stderr_bytes
+    if size > cap:
+        raise OutputLimitError(
+            f"the plugin's output exceeds its {setting} of {cap:,}", limit=cap, used=size, setting=setting,
+            hint=f"if necessary, raise {setting} in its manifest",
+        )  # fmt: skip
+
+
+def _digest(path: Path) -> str:
+    digest = blake3()
+    with opened_file(path, follow_link=False) as (file, _):
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _response_text(data: bytes) -> str:
+    """Return a response with secrets redacted, since a plugin can return content of the workspace."""
+    try:
+        return _DETECTOR.redact(data.decode())
+    except UnicodeDecodeError as error:
+        raise GuestOutputError(
+            "the plugin's response is not UTF-8", code="malformed-response", hint="change it to write JSON"
+        ) from error
+
+
+def _failure(code: int, stderr: str) -> ToolError | None:
+    if code < 0:
+        return WorkerCrashedError(f"the plugin was ended by signal {-code}", signal=-code)
+    return not_started("the plugin", code, stderr) or exit_failure(code, stderr)
+
+
+WORKSPACE = "/workspace"
+
+
+class WasiProgram:
+    """The prepared component of a WASI plugin.
+
+    Raises:
+        UnknownWorldError: it does not export wasi:cli/run.
+    """
+
+    kind = "wasi"
+
+    def __init__(
+        self, tool: PreparedTool, manifest: PluginManifest, *, has_workspace: bool, writable: Mapping[str, str]
+    ) -> None:
+        if worlds.exported_program([tool.world]) is None:
+            raise UnknownWorldError(
+                "the plugin's component is not a program: it does not export wasi:cli/run",
+                hint="build it as a program, for wasm32-wasip2",
+            )
+        self._tool = tool
+        self._manifest = manifest
+        # SECURITY: a guest receives no host paths; it is given the guest path instead.
+        read = (Mount(WORKSPACE, WORKSPACE, read_only=True),) if has_workspace else ()
+        self.mounts = (*read, *(Mount(name, name, read_only=False) for name in writable))
+        self._folders = {"workspace": WORKSPACE, "writable": dict(writable)}
+        self.cwd = WORKSPACE
+        self.digest = tool.digest
+
+    def run(self, request: bytes, context: ToolContext) -> Printed:
+        """Run it once with a request on its standard input, within the lifetime of the context.
+
+        Raises:
+            ToolError: it trapped, or exceeded a limit.
+        """
+        params = {"stdin": request.decode(), "check": False}
+        try:
+            output = self._tool.execute(params, replace(context, data=self._folders, on_begin=None))
+        except (DeadlineExceededError, OutputLimitError) as error:
+            # The limits of this call come from the manifest.
+            error.setting = "max_runtime_ms" if isinstance(error, DeadlineExceededError) else "max_stdout_bytes"
+            error.hint = f"if necessary, raise {error.setting} in its manifest"
+            raise
+        stdout, stderr = output.result["stdout"], output.result["stderr"]
+        for setting, text in (("max_stdout_bytes", stdout), ("max_stderr_bytes", stderr)):
+            _check_output(self._manifest, setting, len(text.encode()))
+        failure = exit_failure(output.result["exit_code"], stderr)
+        return Printed(stdout, stderr, failure, output.usage, output.logs, output.decisions)
