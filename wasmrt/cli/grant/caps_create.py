@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from wasmrt.agent.builtin.extensions.facts import imports_of
+from wasmrt.agent.builtin.extensions.installing import imports_of
 from wasmrt.capabilities import BY_SECTION, Capabilities, capabilities_of
 from wasmrt.capabilities.file import as_tree, format_file
 from wasmrt.capabilities.foreign import import_policy, import_sidecar
