@@ -26,7 +26,7 @@ from wasmrt.sandbox.component.worlds import FailureKind
 from wasmrt.sandbox.guest.call import GuestBudgets, GuestCall, cut_log
 from wasmrt.sandbox.guest.clock import LogicalClock, SystemClock
 from wasmrt.sandbox.guest.engine import EngineFault, LowerError, TrapCode
-from wasmrt.sandbox.guest.outcome import ended, guest_failure
+from wasmrt.sandbox.guest.outcome import end_cause, guest_failure
 from wasmrt.sandbox.guest.requests import HostFailure, HttpCheck, InvokeTool, SecretExists, WorkspaceList, WorkspaceRead
 from wasmrt.sandbox.guest.services import NoServices
 
@@ -173,19 +173,19 @@ def test_the_systems_clocks_are_no_fine_timers() -> None:
         (TrapCode.UNREACHABLE, "a panic"),
         (TrapCode.STACK_OVERFLOW, "recursed too deeply"),
         (TrapCode.MEMORY_OUT_OF_BOUNDS, "a memory bug"),
-        (TrapCode.CANNOT_LEAVE_COMPONENT, "while it was given a value"),
+        (TrapCode.CANNOT_LEAVE_COMPONENT, "while a value was passed to it"),
         (TrapCode.CANNOT_ENTER_COMPONENT, "was called while"),
         (TrapCode.INTEGER_OVERFLOW, None),
     ],
 )
 def test_a_trap_that_says_little_comes_with_what_it_means(code: TrapCode, told: str | None) -> None:
-    error = ended(EngineFault("wasm trap", code, int(code)), budgets())
+    error = end_cause(EngineFault("wasm trap", code, int(code)), budgets())
     assert isinstance(error, TrapError)
     assert (error.hint is None) if told is None else (told in str(error.hint))
 
 
 def test_an_end_that_is_no_trap_is_told_in_the_engines_words_printable_and_short() -> None:
-    error = ended(EngineFault("too many values\n\x1b[2J" + "x" * 999, None, None), budgets())
+    error = end_cause(EngineFault("too many values\n\x1b[2J" + "x" * 999, None, None), budgets())
     assert isinstance(error, TrapError)
     assert (error.code, error.hint) == ("stopped", None)
     assert error.message.startswith("the engine stopped the guest: too many values")
@@ -193,7 +193,7 @@ def test_an_end_that_is_no_trap_is_told_in_the_engines_words_printable_and_short
 
 
 def test_a_value_that_does_not_fit_its_type_is_a_mistake_in_the_params() -> None:
-    error = ended(LowerError("300 does not fit u8"), budgets())
+    error = end_cause(LowerError("300 does not fit u8"), budgets())
     assert isinstance(error, InvalidParametersError)
     assert error.message == "the value does not fit the tool's type: 300 does not fit u8"
 

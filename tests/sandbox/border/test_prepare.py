@@ -124,7 +124,7 @@ def test_a_host_function_that_breaks_while_a_tool_is_described_is_a_problem_with
 ) -> None:
     break_with(monkeypatch, LookupError("a text of the host"))
     prepared = start(isolation=Isolation.IN_PROCESS).prepare("broken", built(WHILE["described"]))
-    assert prepared.problems == ("describing it failed: a host function broke",)
+    assert prepared.problems == ("describing it failed: a host function failed",)
     monkeypatch.undo()
     assert prepared.execute({}).result == {"ok": True}
 
@@ -193,7 +193,7 @@ def test_a_function_that_json_cannot_call_is_left_out(start: Start) -> None:
 
 def test_a_component_of_such_functions_alone_says_which_and_why(start: Start) -> None:
     component = bytes(wasmtime.wat2wasm(_HANDLE.format(more="", more_core="")))
-    with pytest.raises(UnknownWorldError, match=r"it exports use; of use: .*handle"):
+    with pytest.raises(UnknownWorldError, match=r"it exports use; problem of use: .*handle"):
         start().prepare("none", component)
 
 

@@ -46,8 +46,8 @@ def test_a_tool_of_every_version_answers_and_describes_itself(start: Start, vers
     [
         ((None, "no such city"), "no such city"),
         (("{}", "it has both"), "it has both"),
-        ((None, ""), "the tool failed and said nothing"),
-        ((None, None), "the tool answered neither with an output nor with an error"),
+        ((None, ""), "the tool failed without an error message"),
+        ((None, None), "the tool returned neither an output nor an error"),
     ],
 )
 def test_a_failure_of_one_string_is_the_errors_message(
@@ -179,7 +179,7 @@ def test_a_description_is_cut_at_its_cap_and_flagged(start: Start, over: int) ->
         assert tool.description.removesuffix("…") == "ü" * (len(tool.description) - over)
         assert len(tool.description.encode()) <= MAX_DESCRIPTION_BYTES + len("…".encode())
         assert len(tool.problems) == over
-        assert all("over 4096 bytes and was cut" in problem for problem in tool.problems)
+        assert all("over 4096 bytes and was truncated" in problem for problem in tool.problems)
 
 
 @pytest.mark.parametrize("schema", ["{", '{"type": "nonsense"}', "[]"])
@@ -201,7 +201,7 @@ def test_a_schema_of_which_a_part_is_not_checked_says_so_and_is_taken(start: Sta
 def test_an_interface_of_a_known_name_and_other_types_is_refused_with_the_type_it_should_have(start: Start) -> None:
     with pytest.raises(InvalidComponentError) as caught:
         start().prepare("tool", provider([], annotations="u8"))
-    assert caught.value.message == "wasmrt:tool/provider@0.1.0#describe has another type than its world's"
+    assert caught.value.message == "wasmrt:tool/provider@0.1.0#describe does not have the type defined by its world"
     assert "read-only: bool" in (caught.value.hint or "")
     with pytest.raises(InvalidComponentError) as caught:
         start().prepare("tool", agent_tool("@0.2.0", "{}", leave_out="schema"))

@@ -49,11 +49,7 @@ class ToolSpec:
             "name": self.name,
             "description": self.description,
             "schema": self.schema,
-            "annotations": {
-                "read_only": self.read_only,
-                "destructive": self.destructive,
-                "network": self.network,
-            },
+            "annotations": {"read_only": self.read_only, "destructive": self.destructive, "network": self.network},
             "problems": list(self.problems),
             "schema_problem": self.schema_problem,
         } | self.packaged()
