@@ -80,7 +80,7 @@ def test_a_real_component_is_within_every_count(path: Path) -> None:
 
 @pytest.mark.parametrize("path", [*TOOLS, *BUILT], ids=lambda path: path.stem)
 def test_a_real_component_has_a_tenth_of_what_is_allowed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("_check", "_definitions", "_expanded", "_module"):
+    for module in ("_definitions", "_expanded", "_module"):
         code = __import__(f"wasmrt.sandbox.component.counts.{module}", fromlist=[module])
         for name in [name for name in vars(code) if name.startswith("MAX_")]:
             monkeypatch.setattr(code, name, getattr(code, name) // 10)
@@ -158,7 +158,7 @@ def test_an_instance_carries_components_to_where_they_are_instantiated() -> None
 
 
 def test_components_that_differ_each_time_are_gone_through_no_longer_than_the_bound() -> None:
-    # Each level makes two new components of the one it is given, so that nothing is ever met again.
+    # Each level creates two new components from its argument, so that no instantiation can be reused.
     inner = '(component $k0 (import "c" (component $c)) (instance (instantiate $c)))'
     for level in range(1, 20):
         inner += f"""(component $k{level} (import "c" (component $c)) (alias outer $all $k{level - 1} (component $next))
@@ -173,10 +173,10 @@ def test_components_that_differ_each_time_are_gone_through_no_longer_than_the_bo
 @pytest.mark.parametrize(
     ("tail", "said"),
     [
-        (instances(0), "component or instance 0 that is not there"),
-        (encode_section(6, vector([b"\4\2\5\0"])), "a component around it that is not there"),
-        (encode_section(6, vector([b"\4\0\0\0"])), "component or instance 0 that is not there"),
-        (encode_section(10, vector([b"\0\1c\4\0"])) + instances(0), "only its host could give"),
+        (instances(0), "missing component or instance 0"),
+        (encode_section(6, vector([b"\4\2\5\0"])), "a missing enclosing component"),
+        (encode_section(6, vector([b"\4\0\0\0"])), "missing component or instance 0"),
+        (encode_section(10, vector([b"\0\1c\4\0"])) + instances(0), "only its host could provide"),
         (encode_section(6, vector([b"\5\2\0\0"])), "an alias of an outer instance"),
         (encode_section(6, vector([b"\4\3\0\0"])), "an alias of an unknown form"),
         (encode_section(6, vector([b"\6\0\0\0"])), "a definition of an unknown sort"),
@@ -254,10 +254,10 @@ def test_loops_add_up_over_all_functions() -> None:
 @pytest.mark.parametrize(
     ("sections", "said"),
     [
-        ([(1, vector([b"\x5f\0"]))], "a core type that is no function's"),
+        ([(1, vector([b"\x5f\0"]))], "a core type that is not a function type"),
         ([(1, vector([b"\x60\1\x63\0"]))], "a value type of an unknown form"),
-        ([(1, vector([NOTHING])), (3, vector([b"\1"])), (10, vector([b"\2\0\x0b"]))], "a type that is not there"),
-        ([(3, vector([b"\0"])), (10, vector([]))], "another number of functions"),
+        ([(1, vector([NOTHING])), (3, vector([b"\1"])), (10, vector([b"\2\0\x0b"]))], "a function with a missing type"),
+        ([(3, vector([b"\0"])), (10, vector([]))], "different numbers of functions"),
         ([(1, vector([NOTHING])), (3, vector([b"\0"])), (10, vector([b"\4\1\1\x63\x0b"]))], "a local of an unknown"),
     ],
 )

@@ -72,7 +72,7 @@ FEATURES_ON = ("consume_fuel", "epoch_interruption", "wasm_component_model", "wa
 
 
 class Isolation(StrEnum):
-    """Where guests run."""
+    """The place where guests run."""
 
     PROCESS = "process"
     """In worker processes, confined with every layer that this machine supports."""
