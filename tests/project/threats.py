@@ -52,10 +52,9 @@ THREATS = (
         threat="a model reads in an error how a refusal would be lifted, and asks a person for that",
         source=OURS,
         tests=(
-            "sandbox/border/test_call_services.py::"
-            "test_a_guest_is_told_what_is_on_record_where_something_else_than_its_grant_holds_it",
+            "sandbox/border/test_call_services.py::test_a_guest_gets_the_recorded_reason_of_a_denial",
             "agent/first_party/test_denials.py::test_a_model_is_told_the_rule_and_not_the_line",
-            "sandbox/border/test_call_services.py::test_no_step_that_is_not_on_record_is_told_to_a_guest",
+            "sandbox/border/test_call_services.py::test_a_guest_gets_only_recorded_hints",
             "runtime/denials/test_policy.py::test_the_line_that_a_denial_names_lets_the_call_through",
         ),
     ),
@@ -292,9 +291,9 @@ THREATS = (
         source=HOSTILE,
         tests=(
             _LIMITS + "test_a_compile_of_a_hundred_thousand_functions_starves_no_call",
-            "sandbox/component/test_counts.py::test_a_count_at_its_bound_passes_and_one_more_is_refused",
-            "sandbox/component/test_counts.py::test_the_count_of_instances_is_what_expanding_them_gives",
-            "sandbox/component/test_counts.py::test_a_product_of_two_counts_over_its_bound_is_refused",
+            "sandbox/component/test_counts.py::test_a_count_at_its_limit_passes_and_one_more_is_refused",
+            "sandbox/component/test_counts.py::test_the_count_of_instances_equals_their_expansion",
+            "sandbox/component/test_counts.py::test_a_product_of_two_counts_over_its_limit_is_refused",
             "runtime/call/test_prepare_beside_compiles.py::"
             "test_what_is_compiled_already_is_ready_while_every_permit_to_compile_is_taken",
         ),
@@ -341,7 +340,7 @@ THREATS = (
     Threat(
         threat="values by the million, each of which becomes an object and text on the host's side",
         source=OURS,
-        tests=("sandbox/border/test_prepare.py::test_a_call_passes_so_many_values_and_no_more",),
+        tests=("sandbox/border/test_prepare.py::test_the_number_of_values_in_a_call_is_limited",),
         attacks=_names(*VALUES),
     ),
     Threat(
@@ -419,9 +418,9 @@ THREATS = (
         threat="a guest's words that pass for the host's, or carry a token past the scan",
         source=OURS,
         tests=(
-            "sandbox/border/test_what_is_said.py::test_a_code_that_a_guest_chose_is_never_one_of_the_hosts_and_holds_no_token",
-            "sandbox/border/test_what_is_said.py::test_an_error_is_cut_after_the_scan_and_a_token_at_the_cut_is_replaced_whole",
-            "sandbox/border/test_what_is_said.py::test_a_traceback_holds_nothing_that_acts_on_a_terminal",
+            "sandbox/border/test_what_is_said.py::test_guest_codes_cannot_imitate_host_codes_or_contain_tokens",
+            "sandbox/border/test_what_is_said.py::test_errors_are_truncated_after_scanning",
+            "sandbox/border/test_what_is_said.py::test_tracebacks_contain_no_terminal_control_sequences",
         ),
         attacks=("token-across-the-cut", "name-for-a-terminal"),
     ),

@@ -72,7 +72,7 @@ def led(parts: list[tuple[int, ...]]) -> st.SearchStrategy[list[tuple[int, ...]]
 
 @settings(max_examples=examples(200), deadline=None)
 @given(types(), st.booleans(), st.lists(st.sampled_from(WORDS), max_size=8).flatmap(led))
-def test_whatever_a_plain_function_answers_or_fails_with_is_an_answer_or_a_typed_error(
+def test_results_of_any_type_are_returned_or_become_typed_errors(
     runtime: WasmToolRuntime, kinds: tuple[dict[str, str], str, str], fails: bool, parts: list[tuple[int, ...]]
 ) -> None:
     def words(memory: Memory) -> bytes:
