@@ -1,4 +1,4 @@
-"""Permits: who waits, who is served next, and that none is lost, however a wait ends."""
+"""Permits: the order of waiting calls, and that no permit is lost when a wait ends."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_new_calls_do_not_overtake_waiting_calls() -> None:
     holder, second = a_call(user="ann"), a_call(user="ann")
     admission.enter(holder)
     waiter = Entering(admission, second, entered)
-    admission.enter(a_call(user="bob"))  # there is room for him, and nobody of his before him
+    admission.enter(a_call(user="bob"))  # a permit is free, and bob has no other waiting call
     assert entered == []
     admission.leave(holder)
     until(lambda: entered == [second])
@@ -107,7 +107,7 @@ def test_permits_of_a_user_are_limited_and_returned_once() -> None:
     assert admission.running == 2
     for call in (third, fourth):
         admission.leave(call)
-    assert admission._held == {}  # or everybody who ever called would be remembered
+    assert admission._held == {}  # users without calls are removed
 
 
 def test_a_runtime_is_drained_after_its_last_call() -> None:
@@ -182,7 +182,7 @@ class _RungError(BaseException):
 def test_a_signal_handler_that_raises_while_waiting_loses_no_permit(admitted: bool) -> None:
     def ring(number: int, frame: FrameType | None) -> None:
         if admitted:
-            admission.leave(holder)  # the permit comes to the one who waits, who will not see it
+            admission.leave(holder)  # the permit is given to the waiting call, which is interrupted
         raise _RungError
 
     admission, holder = Admission(1), a_call()

@@ -1,4 +1,4 @@
-"""Plain functions may answer and fail with values of any type: each is an answer or a typed error, never a fault."""
+"""Results and failures of plain functions with any type become a result or a typed error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A call's end: what it leaves behind nowhere, and what its record says of it."""
+"""The end of a call: cleanup of its resources, and its receipt."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ TOKEN = "ghp_" + "a1B2c3D4e5" * 3 + "F6g7h8"
 
 
 def endless(request: ReceivedRequest, connection: ServerConnection) -> None:
-    """A body of which no end is in sight."""
+    """A body that does not end."""
     connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\nfirst")
     while connection.sock.recv(1000):
         pass

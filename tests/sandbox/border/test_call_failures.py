@@ -1,4 +1,4 @@
-"""A call whose guest, host or caller breaks it off: what it says, what it leaves, and whose end counts."""
+"""Calls that the guest, the host or the caller ends: their errors, their cleanup, and the reason that counts."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def test_toolchain_advice_and_empty_lines_are_not_quoted() -> None:
 
 
 def test_a_result_over_the_limit_from_a_worker_is_refused() -> None:
-    """A worker that broke out of its engine may send a longer one than its own bound."""
+    """A compromised worker may send a result over its limit."""
     cap = ResourceLimits().output_bytes
     assert run(lambda *_: json.dumps("x" * (cap - 2))).result == "x" * (cap - 2)
     with pytest.raises(OutputLimitError) as caught:
@@ -247,7 +247,7 @@ class Opened:
 
 
 class Web:
-    """The way to the network for guests: every response is kept."""
+    """A gateway for guests that records every response."""
 
     networks: tuple[Network, ...] = ()
 

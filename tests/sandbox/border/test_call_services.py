@@ -1,4 +1,4 @@
-"""The host's side refuses by itself: a grant names it and a backend has it, or the answer is no."""
+"""The host refuses every request that has no grant or no backend."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ GET = HttpOpen("GET", "https://api.example.com/")
 
 
 def a_call(grant: Capabilities = ALL, parent: Call | None = None, **backends: Any) -> Call:
-    """A call that is granted everything and has nothing behind it."""
+    """A call with a grant for everything and without backends."""
     return bare_call(grant, parent=parent, backends=backends)
 
 

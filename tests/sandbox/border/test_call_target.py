@@ -1,4 +1,4 @@
-"""A component under a grant: what a package says of its tools, what each may do, and how a tool is named and asked."""
+"""A component under a grant: its package's metadata, the grants of its tools, and the names of its tools."""
 
 from __future__ import annotations
 

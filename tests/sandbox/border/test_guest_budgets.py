@@ -1,4 +1,4 @@
-"""A guest's time and budgets to the last unit, and what is told of its end."""
+"""The exact limits of a guest's time and budgets, and the errors at its end."""
 
 from __future__ import annotations
 

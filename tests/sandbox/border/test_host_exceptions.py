@@ -1,4 +1,4 @@
-"""An exception that nobody planned for ends the call as a typed error; only its traceback has its text."""
+"""An unexpected exception ends the call with a typed error; only the traceback has its text."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_an_unexpected_exception_of_the_host_is_a_typed_error_without_its_text(
     for words in (TEXT, "LookupError", "ZeroDivisionError"):
         assert not [text for text in told if text and words in text]
     assert [record["outcome"] for record in records] == ["internal"]
-    # Whoever repairs the host finds the exception in the traceback.
+    # The traceback has the exception, for debugging the host.
     assert TEXT in "".join(traceback.format_exception(error))
 
 

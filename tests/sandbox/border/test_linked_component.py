@@ -1,4 +1,4 @@
-"""A component made ready: the memories it has, how it is run, and what a run leaves."""
+"""A linked component: its memories, its runs, and the usage of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A component that is looked at before anybody may call it: without a power, without a grant, within bounds."""
+"""Preparing a component: it is described without a grant and within limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A guest may learn whether a granted secret is set, for its own user, and of every other name it learns no."""
+"""A guest can check whether a granted secret of its user is set; all other names do not exist for it."""
 
 from __future__ import annotations
 

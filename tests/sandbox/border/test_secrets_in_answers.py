@@ -1,4 +1,4 @@
-"""An answer is scanned a second time once it was redacted: what lies across its values is found, and withheld."""
+"""A result is scanned again after redaction, to find and withhold secrets that are split across values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every text of a guest's that leaves a call: scanned, made printable and cut, in that order."""
+"""All text of a guest that leaves a call is scanned, made printable and truncated, in this order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tool's own words: how each world says what it offers, how it answers and how it fails, and what is not believed."""
+"""The exports of each world: descriptions, results and failures of tools, and invalid descriptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The host's answers and refusals in the shapes of each world, as a guest gets them."""
+"""The host's results and failures in the types of each world, as a guest receives them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reader of the binary format: hostile bytes end in one typed error, and cost no more than their length."""
+"""The reader of the binary format: hostile bytes raise a typed error, in linear time."""
 
 from __future__ import annotations
 

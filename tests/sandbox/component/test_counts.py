@@ -1,4 +1,4 @@
-"""Counts of a component before the compiler: exact where instances expand, linear in the bytes, total over any."""
+"""The counts of a component before compilation: exact for expanded instances, in linear time, for arbitrary bytes."""
 
 from __future__ import annotations
 

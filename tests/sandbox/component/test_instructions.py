@@ -1,4 +1,4 @@
-"""The decoder of instructions: what it counts is what is there, or it counts nothing."""
+"""The decoder of instructions counts exactly, or returns None."""
 
 from __future__ import annotations
 

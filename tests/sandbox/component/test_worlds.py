@@ -1,4 +1,4 @@
-"""The worlds' table is what the host binds."""
+"""The host binds the functions of the table of worlds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What echo, time and json answer, as they are shipped."""
+"""The results of the shipped tools echo, time and json."""
 
 from __future__ import annotations
 
