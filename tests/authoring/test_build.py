@@ -88,7 +88,7 @@ def test_component_without_a_known_world_is_refused(c_project: Project) -> None:
 
 @pytest.mark.parametrize(
     ("schema", "reason"),
-    [('"required": "place"', "is broken at required"), ('"pattern": "a(?=b)"', "cannot run in linear time")],
+    [('"required": "place"', "is invalid at required"), ('"pattern": "a(?=b)"', "cannot run in linear time")],
 )
 def test_a_broken_schema_fails_the_build(c_project: Project, schema: str, reason: str) -> None:
     source = c_project.folder / "tool.c"

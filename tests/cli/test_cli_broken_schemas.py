@@ -37,7 +37,7 @@ def guest(tool_file: Write, encode: Encode) -> Callable[..., Path]:
 @pytest.mark.parametrize(
     ("schema", "reason"),
     [
-        (BROKEN, "is broken at required"),
+        (BROKEN, "is invalid at required"),
         ({"type": "object", "properties": {"a": {"pattern": "(?=b)a"}}}, "cannot run in linear time"),
         ({"type": "object", "properties": {"a": {"pattern": r"^[^/\s]{1,4000}$"}}}, "too large"),
         (["no object"], "schema"),
@@ -61,7 +61,7 @@ def test_update_with_a_broken_schema_keeps_the_active_version(wasmrt: Run, guest
 
 def test_inspect_reports_that_the_tool_cannot_be_installed(wasmrt: Run, guest: Callable[..., Path]) -> None:
     shown = wasmrt("inspect", guest(BROKEN))
-    assert "problem of guest: the schema is broken at required" in shown.stdout
+    assert "problem of guest: the schema is invalid at required" in shown.stdout
     assert "cannot be installed" in shown.stderr
     assert json.loads(wasmrt("inspect", guest(BROKEN), "--json").stdout)["tools"][0]["schema_problem"]
 

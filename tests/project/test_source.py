@@ -42,7 +42,7 @@ LATE_IMPORTS = {
     "egress/rates/_limiter.py": "redis is an extra",
     "runtime/runtime.py": "a runtime without grants needs neither secrets nor a network",
     "runtime/backends.py": "a runtime without secrets renews none",
-    "sandbox/guest/worlds/_detect.py": "a component of a tool world needs neither JSON for every WIT type nor WASI",
+    "sandbox/guest/worlds/_exports.py": "a component of a tool world needs neither JSON for every WIT type nor WASI",
     "runtime/config_values.py": "a file without a section [memory] needs nothing of it, and no database",
     "runtime/config_file.py": "keyrings and ciphers are for commands that use a secret",
     "cli/shared/secrets.py": "a command that only keeps a secret uses no network",

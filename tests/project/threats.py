@@ -236,7 +236,7 @@ THREATS = (
             "sandbox/escape/test_attacks.py::test_attacks_leave_no_memory_threads_or_descriptors_behind",
             "sandbox/escape/test_soak.py::test_calls_mixed_with_attacks_leave_nothing_behind",
             "sandbox/escape/test_soak.py::test_kills_in_between_leave_no_process_descriptor_permit_or_temporary_file",
-            "sandbox/wasi/test_streams.py::test_output_over_its_cap_is_dropped_and_counted_and_the_guest_goes_on",
+            "sandbox/wasi/test_streams.py::test_output_over_the_limit_is_dropped_and_counted",
         ),
         attacks=(
             *("ten-thousand-pollables", "poll-one-a-million-times", "import-in-a-loop", "hundred-thousand-handles"),
@@ -284,7 +284,7 @@ THREATS = (
     Threat(
         threat="handles that are forged, stale or of another kind",
         source=HOSTILE,
-        tests=("sandbox/wasi/test_streams.py::test_the_handles_of_two_calls_are_strangers",),
+        tests=("sandbox/wasi/test_streams.py::test_handles_are_not_valid_in_other_calls",),
         attacks=("dropped-twice", "forged-handle", "handle-of-another-kind"),
     ),
     Threat(
@@ -292,9 +292,9 @@ THREATS = (
         source=HOSTILE,
         tests=(
             _LIMITS + "test_a_compile_of_a_hundred_thousand_functions_starves_no_call",
-            "sandbox/component/test_counts.py::test_a_count_at_its_bound_passes_and_one_more_is_refused",
-            "sandbox/component/test_counts.py::test_the_count_of_instances_is_what_expanding_them_gives",
-            "sandbox/component/test_counts.py::test_a_product_of_two_counts_over_its_bound_is_refused",
+            "sandbox/component/test_counts.py::test_a_count_at_its_limit_passes_and_one_more_is_refused",
+            "sandbox/component/test_counts.py::test_the_count_of_instances_equals_their_expansion",
+            "sandbox/component/test_counts.py::test_a_product_of_two_counts_over_its_limit_is_refused",
             "runtime/call/test_prepare_beside_compiles.py::"
             "test_what_is_compiled_already_is_ready_while_every_permit_to_compile_is_taken",
         ),
@@ -313,8 +313,8 @@ THREATS = (
         threat="exceptions of host functions that cross into another call",
         source=HOSTILE,
         tests=(
-            "sandbox/engine/test_calls.py::test_whatever_a_host_function_raises_stays_in_its_own_call",
-            "sandbox/engine/test_calls.py::test_failures_of_many_threads_never_mix",
+            "sandbox/engine/test_calls.py::test_exceptions_of_host_functions_only_affect_their_call",
+            "sandbox/engine/test_calls.py::test_failures_in_concurrent_threads_are_not_mixed",
         ),
     ),
     Threat(
@@ -341,17 +341,16 @@ THREATS = (
     Threat(
         threat="values by the million, each of which becomes an object and text on the host's side",
         source=OURS,
-        tests=("sandbox/border/test_prepare.py::test_a_call_passes_so_many_values_and_no_more",),
+        tests=("sandbox/border/test_prepare.py::test_the_number_of_values_in_a_call_is_limited",),
         attacks=_names(*VALUES),
     ),
     Threat(
         threat="a schema that is small and takes hours, or gigabytes, for one text",
         source=OURS,
         tests=(
-            "sandbox/schema/test_validation_work.py::"
-            "test_a_long_text_that_fails_ten_thousand_parts_is_answered_in_little_memory",
-            "sandbox/schema/test_validation_work.py::test_characters_times_patterns_are_refused_before_the_work",
-            "sandbox/schema/test_validation_work.py::test_what_passes_as_a_schema_takes_params_ever_after",
+            "sandbox/schema/test_validation_work.py::test_a_long_string_that_fails_many_parts_needs_little_memory",
+            "sandbox/schema/test_validation_work.py::test_params_with_too_many_steps_are_refused_before_the_check",
+            "sandbox/schema/test_validation_work.py::test_accepted_schemas_can_check_params",
         ),
     ),
     Threat(
@@ -402,8 +401,8 @@ THREATS = (
         threat="an import that nobody decided about",
         source=OURS,
         tests=(
-            "sandbox/test_imports.py::test_everything_a_guest_can_import_is_listed_with_what_bounds_it",
-            "sandbox/test_imports.py::test_what_answers_has_a_type_that_is_checked",
+            "sandbox/test_imports.py::test_every_import_is_listed_with_its_policy",
+            "sandbox/test_imports.py::test_every_reachable_function_has_a_checked_type",
         ),
     ),
     Threat(
@@ -420,9 +419,9 @@ THREATS = (
         threat="a guest's words that pass for the host's, or carry a token past the scan",
         source=OURS,
         tests=(
-            "sandbox/border/test_what_is_said.py::test_a_code_that_a_guest_chose_is_never_one_of_the_hosts_and_holds_no_token",
-            "sandbox/border/test_what_is_said.py::test_an_error_is_cut_after_the_scan_and_a_token_at_the_cut_is_replaced_whole",
-            "sandbox/border/test_what_is_said.py::test_a_traceback_holds_nothing_that_acts_on_a_terminal",
+            "sandbox/border/test_what_is_said.py::test_guest_codes_cannot_imitate_host_codes_or_contain_tokens",
+            "sandbox/border/test_what_is_said.py::test_errors_are_truncated_after_scanning",
+            "sandbox/border/test_what_is_said.py::test_tracebacks_contain_no_terminal_control_sequences",
         ),
         attacks=("token-across-the-cut", "name-for-a-terminal"),
     ),

@@ -1,4 +1,4 @@
-"""What a guest can import is a list on paper: it grows only together with a decision about what bounds it."""
+"""imports.txt lists every function that a guest can import, with the policy that limits it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _POLICIES = frozenset(
 )
 
 
-def _on_paper() -> dict[str, str]:
-    """From `interface#function` to the policy; handle types are their own."""
+def _listed_policies() -> dict[str, str]:
+    """Return the policy of each `interface#function`; resources have their own name as policy."""
     decided: dict[str, str] = {}
     interface = ""
     for line in _LIST.read_text().splitlines():
@@ -32,25 +32,25 @@ def _on_paper() -> dict[str, str]:
     return decided
 
 
-def test_everything_a_guest_can_import_is_listed_with_what_bounds_it() -> None:
+def test_every_import_is_listed_with_its_policy() -> None:
     offered = set()
     for interface in (*host.interfaces(), *wasi.interfaces()):
         offered |= {f"{interface.name}#{name}" for name in (*interface.functions, *interface.resources)}
-    assert set(_on_paper()) == offered
+    assert set(_listed_policies()) == offered
 
 
-def test_every_policy_is_one_of_the_known_ones() -> None:
-    functions = {name: policy for name, policy in _on_paper().items() if policy != name.rpartition("#")[2]}
+def test_every_policy_is_known() -> None:
+    functions = {name: policy for name, policy in _listed_policies().items() if policy != name.rpartition("#")[2]}
     assert {name: policy for name, policy in functions.items() if policy not in _POLICIES} == {}
 
 
-def test_what_answers_has_a_type_that_is_checked() -> None:
-    decided = _on_paper()
+def test_every_reachable_function_has_a_checked_type() -> None:
+    decided = _listed_policies()
     for interface in (*host.interfaces(), *wasi.interfaces()):
         answering = {name for name in interface.functions if decided[f"{interface.name}#{name}"] != "unreachable"}
         assert answering == set(interface.signatures), interface.name
 
 
-def test_no_two_interfaces_answer_for_one_import() -> None:
+def test_each_import_matches_only_one_interface() -> None:
     names = [track(interface.name) for interface in (*host.interfaces(), *wasi.interfaces())]
     assert len(names) == len(set(names))

@@ -258,7 +258,7 @@ def test_a_package_with_a_broken_schema_is_neither_packed_nor_installed(wasmrt: 
     for command in (("pack", own), ("install", own, "--yes")):
         refused = json.loads(wasmrt(*command, "--json", code=2).stderr)
         assert refused["code"] == "broken-schema"
-        assert "schemas/say.json: the schema is broken at required" in refused["message"]
+        assert "schemas/say.json: the schema is invalid at required" in refused["message"]
 
 
 def test_an_ironclaw_package_with_a_broken_schema_is_not_installed(wasmrt: Run, folder: Path) -> None:

@@ -14,7 +14,7 @@ from wasmrt.testing.attacks import Body, tool
 from tests.runtime.call.conftest import ECHO, Prepare, until
 from wasmrt import Isolation, PreparedTool, ResourceLimits, WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.sandbox.guest.engine import wat2wasm
-from wasmrt.sandbox.guest.engine._inflight import calls
+from wasmrt.sandbox.guest.engine._lift import calls
 
 LOOPS = {
     "in a host call": Body(

@@ -1,4 +1,4 @@
-"""Permits: who waits, who is served next, and that none is lost, however a wait ends."""
+"""Permits: the order of waiting calls, and that no permit is lost when a wait ends."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def waiting(admission: Admission) -> int:
     return sum(len(queue) for queue in admission._queues.values())
 
 
-def test_users_are_served_by_turns_and_each_in_order() -> None:
+def test_users_take_turns_and_each_is_served_in_order() -> None:
     admission, entered = Admission(1), []
     holders = [a_call(user="bob"), *(a_call(user=f"user-{n}") for n in range(GLOBAL_FACTOR - 1))]
     for call in holders:
@@ -66,7 +66,7 @@ def test_users_are_served_by_turns_and_each_in_order() -> None:
     assert admission.drained(0)
 
 
-def test_whoever_was_served_waits_behind_everybody_else() -> None:
+def test_a_served_user_waits_behind_all_others() -> None:
     admission, entered = Admission(2), []
     holders = [a_call(user=f"user-{n}") for n in range(2 * GLOBAL_FACTOR)]
     for call in holders:
@@ -79,19 +79,19 @@ def test_whoever_was_served_waits_behind_everybody_else() -> None:
     assert [thread.join() for thread in threads] == [None] * 3
 
 
-def test_a_newcomer_does_not_overtake_those_who_wait() -> None:
+def test_new_calls_do_not_overtake_waiting_calls() -> None:
     admission, entered = Admission(1), []
     holder, second = a_call(user="ann"), a_call(user="ann")
     admission.enter(holder)
     waiter = Entering(admission, second, entered)
-    admission.enter(a_call(user="bob"))  # there is room for him, and nobody of his before him
+    admission.enter(a_call(user="bob"))  # a permit is free, and bob has no other waiting call
     assert entered == []
     admission.leave(holder)
     until(lambda: entered == [second])
     assert waiter.join() is None
 
 
-def test_a_user_holds_as_many_permits_as_it_may_and_gives_each_back_once() -> None:
+def test_permits_of_a_user_are_limited_and_returned_once() -> None:
     admission, entered = Admission(2), []
     first, second, third, fourth = (a_call() for _ in range(4))
     for call in (first, second):
@@ -107,10 +107,10 @@ def test_a_user_holds_as_many_permits_as_it_may_and_gives_each_back_once() -> No
     assert admission.running == 2
     for call in (third, fourth):
         admission.leave(call)
-    assert admission._held == {}  # or everybody who ever called would be remembered
+    assert admission._held == {}  # users without calls are removed
 
 
-def test_a_runtime_is_drained_with_its_last_call_and_not_before() -> None:
+def test_a_runtime_is_drained_after_its_last_call() -> None:
     admission = Admission(2)
     first, second = a_call(), a_call()
     for call in (first, second):
@@ -136,7 +136,7 @@ def test_a_runtime_is_drained_with_its_last_call_and_not_before() -> None:
     ],
     ids=["deadline", "cancelled", "closed"],
 )
-def test_whoever_gives_up_waiting_leaves_the_queue(
+def test_calls_that_stop_waiting_leave_the_queue(
     end: Callable[[Call], None], error: type[Exception], behind: bool
 ) -> None:
     admission, entered = Admission(1), []
@@ -158,7 +158,7 @@ def test_whoever_gives_up_waiting_leaves_the_queue(
     assert admission.running == int(behind)
 
 
-def test_a_closed_runtime_admits_nobody() -> None:
+def test_a_closed_runtime_admits_no_calls() -> None:
     admission = Admission(1)
     running = a_call()
     admission.enter(running)
@@ -179,10 +179,10 @@ class _RungError(BaseException):
 
 
 @pytest.mark.parametrize("admitted", [False, True], ids=["in the queue", "with its permit"])
-def test_a_signals_handler_that_raises_in_the_wait_costs_neither_a_place_nor_a_permit(admitted: bool) -> None:
+def test_a_signal_handler_that_raises_while_waiting_loses_no_permit(admitted: bool) -> None:
     def ring(number: int, frame: FrameType | None) -> None:
         if admitted:
-            admission.leave(holder)  # the permit comes to the one who waits, who will not see it
+            admission.leave(holder)  # the permit is given to the waiting call, which is interrupted
         raise _RungError
 
     admission, holder = Admission(1), a_call()

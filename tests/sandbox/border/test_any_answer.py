@@ -1,4 +1,4 @@
-"""Plain functions may answer and fail with values of any type: each is an answer or a typed error, never a fault."""
+"""Results and failures of plain functions with any type become a result or a typed error."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def led(parts: list[tuple[int, ...]]) -> st.SearchStrategy[list[tuple[int, ...]]
 
 @settings(max_examples=examples(200), deadline=None)
 @given(types(), st.booleans(), st.lists(st.sampled_from(WORDS), max_size=8).flatmap(led))
-def test_whatever_a_plain_function_answers_or_fails_with_is_an_answer_or_a_typed_error(
+def test_results_of_any_type_are_returned_or_become_typed_errors(
     runtime: WasmToolRuntime, kinds: tuple[dict[str, str], str, str], fails: bool, parts: list[tuple[int, ...]]
 ) -> None:
     def words(memory: Memory) -> bytes:

@@ -35,7 +35,7 @@ TOKEN = "ghp_" + "a1B2c3D4e5" * 3 + "F6g7h8"
 @pytest.mark.parametrize(
     "kind", [str, str.encode, lambda text: bytearray(text.encode())], ids=["str", "bytes", "array"]
 )
-def test_a_text_of_params_may_be_as_large_as_the_cap_and_no_larger(start: Start, kind: Any) -> None:
+def test_params_text_is_limited_exactly_at_the_limit(start: Start, kind: Any) -> None:
     echo = start().prepare("echo", ECHO, limits=ResourceLimits(output_bytes=2 * MAX_PARAMS_BYTES))
     most = '{"a":"' + "x" * (MAX_PARAMS_BYTES - 8) + '"}'
     assert len(echo.execute(kind(most)).result["a"]) == MAX_PARAMS_BYTES - 8
@@ -60,7 +60,7 @@ def nested(depth: int) -> Any:
     return value
 
 
-def test_params_may_nest_as_deep_as_the_cap_and_no_deeper(start: Start) -> None:
+def test_params_depth_is_limited_exactly_at_the_limit(start: Start) -> None:
     echo = start().prepare("echo", ECHO)
     most = {"a": nested(MAX_JSON_DEPTH - 1)}
     assert echo.execute(most).result == echo.execute(json.dumps(most)).result == most
@@ -80,7 +80,7 @@ def test_params_may_nest_as_deep_as_the_cap_and_no_deeper(start: Start) -> None:
         assert caught.value.hint == hint
 
 
-def test_the_longest_user_is_a_user(start: Start) -> None:
+def test_a_user_name_of_maximum_length_is_accepted(start: Start) -> None:
     echo = start().prepare("echo", ECHO)
     assert echo.execute({}, user="x").result == {}
     assert echo.execute({}, user="x" * MAX_USER_BYTES).result == {}
@@ -88,14 +88,14 @@ def test_the_longest_user_is_a_user(start: Start) -> None:
         echo.execute({}, user="x" * (MAX_USER_BYTES + 1))
 
 
-def test_a_models_text_for_a_number_reaches_the_guest_as_the_number(start: Start) -> None:
+def test_a_number_sent_as_a_string_is_converted(start: Start) -> None:
     add = only_tool(start(), ADDER)
     assert add.execute({"a": "40", "b": 2}).result == 42
     with pytest.raises(InvalidParametersError):
         add.execute({"a": "forty", "b": 2})
 
 
-def test_the_operators_rate_counts_calls_of_one_user_and_tool(start: Start) -> None:
+def test_the_rate_limit_counts_calls_of_each_user_and_tool(start: Start) -> None:
     runtime = start(call_rate_limit=RateLimitConfig(requests_per_minute=2, requests_per_hour=2))
     echo, other = runtime.prepare("echo", ECHO), runtime.prepare("other", ECHO)
     for _ in range(2):
@@ -108,7 +108,7 @@ def test_the_operators_rate_counts_calls_of_one_user_and_tool(start: Start) -> N
     assert other.execute({}, user="ann").result == {}
 
 
-def test_a_finding_that_is_to_block_withholds_the_answer(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_blocking_finding_withholds_the_result(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     strict = LeakDetector(overrides={"github-pat": Action.BLOCK})
     monkeypatch.setattr("wasmrt.runtime.runtime.LeakDetector", lambda **_: strict)
     with pytest.raises(ToolError) as caught:
@@ -118,7 +118,7 @@ def test_a_finding_that_is_to_block_withholds_the_answer(start: Start, monkeypat
     assert TOKEN not in json.dumps(caught.value.as_dict())
 
 
-def test_a_finding_that_is_a_warning_changes_nothing(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_warning_does_not_change_the_result(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     lenient = LeakDetector(overrides={"github-pat": Action.WARN})
     monkeypatch.setattr("wasmrt.runtime.runtime.LeakDetector", lambda **_: lenient)
     text = f'{{ "found" :  "{TOKEN}" }}'
@@ -126,7 +126,7 @@ def test_a_finding_that_is_a_warning_changes_nothing(start: Start, monkeypatch: 
     assert (output.result, output.raw, output.logs) == ({"found": TOKEN}, text, ())
 
 
-def test_an_answer_with_a_secret_keeps_its_letters(start: Start) -> None:
+def test_redaction_keeps_non_ascii_letters(start: Start) -> None:
     output = start().prepare("echo", ECHO).execute({"grüße": [TOKEN, "ü", None, 2.5]})
     assert output.result == {"grüße": ["[REDACTED:github-pat]", "ü", None, 2.5]}
     assert output.raw == '{"grüße": ["[REDACTED:github-pat]", "ü", null, 2.5]}'
@@ -146,7 +146,7 @@ def test_an_answer_with_a_secret_keeps_its_letters(start: Start) -> None:
     ],
     ids=["deep", "deeper", "many", "more", "escaped", "pair", "half a pair", "half a name"],
 )
-def test_an_answer_is_json_that_anybody_can_pass_on(start: Start, text: str, is_answer: bool) -> None:
+def test_results_must_be_portable_json(start: Start, text: str, is_answer: bool) -> None:
     says = start().prepare("says", agent_tool("", text), limits=ResourceLimits(memory_bytes=64 * MIB))
     if is_answer:
         assert says.execute({}).result == json.loads(text)
@@ -155,7 +155,7 @@ def test_an_answer_is_json_that_anybody_can_pass_on(start: Start, text: str, is_
         says.execute({})
 
 
-def test_what_a_late_call_left_behind_is_still_cleaned_and_shown(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logs_of_a_late_call_are_scanned_and_returned(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(call_state, "CLOSING_SECONDS", 60.0)
     with pytest.raises(DeadlineExceededError) as caught:
         logging_then_late(start).execute({})
@@ -170,14 +170,14 @@ def logging_then_late(start: Start, lines: int = 1) -> PreparedTool:
     return start().prepare("late", bytes(wasmtime.wat2wasm(tool(body))), limits=limits)
 
 
-def test_a_log_that_could_not_be_scanned_in_time_is_withheld(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_that_cannot_be_scanned_in_time_is_withheld(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(call_state, "CLOSING_SECONDS", 0.0)
     with pytest.raises(DeadlineExceededError) as caught:
         logging_then_late(start).execute({})
     assert [entry.message for entry in caught.value.logs] == ["[withheld: it could not be scanned in time]"]
 
 
-def test_after_the_first_log_that_is_late_none_is_begun(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_log_is_scanned_after_the_first_late_one(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(call_state, "CLOSING_SECONDS", 0.0)
     begun = []
     scanned = call_answer._scanned
@@ -193,7 +193,7 @@ def test_after_the_first_log_that_is_late_none_is_begun(start: Start, monkeypatc
     assert begun.count(TOKEN) == 1
 
 
-def test_params_that_a_deep_caller_cannot_read_are_too_deep_for_it(start: Start) -> None:
+def test_deep_params_are_refused_for_a_caller_deep_in_its_stack(start: Start) -> None:
     echo = start().prepare("echo", ECHO)
     text = '{"a":' + "[" * 60 + "]" * 60 + "}"
     assert echo.execute(text).result
@@ -207,9 +207,7 @@ def test_params_that_a_deep_caller_cannot_read_are_too_deep_for_it(start: Start)
 
 
 @pytest.mark.parametrize("isolation", ["in-process", "process"])
-def test_params_that_do_not_fit_a_schema_that_only_describes_go_to_the_guest_as_they_are(
-    start: Start, isolation: str
-) -> None:
+def test_params_that_differ_from_a_descriptive_schema_are_passed_unchanged(start: Start, isolation: str) -> None:
     schema = '{"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}'
     told: list[int] = []
     agent = only_tool(

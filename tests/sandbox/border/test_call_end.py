@@ -1,4 +1,4 @@
-"""A call's end: what it leaves behind nowhere, and what its record says of it."""
+"""The end of a call: cleanup of its resources, and its receipt."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ TOKEN = "ghp_" + "a1B2c3D4e5" * 3 + "F6g7h8"
 
 
 def endless(request: ReceivedRequest, connection: ServerConnection) -> None:
-    """A body of which no end is in sight."""
+    """A body that does not end."""
     connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\nfirst")
     while connection.sock.recv(1000):
         pass
 
 
-def test_responses_that_a_guest_left_open_are_closed_and_those_it_closed_are_forgotten(
+def test_open_responses_are_closed_when_the_call_ends(
     site: Callable[..., Site],
 ) -> None:
     here = site(endless)
@@ -71,7 +71,7 @@ def test_responses_that_a_guest_left_open_are_closed_and_those_it_closed_are_for
 
 
 @pytest.mark.parametrize("error", [None, LookupError("the guest's")])
-def test_the_end_of_a_call_is_the_end_of_its_connections(site: Callable[..., Site], error: Exception | None) -> None:
+def test_connections_are_closed_when_the_call_ends(site: Callable[..., Site], error: Exception | None) -> None:
     here = site(endless)
     records: list[Receipt] = []
     rates = RateLimiter()
@@ -98,7 +98,7 @@ def test_the_end_of_a_call_is_the_end_of_its_connections(site: Callable[..., Sit
     assert [record.usage.http_requests for record in records] == [1]
 
 
-def test_a_record_says_who_called_what_and_when(start: Start) -> None:
+def test_a_receipt_has_user_tool_and_times(start: Start) -> None:
     records: list[dict[str, Any]] = []
     prepared = only_tool(start(audit=records.append), reporter())
     before = time.time_ns() // 1_000_000
@@ -111,7 +111,7 @@ def test_a_record_says_who_called_what_and_when(start: Start) -> None:
     assert (record["decisions"], record["decisions_dropped"]) == ([], 0)
 
 
-def test_an_interrupted_call_leaves_a_record_of_what_it_used(start: Start) -> None:
+def test_an_interrupted_call_leaves_a_receipt_with_its_usage(start: Start) -> None:
     def report(done: int, total: int | None, message: str | None) -> None:
         raise KeyboardInterrupt
 
@@ -124,7 +124,7 @@ def test_an_interrupted_call_leaves_a_record_of_what_it_used(start: Start) -> No
     assert caught.value.__cause__ is not caught.value
 
 
-def test_an_error_of_a_call_is_not_its_own_cause(start: Start) -> None:
+def test_the_error_of_a_call_is_not_its_own_cause(start: Start) -> None:
     trap = bytes(wasmtime.wat2wasm(tool(Body(execute="unreachable"))))
     with pytest.raises(ToolError) as caught:
         start().prepare("trap", trap).execute({})
@@ -134,7 +134,7 @@ def test_an_error_of_a_call_is_not_its_own_cause(start: Start) -> None:
         seen.append(cause)
 
 
-def test_a_late_call_says_so_in_words(start: Start) -> None:
+def test_a_late_call_has_a_clear_message(start: Start) -> None:
     loop = bytes(wasmtime.wat2wasm(tool(Body(execute="(loop (br 0)) (unreachable)"))))
     late = start().prepare("late", loop, limits=ResourceLimits(fuel=2**60, timeout_seconds=0.1))
     with pytest.raises(ToolError) as caught:
@@ -142,7 +142,7 @@ def test_a_late_call_says_so_in_words(start: Start) -> None:
     assert caught.value.message == "the call passed its deadline of 0.1 s"
 
 
-def test_a_guest_with_bounded_values_runs_on_its_callers_thread(start: Start) -> None:
+def test_a_guest_with_bounded_values_runs_on_the_callers_thread(start: Start) -> None:
     where: list[threading.Thread] = []
 
     def report(done: int, total: int | None, message: str | None) -> None:
@@ -152,7 +152,7 @@ def test_a_guest_with_bounded_values_runs_on_its_callers_thread(start: Start) ->
     assert where == [threading.current_thread()]
 
 
-def test_a_call_that_is_cancelled_lets_go_of_a_silent_server(start: Start, site: Callable[..., Site]) -> None:
+def test_a_cancelled_call_closes_the_connection_to_a_silent_server(start: Start, site: Callable[..., Site]) -> None:
     asked = threading.Event()
 
     def silent(request: ReceivedRequest, connection: ServerConnection) -> None:
@@ -190,9 +190,7 @@ def guest_of(call: Call, *logs: str) -> Call:
     return call
 
 
-def test_an_answer_that_was_scanned_until_the_end_of_the_call_is_none(
-    start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_result_is_dropped_if_scanning_took_until_the_deadline(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     def scan_and_end(call: Call, answer: Answer) -> Answer:
         call.lifetime.cancel()
         return answer
@@ -202,19 +200,19 @@ def test_an_answer_that_was_scanned_until_the_end_of_the_call_is_none(
         only_tool(start(), reporter()).execute({})
 
 
-def test_the_texts_of_an_answer_are_looked_at_while_there_is_time_and_no_longer() -> None:
+def test_texts_of_a_result_are_scanned_only_until_the_deadline() -> None:
     call = guest_of(a_call())
     call.lifetime.cancel()
     with pytest.raises(CancelledError):
         scan_answer(call, Answer([TOKEN], f'["{TOKEN}"]'))
 
 
-def test_log_lines_are_looked_at_though_the_call_has_just_become_late(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logs_are_scanned_for_a_short_time_after_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(call_state, "CLOSING_SECONDS", 60.0)
     call = guest_of(a_call(timeout_seconds=0.001), "hello", TOKEN)
     until(lambda: call.lifetime.is_over)
     assert [entry.message for entry in clean_logs(call)] == ["hello", "[REDACTED:github-pat]"]
 
 
-def test_a_call_without_a_guest_or_a_line_has_no_logs() -> None:
+def test_a_call_without_log_entries_has_no_logs() -> None:
     assert clean_logs(a_call()) == clean_logs(guest_of(a_call())) == ()

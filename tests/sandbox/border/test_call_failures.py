@@ -1,4 +1,4 @@
-"""A call whose guest, host or caller breaks it off: what it says, what it leaves, and whose end counts."""
+"""Calls that the guest, the host or the caller ends: their errors, their cleanup, and the reason that counts."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def run(
     return run_call(pipeline, target, CallRequest("tool", {}, **request))
 
 
-def test_a_guest_gets_the_context_that_its_caller_gave_and_none_where_there_is_none() -> None:
+def test_a_guest_gets_the_context_of_its_caller_or_none() -> None:
     seen: list[str | None] = []
 
     def note(call: GuestCall, params: str, context: str | None) -> str:
@@ -86,7 +86,7 @@ def test_a_failure_has_the_decisions_of_its_call_and_no_secret(monkeypatch: pyte
     assert str(caught.value) == caught.value.message == "no use for [REDACTED:github-pat]"
 
 
-def test_the_last_words_of_a_guest_stand_in_its_error_however_that_is_read() -> None:
+def test_the_last_error_output_of_a_guest_is_in_its_error() -> None:
     def trap(call: GuestCall, params: str, context: str | None) -> str:
         call.log(LogLevel.WARN, f"no use for {TOKEN}")
         raise TrapError("it broke")
@@ -96,7 +96,7 @@ def test_the_last_words_of_a_guest_stand_in_its_error_however_that_is_read() -> 
     assert str(caught.value) == caught.value.message == "it broke; it last said: no use for [REDACTED:github-pat]"
 
 
-def test_no_guest_takes_the_outcome_of_a_call_that_went_well() -> None:
+def test_closing_the_guest_does_not_change_a_successful_outcome() -> None:
     def claim(call: GuestCall, params: str, context: str | None) -> str:
         raise GuestError("no", code="ok")
 
@@ -115,7 +115,7 @@ def test_the_hint_of_a_failure_has_no_secret() -> None:
     assert caught.value.hint == "try [REDACTED:github-pat]"
 
 
-def test_a_call_takes_a_permit_unless_it_runs_under_that_of_its_program() -> None:
+def test_a_call_takes_a_permit_unless_its_program_has_one() -> None:
     admission, taken = Admission(1), []
 
     def note(call: GuestCall, params: str, context: str | None) -> str:
@@ -127,7 +127,7 @@ def test_a_call_takes_a_permit_unless_it_runs_under_that_of_its_program() -> Non
     assert taken == [1, 0]
 
 
-def test_a_receipt_says_when_a_call_began_and_when_it_ended() -> None:
+def test_a_receipt_has_the_start_and_end_of_a_call() -> None:
     def last(call: GuestCall, params: str, context: str | None) -> str:
         entered = time.monotonic_ns()
         until(lambda: time.monotonic_ns() >= entered + 20_000_000)
@@ -142,7 +142,7 @@ def test_a_receipt_says_when_a_call_began_and_when_it_ended() -> None:
 
 
 @pytest.mark.parametrize("trace", ["", "job-7"])
-def test_a_receipt_goes_on_from_what_the_caller_knows(trace: str) -> None:
+def test_a_receipt_continues_the_callers_trace(trace: str) -> None:
     def ask_often(call: GuestCall, params: str, context: str | None) -> str:
         for _ in range(MAX_DECISIONS + 1):
             call.services.handle(SecretExists("token"))
@@ -158,7 +158,7 @@ def test_a_receipt_goes_on_from_what_the_caller_knows(trace: str) -> None:
     assert (record.trace_id, record.decisions_dropped) == (trace or record.call_id, 3)
 
 
-def test_a_refusal_by_the_folders_that_a_call_is_held_to_says_so() -> None:
+def test_a_denial_by_the_folders_of_a_call_has_its_reason() -> None:
     def write(call: GuestCall, params: str, context: str | None) -> str:
         with suppress(HostFailure):
             call.services.handle(WorkspaceWrite("elsewhere/a.txt", b"x"))
@@ -183,7 +183,7 @@ _REMOVES = Capabilities.none().with_workspace_write(WorkspaceWriteCapability((""
         (_REMOVES, {Effect.WRITE_FILESYSTEM}, Reason.REMOVE_NOT_ALLOWED, "workspace_write"),
     ],
 )
-def test_a_refusal_by_the_effects_that_a_call_is_held_to_says_so(
+def test_a_denial_by_the_effects_of_a_call_has_its_reason(
     grant: Capabilities, effects: set[Effect], reason: Reason, capability: str
 ) -> None:
     held = frozenset(effects)
@@ -195,7 +195,7 @@ def test_a_refusal_by_the_effects_that_a_call_is_held_to_says_so(
     assert told.rule == f"the call is held to its effects ({', '.join(sorted(effects)) or 'none'})"
 
 
-def test_advice_of_a_toolchain_and_empty_lines_are_no_last_words() -> None:
+def test_toolchain_advice_and_empty_lines_are_not_quoted() -> None:
     def trap(call: GuestCall, params: str, context: str | None) -> str:
         for line in ("the reason", "note: run with `RUST_BACKTRACE=1` environment variable", "  "):
             call.log(LogLevel.ERROR, line)
@@ -205,8 +205,8 @@ def test_advice_of_a_toolchain_and_empty_lines_are_no_last_words() -> None:
         run(trap)
 
 
-def test_an_answer_over_the_cap_is_refused_whatever_the_place_where_the_guest_lives_let_pass() -> None:
-    """A worker that broke out of its engine may send a longer one than its own bound."""
+def test_a_result_over_the_limit_from_a_worker_is_refused() -> None:
+    """A compromised worker may send a result over its limit."""
     cap = ResourceLimits().output_bytes
     assert run(lambda *_: json.dumps("x" * (cap - 2))).result == "x" * (cap - 2)
     with pytest.raises(OutputLimitError) as caught:
@@ -214,7 +214,7 @@ def test_an_answer_over_the_cap_is_refused_whatever_the_place_where_the_guest_li
     assert (caught.value.limit, caught.value.used) == (cap, cap + 1)
 
 
-def test_what_a_late_call_says_is_still_looked_at_for_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_of_a_late_call_is_scanned_for_a_short_time(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail_late(call: GuestCall, params: str, context: str | None) -> str:
         until(lambda: call.lifetime.is_over)
         raise ToolError(f"no use for {TOKEN}")
@@ -247,7 +247,7 @@ class Opened:
 
 
 class Web:
-    """The way to the network for guests: every response is kept."""
+    """A gateway for guests that records every response."""
 
     networks: tuple[Network, ...] = ()
 
@@ -264,7 +264,7 @@ def granted_http() -> Capabilities:
     return Capabilities.none().with_http(HttpCapability(allowlist=(EndpointPattern("api.example.com"),)))
 
 
-def test_a_signal_while_a_call_is_put_away_leaves_nothing_of_it() -> None:
+def test_a_signal_during_cleanup_leaves_no_resources() -> None:
     def open_two(call: GuestCall, params: str, context: str | None) -> str:
         for _ in range(2):
             call.services.handle(HttpOpen("GET", "https://api.example.com/"))
@@ -278,7 +278,7 @@ def test_a_signal_while_a_call_is_put_away_leaves_nothing_of_it() -> None:
     assert [record.outcome for record in records] == ["KeyboardInterrupt"]
 
 
-def test_what_fails_because_the_call_is_over_is_the_end_of_the_call_and_no_answer() -> None:
+def test_failures_after_the_end_of_a_call_end_the_guest() -> None:
     class Gateway:
         networks: tuple[Network, ...] = ()
 
@@ -300,7 +300,7 @@ def test_what_fails_because_the_call_is_over_is_the_end_of_the_call_and_no_answe
         CallServices(a_call(aliases, backends={"tools": Tools()})).handle(InvokeTool("on", "{}"))
 
 
-def test_what_fails_while_the_call_goes_on_is_for_the_guest_to_handle() -> None:
+def test_failures_during_a_call_are_returned_to_the_guest() -> None:
     class Tools:
         def invoke(self, call: Call, alias: str, params: str) -> str:
             raise ToolError("the other tool failed", code="broken")

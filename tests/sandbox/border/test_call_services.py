@@ -1,4 +1,4 @@
-"""The host's side refuses by itself: a grant names it and a backend has it, or the answer is no."""
+"""The host refuses every request that has no grant or no backend."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ GET = HttpOpen("GET", "https://api.example.com/")
 
 
 def a_call(grant: Capabilities = ALL, parent: Call | None = None, **backends: Any) -> Call:
-    """A call that is granted everything and has nothing behind it."""
+    """A call with a grant for everything and without backends."""
     return bare_call(grant, parent=parent, backends=backends)
 
 
-def test_what_is_granted_and_not_there_is_refused() -> None:
+def test_granted_but_missing_backends_are_refused() -> None:
     call = a_call()
     host = CallServices(call)
     refusals = []
@@ -84,7 +84,7 @@ def test_what_is_granted_and_not_there_is_refused() -> None:
     assert refusal.code == "not-granted"
 
 
-def test_a_guest_is_told_what_is_on_record_where_something_else_than_its_grant_holds_it() -> None:
+def test_a_guest_gets_the_recorded_reason_of_a_denial() -> None:
     call = Call(
         call_id="1", tool="notes", limits=ResourceLimits(), grant=Capabilities.none(),
         full_grant=Capabilities.none(), backends=Backends(LeakDetector()), to_ask=lambda addition: addition.to,
@@ -105,7 +105,7 @@ def test_a_guest_is_told_what_is_on_record_where_something_else_than_its_grant_h
     assert all("grant it: wasmrt grant notes" in sentence for sentence in told)
 
 
-def test_a_write_that_is_granted_and_has_no_folder_is_refused_with_the_way_to_give_one() -> None:
+def test_a_granted_write_without_a_folder_is_refused_with_a_hint() -> None:
     call = a_call(ALL.with_workspace_write(["out/"]))
     with pytest.raises(HostFailure) as caught:
         CallServices(call).handle(WorkspaceWrite("out/a.md", b"x"))
@@ -115,7 +115,7 @@ def test_a_write_that_is_granted_and_has_no_folder_is_refused_with_the_way_to_gi
     assert decision.rule == "this runtime has no workspace" and "--workspace DIR" in decision.hint
 
 
-def test_folders_of_a_preset_are_named_where_they_refuse_a_write_and_nowhere_else() -> None:
+def test_folders_of_a_preset_are_listed_only_if_they_deny_a_write() -> None:
     grant = Capabilities.none().with_workspace_read(["notes/"]).with_workspace_write(["out/", "top.md"])
     call = Call(
         call_id="1", tool="tool", limits=ResourceLimits(), grant=within_write_paths(grant, ["out/deep/"]),
@@ -135,9 +135,7 @@ def test_folders_of_a_preset_are_named_where_they_refuse_a_write_and_nowhere_els
 @pytest.mark.parametrize(
     ("effects", "named"), [((), "none"), ((Effect.NETWORK, Effect.EXTERNAL_WRITE), "external-write, network")]
 )
-def test_effects_that_a_call_is_held_to_are_named_where_they_refuse_and_nowhere_else(
-    effects: tuple[Effect, ...], named: str
-) -> None:
+def test_effects_of_a_call_are_listed_only_if_they_deny_a_request(effects: tuple[Effect, ...], named: str) -> None:
     grant = Capabilities.none().with_workspace_read(["notes/"])
     terms = ToolContext(effects=frozenset(effects))
     call = Call(
@@ -150,7 +148,7 @@ def test_effects_that_a_call_is_held_to_are_named_where_they_refuse_and_nowhere_
     assert call.told(writing) == writing  # nobody granted it
 
 
-def test_a_call_is_held_to_what_its_caller_is_held_to_and_to_its_own() -> None:
+def test_a_call_is_limited_to_its_own_and_its_callers_effects() -> None:
     def opened(terms: ToolContext, parent: Call | None = None) -> Call:
         return Call(
             call_id="1", tool="tool", limits=ResourceLimits(), grant=ALL, full_grant=ALL,
@@ -171,7 +169,7 @@ def test_a_call_is_held_to_what_its_caller_is_held_to_and_to_its_own() -> None:
     assert (inner.may_invoke, free.may_invoke) == (outer.may_invoke, None)
 
 
-def test_a_copy_has_the_bytes_of_the_file_and_takes_the_place_of_none(tmp_path: Path) -> None:
+def test_copy_writes_the_same_bytes_and_replaces_no_file(tmp_path: Path) -> None:
     writing = WorkspaceWriteCapability(("out/",))
     call = a_call(
         Capabilities.none().with_workspace_read(["notes/"]).with_workspace_write(writing),
@@ -195,7 +193,7 @@ def test_a_copy_has_the_bytes_of_the_file_and_takes_the_place_of_none(tmp_path: 
     assert sorted(path.name for path in tmp_path.glob("*/*")) == ["a", "a"]
 
 
-def test_a_refusal_that_cannot_be_looked_through_in_time_is_told_without_its_words() -> None:
+def test_a_denial_that_cannot_be_scanned_in_time_has_no_details() -> None:
     call = bare_call(timeout_seconds=0.001)
     until(lambda: call.lifetime.is_over)
     told = call.decide(call.grant.explain_http("GET", "https://api.example.com/open-sesame"))
@@ -204,7 +202,7 @@ def test_a_refusal_that_cannot_be_looked_through_in_time_is_told_without_its_wor
     assert call.decisions == [told]
 
 
-def test_the_gateway_refuses_a_call_that_was_granted_nothing() -> None:
+def test_the_gateway_refuses_a_call_without_a_grant() -> None:
     call = a_call(Capabilities.none())
     with EgressGateway(NetworkConfig()) as gateway, pytest.raises(HostFailure) as caught:
         GuestHttp(gateway).open(call, GET)
@@ -215,7 +213,7 @@ def test_the_gateway_refuses_a_call_that_was_granted_nothing() -> None:
 @pytest.mark.parametrize(
     ("grant", "reason"), [(Capabilities.none(), Reason.NOT_GRANTED), (ALL, Reason.ALIAS_NOT_ALLOWED)]
 )
-def test_an_alias_that_stands_for_nothing_runs_nothing(grant: Capabilities, reason: Reason) -> None:
+def test_an_unknown_alias_is_refused(grant: Capabilities, reason: Reason) -> None:
     invoker = Invoker(lambda name, params, call: pytest.fail(f"{name} ran"), RateLimiter())
     with pytest.raises(CapabilityDeniedError) as caught:
         invoker.invoke(a_call(grant), "off", "{}")
@@ -225,7 +223,7 @@ def test_an_alias_that_stands_for_nothing_runs_nothing(grant: Capabilities, reas
     assert (decision.allowed, decision.reason, decision.subject) == (False, reason, "off")
 
 
-def test_a_tools_invocations_are_paid_by_every_caller_above_it() -> None:
+def test_tool_invocations_are_charged_to_all_callers() -> None:
     first = a_call()
     second = a_call(parent=first)
     third = a_call(parent=second)
@@ -238,7 +236,7 @@ def test_a_tools_invocations_are_paid_by_every_caller_above_it() -> None:
     assert not first.charge_tool_invocation()
 
 
-def test_a_tools_requests_are_paid_by_every_caller_above_it() -> None:
+def test_http_requests_are_charged_to_all_callers() -> None:
     first = a_call()
     second = a_call(parent=first)
     paid = 0
@@ -251,7 +249,7 @@ def test_a_tools_requests_are_paid_by_every_caller_above_it() -> None:
     assert not first.charge_http_request()
 
 
-def test_a_refusal_without_a_decision_is_a_failed_operation() -> None:
+def test_a_failure_without_a_decision_is_a_failed_operation() -> None:
     class Broken:
         def read(self, path: str) -> bytes:
             raise CapabilityDeniedError("the folder went away")
@@ -264,7 +262,7 @@ def test_a_refusal_without_a_decision_is_a_failed_operation() -> None:
     assert call.decisions == []
 
 
-def test_one_that_only_looks_for_a_file_has_tried_nothing(tmp_path: Path) -> None:
+def test_probing_for_a_file_is_not_recorded(tmp_path: Path) -> None:
     (tmp_path / "notes").mkdir()
     call = a_call(workspace=WorkspaceReader(tmp_path, ("notes/",)))
     host = CallServices(call)
@@ -287,7 +285,7 @@ def test_one_that_only_looks_for_a_file_has_tried_nothing(tmp_path: Path) -> Non
     assert [d.reason for d in call.decisions] == [Reason.PREFIX_NOT_ALLOWED, Reason.NOT_FOUND, Reason.NOT_FOUND]
 
 
-def test_refusals_are_recorded_once_a_target_and_up_to_a_bound() -> None:
+def test_denials_are_recorded_once_for_each_target_up_to_a_limit() -> None:
     call = a_call()
     host = CallServices(call)
     for turn in range(2 * MAX_REFUSALS):
@@ -296,14 +294,14 @@ def test_refusals_are_recorded_once_a_target_and_up_to_a_bound() -> None:
     assert [d.subject for d in call.decisions] == [f"GET {turn}" for turn in range(MAX_REFUSALS)]
 
 
-def test_decisions_over_the_bound_are_counted() -> None:
+def test_decisions_over_the_limit_are_counted() -> None:
     call = a_call()
     for _ in range(MAX_DECISIONS + 3):
         call.decide(Decision(True, Reason.ALLOWED, "yes"))
     assert (len(call.decisions), call.decisions_dropped) == (MAX_DECISIONS, 3)
 
 
-def test_a_renewed_secret_keeps_its_old_value_watched() -> None:
+def test_the_old_value_of_a_renewed_secret_is_still_redacted() -> None:
     call = a_call()
     old, new = "Zq9kT7abvX2m" + "B4nC6pD8eFgH", "pL5rW8cdyU1n" + "D3mE9qF2gHjK"
     for value in (old, old, new, new):
@@ -312,7 +310,7 @@ def test_a_renewed_secret_keeps_its_old_value_watched() -> None:
         assert value not in call.scanner.redact(f"it is {value}.")
 
 
-def test_what_a_refusal_quotes_of_a_guest_is_short() -> None:
+def test_guest_text_in_a_denial_is_truncated() -> None:
     call = a_call()
     host = CallServices(call)
     for ask in (lambda: host.handle(WorkspaceRead("p" * 300)), lambda: host.handle(InvokeTool("a" * 300, "{}"))):
@@ -341,7 +339,7 @@ class Opened:
         self.is_open = False
 
 
-def test_what_a_guest_left_open_is_closed_with_the_call() -> None:
+def test_open_responses_of_a_guest_are_closed_with_the_services() -> None:
     opened = [Opened() for _ in range(4)]
     left = iter(opened)
 
@@ -361,7 +359,7 @@ def test_what_a_guest_left_open_is_closed_with_the_call() -> None:
     assert [response.is_open for response in opened] == [False] * 4
 
 
-def test_a_call_that_used_nothing_says_so() -> None:
+def test_a_call_without_usage_reports_zero() -> None:
     before = time.monotonic()
     call = a_call()
     usage = call.usage()
@@ -373,7 +371,7 @@ def test_a_call_that_used_nothing_says_so() -> None:
     assert call.usage(output_bytes=5).output_bytes == 5
 
 
-def test_a_change_that_what_is_there_prevents_is_no_attempt_at_what_is_not_granted(tmp_path: Path) -> None:
+def test_a_change_prevented_by_existing_files_is_not_a_denial(tmp_path: Path) -> None:
     writing = WorkspaceWriteCapability(("out/",), remove=True)
     grant = Capabilities.none().with_workspace_write(writing)
     call = a_call(grant, writer=WorkspaceWriter(tmp_path, writing))
@@ -395,7 +393,7 @@ def test_a_change_that_what_is_there_prevents_is_no_attempt_at_what_is_not_grant
     assert [decision.reason for decision in call.decisions] == [Reason.PREFIX_NOT_ALLOWED]
 
 
-def test_no_step_that_is_not_on_record_is_told_to_a_guest() -> None:
+def test_a_guest_gets_only_recorded_hints() -> None:
     call = Call(
         call_id="1", tool="notes", limits=ResourceLimits(), grant=Capabilities.none(),
         full_grant=Capabilities.none(), backends=Backends(LeakDetector()), to_ask=lambda addition: addition.to,

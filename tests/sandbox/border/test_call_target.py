@@ -1,4 +1,4 @@
-"""A component under a grant: what a package says of its tools, what each may do, and how a tool is named and asked."""
+"""A component under a grant: its package's metadata, the grants of its tools, and the names of its tools."""
 
 from __future__ import annotations
 
@@ -53,21 +53,21 @@ def writing(*prefixes: str) -> Capabilities:
 @pytest.mark.parametrize("said", [False, True])
 @pytest.mark.parametrize("own", [False, True])
 @pytest.mark.parametrize("note", ["read_only", "destructive", "network"])
-def test_a_package_can_add_a_note_to_a_tool_and_take_none_away(note: str, own: bool, said: bool) -> None:
+def test_a_package_can_add_annotations_but_not_remove_them(note: str, own: bool, said: bool) -> None:
     component, package = ToolSpec("one", **{note: own}), ToolSpec("one", **{note: said})  # type: ignore[arg-type]
     spec = target(component, tools={"one": package}).specs["one"]
     notes = {name: getattr(spec, name) for name in ("read_only", "destructive", "network")}
     assert notes == {"read_only": False, "destructive": False, "network": False} | {note: own or said}
 
 
-def test_the_schema_of_a_package_takes_the_place_of_the_components_with_what_was_wrong_with_it() -> None:
+def test_the_schema_of_a_package_replaces_the_components_schema_and_problem() -> None:
     broken = ToolSpec("one", schema_problem="not JSON")
     assert target(broken, tools={"one": ToolSpec("one")}).specs["one"].schema_problem == "not JSON"
     spec = target(broken, tools={"one": ToolSpec("one", schema=SCHEMA)}).specs["one"]
     assert (spec.schema, spec.schema_problem) == (SCHEMA, "")
 
 
-def test_params_are_held_to_a_schema_that_a_package_has_or_that_its_world_lets_decide() -> None:
+def test_params_are_checked_against_a_package_schema_or_a_binding_world_schema() -> None:
     package = {"one": ToolSpec("one")}
     assert [
         target(world=PROVIDER).checked, target(world=PROVIDER, tools=package).checked,
@@ -85,9 +85,7 @@ def test_params_are_held_to_a_schema_that_a_package_has_or_that_its_world_lets_d
         (AGENT, ToolSpec("other", capability_id="disk.other"), True),
     ],
 )
-def test_a_package_names_tools_of_the_component_or_those_that_its_context_tells_apart(
-    world: str, spec: ToolSpec, is_known: bool
-) -> None:
+def test_a_package_lists_tools_of_the_component_or_its_context(world: str, spec: ToolSpec, is_known: bool) -> None:
     if is_known:
         assert target(world=world, tools={spec.name: spec}).specs == {spec.name: spec}
         return
@@ -96,7 +94,7 @@ def test_a_package_names_tools_of_the_component_or_those_that_its_context_tells_
     assert caught.value.hint == "the component has: one"
 
 
-def test_the_settings_of_an_operator_are_the_context_and_nothing_of_the_conversation_is() -> None:
+def test_the_context_has_the_operators_settings_and_no_conversation() -> None:
     settings = {"provider": "local"}
     own = target(tools={"one": ToolSpec("one", own=OwnTerms(settings=settings))})
     assert own.context("one", {"thread": 7}) == settings
@@ -107,7 +105,7 @@ def test_the_settings_of_an_operator_are_the_context_and_nothing_of_the_conversa
 # -- names -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_tool_among_several_is_named_with_its_component_and_the_only_one_by_it_alone() -> None:
+def test_tool_names_include_the_component_unless_it_has_one_tool() -> None:
     assert target().action("one") == "disk"
     assert target(ToolSpec("one"), ToolSpec("two")).action("two") == "disk.two"
     assert target(ToolSpec("one"), ToolSpec("two")).action("three") == "disk"
@@ -129,7 +127,7 @@ def test_a_call_has_the_whole_grant_unless_something_narrows_it() -> None:
     assert without.power("one", None, (("logs",),)) is without.power("one")
 
 
-def test_powers_are_kept_for_the_next_call_and_so_many_of_them() -> None:
+def test_effective_grants_are_cached_up_to_a_limit() -> None:
     whole = target(grant=writing("notes"))
     powers = [whole.power("one", None, ((f"notes/{number}",),)) for number in range(1024)]
     assert whole.power("one", None, (("notes/0",),)) is powers[0]
@@ -139,7 +137,7 @@ def test_powers_are_kept_for_the_next_call_and_so_many_of_them() -> None:
     assert whole.power("one", None, (("notes/more",),)) is whole.power("one", None, (("notes/more",),))
 
 
-def test_a_tool_that_grew_has_its_entry_in_every_call_and_no_other_tool_has() -> None:
+def test_an_added_entry_applies_to_all_calls_of_only_its_tool() -> None:
     apart = Capabilities.none().with_tools([ToolGrant("one", Capabilities.none()), ToolGrant("two")])
     small = target(ToolSpec("one"), ToolSpec("two"), grant=apart)
     held = frozenset({Effect.READ_FILESYSTEM})
@@ -152,7 +150,7 @@ def test_a_tool_that_grew_has_its_entry_in_every_call_and_no_other_tool_has() ->
     assert target().with_added_grant("one", [READ_LOGS]).power("one").grant == reading("logs")
 
 
-def test_what_a_file_asks_for_and_nobody_granted_is_an_amendment_of_the_grant() -> None:
+def test_requested_but_ungranted_entries_are_an_amendment() -> None:
     assert target().to_ask("one", READ_LOGS) is None
     assert target(asked=reading("notes")).to_ask("one", READ_LOGS) is None
     assert target(asked=reading("logs")).to_ask("one", READ_LOGS) == "workspace=logs"
@@ -161,7 +159,7 @@ def test_what_a_file_asks_for_and_nobody_granted_is_an_amendment_of_the_grant() 
     assert target(asked=apart).to_ask("two", READ_LOGS) is None
 
 
-def test_a_component_is_asked_by_its_own_name_for_a_tool_or_by_its_only_one() -> None:
+def test_a_component_is_called_with_its_own_tool_name() -> None:
     by_context: dict[str, Any] = {"list": ToolSpec("list", capability_id="disk.list")}
     assert target(world=AGENT, tools=by_context).guest_tool("list") == "one"
     assert target(ToolSpec("one"), ToolSpec("two")).guest_tool("two") == "two"

@@ -1,4 +1,4 @@
-"""A guest's time and budgets to the last unit, and what is told of its end."""
+"""The exact limits of a guest's time and budgets, and the errors at its end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from wasmrt.sandbox.component.worlds import FailureKind
 from wasmrt.sandbox.guest.call import GuestBudgets, GuestCall, cut_log
 from wasmrt.sandbox.guest.clock import LogicalClock, SystemClock
 from wasmrt.sandbox.guest.engine import EngineFault, LowerError, TrapCode
-from wasmrt.sandbox.guest.outcome import ended, guest_failure
+from wasmrt.sandbox.guest.outcome import end_cause, guest_failure
 from wasmrt.sandbox.guest.requests import HostFailure, HttpCheck, InvokeTool, SecretExists, WorkspaceList, WorkspaceRead
 from wasmrt.sandbox.guest.services import NoServices
 
@@ -40,7 +40,7 @@ def budgets(lifetime: Lifetime | None = None, **limits: int) -> GuestBudgets:
 # -- the time ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_call_is_over_at_its_deadline_and_not_before(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_ends_at_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
     monkeypatch.setattr(wasmrt.core.lifetime.time, "monotonic", lambda: now)
     lifetime = Lifetime(5.0)
@@ -57,7 +57,7 @@ def test_a_call_is_over_at_its_deadline_and_not_before(monkeypatch: pytest.Monke
     assert lifetime.remaining() == 0.0
 
 
-def test_a_call_within_a_call_ends_no_later_and_is_cancelled_with_it() -> None:
+def test_a_nested_call_ends_with_its_parent() -> None:
     outer = Lifetime(LONG)
     longer, shorter = Lifetime(2 * LONG, within=outer), Lifetime(1.0, within=outer)
     assert longer.deadline == outer.deadline
@@ -67,13 +67,13 @@ def test_a_call_within_a_call_ends_no_later_and_is_cancelled_with_it() -> None:
         shorter.check()
 
 
-def test_a_call_that_begins_within_one_that_was_cancelled_is_over() -> None:
+def test_a_nested_call_of_a_cancelled_call_is_cancelled() -> None:
     outer = Lifetime(LONG)
     outer.cancel()
     assert isinstance(Lifetime(LONG, within=outer).interruption(), CancelledError)
 
 
-def test_a_wait_ends_with_its_time_or_with_the_call() -> None:
+def test_a_wait_ends_after_its_time_or_with_the_call() -> None:
     lifetime = Lifetime(LONG)
     lifetime.wait(0.001)
     threading.Timer(0.01, lifetime.cancel).start()
@@ -85,7 +85,7 @@ def test_a_wait_ends_with_its_time_or_with_the_call() -> None:
         Lifetime(0.001).wait(LONG)
 
 
-def test_the_first_end_of_a_call_is_its_end() -> None:
+def test_the_first_reason_to_end_a_call_is_kept() -> None:
     lifetime = Lifetime(LONG)
     lifetime.cancel()
     lifetime.close()
@@ -95,12 +95,12 @@ def test_the_first_end_of_a_call_is_its_end() -> None:
 # -- the budgets -------------------------------------------------------------------------------------------------------
 
 
-def test_a_guest_begins_with_nothing_spent() -> None:
+def test_a_guest_starts_with_unused_budgets() -> None:
     fresh = budgets()
     assert (fresh.fuel_used, fresh.host_calls, fresh.lifted_values, fresh.failure) == (0, 0, 0, None)
 
 
-def test_host_calls_and_values_are_counted_to_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_host_calls_and_values_are_limited_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
     guest = budgets()
     guest.host_calls = MAX_HOST_CALLS - 1
     guest.enter_host()
@@ -113,7 +113,7 @@ def test_host_calls_and_values_are_counted_to_the_last(monkeypatch: pytest.Monke
     assert (caught.value.limit, caught.value.used) == (MAX_LIFTED_VALUES, MAX_LIFTED_VALUES + 1)
 
 
-def test_a_text_may_be_as_long_as_the_output_cap() -> None:
+def test_a_string_may_be_as_long_as_the_output_limit() -> None:
     guest = budgets(output_bytes=10)
     guest.charge_text(10)
     with pytest.raises(OutputLimitError) as caught:
@@ -131,7 +131,7 @@ def test_a_text_may_be_as_long_as_the_output_cap() -> None:
     ],
     ids=["enter", "leave", "values", "text"],
 )
-def test_every_crossing_of_the_border_asks_whether_the_call_is_over(charge: Callable[[GuestBudgets], None]) -> None:
+def test_every_host_call_checks_whether_the_call_has_ended(charge: Callable[[GuestBudgets], None]) -> None:
     lifetime = Lifetime(LONG)
     guest = budgets(lifetime)
     charge(guest)
@@ -144,7 +144,7 @@ def test_every_crossing_of_the_border_asks_whether_the_call_is_over(charge: Call
 
 
 @pytest.mark.parametrize("letter", ["x", "ü", "語", "🦀"])
-def test_a_log_line_is_cut_where_it_is_longer_than_its_cap_and_not_before(letter: str) -> None:
+def test_log_entries_are_truncated_only_over_the_limit(letter: str) -> None:
     size = len(letter.encode())
     whole = letter * (MAX_LOG_ENTRY_BYTES // size)
     assert cut_log(whole) == whole
@@ -153,13 +153,13 @@ def test_a_log_line_is_cut_where_it_is_longer_than_its_cap_and_not_before(letter
     assert MAX_LOG_ENTRY_BYTES - size < len(cut.encode()) <= MAX_LOG_ENTRY_BYTES
 
 
-def test_a_log_line_has_the_millisecond_of_the_guests_clock() -> None:
+def test_log_entries_have_the_guests_time_in_milliseconds() -> None:
     call = GuestCall(Lifetime(LONG), ResourceLimits(), NoServices(), LogicalClock(start_ns=1_234_000_000))
     call.log(LogLevel.INFO, "hello")
     assert [(entry.message, entry.timestamp_ms) for entry in call.logs] == [("hello", 1235)]
 
 
-def test_the_systems_clocks_are_no_fine_timers() -> None:
+def test_the_system_clock_is_coarse() -> None:
     clock = SystemClock()
     assert [clock.now_ns() % 1_000_000, clock.monotonic_ns() % 1_000_000] == [0, 0]
 
@@ -173,27 +173,27 @@ def test_the_systems_clocks_are_no_fine_timers() -> None:
         (TrapCode.UNREACHABLE, "a panic"),
         (TrapCode.STACK_OVERFLOW, "recursed too deeply"),
         (TrapCode.MEMORY_OUT_OF_BOUNDS, "a memory bug"),
-        (TrapCode.CANNOT_LEAVE_COMPONENT, "while it was given a value"),
+        (TrapCode.CANNOT_LEAVE_COMPONENT, "while a value was passed to it"),
         (TrapCode.CANNOT_ENTER_COMPONENT, "was called while"),
         (TrapCode.INTEGER_OVERFLOW, None),
     ],
 )
-def test_a_trap_that_says_little_comes_with_what_it_means(code: TrapCode, told: str | None) -> None:
-    error = ended(EngineFault("wasm trap", code, int(code)), budgets())
+def test_traps_have_an_explaining_hint(code: TrapCode, told: str | None) -> None:
+    error = end_cause(EngineFault("wasm trap", code, int(code)), budgets())
     assert isinstance(error, TrapError)
     assert (error.hint is None) if told is None else (told in str(error.hint))
 
 
-def test_an_end_that_is_no_trap_is_told_in_the_engines_words_printable_and_short() -> None:
-    error = ended(EngineFault("too many values\n\x1b[2J" + "x" * 999, None, None), budgets())
+def test_other_engine_errors_are_printable_and_short() -> None:
+    error = end_cause(EngineFault("too many values\n\x1b[2J" + "x" * 999, None, None), budgets())
     assert isinstance(error, TrapError)
     assert (error.code, error.hint) == ("stopped", None)
     assert error.message.startswith("the engine stopped the guest: too many values")
     assert error.message.isprintable() and len(error.message) < 400
 
 
-def test_a_value_that_does_not_fit_its_type_is_a_mistake_in_the_params() -> None:
-    error = ended(LowerError("300 does not fit u8"), budgets())
+def test_a_value_that_does_not_fit_is_an_invalid_parameter() -> None:
+    error = end_cause(LowerError("300 does not fit u8"), budgets())
     assert isinstance(error, InvalidParametersError)
     assert error.message == "the value does not fit the tool's type: 300 does not fit u8"
 
@@ -210,19 +210,19 @@ def test_a_value_that_does_not_fit_its_type_is_a_mistake_in_the_params() -> None
         (FailureKind.OPERATION_FAILED, ToolErrorKind.EXECUTION_FAILED),
     ],
 )
-def test_a_tools_own_failure_is_of_the_kind_that_it_says(kind: FailureKind, expected: ToolErrorKind) -> None:
+def test_a_tool_failure_has_the_kind_that_the_tool_returned(kind: FailureKind, expected: ToolErrorKind) -> None:
     error = guest_failure(kind, None, "went\nwrong")
     assert (error.kind, error.code) == (expected, kind)
     assert guest_failure(kind, "a-code", None).code == "tool:a-code"
 
 
-def test_a_refusal_of_the_host_is_by_itself_no_denial_and_nothing_was_sent() -> None:
+def test_a_host_failure_is_by_default_not_a_denial_and_not_sent() -> None:
     failure = HostFailure(FailureKind.INPUT, "invalid", "it is not valid")
     assert (str(failure), failure.message) == ("it is not valid", "it is not valid")
     assert (failure.request_sent, failure.denied, failure.limit_bytes) == (False, False, None)
 
 
-def test_a_component_that_is_only_looked_at_is_refused_everything() -> None:
+def test_a_component_that_is_described_is_refused_everything() -> None:
     host = NoServices()
     assert host.handle(SecretExists("token")) is False
     refusal = host.handle(HttpCheck("GET", "https://api.example.com/"))
@@ -237,7 +237,7 @@ def test_a_component_that_is_only_looked_at_is_refused_everything() -> None:
         assert (caught.value.code, caught.value.denied) == ("not-granted", True)
 
 
-def test_all_that_waits_for_the_end_of_a_guest_is_done_in_the_order_it_came() -> None:
+def test_actions_at_the_end_of_a_guest_run_in_order() -> None:
     call, done = GuestCall(Lifetime(LONG), ResourceLimits(), NoServices(), LogicalClock()), []
     call.finish()
     for name in ("first", "second"):

@@ -1,4 +1,4 @@
-"""An exception that nobody planned for ends the call as a typed error; only its traceback has its text."""
+"""An unexpected exception ends the call with a typed error; only the traceback has its text."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_an_unexpected_exception_of_the_host_is_a_typed_error_without_its_text(
     for words in (TEXT, "LookupError", "ZeroDivisionError"):
         assert not [text for text in told if text and words in text]
     assert [record["outcome"] for record in records] == ["internal"]
-    # Whoever repairs the host finds the exception in the traceback.
+    # The traceback has the exception, for debugging the host.
     assert TEXT in "".join(traceback.format_exception(error))
 
 
@@ -70,7 +70,7 @@ def test_an_unexpected_exception_of_the_host_is_a_typed_error_without_its_text(
         (ConfigurationError("no", hint="ask"), ToolErrorKind.EXECUTION_FAILED),
     ],
 )
-def test_an_error_of_ours_keeps_its_words_and_becomes_an_error_of_the_tool(
+def test_a_wasmrt_error_keeps_its_message_and_becomes_a_tool_error(
     start: Start, raised: WasmrtError, kind: ToolErrorKind
 ) -> None:
     def report(done: int, total: int | None, message: str | None) -> None:
@@ -83,7 +83,7 @@ def test_an_error_of_ours_keeps_its_words_and_becomes_an_error_of_the_tool(
     assert error.__cause__ is raised
 
 
-def test_the_guest_stops_where_the_host_broke(start: Start) -> None:
+def test_the_guest_stops_when_a_host_function_fails(start: Start) -> None:
     def report(done: int, total: int | None, message: str | None) -> None:
         raise ZeroDivisionError(TEXT)
 
@@ -92,7 +92,7 @@ def test_the_guest_stops_where_the_host_broke(start: Start) -> None:
     assert caught.value.code == "internal"
 
 
-def test_an_interrupt_in_a_host_function_reaches_the_caller_as_it_is(start: Start) -> None:
+def test_an_interrupt_in_a_host_function_reaches_the_caller_unchanged(start: Start) -> None:
     def report(done: int, total: int | None, message: str | None) -> None:
         raise KeyboardInterrupt
 

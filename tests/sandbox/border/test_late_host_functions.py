@@ -20,7 +20,7 @@ def _return_after_the_deadline(done: int, total: int | None, message: str | None
         pass
 
 
-def test_a_guest_does_not_run_on_behind_a_host_function_that_was_late(start: Start) -> None:
+def test_a_guest_does_not_continue_after_a_late_host_function(start: Start) -> None:
     # The trap follows in the same block of code, where the engine looks at no epoch: only the check behind the host
     # function can come before it.
     tool = only_tool(start(), reporter(after="unreachable"), limits=LIMITS)
@@ -29,6 +29,6 @@ def test_a_guest_does_not_run_on_behind_a_host_function_that_was_late(start: Sta
     assert caught.value.setting == "limits.timeout_seconds"
 
 
-def test_an_answer_that_followed_a_late_host_function_is_none(start: Start) -> None:
+def test_a_result_after_a_late_host_function_is_dropped(start: Start) -> None:
     with pytest.raises(DeadlineExceededError):
         only_tool(start(), reporter(), limits=LIMITS).execute({}, on_progress=_return_after_the_deadline)

@@ -1,4 +1,4 @@
-"""A component made ready: the memories it has, how it is run, and what a run leaves."""
+"""A linked component: its memories, its runs, and the usage of a run."""
 
 from __future__ import annotations
 
@@ -43,15 +43,13 @@ def adder(*mib: int) -> bytes:
 
 
 @pytest.mark.parametrize("memories", [(8,), (4, 4), (2, 2, 2)])
-def test_memories_that_fill_the_limit_to_the_last_page_are_given(start: Start, memories: tuple[int, ...]) -> None:
+def test_memories_that_use_the_whole_limit_are_allowed(start: Start, memories: tuple[int, ...]) -> None:
     add = only_tool(start(), adder(*memories), limits=ResourceLimits(memory_bytes=sum(memories) * MIB))
     assert add.execute({"a": 40, "b": 2}).result == 42
 
 
 @pytest.mark.parametrize(("needed", "told"), [(2, 2), (3, 4), (5, 8), (100, 128)])
-def test_a_memory_over_the_limit_is_refused_with_the_power_of_two_that_would_do(
-    start: Start, needed: int, told: int
-) -> None:
+def test_a_memory_over_the_limit_is_refused_with_the_needed_size(start: Start, needed: int, told: int) -> None:
     with pytest.raises(MemoryLimitError, match=f"about {told} MiB of memory to start, over its limit of 1 MiB"):
         start().prepare("add", adder(needed), limits=ResourceLimits(memory_bytes=MIB))
 
@@ -59,7 +57,7 @@ def test_a_memory_over_the_limit_is_refused_with_the_power_of_two_that_would_do(
 @pytest.mark.parametrize(
     ("over_memory", "over_table", "fits"), [(0, 0, True), (1, 0, False), (0, 1, False), (1, 1, False)]
 )
-def test_the_pool_takes_what_is_no_larger_than_its_places(over_memory: int, over_table: int, fits: bool) -> None:
+def test_the_pool_accepts_components_within_its_limits(over_memory: int, over_table: int, fits: bool) -> None:
     limits = ResourceLimits(
         memory_bytes=POOL_MEMORY_BYTES + over_memory, table_elements=POOL_TABLE_ELEMENTS + over_table
     )
@@ -67,9 +65,7 @@ def test_the_pool_takes_what_is_no_larger_than_its_places(over_memory: int, over
 
 
 @pytest.mark.parametrize("posix", [True, False])
-def test_a_process_that_may_not_reserve_much_memory_gets_it_on_demand(
-    monkeypatch: pytest.MonkeyPatch, posix: bool
-) -> None:
+def test_limited_address_space_selects_on_demand_allocation(monkeypatch: pytest.MonkeyPatch, posix: bool) -> None:
     limits = types.SimpleNamespace(RLIMIT_AS=9, RLIM_INFINITY=-1, getrlimit=lambda which: (2**32, -1))
     monkeypatch.setitem(sys.modules, "resource", limits if posix else None)
     assert best_allocator() is (Allocator.ON_DEMAND if posix else Allocator.POOLING)
@@ -78,7 +74,7 @@ def test_a_process_that_may_not_reserve_much_memory_gets_it_on_demand(
         assert best_allocator() is Allocator.POOLING
 
 
-def test_a_table_over_the_limit_is_not_taken_for_the_memory(start: Start) -> None:
+def test_a_table_over_the_limit_is_not_reported_as_memory(start: Start) -> None:
     large = bytes(
         wasmtime.wat2wasm("""(component
       (core module $main (table 2000 funcref) (func (export "f")))
@@ -91,7 +87,7 @@ def test_a_table_over_the_limit_is_not_taken_for_the_memory(start: Start) -> Non
     assert start().prepare("large", large, limits=ResourceLimits(table_elements=2000)).problems == ()
 
 
-def test_a_component_that_asks_the_system_for_the_time_is_linked_with_the_hosts_clock(start: Start) -> None:
+def test_wasi_clocks_are_linked_to_the_hosts_clock(start: Start) -> None:
     clock = bytes(
         wasmtime.wat2wasm("""(component
       (import "wasi:clocks/monotonic-clock@0.2.0" (instance $clock (export "now" (func (result u64)))))
@@ -106,7 +102,7 @@ def test_a_component_that_asks_the_system_for_the_time_is_linked_with_the_hosts_
     assert prepared.execute({}).result == 0
 
 
-def test_fuel_is_counted_when_a_tool_is_asked_when_it_answers_and_when_it_runs_dry(start: Start) -> None:
+def test_fuel_is_counted_for_description_success_and_exhaustion(start: Start) -> None:
     runtime = start()
     says = runtime.prepare("says", agent_tool("", "{}"))
     assert says.describe_fuel > 0
@@ -120,7 +116,7 @@ def test_fuel_is_counted_when_a_tool_is_asked_when_it_answers_and_when_it_runs_d
     assert caught.value.usage.fuel == caught.value.used
 
 
-def test_a_tools_own_failure_is_raised_as_it_is(start: Start) -> None:
+def test_a_tool_failure_is_raised_unchanged(start: Start) -> None:
     with pytest.raises(ToolError) as caught:
         start().prepare("fails", agent_tool("@0.4.1", Failure("client", "broken", "it broke"))).execute({})
     seen: list[BaseException] = [caught.value]
@@ -129,7 +125,7 @@ def test_a_tools_own_failure_is_raised_as_it_is(start: Start) -> None:
         seen.append(cause)
 
 
-def test_a_replays_clock_and_randomness_are_the_same_for_ever() -> None:
+def test_a_logical_clock_has_constant_values() -> None:
     clock = LogicalClock()
     assert [clock.now_ns(), clock.now_ns()] == [1_767_225_600_001_000_000, 1_767_225_600_002_000_000]
     assert clock.monotonic_ns() == 3_000_000
@@ -140,7 +136,7 @@ def test_a_replays_clock_and_randomness_are_the_same_for_ever() -> None:
     assert LogicalClock(seed=7).random_bytes(4) == blake3(b"7:1").digest(length=4)
 
 
-def test_a_replayed_sleep_moves_time_and_ends_with_the_call() -> None:
+def test_a_logical_sleep_advances_time_and_ends_with_the_call() -> None:
     clock, lifetime = LogicalClock(start_ns=0), Lifetime(3600)
     clock.sleep(lifetime, 2.5)
     assert clock.now_ns() == 2_501_000_000

@@ -1,4 +1,4 @@
-"""A component that is looked at before anybody may call it: without a power, without a grant, within bounds."""
+"""Preparing a component: it is described without a grant and within limits."""
 
 from __future__ import annotations
 
@@ -70,15 +70,13 @@ _ERROR_AS_TEXT = """(i32.store (i32.const 128) (i32.load (i32.const 260)))
         ),
     ],
 )
-def test_a_tool_that_asks_while_it_is_described_is_refused_though_it_has_a_grant(
-    start: Start, name: str, ask: str
-) -> None:
+def test_requests_during_description_are_refused_despite_a_grant(start: Start, name: str, ask: str) -> None:
     body = Body(imports=(name,), text=b"GEThttps://api.example.com/{}on", description=f"{ask} {_ERROR_AS_TEXT}")
     prepared = start().prepare("asks", built(body), GRANT)
     assert (prepared.description, prepared.problems) == (REFUSED, ())
 
 
-def test_before_a_call_there_is_no_service_at_all() -> None:
+def test_no_services_are_available_before_a_call() -> None:
     none = NoServices()
     for ask in (
         lambda: none.handle(HttpOpen("GET", "https://api.example.com/")),
@@ -109,7 +107,7 @@ def break_with(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     monkeypatch.setattr(NoServices, "handle", fail)
 
 
-def test_a_host_function_that_breaks_while_a_tool_starts_is_told_without_its_text(
+def test_host_errors_during_start_are_reported_without_their_text(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     break_with(monkeypatch, LookupError("a text of the host"))
@@ -119,18 +117,20 @@ def test_a_host_function_that_breaks_while_a_tool_starts_is_told_without_its_tex
     assert "a text of the host" in "".join(traceback.format_exception(caught.value))
 
 
-def test_a_host_function_that_breaks_while_a_tool_is_described_is_a_problem_without_its_text(
+def test_host_errors_during_description_become_problems_without_text(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     break_with(monkeypatch, LookupError("a text of the host"))
     prepared = start(isolation=Isolation.IN_PROCESS).prepare("broken", built(WHILE["described"]))
-    assert prepared.problems == ("describing it failed: a host function broke",)
+    assert prepared.problems == ("describing it failed: a host function failed",)
     monkeypatch.undo()
     assert prepared.execute({}).result == {"ok": True}
 
 
 @pytest.mark.parametrize("when", WHILE)
-def test_an_error_of_ours_is_told_in_its_words(start: Start, monkeypatch: pytest.MonkeyPatch, when: str) -> None:
+def test_a_wasmrt_error_during_description_keeps_its_message(
+    start: Start, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
     monkeypatch.setenv("WASMRT_HOME", "/nonexistent")
     break_with(monkeypatch, BudgetExceededError("too much", limit=1, used=2, setting="a setting"))
     if when == "described":
@@ -143,7 +143,7 @@ def test_an_error_of_ours_is_told_in_its_words(start: Start, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("when", WHILE)
-def test_an_interrupt_while_a_tool_is_prepared_reaches_whoever_prepares_it(
+def test_an_interrupt_during_prepare_reaches_the_caller(
     start: Start, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
     break_with(monkeypatch, KeyboardInterrupt())
@@ -154,7 +154,7 @@ def test_an_interrupt_while_a_tool_is_prepared_reaches_whoever_prepares_it(
 # -- what it needs to start --------------------------------------------------------------------------------------------
 
 
-def test_a_start_function_that_breaks_behind_a_memory_too_large_is_not_taken_for_the_memory(start: Start) -> None:
+def test_a_failing_start_function_is_not_reported_as_memory(start: Start) -> None:
     limits = ResourceLimits(memory_bytes=16 * MIB)
     with pytest.raises(MemoryLimitError):
         start().prepare("large", built(Body(pages=320)), limits=limits)
@@ -164,7 +164,7 @@ def test_a_start_function_that_breaks_behind_a_memory_too_large_is_not_taken_for
 
 
 @pytest.mark.parametrize("memories", [2, 8])
-def test_several_memories_share_the_budget_of_one(start: Start, memories: int) -> None:
+def test_several_memories_share_one_budget(start: Start, memories: int) -> None:
     modules = "".join(
         f"(core module $m{n} (memory 1)) (core instance (instantiate $m{n}))" for n in range(memories - 1)
     )
@@ -191,9 +191,9 @@ def test_a_function_that_json_cannot_call_is_left_out(start: Start) -> None:
     assert prepared.execute({}).result == 1
 
 
-def test_a_component_of_such_functions_alone_says_which_and_why(start: Start) -> None:
+def test_a_component_with_only_unsupported_functions_has_a_reason(start: Start) -> None:
     component = bytes(wasmtime.wat2wasm(_HANDLE.format(more="", more_core="")))
-    with pytest.raises(UnknownWorldError, match=r"it exports use; of use: .*handle"):
+    with pytest.raises(UnknownWorldError, match=r"it exports use; problem of use: .*handle"):
         start().prepare("none", component)
 
 
@@ -202,7 +202,7 @@ def test_a_component_without_functions_exports_nothing(start: Start) -> None:
         start().prepare("none", bytes(wasmtime.wat2wasm("(component)")))
 
 
-def test_of_more_functions_than_a_component_may_have_tools_the_first_are_taken(start: Start) -> None:
+def test_only_the_first_functions_up_to_the_limit_become_tools(start: Start) -> None:
     count = MAX_TOOLS_PER_COMPONENT + 1
     exports = "".join(f'(func (export "f{n}") (canon lift (core func $main "f")))' for n in range(count))
     component = f"""(component (core module $main (func (export "f")))
@@ -215,7 +215,7 @@ def test_of_more_functions_than_a_component_may_have_tools_the_first_are_taken(s
 
 
 @pytest.mark.parametrize(("count", "passes"), [(MAX_LIFTED_VALUES // 3, True), (MAX_LIFTED_VALUES + 1, False)])
-def test_a_call_passes_so_many_values_and_no_more(start: Start, count: int, passes: bool) -> None:
+def test_the_number_of_values_in_a_call_is_limited(start: Start, count: int, passes: bool) -> None:
     body = Body(
         imports=("fetch",),
         execute=f"""(drop (memory.grow (i32.const 200)))
@@ -231,7 +231,7 @@ def test_a_call_passes_so_many_values_and_no_more(start: Start, count: int, pass
     assert (caught.value.limit, caught.value.setting) == (MAX_LIFTED_VALUES, "limits.MAX_LIFTED_VALUES")
 
 
-def test_each_tool_of_a_component_has_its_own_part_of_the_grant(start: Start) -> None:
+def test_each_tool_of_a_component_has_its_part_of_the_grant(start: Start) -> None:
     reads, asks = Capabilities.none().with_workspace_read(["notes/"]), Capabilities.none().with_secrets(["token"])
     grant = reads.with_secrets(["token"]).with_tools([ToolGrant("reads", reads), ToolGrant("asks", asks)])
     several = start().prepare("several", provider([Offer("reads"), Offer("asks"), Offer("rests")]), grant)
@@ -242,7 +242,7 @@ def a_guest_call() -> GuestCall:
     return GuestCall(Lifetime(60), ResourceLimits(), NoServices(), SystemClock())
 
 
-def test_of_two_failures_the_first_is_kept() -> None:
+def test_the_first_of_two_failures_is_kept() -> None:
     call = a_guest_call()
     first = LookupError("first")
     call.fail(first)
@@ -250,7 +250,7 @@ def test_of_two_failures_the_first_is_kept() -> None:
     assert call.failure is first
 
 
-def test_log_lines_over_the_cap_are_counted() -> None:
+def test_log_entries_over_the_limit_are_counted() -> None:
     call = a_guest_call()
     for _ in range(MAX_LOG_ENTRIES + 2):
         call.log(LogLevel.INFO, "a line")
@@ -267,7 +267,7 @@ def test_values_are_counted_over_all_lists_of_a_call() -> None:
 
 
 @pytest.mark.parametrize("function", ["now", "monotonic"])
-def test_a_guests_clocks_go_forward(start: Start, function: str) -> None:
+def test_clocks_of_a_guest_advance(start: Start, function: str) -> None:
     clock = Relay(
         interface="wasmrt:tool/clock@0.1.0", function=function, params="", result="u64", flat="", in_memory=False
     )

@@ -1,4 +1,4 @@
-"""A guest may learn whether a granted secret is set, for its own user, and of every other name it learns no."""
+"""A guest can check whether a granted secret of its user is set; all other names do not exist for it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def store() -> MemorySecrets:
     return store
 
 
-def test_two_worlds_and_four_versions_can_ask() -> None:
+def test_all_worlds_and_versions_have_a_secret_import() -> None:
     assert sorted(IDS) == [
         "near:agent/host",
         "near:agent/host@0.2.0",
@@ -65,7 +65,7 @@ def test_two_worlds_and_four_versions_can_ask() -> None:
         (None, "mail_token", False, Reason.NOT_GRANTED),
     ],
 )
-def test_the_answer_is_true_only_for_a_granted_name_that_its_user_has_set(
+def test_secret_exists_is_true_only_for_granted_secrets_of_the_user(
     start: Start,
     store: MemorySecrets,
     interface: str,
@@ -88,7 +88,7 @@ def test_a_runtime_without_secrets_has_none(start: Start, interface: str, functi
     assert ask.execute({"name": "mail_token"}).result is False
 
 
-def test_a_name_that_no_secret_can_have_does_not_exist(start: Start, store: MemorySecrets) -> None:
+def test_invalid_secret_names_do_not_exist(start: Start, store: MemorySecrets) -> None:
     ask = only_tool(
         start(secrets=store), secret_asker(*IMPORTS[0]).component(), Capabilities.none().with_secrets(["*"])
     )

@@ -1,4 +1,4 @@
-"""An answer is scanned a second time once it was redacted: what lies across its values is found, and withheld."""
+"""A result is scanned again after redaction, to find and withhold secrets that are split across values."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def answer(start: Start, site: Callable[..., Site], secret: str, said: Any) -> A
         (WORDS, {"whole": WORDS, "halves": [WORDS[:12], WORDS[12:]]}),
     ],
 )
-def test_a_secret_that_cannot_be_cut_out_of_the_values_withholds_the_answer(
+def test_a_secret_split_across_values_withholds_the_result(
     start: Start, site: Callable[..., Site], secret: str, said: Any
 ) -> None:
     with pytest.raises(ToolError, match="in pieces") as caught:
@@ -69,16 +69,14 @@ def test_a_secret_that_cannot_be_cut_out_of_the_values_withholds_the_answer(
         assert secret not in told and secret[:12] not in told and secret[12:] not in told
 
 
-def test_a_secret_within_values_and_names_is_replaced_there_and_the_rest_is_answered(
-    start: Start, site: Callable[..., Site]
-) -> None:
+def test_secrets_in_values_and_names_are_replaced(start: Start, site: Callable[..., Site]) -> None:
     said = {"kept": 1, "list": [f"is {WORDS}!", None, True], f"n{WORDS}": 2.5}
     answered = answer(start, site, WORDS, said)
     mark = "[REDACTED:secret:token]"
     assert answered == {"kept": 1, "list": [f"is {mark}!", None, True], f"n{mark}": 2.5}
 
 
-def test_what_is_a_secret_only_beside_its_name_withholds_the_answer(start: Start) -> None:
+def test_a_secret_recognised_by_its_name_withholds_the_result(start: Start) -> None:
     said = {"password": "k9Xq2mW7zT" + "4vB8nL3pRe"}
     echo = start().prepare("tool", ECHO)
     with pytest.raises(ToolError, match="in pieces"):
@@ -92,7 +90,7 @@ def layered(text: str, layers: int) -> str:
     return text
 
 
-def test_an_answer_that_cannot_be_opened_to_look_for_a_secret_is_withheld_and_on_record(
+def test_a_result_that_cannot_be_decoded_for_scanning_is_withheld_and_recorded(
     start: Start, site: Callable[..., Site]
 ) -> None:
     with pytest.raises(ToolError, match="could not be opened") as caught:
@@ -102,7 +100,7 @@ def test_an_answer_that_cannot_be_opened_to_look_for_a_secret_is_withheld_and_on
     assert (decision.allowed, decision.reason, decision.subject) == (False, Reason.NOT_SCANNED, "the tool's answer")
 
 
-def test_an_answer_with_too_much_to_look_at_passes_and_that_is_on_record(start: Start) -> None:
+def test_a_result_that_is_too_large_to_decode_passes_and_is_recorded(start: Start) -> None:
     said = {"text": "password = changeme1\nsecret_token = value\n" * 20_000}
     output = start().prepare("tool", ECHO).execute(said)
     assert output.result == said

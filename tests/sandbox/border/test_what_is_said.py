@@ -1,4 +1,4 @@
-"""Every text of a guest's that leaves a call: scanned, made printable and cut, in that order."""
+"""All text of a guest that leaves a call is scanned, made printable and truncated, in this order."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def failure(start: Start, said: Failure, **config: object) -> GuestError:
 
 
 @pytest.mark.parametrize("at", [0, 10, len(TOKEN) - 1])
-def test_an_error_is_cut_after_the_scan_and_a_token_at_the_cut_is_replaced_whole(start: Start, at: int) -> None:
+def test_errors_are_truncated_after_scanning(start: Start, at: int) -> None:
     text = "x " * ((MAX_ERROR_TEXT_BYTES - at) // 2) + TOKEN + " and more" * 99
     error = failure(start, Failure("client", "gone", text))
     for part in (TOKEN, TOKEN[:-1], TOKEN[:12]):
@@ -38,21 +38,21 @@ def test_an_error_is_cut_after_the_scan_and_a_token_at_the_cut_is_replaced_whole
     assert len(error.message.encode()) <= MAX_ERROR_TEXT_BYTES + 16
 
 
-def test_text_that_shrinks_when_it_is_made_printable_shows_nothing_of_what_was_cut_off() -> None:
+def test_unscanned_text_is_not_shown_after_escaping() -> None:
     call = a_call()
     for gap in range(3, len(TOKEN)):
         text = "a" + " " * (MAX_ERROR_TEXT_BYTES + 16 * 1024 - gap - 1) + TOKEN
         assert TOKEN[:gap] not in clean_line(call, text)
 
 
-def test_a_text_that_is_scanned_whole_is_shown_to_its_end_and_a_longer_one_to_its_cap() -> None:
+def test_scanned_text_is_shown_up_to_its_limit() -> None:
     gap = " " * (MAX_ERROR_TEXT_BYTES + LOG_OVERLAP_BYTES - len("aend"))
     assert clean_line(a_call(), f"a{gap}end") == "a end"
     assert clean_line(a_call(), f"a{gap}ends") == "a"
 
 
 @pytest.mark.parametrize("code", ["ok", "deadline-exceeded", "leak", TOKEN, TOKEN.lower(), "A" * 64, "a\x1b[2J", "a b"])
-def test_a_code_that_a_guest_chose_is_never_one_of_the_hosts_and_holds_no_token(start: Start, code: str) -> None:
+def test_guest_codes_cannot_imitate_host_codes_or_contain_tokens(start: Start, code: str) -> None:
     records: list[dict[str, object]] = []
     error = failure(start, Failure("client", code, "no"), audit=records.append)
     assert error.code.startswith("tool:") or error.code in ("client", "guest-error")
@@ -64,16 +64,16 @@ def test_a_code_that_a_guest_chose_is_never_one_of_the_hosts_and_holds_no_token(
     "code",
     ["ok", "leak", "deadline-exceeded", TOKEN, f"tool:{TOKEN}", f"tool:{TOKEN.lower()}", "a\x1b[2J", "x" * 300, ""],
 )
-def test_a_code_that_comes_from_a_worker_is_judged_again(code: str) -> None:
+def test_codes_from_a_worker_are_checked_again(code: str) -> None:
     assert _code_of(a_call(), GuestError("no", code=code)) == "guest-error"
 
 
 @pytest.mark.parametrize("code", ["tool:gone", "client", "guest-exit"])
-def test_a_code_of_the_kinds_and_one_with_the_prefix_stay(code: str) -> None:
+def test_valid_guest_codes_are_kept(code: str) -> None:
     assert _code_of(a_call(), GuestError("no", code=code)) == code
 
 
-def test_subjects_and_hints_of_decisions_are_scanned_before_they_are_cut() -> None:
+def test_subjects_and_hints_of_decisions_are_scanned_before_truncation() -> None:
     call = a_call()
     said = call.decide(Decision(False, Reason.NOT_GRANTED, f"rule {TOKEN}", f"add {TOKEN}", "http", "y " * 95 + TOKEN))
     assert TOKEN[:10] not in repr(said) and TOKEN[:10] not in repr(call.decisions)
@@ -82,7 +82,7 @@ def test_subjects_and_hints_of_decisions_are_scanned_before_they_are_cut() -> No
     assert odd.subject.isprintable()
 
 
-def test_a_traceback_holds_nothing_that_acts_on_a_terminal(start: Start) -> None:
+def test_tracebacks_contain_no_terminal_control_sequences(start: Start) -> None:
     """The engine's backtrace names functions, and a component names them as it likes."""
     named = r'''$"\1b[2J\1b]0;owned\07\0afake line"'''
     body = Body(execute=f"(call {named}) (call $ok)", functions=f"(func {named} unreachable)")

@@ -1,4 +1,4 @@
-"""A tool's own words: how each world says what it offers, how it answers and how it fails, and what is not believed."""
+"""The exports of each world: descriptions, results and failures of tools, and invalid descriptions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def failure_of(tool: PreparedTool) -> GuestError:
 
 
 @pytest.mark.parametrize("version", ["", "@0.2.0", "@0.3.0", "@0.4.1"])
-def test_a_tool_of_every_version_answers_and_describes_itself(start: Start, version: str) -> None:
+def test_tools_of_every_world_version_are_described_and_run(start: Start, version: str) -> None:
     tool = start().prepare("tool", agent_tool(version, '{"a": 1}', description="counts", schema='{"maxProperties": 0}'))
     assert (tool.world, tool.description, tool.problems) == (f"near:agent/tool{version}", "counts", ())
     assert tool.schema == {"maxProperties": 0}
@@ -46,11 +46,11 @@ def test_a_tool_of_every_version_answers_and_describes_itself(start: Start, vers
     [
         ((None, "no such city"), "no such city"),
         (("{}", "it has both"), "it has both"),
-        ((None, ""), "the tool failed and said nothing"),
-        ((None, None), "the tool answered neither with an output nor with an error"),
+        ((None, ""), "the tool failed without an error message"),
+        ((None, None), "the tool returned neither an output nor an error"),
     ],
 )
-def test_a_failure_of_one_string_is_the_errors_message(
+def test_string_failures_become_the_error_message(
     start: Start, version: str, answer: tuple[str | None, str | None], message: str
 ) -> None:
     error = failure_of(start().prepare("tool", agent_tool(version, answer)))
@@ -66,7 +66,7 @@ def test_a_typed_failure_keeps_its_kind_code_and_message(start: Start, kind: str
         assert (error.kind, error.code, error.message) == (OF_KIND[kind], "tool:quota", "no more today")
 
 
-def test_a_typed_failure_of_few_words_is_told_in_those_it_has(start: Start) -> None:
+def test_a_typed_failure_without_message_uses_its_code_or_kind(start: Start) -> None:
     runtime = start()
     for failing, code, message in (
         (Failure("client"), "client", "client"),
@@ -82,7 +82,7 @@ def test_a_typed_failure_of_few_words_is_told_in_those_it_has(start: Start) -> N
 
 
 @pytest.mark.parametrize(("limit", "told"), [(3 * MIB, "3 MiB"), (3 * MIB + 65536, "3,211,264 bytes")])
-def test_a_tool_that_was_refused_memory_can_say_so(start: Start, limit: int, told: str) -> None:
+def test_a_tool_can_report_refused_memory(start: Start, limit: int, told: str) -> None:
     runtime = start()
     short = Failure("executor", "out-of-memory", "no room for the index")
     for component in (agent_tool("@0.4.1", short), provider([Offer("tool")], short)):
@@ -134,14 +134,14 @@ def of_texts(*texts: str) -> Callable[[Memory], bytes]:
         ),
     ],
 )  # fmt: skip
-def test_a_plain_functions_failure_is_typed_where_it_has_the_worlds_form_and_data_elsewhere(
+def test_failures_of_plain_functions_are_typed_if_they_have_the_form(
     start: Start, fields: str, words: Callable[[Memory], bytes], code: str, message: str
 ) -> None:
     error = failure_of(start().prepare("tool", failing_function(f"(record {fields})", words)))
     assert (error.code, error.message) == (code, message)
 
 
-def test_a_provider_offers_each_tool_under_its_own_name(start: Start) -> None:
+def test_a_provider_lists_each_tool_with_its_name(start: Start) -> None:
     offers = [
         Offer("read", "reads", '{"maxProperties": 0}', (True, False, False)),
         Offer("wipe", "wipes", '{"minProperties": 1}', (False, True, True)),
@@ -159,31 +159,31 @@ def test_a_provider_offers_each_tool_under_its_own_name(start: Start) -> None:
     assert component.tool("wipe").execute({"all": True}).result == "done"
 
 
-def test_a_name_that_cannot_be_said_or_comes_twice_is_no_tool(start: Start) -> None:
+def test_tools_with_unprintable_or_duplicate_names_are_skipped(start: Start) -> None:
     names = ["good", "", "good", "ba\x00d", "x" * 65, "also-good"]
     component = start().prepare("tools", provider([Offer(name, description=name) for name in names]))
     assert [spec.name for spec in component.tools] == ["good", "also-good"]
 
 
-def test_of_more_tools_than_a_component_may_hold_the_first_are_taken(start: Start) -> None:
+def test_only_the_first_tools_up_to_the_limit_are_used(start: Start) -> None:
     offers = [Offer(f"tool-{n}") for n in range(MAX_TOOLS_PER_COMPONENT + 1)]
     component = start().prepare("many", provider(offers))
     assert [spec.name for spec in component.tools] == [offer.name for offer in offers[:MAX_TOOLS_PER_COMPONENT]]
 
 
 @pytest.mark.parametrize("over", [0, 1])
-def test_a_description_is_cut_at_its_cap_and_flagged(start: Start, over: int) -> None:
+def test_long_descriptions_are_truncated_and_reported(start: Start, over: int) -> None:
     text = "ü" * (MAX_DESCRIPTION_BYTES // 2) + "x" * over
     for component in (agent_tool("", "{}", description=text), provider([Offer("tool", description=text)])):
         tool = start().prepare("tool", component)
         assert tool.description.removesuffix("…") == "ü" * (len(tool.description) - over)
         assert len(tool.description.encode()) <= MAX_DESCRIPTION_BYTES + len("…".encode())
         assert len(tool.problems) == over
-        assert all("over 4096 bytes and was cut" in problem for problem in tool.problems)
+        assert all("over 4096 bytes and was truncated" in problem for problem in tool.problems)
 
 
 @pytest.mark.parametrize("schema", ["{", '{"type": "nonsense"}', "[]"])
-def test_a_schema_that_is_none_is_flagged_and_any_object_is_taken(start: Start, schema: str) -> None:
+def test_an_invalid_schema_is_reported_and_replaced(start: Start, schema: str) -> None:
     for component in (agent_tool("@0.3.0", "1", schema=schema), provider([Offer("tool", schema=schema)], "1")):
         tool = start().prepare("tool", component)
         assert len(tool.problems) == 1
@@ -191,17 +191,17 @@ def test_a_schema_that_is_none_is_flagged_and_any_object_is_taken(start: Start, 
         assert tool.execute({"anything": [1]}).result == 1
 
 
-def test_a_schema_of_which_a_part_is_not_checked_says_so_and_is_taken(start: Start) -> None:
+def test_a_schema_with_unchecked_parts_is_used_and_reported(start: Start) -> None:
     schema = '{"type": "object", "properties": {"a": {"$ref": "#/$defs/b"}}}'
     tool = start().prepare("tool", provider([Offer("tool", schema=schema)]))
     assert tool.schema == json.loads(schema)
     assert [problem.startswith("the schema ") for problem in tool.problems] == [True]
 
 
-def test_an_interface_of_a_known_name_and_other_types_is_refused_with_the_type_it_should_have(start: Start) -> None:
+def test_a_known_interface_with_wrong_types_is_refused(start: Start) -> None:
     with pytest.raises(InvalidComponentError) as caught:
         start().prepare("tool", provider([], annotations="u8"))
-    assert caught.value.message == "wasmrt:tool/provider@0.1.0#describe has another type than its world's"
+    assert caught.value.message == "wasmrt:tool/provider@0.1.0#describe does not have the type defined by its world"
     assert "read-only: bool" in (caught.value.hint or "")
     with pytest.raises(InvalidComponentError) as caught:
         start().prepare("tool", agent_tool("@0.2.0", "{}", leave_out="schema"))

@@ -87,7 +87,7 @@ def guest(host: NoServices, *, start_ns: int = 0) -> GuestCall:
     return GuestCall(Lifetime(3600), ResourceLimits(), host, LogicalClock(start_ns=start_ns))
 
 
-def test_every_function_of_every_world_is_bound_and_no_other() -> None:
+def test_exactly_the_functions_of_the_worlds_are_bound() -> None:
     imported = [name for world in worlds.ALL_WORLDS for name in world.imports]
     assert sorted(FUNCTIONS) == sorted(imported)
     for name, functions in FUNCTIONS.items():
@@ -106,7 +106,7 @@ HTTP = [name for name, functions in FUNCTIONS.items() if functions.keys() & {"ht
 
 
 @pytest.mark.parametrize("interface", HTTP)
-def test_a_request_is_asked_for_as_the_guest_wrote_it_and_its_response_is_closed(interface: str) -> None:
+def test_a_request_is_passed_unchanged_and_its_response_is_closed(interface: str) -> None:
     host = Host()
     answer = ask(interface, host, 250)
     assert isinstance(answer, Ok)
@@ -118,7 +118,7 @@ def test_a_request_is_asked_for_as_the_guest_wrote_it_and_its_response_is_closed
 
 
 @pytest.mark.parametrize("interface", HTTP)
-def test_a_response_that_breaks_off_is_a_failure_and_is_closed(interface: str) -> None:
+def test_an_interrupted_response_is_a_failure_and_is_closed(interface: str) -> None:
     host = Host(Response(HostFailure(FailureKind.CLIENT, "broken", "it broke off", request_sent=True)))
     answer = ask(interface, host)
     assert isinstance(answer, Err)
@@ -133,13 +133,13 @@ def test_a_response_that_breaks_off_is_a_failure_and_is_closed(interface: str) -
     assert host.response.closed == 1
 
 
-def test_a_folder_has_no_size() -> None:
+def test_folders_have_size_zero() -> None:
     (name,) = (name for name in FUNCTIONS if name.startswith("wasmrt:tool/workspace"))
     listed = FUNCTIONS[name]["list"](guest(Host()), "")
     assert listed == Ok([{"name": "b", "kind": "directory", "size": 0}, {"name": "a.txt", "kind": "file", "size": 12}])
 
 
-def test_the_clocks_of_the_worlds_are_the_guests_in_their_units() -> None:
+def test_the_clocks_of_the_worlds_use_the_guests_clock() -> None:
     (name,) = (name for name in FUNCTIONS if name.startswith("wasmrt:tool/clock"))
     ctx = guest(Host(), start_ns=5_000_000)
     assert FUNCTIONS[name]["now"](ctx) == 6
@@ -147,7 +147,7 @@ def test_the_clocks_of_the_worlds_are_the_guests_in_their_units() -> None:
     assert FUNCTIONS[AGENTS[0]]["now-millis"](ctx) == 8
 
 
-def test_a_generic_tools_text_keeps_its_letters(start: Start) -> None:
+def test_a_generic_tool_keeps_non_ascii_letters(start: Start) -> None:
     runtime = start()
     runtime.prepare("other", agent_tool("", json.dumps("grüße", ensure_ascii=False)))
     grant = Capabilities.none().with_tool_invoke(ToolInvokeCapability((("on", "other"),)))
@@ -171,7 +171,7 @@ class Folder(NoServices):
         return 7 if isinstance(request, WorkspaceCopy) else None
 
 
-def test_our_world_changes_files_by_the_host_alone() -> None:
+def test_wasmrt_tool_changes_files_through_the_host() -> None:
     host, offered = Folder(), FUNCTIONS["wasmrt:tool/workspace@0.1.0"]
     call = guest(host)
     assert offered["read-text"](call, "a") == Ok("h\u00e9")
@@ -193,7 +193,7 @@ def test_our_world_changes_files_by_the_host_alone() -> None:
     ]
 
 
-def test_what_a_host_refuses_of_files_is_a_typed_failure() -> None:
+def test_denied_file_requests_are_typed_failures() -> None:
     offered = FUNCTIONS["wasmrt:tool/workspace@0.1.0"]
     call = guest(NoServices())
     for name, values in {

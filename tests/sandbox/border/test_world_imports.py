@@ -1,4 +1,4 @@
-"""The host's answers and refusals in the shapes of each world, as a guest gets them."""
+"""The host's results and failures in the types of each world, as a guest receives them."""
 
 from __future__ import annotations
 
@@ -57,9 +57,7 @@ def pages(request: ReceivedRequest, connection: ServerConnection) -> bytes:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_an_agents_request_comes_back_with_one_header_of_a_name(
-    start: Start, site: Callable[..., Site], version: str
-) -> None:
+def test_repeated_headers_are_joined_for_near_agent(start: Start, site: Callable[..., Site], version: str) -> None:
     here = site(pages)
     ask = only_tool(start(network=here.network), agent_http(version).component(), here.grant())
     params = {"method": "post", "url": here.url(), "headers-json": '{"X-Ask": "1"}', "timeout-ms": 60_000}
@@ -70,7 +68,7 @@ def test_an_agents_request_comes_back_with_one_header_of_a_name(
 
 
 @pytest.mark.parametrize("headers", ["", " \n", "{}"])
-def test_an_agent_may_ask_without_headers(start: Start, site: Callable[..., Site], headers: str) -> None:
+def test_headers_are_optional_for_near_agent(start: Start, site: Callable[..., Site], headers: str) -> None:
     here = site(pages)
     ask = only_tool(start(network=here.network), agent_http("").component(), here.grant())
     params = {"method": "GET", "url": here.url(), "headers-json": headers}
@@ -90,7 +88,7 @@ def object_of(size: int) -> str:
         (object_of(MAX_HEADER_BYTES + 1), f"over {MAX_HEADER_BYTES} bytes"),
     ],
 )
-def test_headers_that_are_none_are_the_guests_mistake(
+def test_invalid_headers_are_an_input_failure(
     start: Start, site: Callable[..., Site], version: str, headers: str, message: str
 ) -> None:
     here = site(pages)
@@ -102,7 +100,7 @@ def test_headers_that_are_none_are_the_guests_mistake(
     assert here.server.requests == []
 
 
-def test_headers_of_the_most_bytes_are_read(start: Start, site: Callable[..., Site]) -> None:
+def test_headers_of_maximum_size_are_accepted(start: Start, site: Callable[..., Site]) -> None:
     here = site(pages)
     ask = only_tool(start(network=here.network), agent_http("").component(), here.grant())
     asked = object_of(MAX_HEADER_BYTES)
@@ -132,9 +130,7 @@ def test_a_guests_timeout_is_in_milliseconds(start: Start, site: Callable[..., S
 
 
 @pytest.mark.parametrize("relay", [FETCH, *map(agent_http, VERSIONS)], ids=lambda relay: relay.interface)
-def test_a_request_that_is_not_granted_is_refused_with_the_line_that_would_allow_it(
-    start: Start, site: Callable[..., Site], relay: Relay
-) -> None:
+def test_a_denied_request_has_a_hint(start: Start, site: Callable[..., Site], relay: Relay) -> None:
     here = site(pages)
     ask = only_tool(start(network=here.network), relay.component())
     if relay is FETCH:
@@ -167,7 +163,7 @@ NOTES = Capabilities.none().with_workspace_read(["notes/"])
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_an_agent_reads_text_and_gets_nothing_for_every_refusal(start: Start, folder: Path, version: str) -> None:
+def test_near_agent_reads_text_and_gets_none_for_failures(start: Start, folder: Path, version: str) -> None:
     runtime = start(workspace=folder)
     read = only_tool(runtime, agent_read(version).component(), NOTES)
     assert read.execute({"path": "notes/a.md"}).result == "grüße"
@@ -197,7 +193,7 @@ def test_a_tool_reads_bytes_and_lists_entries(start: Start, folder: Path) -> Non
         ("notes/none", Reason.NOT_FOUND),
     ],
 )
-def test_a_tools_refusal_is_typed(start: Start, folder: Path, relay: Relay, path: str, reason: Reason) -> None:
+def test_denials_in_wasmrt_tool_are_typed(start: Start, folder: Path, relay: Relay, path: str, reason: Reason) -> None:
     tool = only_tool(start(workspace=folder), relay.component(), NOTES)
     with pytest.raises(GuestError) as caught:
         tool.execute({"path": path})
@@ -209,7 +205,7 @@ def test_a_tools_refusal_is_typed(start: Start, folder: Path, relay: Relay, path
 
 
 @pytest.mark.parametrize("relay", [READ, LIST], ids=["read", "list"])
-def test_a_runtime_without_a_folder_says_how_to_give_one(start: Start, relay: Relay) -> None:
+def test_a_runtime_without_a_workspace_has_a_hint(start: Start, relay: Relay) -> None:
     failure = refused(only_tool(start(), relay.component(), NOTES), {"path": "notes/a.md"})
     assert failure["code"] == str(Reason.NOT_GRANTED)
     assert "this runtime has no workspace" in failure["message"]
@@ -223,7 +219,7 @@ RELAYED = {"output-too-large": "executor", "network-denied": "auth-required"}
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_failure_of_the_other_tool_comes_in_the_words_of_the_callers_world(start: Start, kind: str) -> None:
+def test_a_failure_of_an_invoked_tool_is_typed_in_the_callers_world(start: Start, kind: str) -> None:
     runtime = start()
     runtime.prepare("other", agent_tool("@0.4.1", Failure(kind, "full", "no room")))
     failure = refused(only_tool(runtime, INVOKE.component(), ON), {"alias": "on", "params": "{}"})
@@ -231,14 +227,14 @@ def test_a_failure_of_the_other_tool_comes_in_the_words_of_the_callers_world(sta
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_failure_of_the_other_tool_is_one_string_for_an_agent(start: Start, version: str) -> None:
+def test_a_failure_of_an_invoked_tool_is_a_string_for_near_agent(start: Start, version: str) -> None:
     runtime = start()
     runtime.prepare("other", agent_tool("@0.4.1", Failure("client", "full", "no room")))
     failing = refused(only_tool(runtime, agent_invoke(version).component(), ON), {"alias": "on", "params-json": "{}"})
     assert failing == {"code": "tool:full", "message": "no room"}
 
 
-def test_the_other_tools_answer_is_its_text(start: Start) -> None:
+def test_the_result_of_an_invoked_tool_is_its_text(start: Start) -> None:
     runtime = start()
     runtime.prepare("other", agent_tool("@0.3.0", '{"n": 1}'))
     tool = only_tool(runtime, INVOKE.component(), ON)
@@ -249,7 +245,7 @@ def test_the_other_tools_answer_is_its_text(start: Start) -> None:
     assert (unknown["kind"], unknown["code"]) == ("network-denied", str(Reason.ALIAS_NOT_ALLOWED))
 
 
-def test_a_tool_works_in_the_folder_that_its_callers_call_brings(start: Start, folder: Path) -> None:
+def test_an_invoked_tool_uses_the_callers_workspace(start: Start, folder: Path) -> None:
     runtime = start()
     runtime.prepare("other", READ.component(), NOTES)
     tool, params = only_tool(runtime, INVOKE.component(), ON), {"alias": "on", "params": '{"path": "notes/raw"}'}
@@ -258,7 +254,7 @@ def test_a_tool_works_in_the_folder_that_its_callers_call_brings(start: Start, f
         tool.execute(params)
 
 
-def test_a_tool_that_is_late_by_itself_is_told_the_caller_as_such(start: Start) -> None:
+def test_a_timeout_of_an_invoked_tool_is_reported_to_the_caller(start: Start) -> None:
     runtime = start()
     loop = bytes(wasmtime.wat2wasm(component_of(Body(execute="(loop (br 0)) (unreachable)"))))
     runtime.prepare("other", loop, limits=ResourceLimits(fuel=2**60, timeout_seconds=0.05))
@@ -266,7 +262,7 @@ def test_a_tool_that_is_late_by_itself_is_told_the_caller_as_such(start: Start) 
     assert (failure["kind"], failure["code"]) == ("executor", "deadline-exceeded")
 
 
-def test_a_rate_that_is_spent_is_told_the_caller(start: Start) -> None:
+def test_an_exceeded_rate_limit_is_reported_to_the_caller(start: Start) -> None:
     runtime = start()
     runtime.prepare("other", agent_tool("", "{}"))
     once = RateLimitConfig(requests_per_minute=1, requests_per_hour=1)
@@ -283,7 +279,7 @@ def test_a_rate_that_is_spent_is_told_the_caller(start: Start) -> None:
 # -- progress ----------------------------------------------------------------------------------------------------------
 
 
-def test_progress_is_reported_as_often_as_it_may_be(start: Start) -> None:
+def test_progress_reports_are_limited(start: Start) -> None:
     runtime = start()
     seen: list[tuple[int, int | None, str | None]] = []
 

@@ -194,13 +194,13 @@ def provider(offers: Sequence[Offer], answer: str | Failure = "{}", *, annotatio
 
 
 def failing_function(failure: str, words: Callable[[Memory], bytes]) -> bytes:
-    """A component of no world of ours, whose one function fails with a value of the type `failure`."""
+    """A component of a foreign world, whose function fails with a value of the type `failure`."""
     kind = "(result string (error $failure))"
     return plain_function({"failure": failure}, kind, lambda memory: struct.pack("<I", 1) + words(memory))
 
 
 def plain_function(types: dict[str, str], kind: str, words: Callable[[Memory], bytes]) -> bytes:
-    """A component of no world of ours, whose one function answers with a value of the type `kind`, in memory."""
+    """A component of a foreign world, whose function returns a value of the type `kind`, in memory."""
     memory = Memory()
     answer = words(memory)
     return _World(

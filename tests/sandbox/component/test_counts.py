@@ -1,4 +1,4 @@
-"""Counts of a component before the compiler: exact where instances expand, linear in the bytes, total over any."""
+"""The counts of a component before compilation: exact for expanded instances, in linear time, for arbitrary bytes."""
 
 from __future__ import annotations
 
@@ -74,13 +74,13 @@ def read(path: Path) -> bytes:
 
 
 @pytest.mark.parametrize("path", [*TOOLS, *BUILT], ids=lambda path: path.stem)
-def test_a_real_component_is_within_every_count(path: Path) -> None:
+def test_real_components_are_within_all_limits(path: Path) -> None:
     check_counts(read(path))
 
 
 @pytest.mark.parametrize("path", [*TOOLS, *BUILT], ids=lambda path: path.stem)
-def test_a_real_component_has_a_tenth_of_what_is_allowed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("_check", "_definitions", "_expanded", "_module"):
+def test_real_components_are_below_a_tenth_of_the_limits(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("_definitions", "_expanded", "_module"):
         code = __import__(f"wasmrt.sandbox.component.counts.{module}", fromlist=[module])
         for name in [name for name in vars(code) if name.startswith("MAX_")]:
             monkeypatch.setattr(code, name, getattr(code, name) // 10)
@@ -92,7 +92,7 @@ def test_a_real_component_has_a_tenth_of_what_is_allowed(path: Path, monkeypatch
 # -- instances ---------------------------------------------------------------------------------------------------------
 
 
-def test_instances_that_double_forty_times_are_counted_to_the_last_one() -> None:
+def test_instances_that_double_forty_times_are_counted_exactly() -> None:
     component = HEADER + core_instances(1)
     for _ in range(40):
         component = HEADER + nested(component) + instances(0, 0)
@@ -111,7 +111,7 @@ def trees(draw: st.DrawFn, depth: int = 4) -> tuple[bytes, int]:
 
 @settings(max_examples=examples(200), deadline=None)
 @given(trees(), st.integers(1, 3000))
-def test_the_count_of_instances_is_what_expanding_them_gives(tree: tuple[bytes, int], times: int) -> None:
+def test_the_count_of_instances_equals_their_expansion(tree: tuple[bytes, int], times: int) -> None:
     component, count = tree
     assume(count)
     whole = HEADER + nested(component) + instances(*[0] * times)
@@ -133,7 +133,7 @@ LEAF = "(component $leaf (core module $m) (core instance (instantiate $m)))"
 
 
 @pytest.mark.parametrize("levels", [3, 40])
-def test_a_component_that_travels_as_an_argument_and_an_export_is_counted(levels: int) -> None:
+def test_components_passed_as_arguments_and_exports_are_counted(levels: int) -> None:
     steps = "".join(
         f'(instance $i{n} (instantiate $double (with "c" (component {f"$c{n - 1}" if n else "$leaf"}))))'
         f'(alias export $i{n} "c" (component $c{n}))'
@@ -146,7 +146,7 @@ def test_a_component_that_travels_as_an_argument_and_an_export_is_counted(levels
         assert f"{2**levels:,} core instances" in refusal(component)
 
 
-def test_an_instance_carries_components_to_where_they_are_instantiated() -> None:
+def test_components_exported_by_instances_are_counted() -> None:
     wanted = '(import "i" (instance $i (export "c" (component))))'
     many = "(instance (instantiate $c))" * (MAX_CORE_INSTANCES + 1)
     component = text(
@@ -157,8 +157,8 @@ def test_an_instance_carries_components_to_where_they_are_instantiated() -> None
     assert f"{MAX_CORE_INSTANCES + 1:,} core instances" in refusal(component)
 
 
-def test_components_that_differ_each_time_are_gone_through_no_longer_than_the_bound() -> None:
-    # Each level makes two new components of the one it is given, so that nothing is ever met again.
+def test_the_processing_of_distinct_instantiations_is_limited() -> None:
+    # Each level creates two new components from its argument, so that no instantiation can be reused.
     inner = '(component $k0 (import "c" (component $c)) (instance (instantiate $c)))'
     for level in range(1, 20):
         inner += f"""(component $k{level} (import "c" (component $c)) (alias outer $all $k{level - 1} (component $next))
@@ -173,10 +173,10 @@ def test_components_that_differ_each_time_are_gone_through_no_longer_than_the_bo
 @pytest.mark.parametrize(
     ("tail", "said"),
     [
-        (instances(0), "component or instance 0 that is not there"),
-        (encode_section(6, vector([b"\4\2\5\0"])), "a component around it that is not there"),
-        (encode_section(6, vector([b"\4\0\0\0"])), "component or instance 0 that is not there"),
-        (encode_section(10, vector([b"\0\1c\4\0"])) + instances(0), "only its host could give"),
+        (instances(0), "missing component or instance 0"),
+        (encode_section(6, vector([b"\4\2\5\0"])), "a missing enclosing component"),
+        (encode_section(6, vector([b"\4\0\0\0"])), "missing component or instance 0"),
+        (encode_section(10, vector([b"\0\1c\4\0"])) + instances(0), "only its host could provide"),
         (encode_section(6, vector([b"\5\2\0\0"])), "an alias of an outer instance"),
         (encode_section(6, vector([b"\4\3\0\0"])), "an alias of an unknown form"),
         (encode_section(6, vector([b"\6\0\0\0"])), "a definition of an unknown sort"),
@@ -187,7 +187,7 @@ def test_components_that_differ_each_time_are_gone_through_no_longer_than_the_bo
         (nested(MODULE), "a nested component of an unknown version"),
     ],
 )
-def test_what_cannot_be_followed_is_refused(tail: bytes, said: str) -> None:
+def test_invalid_references_and_unknown_forms_are_refused(tail: bytes, said: str) -> None:
     with pytest.raises(InvalidComponentError, match=said):
         check_counts(HEADER + tail)
 
@@ -216,7 +216,7 @@ def deep(levels: int) -> bytes:
         (lambda n: function(b"\1" * (n - 1)), MAX_FUNCTION_BYTES, "bytes of code in one function"),
     ],
 )
-def test_a_count_at_its_bound_passes_and_one_more_is_refused(of: object, bound: int, what: str) -> None:
+def test_a_count_at_its_limit_passes_and_one_more_is_refused(of: object, bound: int, what: str) -> None:
     assert callable(of)
     check_counts(of(bound))
     assert f"{bound + 1:,} {what}, over the limit of {bound:,}" in refusal(of(bound + 1))
@@ -231,11 +231,11 @@ def test_a_count_at_its_bound_passes_and_one_more_is_refused(of: object, bound: 
         (b"\x03\x40" * 200 + b"\x0b" * 200, vector([encode_u32(9_999) + b"\x7f"]), "times loops in one function"),
     ],
 )
-def test_a_product_of_two_counts_over_its_bound_is_refused(code: bytes, declared: bytes, what: str) -> None:
+def test_a_product_of_two_counts_over_its_limit_is_refused(code: bytes, declared: bytes, what: str) -> None:
     assert what in refusal(function(code, declared=declared))
 
 
-def test_no_more_blocks_and_loops_are_counted_than_end() -> None:
+def test_only_blocks_and_loops_that_can_end_are_counted() -> None:
     many = vector([encode_u32(9_999) + b"\x7f"])
     for begins in (b"\x02\x40", b"\x03\x40", b"\x04\x40"):
         check_counts(function(begins * 2_000, declared=many))
@@ -254,14 +254,14 @@ def test_loops_add_up_over_all_functions() -> None:
 @pytest.mark.parametrize(
     ("sections", "said"),
     [
-        ([(1, vector([b"\x5f\0"]))], "a core type that is no function's"),
+        ([(1, vector([b"\x5f\0"]))], "a core type that is not a function type"),
         ([(1, vector([b"\x60\1\x63\0"]))], "a value type of an unknown form"),
-        ([(1, vector([NOTHING])), (3, vector([b"\1"])), (10, vector([b"\2\0\x0b"]))], "a type that is not there"),
-        ([(3, vector([b"\0"])), (10, vector([]))], "another number of functions"),
+        ([(1, vector([NOTHING])), (3, vector([b"\1"])), (10, vector([b"\2\0\x0b"]))], "a function with a missing type"),
+        ([(3, vector([b"\0"])), (10, vector([]))], "different numbers of functions"),
         ([(1, vector([NOTHING])), (3, vector([b"\0"])), (10, vector([b"\4\1\1\x63\x0b"]))], "a local of an unknown"),
     ],
 )
-def test_code_that_cannot_be_counted_is_refused(sections: list[tuple[int, bytes]], said: str) -> None:
+def test_unsupported_code_is_refused(sections: list[tuple[int, bytes]], said: str) -> None:
     with pytest.raises(InvalidComponentError, match=said):
         check_counts(core_module(*sections))
 
@@ -274,7 +274,7 @@ HONEST = text(tool(Body(imports=("http-request",))))
 @settings(max_examples=examples(400), deadline=None)
 @example([])
 @given(st.lists(st.tuples(st.integers(8, len(HONEST) - 1), st.integers(0, 9), st.binary(max_size=6)), max_size=4))
-def test_a_component_with_bytes_changed_is_counted_or_refused_and_nothing_else(
+def test_components_with_changed_bytes_raise_only_component_errors(
     changes: list[tuple[int, int, bytes]],
 ) -> None:
     data = bytearray(HONEST)
@@ -288,7 +288,7 @@ def test_a_component_with_bytes_changed_is_counted_or_refused_and_nothing_else(
 
 @settings(max_examples=examples(300))
 @given(st.lists(st.tuples(st.integers(0, 12), st.binary(max_size=40)), max_size=6))
-def test_any_sections_are_counted_or_refused_and_nothing_else(sections: list[tuple[int, bytes]]) -> None:
+def test_arbitrary_sections_raise_only_component_errors(sections: list[tuple[int, bytes]]) -> None:
     tail = b"".join(encode_section(*section) for section in sections)
     for whole in (HEADER + tail, HEADER + nested(HEADER + tail), HEADER + encode_section(1, MODULE + tail)):
         try:

@@ -40,7 +40,7 @@ def with_docs(docs=DOCS, version=b"\1"):
     return EMPTY + section(b"x" * 300, b"other") + section(version + json.dumps(docs).encode())
 
 
-def test_doc_comments_are_read_from_the_section_that_wit_tools_write():
+def test_doc_comments_are_read_from_sections_of_wit_tools():
     assert doc_comments(with_docs()) == {
         ("", "run"): "Runs it. At once.",
         ("", "stop"): "Stops it.",
@@ -63,11 +63,11 @@ def test_doc_comments_are_read_from_the_section_that_wit_tools_write():
         b"\1\xff",
     ],
 )
-def test_a_section_that_is_not_understood_counts_as_none(content):
+def test_unreadable_docs_sections_are_ignored(content):
     assert doc_comments(EMPTY + section(content)) == {}
 
 
-def test_docs_over_the_bound_are_left_out():
+def test_docs_over_the_size_limit_are_ignored():
     assert doc_comments(with_docs({"interfaces": {"api": {"funcs": {"f": "x" * 100_000}}}})) == {}
 
 
@@ -84,6 +84,6 @@ def test_an_exported_function_is_described_by_its_doc_comment_or_its_signature()
 
 
 @given(st.binary(max_size=60), st.integers(0, 400))
-def test_no_bytes_bring_the_reader_down(tail, cut):
+def test_arbitrary_bytes_never_raise_while_reading_docs(tail, cut):
     doc_comments(EMPTY + tail)
     doc_comments(with_docs()[:cut])

@@ -1,4 +1,4 @@
-"""The decoder of instructions: what it counts is what is there, or it counts nothing."""
+"""The decoder of instructions counts exactly, or returns None."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def bodies(content: bytes) -> list[bytes]:
 
 
 @pytest.mark.parametrize("path", TOOLS, ids=lambda path: path.stem)
-def test_it_counts_what_another_decoder_prints(path: Path, tmp_path: Path) -> None:
+def test_counts_match_the_output_of_wasm_tools(path: Path, tmp_path: Path) -> None:
     try:
         tools = find_wasm_tools()
     except MissingToolchainError as error:
@@ -83,7 +83,7 @@ def test_it_counts_what_another_decoder_prints(path: Path, tmp_path: Path) -> No
 
 
 @given(st.binary(max_size=200))
-def test_no_bytes_make_it_fail_or_count_more_than_there_are(code: bytes) -> None:
+def test_arbitrary_bytes_never_raise_or_exceed_the_possible_counts(code: bytes) -> None:
     found = count_control(code)
     if found is not None:
         assert found.loops <= found.blocks and found.blocks + found.transfers <= len(code)
@@ -97,5 +97,5 @@ def test_no_bytes_make_it_fail_or_count_more_than_there_are(code: bytes) -> None
         b"\x0e\xff\xff\xff\xff\xff\x0f\x0b",
     ],
 )  # fmt: skip
-def test_what_it_does_not_know_it_does_not_count(code: bytes) -> None:
+def test_unknown_instructions_are_not_counted(code: bytes) -> None:
     assert count_control(code) is None

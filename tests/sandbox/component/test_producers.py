@@ -31,16 +31,16 @@ MADE = text("producers") + b"\x01" + text("language") + b"\x01" + text("Rust") +
     ],
     ids=["at the top", "in a module", "in a component inside"],
 )
-def test_what_built_a_component_is_found_wherever_it_is_said(component):
+def test_producers_are_read_at_any_depth(component):
     assert producers(component) == {"language": ["Rust 1.95"]}
 
 
 @settings(max_examples=examples(200), deadline=None)
 @given(st.binary(max_size=300))
-def test_bytes_of_any_kind_are_read_without_an_error(data):
+def test_arbitrary_bytes_are_read_without_an_error(data):
     assert isinstance(producers(b"\0asm\x0d\0\x01\0" + data), dict)
 
 
 @pytest.mark.parametrize("cut", range(0, 2000, 171))
-def test_a_truncated_component_is_read_as_far_as_it_goes(cut):
+def test_truncated_components_are_read_to_their_end(cut):
     assert isinstance(producers((TOOLS / "echo.wasm").read_bytes()[: -cut or None]), dict)

@@ -44,7 +44,7 @@ def test_every_kind_of_import_is_read_in_order() -> None:
     )
 
 
-def test_every_kind_of_export_is_read_with_and_without_a_type_of_its_own() -> None:
+def test_every_kind_of_export_is_read_with_and_without_a_type() -> None:
     text = """(component
       (import "f" (func $f)) (instance $e) (core module $m) (component $c) (type $u u8)
       (export "one" (func $f)) (export "two" (func $f) (func)) (export "three" (instance $e))
@@ -59,12 +59,12 @@ def test_every_kind_of_export_is_read_with_and_without_a_type_of_its_own() -> No
     [b"\x00\x05", b"\x01\x7f", b"\x01\x64", b"\x01\x80\x01"],
     ids=["equal to a value", "bool", "error-context", "a type by its index"],
 )
-def test_values_are_read_in_all_their_forms(bound: bytes) -> None:
+def test_all_forms_of_values_are_read(bound: bytes) -> None:
     data = section(10, named(b"v", b"\x02" + bound), named(b"f", b"\x01\x00"))
     assert [item.name for item in read_surface(data).imports] == ["v", "f"]
 
 
-def test_imports_of_several_sections_are_one_list() -> None:
+def test_imports_of_several_sections_are_joined() -> None:
     more = section(10, named(b"b", b"\x05\x01"))[8:]
     data = section(10, b"\x01" + named(b"a", b"\x05\x00")[1:]) + more  # both spellings of a plain name
     assert [item.name for item in read_surface(data).imports] == ["a", "b"]
@@ -88,12 +88,12 @@ def test_imports_of_several_sections_are_one_list() -> None:
         (PREAMBLE + b"\x0a\x05\x01\x00\x01a\x05" + b"\x00\x02\x01x", "cut off"),  # into the next section
     ],
 )
-def test_what_the_format_does_not_allow_is_refused_in_words(data: bytes, said: str) -> None:
+def test_malformed_sections_are_refused_with_the_reason(data: bytes, said: str) -> None:
     with pytest.raises(InvalidComponentError, match=said):
         read_surface(data)
 
 
-def test_more_names_than_any_honest_tool_has_are_refused_at_the_first_too_many() -> None:
+def test_the_number_of_imports_and_exports_is_limited() -> None:
     items = [named(b"n%d" % number, b"\x05\x00") for number in range(MAX_COMPONENT_NAMES + 1)]
     assert len(read_surface(section(10, *items[:-1])).imports) == MAX_COMPONENT_NAMES
     with pytest.raises(InvalidComponentError, match="over 2000 imports and exports"):
@@ -104,7 +104,7 @@ def test_more_names_than_any_honest_tool_has_are_refused_at_the_first_too_many()
 
 @settings(max_examples=examples(300))
 @given(st.binary(max_size=80), st.sampled_from([10, 11]))
-def test_any_bytes_are_read_or_refused_and_nothing_else(body: bytes, kind: int) -> None:
+def test_arbitrary_sections_are_read_or_raise_a_component_error(body: bytes, kind: int) -> None:
     try:
         surface = read_surface(PREAMBLE + bytes([kind]) + leb(len(body)) + body)
     except InvalidComponentError:

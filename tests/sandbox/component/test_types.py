@@ -26,7 +26,7 @@ from wasmrt.sandbox.component import (
 U8, STRING = Primitive("u8"), Primitive("string")
 
 
-def test_types_of_one_shape_and_another_kind_differ() -> None:
+def test_types_of_different_kinds_are_not_equal() -> None:
     assert len({ListType(U8), OptionType(U8), ListType(U8)}) == 2
     assert EnumType(("a",)) != FlagsType(("a",))
     assert Ok(1) != Some1(1)
@@ -55,11 +55,11 @@ class Some1:
         (FuncType((), None, is_async=True), "async func()"),
     ],
 )
-def test_a_type_is_spelled_as_in_wit(kind: object, text: str) -> None:
+def test_str_of_a_type_is_wit_syntax(kind: object, text: str) -> None:
     assert str(kind) == text
 
 
-def test_every_part_of_a_type_is_walked_outermost_first() -> None:
+def test_walk_yields_outer_types_before_inner_types() -> None:
     kind = ResultType(ListType(OptionType(U8)), VariantType((("a", STRING), ("b", None))))
     assert list(map(str, walk(kind))) == [
         "result<list<option<u8>>, variant { a(string), b }>",
@@ -71,5 +71,5 @@ def test_every_part_of_a_type_is_walked_outermost_first() -> None:
     ("kind", "unbounded"),
     [(STRING, False), (ListType(U8), False), (ListType(STRING), True), (OptionType(ListType(ListType(U8))), True)],
 )
-def test_a_list_of_what_the_engine_allocates_is_unbounded(kind: object, unbounded: bool) -> None:
+def test_lists_of_allocated_elements_have_an_unbounded_lift(kind: object, unbounded: bool) -> None:
     assert has_unbounded_lift(kind) is unbounded  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The worlds' table is what the host binds."""
+"""The host binds the functions of the table of worlds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from wasmrt.sandbox.component import worlds
 from wasmrt.sandbox.guest.worlds import interfaces
 
 
-def test_a_component_that_exports_several_worlds_is_of_the_first() -> None:
+def test_the_first_exported_world_is_chosen() -> None:
     assert worlds.exported_world(["near:agent/tool@0.4.1", "wasmrt:tool/provider@0.1.0"]) is worlds.TOOL_WORLD
     assert worlds.exported_world(["near:agent/tool@0.4.1", "near:agent/tool"]) is worlds.AGENT_WORLDS[0]
     assert worlds.exported_world(["near:agent/tool@0.9.0", "run"]) is None
@@ -31,23 +31,23 @@ def test_a_component_that_exports_several_worlds_is_of_the_first() -> None:
         ("wasi:io/streams@0.2.6\n", False),
     ],
 )
-def test_what_the_host_offers_are_the_imports_of_the_worlds_and_wasi(interface: str, offered: bool) -> None:
+def test_the_host_offers_imports_of_the_worlds_and_wasi(interface: str, offered: bool) -> None:
     assert worlds.is_offered(interface) is offered
 
 
-def test_another_version_of_a_tool_package_is_still_of_that_package() -> None:
+def test_other_versions_of_a_tool_package_are_recognised() -> None:
     assert worlds.is_tool_package("near:agent/tool@9.0.0")
     assert not worlds.is_tool_package("near:agents/tool@0.3.0")
 
 
-def test_typed_failures_name_every_kind_of_the_closed_set() -> None:
+def test_typed_failures_include_every_kind() -> None:
     kinds = f"enum {{ {', '.join(worlds.FailureKind)} }}"
     for world in worlds.ALL_WORLDS:
         texts = [*worlds.signatures(world.export).values()]
         assert any(kinds in text for text in texts) is world.has_typed_failures
 
 
-def test_each_world_can_ask_for_every_capability_and_what_it_asks_for_needs_one_of_them() -> None:
+def test_every_capability_is_available_in_each_world() -> None:
     free = {"log", "now-millis", "now", "monotonic", "report"}
     for world in worlds.ALL_WORLDS:
         functions = [f"{name}#{function}" for name in world.imports for function in worlds.signatures(name)]
@@ -56,6 +56,6 @@ def test_each_world_can_ask_for_every_capability_and_what_it_asks_for_needs_one_
         assert {name.partition("#")[2] for name in functions if not capabilities_of([name])} <= free
 
 
-def test_a_host_binds_what_the_worlds_may_import() -> None:
+def test_the_host_binds_all_imports_of_the_worlds() -> None:
     bound = {interface.name: set(interface.functions) for interface in interfaces()}
     assert bound == {name: set(worlds.signatures(name)) for world in worlds.ALL_WORLDS for name in world.imports}

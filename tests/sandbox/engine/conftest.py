@@ -1,4 +1,4 @@
-"""A component with plain exports and two imports, and a call that only counts and waits."""
+"""A component with plain exports and two imports, and a minimal call."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def assembled(text: str) -> bytes:
 
 
 class CountingCall:
-    """The least that the engine asks of a call."""
+    """The minimal call that the engine needs."""
 
     def __init__(self, seconds: float = 30.0) -> None:
         self.deadline = time.monotonic() + seconds
@@ -135,7 +135,7 @@ def agent_host(read: Callable[[Any, str], str | None]) -> HostInterface:
 
 
 class Guest:
-    """A linked component, one fresh sandbox for every call."""
+    """A linked component, with a fresh sandbox for every call."""
 
     def __init__(self, component: Component, host: HostInterface, limits: StoreLimits = LIMITS) -> None:
         self.linker = Linker(component, [host])

@@ -18,7 +18,7 @@ from wasmrt.sandbox.guest.settings import EngineConfig
 
 
 class Compiles:
-    """Counts what really reaches the compiler."""
+    """Counts the compilations of the engine."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0
@@ -68,7 +68,7 @@ def test_a_tampered_file_is_reported_once_and_never_loaded(
         compiler(cache).compile(DATA, "d")
         compiler(cache).compile(DATA, "d")
     assert compiles.count == 2
-    assert len([r for r in caplog.records if "not what was written" in r.message]) == 1
+    assert len([r for r in caplog.records if "failed verification" in r.message]) == 1
 
 
 def test_an_artifact_moved_to_another_key_does_not_verify(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_an_artifact_moved_to_another_key_does_not_verify(tmp_path: Path) -> Non
     assert cache.load("two") is None
 
 
-def test_what_was_changed_anywhere_is_not_copied_and_the_file_is_removed(tmp_path: Path) -> None:
+def test_modified_artifacts_are_not_copied_and_are_removed(tmp_path: Path) -> None:
     cache, code = disk(tmp_path), os.urandom(600_000)
     for place in (0, 31, 32, 300_000, 600_031):
         cache.store("k", code)
@@ -91,7 +91,7 @@ def test_what_was_changed_anywhere_is_not_copied_and_the_file_is_removed(tmp_pat
 
 
 @pytest.mark.parametrize("size", [0, 1, 262_144, 262_145, 600_000])
-def test_an_artifact_is_copied_as_it_is_loaded(tmp_path: Path, size: int) -> None:
+def test_copy_and_load_return_the_stored_artifact(tmp_path: Path, size: int) -> None:
     cache, code = disk(tmp_path), os.urandom(size)
     cache.store("k", memoryview(code))
     with (tmp_path / "out").open("wb") as target:
@@ -99,7 +99,7 @@ def test_an_artifact_is_copied_as_it_is_loaded(tmp_path: Path, size: int) -> Non
     assert (tmp_path / "out").read_bytes() == code == cache.load("k")
 
 
-def test_code_of_another_build_of_the_engine_is_compiled_over(tmp_path: Path, compiles: Compiles) -> None:
+def test_code_of_a_different_engine_build_is_compiled_again(tmp_path: Path, compiles: Compiles) -> None:
     cache, key = disk(tmp_path), cache_key("d", VERSION, EngineConfig())
     cache.store(key, b"code that this engine does not read")
     assert compiler(cache).compile(DATA, "d").type.functions
@@ -107,20 +107,20 @@ def test_code_of_another_build_of_the_engine_is_compiled_over(tmp_path: Path, co
     assert compiles.count == 1 and cache.load(key) != b"code that this engine does not read"
 
 
-def test_an_artifact_over_the_cap_is_not_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_artifact_over_the_size_limit_is_not_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     disk(tmp_path).store("k", b"x" * 4000)
     with caplog.at_level(logging.WARNING, "wasmrt.sandbox.guest"):
         assert disk(tmp_path, max_bytes=3000).load("k") is None
     assert "larger" in caplog.text
 
 
-def test_code_signed_by_another_installation_is_not_loaded(tmp_path: Path) -> None:
+def test_code_from_a_different_installation_is_not_loaded(tmp_path: Path) -> None:
     disk(tmp_path).store("k", b"code")
     other = DiskCache(tmp_path / "cache", tmp_path / "elsewhere" / "cache.key")
     assert other.load("k") is None
 
 
-def test_the_key_file_is_private_and_made_once(tmp_path: Path) -> None:
+def test_the_key_file_is_private_and_created_once(tmp_path: Path) -> None:
     disk(tmp_path)
     key = tmp_path / "data" / "cache.key"
     before = key.read_bytes()
@@ -129,7 +129,7 @@ def test_the_key_file_is_private_and_made_once(tmp_path: Path) -> None:
     assert key.stat().st_mode & 0o077 == 0
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes, devices and owners as POSIX has them")
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs POSIX pipes, devices and file owners")
 @pytest.mark.parametrize(
     ("make", "words"),
     [
@@ -141,7 +141,7 @@ def test_the_key_file_is_private_and_made_once(tmp_path: Path) -> None:
         (lambda path: (path.write_bytes(bytes(31)), path.chmod(0o600)), "not a key"),
     ],
 )
-def test_a_key_that_another_may_have_chosen_is_refused_at_once_and_calls_go_on_uncached(
+def test_unsafe_key_files_are_refused_and_calls_continue_uncached(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, make: Callable[[Path], object], words: str
 ) -> None:
     (tmp_path / "data").mkdir()
@@ -155,17 +155,17 @@ def test_a_key_that_another_may_have_chosen_is_refused_at_once_and_calls_go_on_u
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes")
-def test_a_pipe_in_the_place_of_cached_code_is_not_waited_for(tmp_path: Path, compiles: Compiles) -> None:
+def test_a_pipe_instead_of_cached_code_does_not_block(tmp_path: Path, compiles: Compiles) -> None:
     compiler(disk(tmp_path)).compile(DATA, "d")
     [file] = (tmp_path / "cache").glob("*.cwasm")
     file.unlink()
     os.mkfifo(file)
     compiler(disk(tmp_path)).compile(DATA, "d")
     assert compiles.count == 2
-    assert file.is_file(), "written anew"
+    assert file.is_file(), "stored again"
 
 
-def test_an_unusable_folder_is_said_and_calls_go_on_uncached(
+def test_an_unusable_folder_is_logged_and_calls_continue_uncached(
     tmp_path: Path, compiles: Compiles, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "cache").write_text("a file where a folder should be")
@@ -173,10 +173,10 @@ def test_an_unusable_folder_is_said_and_calls_go_on_uncached(
         cache = disk(tmp_path)
         assert compiler(cache).compile(DATA, "d").type.functions
     assert not cache.usable
-    assert "cache cannot be used" in caplog.text
+    assert "cannot use the compile cache" in caplog.text
 
 
-def test_a_full_disk_is_said_once_and_forgiven(
+def test_a_full_disk_is_logged_once_and_ignored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     cache = disk(tmp_path)
@@ -188,10 +188,10 @@ def test_a_full_disk_is_said_once_and_forgiven(
     with caplog.at_level(logging.WARNING, "wasmrt.sandbox.guest.engine"):
         assert compiler(cache).compile(DATA, "d").type.functions
         assert compiler(cache).compile(DATA, "d").type.functions
-    assert caplog.text.count("cannot be written") == 1
+    assert caplog.text.count("cannot write to the compile cache") == 1
 
 
-def test_the_folder_stays_under_its_cap_oldest_first(tmp_path: Path) -> None:
+def test_the_oldest_artifacts_are_removed_when_the_folder_is_full(tmp_path: Path) -> None:
     cache = disk(tmp_path, max_bytes=3000)
     for name in "abcd":
         cache.store(name, name.encode() * 1000)
@@ -203,7 +203,7 @@ def test_the_folder_stays_under_its_cap_oldest_first(tmp_path: Path) -> None:
     assert sum(f.stat().st_size for f in (tmp_path / "cache").glob("*.cwasm")) <= 3000
 
 
-def test_other_files_in_the_folder_are_not_counted_and_stay(tmp_path: Path) -> None:
+def test_other_files_in_the_folder_are_ignored(tmp_path: Path) -> None:
     cache = disk(tmp_path, max_bytes=3000)
     other = tmp_path / "cache" / "notes.txt"
     other.write_bytes(bytes(5000))
@@ -212,14 +212,14 @@ def test_other_files_in_the_folder_are_not_counted_and_stay(tmp_path: Path) -> N
     assert other.exists()
 
 
-def test_code_that_is_larger_than_the_whole_folder_may_be_is_not_kept(tmp_path: Path) -> None:
+def test_code_larger_than_the_folder_limit_is_not_stored(tmp_path: Path) -> None:
     cache = disk(tmp_path, max_bytes=3000)
     cache.store("a", b"a" * 1000)
     cache.store("b", b"b" * 4000)
     assert list((tmp_path / "cache").iterdir()) == []
 
 
-def test_where_a_processor_does_not_list_its_features_its_name_is_in_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_key_has_the_processor_name_if_features_are_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     def hidden(path: Path, mode: str) -> None:
         raise PermissionError(13, str(path))
 
@@ -250,7 +250,7 @@ def test_many_threads_compile_one_digest_once(compiles: Compiles) -> None:
     assert len({id(component) for component in found}) == 1
 
 
-def test_a_failed_compile_fails_for_all_who_wait_and_is_tried_again(compiles: Compiles) -> None:
+def test_a_failed_compilation_fails_for_all_waiters_and_is_retried(compiles: Compiles) -> None:
     shared = compiler(None)
     for _ in range(2):
         with pytest.raises(InvalidComponentError):
@@ -258,14 +258,14 @@ def test_a_failed_compile_fails_for_all_who_wait_and_is_tried_again(compiles: Co
     assert compiles.count >= 2
 
 
-def test_nothing_is_kept_where_caching_is_off(compiles: Compiles) -> None:
+def test_nothing_is_cached_if_caching_is_off(compiles: Compiles) -> None:
     shared = compiler(None, keep=False)
     shared.compile(DATA, "d")
     shared.compile(DATA, "d")
     assert compiles.count == 2
 
 
-def test_of_many_components_the_ones_used_last_are_kept(compiles: Compiles, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_most_recently_used_components_are_cached(compiles: Compiles, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wasmrt.sandbox.guest.compiler.MEMORY_ENTRIES", 2)
     shared = compiler(None)
     for digest in ("a", "b", "a", "c"):

@@ -12,12 +12,12 @@ from wasmrt.core.errors import InternalError, UnknownImportError
 from wasmrt.sandbox.guest.engine import Component, EngineFault, LowerError, Sandbox, TrapCode
 
 
-def test_strings_cross_the_border_both_ways(guest: Guest) -> None:
+def test_strings_are_passed_in_both_directions(guest: Guest) -> None:
     assert guest.call("echo", "größe 🦦") == "größe 🦦"
     assert guest.call("echo", "") == ""
 
 
-def test_bytes_and_numbers_cross_as_themselves(guest: Guest) -> None:
+def test_bytes_and_numbers_are_passed_unchanged(guest: Guest) -> None:
     body = bytes(range(256)) * 64
     assert guest.call("echo-bytes", body) == body
     assert guest.call("echo-words", [0, 1, 2**32 - 1]) == [0, 1, 2**32 - 1]
@@ -54,7 +54,7 @@ def test_every_store_is_fresh_from_eight_threads(guest: Guest) -> None:
         ("spin", TrapCode.OUT_OF_FUEL),
     ],
 )
-def test_traps_are_told_apart_by_their_code(guest: Guest, export: str, code: TrapCode) -> None:
+def test_traps_are_distinguished_by_their_code(guest: Guest, export: str, code: TrapCode) -> None:
     with pytest.raises(EngineFault) as caught:
         guest.call(export)
     assert caught.value.code == code
@@ -70,7 +70,7 @@ def test_the_epoch_ends_a_guest_at_its_deadline(component: Component) -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError("secret detail"), KeyboardInterrupt(), SystemExit(3), MemoryError()])
-def test_whatever_a_host_function_raises_stays_in_its_own_call(component: Component, error: BaseException) -> None:
+def test_exceptions_of_host_functions_only_affect_their_call(component: Component, error: BaseException) -> None:
     def broken(call: CountingCall, path: str) -> str:
         raise error
 
@@ -83,7 +83,7 @@ def test_whatever_a_host_function_raises_stays_in_its_own_call(component: Compon
     assert guest.call("echo", "still here") == "still here"
 
 
-def test_failures_of_many_threads_never_mix(component: Component) -> None:
+def test_failures_in_concurrent_threads_are_not_mixed(component: Component) -> None:
     def broken(call: CountingCall, path: str) -> str:
         raise ValueError(path)
 
@@ -106,7 +106,7 @@ def test_failures_of_many_threads_never_mix(component: Component) -> None:
     assert wrong == []
 
 
-def test_a_host_answer_of_the_wrong_type_stops_only_that_call(component: Component) -> None:
+def test_a_host_result_of_the_wrong_type_stops_only_that_call(component: Component) -> None:
     guest = Guest(component, agent_host(lambda call, path: 7))  # type: ignore[arg-type, return-value]
     call = CountingCall()
     with pytest.raises(EngineFault):
@@ -122,13 +122,13 @@ def test_a_value_that_does_not_fit_never_reaches_the_guest(guest: Guest) -> None
         guest.call("echo")
 
 
-def test_an_import_of_another_type_is_refused_before_anything_runs(component: Component) -> None:
+def test_an_import_with_a_different_type_is_rejected_when_linking(component: Component) -> None:
     host = agent_host(lambda call, path: None)._replace(signatures={"now-millis": "func() -> u32"})
-    with pytest.raises(UnknownImportError, match="now-millis with another type"):
+    with pytest.raises(UnknownImportError, match="now-millis with a type that differs"):
         Guest(component, host)
 
 
-def test_a_sandbox_without_an_instance_refuses_instead_of_crashing(guest: Guest) -> None:
+def test_a_sandbox_without_an_instance_raises_instead_of_crashing(guest: Guest) -> None:
     sandbox = Sandbox(guest.linker, LIMITS, CountingCall())
     with pytest.raises(InternalError):
         sandbox.call(guest.exports["count"])
@@ -137,7 +137,7 @@ def test_a_sandbox_without_an_instance_refuses_instead_of_crashing(guest: Guest)
         sandbox.call(guest.exports["count"])
 
 
-def test_fuel_used_is_told_after_the_store_is_gone(guest: Guest) -> None:
+def test_fuel_used_is_available_after_the_store_is_dropped(guest: Guest) -> None:
     sandbox = Sandbox(guest.linker, LIMITS, CountingCall())
     sandbox.instantiate()
     sandbox.call(guest.exports["echo"], "x")
@@ -147,7 +147,7 @@ def test_fuel_used_is_told_after_the_store_is_gone(guest: Guest) -> None:
 
 @settings(max_examples=examples(50), deadline=None)
 @given(st.lists(st.integers(0, 2**32 - 1), max_size=200), st.binary(max_size=2000), st.text(max_size=500))
-def test_what_goes_in_comes_out(words: list[int], body: bytes, text: str) -> None:
+def test_values_round_trip_through_the_guest(words: list[int], body: bytes, text: str) -> None:
     guest = _shared_guest()
     assert guest.call("echo-words", words) == words
     assert guest.call("echo-bytes", body) == body

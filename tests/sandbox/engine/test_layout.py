@@ -1,4 +1,4 @@
-"""The C layout that the engine room declares, held against the bindings that come with the library."""
+"""Compare the C layout declared in `_ffi` with the bindings of the wasmtime wheel."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from wasmrt.sandbox.guest.engine import _ffi as ours
         (ours.ENTRY_SIZE, "wasmtime_component_valrecord_entry_t"),
     ],
 )
-def test_a_structure_is_as_large_as_the_librarys(size: int, name: str) -> None:
+def test_structure_sizes_match_the_library(size: int, name: str) -> None:
     assert size == ctypes.sizeof(getattr(theirs, name))
 
 
-def test_payloads_and_entries_start_where_the_codec_reads_them() -> None:
+def test_payload_offsets_match_the_library() -> None:
     assert theirs.wasmtime_component_val_t.of.offset == 8
     assert theirs.wasmtime_component_valrecord_entry_t.val.offset == ours.ENTRY_SIZE - ours.VALUE_SIZE
     assert theirs.wasmtime_component_valvariant_t.val.offset == 16
@@ -34,7 +34,7 @@ def test_payloads_and_entries_start_where_the_codec_reads_them() -> None:
     assert theirs.wasmtime_component_item_t.of.offset == 8
 
 
-def test_every_function_takes_as_many_arguments_as_the_library_says() -> None:
+def test_argument_counts_match_the_library() -> None:
     checked = 0
     for name in dir(ours):
         function = getattr(ours, name)

@@ -22,7 +22,7 @@ def tickers() -> list[threading.Thread]:
     return [t for t in threading.enumerate() if t.name == "wasm-epoch-ticker"]
 
 
-def test_the_ticker_is_named_and_ticks_only_while_a_call_runs() -> None:
+def test_the_ticker_is_named_and_ticks_only_during_calls() -> None:
     engine = Engine()
     ticker = Ticker(engine)
     before = len(tickers())
@@ -34,7 +34,7 @@ def test_the_ticker_is_named_and_ticks_only_while_a_call_runs() -> None:
     assert len(tickers()) == before
 
 
-def test_forgetting_the_engine_ends_its_thread() -> None:
+def test_the_thread_ends_when_the_engine_is_garbage_collected() -> None:
     engine = Engine()
     ticker = Ticker(engine)
     ticker.enter()

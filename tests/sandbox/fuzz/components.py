@@ -38,7 +38,7 @@ class Sample:
 
 
 class NotMadeError(Exception):
-    """This seed makes nothing: the tools say so now and then."""
+    """The tools could not generate a component from this seed, which happens sometimes."""
 
 
 class Generator:

@@ -53,7 +53,7 @@ def test_the_component_of_a_seed_and_a_number_is_always_the_same(tmp_path: Path)
     assert two.make(2) == made
 
 
-def test_a_crash_is_noticed_and_named(tmp_path: Path) -> None:
+def test_a_crash_is_detected_and_reported(tmp_path: Path) -> None:
     process = Child(tmp_path)
     try:
         assert isinstance(process.attempt(b""), dict)
@@ -63,7 +63,7 @@ def test_a_crash_is_noticed_and_named(tmp_path: Path) -> None:
         process.close()
 
 
-def test_an_error_without_a_type_of_ours_is_a_failure_with_its_trace() -> None:
+def test_an_untyped_error_is_a_failure_with_its_traceback() -> None:
     outcome: dict[str, object] = {}
 
     def fails(_data: bytes) -> None:
@@ -82,7 +82,7 @@ def test_an_error_without_a_type_of_ours_is_a_failure_with_its_trace() -> None:
     assert "escaped" in failure
 
 
-def test_names_that_only_one_reader_sees_are_a_failure_and_slowness_is_told() -> None:
+def test_disagreeing_readers_are_a_failure_and_slowness_is_reported() -> None:
     report = CampaignReport()
     report.add(
         Sample("seed 1, number 2: bytes", b""), OUTCOME | {"mismatch": "imports differ", "prepare_seconds": 99.0}

@@ -84,7 +84,7 @@ def test_a_component_of_another_project_is_inspected(name: str, elsewhere: Calla
     assert [tool["problems"] for tool in tools.values()] == [[]] * len(tools)
 
 
-def test_another_projects_tools_are_installed_and_run_without_any_power(elsewhere: Callable[[str], str]) -> None:
+def test_tools_of_other_projects_are_installed_and_run_without_a_grant(elsewhere: Callable[[str], str]) -> None:
     command("install", elsewhere("wasm-tools"), "--yes")
     assert run("wasm-tools", "tools-parse", wat="(component (core module))") == "AGFzbQ0AAQABCABhc20BAAAA"
     assert run("wasm-tools", "tools-print", binary="AGFzbQ0AAQABCABhc20BAAAA") == "(component\n  (core module (;0;))\n)"
@@ -92,14 +92,14 @@ def test_another_projects_tools_are_installed_and_run_without_any_power(elsewher
     assert "expected valid module field" in failed.stderr
 
 
-def test_a_file_that_another_projects_tool_would_open_is_not_there(elsewhere: Callable[[str], str]) -> None:
+def test_tools_of_other_projects_find_no_files(elsewhere: Callable[[str], str]) -> None:
     asked = json.dumps({"embed-opts": {"wit-path": "/etc", "dummy": True}})
     failed = command("run", elsewhere("wasm-tools"), asked, "--tool", "tools-component-embed", code=1)
     assert "the guest trapped" in failed.stderr
     assert "failed to find a pre-opened file descriptor" in failed.stderr
 
 
-def test_more_work_than_a_call_may_do_ends_with_what_to_raise(elsewhere: Callable[[str], str]) -> None:
+def test_exhausted_fuel_has_a_hint(elsewhere: Callable[[str], str]) -> None:
     component = elsewhere("wasm-tools")
     Path("itself.json").write_text(json.dumps({"binary": as_text(Path(component).read_bytes())}))
     ended = command("run", component, "@itself.json", "--tool", "tools-print", code=1)
@@ -107,7 +107,7 @@ def test_more_work_than_a_call_may_do_ends_with_what_to_raise(elsewhere: Callabl
     assert "raise limits.fuel" in ended.stderr
 
 
-def test_a_toolchain_in_the_sandbox_builds_a_component_that_runs_in_the_sandbox(
+def test_a_toolchain_in_the_sandbox_builds_a_working_component(
     elsewhere: Callable[[str], str],
 ) -> None:
     tools, bindgen = elsewhere("wasm-tools"), elsewhere("js-component-bindgen")
@@ -135,7 +135,7 @@ def test_a_toolchain_in_the_sandbox_builds_a_component_that_runs_in_the_sandbox(
     assert "BigInt.asIntN(64" in base64.b64decode(files["adder.js"]).decode()
 
 
-def test_wit_in_another_projects_variant_becomes_declarations(elsewhere: Callable[[str], str]) -> None:
+def test_wit_of_other_projects_becomes_declarations(elsewhere: Callable[[str], str]) -> None:
     options = {"wit": {"tag": "source", "value": WIT}}
     ((name, text),) = run(elsewhere("js-component-bindgen"), "generate-types", name="sums", options=options)
     assert name == "sums.d.ts"

@@ -1,4 +1,4 @@
-"""What echo, time and json answer, as they are shipped."""
+"""The results of the shipped tools echo, time and json."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def run(tools: dict[str, Any]) -> Run:
     return lambda tool, **params: tools[tool].execute(params).result
 
 
-def test_schemas_hold_no_type_union_and_data_has_no_type(tools: dict[str, Any]) -> None:
+def test_schemas_have_no_type_unions_and_data_has_no_type(tools: dict[str, Any]) -> None:
     for tool in tools.values():
         for schema in tool.schema["properties"].values():
             assert not isinstance(schema.get("type"), list)
@@ -42,7 +42,7 @@ def test_echo_answers_with_the_message(run: Run) -> None:
     assert run("echo", message='h\u00e9llo \U0001f980 \\ "') == 'h\u00e9llo \U0001f980 \\ "'
 
 
-def test_now_is_the_hosts_clock_in_three_spellings(run: Run) -> None:
+def test_now_returns_the_hosts_time_in_three_formats(run: Run) -> None:
     now = run("time", operation="now")
     assert now["unix"] == now["unix_millis"] // 1000
     assert run("time", operation="parse", timestamp=now["iso"]) == now
@@ -67,7 +67,7 @@ def test_timestamps_are_iso_or_unix_seconds(run: Run, timestamp: str, iso: str, 
 
 
 @pytest.mark.parametrize("timestamp", ["", "soon", "2024-02-30", "99999999999999999999", "1e3", "-", "."])
-def test_a_timestamp_that_is_none_is_named(run: Run, timestamp: str) -> None:
+def test_an_invalid_timestamp_is_quoted(run: Run, timestamp: str) -> None:
     with pytest.raises(ToolError, match="timestamp must be an ISO 8601 timestamp"):
         run("time", operation="parse", timestamp=timestamp)
 
@@ -84,7 +84,7 @@ def test_diff_is_from_the_first_to_the_second(run: Run) -> None:
     assert run("time", operation="diff", timestamp="1.5", timestamp2="0") == {"seconds": -1.5}
 
 
-def test_a_param_that_an_operation_needs_is_named(run: Run) -> None:
+def test_a_missing_param_of_an_operation_is_reported(run: Run) -> None:
     with pytest.raises(ToolError, match="timestamp2 is required"):
         run("time", operation="diff", timestamp="0")
     with pytest.raises(ToolError, match="path is required"):
@@ -127,7 +127,7 @@ def test_query_follows_rfc_9535(run: Run, path: str, found: list[Any]) -> None:
     assert run("json", operation="query", data=data, path=path) == found
 
 
-def test_a_path_that_is_none_is_named(run: Run) -> None:
+def test_an_invalid_path_is_quoted(run: Run) -> None:
     with pytest.raises(ToolError, match="path"):
         run("json", operation="query", data={}, path="items[0")
     with pytest.raises(ToolError, match="Unicode classes"):
@@ -141,7 +141,7 @@ def test_stringify_and_validate(run: Run) -> None:
     assert run("json", operation="validate", data="[1,")["valid"] is False
 
 
-def test_deep_and_large_json_ends_as_an_answer_or_an_error(run: Run) -> None:
+def test_deep_and_large_json_is_parsed_or_an_error(run: Run) -> None:
     with pytest.raises(ToolError, match="recursion"):
         run("json", operation="parse", data="[" * 1000 + "]" * 1000)
     many = list(range(20_000))

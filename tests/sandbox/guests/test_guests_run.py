@@ -47,7 +47,7 @@ def prepared(guest: Callable[[str], bytes], tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.mark.parametrize("name", SAME)
-def test_a_guest_answers_through_every_import(prepared: Prepare, name: str) -> None:
+def test_a_guest_uses_every_import(prepared: Prepare, name: str) -> None:
     tool = prepared(name)
     assert tool.execute({"message": "hi"}).result == {"message": "hi"}
     assert tool.execute({"op": "now"}).result["now"] > 1_700_000_000_000
@@ -62,39 +62,39 @@ def test_a_guest_answers_through_every_import(prepared: Prepare, name: str) -> N
 
 
 @pytest.mark.parametrize("name", SAME)
-def test_a_guest_is_told_what_it_may_not_fetch(prepared: Prepare, name: str) -> None:
+def test_a_guest_gets_the_reason_of_a_denied_request(prepared: Prepare, name: str) -> None:
     with pytest.raises(GuestError, match=r"example\.com"):
         prepared(name).execute({"op": "http", "arg": "https://example.com/"})
 
 
 @pytest.mark.parametrize("name", SAME)
-def test_a_guest_counts_one_every_time(prepared: Prepare, name: str) -> None:
+def test_a_guest_keeps_no_state_between_calls(prepared: Prepare, name: str) -> None:
     tool = prepared(name)
     assert [tool.execute({"op": "count"}).result for _ in range(3)] == [1, 1, 1]
 
 
 @pytest.mark.parametrize("name", SAME)
-def test_what_a_guest_reports_as_failure_arrives_as_its_words(prepared: Prepare, name: str) -> None:
+def test_the_message_of_a_guest_failure_is_returned(prepared: Prepare, name: str) -> None:
     with pytest.raises(GuestError, match="no such luck"):
         prepared(name).execute({"op": "fail", "arg": "no such luck"})
 
 
 @pytest.mark.parametrize("op", ["spin", "grow", "recurse"])
 @pytest.mark.parametrize("name", SAME)
-def test_a_guest_that_takes_without_end_is_stopped(prepared: Prepare, name: str, op: str) -> None:
+def test_a_guest_with_unbounded_use_is_stopped(prepared: Prepare, name: str, op: str) -> None:
     # Interpreters notice a full memory or stack themselves and say so as a failure: that is an end as well.
     with pytest.raises((LimitError, TrapError, GuestError)):
         prepared(name).execute({"op": op})
 
 
 @pytest.mark.parametrize("name", SAME)
-def test_an_answer_that_is_not_json_or_too_large_is_refused(prepared: Prepare, name: str) -> None:
+def test_results_that_are_not_json_or_too_large_are_refused(prepared: Prepare, name: str) -> None:
     for params in ({"op": "invalid"}, {"op": "big", "arg": str(5 * MIB)}):
         with pytest.raises(ToolError):
             prepared(name).execute(params)
 
 
-def test_the_smallest_guests_do_what_they_say(prepared: Prepare) -> None:
+def test_the_smallest_guests_work(prepared: Prepare) -> None:
     assert prepared("counter-wat").execute({}).result == 2
     host = prepared("host-wat").execute({})
     assert (host.result, host.logs[0].message) == ([1], "{}")
@@ -136,12 +136,12 @@ def test_progress_reaches_the_caller_in_order(prepared: Prepare) -> None:
         ("resolve", "example.com:80"),
     ],
 )
-def test_a_standard_library_is_refused_what_was_not_granted(prepared: Prepare, op: str, arg: str) -> None:
+def test_standard_library_calls_without_a_grant_are_refused(prepared: Prepare, op: str, arg: str) -> None:
     with pytest.raises(ToolError):
         prepared("rust-wasip2").execute({"op": op, "arg": arg})
 
 
-def test_a_standard_library_finds_a_clock_and_randomness_and_nothing_of_the_host(prepared: Prepare) -> None:
+def test_a_standard_library_gets_only_clock_and_randomness(prepared: Prepare) -> None:
     tool = prepared("rust-wasip2")
     assert tool.execute({"op": "clock"}).result["unix_millis"] > 1_700_000_000_000
     assert tool.execute({"op": "sleep", "arg": "5"}).result["slept_millis"] >= 5
@@ -153,7 +153,7 @@ def test_a_standard_library_finds_a_clock_and_randomness_and_nothing_of_the_host
     assert [entry.message for entry in printed.logs] == ["out and err", "out and err"]
 
 
-def test_a_crash_keeps_its_reason_and_no_secret(prepared: Prepare) -> None:
+def test_a_crash_message_contains_no_secret(prepared: Prepare) -> None:
     token = "ghp_" + "k3Jd8sQmZ1xPv7Lr" + "Tn0WbY5cHfG2uA9eRoXi"
     with pytest.raises(TrapError) as caught:
         prepared("rust-wasip2").execute({"op": "panic", "arg": f"seven is not even {token}"})

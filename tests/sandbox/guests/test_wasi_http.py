@@ -106,7 +106,7 @@ def world(guest: Callable[[str], bytes], tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.mark.parametrize("name", GUESTS)
-def test_a_guest_gets_what_the_server_says(world: World, name: str) -> None:
+def test_a_guest_receives_the_servers_response(world: World, name: str) -> None:
     output = world.tool(name)("/missing?q=1")
     assert (output.result["status"], output.result["body"]) == (404, "not found")
     twice = [value for header, value in output.result["headers"] if header.lower() == "x-twice"]
@@ -122,13 +122,13 @@ def test_a_body_reaches_the_server(world: World, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", GUESTS)
-def test_a_body_that_is_written_in_pieces_arrives_whole(world: World, name: str) -> None:
+def test_a_body_written_in_pieces_arrives_completely(world: World, name: str) -> None:
     output = world.tool(name)("/echo", method="POST", body_bytes=50 * 4096)
     assert output.result["body"].startswith(f"POST {50 * 4096} b'xxxx")
 
 
 @pytest.mark.parametrize("name", GUESTS)
-def test_an_answer_is_read_in_bounded_pieces(world: World, name: str) -> None:
+def test_a_response_is_read_in_limited_pieces(world: World, name: str) -> None:
     output = world.tool(name)(f"/big?{MIB}")
     assert output.result["body_bytes"] == MIB
     assert 0 < output.result["largest"] <= MAX_STREAM_CHUNK_BYTES
@@ -136,7 +136,7 @@ def test_an_answer_is_read_in_bounded_pieces(world: World, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", GUESTS)
-def test_a_request_body_over_the_grant_never_leaves_and_is_on_record(world: World, name: str) -> None:
+def test_a_too_large_request_body_is_not_sent_and_is_recorded(world: World, name: str) -> None:
     before = len(world.server.requests)
     # StarlingMonkey traps on the stream's error; the record says why in any case.
     with pytest.raises(ToolError) as caught:
@@ -145,13 +145,13 @@ def test_a_request_body_over_the_grant_never_leaves_and_is_on_record(world: Worl
     assert len(world.server.requests) == before
 
 
-def test_a_request_body_over_the_grant_is_told_with_its_bound(world: World) -> None:
+def test_a_too_large_request_body_is_reported_with_its_limit(world: World) -> None:
     with pytest.raises(GuestError, match=r"HttpRequestBodySize\(Some\(65536\)\)"):
         world.tool("rust-http", max_request_bytes=64 * KIB)("/echo", method="POST", body_bytes=20 * 4096)
 
 
 @pytest.mark.parametrize("name", GUESTS)
-def test_an_answer_over_the_grant_is_an_error_and_on_record(world: World, name: str) -> None:
+def test_a_too_large_response_is_an_error_and_is_recorded(world: World, name: str) -> None:
     with pytest.raises(GuestError) as caught:
         world.tool(name, max_response_bytes=64 * KIB)(f"/big?{65 * KIB}")
     assert Reason.RESPONSE_TOO_LARGE in [decision.reason for decision in caught.value.decisions]
@@ -160,7 +160,7 @@ def test_an_answer_over_the_grant_is_an_error_and_on_record(world: World, name: 
 
 
 @pytest.mark.parametrize("name", GUESTS)
-def test_a_host_that_is_not_allowed_is_denied_with_the_line_that_would_allow_it(world: World, name: str) -> None:
+def test_a_host_that_is_not_granted_is_denied_with_a_hint(world: World, name: str) -> None:
     with pytest.raises(GuestError) as caught:
         world.tool(name)("/x", host="other.example.com")
     (decision,) = caught.value.decisions
@@ -171,7 +171,7 @@ def test_a_host_that_is_not_allowed_is_denied_with_the_line_that_would_allow_it(
 
 
 @pytest.mark.parametrize("name", GUESTS)
-def test_without_a_grant_nothing_leaves_and_the_line_that_would_allow_it_is_on_record(world: World, name: str) -> None:
+def test_without_a_grant_nothing_is_sent_and_the_hint_is_recorded(world: World, name: str) -> None:
     before = len(world.server.requests)
     with pytest.raises(GuestError) as caught:
         world.tool(name, granted=False)("/x")
@@ -181,7 +181,7 @@ def test_without_a_grant_nothing_leaves_and_the_line_that_would_allow_it_is_on_r
 
 
 @pytest.mark.parametrize("name", GUESTS)
-def test_a_credential_is_added_on_the_way_and_never_seen_by_the_guest(world: World, name: str) -> None:
+def test_a_credential_is_injected_and_redacted_for_the_guest(world: World, name: str) -> None:
     mapping = CredentialMapping(secret_name="api_token", location=CredentialLocation.bearer(), host_patterns=(HOST,))
     output = world.tool(name, credentials=(mapping,))("/mirror")
     assert world.server.requests[-1].header("authorization") == f"Bearer {TOKEN}"
@@ -190,7 +190,7 @@ def test_a_credential_is_added_on_the_way_and_never_seen_by_the_guest(world: Wor
 
 
 @pytest.mark.parametrize("name", GUESTS)
-def test_a_secret_that_the_guest_wrote_itself_does_not_leave(world: World, name: str) -> None:
+def test_a_secret_written_by_the_guest_is_not_sent(world: World, name: str) -> None:
     before = len(world.server.requests)
     shaped = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
     with pytest.raises(ToolError) as caught:
@@ -200,7 +200,7 @@ def test_a_secret_that_the_guest_wrote_itself_does_not_leave(world: World, name:
 
 
 @pytest.mark.parametrize("name", GUESTS)
-def test_a_redirect_is_the_guests_to_follow_through_the_same_door(world: World, name: str) -> None:
+def test_the_guest_follows_redirects_through_the_gateway(world: World, name: str) -> None:
     before = len(world.server.requests)
     assert world.tool(name)("/redirect").result["status"] == 302
     assert len(world.server.requests) == before + 1
@@ -214,17 +214,17 @@ def test_the_deadline_ends_a_call_whose_server_is_silent(world: World, name: str
     assert caught.value.kind == "timeout"
 
 
-def test_the_guests_own_timeout_is_kept(world: World) -> None:
+def test_the_guests_timeout_is_applied(world: World) -> None:
     with pytest.raises(GuestError, match="HttpResponseTimeout"):
         world.tool("rust-http")("/silent", first_byte_timeout_ms=300)
 
 
-def test_a_guest_that_waits_for_an_answer_to_half_a_request_traps(world: World) -> None:
+def test_a_guest_that_waits_before_finishing_its_request_traps(world: World) -> None:
     with pytest.raises(ToolError, match="not finished"):
         world.tool("rust-http")("/echo", method="POST", hang=True)
 
 
-def test_headers_that_frame_the_message_are_the_hosts(world: World) -> None:
+def test_framing_headers_are_set_by_the_host(world: World) -> None:
     tool = world.tool("rust-http")
     with pytest.raises(GuestError, match=r"host: .*Forbidden"):
         tool("/echo", headers=[["host", "evil.example.com"]])
@@ -232,7 +232,7 @@ def test_headers_that_frame_the_message_are_the_hosts(world: World) -> None:
         tool("/echo", headers=[["x", "a\r\nhost: evil.example.com"]])
 
 
-def test_fetches_at_once_are_all_answered(world: World) -> None:
+def test_concurrent_fetches_are_all_answered(world: World) -> None:
     tool = world.tool("starlingmonkey-fetch")
     base = f"https://{HOST}:{world.server.port}/echo?"
     output = tool("/", all=[{"url": base + str(number)} for number in range(5)])

@@ -1,4 +1,4 @@
-"""What each provider refuses in a tool's schema, as one check."""
+"""Check that a rendered tool follows the published rules of its provider."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""JSON to a real guest and back. The guest gives back what it got, in its own memory, for any type."""
+"""Pass JSON to a real guest and back. The guest returns values of any type unchanged."""
 
 import json
 
@@ -28,7 +28,7 @@ from wasmrt.sandbox.schema.wit import exported_functions, function_schema, to_js
 from .strategies import same, values, wit_types
 
 LIMITS = StoreLimits(memory_bytes=1 << 20, memories=1, table_elements=100, tables=1, instances=10, fuel=10_000_000)
-# Over 16 flat values go through memory, and so does the answer: the guest's echo is the identity of a pointer.
+# More than 16 flat values are passed through memory, and so is the result: the guest returns the same pointer.
 PADDING = 17
 
 
@@ -53,7 +53,7 @@ class Call:
 
 
 def define(kind, lines):
-    """Adds the definitions of a type and says how it is referred to."""
+    """Add the definitions of a type and return its reference."""
     match kind:
         case Primitive(name):
             return name
@@ -113,7 +113,7 @@ def compiler():
 
 @settings(max_examples=examples(50), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
-def test_json_goes_through_a_real_guest_without_loss(compiler, data):
+def test_json_round_trips_through_a_real_guest(compiler, data):
     kind = data.draw(wit_types)
     padded = TupleType((kind, *[Primitive("u8")] * PADDING))
     assume(unsupported(FuncType((("x", padded),), padded)) is None)

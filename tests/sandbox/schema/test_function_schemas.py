@@ -32,7 +32,7 @@ def as_json(func, values):
 
 @settings(max_examples=examples(60), deadline=None)
 @given(calls())
-def test_every_value_of_the_types_is_valid_under_the_schema(call):
+def test_every_value_of_the_types_matches_the_schema(call):
     func, values = call
     schema = function_schema(func)
     params = as_json(func, values)
@@ -43,7 +43,7 @@ def test_every_value_of_the_types_is_valid_under_the_schema(call):
 
 @settings(max_examples=examples(60), deadline=None)
 @given(calls())
-def test_the_schema_has_no_type_unions_and_no_choice_at_its_top(call):
+def test_function_schemas_have_no_type_unions_and_no_top_level_choice(call):
     schema = function_schema(call[0])
     assert not {"oneOf", "anyOf", "allOf"} & schema.keys()
     for part in json_parts(schema):
@@ -60,7 +60,7 @@ def json_parts(data):
 
 @settings(max_examples=examples(60), deadline=None)
 @given(calls())
-def test_the_schema_renders_validly_for_each_provider(call):
+def test_function_schemas_render_validly_for_each_provider(call):
     func, values = call
     schema = function_schema(func)
     for provider in PROVIDERS:
@@ -72,26 +72,26 @@ def test_the_schema_renders_validly_for_each_provider(call):
         assert "no strict form" in str(error)
         return
     check_rendering(strict, "openai", strict=True)
-    # What strict mode makes a model send, every field present, is what the function takes.
+    # In strict mode a model sends every field, and the function accepts such a call.
     to_values(func, coerce(schema, as_json(func, values)))
 
 
 @settings(max_examples=examples(100), deadline=None)
 @given(calls())
-def test_a_rendering_forbids_no_call_of_finite_numbers(call):
+def test_renderings_allow_every_call_with_finite_numbers(call):
     func, values = call
     params = as_json(func, values)
     assume(not any(word in json.dumps(params) for word in ("NaN", "Infinity")))
     for provider in PROVIDERS:
         Validator(provider_schema(function_schema(func), provider)).check(params)
-    with contextlib.suppress(ConfigurationError):  # where it has no strict form
-        # Every field is there, null where it is absent: what a model sends in strict mode.
+    with contextlib.suppress(ConfigurationError):  # if it has no strict form
+        # In strict mode a model sends every field, with null for absent ones.
         Validator(provider_schema(function_schema(func), "openai", strict=True)).check(params)
 
 
 @settings(max_examples=examples(60), deadline=None)
 @given(calls())
-def test_what_the_schema_refuses_the_reader_refuses_too(call):
+def test_values_refused_by_the_schema_are_refused_by_the_reader(call):
     func, values = call
     name = func.params[0][0]
     for wrong in ({"no": "such"}, [[["x"]]], "\x00?"):
@@ -103,14 +103,14 @@ def test_what_the_schema_refuses_the_reader_refuses_too(call):
                 to_values(func, params)
 
 
-def test_a_rendered_number_is_a_number_though_nan_is_taken():
+def test_floats_are_rendered_as_numbers_without_nan():
     func = FuncType((("x", F64),), None)
     schema = render("t", "", function_schema(func), "anthropic")["input_schema"]
     assert schema["properties"]["x"] == {"type": "number"}
     Validator(function_schema(func)).check({"x": "NaN"})
 
 
-def test_a_tuple_says_its_order_where_a_provider_has_no_word_for_it():
+def test_tuple_order_is_described_without_prefix_items():
     func = FuncType((("point", TupleType((F64, F64))), ("pair", TupleType((U8, STRING)))), None)
     openai = render("t", "", function_schema(func), "openai")["function"]["parameters"]["properties"]
     assert openai["point"]["items"] == {"type": "number"}
@@ -120,7 +120,7 @@ def test_a_tuple_says_its_order_where_a_provider_has_no_word_for_it():
     assert len(mcp["pair"]["prefixItems"]) == 2
 
 
-def test_options_of_options_keep_their_two_absences_apart():
+def test_nested_options_distinguish_both_kinds_of_absence():
     schema = {"type": "object", "properties": {"x": type_schema(OptionType(OptionType(U8)))}}
     check = Validator(schema).check
     for value in (None, {"some": None}, {"some": 3}):
@@ -129,14 +129,14 @@ def test_options_of_options_keep_their_two_absences_apart():
         check({"x": 3})
 
 
-def test_nothing_fits_where_a_resource_handle_is_wanted():
+def test_no_value_matches_the_schema_of_a_resource_handle():
     check = Validator({"type": "object", "properties": {"x": type_schema(ResourceRef("a:b/c#d", True))}}).check
     for value in (0, None, {}):
         with pytest.raises(InvalidParametersError):
             check({"x": value})
 
 
-def test_every_part_of_a_wide_schema_is_typed():
+def test_every_part_of_a_large_schema_is_typed():
     func = FuncType((("v", VariantType((("a", ListType(U8)), ("b", None)))), ("l", ListType(ListType(U8)))), None)
     for part in parts(function_schema(func)):
         assert part.keys() & {"type", "anyOf"}

@@ -1,4 +1,4 @@
-"""Tools as Gemini takes them: only what its `Schema` has, and never narrower than the tool."""
+"""Tools in Gemini's format: only keywords of its `Schema`, and never more restrictive than the tool."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def check(schema: dict[str, Any]) -> None:
         assert ("items" in part) == (part.get("type") == "ARRAY")
 
 
-def test_a_schema_comes_out_in_geminis_words() -> None:
+def test_a_schema_is_converted_to_gemini_keywords() -> None:
     schema = {
         "type": "object",
         "properties": {
@@ -63,7 +63,7 @@ def test_a_schema_comes_out_in_geminis_words() -> None:
     assert rendered["parameters"]["required"] == ["unit"]
 
 
-def test_a_choice_has_nothing_beside_it_and_each_kind_says_what_is_said_of_all() -> None:
+def test_common_keywords_of_a_choice_are_repeated_in_each_branch() -> None:
     part = {"description": "Which.", "anyOf": [
         {"type": "string"}, {"type": "null"},
         {"oneOf": [{"type": "integer"}, {"type": "boolean", "description": "On."}]},
@@ -77,7 +77,7 @@ def test_a_choice_has_nothing_beside_it_and_each_kind_says_what_is_said_of_all()
     ]}  # fmt: skip
 
 
-def test_a_tool_without_params_has_none_and_a_free_object_is_json_text_that_the_check_reads_back() -> None:
+def test_free_objects_are_rendered_as_json_text() -> None:
     assert render("tool", "Does it.", {"type": "object"}, "gemini") == {"name": "tool", "description": "Does it."}
     schema = {"type": "object", "properties": {"labels": {"type": "object", "description": "By name."}}}
     rendered = render("tool", "", schema, "gemini")["parameters"]
@@ -110,6 +110,6 @@ _schemas = st.recursive(
 
 @settings(deadline=None)
 @given(_schemas)
-def test_whatever_the_schema_is_the_rendering_has_nothing_that_gemini_does_not_know(part: dict[str, Any]) -> None:
+def test_renderings_only_have_keywords_that_gemini_knows(part: dict[str, Any]) -> None:
     schema = {"type": "object", "properties": {"x": part}}
     check(render("tool", "", schema, "gemini")["parameters"])

@@ -35,17 +35,17 @@ def test_a_tool_is_named_by_interface_and_function():
     }
 
 
-def test_two_packages_with_one_interface_name_are_told_apart_by_package():
+def test_clashing_interface_names_get_their_package():
     assert list(tools(("a:one/api", "get"), ("a:two/api", "get")).values()) == ["one-api-get", "two-api-get"]
     assert list(tools(("a:p/api", "get"), ("b:p/api", "get")).values()) == ["a-p-api-get", "b-p-api-get"]
 
 
-def test_two_versions_of_one_interface_are_told_apart_by_version():
+def test_clashing_versions_of_an_interface_get_their_version():
     found = tools(("a:p/api@1.0.0", "get"), ("a:p/api@2.0.0", "get"))
     assert list(found.values()) == ["a-p-api-1-0-0-get", "a-p-api-2-0-0-get"]
 
 
-def test_a_name_over_the_bound_is_cut_and_kept_apart_by_a_digest():
+def test_long_names_are_truncated_and_get_a_digest():
     found = list(tools(("a:p/api", "x" * 80), ("a:p/api", "x" * 80 + "y")).values())
     assert len(set(found)) == 2
     for name in found:
@@ -57,11 +57,14 @@ def test_a_static_function_of_a_resource_has_a_plain_name():
     assert name == "api-static-clock-now"
 
 
-def test_a_function_that_json_cannot_call_says_why():
+def test_a_function_that_json_cannot_call_has_a_problem():
     kind = FuncType((("self", ResourceRef("a:p/api#door", False)),), None)
     interface = InterfaceType("a:p/api", (("[method]door.open", kind), ("ring", PLAIN)), ("door",))
     found = exported_functions(ComponentType((), (), (), (interface,), (), ()))
-    assert [f.problem for f in found] == ["self holds the resource handle borrow<door>, which JSON cannot carry", None]
+    assert [f.problem for f in found] == [
+        "self contains the resource handle borrow<door>, which JSON cannot represent",
+        None,
+    ]
     assert found[1].signature == "a:p/api#ring: func(a: u8) -> string"
 
 
@@ -72,7 +75,7 @@ paths = st.tuples(words, words, words, st.sampled_from(["", "@1.0.0", "@1.0.0-rc
 
 
 @given(st.lists(st.tuples(paths | words, words), unique=True, max_size=12), st.lists(words, unique=True, max_size=4))
-def test_every_name_fits_every_provider_and_is_there_once(exports, functions):
+def test_every_name_is_unique_and_valid_for_every_provider(exports, functions):
     found = tools(*exports, functions=functions)
     assert len({name.lower().replace("_", "-") for name in found.values()}) == len(found)
     assert all(re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", name) for name in found.values())
@@ -80,7 +83,7 @@ def test_every_name_fits_every_provider_and_is_there_once(exports, functions):
 
 
 @pytest.mark.parametrize("count", [128])
-def test_many_clashing_names_are_settled_quickly(count):
+def test_many_clashing_names_are_resolved_quickly(count):
     exports = [(f"{'n' * (i + 1)}:p/api", "get") for i in range(count)]
     assert len(set(tools(*exports).values())) == count
 
@@ -92,7 +95,7 @@ def test_many_clashing_names_are_settled_quickly(count):
         ("exports", ("app-name", "symbols", "stub-wasi"), "componentize-py"),
     ],
 )
-def test_what_a_toolchain_left_behind_is_no_tool_and_a_namesake_is(interface, params, toolchain):
+def test_build_functions_of_toolchains_are_not_tools(interface, params, toolchain):
     def described(kind):
         functions = (("init", kind),)
         exports = (InterfaceType(interface, functions, ()),) if interface else ()

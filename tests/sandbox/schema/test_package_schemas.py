@@ -1,4 +1,4 @@
-"""Schemas of the kinds that packages of many tools bring, as each provider takes them by its published rules."""
+"""Schemas of packages with many tools, rendered by the published rules of each provider."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KINDS: dict[str, dict[str, Any]] = {
         "type": "object", "properties": {"who": {"$ref": "#/definitions/who"}, "twice": {"$ref": "#/definitions/who"}},
         "definitions": {"who": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}},
     },
-    "a reference that leads nowhere": {
+    "a reference without a target": {
         "type": "object", "properties": {"who": {"$ref": "#/$defs/gone"}, "name": {"type": "string"}},
     },
     "a recursion": {
@@ -72,12 +72,12 @@ KINDS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("provider", ["openai", "anthropic", "mcp"])
-def test_a_packages_schema_is_valid_by_the_providers_rules(kind: str, provider: Any) -> None:
+def test_schemas_of_packages_follow_the_providers_rules(kind: str, provider: Any) -> None:
     check_rendering(render("tool", "Does it.", KINDS[kind], provider, prompt="# How\n\nSo."), provider)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_packages_schema_is_valid_by_geminis_rules(kind: str) -> None:
+def test_schemas_of_packages_follow_the_rules_of_gemini(kind: str) -> None:
     rendered = render("tool", "Does it.", KINDS[kind], "gemini")
 
     assert rendered.keys() - {"parameters"} == {"name", "description"}

@@ -48,7 +48,7 @@ def problem(kind, value):
 
 @settings(max_examples=examples(100), deadline=None)
 @given(calls())
-def test_values_survive_json_text_without_loss(call):
+def test_values_round_trip_through_json_text(call):
     kind, values = call
     params = {name: to_json(inner, value) for (name, inner), value in zip(kind.params, values, strict=True)}
     again = to_values(kind, json.loads(json.dumps(params, allow_nan=False)))
@@ -87,7 +87,7 @@ def test_values_survive_json_text_without_loss(call):
         (RecordType((("a", U8), ("b", OptionType(U8)))), {"a": 1}, {"a": 1, "b": None}),
     ],
 )
-def test_each_type_reads_its_json_form(kind, value, expected):
+def test_each_type_is_read_from_its_json_form(kind, value, expected):
     assert same(read(kind, value), expected)
 
 
@@ -109,7 +109,7 @@ def test_each_type_reads_its_json_form(kind, value, expected):
         (BOOL, 1, "x: expected true or false, got 1"),
         (CHAR, "ab", "x: expected a string of one character"),
         (CHAR, "\ud800", "x: expected a string of one character"),
-        (STRING, "a\ud800", "x: the string holds half of a surrogate pair"),
+        (STRING, "a\ud800", "x: the string has a lone surrogate"),
         (STRING, None, "x: expected a string, got null"),
         (ListType(U8), "AP8", "x: expected bytes as a base64 string, with padding"),
         (ListType(U8), [1], "x: expected bytes as a base64 string, got an array of 1 item"),
@@ -117,14 +117,14 @@ def test_each_type_reads_its_json_form(kind, value, expected):
         (TupleType((U8, U8)), [1], "x: expected an array of exactly 2 items, got an array of 1 item"),
         (TupleType((U8, U8)), [1, None], "x[1]: expected an integer"),
         (EnumType(("red", "blue")), "blu", 'x: expected one of red, blue, got the string "blu" (did you mean blue?)'),
-        (FlagsType(("r", "w")), ["r", "r"], "x: a flag is named twice"),
+        (FlagsType(("r", "w")), ["r", "r"], "x: expected unique flags"),
         (FlagsType(("r", "w")), ["z"], "x[0]: expected one of r, w"),
         (OptionType(OptionType(U8)), 1, 'x: expected null or {"some": value}, got 1'),
         (OptionType(OptionType(U8)), {"some": "a"}, "x.some: expected an integer"),
         (VariantType((("none", None), ("num", U8))), {"tag": "non"}, "x.tag: expected one of none, num"),
         (VariantType((("none", None), ("num", U8))), {"tag": ["num"]}, "x.tag: expected one of none, num"),
-        (VariantType((("none", None), ("num", U8))), {"tag": "num"}, "x: the case num needs a value"),
-        (VariantType((("none", None), ("num", U8))), {"tag": "none", "value": 1}, "x.value: the case none has no"),
+        (VariantType((("none", None), ("num", U8))), {"tag": "num"}, "x: the case num requires a value"),
+        (VariantType((("none", None), ("num", U8))), {"tag": "none", "value": 1}, "x.value: the case none takes no"),
         (VariantType((("none", None), ("num", U8))), {"tag": "num", "value": ""}, "x.value: expected an integer"),
         (VariantType((("none", None), ("num", U8))), {"tag": "none", "vaule": 1}, "x: unknown field vaule"),
         (VariantType((("none", None),)), "none", 'x: expected an object with a "tag" of none, got the string "none"'),
@@ -135,16 +135,16 @@ def test_each_type_reads_its_json_form(kind, value, expected):
         (ResourceRef("a:b/c#d", True), 1, "x: a resource handle cannot be sent as JSON"),
     ],
 )
-def test_a_value_that_does_not_fit_is_named_in_one_line(kind, value, message):
+def test_values_that_do_not_fit_are_reported_in_one_line(kind, value, message):
     assert message in problem(kind, value)
 
 
-def test_every_missing_param_is_named_with_all_that_are_required():
+def test_all_missing_and_required_params_are_listed():
     with pytest.raises(InvalidParametersError, match=r"^missing required fields b, c \(required: a, b, c\)$"):
         to_values(func(a=U8, b=U8, c=STRING, d=OptionType(U8)), {"a": 1})
 
 
-def test_a_message_stays_short_whatever_was_sent():
+def test_error_messages_have_a_limited_length():
     huge = {"k" * 10_000 + str(i): "\n\x1b[31m" * 10_000 for i in range(1000)}
     for kind in (U8, STRING, RecordType((("a", U8),)), EnumType(("a",))):
         text = problem(kind, huge)
@@ -153,7 +153,7 @@ def test_a_message_stays_short_whatever_was_sent():
     assert len(problem(U8, "x" * 1_000_000)) < 300
 
 
-def test_a_result_is_split_into_its_side():
+def test_split_result_returns_the_ok_or_err_side():
     kind = func(ResultType(U64, VariantType((("gone", None), ("code", U8)))))
     assert split_result(kind, Ok(2**60)) == (True, str(2**60))
     assert split_result(kind, Err(Case("code", 7))) == (False, {"tag": "code", "value": 7})
@@ -164,15 +164,15 @@ def test_a_result_is_split_into_its_side():
 @pytest.mark.parametrize(
     ("error", "text"),
     [
-        (None, "the tool failed and said nothing"),
-        ("", "the tool failed and said nothing"),
-        ("no such\nfile", "no such\nfile"),  # made one line when it was scanned
+        (None, "the tool failed without an error message"),
+        ("", "the tool failed without an error message"),
+        ("no such\nfile", "no such\nfile"),  # converted to one line when it is scanned
         ({"tag": "gone"}, "gone"),
         ({"tag": "code", "value": 7}, "code: 7"),
         ({"reason": "é"}, '{"reason": "é"}'),
     ],
 )
-def test_a_failure_reads_as_text(error, text):
+def test_failures_are_converted_to_text(error, text):
     assert failure_text(error) == text
 
 
@@ -182,18 +182,18 @@ def test_integers_beyond_a_double_are_written_as_strings():
     assert to_json(ListType(S64), [-(2**60)]) == [str(-(2**60))]
 
 
-def test_a_resource_handle_is_refused_both_ways():
+def test_resource_handles_are_refused_in_both_directions():
     handle = ResourceRef("wasi:io/streams#output-stream", False)
     kind = func(out=ListType(handle))
-    assert unsupported(kind) == "out holds the resource handle borrow<output-stream>, which JSON cannot carry"
+    assert unsupported(kind) == "out contains the resource handle borrow<output-stream>, which JSON cannot represent"
     assert unsupported(func(ResultType(handle, None))) == (
-        "its result holds the resource handle borrow<output-stream>, which JSON cannot carry"
+        "its result contains the resource handle borrow<output-stream>, which JSON cannot represent"
     )
     with pytest.raises(GuestOutputError):
         to_json(handle, 1)
 
 
-def test_an_async_function_or_one_beyond_the_bounds_is_refused():
+def test_async_and_oversized_functions_are_unsupported():
     assert unsupported(func(a=U8)) is None
     assert "async" in unsupported(FuncType((), None, True))
     deep = U8
@@ -205,7 +205,7 @@ def test_an_async_function_or_one_beyond_the_bounds_is_refused():
     assert "over 64 KiB" in unsupported(func(a=wide))
 
 
-def test_the_schema_of_params_has_one_property_a_param():
+def test_the_schema_of_params_has_a_property_for_each_param():
     schema = function_schema(func(city_name=STRING, days=OptionType(U8), tags=ListType(STRING)))
     assert schema == {
         "type": "object",

@@ -1,4 +1,4 @@
-"""A call without a component: both its sides, and the WASI functions as the engine would call them."""
+"""A call without a component: its host and guest objects, and the WASI functions as the engine calls them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that a guest writes, as the engine would call: descriptors that share a file, moves, and what is never kept."""
+"""Writing files: shared descriptors, renames, removed files, and limits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CREATE = frozenset(("create",))
 
 
 class Files:
-    """A guest that may read all and write below `out/`, with short names for what it does."""
+    """A guest that may read the whole workspace and write to `out/`, with short methods for its calls."""
 
     def __init__(self, root: Path, **bounds: Any) -> None:
         writing = WorkspaceWriteCapability(("out/",), **bounds)
@@ -62,7 +62,7 @@ def files(root: Path) -> Files:
     return Files(root)
 
 
-def test_a_file_changes_when_it_is_closed_and_not_before(files: Files, root: Path) -> None:
+def test_a_file_changes_only_when_it_is_closed(files: Files, root: Path) -> None:
     handle = files.handle("out/a.txt", frozenset(("truncate",)))
     assert files("write", handle, b"new", 0) == Ok(3)
     assert (root / "out/a.txt").read_bytes() == b"alpha"
@@ -71,7 +71,7 @@ def test_a_file_changes_when_it_is_closed_and_not_before(files: Files, root: Pat
 
 
 @pytest.mark.parametrize("sync", ["sync", "sync-data"])
-def test_syncing_keeps_a_file_that_stays_open(files: Files, root: Path, sync: str) -> None:
+def test_sync_stores_an_open_file(files: Files, root: Path, sync: str) -> None:
     handle = files.handle("out/a.txt")
     assert files("write", handle, b"ALPHABET", 0) == Ok(8)
     assert files(sync, handle) == Ok()
@@ -90,7 +90,7 @@ def test_descriptors_of_one_file_share_what_is_written(files: Files, root: Path)
     assert (root / "out/a.txt").read_bytes() == b"phpha\0\0!"
 
 
-def test_streams_write_at_their_place_or_at_the_end(files: Files, root: Path) -> None:
+def test_streams_write_at_their_offset_or_append(files: Files, root: Path) -> None:
     handle = files.handle("out/a.txt")
     place = files("write-via-stream", handle, 3).value
     end = files("append-via-stream", handle).value
@@ -100,7 +100,7 @@ def test_streams_write_at_their_place_or_at_the_end(files: Files, root: Path) ->
     assert (root / "out/a.txt").read_bytes() == b"alp123-"
 
 
-def test_what_a_descriptor_may_do_is_told_by_its_flags(files: Files) -> None:
+def test_flags_show_the_permissions_of_a_descriptor(files: Files) -> None:
     assert files("get-flags", files.top) == Ok(frozenset(("read", "mutate-directory")))
     assert files("get-flags", files.handle("out/a.txt")) == Ok(_BOTH)
     reading = files.handle("out/a.txt", flags=_READ)
@@ -123,11 +123,11 @@ def test_what_a_descriptor_may_do_is_told_by_its_flags(files: Files) -> None:
         ("out/x", frozenset(("create", "directory")), "invalid"),
     ],
 )
-def test_a_file_that_cannot_be_written_is_not_opened(files: Files, path: str, how: frozenset[str], code: str) -> None:
+def test_opening_a_file_that_cannot_be_written_fails(files: Files, path: str, how: frozenset[str], code: str) -> None:
     assert files.open(path, how) == Err(code)
 
 
-def test_a_file_that_is_moved_while_it_is_open_is_kept_under_its_new_name(files: Files, root: Path) -> None:
+def test_open_file_is_stored_under_its_new_name_after_a_rename(files: Files, root: Path) -> None:
     assert files("create-directory-at", files.top, "out/new") == Ok()
     handle = files.handle("out/new/x", _CREATE)
     files("write", handle, b"one", 0)
@@ -140,7 +140,7 @@ def test_a_file_that_is_moved_while_it_is_open_is_kept_under_its_new_name(files:
     assert not (root / "out/new").exists() and not list((root / "out/old").iterdir())
 
 
-def test_a_file_that_was_removed_does_not_come_back(files: Files, root: Path) -> None:
+def test_removed_file_is_not_stored_when_it_is_closed(files: Files, root: Path) -> None:
     handle = files.handle("out/x", _CREATE)
     files("write", handle, b"x", 0)
     assert files("unlink-file-at", files.top, "out/x") == Ok()
@@ -150,14 +150,14 @@ def test_a_file_that_was_removed_does_not_come_back(files: Files, root: Path) ->
     assert not (root / "out/x").exists()
 
 
-def test_what_is_left_open_is_kept_once_the_guest_has_ended_well(files: Files, root: Path) -> None:
+def test_open_files_are_stored_when_the_guest_succeeds(files: Files, root: Path) -> None:
     files("write", files.handle("out/x", _CREATE), b"open", 0)
     assert (root / "out/x").read_bytes() == b""
     files.guest.ctx.finish()
     assert (root / "out/x").read_bytes() == b"open"
 
 
-def test_a_file_larger_than_granted_is_refused_where_it_grows_and_is_on_record(root: Path) -> None:
+def test_growing_a_file_over_the_granted_size_is_refused_and_recorded(root: Path) -> None:
     files = Files(root, max_file_bytes=8)
     handle = files.handle("out/a.txt")
     assert files("write", handle, b"xyz", 6) == Err("file-too-large")
@@ -171,19 +171,19 @@ def test_a_file_larger_than_granted_is_refused_where_it_grows_and_is_on_record(r
     assert (root / "out/a.txt").read_bytes() == b"alpha"
 
 
-def test_a_close_that_cannot_be_kept_ends_the_call(root: Path) -> None:
+def test_closing_a_file_that_cannot_be_stored_ends_the_call(root: Path) -> None:
     files = Files(root, max_bytes=4)
     handle = files.handle("out/a.txt")
     files("write", handle, b"longer", 0)
     assert files("sync", handle) == Err("quota")
     files("write", handle, b"longer", 0)
-    with pytest.raises(ToolError, match="could not be kept"):
+    with pytest.raises(ToolError, match="cannot store"):
         files.close(handle)
     assert files.refusals == [Reason.WRITE_BUDGET]
     assert (root / "out/a.txt").read_bytes() == b"alpha"
 
 
-def test_open_files_together_are_held_to_a_bound(root: Path) -> None:
+def test_total_size_of_open_files_is_limited(root: Path) -> None:
     files = Files(root, max_file_bytes=MAX_WRITE_BYTES, max_bytes=MAX_WRITE_BYTES)
     half = MAX_WRITE_BYTES // 2
     assert files("set-size", files.handle("out/x", _CREATE), half) == Ok()
@@ -191,7 +191,7 @@ def test_open_files_together_are_held_to_a_bound(root: Path) -> None:
         files("set-size", files.handle("out/y", _CREATE), half + MIB)
 
 
-def test_links_and_times_are_refused_whatever_is_granted(files: Files) -> None:
+def test_links_and_timestamps_are_always_refused(files: Files) -> None:
     now = Case("now")
     assert files("symlink-at", files.top, "a.txt", "out/link") == Err("read-only")
     assert files("link-at", files.top, _NONE, "out/a.txt", files.top, "out/b.txt") == Err("read-only")
@@ -200,7 +200,7 @@ def test_links_and_times_are_refused_whatever_is_granted(files: Files) -> None:
     assert set(files.refusals) == {Reason.FILESYSTEM_DENIED}
 
 
-def test_removing_tells_files_from_folders(root: Path) -> None:
+def test_unlink_removes_files_and_remove_directory_removes_folders(root: Path) -> None:
     files = Files(root, remove=True)
     assert files("remove-directory-at", files.top, "out/a.txt") == Err("not-directory")
     assert files("unlink-file-at", files.top, "out/deep") == Err("is-directory")

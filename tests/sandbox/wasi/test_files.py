@@ -1,4 +1,4 @@
-"""Files: the granted part of the workspace as `/`, readable and nothing else where nothing may be written."""
+"""Reading files: the granted part of the workspace at `/`, without a grant to write."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _READ = frozenset(("read",))
 
 
 class Files:
-    """A guest with a workspace, and short names for what it does."""
+    """A guest with a workspace, and short methods for its calls."""
 
     def __init__(self, root: Path, *prefixes: str) -> None:
         grant = Capabilities.none().with_workspace_read(prefixes)
@@ -77,14 +77,14 @@ def test_a_granted_file_is_read_as_a_stream(files: Files) -> None:
     assert files.guest("io/streams#[method]input-stream.read", stream, 4) == Err(Case("closed"))
 
 
-def test_a_file_tells_its_size_and_no_times(files: Files) -> None:
+def test_stat_returns_the_size_and_no_timestamps(files: Files) -> None:
     status = files("stat-at", files.top, _NONE, "notes/a.md").value
     assert (status["type"], status["size"]) == ("regular-file", 15)
     assert status["data-modification-timestamp"] is None
     assert files("stat", files.handle("notes")).value["type"] == "directory"
 
 
-def test_a_folder_lists_what_can_be_read(files: Files) -> None:
+def test_reading_a_directory_lists_its_entries(files: Files) -> None:
     stream = files("read-directory", files.handle("notes")).value
     following = "filesystem/types#[method]directory-entry-stream.read-directory-entry"
     assert [files.guest(following, stream).value for _ in range(3)] == [
@@ -107,12 +107,12 @@ def test_a_folder_lists_what_can_be_read(files: Files) -> None:
         ("private", "access"),
     ],
 )
-def test_what_was_not_granted_is_refused_in_the_filesystems_words(files: Files, path: str, code: str) -> None:
+def test_denied_paths_return_wasi_error_codes(files: Files, path: str, code: str) -> None:
     assert files.open(path) == Err(code)
     assert files("stat-at", files.top, _NONE, path) == Err(code)
 
 
-def test_a_refused_path_is_on_record_with_the_line_that_would_allow_it(files: Files) -> None:
+def test_denied_path_is_recorded_with_a_fix(files: Files) -> None:
     files.open("private/key")
     files.open("private/key")
     (decision,) = files.guest.call.decisions
@@ -121,7 +121,7 @@ def test_a_refused_path_is_on_record_with_the_line_that_would_allow_it(files: Fi
 
 
 @pytest.mark.parametrize("how", ["create", "truncate", "exclusive"])
-def test_a_file_is_never_opened_to_be_changed(files: Files, root: Path, how: str) -> None:
+def test_opening_for_writing_without_a_grant_is_refused(files: Files, root: Path, how: str) -> None:
     assert files.open("notes/a.md", frozenset((how,))) == Err("read-only")
     assert files.open("notes/a.md", flags=frozenset(("write",))) == Err("read-only")
     assert (root / "notes" / "a.md").read_bytes() == b"hello workspace"
@@ -144,7 +144,9 @@ def test_a_file_is_never_opened_to_be_changed(files: Files, root: Path, how: str
         ("set-times-at", (_NONE, "notes/a.md", Case("now"), Case("now"))),
     ],
 )
-def test_nothing_is_ever_written(files: Files, root: Path, method: str, values: tuple[Any, ...]) -> None:
+def test_changes_without_a_write_grant_are_refused(
+    files: Files, root: Path, method: str, values: tuple[Any, ...]
+) -> None:
     before = sorted(os.listdir(root / "notes"))
     assert files(method, files.top, *values) == Err("read-only")
     assert sorted(os.listdir(root / "notes")) == before
@@ -154,7 +156,7 @@ def test_nothing_is_ever_written(files: Files, root: Path, method: str, values: 
     assert not by_path or decision.hint == 'add "workspace_write": {"allowed_prefixes": ["notes/"]}'
 
 
-def test_a_folder_is_no_file_and_a_file_no_folder(files: Files) -> None:
+def test_file_methods_fail_on_folders_and_folder_methods_on_files(files: Files) -> None:
     folder, file = files.handle("notes"), files.handle("notes/a.md")
     assert files("read", folder, 1, 0) == Err("is-directory")
     assert files("read-via-stream", folder, 0) == Err("is-directory")
@@ -163,7 +165,7 @@ def test_a_folder_is_no_file_and_a_file_no_folder(files: Files) -> None:
     assert files.open("notes/a.md", frozenset(("directory",))) == Err("not-directory")
 
 
-def test_the_same_file_is_known_again(files: Files) -> None:
+def test_two_descriptors_of_a_file_are_the_same_object(files: Files) -> None:
     one, two, other = files.handle("notes/a.md"), files.handle("notes/./a.md"), files.handle("notes")
     assert files("is-same-object", one, two)
     assert not files("is-same-object", one, other)
@@ -177,7 +179,7 @@ def test_links_are_not_read_and_syncing_does_nothing(files: Files) -> None:
     assert files("advise", files.handle("notes/a.md"), 0, 1, "random") == Ok()
 
 
-def test_one_read_is_capped_and_so_are_all_together(root: Path) -> None:
+def test_single_reads_and_total_bytes_read_are_limited(root: Path) -> None:
     (root / "notes" / "big").write_bytes(bytes(4 * MIB))
     files = Files(root, "notes/")
     data, at_end = files("read", files.handle("notes/big"), 2**64 - 1, 0).value
@@ -187,19 +189,19 @@ def test_one_read_is_capped_and_so_are_all_together(root: Path) -> None:
             files.handle("notes/big")
 
 
-def test_the_root_is_listed_only_where_all_of_it_is_granted(root: Path) -> None:
+def test_the_root_is_listed_only_if_the_whole_workspace_is_granted(root: Path) -> None:
     assert Files(root, "notes/")("read-directory", 1) == Err("access")
     assert isinstance(Files(root, "")("read-directory", 1), Ok)
 
 
-def test_a_second_name_of_a_file_elsewhere_is_refused_and_on_record(root: Path, files: Files) -> None:
+def test_hard_links_are_refused_and_recorded(root: Path, files: Files) -> None:
     os.link(root / "private" / "key", root / "notes" / "again")
     assert files.open("notes/again") == Err("access")
     (decision,) = files.guest.call.decisions
     assert (decision.allowed, decision.reason) == (False, Reason.NOT_A_FILE)
 
 
-def test_looking_into_a_folder_leaves_no_record(files: Files) -> None:
+def test_opening_folders_and_missing_paths_is_not_recorded(files: Files) -> None:
     assert isinstance(files.open("notes/old"), Ok)
     assert isinstance(files.open("notes/none"), Err)
     assert files.guest.call.decisions == []

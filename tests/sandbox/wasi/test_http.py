@@ -1,4 +1,4 @@
-"""wasi:http: requests go through the guarded door and nowhere else, at the moment the guest asks for the answer."""
+"""wasi:http: requests are sent through the gateway when the guest asks for the response."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _STREAM = "io/streams#[method]"
 
 
 class Answer:
-    """An answer whose body comes in pieces; one of them may be a failure."""
+    """A response whose body arrives in pieces; a piece can be a failure."""
 
     status = 200
     headers = (("x-a", "1"), ("X-A", "2"))
@@ -43,7 +43,7 @@ class Answer:
 
 
 class Door:
-    """Answers every request with the same pieces, and keeps what was asked and answered."""
+    """A gateway that returns the same pieces for every request, and records requests and responses."""
 
     def __init__(self, *pieces: bytes | HttpFailure, refuses: HttpFailure | None = None) -> None:
         self.networks = ()
@@ -53,7 +53,7 @@ class Door:
         self.answers: list[Answer] = []
 
     def fetch(self, call: object, request: HttpRequest) -> None:
-        raise AssertionError("wasi:http does not wait for whole answers")
+        raise AssertionError("wasi:http must not wait for complete responses")
 
     def open(self, call: object, request: HttpRequest) -> Answer:
         self.asked.append(request)
@@ -64,7 +64,7 @@ class Door:
 
 
 class Client:
-    """A guest that may ask api.example.com, through a door of ours."""
+    """A guest with a grant for api.example.com and a fake gateway."""
 
     def __init__(self, *pieces: bytes | HttpFailure, refuses: HttpFailure | None = None, **options: Any) -> None:
         self.door = Door(*pieces, refuses=refuses)
@@ -91,7 +91,7 @@ class Client:
         return self("[method]future-incoming-response.get", self.handle(request).value)
 
     def body(self) -> tuple[int, int]:
-        """Ask, and return the body of the answer and its stream."""
+        """Send a request; return the body of the response and its stream."""
         body = self("[method]incoming-response.consume", self.answer(self.request()).value.value).value
         return body, self("[method]incoming-body.stream", body).value
 
@@ -99,7 +99,7 @@ class Client:
         return self.guest(_STREAM + "input-stream.blocking-read", stream, count)
 
 
-def test_a_request_is_sent_as_the_guest_put_it_together() -> None:
+def test_a_request_is_sent_as_the_guest_built_it() -> None:
     client = Client()
     fields = client("[static]fields.from-list", [("accept", b"a/b"), ("x-n", b"\xe4")]).value
     request = client("[constructor]outgoing-request", fields)
@@ -112,7 +112,7 @@ def test_a_request_is_sent_as_the_guest_put_it_together() -> None:
     ]
 
 
-def test_an_answer_is_read_with_its_headers_in_order() -> None:
+def test_a_response_is_read_with_headers_in_order() -> None:
     client = Client()
     response = client.answer(client.request()).value.value
     assert client("[method]incoming-response.status", response) == 200
@@ -130,7 +130,7 @@ def test_an_answer_is_read_with_its_headers_in_order() -> None:
     assert client("[method]future-trailers.get", trailers) == Err()
 
 
-def test_a_body_is_sent_once_it_is_finished_and_not_before() -> None:
+def test_a_request_is_sent_only_after_its_body_is_finished() -> None:
     client = Client()
     request = client.request(method="post")
     body = client("[method]outgoing-request.body", request).value
@@ -151,7 +151,7 @@ def test_a_body_is_sent_once_it_is_finished_and_not_before() -> None:
     assert client.guest(_STREAM + "output-stream.write", stream, b"late") == Err(Case("closed"))
 
 
-def test_a_body_that_was_dropped_unfinished_is_never_sent() -> None:
+def test_a_request_with_a_dropped_unfinished_body_is_never_sent() -> None:
     client = Client()
     request = client.request(method="post")
     body = client("[method]outgoing-request.body", request).value
@@ -169,7 +169,7 @@ def test_trailers_are_refused() -> None:
 
 
 @pytest.mark.parametrize("clock", [SystemClock(), LogicalClock()])
-def test_waiting_for_an_answer_whose_body_is_unfinished_traps_at_once(clock: Clock) -> None:
+def test_waiting_for_a_response_before_finishing_the_body_traps(clock: Clock) -> None:
     client = Client(clock=clock)
     request = client.request(method="post")
     client("[method]outgoing-request.body", request)
@@ -180,7 +180,7 @@ def test_waiting_for_an_answer_whose_body_is_unfinished_traps_at_once(clock: Clo
         client.guest("io/poll#[method]pollable.block", pollable)
 
 
-def test_an_unfinished_answer_does_not_hold_up_what_is_polled_with_it() -> None:
+def test_poll_does_not_wait_for_a_response_with_an_unfinished_body() -> None:
     client = Client()
     request = client.request(method="post")
     client("[method]outgoing-request.body", request)
@@ -190,7 +190,7 @@ def test_an_unfinished_answer_does_not_hold_up_what_is_polled_with_it() -> None:
 
 
 @pytest.mark.parametrize(("written", "finished"), [(b"1234", Ok()), (b"12", Err(Case("HTTP-request-body-size", 2)))])
-def test_a_body_is_as_long_as_its_content_length_says(written: bytes, finished: Ok | Err) -> None:
+def test_a_body_must_match_its_content_length(written: bytes, finished: Ok | Err) -> None:
     client = Client()
     fields = client("[static]fields.from-list", [("Content-Length", b"4")]).value
     body = client("[method]outgoing-request.body", client("[constructor]outgoing-request", fields)).value
@@ -201,7 +201,7 @@ def test_a_body_is_as_long_as_its_content_length_says(written: bytes, finished: 
     assert client("[static]outgoing-body.finish", body, None) == finished
 
 
-def test_a_body_over_the_grants_cap_is_an_error_with_its_code() -> None:
+def test_a_body_over_the_granted_size_returns_an_error_code() -> None:
     client = Client()
     body = client("[method]outgoing-request.body", client.request(method="post")).value
     stream = client("[method]outgoing-body.write", body).value
@@ -210,7 +210,7 @@ def test_a_body_over_the_grants_cap_is_an_error_with_its_code() -> None:
     assert client("http-error-code", answer.value.value) == Case("HTTP-request-body-size", 1000)
 
 
-def test_bodies_that_a_call_reads_are_capped_together() -> None:
+def test_total_size_of_response_bodies_is_limited() -> None:
     client = Client(*(bytes(MIB),) * (MAX_HELD_HTTP_BYTES // MIB + 1))
     _, stream = client.body()
     with pytest.raises(BudgetExceededError) as caught:
@@ -219,7 +219,7 @@ def test_bodies_that_a_call_reads_are_capped_together() -> None:
     assert caught.value.setting == "limits.MAX_HELD_HTTP_BYTES"
 
 
-def test_a_body_is_read_no_faster_than_the_guest_asks() -> None:
+def test_a_response_body_is_received_only_as_the_guest_reads() -> None:
     client = Client(b"first", b"second", b"third")
     _, stream = client.body()
     (answer,) = client.door.answers
@@ -236,7 +236,7 @@ def test_a_body_is_read_no_faster_than_the_guest_asks() -> None:
     assert answer.closed
 
 
-def test_a_body_that_breaks_off_is_an_error_of_the_stream_with_its_code() -> None:
+def test_an_interrupted_body_is_a_stream_error_with_a_code() -> None:
     client = Client(b"first", HttpFailure(FailureKind.OPERATION_FAILED, "connection", "it broke", request_sent=True))
     _, stream = client.body()
     assert client.read(stream) == Ok(b"first")
@@ -248,7 +248,7 @@ def test_a_body_that_breaks_off_is_an_error_of_the_stream_with_its_code() -> Non
 
 
 @pytest.mark.parametrize("let_go", ["finish", "drop the body", "drop the response", "end the call"])
-def test_a_guest_that_lets_go_of_an_answer_lets_go_of_the_connection(let_go: str) -> None:
+def test_releasing_a_response_closes_its_connection(let_go: str) -> None:
     client = Client(b"first", b"second")
     response = client.answer(client.request()).value.value
     if let_go == "drop the response":
@@ -266,14 +266,14 @@ def test_a_guest_that_lets_go_of_an_answer_lets_go_of_the_connection(let_go: str
     assert client.door.answers[0].closed
 
 
-def test_a_guest_that_begins_many_answers_holds_a_few_connections() -> None:
+def test_open_connections_of_unfinished_responses_are_limited() -> None:
     client = Client(b"first", b"second")
     streams = [client.body()[1] for _ in range(MAX_OPEN_ANSWERS + 3)]
     assert [answer.closed for answer in client.door.answers] == [False] * MAX_OPEN_ANSWERS + [True] * 3
     assert [client.read(stream) for stream in streams] == [Ok(b"first")] * MAX_OPEN_ANSWERS + [Ok(b"firstsecond")] * 3
 
 
-def test_an_answer_that_must_be_read_at_once_and_cannot_is_none() -> None:
+def test_failure_while_receiving_a_whole_response_is_returned() -> None:
     client = Client(b"first", HttpFailure(FailureKind.OPERATION_FAILED, "connection", "it broke"))
     for _ in range(MAX_OPEN_ANSWERS):
         client.body()
@@ -281,7 +281,7 @@ def test_an_answer_that_must_be_read_at_once_and_cannot_is_none() -> None:
 
 
 @pytest.mark.parametrize("http", [None, Door()])
-def test_without_a_grant_nothing_is_asked_and_the_denial_is_on_record(http: Door | None) -> None:
+def test_without_a_grant_no_request_is_sent_and_the_denial_is_recorded(http: Door | None) -> None:
     client = Client()
     client.guest = Guest(http=http)
     assert client.handle(client.request()) == Err(Case("HTTP-request-denied"))
@@ -290,7 +290,7 @@ def test_without_a_grant_nothing_is_asked_and_the_denial_is_on_record(http: Door
     assert http is None or http.asked == []
 
 
-def test_a_runtime_without_a_network_says_so() -> None:
+def test_denial_without_a_network_has_a_hint() -> None:
     client = Client()
     grant = client.guest.call.grant
     client.guest = Guest(grant=grant)
@@ -332,13 +332,13 @@ _REFUSED = Decision(False, Reason.HOST_NOT_ALLOWED, "no way", "a line", "http", 
         (HttpFailure(FailureKind.EXECUTOR, "a-new-one", "no"), "internal-error"),
     ],
 )
-def test_a_failure_of_the_door_is_told_in_the_packages_words(failure: HttpFailure, expected: str) -> None:
+def test_gateway_failures_become_wasi_http_error_codes(failure: HttpFailure, expected: str) -> None:
     client = Client(refuses=failure)
     assert client.answer(client.request()).value.value.name == expected
-    assert re.search(rf"[{{ ]{expected}[,( ]", _ANSWER), "a case that the type does not have cannot be told"
+    assert re.search(rf"[{{ ]{expected}[,( ]", _ANSWER), "the type of the response has no such case"
 
 
-def test_a_failure_without_a_word_of_its_own_is_told_with_its_next_step() -> None:
+def test_other_failures_become_internal_errors_with_their_hint() -> None:
     failure = HttpFailure(FailureKind.AUTH_REQUIRED, "credential-unusable", "too short", hint="set a longer one")
     client = Client(refuses=failure)
     expected = Case("internal-error", "credential-unusable: too short; set a longer one")
@@ -346,19 +346,19 @@ def test_a_failure_without_a_word_of_its_own_is_told_with_its_next_step() -> Non
 
 
 @pytest.mark.parametrize("method", ["", "A B", "G\r\nX", "ä", "GET/"])
-def test_a_method_that_is_no_token_is_refused(method: str) -> None:
+def test_a_method_that_is_not_a_token_is_refused(method: str) -> None:
     client = Client()
     assert client("[method]outgoing-request.set-method", client.request(), Case("other", method)) == Err()
 
 
 @pytest.mark.parametrize("scheme", ["", "a b", "https://evil.com/", "1a"])
-def test_a_scheme_that_is_none_is_refused(scheme: str) -> None:
+def test_invalid_schemes_are_refused(scheme: str) -> None:
     client = Client()
     assert client("[method]outgoing-request.set-scheme", client.request(), Case("other", scheme)) == Err()
 
 
 @pytest.mark.parametrize("authority", ["user@host", "host/path", "host\\path", "a b", "a\r\nb", "höst", "h?x", "h#x"])
-def test_an_authority_that_could_be_read_as_more_is_refused(authority: str) -> None:
+def test_ambiguous_authorities_are_refused(authority: str) -> None:
     client = Client()
     request = client("[constructor]outgoing-request", client("[constructor]fields"))
     assert client("[method]outgoing-request.set-authority", request, authority) == Err()
@@ -372,7 +372,7 @@ def test_a_path_that_breaks_the_request_line_is_refused(path: str) -> None:
 
 
 @pytest.mark.parametrize(("authority", "path"), [(None, "/"), ("api.example.com", "v1")])
-def test_parts_that_make_no_url_are_refused(authority: str | None, path: str) -> None:
+def test_request_parts_that_do_not_form_a_url_are_refused(authority: str | None, path: str) -> None:
     client = Client()
     request = client("[constructor]outgoing-request", client("[constructor]fields"))
     client("[method]outgoing-request.set-authority", request, authority)
@@ -380,7 +380,7 @@ def test_parts_that_make_no_url_are_refused(authority: str | None, path: str) ->
     assert client.handle(request) == Err(Case("HTTP-request-URI-invalid"))
 
 
-def test_a_request_tells_what_was_set() -> None:
+def test_getters_return_the_parts_of_a_request() -> None:
     client = Client()
     request = client.request(method="put")
     assert client("[method]outgoing-request.method", request) == Case("put")
@@ -394,7 +394,7 @@ def test_a_request_tells_what_was_set() -> None:
 @pytest.mark.parametrize(
     ("connect", "first", "between", "asked"), [(1, 3, None, 4.0), (None, 3, 2, 5.0), (1, None, 2, None)]
 )
-def test_the_timeouts_that_were_set_bound_the_exchange_together(
+def test_the_exchange_timeout_is_the_sum_of_all_timeouts(
     connect: int | None, first: int | None, between: int | None, asked: float | None
 ) -> None:
     client = Client()
@@ -425,7 +425,7 @@ def test_fields_find_names_in_any_case() -> None:
     ("name", "value"),
     [("", b""), ("a b", b""), ("a:", b""), ("ä", b""), ("a", b"x\r\ny: z"), ("a", b"\0"), ("a\n", b"")],
 )
-def test_a_field_that_would_break_the_message_is_no_field(name: str, value: bytes) -> None:
+def test_fields_with_invalid_syntax_are_refused(name: str, value: bytes) -> None:
     client = Client()
     fields = client("[constructor]fields")
     assert client("[method]fields.append", fields, name, value) == Err(Case("invalid-syntax"))
@@ -434,7 +434,7 @@ def test_a_field_that_would_break_the_message_is_no_field(name: str, value: byte
 
 
 @pytest.mark.parametrize("name", ["Host", "connection", "Transfer-Encoding", "TE", "upgrade", "proxy-authorization"])
-def test_a_field_that_only_the_host_writes_is_forbidden(name: str) -> None:
+def test_fields_reserved_for_the_host_are_forbidden(name: str) -> None:
     client = Client()
     fields = client("[constructor]fields")
     assert client("[method]fields.append", fields, name, b"x") == Err(Case("forbidden"))
@@ -443,7 +443,7 @@ def test_a_field_that_only_the_host_writes_is_forbidden(name: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["zürich", "日本", "plain"])
-def test_a_field_in_utf8_arrives_as_it_was_written(value: str) -> None:
+def test_utf8_field_values_are_sent_unchanged(value: str) -> None:
     client = Client()
     fields = client("[static]fields.from-list", [("x-city", value.encode())]).value
     request = client("[constructor]outgoing-request", fields)
@@ -452,7 +452,7 @@ def test_a_field_in_utf8_arrives_as_it_was_written(value: str) -> None:
     assert client.door.asked[0].headers == (("x-city", value),)
 
 
-def test_fields_are_bounded_in_number_and_size() -> None:
+def test_fields_are_limited_in_number_and_size() -> None:
     client = Client()
     with pytest.raises(BudgetExceededError):
         client("[static]fields.from-list", [("a", b"")] * (MAX_HEADERS + 1))
@@ -460,7 +460,7 @@ def test_fields_are_bounded_in_number_and_size() -> None:
         client("[static]fields.from-list", [("a", bytes(70_000))])
 
 
-def test_fields_that_a_call_makes_are_bounded_together() -> None:
+def test_total_size_of_fields_of_a_call_is_limited() -> None:
     client = Client()
     entries = [("x", b"y" * 60_000)]
     with pytest.raises(BudgetExceededError) as caught:
@@ -469,7 +469,7 @@ def test_fields_that_a_call_makes_are_bounded_together() -> None:
     assert caught.value.setting == "limits.MAX_HELD_HTTP_BYTES"
 
 
-def test_no_guest_is_a_server() -> None:
+def test_server_functions_are_unavailable() -> None:
     client = Client()
     with pytest.raises(TrapError):
         client("[constructor]outgoing-response", client("[constructor]fields"))

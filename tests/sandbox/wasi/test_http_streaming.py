@@ -1,4 +1,4 @@
-"""A guest reads a server's events as they come, through the real door, from a real server."""
+"""A guest reads server-sent events as they arrive, through the real gateway from a real server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EVENTS = 3
 
 
 class Events:
-    """Sends an event to whoever asks for /events, and the next one when somebody has asked for /seen?N."""
+    """A server that answers /events with one event, and sends each further event after a request for /seen?N."""
 
     def __init__(self) -> None:
         self.seen = [threading.Event() for _ in range(EVENTS)]
@@ -54,7 +54,7 @@ def asking(server: ScriptedServer) -> Iterator[Guest]:
 
 
 def ask(guest: Guest, server: ScriptedServer, path: str) -> int:
-    """Send a request and return the stream of the answer's body."""
+    """Send a request and return the stream of the response body."""
     request = guest(_T + "[constructor]outgoing-request", guest(_T + "[constructor]fields"))
     guest(_T + "[method]outgoing-request.set-scheme", request, Case("HTTP"))
     guest(_T + "[method]outgoing-request.set-authority", request, f"{HOST}:{server.port}")
@@ -71,7 +71,7 @@ def read(guest: Guest, stream: int) -> Ok | Err:
     return answer
 
 
-def test_a_guest_has_an_event_before_the_server_sends_the_next(asking: Guest, server: ScriptedServer) -> None:
+def test_a_guest_receives_each_event_before_the_next_is_sent(asking: Guest, server: ScriptedServer) -> None:
     events = ask(asking, server, "/events")
     for number in range(EVENTS):
         assert read(asking, events) == Ok(b"data: %d\n\n" % number)
@@ -80,7 +80,7 @@ def test_a_guest_has_an_event_before_the_server_sends_the_next(asking: Guest, se
     assert asking.call.http_requests == 1 + EVENTS
 
 
-def test_a_call_that_ends_takes_its_connection_from_the_server(asking: Guest, server: ScriptedServer) -> None:
+def test_the_connection_is_closed_when_the_call_ends(asking: Guest, server: ScriptedServer) -> None:
     events = ask(asking, server, "/events")
     assert read(asking, events) == Ok(b"data: 0\n\n")
     asking.services.close()

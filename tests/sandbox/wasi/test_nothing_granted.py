@@ -1,4 +1,4 @@
-"""A component that is only asked what it is meets a host that grants nothing."""
+"""The host services of a component that is being described: nothing is granted."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ REQUESTS: tuple[Request[object], ...] = (
 
 
 @pytest.mark.parametrize("request_", REQUESTS, ids=lambda request: type(request).__name__)
-def test_a_host_that_grants_nothing_refuses_every_file_request(request_: Request[object]) -> None:
+def test_no_services_refuse_every_file_request(request_: Request[object]) -> None:
     host = NoServices()
     with pytest.raises(HostFailure) as caught:
         host.handle(request_)

@@ -1,4 +1,4 @@
-"""Environment, files and sockets: there is nothing there, and exit ends the call."""
+"""Environment, arguments, folders and sockets are empty or refused, and exit ends the call."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_no_stream_is_a_terminal(guest: Guest, stream: str) -> None:
         ("sockets/ip-name-lookup#resolve-addresses", (1, "ä" * 3), "look up \\xe4\\xe4\\xe4"),
     ],
 )
-def test_a_socket_is_refused_in_its_own_words_and_recorded(
+def test_socket_functions_are_refused_and_recorded(
     guest: Guest, name: str, values: tuple[object, ...], subject: str
 ) -> None:
     assert guest(name, *values) == Err("access-denied")
@@ -39,12 +39,12 @@ def test_a_socket_is_refused_in_its_own_words_and_recorded(
     assert (decision.allowed, decision.subject) == (False, subject)
 
 
-def test_a_long_name_is_recorded_short(guest: Guest) -> None:
+def test_long_host_names_are_truncated_in_the_record(guest: Guest) -> None:
     guest("sockets/ip-name-lookup#resolve-addresses", 1, "x" * 1_000_000)
     assert len(guest.call.decisions[0].subject) < 100
 
 
-def test_the_network_is_a_handle_that_opens_nothing(guest: Guest) -> None:
+def test_the_network_handle_can_be_created_and_dropped(guest: Guest) -> None:
     network = guest("sockets/instance-network#instance-network")
     guest.drop("sockets/network#network", network)
 
@@ -56,7 +56,7 @@ def test_the_network_is_a_handle_that_opens_nothing(guest: Guest) -> None:
         "sockets/udp#[method]outgoing-datagram-stream.send",
     ],
 )
-def test_what_needs_a_handle_that_nobody_has_is_a_bug_when_called(guest: Guest, name: str) -> None:
+def test_methods_of_unavailable_resources_raise_internal_error(guest: Guest, name: str) -> None:
     with pytest.raises(InternalError):
         guest(name, 1, "x")
 
@@ -69,13 +69,13 @@ def test_exit_ends_the_call_with_the_guests_status(guest: Guest, status: object,
     assert isinstance(caught.value, GuestError)
 
 
-def test_exit_with_a_code_tells_the_code(guest: Guest) -> None:
+def test_exit_with_code_reports_the_code(guest: Guest) -> None:
     with pytest.raises(GuestExitError) as caught:
         guest("cli/exit#exit-with-code", 77)
     assert "77" in caught.value.message
 
 
-def test_a_call_that_never_touches_wasi_holds_no_state_for_it(guest: Guest) -> None:
+def test_wasi_state_is_created_only_on_use(guest: Guest) -> None:
     assert guest.ctx._parts is None
     guest("cli/environment#get-environment")
     assert guest.ctx._parts is None

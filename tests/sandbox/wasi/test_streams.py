@@ -1,4 +1,4 @@
-"""Standard streams: output becomes log lines under its caps, input is at its end, whatever a guest writes or asks."""
+"""Standard streams: output becomes log entries within limits, and input is empty."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from wasmrt.sandbox.guest.call import LOG_OVERLAP_BYTES
 _WRITE = "io/streams#[method]output-stream.write"
 
 
-def test_whole_lines_are_log_entries_at_the_level_of_their_stream(guest: Guest) -> None:
+def test_lines_become_log_entries_at_the_level_of_their_stream(guest: Guest) -> None:
     guest(_WRITE, guest("cli/stdout#get-stdout"), b"one\ntwo\n")
     guest(_WRITE, guest("cli/stderr#get-stderr"), b"three\n")
     assert guest.lines == ["one", "two", "three"]
     assert [entry.level for entry in guest.ctx.logs] == [LogLevel.INFO, LogLevel.INFO, LogLevel.WARN]
 
 
-def test_an_unfinished_line_is_kept_without_a_flush_and_grows(guest: Guest) -> None:
+def test_an_unfinished_line_is_logged_and_extended(guest: Guest) -> None:
     out = guest("cli/stdout#get-stdout")
     for part in (b"un", b"finish", b"ed"):
         guest(_WRITE, out, part)
@@ -32,21 +32,21 @@ def test_an_unfinished_line_is_kept_without_a_flush_and_grows(guest: Guest) -> N
     assert guest.lines == ["unfinished"]
 
 
-def test_a_character_cut_between_two_writes_is_put_together(guest: Guest) -> None:
+def test_a_character_split_between_writes_is_decoded(guest: Guest) -> None:
     out = guest("cli/stdout#get-stdout")
     for byte in "ü€\n".encode():
         guest(_WRITE, out, bytes([byte]))
     assert guest.lines == ["ü€"]
 
 
-def test_bytes_that_are_no_text_do_not_break_the_log(guest: Guest) -> None:
+def test_invalid_utf8_is_logged_with_replacement_characters(guest: Guest) -> None:
     guest(_WRITE, guest("cli/stdout#get-stdout"), b"a\xff\xfeb\n")
     assert guest.lines == ["a\ufffd\ufffdb"]
 
 
 @given(st.text(alphabet="ab\n", max_size=40), st.lists(st.integers(0, 40), max_size=5))
 @settings(max_examples=examples(60), deadline=None)
-def test_how_a_text_is_cut_into_writes_does_not_matter(text: str, cuts: list[int]) -> None:
+def test_splitting_text_into_writes_does_not_change_the_log(text: str, cuts: list[int]) -> None:
     guest = Guest()
     out = guest("cli/stdout#get-stdout")
     data, start = text.encode(), 0
@@ -56,15 +56,15 @@ def test_how_a_text_is_cut_into_writes_does_not_matter(text: str, cuts: list[int
     assert guest.lines == text.split("\n")[:-1] + ([text.split("\n")[-1]] if text.split("\n")[-1] else [])
 
 
-def test_a_line_without_end_stays_one_entry_of_bounded_size(guest: Guest) -> None:
+def test_an_unbounded_line_is_one_entry_of_limited_size(guest: Guest) -> None:
     out = guest("cli/stdout#get-stdout")
     for _ in range(100):
         guest(_WRITE, out, b"x" * 1000)
     (line,) = guest.lines
-    assert len(line.encode()) <= MAX_LOG_ENTRY_BYTES + LOG_OVERLAP_BYTES  # cut to the cap once it was scanned
+    assert len(line.encode()) <= MAX_LOG_ENTRY_BYTES + LOG_OVERLAP_BYTES  # truncated to the limit after scanning
 
 
-def test_output_over_its_cap_is_dropped_and_counted_and_the_guest_goes_on(guest: Guest) -> None:
+def test_output_over_the_limit_is_dropped_and_counted(guest: Guest) -> None:
     out = guest("cli/stdout#get-stdout")
     chunk = b"x" * (MAX_STREAM_CHUNK_BYTES - 1) + b"\n"
     writes = MAX_CAPTURED_OUTPUT_BYTES // len(chunk) + 3
@@ -73,7 +73,7 @@ def test_output_over_its_cap_is_dropped_and_counted_and_the_guest_goes_on(guest:
     assert guest.ctx.log_entries_dropped == 3
 
 
-def test_a_write_larger_than_check_write_allows_is_an_error_with_a_text(guest: Guest) -> None:
+def test_a_write_over_the_check_write_limit_returns_an_error(guest: Guest) -> None:
     out = guest("cli/stdout#get-stdout")
     allowed = guest("io/streams#[method]output-stream.check-write", out)
     assert allowed == Ok(MAX_STREAM_CHUNK_BYTES)
@@ -85,23 +85,23 @@ def test_a_write_larger_than_check_write_allows_is_an_error_with_a_text(guest: G
     assert guest.lines == []
 
 
-def test_zeroes_without_end_allocate_nothing(guest: Guest) -> None:
+def test_write_zeroes_with_a_huge_count_fails_without_allocating(guest: Guest) -> None:
     out = guest("cli/stdout#get-stdout")
     assert isinstance(guest("io/streams#[method]output-stream.write-zeroes", out, 2**64 - 1), Err)
 
 
 @pytest.mark.parametrize("how", ["read", "blocking-read", "skip", "blocking-skip"])
-def test_standard_input_is_at_its_end(guest: Guest, how: str) -> None:
+def test_standard_input_is_empty(guest: Guest, how: str) -> None:
     handle = guest("cli/stdin#get-stdin")
     assert guest(f"io/streams#[method]input-stream.{how}", handle, 2**64 - 1) == Err(Case("closed"))
 
 
-def test_splicing_from_a_closed_input_is_closed(guest: Guest) -> None:
+def test_splicing_from_a_closed_input_returns_closed(guest: Guest) -> None:
     out, source = guest("cli/stdout#get-stdout"), guest("cli/stdin#get-stdin")
     assert guest("io/streams#[method]output-stream.splice", out, source, 100) == Err(Case("closed"))
 
 
-def test_streams_are_ready_at_once(guest: Guest) -> None:
+def test_streams_are_always_ready(guest: Guest) -> None:
     ready = [
         guest("io/streams#[method]input-stream.subscribe", guest("cli/stdin#get-stdin")),
         guest("io/streams#[method]output-stream.subscribe", guest("cli/stdout#get-stdout")),
@@ -110,7 +110,7 @@ def test_streams_are_ready_at_once(guest: Guest) -> None:
     assert guest("io/streams#[method]output-stream.blocking-flush", guest("cli/stdout#get-stdout")) == Ok()
 
 
-def test_handles_are_capped_and_dropping_makes_room(guest: Guest) -> None:
+def test_handles_are_limited_and_can_be_dropped(guest: Guest) -> None:
     handles = [guest("cli/stdin#get-stdin") for _ in range(MAX_HANDLES)]
     with pytest.raises(BudgetExceededError) as caught:
         guest("cli/stdin#get-stdin")
@@ -119,12 +119,12 @@ def test_handles_are_capped_and_dropping_makes_room(guest: Guest) -> None:
     guest("cli/stdin#get-stdin")
 
 
-def test_a_handle_of_another_kind_is_never_used(guest: Guest) -> None:
+def test_a_handle_of_the_wrong_kind_is_rejected(guest: Guest) -> None:
     with pytest.raises(InternalError):
         guest(_WRITE, guest("cli/stdin#get-stdin"), b"x")
 
 
-def test_the_handles_of_two_calls_are_strangers() -> None:
+def test_handles_are_not_valid_in_other_calls() -> None:
     first, second = Guest(), Guest()
     handle = first("cli/stdout#get-stdout")
     with pytest.raises(InternalError):

@@ -1,4 +1,4 @@
-"""Clocks, polling and randomness: coarse, on the call's deadline, and the same twice where the call must replay."""
+"""Clocks, polling and randomness: coarse, limited by the call's deadline, and deterministic in a replay."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wasmrt.sandbox.guest.clock import LogicalClock, SystemClock
 _HOUR = 3_600_000_000_000
 
 
-def test_clocks_are_cut_to_their_resolution() -> None:
+def test_clocks_are_truncated_to_their_resolution() -> None:
     guest = Guest(clock=SystemClock())
     assert guest("clocks/monotonic-clock#resolution") == CLOCK_RESOLUTION_NS
     assert guest("clocks/monotonic-clock#now") % CLOCK_RESOLUTION_NS == 0
@@ -33,14 +33,14 @@ def test_the_timezone_is_utc(guest: Guest) -> None:
     assert guest("clocks/timezone#display", now)["name"] == "UTC"
 
 
-def test_who_slept_until_an_instant_never_reads_an_earlier_one() -> None:
+def test_the_clock_is_not_before_the_instant_slept_until() -> None:
     guest = Guest(clock=SystemClock())
     due = guest("clocks/monotonic-clock#now") + 2_300_000
     guest("io/poll#[method]pollable.block", guest("clocks/monotonic-clock#subscribe-instant", due))
     assert guest("clocks/monotonic-clock#now") >= due
 
 
-def test_a_poll_returns_those_that_are_due_first(guest: Guest) -> None:
+def test_poll_returns_the_first_pollables_that_are_due(guest: Guest) -> None:
     late = guest("clocks/monotonic-clock#subscribe-duration", 2 * _HOUR)
     early = guest("clocks/monotonic-clock#subscribe-duration", _HOUR)
     assert guest("io/poll#poll", [late, early]) == [1]
@@ -68,7 +68,7 @@ def test_polling_nothing_traps(guest: Guest) -> None:
         guest("io/poll#poll", [])
 
 
-def test_pollables_are_capped_and_dropping_makes_room(guest: Guest) -> None:
+def test_pollables_are_limited_and_can_be_dropped(guest: Guest) -> None:
     pollables = [guest("clocks/monotonic-clock#subscribe-duration", 1) for _ in range(MAX_POLLABLES)]
     with pytest.raises(BudgetExceededError) as caught:
         guest("clocks/monotonic-clock#subscribe-duration", 1)
@@ -78,7 +78,7 @@ def test_pollables_are_capped_and_dropping_makes_room(guest: Guest) -> None:
 
 
 @pytest.mark.parametrize("name", ["random/random#get-random-bytes", "random/insecure#get-insecure-random-bytes"])
-def test_random_bytes_are_capped_at_once_and_in_all(guest: Guest, name: str) -> None:
+def test_random_bytes_are_limited_per_request_and_in_total(guest: Guest, name: str) -> None:
     assert len(guest(name, MAX_RANDOM_BYTES_PER_CALL)) == MAX_RANDOM_BYTES_PER_CALL
     with pytest.raises(BudgetExceededError):
         guest(name, MAX_RANDOM_BYTES_PER_CALL + 1)

@@ -1,8 +1,8 @@
-"""Doc comments of exported functions, where a component carries them.
+"""Read the doc comments of exported functions, and a component's toolchain, from custom sections.
 
-The component model's binary format has no place for them. The one convention is the custom section `package-docs`
-(a version byte, 0 or 1, then JSON), which WIT packages in binary form have; a component has it where its builder
-copied it over, as `wasmrt build` does. What is there is a guest's word: bounded here, and one line.
+Doc comments are in the custom section `package-docs` (a version byte, 0 or 1, then JSON), a convention of binary WIT
+packages. A component has this section if its builder copied it, as `wasmrt build` does. Toolchains are in `producers`
+sections (tool-conventions, "Producers Section"). Both are untrusted, so they are limited in size and made printable.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from contextlib import suppress
 from typing import Any
 
 from wasmrt.core.errors import InvalidComponentError
-from wasmrt.core.limits import MAX_DESCRIPTION_BYTES, MAX_SCHEMA_BYTES
-from wasmrt.sandbox.component._binary import CUSTOM, Reader, read_sections
+from wasmrt.core.limits import MAX_COMPONENT_SECTIONS, MAX_DESCRIPTION_BYTES, MAX_SCHEMA_BYTES
+from wasmrt.sandbox.component._binary import COMPONENT, CORE_MODULE, CUSTOM, HEADER, MAGIC, Reader, read_sections
 from wasmrt.sandbox.component._text import printable_line
 
 DOCS_SECTION = "package-docs"
 OWN_DOCS_SECTION = "wasmrt-docs"
-"""A section of the same form, for docs that the readers of `package-docs` would refuse."""
+"""A section of the same form, for docs that other readers of `package-docs` would reject."""
 
 Docs = Mapping[tuple[str, str], str]
-"""(interface, function) -> text."""
+"""The text for each (interface, function)."""
 
 
 def doc_comments(component: bytes) -> dict[tuple[str, str], str]:
     """Return the doc comment of each function by (interface, function), without versions.
 
-    The interface is empty for a function at the top level, and has its package where the section names it. A section
-    that cannot be read counts as none.
+    The interface is empty for a function at the top level, and includes its package if the section has it. Sections
+    that cannot be read are ignored.
     """
     docs: dict[tuple[str, str], str] = {}
     with suppress(InvalidComponentError):
@@ -51,7 +51,7 @@ def _tree(section: Reader) -> Any:
 
 
 def doc_of(docs: Docs, interface: str, function: str) -> str | None:
-    """Return the doc comment of a function of the interface `a:b/api@1.0.0`, or of one at the top level (empty)."""
+    """Return the doc comment of a function, or None; `interface` is empty for a function at the top level."""
     path = interface.partition("@")[0]
     return docs.get((path, function)) or docs.get((path.rpartition("/")[2], function))
 
@@ -71,7 +71,7 @@ def _package(package: Any) -> Iterator[tuple[tuple[str, str], str]]:
 
 def _functions(interface: str, functions: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], str]]:
     for name, entry in functions.items():
-        text = entry.get("docs") if isinstance(entry, dict) else entry  # version 0 had the text alone
+        text = entry.get("docs") if isinstance(entry, dict) else entry  # in version 0 the entry is the text itself
         if isinstance(text, str) and (line := printable_line(text, MAX_DESCRIPTION_BYTES)):
             yield (interface, name), line
 
@@ -79,3 +79,54 @@ def _functions(interface: str, functions: Mapping[str, Any]) -> Iterator[tuple[t
 def _members(value: Any, key: str) -> Mapping[str, Any]:
     inner = value.get(key) if isinstance(value, dict) else None
     return inner if isinstance(inner, dict) else {}
+
+
+_MAX_FIELDS = 8
+_MAX_VALUES = 50
+_MAX_TEXT_BYTES = 80
+
+
+def producers(component: bytes) -> dict[str, list[str]]:
+    """Return the values of `language`, `processed-by` and `sdk` with their versions, from all `producers` sections.
+
+    Nested modules and components are included. Malformed parts are ignored.
+    """
+    found: dict[str, list[str]] = {}
+    for section in _custom_sections(component):
+        with suppress(InvalidComponentError):
+            if section.name() == "producers":
+                _read_producers(section, found)
+    return found
+
+
+def _custom_sections(component: bytes) -> Iterator[Reader]:
+    """Yield each custom section at any depth; the limit on sections applies to all levels together."""
+    enclosing = [Reader(component, len(HEADER))]
+    for _ in range(MAX_COMPONENT_SECTIONS):
+        while enclosing and not enclosing[-1].left:
+            enclosing.pop()
+        if not enclosing:
+            return
+        try:
+            kind, content = enclosing[-1].section()
+            if kind == CUSTOM:
+                yield content
+            # In a core module these IDs belong to other sections, which do not start with the magic bytes.
+            elif kind in (CORE_MODULE, COMPONENT) and content.take(len(HEADER)).startswith(MAGIC):
+                enclosing.append(content)
+        except InvalidComponentError:
+            enclosing[-1].at = enclosing[-1].end
+
+
+def _read_producers(section: Reader, found: dict[str, list[str]]) -> None:
+    for _ in range(min(section.u32(), _MAX_FIELDS)):
+        name = _text(section)
+        values = found.setdefault(name, []) if name else []
+        for _ in range(min(section.u32(), _MAX_VALUES)):
+            value = f"{_text(section)} {_text(section)}".strip()
+            if value and value not in values and len(values) < _MAX_VALUES:
+                values.append(value)
+
+
+def _text(section: Reader) -> str:
+    return printable_line(section.take(section.u32()).decode("utf-8", "replace"), _MAX_TEXT_BYTES)

@@ -1,4 +1,4 @@
-"""A tool's own description."""
+"""The description of a tool."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ ANY_OBJECT: dict[str, Any] = {"type": "object"}
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """One tool of a component: name, description, JSON Schema of its params, annotations.
+    """A tool of a component: name, description, JSON Schema of its params, and annotations.
 
-    A package says more of it than the component can: the id that its host puts into the context of a call, the schema
-    of its result, a document for models, and how it may be used.
+    A package can add more: the ID that the host puts into a call's context, the schema of the result, a document for
+    models, and rules for its use.
 
-    `problems` says in sentences what was wrong with the component's own words; such a tool still runs.
-    `schema_problem` is the one of them for which its schema was not taken, so that any object is; empty where there is
-    none. Such a tool is not installed.
+    `problems` describes errors in the component's own description; such a tool still runs. `schema_problem` is the
+    reason why the component's schema was replaced by one that accepts any object, or empty. A tool with a
+    `schema_problem` is not installed.
     """
 
     name: str
@@ -31,35 +31,31 @@ class ToolSpec:
     problems: tuple[str, ...] = ()
     schema_problem: str = ""
     capability_id: str = ""
-    """The id that a call's context names it by; empty where the component tells its tools apart itself."""
+    """The ID of the tool in a call's context; empty if the component distinguishes its tools itself."""
     output_schema: dict[str, Any] | None = None
     prompt: str = ""
     """A document for models, in Markdown."""
     permission: str = ""
-    """`allow`, `ask` or `deny`, as its package asks for; empty where nobody said."""
+    """The permission that the package requests: `allow`, `ask` or `deny`; empty if it requests none."""
     hidden: bool = False
-    """True for a tool that is not for models."""
+    """True if the tool is not offered to models."""
     origins: tuple[tuple[str, str], ...] = ()
-    """Who may call it, and how that is admitted, as its package says."""
+    """The allowed callers and how each is admitted, as specified by the package."""
     own: OwnTerms = NO_TERMS
-    """Terms of a tool that comes with the program; never those of another."""
+    """The terms of a bundled tool; never set for other tools."""
 
     def as_dict(self) -> dict[str, Any]:
         return {
             "name": self.name,
             "description": self.description,
             "schema": self.schema,
-            "annotations": {
-                "read_only": self.read_only,
-                "destructive": self.destructive,
-                "network": self.network,
-            },
+            "annotations": {"read_only": self.read_only, "destructive": self.destructive, "network": self.network},
             "problems": list(self.problems),
             "schema_problem": self.schema_problem,
         } | self.packaged()
 
     def packaged(self) -> dict[str, Any]:
-        """Return what only a package can say of it; nothing without one."""
+        """Return the fields that only a package can set; empty without a package."""
         if not self.capability_id:
             return {}
         return {

@@ -1,7 +1,7 @@
-"""Top-level imports and exports of a component, read from its bytes before the compiler sees them.
+"""Read the top-level imports and exports of a component from its bytes, before compilation.
 
-Only the two kinds of section that hold names are looked into; the others are stepped over by their size. Every count
-and length is held against what is left of the section, so that hostile bytes cost no more than their own length.
+Only import and export sections are read; other sections are skipped by their size. Every count and length is checked
+against the rest of the section, so that the work is at most linear in the size of hostile bytes.
 
 Source: component-model, design/mvp/Binary.md: sections, `import`, `export`.
 """
@@ -13,8 +13,16 @@ from typing import NamedTuple
 
 from wasmrt.core.errors import InvalidComponentError
 from wasmrt.core.limits import MAX_COMPONENT_NAMES, MAX_COMPONENT_NAMES_BYTES
-from wasmrt.sandbox.component._binary import EXPORT, IMPORT, Reader, read_sections
-from wasmrt.sandbox.component._externs import read_extern_type, read_flag, read_name, read_sort
+from wasmrt.sandbox.component._binary import (
+    EXPORT,
+    IMPORT,
+    Reader,
+    read_extern_type,
+    read_flag,
+    read_name,
+    read_sections,
+    read_sort,
+)
 from wasmrt.sandbox.component._text import printable_line
 
 _LAST_SECTION = 12
@@ -22,14 +30,14 @@ _NAME_BYTES = 256
 
 
 class SurfaceItem(NamedTuple):
-    """One import or export: `kind` is `instance`, `func`, `type` or another sort of the binary format."""
+    """An import or export; `kind` is `instance`, `func`, `type` or a different sort of the binary format."""
 
     name: str
     kind: str
 
 
 class Surface(NamedTuple):
-    """Everything a component shows at its top level, in the order of its bytes."""
+    """The top-level imports and exports of a component, in binary order."""
 
     imports: tuple[SurfaceItem, ...]
     exports: tuple[SurfaceItem, ...]
@@ -39,7 +47,7 @@ def read_surface(data: bytes) -> Surface:
     """Read the top-level imports and exports of a component whose header has been checked.
 
     Raises:
-        InvalidComponentError: it is cut off, malformed, or has more sections or names than any honest tool.
+        InvalidComponentError: the component is truncated, malformed, or has too many sections or names.
     """
     found: dict[int, list[SurfaceItem]] = {IMPORT: [], EXPORT: []}
     bytes_read = 0
@@ -61,7 +69,7 @@ def read_surface(data: bytes) -> Surface:
 
 
 def _items(kind: int, content: Reader) -> Iterator[SurfaceItem]:
-    for _ in range(content.u32()):  # each takes bytes, so an absurd count ends where the section does
+    for _ in range(content.u32()):  # each item takes bytes, so a too large count fails at the end of the section
         yield _import(content) if kind == IMPORT else _export(content)
     if content.left:
         raise content.malformed("bytes that belong to no import or export")
@@ -73,8 +81,8 @@ def _import(content: Reader) -> SurfaceItem:
 
 def _export(content: Reader) -> SurfaceItem:
     name, kind = _name(content), read_sort(content)
-    content.u32()  # the index of what is exported
-    if read_flag(content):  # a type ascribed to it
+    content.u32()  # the index of the exported item
+    if read_flag(content):  # an ascribed type follows
         read_extern_type(content)
     return SurfaceItem(name, kind)
 

@@ -1,4 +1,4 @@
-"""Text from guests and from the engine, made safe to print."""
+"""Make text from guests and from the engine safe to print."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from wasmrt.core.limits import MAX_ERROR_TEXT_BYTES
 
 
 def printable(text: str) -> str:
-    """Return `text` on one line: control characters out, white space folded."""
+    """Return `text` in one line, without control characters and repeated white space."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 def printable_line(text: str, limit_bytes: int = MAX_ERROR_TEXT_BYTES) -> str:
-    """Return `text` on one line: control characters out, white space folded, cut on a character boundary."""
+    """Return `text` in one line, without control characters and repeated white space, truncated to `limit_bytes`."""
     return cut_line(printable(text[: limit_bytes * 2]), limit_bytes)
 
 
 def cut_line(text: str, limit_bytes: int) -> str:
-    """Cut a text on a character boundary.
+    """Truncate text on a character boundary.
 
-    SECURITY: what may hold a secret is scanned before: behind the cut it would not be recognised.
+    SECURITY: scan text that may contain a secret before truncating it: a truncated secret is not recognised.
     """
     encoded = text.encode("utf-8", "replace")
     if len(encoded) <= limit_bytes:
@@ -27,9 +27,9 @@ def cut_line(text: str, limit_bytes: int) -> str:
 
 
 def last_lines(text: str, limit_chars: int) -> str:
-    """Return the last lines of a text: whole ones, of at most `limit_chars` together, but always one.
+    """Return as many complete last lines of a text as fit into `limit_chars`, but at least one.
 
-    SECURITY: of a secret that is cut in front no rule would find the rest.
+    SECURITY: lines are kept complete, because leak rules do not find a secret without its start.
     """
     lines = text.strip().splitlines()
     kept = lines[-1:]

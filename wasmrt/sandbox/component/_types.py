@@ -1,13 +1,19 @@
-"""WIT types as immutable values, compared by structure; `str` of each is WIT's own spelling with every name resolved.
+"""WIT types as immutable values, and the representation of WIT values in Python.
 
-Source of the vocabulary: the component model's WIT, section "Types".
+Types are compared by structure; `str` of a type is its WIT syntax with every name resolved. Source of the vocabulary:
+the component model's WIT, section "Types".
+
+Values: bool, integers, floats and strings are themselves; `char` is a string of one character; `list<u8>` is bytes,
+other lists are lists; records are dicts with WIT field names as keys; tuples are tuples; enums are strings; flags are
+frozensets; an option is the value or None (`Some` for nested options); results are `Ok` or `Err`; variants are `Case`;
+a resource handle is the host's integer representation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 PRIMITIVES = (
     "bool", "s8", "s16", "s32", "s64", "u8", "u16", "u32", "u64", "f32", "f64", "char", "string",
@@ -97,7 +103,7 @@ class OptionType:
 
 @dataclass(frozen=True, slots=True)
 class ResultType:
-    """`result<ok, err>`; None on a side that carries nothing."""
+    """`result<ok, err>`; a side without value is None."""
 
     ok: WitType | None
     err: WitType | None
@@ -110,7 +116,7 @@ class ResultType:
 
 @dataclass(frozen=True, slots=True)
 class ResourceRef:
-    """A handle, `own<T>` or `borrow<T>`; `resource` is `package:name/interface#resource`, empty for the guest's own."""
+    """A handle, `own<T>` or `borrow<T>`; `resource` is `package:name/interface#resource`, empty for guest resources."""
 
     resource: str
     owned: bool
@@ -148,7 +154,7 @@ class FuncType(NamedTuple):
 
 
 class InterfaceType(NamedTuple):
-    """One imported or exported interface: its functions by name, and the resources it defines."""
+    """An imported or exported interface: its functions and the resources it defines."""
 
     name: str
     functions: tuple[tuple[str, FuncType], ...]
@@ -160,10 +166,10 @@ class InterfaceType(NamedTuple):
 
 
 class ComponentType(NamedTuple):
-    """Imports and exports of a component, as the engine's type information has them.
+    """Imports and exports of a component, as reported by the engine.
 
-    `functions` and `import_functions` stand at the top level; `export_other` and `import_other` are the names of items
-    that are neither an interface nor a function.
+    `functions` and `import_functions` are top-level functions; `export_other` and `import_other` are the names of items
+    that are neither interfaces nor functions.
     """
 
     imports: tuple[InterfaceType, ...]
@@ -186,7 +192,7 @@ def walk(kind: WitType) -> Iterator[WitType]:
 
 
 def has_unbounded_lift(kind: WitType) -> bool:
-    """Return whether `kind` holds a list whose elements the engine allocates one by one when it lifts them."""
+    """Return whether `kind` contains a list whose elements the engine allocates separately when it lifts them."""
     elements = [inner.element for inner in walk(kind) if isinstance(inner, ListType)]
     return any(not isinstance(element, Primitive) or element.name == "string" for element in elements)
 
@@ -207,3 +213,55 @@ def _children(kind: WitType) -> tuple[WitType, ...]:
             return tuple(inner for inner in (ok, err) if inner is not None)
         case _:
             return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ok:
+    """The ok side of a result; `value` is None if the side has no value."""
+
+    value: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Err:
+    """The err side of a result; `value` is None if the side has no value."""
+
+    value: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A case of a variant; `value` is None if the case has no payload."""
+
+    name: str
+    value: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Some:
+    """The value of an option whose inner type is also an option."""
+
+    value: Any
+
+
+def is_nested_option(kind: WitType) -> bool:
+    """Return whether values of `kind` are wrapped in `Some`, because None would be ambiguous."""
+    return isinstance(kind, OptionType) and isinstance(kind.inner, OptionType)
+
+
+def functions_by_interface(
+    interfaces: Iterable[InterfaceType], functions: Iterable[tuple[str, FuncType]]
+) -> dict[str, list[str]]:
+    """Return the names of functions by interface; `functions` outside interfaces have an empty interface name."""
+    found = {interface.name: [name for name, _ in interface.functions] for interface in interfaces}
+    if outside := [name for name, _ in functions]:
+        found[""] = outside
+    return found
+
+
+def qualified_names(by_interface: Mapping[str, Iterable[str]]) -> list[str]:
+    """Return `interface#function` for each function, and only the interface if it has no functions."""
+    names: list[str] = []
+    for interface, functions in by_interface.items():
+        names += [f"{interface}#{name}" if interface else name for name in functions] or [interface]
+    return names

@@ -1,1 +1,1 @@
-"""Everything that may live in a worker process: the engine, the virtual WASI and the tool worlds."""
+"""The code that can run in a worker process: the engine, the virtual WASI and the tool worlds."""

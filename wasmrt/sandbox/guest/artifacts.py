@@ -1,8 +1,8 @@
-"""Compiled code on disk: keyed by content, authenticated, atomic, size-capped, safe between processes.
+"""A cache of compiled code on disk: keyed by content, authenticated, limited in size, safe for concurrent processes.
 
-SECURITY: loading an artifact runs it. Every file carries a keyed BLAKE3 over its cache key and its bytes, made with a
-secret of this installation that lives outside the cache folder; the bytes that were checked are the bytes that
-are loaded. A file that does not verify is reported once, removed and never loaded.
+SECURITY: loading an artifact runs it. Every file starts with a keyed BLAKE3 MAC over its cache key and content. The MAC
+key is a secret of this installation, stored outside the cache folder. The bytes that are loaded are the same bytes that
+were checked. A file that fails verification is reported once, removed, and never loaded.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ _SUFFIX = ".cwasm"
 
 
 class NotCachedError(LookupError):
-    """No authentic artifact is stored under a key."""
+    """The cache has no authentic artifact for a key."""
 
 
 class DiskCache:
-    """One folder of artifacts. A folder that cannot be used is logged once; calls then go on uncached."""
+    """A folder of artifacts. If the folder cannot be used, a warning is logged once and calls continue uncached."""
 
     def __init__(self, folder: Path, key_file: Path, *, max_bytes: int = DEFAULT_CACHE_BYTES) -> None:
         self.folder = folder
         self._max_bytes = max_bytes
         self._warned: set[str] = set()
         self.problem: str | None = None
-        """The reason why nothing can be kept, in a sentence."""
+        """The reason why the cache cannot be used, or None."""
         self._key = self._prepare(key_file)
 
     @property
     def usable(self) -> bool:
-        """True where artifacts can be kept."""
+        """True if artifacts can be stored."""
         return self._key is not None
 
     def load(self, key: str) -> bytes | None:
@@ -52,10 +52,10 @@ class DiskCache:
         return bytes(artifact) if self._take(key, artifact.extend) else None
 
     def copy(self, key: str, target: int) -> None:
-        """Write the authenticated artifact stored under `key` to an open file, a piece at a time.
+        """Write the authenticated artifact stored under `key` to an open file descriptor, in pieces.
 
         Raises:
-            NotCachedError: there is none; what was written is to be dropped.
+            NotCachedError: no authentic artifact was found; the caller must discard the bytes already written.
         """
         if not self._take(key, partial(write_whole, target)):
             raise NotCachedError
@@ -65,14 +65,14 @@ class DiskCache:
         if self._key is None:
             return
         try:
-            # Not durable: what a power cut spoils does not verify, and is compiled again.
+            # Not durable: a file that a power failure damages fails verification and is compiled again.
             replace_file(self._path(key), self._mac(key).update(artifact).digest(_MAC_BYTES), artifact, durable=False)
             self._evict()
         except OSError as error:
-            self._warn(f"the compile cache cannot be written ({error.strerror}); this tool stays uncached")
+            self._warn(f"cannot write to the compile cache ({error.strerror}); this tool is not cached")
 
     def _take(self, key: str, take: Callable[[bytes], object]) -> bool:
-        """Pass an artifact on in pieces; return False where there is none, or it is not what was written."""
+        """Pass an artifact to `take` in pieces; return False if it does not exist or fails verification."""
         if self._key is None:
             return False
         path, mac = self._path(key), self._mac(key)
@@ -88,10 +88,10 @@ class DiskCache:
         except FileNotFoundError:
             return False
         except OSError as error:
-            self._warn(f"the compile cache cannot be read ({error.strerror}); compiling without it")
+            self._warn(f"cannot read the compile cache ({error.strerror}); compiling without it")
             return False
         if not compare_digest(written, mac.digest(_MAC_BYTES)):
-            self._warn(f"the cached code {path.name} is not what was written; it was removed and is compiled again")
+            self._warn(f"the cached code {path.name} failed verification; it was removed and is compiled again")
             with contextlib.suppress(OSError):
                 path.unlink()
             return False
@@ -124,36 +124,36 @@ class DiskCache:
     def _prepare(self, key_file: Path) -> bytes | None:
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            return private_key(key_file)  # SECURITY: whoever has it can have code of their own loaded
+            return private_key(key_file)  # SECURITY: with this key a process can make wasmrt load arbitrary code
         except OSError as error:
-            self.problem = f"the compile cache cannot be used ({error.strerror}); every start compiles again"
+            self.problem = f"cannot use the compile cache ({error.strerror}); tools are compiled again at every start"
             self._warn(self.problem)
             return None
 
     def _warn(self, sentence: str) -> None:
         if sentence not in self._warned:
             self._warned.add(sentence)
-            import logging  # slow to import, and a healthy cache says nothing
+            import logging  # slow to import, and rarely needed
 
             logging.getLogger("wasmrt.guest").warning(sentence)
 
 
 def cache_key(digest: str, version: str, config: EngineConfig) -> str:
-    """The key of an artifact: these bytes, this version of the engine, this configuration, this processor."""
+    """Return the key of an artifact: component digest, engine version, engine settings and processor."""
     return "|".join((digest, version, config.key, _processor()))
 
 
 def _processor() -> str:
     try:
-        with Path("/proc/cpuinfo").open("rb") as file:  # the first processor's block names every feature
-            return blake3(_stable(file.read(8192))).hexdigest()
+        with Path("/proc/cpuinfo").open("rb") as file:  # the first processor's block lists every feature
+            return blake3(_stable_lines(file.read(8192))).hexdigest()
     except OSError:
         import platform
 
         return platform.processor() or platform.machine()
 
 
-def _stable(text: bytes) -> bytes:
+def _stable_lines(text: bytes) -> bytes:
     block = text.partition(b"\n\n")[0]
-    moving = (b"cpu MHz", b"bogomips", b"BogoMIPS", b"apicid", b"initial apicid", b"core id", b"processor\t")
-    return b"\n".join(line for line in block.splitlines() if not line.startswith(moving))
+    changing = (b"cpu MHz", b"bogomips", b"BogoMIPS", b"apicid", b"initial apicid", b"core id", b"processor\t")
+    return b"\n".join(line for line in block.splitlines() if not line.startswith(changing))

@@ -1,4 +1,4 @@
-"""The guest's side of one call: its budgets, which the engine charges, its clock, its log lines, and its host."""
+"""The guest's side of one call: its budgets, clock, log entries and host services."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from wasmrt.sandbox.guest.services import HostServices
 
 
 class GuestBudgets:
-    """Counters of one guest against their limits, and the first failure that stopped it."""
+    """The resource counters of one guest, their limits, and the first failure that stopped the guest."""
 
     __slots__ = ("failure", "fuel_used", "host_calls", "lifetime", "lifted_values", "limits")
 
@@ -34,11 +34,11 @@ class GuestBudgets:
         self.failure: BaseException | None = None
 
     def enter_host(self) -> None:
-        """Count one call of the host.
+        """Count one call of a host function.
 
         Raises:
-            BudgetExceededError: the guest has made as many as it may.
-            DeadlineExceededError, CancelledError, RuntimeClosedError: the call is over.
+            BudgetExceededError: the guest called the host too often.
+            DeadlineExceededError, CancelledError, RuntimeClosedError: the call has ended.
         """
         self.host_calls += 1
         if self.host_calls > MAX_HOST_CALLS:
@@ -50,14 +50,14 @@ class GuestBudgets:
         self.lifetime.check()
 
     def leave_host(self) -> None:
-        """Raise when the call ended while the host worked: neither fuel nor epochs see that time."""
+        """Raise if the call ended while the host function ran: neither fuel nor epochs cover that time."""
         self.lifetime.check()
 
     def charge_values(self, count: int) -> None:
-        """Count values about to be made of what the guest passed.
+        """Count values passed by the guest, before they are lifted.
 
         Raises:
-            BudgetExceededError: they are more than a call may pass.
+            BudgetExceededError: the guest passed more values than a call may pass.
         """
         self.lifted_values += count
         if self.lifted_values > MAX_LIFTED_VALUES:
@@ -69,36 +69,36 @@ class GuestBudgets:
         self.lifetime.check()
 
     def charge_text(self, size: int) -> None:
-        """Look at the bytes of a text before it is copied.
+        """Check the size in bytes of a string before it is copied.
 
         Raises:
-            OutputLimitError: it is longer than the guest may answer.
+            OutputLimitError: the string is longer than the output limit.
         """
         if size > self.limits.output_bytes:
             raise OutputLimitError(
-                f"the tool answered with {size:,} bytes, over its cap of {self.limits.output_bytes:,}",
+                f"the tool returned {size:,} bytes, over its limit of {self.limits.output_bytes:,}",
                 limit=self.limits.output_bytes, used=size, setting="limits.output_bytes",
             )  # fmt: skip
         self.lifetime.check()
 
     def fail(self, error: BaseException) -> None:
-        """Keep the first failure; the guest is stopped."""
+        """Record the failure that stops the guest, unless one is recorded already."""
         if self.failure is None:
             self.failure = error
 
     def interruption(self) -> BaseException | None:
-        """Return what ends the guest at this tick, if anything."""
+        """Return the error that ends the guest at this tick, or None."""
         return self.lifetime.interruption()
 
 
 Part = TypeVar("Part")
 LOG_OVERLAP_BYTES = 16 * KIB
-"""Kept behind the cap until the entry is scanned: as long as the longest match of a rule."""
+"""Bytes over the limit that are kept until the entry is scanned: the length of the longest match of a leak rule."""
 _TRUNCATED = "... (truncated)"
 
 
 def cut_log(message: str, beyond_bytes: int = 0) -> str:
-    """Cut a log entry at most `beyond_bytes` over its cap, on a character boundary."""
+    """Truncate a log entry at `beyond_bytes` over its limit, on a character boundary."""
     limit = MAX_LOG_ENTRY_BYTES + beyond_bytes
     if len(message) * 4 <= limit:
         return message
@@ -109,7 +109,7 @@ def cut_log(message: str, beyond_bytes: int = 0) -> str:
 
 
 class GuestCall(GuestBudgets):
-    """The `ctx` of every import. Used by one guest at a time."""
+    """The call that every import gets as its `ctx`. Used by one guest at a time."""
 
     __slots__ = ("_at_end", "_parts", "clock", "log_entries_dropped", "logs", "services")
 
@@ -123,7 +123,7 @@ class GuestCall(GuestBudgets):
         self._at_end: list[Callable[[], None]] | None = None
 
     def part(self, make: Callable[[], Part]) -> Part:
-        """Return the call's own instance of `make`, built the first time: an import's private state."""
+        """Return this call's instance of `make`, created on first use. Imports keep their state in such instances."""
         if self._parts is None:
             self._parts = {}
         if make not in self._parts:
@@ -131,21 +131,21 @@ class GuestCall(GuestBudgets):
         return self._parts[make]  # type: ignore[no-any-return]
 
     def at_end(self, act: Callable[[], None]) -> None:
-        """Have `act` done when the guest has ended well."""
+        """Run `act` after the guest has ended successfully."""
         if self._at_end is None:
             self._at_end = []
         self._at_end.append(act)
 
     def finish(self) -> None:
-        """Do what is left once the guest has ended well; it may raise what ends the call. Safe to call twice."""
+        """Run the actions that `at_end` registered. They may raise an error that ends the call. Safe to call twice."""
         for act in self._at_end or ():
             act()
 
     def log(self, level: LogLevel, message: str) -> None:
-        """Keep a log line, cut on a character boundary; the ones over the cap are counted."""
+        """Add a log entry, truncated on a character boundary. If there are too many, only count the dropped entry."""
         if len(self.logs) >= MAX_LOG_ENTRIES:
             self.log_entries_dropped += 1
             return
-        # Cut with room to spare: what straddles the cap has to be whole when the entry is scanned at the end.
+        # Keep some bytes over the limit: a match that crosses the limit must be complete when the entry is scanned.
         message = cut_log(message, LOG_OVERLAP_BYTES)
         self.logs.append(LogEntry(level, message, self.clock.now_ns() // 1_000_000))

@@ -12,7 +12,7 @@ from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.limits import CLOCK_RESOLUTION_NS
 
 SEED_BYTES = 16
-"""Of a `LogicalClock`'s randomness."""
+"""Size of the seed of a `LogicalClock`."""
 
 
 class Clock(Protocol):
@@ -32,7 +32,7 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """Real time, cut to a millisecond for the wall clock, and the system's randomness."""
+    """The system's time, truncated to a millisecond for the wall clock, and the system's randomness."""
 
     resolution_ns = 1_000_000
     monotonic_resolution_ns = CLOCK_RESOLUTION_NS
@@ -43,7 +43,7 @@ class SystemClock:
 
     def monotonic_ns(self) -> int:
         """Nanoseconds since an arbitrary start."""
-        # Cut as well: a fine timer is what cache-timing attacks are made of.
+        # Truncated as well: cache-timing attacks need a fine timer.
         return time.monotonic_ns() // self.monotonic_resolution_ns * self.monotonic_resolution_ns
 
     def random_bytes(self, count: int) -> bytes:
@@ -56,9 +56,9 @@ class SystemClock:
 
 
 class LogicalClock:
-    """Time that moves only when it is read or slept, and randomness from a seed: the same call replays the same.
+    """A deterministic clock that advances only when it is read or slept on, with seeded randomness.
 
-    With `waits` a sleep takes its time, so that a guest which waits for others does not run ahead of them.
+    With `waits`, a sleep takes real time, so that a guest which waits for another process does not run ahead of it.
     """
 
     resolution_ns = 1_000_000

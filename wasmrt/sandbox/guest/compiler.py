@@ -1,4 +1,4 @@
-"""Compiles once: memory in front of disk, one compile for a digest however many threads ask."""
+"""Compile components through a memory and a disk cache, once for all threads that request the same component."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ MAX_COMPILES = 2
 
 
 class Compiler:
-    """Turns bytes into compiled components, through the caches.
+    """Compiles components, or returns them from a cache.
 
-    A component that the pool cannot hold, or whose memory limit is over the pool's, is compiled for a second
-    engine that allocates on demand. At most `max_compiles` are under way; what a cache has waits for none of them.
+    A component that does not fit the pooling allocator is compiled for a second engine that allocates on demand. At
+    most `max_compiles` compilations run at once; cached components do not wait for them.
     """
 
     def __init__(
@@ -35,22 +35,22 @@ class Compiler:
         self.closed = False
 
     def compile(self, data: bytes, digest: str, *, pooled: bool = True) -> Component:
-        """The component for `data`, whose BLAKE3 is `digest`.
+        """Return the compiled component of `data`, whose BLAKE3 digest is `digest`.
 
         Raises:
             ComponentTooLargeError: a count is over its bound.
-            InvalidComponentError: the engine refuses the bytes.
+            InvalidComponentError: the engine rejects the bytes.
         """
         if not pooled or self._config.allocator == Allocator.ON_DEMAND:
             return self._once(data, digest, Allocator.ON_DEMAND)
         try:
             return self._once(data, digest, Allocator.POOLING)
         except InvalidComponentError:
-            # Over the pool's limits, or simply invalid: the other engine knows.
+            # Either over the pool's limits or invalid: the other engine decides.
             return self._once(data, digest, Allocator.ON_DEMAND)
 
     def close(self) -> None:
-        """Forget every component and let go of the engines; their ticker threads end with the last user."""
+        """Drop all components and release the engines. An engine's ticker thread ends with its last user."""
         with self._lock:
             self.closed = True
             self._kept.clear()
@@ -89,19 +89,19 @@ class Compiler:
     def _compile(self, data: bytes, digest: str, allocator: Allocator) -> Component:
         engine = self._engine(allocator)
         if self._disk is None:
-            return self._compiled(engine, data)
+            return self._compile_uncached(engine, data)
         key = cache_key(digest, VERSION, engine.config)
         artifact = self._disk.load(key)
         if artifact is not None:
             try:
                 return engine.deserialize(artifact)
             except InvalidComponentError:
-                pass  # ours, whole, but of another build of the engine: compile over it
-        component = self._compiled(engine, data)
+                pass  # authentic, but made by a different build of the engine: compile again
+        component = self._compile_uncached(engine, data)
         self._disk.store(key, component.serialize())
         return component
 
-    def _compiled(self, engine: Engine, data: bytes) -> Component:
+    def _compile_uncached(self, engine: Engine, data: bytes) -> Component:
         with self._compiling:
             return engine.compile(data)
 

@@ -1,4 +1,4 @@
-"""One component made ready to run: linked, measured, asked once what it offers; then run in a fresh store a call."""
+"""Link and describe a component, and run each call of its tools in a fresh store."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wasmrt.sandbox.guest.call import GuestBudgets, GuestCall
 from wasmrt.sandbox.guest.clock import SystemClock
 from wasmrt.sandbox.guest.compiler import Compiler
 from wasmrt.sandbox.guest.engine import Component, EngineFault, HostInterface, Linker, Sandbox, StoreLimits
-from wasmrt.sandbox.guest.outcome import ended
+from wasmrt.sandbox.guest.outcome import end_cause
 from wasmrt.sandbox.guest.runner import Description
 from wasmrt.sandbox.guest.services import NoServices
 from wasmrt.sandbox.guest.settings import (
@@ -32,10 +32,10 @@ DESCRIBE_SECONDS = 10.0
 
 
 class LinkedComponent:
-    """A component with its imports bound to the host. `describe` or `adopt` makes it ready to run.
+    """A component whose imports are bound to the host. Call `describe` or `adopt` before `run`.
 
     Raises:
-        UnknownImportError, UnknownWorldError, InvalidComponentError: it cannot run here.
+        UnknownImportError, UnknownWorldError, InvalidComponentError: the component cannot run here.
     """
 
     checks_params = False
@@ -47,40 +47,40 @@ class LinkedComponent:
         self._metered = metered
 
     def describe(self, name: str) -> Description:
-        """Start the component once, without any power, and ask it what it is.
+        """Start the component once, without any grant, and ask it for its tools.
 
         Raises:
-            InstantiationError: it cannot be instantiated within its limits.
-            MemoryLimitError: it needs more memory than its limits give.
+            InstantiationError: the component cannot be instantiated within its limits.
+            MemoryLimitError: the component needs more memory than its limits allow.
         """
         description = self._describe(name)
         self.adopt(description)
         return description
 
     def adopt(self, description: Description) -> None:
-        """Take over what the same component has said before."""
+        """Use a description that the same component returned earlier."""
         self.description = description
         self._store_limits = self._store(self.limits, description.memories)
 
     def close(self) -> None:
-        """Nothing is kept for the next call."""
+        """Do nothing: no state is kept between calls."""
 
     @property
     def world(self) -> str:
-        """The interface that the component is called through."""
+        """The interface through which the component is called."""
         return self._world.name
 
     @property
     def type(self) -> ComponentType:
-        """Imports and exports, in the engine's words."""
+        """The component's imports and exports, as reported by the engine."""
         return self._linker.component.type
 
     def run(self, call: GuestCall, tool: str, params: str, context: str | None, *, user: str) -> str:
-        """Run one tool in a fresh store and return its JSON text; no store knows its `user`.
+        """Run one tool in a fresh store and return its JSON text; `user` is not needed here.
 
         Raises:
             ToolError: the guest failed, trapped or used up a budget.
-            BaseException: the call's first failure, whatever a host function raised.
+            BaseException: the call's first failure, which can be any exception of a host function.
         """
         sandbox = Sandbox(self._linker, self._store_limits, call)
         try:
@@ -90,7 +90,7 @@ class LinkedComponent:
             return text
         except BaseException as error:
             call.fuel_used = sandbox.fuel_used
-            cause = ended(error, call)
+            cause = end_cause(error, call)
             if cause is error:
                 raise
             raise cause from error
@@ -100,25 +100,26 @@ class LinkedComponent:
             finally:
                 call.fuel_used = sandbox.fuel_used
                 sandbox.drop()
-                sandbox.release_signals()  # what a signal's handler raises comes after all is put away
+                sandbox.release_signals()  # last, because a signal's handler may raise
 
     def _describe(self, name: str) -> Description:
         small = replace(
             self.limits,
-            fuel=DESCRIBE_FUEL,  # its own: a tool with a small budget a call can still be asked what it is
+            fuel=DESCRIBE_FUEL,  # a separate budget, so that a tool with little fuel per call can still be described
             timeout_seconds=min(self.limits.timeout_seconds, DESCRIBE_SECONDS),
         )
         memories = 0
         while True:
             memories += 1
-            call = _probe(small)
+            # No grant: a component that is being described has no permissions.
+            call = GuestCall(Lifetime(small.timeout_seconds), small, NoServices(), SystemClock())
             sandbox = Sandbox(self._linker, self._store(small, memories), call)
             try:
                 try:
                     sandbox.instantiate()
                 except EngineFault as error:
                     if error.code is None and call.failure is None and memories < POOL_MEMORIES_PER_COMPONENT:
-                        continue  # not a trap: a limit of the store, perhaps of its memories
+                        continue  # not a trap: a limit of the store, possibly its number of memories
                     raise self._not_instantiable(error, small, call) from error
                 specs = {spec.name: spec for spec in self._ask(name, sandbox, call)}
                 return Description(specs, memories, sandbox.fuel_used)
@@ -129,16 +130,16 @@ class LinkedComponent:
         try:
             return self._world.describe(sandbox, name)
         except (EngineFault, WasmrtError) as error:
-            # A tool that cannot describe itself can still be called by whoever knows it.
+            # A tool that cannot describe itself can still be called.
             budgets.fuel_used = sandbox.fuel_used
-            cause = ended(error, budgets)
+            cause = end_cause(error, budgets)
             if not isinstance(cause, Exception):
-                raise cause from error  # an interrupt is no problem of the tool's
-            text = cause.message if isinstance(cause, WasmrtError) else "a host function broke"
+                raise cause from error  # an interrupt is not the tool's fault
+            text = cause.message if isinstance(cause, WasmrtError) else "a host function failed"
             return [ToolSpec(name, problems=(f"describing it failed: {printable_line(text)}",))]
 
     def _store(self, limits: ResourceLimits, memories: int, *, allowed: int | None = None) -> StoreLimits:
-        # The engine counts per memory; the budget is the store's, so each memory gets its share.
+        # The engine limits each memory, and the budget is for the whole store, so each memory gets an equal share.
         return StoreLimits(
             memory_bytes=limits.memory_bytes // memories,
             memories=allowed or memories,
@@ -150,14 +151,14 @@ class LinkedComponent:
 
     def _not_instantiable(self, error: EngineFault, limits: ResourceLimits, budgets: GuestBudgets) -> BaseException:
         if error.code is not None or budgets.failure is not None:
-            cause = ended(error, budgets)
+            cause = end_cause(error, budgets)
             if isinstance(cause, ToolError):
                 return InstantiationError(f"the component cannot be started: {cause.message}", hint=cause.hint)
             if isinstance(cause, WasmrtError) or not isinstance(cause, Exception):
                 return cause
-            # SECURITY: the text of an exception that nobody foresaw may hold anything, so none of it is passed on.
+            # SECURITY: the text of an unexpected exception may contain anything, so it is not passed on.
             error.__cause__ = cause
-            return InternalError("a host function broke when the component was started", hint="please report it")
+            return InternalError("a host function failed when the component was started", hint="please report it")
         needed = self._memory_needed(limits)
         if needed is not None:
             return MemoryLimitError(
@@ -166,12 +167,15 @@ class LinkedComponent:
                 limit=limits.memory_bytes, used=None, setting="limits.memory_bytes",
             )  # fmt: skip
         return InstantiationError(
-            "the component needs more instances, tables or table elements than its limits give",
+            "the component needs more instances, tables or table elements than its limits allow",
             hint="raise limits.table_elements or limits.instances for this tool",
         )
 
     def _memory_needed(self, limits: ResourceLimits) -> int | None:
-        """Find the smallest power of two with which it starts; the engine's error names the limit only in words."""
+        """Return the smallest doubling of the memory limit with which the component starts, or None.
+
+        The engine's error does not contain the amount of memory that the component needs.
+        """
         budget = limits.memory_bytes
         lifetime = Lifetime(min(limits.timeout_seconds, DESCRIBE_SECONDS))
         while budget < POOL_MEMORY_BYTES * POOL_MEMORIES_PER_COMPONENT:
@@ -183,24 +187,18 @@ class LinkedComponent:
                     sandbox.instantiate()
                 except EngineFault as error:
                     if error.code is not None or time.monotonic() >= lifetime.deadline:
-                        return None  # its start function ran and broke: not the first memory's size
+                        return None  # the start function ran and failed, so the initial memory was large enough
                     continue
                 return budget
         return None
 
 
-def _probe(limits: ResourceLimits) -> GuestCall:
-    # No service and no grant: a component that is being looked at has no power whatsoever.
-    return GuestCall(Lifetime(limits.timeout_seconds), limits, NoServices(), SystemClock())
-
-
 def _interfaces(component: ComponentType) -> tuple[HostInterface, ...]:
-    """Return all that a guest may import; each asks the host, which decides by the grant."""
+    """Return the interfaces that a guest may import. Their functions ask the host, which decides by the grant."""
     offered = worlds.interfaces()
     if any(wanted.name.startswith("wasi:") for wanted in component.imports):
-        from wasmrt.sandbox.guest import (
-            wasi,  # 108 functions that most tools do without: a tenth of a short program's start
-        )
+        # WASI takes a tenth of a short program's start, and most tools do not need its 108 functions.
+        from wasmrt.sandbox.guest import wasi
 
         offered += wasi.interfaces()
     return offered
@@ -215,10 +213,10 @@ class InProcessHome:
         self._compiler = Compiler(engine, keep=keep, disk=disk, max_compiles=max_compiles)
 
     def load(self, name: str, data: bytes, digest: str, limits: ResourceLimits) -> LinkedComponent:
-        """Compile a component, or find it compiled, link it and ask it what it is; `digest` is of `data`.
+        """Compile a component or take it from the cache, link it and describe it; `digest` is the digest of `data`.
 
         Raises:
-            ComponentError, MemoryLimitError: as `GuestHome.load`.
+            ComponentError, MemoryLimitError: see `GuestHome.load`.
         """
         compiled = self._compiler.compile(data, digest, pooled=fits_the_pool(limits))
         linked = LinkedComponent(compiled, data, limits, metered=self._metered)
@@ -226,5 +224,5 @@ class InProcessHome:
         return linked
 
     def close(self) -> None:
-        """Let go of compiled code and the engine's thread."""
+        """Release the compiled code and the engines."""
         self._compiler.close()

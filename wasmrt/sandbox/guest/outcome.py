@@ -1,4 +1,4 @@
-"""The end of a guest as a typed error: from the call's own state and the trap's code; messages are never parsed."""
+"""Convert the end of a guest to a typed error, by the call's state and the trap's code, never by parsing messages."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from wasmrt.sandbox.guest.call import GuestBudgets
 from wasmrt.sandbox.guest.engine import EngineFault, LowerError, TrapCode
 
 _HINTS = {
-    TrapCode.UNREACHABLE: "the guest gave up: a panic, a failed assertion, or memory over its limit of {memory}",
+    TrapCode.UNREACHABLE: "the guest aborted: a panic, a failed assertion, or memory over its limit of {memory}",
     TrapCode.STACK_OVERFLOW: "the guest recursed too deeply, often over deeply nested input",
     TrapCode.MEMORY_OUT_OF_BOUNDS: "the guest has a memory bug",
-    TrapCode.CANNOT_LEAVE_COMPONENT: "the guest called the host while it was given a value, often to say that it needs "
-    "memory over its limit of {memory}",
-    TrapCode.CANNOT_ENTER_COMPONENT: "the guest was called while it was not able to be",
+    TrapCode.CANNOT_LEAVE_COMPONENT: "the guest called the host while a value was passed to it, often to report "
+    "that it needs more memory than its limit of {memory}",
+    TrapCode.CANNOT_ENTER_COMPONENT: "the guest was called while it could not accept calls",
 }
 
 _FAILURE = {"kind", "code", "message"}
@@ -43,8 +43,8 @@ _GUEST_KINDS: dict[str, ToolErrorKind] = {
 }
 
 
-def ended(error: BaseException, budgets: GuestBudgets) -> BaseException:
-    """Return what stopped a guest: the call's first failure before all else, an engine's fault as a `ToolError`."""
+def end_cause(error: BaseException, budgets: GuestBudgets) -> BaseException:
+    """Return the error that stopped a guest: the call's first failure, if any, with engine faults as `ToolError`."""
     cause = budgets.failure or error
     if isinstance(cause, EngineFault):
         return _from_fault(cause, budgets)
@@ -54,28 +54,28 @@ def ended(error: BaseException, budgets: GuestBudgets) -> BaseException:
 
 
 OUT_OF_MEMORY = "out-of-memory"
-"""The code of a failure of kind `executor` with which a tool tells that memory was refused to it.
+"""The code of a failure of kind `executor` by which a tool reports that it could not allocate memory.
 
-The engine's C API does not tell that: it calls nobody when it refuses to grow a memory, and counts nothing.
+The engine's C API does not report this: it has neither a callback nor a counter for a refused memory growth.
 """
 _GUEST_CODE = re.compile(r"[a-z][a-z0-9]*(?:[-_.][a-z0-9]+){0,7}\Z")
 _MAX_CODE_CHARS = 48
 
 
 def typed_failure(failure: Mapping[str, Any], budgets: GuestBudgets) -> ToolError:
-    """Make the error of a tool that answered with a `failure` of the world's: its kind, its code, its message."""
+    """Return the error for a `failure` (kind, code, message) that a tool returned through its world."""
     kind, code, message = failure["kind"], failure.get("code"), failure["message"]
     if (kind, code) != (FailureKind.EXECUTOR, OUT_OF_MEMORY):
         return guest_failure(kind, code, message)
     limit = budgets.limits.memory_bytes
     return MemoryLimitError(
-        f"the tool met its memory limit of {_in_words(limit)}: {message}",
+        f"the tool reached its memory limit of {_format_size(limit)}: {message}",
         limit=limit, used=None, setting="limits.memory_bytes",
     )  # fmt: skip
 
 
 def is_typed_failure(value: object) -> TypeGuard[dict[str, Any]]:
-    """Tell whether a value has the form of the world's `failure`, as JSON; a guest's own type may be near it."""
+    """Return whether a JSON value has the form of the worlds' `failure`; a guest's own type may be similar."""
     return (
         isinstance(value, dict)
         and {"kind", "message"} <= value.keys() <= _FAILURE
@@ -87,14 +87,14 @@ def is_typed_failure(value: object) -> TypeGuard[dict[str, Any]]:
 
 
 def guest_failure(kind: str, code: str | None, message: str | None) -> GuestError:
-    """Make the error of a tool that answered with its own typed failure.
+    """Return the error for a typed failure that a tool returned.
 
-    The message is the guest's, whole: it is scanned, made printable and cut where the call ends, in that order. A code
-    that is not a short word of `a-z 0-9 - _ .` is left out for the kind, which is one of the world's.
+    The message is the guest's complete text: it is scanned, made printable and truncated, in this order, when the call
+    ends. A code that is not a short word of `a-z 0-9 - _ .` is replaced by the kind, which the world defines.
     """
     own = code is not None and len(code) <= _MAX_CODE_CHARS and _GUEST_CODE.match(code) is not None
-    said = message or code or kind
-    return GuestError(said, code=f"{GUEST_CODE_PREFIX}{code}" if own else kind, kind=_GUEST_KINDS[kind])
+    text = message or code or kind
+    return GuestError(text, code=f"{GUEST_CODE_PREFIX}{code}" if own else kind, kind=_GUEST_KINDS[kind])
 
 
 def _from_fault(cause: EngineFault, budgets: GuestBudgets) -> ToolError:
@@ -104,13 +104,13 @@ def _from_fault(cause: EngineFault, budgets: GuestBudgets) -> ToolError:
             limit=budgets.limits.fuel, used=budgets.fuel_used, setting="limits.fuel",
         )  # fmt: skip
     if cause.code is None:
-        # Not a trap: the engine refused to go on, as it does over values or instances it cannot hold.
+        # Not a trap: the engine stopped, for example because of a value or an instance that it cannot represent.
         return TrapError(f"the engine stopped the guest: {printable_line(cause.message, 300)}", code="stopped")
     return TrapError(
         f"the guest trapped: {cause.code.words}", code=f"trap-{cause.code.words.replace(' ', '-')}",
-        hint=_HINTS.get(cause.code, "").format(memory=_in_words(budgets.limits.memory_bytes)) or None,
+        hint=_HINTS.get(cause.code, "").format(memory=_format_size(budgets.limits.memory_bytes)) or None,
     )  # fmt: skip
 
 
-def _in_words(size_bytes: int) -> str:
+def _format_size(size_bytes: int) -> str:
     return f"{size_bytes:,} bytes" if size_bytes % MIB else f"{size_bytes // MIB:,} MiB"

@@ -22,9 +22,9 @@ class HostFailure(Exception):  # noqa: N818 - the worlds call it a failure
     """A typed refusal or failure of the host.
 
     Attributes:
-        kind: The kind of failure, as defined by the worlds.
+        kind: The kind of failure, as defined in the WIT worlds.
         code: The reason as one word, such as `host-not-allowed`.
-        message: A sentence, with the step that would change the outcome.
+        message: A sentence that includes the suggested fix.
         request_sent: Whether any byte of an HTTP request was sent.
         denied: Whether a decision refused the request, as opposed to a fault.
         limit_bytes: The maximum size if something was too large.
@@ -90,7 +90,7 @@ class DirectoryEntry(NamedTuple):
 
 
 class HttpHead(NamedTuple):
-    """Status and headers of a response; its body is read by `handle`. All of it was scrubbed by the host."""
+    """Status and headers of a response, with secrets removed by the host; its body is read by `handle`."""
 
     handle: int
     status: int
@@ -176,7 +176,7 @@ def _malformed(expected: str) -> ValueError:
 
 
 class Request(Protocol[ReplyOf]):
-    """A named tuple that asks the host for one thing. `NAMES` lists all of them."""
+    """A request to the host: a named tuple. `NAMES` lists all kinds of requests."""
 
     def _asdict(self) -> dict[str, object]: ...
 
@@ -187,7 +187,7 @@ class Request(Protocol[ReplyOf]):
 
 
 class HttpCheck(NamedTuple):
-    """Return why no such HTTP request can be sent, before its body is written; None if it may be sent."""
+    """Return the reason why such an HTTP request would be denied, before its body is written; None if it is allowed."""
 
     method: str
     url: str
@@ -197,7 +197,7 @@ class HttpCheck(NamedTuple):
 
 
 class HttpOpen(NamedTuple):
-    """Send an HTTP request through every check and wait for the head of its response.
+    """Check and send an HTTP request, and wait for the head of its response.
 
     The fields are as the guest wrote them, unchecked.
     """
@@ -213,7 +213,7 @@ class HttpOpen(NamedTuple):
 
 
 class HttpRead(NamedTuple):
-    """Wait for the next piece of a response's body; empty at its end."""
+    """Wait for the next piece of a response's body and return it; empty at the end of the body."""
 
     handle: int
 
@@ -222,7 +222,7 @@ class HttpRead(NamedTuple):
 
 
 class HttpReadAll(NamedTuple):
-    """Wait for the rest of a response's body."""
+    """Wait for the rest of a response's body and return it."""
 
     handle: int
 
@@ -231,7 +231,7 @@ class HttpReadAll(NamedTuple):
 
 
 class HttpClose(NamedTuple):
-    """Close a response, read to its end or not."""
+    """Close a response, whether or not its body was read completely."""
 
     handle: int
 
@@ -301,7 +301,7 @@ class WorkspaceCopy(NamedTuple):
 
 
 class WorkspaceMakeDirectory(NamedTuple):
-    """Make a directory."""
+    """Create a directory."""
 
     path: str
 
@@ -320,7 +320,7 @@ class WorkspaceRemove(NamedTuple):
 
 
 class WorkspaceRename(NamedTuple):
-    """Rename a file, or a directory that the call has made."""
+    """Rename a file, or a directory that this call created."""
 
     path: str
     to: str
@@ -360,7 +360,7 @@ class ReportProgress(NamedTuple):
 
 
 class Refuse(NamedTuple):
-    """Record a refusal that was decided on the guest's side."""
+    """Record a denial that was decided on the guest's side."""
 
     decision: Decision
 

@@ -1,4 +1,4 @@
-"""A prepared component as its host sees it, wherever the guest lives: in this process, or in a worker."""
+"""Protocols of prepared components, whose guests run in this process or in a worker."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from wasmrt.sandbox.guest.call import GuestCall
 
 
 class Description(NamedTuple):
-    """The answers of a component that was started once and asked what it is."""
+    """A component's description of itself, obtained by starting it once."""
 
     specs: dict[str, ToolSpec]
-    """Its tools by name."""
+    """The component's tools by name."""
     memories: int
-    """Linear memories that its instances make."""
+    """Number of linear memories that its instances create."""
     fuel: int
-    """Fuel that starting and asking it took; 0 where fuel is not metered."""
+    """Fuel used to start and describe it; 0 if fuel is not metered."""
 
 
 class GuestComponent(Protocol):
     """A component that is ready to run."""
 
     checks_params: bool
-    """True where `run` holds the params against the tool's schema itself, so that the host need not."""
+    """True if `run` validates the params against the tool's schema, so that the host does not have to."""
 
     @property
     def world(self) -> str:
-        """The interface it is called through."""
+        """The interface through which it is called."""
 
     @property
     def type(self) -> ComponentType:
-        """Imports and exports, in the engine's words."""
+        """The component's imports and exports, as reported by the engine."""
 
     @property
     def limits(self) -> ResourceLimits:
@@ -40,30 +40,30 @@ class GuestComponent(Protocol):
 
     @property
     def description(self) -> Description:
-        """The answers it gave when it was prepared."""
+        """The description made when the component was prepared."""
 
     def run(self, call: GuestCall, tool: str, params: str, context: str | None, *, user: str) -> str:
-        """Run one tool in a fresh store and return its JSON text; `user` is who it runs for.
+        """Run one tool for `user` in a fresh store and return its JSON text.
 
         Raises:
             ToolError: the guest failed, trapped or used up a budget.
-            BaseException: the call's first failure, whatever a host function raised.
+            BaseException: the call's first failure, which can be any exception of a host function.
         """
 
     def close(self) -> None:
-        """Let go of whatever is kept for its next call."""
+        """Release resources that are kept between calls."""
 
 
 class GuestHome(Protocol):
-    """The place where guests are compiled and run."""
+    """Compiles and runs guests, in this process or in workers."""
 
     def load(self, name: str, data: bytes, digest: str, limits: ResourceLimits) -> GuestComponent:
-        """Compile a component, or find it compiled, link it and ask it what it is; `digest` is of `data`.
+        """Compile a component or take it from the cache, link it and describe it; `digest` is the digest of `data`.
 
         Raises:
-            ComponentError: it cannot run here; the subclass says why.
-            MemoryLimitError: it needs more memory to start than `limits` give.
+            ComponentError: the component cannot run here; the subclass states the reason.
+            MemoryLimitError: the component needs more memory to start than `limits` allow.
         """
 
     def close(self) -> None:
-        """Let go of everything; no guest runs any more."""
+        """Stop all guests and release all resources."""

@@ -1,4 +1,4 @@
-"""The host of a call, as its guest sees it: one method that answers requests.
+"""The guest's access to its host: one method that answers requests.
 
 The host decides every request under the call's grant; a refusal is a `HostFailure`. In process, `handle` is a method
 call; in a worker it sends a frame. Requests that no grant could allow, such as sockets, are refused on the guest's side
@@ -29,7 +29,7 @@ Reply = TypeVar("Reply")
 
 
 class HostServices(Protocol):
-    """The host of one call, as its guest sees it."""
+    """The host services of one call."""
 
     @property
     def has_workspace(self) -> bool:
@@ -47,8 +47,8 @@ class HostServices(Protocol):
         """Answer one request.
 
         Raises:
-            HostFailure: the host refuses, or failed.
-            BaseException: the call ends.
+            HostFailure: the host denied the request or failed.
+            BaseException: the call has ended.
         """
 
 
@@ -60,11 +60,11 @@ class HttpResponse:
         self._handle, self.status, self.headers = services.handle(request)
 
     def read(self) -> bytes:
-        """Wait for the next piece of the body; empty at its end."""
+        """Wait for the next piece of the body and return it; empty at the end of the body."""
         return self._services.handle(HttpRead(self._handle))
 
     def read_all(self) -> bytes:
-        """Wait for the rest of the body."""
+        """Wait for the rest of the body and return it."""
         return self._services.handle(HttpReadAll(self._handle))
 
     def close(self) -> None:

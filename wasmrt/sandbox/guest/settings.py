@@ -1,4 +1,4 @@
-"""The engine's settings, known without the engine: what decides the machine code, and how much the pool holds."""
+"""The engine's settings, usable without loading the engine: compiler options and the size of the instance pool."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from wasmrt.core.limits import MIB, ResourceLimits
 
-# The pool: sized for 64 calls at once, each with a guest as demanding as any that was measured (a Python guest:
-# 38 core instances; QuickJS: 3 memories), plus tools that call tools.
+# The pool is sized for 64 concurrent calls of the most demanding guests measured (Python: 38 core instances; QuickJS: 3
+# memories), plus tools that call tools.
 POOL_MEMORY_BYTES = 128 * MIB
 POOL_TABLE_ELEMENTS = 20_000
 POOL_CORE_INSTANCES_PER_COMPONENT = 64
@@ -28,8 +28,8 @@ POOL = {
     "max_component_instance_size": 8 * MIB,
     "max_core_instance_size": 4 * MIB,
     "max_unused_warm_slots": 64,
-    # What a small guest touches stays mapped and is zeroed by hand when its slot is given back: cheaper than to
-    # return the pages and fault them in again for the next call. At most 64 warm slots hold this much.
+    # The memory that a small guest uses stays mapped and is zeroed when its slot is freed. This is cheaper than
+    # returning the pages and faulting them in again for the next call. At most 64 warm slots keep this much.
     "linear_memory_keep_resident": 512 * 1024,
     "table_keep_resident": 64 * 1024,
 }
@@ -41,13 +41,14 @@ WORKER_POOL = POOL | {
     "total_tables": 2 * POOL_TABLES_PER_COMPONENT,
     "total_stacks": 1,
 }
-"""That of a worker, which runs one guest at a time: a fork copies every mapping, and each stack is two."""
+"""The pool of a worker, which runs one guest at a time. It is small because a fork copies every mapping, and each
+stack has two."""
 
-# A guest's own stack, not the host's: deep recursion ends as a trap long before Python's thread would overflow.
+# The limit of a guest's stack. Deep recursion in the guest traps long before the Python thread's stack overflows.
 MAX_WASM_STACK_BYTES = 512 * 1024
 
-# Off unless a guest that people really build needs it: each was the subject of an advisory or widens what a
-# guest can do to its host. The four bulk, simd, reference-types and multi-value features are what compilers emit.
+# Features that no common guest needs are off: each was the subject of an advisory or increases the attack surface.
+# Bulk memory, SIMD, reference types and multi-value stay on because compilers emit them.
 FEATURES_OFF = (
     "wasm_threads",
     "shared_memory",
@@ -65,24 +66,24 @@ FEATURES_OFF = (
     "wasm_component_model_map",
     "concurrency_support",
 )
-# Multi-memory is on: the adapters between nested components need it, and without it wasmtime 50 aborts the process
-# over them. The store's own limit on memories holds all the same. Tail calls are on: QuickJS guests need them.
+# Multi-memory is on: the adapters between nested components need it, and without it wasmtime 50 aborts the process when
+# it compiles them. The store still limits the number of memories. Tail calls are on: QuickJS guests need them.
 FEATURES_ON = ("consume_fuel", "epoch_interruption", "wasm_component_model", "wasm_multi_memory", "wasm_tail_call")
 
 
 class Isolation(StrEnum):
-    """The place where guests live."""
+    """The place where guests run."""
 
     PROCESS = "process"
-    """In worker processes, sealed with every layer that this machine has."""
+    """In worker processes, confined with every layer that this machine supports."""
     REQUIRED = "required"
-    """The same, and nowhere else: a machine that lacks a layer runs no guest."""
+    """In worker processes with every layer; on a machine that lacks one, guests do not run."""
     IN_PROCESS = "in-process"
-    """In the host's own process, where a bug of the engine reaches all that the host has."""
+    """In the host's process, where an engine bug exposes everything that the host can access."""
 
 
 DEFAULT_ISOLATION = Isolation.PROCESS if os.uname().sysname == "Linux" else Isolation.IN_PROCESS
-"""Workers where the platform has what they are made of: memory files, process handles, seals."""
+"""Workers need memfds, pidfds and Linux confinement, so other platforms run guests in process by default."""
 
 
 class OptLevel(StrEnum):
@@ -94,14 +95,14 @@ class OptLevel(StrEnum):
 
 
 class Allocator(StrEnum):
-    """The engine's way to find memory for an instance."""
+    """The engine's strategy for allocating instances."""
 
     POOLING = "pooling"
     ON_DEMAND = "on-demand"
 
 
 class EngineConfig(NamedTuple):
-    """Settings that decide the machine code, and so which engine a cached artifact fits."""
+    """Settings that determine the machine code, and so the engine with which a cached artifact is compatible."""
 
     optimization_level: OptLevel = OptLevel.SPEED
     allocator: Allocator = Allocator.POOLING
@@ -109,7 +110,7 @@ class EngineConfig(NamedTuple):
 
     @property
     def key(self) -> str:
-        """The settings as text, for the key of an artifact."""
+        """The settings as text, used in cache keys."""
         features = ",".join(sorted(FEATURES_OFF))
         pool = ",".join(f"{k}={v}" for k, v in sorted(POOL.items())) if self.allocator == Allocator.POOLING else ""
         return (
@@ -118,15 +119,15 @@ class EngineConfig(NamedTuple):
 
 
 def best_allocator() -> Allocator:
-    """Pooling, unless this process may not reserve the address space: there the engine would abort, uncatchably."""
+    """Return pooling, unless RLIMIT_AS limits the address space: then a pooling engine would abort the process."""
     try:
         import resource
-    except ImportError:  # no POSIX limits, nothing to refuse the reservation
+    except ImportError:  # no POSIX limits on this platform
         return Allocator.POOLING
     soft, _ = resource.getrlimit(resource.RLIMIT_AS)
     return Allocator.POOLING if soft == resource.RLIM_INFINITY else Allocator.ON_DEMAND
 
 
 def fits_the_pool(limits: ResourceLimits) -> bool:
-    """Return True where a component with these limits can live in the pooling allocator."""
+    """Return whether the pooling allocator can hold a component with these limits."""
     return limits.memory_bytes <= POOL_MEMORY_BYTES and limits.table_elements <= POOL_TABLE_ELEMENTS

@@ -1,7 +1,7 @@
-"""Validation of params against a tool's JSON Schema, with messages that a model can act on.
+"""Validate params against a tool's JSON Schema, with errors that a model can act on.
 
-No schema is trusted: a guest's own never reaches the network, a file or unbounded work. `schema.wit` is between JSON
-and WIT, `schema.providers` renders tools for model providers.
+Schemas are untrusted: a guest's schema cannot cause network access, file access or unbounded work. `schema.wit`
+converts between JSON and WIT, and `schema.providers` renders tools for model providers.
 """
 
 from __future__ import annotations

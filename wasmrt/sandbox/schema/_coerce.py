@@ -1,9 +1,9 @@
-"""Text read as the type the schema wants, where only one reading exists.
+"""Convert strings to the type that a schema requires, if only one conversion is possible.
 
-Models write `"5"` for 5 and `"[1, 2]"` for an array. A string where no string is allowed, and which is the JSON text
-of a value of an allowed type, can only mean that value: JSON text has one type. So can the name of a variant's case
-where the case has no payload. Nothing else is changed, and nothing is lost: a number whose digits a double does not
-hold stays as it was, as does JSON with a name twice.
+Models write `"5"` for 5 and `"[1, 2]"` for an array. If a schema allows no string, a string that is the JSON text of a
+value of an allowed type can only mean that value. Similarly, the name of a variant's case without payload can only mean
+that case. Nothing else is changed and no information is lost: a number with more digits than a double can represent,
+and JSON with duplicate names, are left unchanged.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ _UNCHANGED: Any = object()
 Schemas = list[Mapping[str, Any]]
 
 
-def coerced(schema: Mapping[str, Any], value: Any) -> Any:
-    """Return `value` with its text read as `schema` (reference-free) wants it."""
+def coerce_value(schema: Mapping[str, Any], value: Any) -> Any:
+    """Return `value` with its strings converted to the types of `schema`, which must be reference-free."""
     return _coerce([schema], value)
 
 
 def _coerce(schemas: Schemas, value: Any) -> Any:
     applying = list(_applying(schemas, value))
     if isinstance(value, str):
-        read = _reading(applying, value)
+        read = _convert(applying, value)
         if read is _UNCHANGED:
             return value
         value = read
@@ -40,8 +40,8 @@ def _coerce(schemas: Schemas, value: Any) -> Any:
     return value
 
 
-def _reading(schemas: Schemas, text: str) -> Any:
-    """Return the one value that a text can mean where no text is allowed."""
+def _convert(schemas: Schemas, text: str) -> Any:
+    """Return the only value that a string can mean, or `_UNCHANGED`."""
     types = _types(schemas, text)
     if "string" in types:
         return _UNCHANGED
@@ -53,7 +53,7 @@ def _reading(schemas: Schemas, text: str) -> Any:
 
 
 def _case(schemas: Schemas, text: str) -> Any:
-    """Return `{"tag": "none"}` for `"none"`: a case without a payload, sent as its name alone."""
+    """Return `{"tag": "none"}` for `"none"`, if a case without payload was sent as its name alone."""
     named = {"type": "object", "properties": {"tag": {"type": "string", "const": text}}, "required": ["tag"]}
     branches = [branch for schema in schemas for choice in ("anyOf", "oneOf") for branch in schema.get(choice, ())]
     cases = [branch for branch in branches if isinstance(branch, dict) and branch | named == branch]
@@ -61,7 +61,7 @@ def _case(schemas: Schemas, text: str) -> Any:
 
 
 def _applying(schemas: Iterable[Any], value: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield each schema that certainly applies to `value`: allOf throughout, of a choice the one branch it can be."""
+    """Yield each schema that certainly applies to `value`: all of allOf, and the only possible branch of a choice."""
     for schema in schemas:
         if not isinstance(schema, dict):
             continue
@@ -74,7 +74,7 @@ def _applying(schemas: Iterable[Any], value: Any) -> Iterator[Mapping[str, Any]]
 
 
 def _may_be(branch: Any, value: Any) -> bool:
-    """Return whether `value` can be meant as this branch, by its type and by its discriminators."""
+    """Return whether `value` can belong to a branch, by its type and its discriminators."""
     if not isinstance(branch, dict):
         return branch is True
     if isinstance(value, str):
@@ -88,11 +88,11 @@ def _may_be(branch: Any, value: Any) -> bool:
         options = _options(schema)
         if options is not None and (value[name] not in options if name in value else name in required):
             return False
-    return all(name in value for name in required) or _discriminated(branch)
+    return all(name in value for name in required) or _has_tag(branch)
 
 
-def _discriminated(branch: Mapping[str, Any]) -> bool:
-    """Return whether the branch has a tag; then a missing field is a mistake and not another branch."""
+def _has_tag(branch: Mapping[str, Any]) -> bool:
+    """Return whether the branch has a discriminator; a missing field is then an error, not a sign of another branch."""
     return any(_options(schema) is not None for schema in branch.get("properties", {}).values())
 
 
@@ -106,7 +106,7 @@ def _options(schema: Any) -> list[Any] | None:
 
 
 def _types(schemas: Iterable[Any], value: Any) -> frozenset[str]:
-    """Return the JSON types that every one of `schemas` takes; `integer` is listed wherever `number` is."""
+    """Return the JSON types that all of `schemas` accept; with `number`, `integer` is also included."""
     types = _ALL
     for schema in schemas:
         types &= _own_types(schema, value)
@@ -124,7 +124,7 @@ def _own_types(schema: Any, value: Any) -> frozenset[str]:
             types |= {"integer"}
     options = _options(schema)
     if options is not None:
-        # Where only certain strings are taken, another string is no string to this schema.
+        # With an enum, only the listed strings count as strings.
         types &= frozenset(_type_of(o) for o in options if not isinstance(o, str) or o == value)
     for choice in ("anyOf", "oneOf"):
         if choice in schema:
@@ -148,7 +148,7 @@ def _type_of(value: Any) -> str:
 
 def _read(text: str, types: frozenset[str]) -> Any:
     if "boolean" in types and text in ("True", "False"):
-        return text == "True"  # as Python writes them
+        return text == "True"  # Python's spelling
     try:
         value = read_json(text, max_bytes=MAX_PARAMS_BYTES, max_depth=MAX_JSON_DEPTH, exact=True)
     except JsonError:
@@ -174,7 +174,7 @@ def _object(schemas: Schemas, value: dict[str, Any]) -> dict[str, Any]:
 def _property(schema: Mapping[str, Any], name: str) -> list[Any]:
     if name in schema.get("properties", {}):
         return [schema["properties"][name]]
-    # A pattern would have to be matched to know whether it applies, so beside patterns nothing is certain.
+    # Patterns are not matched here, so it is unknown whether additionalProperties applies if there are patterns.
     return (
         [schema["additionalProperties"]]
         if "additionalProperties" in schema and "patternProperties" not in schema

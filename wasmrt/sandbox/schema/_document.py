@@ -1,6 +1,6 @@
-"""A JSON Schema as a document: which keywords hold schemas, and which documents are accepted at all.
+"""Read a JSON Schema document, and list its subschemas.
 
-A guest writes it, so it is bounded in size, nesting and dialect before anything walks it.
+Schemas come from guests, so their size, nesting and dialect are checked before anything else processes them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from wasmrt.core.limits import KIB, MAX_JSON_DEPTH, MAX_SCHEMA_BYTES, MAX_SCHEMA
 from wasmrt.core.strict_json import JsonError, JsonFault, read_json, write_json
 from wasmrt.sandbox.component import printable_line
 
-# JSON Schema 2020-12, sections 10 and 11, and what drafts 4 to 2019-09 had besides.
+# Keywords of JSON Schema 2020-12, sections 10 and 11, and the additional ones of drafts 4 to 2019-09.
 ONE = frozenset({
     "additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not",
     "propertyNames", "then", "unevaluatedItems", "unevaluatedProperties",
@@ -29,14 +29,14 @@ DRAFTS = frozenset({
 
 
 class SchemaError(Exception):
-    """A schema cannot be used; the message is the end of a sentence that starts with `the schema`."""
+    """A schema cannot be used. The message completes a sentence that starts with `the schema`."""
 
 
 def read_schema(schema: str | Mapping[str, Any]) -> dict[str, Any]:
-    """Return a schema as written, checked against every bound but not for sense.
+    """Return a schema unchanged after checking its bounds; whether it is a valid schema is not checked.
 
     Raises:
-        SchemaError: it is not JSON, not an object, over a bound, or uses what is refused here.
+        SchemaError: the schema is not a JSON object, is over a bound, or uses an unsupported keyword.
     """
     try:
         text = schema if isinstance(schema, str) else write_json(schema)
@@ -50,15 +50,15 @@ def read_schema(schema: str | Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise SchemaError("is not a JSON object")
     if data.get("type", "object") != "object":
-        raise SchemaError(f"is of type {printable_line(json.dumps(data['type']), 60)}, and params are an object")
+        raise SchemaError(f"is of type {printable_line(json.dumps(data['type']), 60)}, but params must be an object")
     if "$schema" in data and str(data["$schema"]).removesuffix("#") not in DRAFTS:
-        raise SchemaError(f"names a dialect that is not known, {printable_line(str(data['$schema']), 100)}")
+        raise SchemaError(f"has an unknown dialect, {printable_line(str(data['$schema']), 100)}")
     check_document(data)
     return data
 
 
 def subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...], Any]]:
-    """Yield each schema directly inside `schema`, with its place."""
+    """Yield each schema directly inside `schema`, with its path."""
     for key, value in schema.items():
         if key in MAP and isinstance(value, dict):
             for name, inner in value.items():
@@ -71,8 +71,8 @@ def subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...
             yield (key,), value
 
 
-def rebuilt(schema: Mapping[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:
-    """Return a copy of `schema` with each schema directly inside it replaced by `change` of it."""
+def map_subschemas(schema: Mapping[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:
+    """Return a copy of `schema` in which `change` was applied to each schema directly inside it."""
     copy: dict[str, Any] = {}
     for key, value in schema.items():
         if key in MAP and isinstance(value, dict):
@@ -87,10 +87,10 @@ def rebuilt(schema: Mapping[str, Any], change: Callable[[Any], Any]) -> dict[str
 
 
 def check_document(schema: Any, depth: int = 1) -> None:
-    """Refuse what is not followed here, and schemas nested too deep; `depth` is that of `schema`.
+    """Check that a schema uses no unsupported references and is not nested too deeply; `depth` is the schema's depth.
 
     Raises:
-        SchemaError: it is refused.
+        SchemaError: the schema is refused.
     """
     if not isinstance(schema, dict):
         return
@@ -100,13 +100,11 @@ def check_document(schema: Any, depth: int = 1) -> None:
         if keyword in schema:
             raise SchemaError(f"uses {keyword}; write $ref with #/$defs/NAME")
     if depth > 1 and "$id" in schema:
-        raise SchemaError("has an $id below its top, which changes what $ref means")
+        raise SchemaError("has an $id in a subschema, which would change the meaning of $ref")
     if not isinstance(schema.get("allOf", []), list):
-        raise SchemaError("has an allOf that is no array")
+        raise SchemaError("has an allOf that is not an array")
     ref = schema.get("$ref", "#")
     if not (isinstance(ref, str) and (ref == "#" or ref.startswith("#/"))):
-        raise SchemaError(
-            f"refers to {printable_line(str(ref), 100)}; only references into itself, #/..., are followed"
-        )
+        raise SchemaError(f"refers to {printable_line(str(ref), 100)}; only references to itself, #/..., are supported")
     for _, inner in subschemas(schema):
         check_document(inner, depth + 1)

@@ -1,20 +1,23 @@
-"""Validation failures as one line: which field, what was expected, what was given."""
+"""Describe validation failures in one line: the field, the expected value, and the given value."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import Any
 
+import jsonschema_rs
 from jsonschema_rs import ValidationError
 
 from wasmrt.sandbox.component import printable_line
-from wasmrt.sandbox.schema._wording import field_path, names, nearest, shown
+from wasmrt.sandbox.schema._wording import describe, field_path, names, nearest
 
 MAX_PROBLEMS = 3
 _MAX_READ = 100
 _MAX_APPLIED = 4
 _MAX_LINE_BYTES = 1500
+_COUNT = re.compile(r"\{(\d{1,9})(?:(,)(\d{1,9})?)?\}")
 _A_TYPE = {
     "array": "an array", "boolean": "true or false", "integer": "an integer", "null": "null", "number": "a number",
     "object": "an object", "string": "a string",
@@ -32,9 +35,9 @@ _BOUNDS = {
 
 
 def params_problem(errors: Iterable[ValidationError], schema: Mapping[str, Any]) -> str:
-    """Return what is wrong with the params, in one line that names every missing field.
+    """Describe the errors of params in one line, with all missing fields.
 
-    `schema` is the reference-free schema that gave `errors`.
+    `schema` is the reference-free schema that produced `errors`.
     """
     problems: list[str] = []
     seen: set[tuple[str, str]] = set()
@@ -46,13 +49,13 @@ def params_problem(errors: Iterable[ValidationError], schema: Mapping[str, Any])
     text = "; ".join(problems[:MAX_PROBLEMS])
     if len(problems) > MAX_PROBLEMS:
         text += f"; and {len(problems) - MAX_PROBLEMS} more"
-    return printable_line(text, _MAX_LINE_BYTES) or "the params do not fit the tool's schema"
+    return printable_line(text, _MAX_LINE_BYTES) or "the params do not match the tool's schema"
 
 
 def oversized_problem(params: Any, schema: Mapping[str, Any], fits: Callable[[dict[str, Any], Any], bool]) -> str:
-    """Return what is wrong, by looking at the top level alone, where collecting every failure would cost too much."""
+    """Describe the errors of the top level only, for params for which collecting all errors would be too slow."""
     if not isinstance(params, dict):
-        return f"expected an object, got {shown(params)}"
+        return f"expected an object, got {describe(params)}"
     required, properties = schema.get("required", ()), schema.get("properties", {})
     missing = [name for name in required if name not in params]
     if missing:
@@ -60,11 +63,11 @@ def oversized_problem(params: Any, schema: Mapping[str, Any], fits: Callable[[di
     for name, value in params.items():
         kind = properties.get(name)
         if isinstance(kind, dict) and not fits(kind, value):
-            return f"{field_path([name])}: {shown(value)} does not fit its schema; it is too large to say where"
-    strangers = [str(name) for name in params if name not in properties]
-    if strangers and schema.get("additionalProperties") is False and "patternProperties" not in schema:
-        return printable_line(_strangers(strangers, schema), _MAX_LINE_BYTES)
-    return f"{shown(params)} does not fit the tool's schema; it is too large to say where"
+            return f"{field_path([name])}: {describe(value)} does not match its schema; it is too large for details"
+    unknown = [str(name) for name in params if name not in properties]
+    if unknown and schema.get("additionalProperties") is False and "patternProperties" not in schema:
+        return printable_line(_unknown_fields(unknown, schema), _MAX_LINE_BYTES)
+    return f"{describe(params)} does not match the tool's schema; it is too large for details"
 
 
 def _at(error: ValidationError, schema: Mapping[str, Any]) -> tuple[str, str]:
@@ -72,9 +75,9 @@ def _at(error: ValidationError, schema: Mapping[str, Any]) -> tuple[str, str]:
     if keyword in ("anyOf", "oneOf") and (inner := _closest(error)) is not None:
         return _at(inner, schema)
     where = field_path(error.instance_path)
-    describe = _SAID.get(keyword)
-    if describe is not None:
-        return where, describe(error, schema)
+    describe_error = _DESCRIBERS.get(keyword)
+    if describe_error is not None:
+        return where, describe_error(error, schema)
     if keyword in _BOUNDS:
         return where, f"expected {_wanted(error)}, got {_given(keyword, error.instance)}"
     return where, printable_line(error.message, 200)
@@ -83,11 +86,11 @@ def _at(error: ValidationError, schema: Mapping[str, Any]) -> tuple[str, str]:
 def _given(keyword: str, value: Any) -> str:
     if keyword in ("minLength", "maxLength") and isinstance(value, str):
         return f"{len(value)}"
-    return shown(value)
+    return describe(value)
 
 
 def _type(error: ValidationError, _schema: Mapping[str, Any]) -> str:
-    return f"expected {_wanted(error)}, got {shown(error.instance)}"
+    return f"expected {_wanted(error)}, got {describe(error.instance)}"
 
 
 def _required(error: ValidationError, schema: Mapping[str, Any]) -> str:
@@ -97,52 +100,53 @@ def _required(error: ValidationError, schema: Mapping[str, Any]) -> str:
         return f"missing required field {names([str(error.kind.value)])}"
     missing = [str(name) for name in wanted if name not in given]
     plural = "" if len(missing) == 1 else "s"
-    meant = _misspelt(missing, given, _lookup(schema, error.schema_path[:-1]))
-    return f"missing required field{plural} {names(missing)} (required: {names(map(str, wanted))}){meant}"
+    hint = _misspelled_field(missing, given, _lookup(schema, error.schema_path[:-1]))
+    return f"missing required field{plural} {names(missing)} (required: {names(map(str, wanted))}){hint}"
 
 
-def _misspelt(missing: list[str], given: Mapping[str, Any], owner: Any) -> str:
-    """Return which field that was given was probably meant to be one that is missing; nothing where none was."""
+def _misspelled_field(missing: list[str], given: Mapping[str, Any], owner: Any) -> str:
+    """Return a hint on the given field that is probably a misspelling of a missing one, or an empty string."""
     known = owner.get("properties", {}) if isinstance(owner, dict) else {}
     if isinstance(owner, dict) and owner.get("additionalProperties") is False:
-        return ""  # it is told as an unknown field
+        return ""  # it is reported as an unknown field
     for name in islice((name for name in given if name not in known), MAX_PROBLEMS):
         if hint := nearest(name, missing):
-            return f"; {names([str(name)])} is not known{hint}"
+            return f"; unknown field {names([str(name)])}{hint}"
     return ""
 
 
 def _unknown(error: ValidationError, schema: Mapping[str, Any]) -> str:
-    strangers = [str(name) for name in error.kind.value]
+    unknown = [str(name) for name in error.kind.value]
     applied = _MAX_APPLIED if error.kind.name == "unevaluatedProperties" else 0
-    return _strangers(strangers, _lookup(schema, error.schema_path[:-1]), applied)
+    return _unknown_fields(unknown, _lookup(schema, error.schema_path[:-1]), applied)
 
 
-def _strangers(strangers: list[str], owner: Any, applied: int = 0) -> str:
-    """Return which fields the schema `owner` does not know, each of the first with the one that was meant."""
-    known, open_to_more = _fields(owner, applied)
-    plural = "" if len(strangers) == 1 else "s"
-    told = [names([name]) + nearest(name, known) for name in strangers[:MAX_PROBLEMS]]
-    if len(strangers) > MAX_PROBLEMS:
-        told.append(f"{names(strangers[MAX_PROBLEMS:])}")
+def _unknown_fields(unknown: list[str], owner: Any, applied: int = 0) -> str:
+    """List the fields that the schema `owner` does not allow, the first of them with the most similar known field."""
+    known, has_patterns = _fields(owner, applied)
+    plural = "" if len(unknown) == 1 else "s"
+    listed = [names([name]) + nearest(name, known) for name in unknown[:MAX_PROBLEMS]]
+    if len(unknown) > MAX_PROBLEMS:
+        listed.append(f"{names(unknown[MAX_PROBLEMS:])}")
     if known:
-        fields = f"; the fields are {names(known)}" + (", and those of its patterns" if open_to_more else "")
+        fields = f"; the fields are {names(known)}" + (", and fields that match a pattern" if has_patterns else "")
     else:
-        fields = "; it is none of its patterns" if open_to_more else "; no field is taken here"
-    return f"unknown field{plural} {', '.join(told)}{fields}"
+        fields = "; it matches no pattern of the schema" if has_patterns else "; no fields are allowed here"
+    return f"unknown field{plural} {', '.join(listed)}{fields}"
 
 
 def _fields(owner: Any, applied: int) -> tuple[list[str], bool]:
-    """Return the fields that a schema names, and whether it has patterns too.
+    """Return the fields that a schema lists, and whether it also has patterns.
 
-    Those of the schemas that apply beside it count down to `applied` levels: `additionalProperties` does not see them.
+    Fields of schemas in allOf, anyOf, oneOf, if, then and else are included down to `applied` levels;
+    `additionalProperties` ignores them.
     """
     if not isinstance(owner, dict):
         return [], False
     known, has_patterns = dict.fromkeys(owner.get("properties", {})), bool(owner.get("patternProperties"))
-    beside = [part for key in ("allOf", "anyOf", "oneOf") for part in owner.get(key, ())]
-    beside += [owner[key] for key in ("if", "then", "else") if key in owner]
-    for part in beside if applied else ():
+    parts = [part for key in ("allOf", "anyOf", "oneOf") for part in owner.get(key, ())]
+    parts += [owner[key] for key in ("if", "then", "else") if key in owner]
+    for part in parts if applied else ():
         more, patterns = _fields(part, applied - 1)
         known |= dict.fromkeys(more)
         has_patterns |= patterns
@@ -152,18 +156,18 @@ def _fields(owner: Any, applied: int) -> tuple[list[str], bool]:
 def _enum(error: ValidationError, _schema: Mapping[str, Any]) -> str:
     options = _option_names(error)
     hint = nearest(error.instance, options)
-    return f"expected one of {names(options)}, got {shown(error.instance)}{hint}"
+    return f"expected one of {names(options)}, got {describe(error.instance)}{hint}"
 
 
 def _const(error: ValidationError, _schema: Mapping[str, Any]) -> str:
-    return f"expected {shown(error.kind.value)}, got {shown(error.instance)}"
+    return f"expected {describe(error.kind.value)}, got {describe(error.instance)}"
 
 
-def _none_fits(error: ValidationError, _schema: Mapping[str, Any]) -> str:
+def _choice(error: ValidationError, _schema: Mapping[str, Any]) -> str:
     branches: list[list[ValidationError]] = error.kind.value
-    given = shown(error.instance)
+    given = describe(error.instance)
     if not all(branches):
-        return f"{given} fits more than one of the {len(branches)} forms allowed, and must fit one"
+        return f"{given} matches more than one of the {len(branches)} allowed forms, and must match exactly one"
     base = len(error.instance_path)
     tags: dict[str, list[str]] = {}
     for tag in (failure for branch in branches for failure in branch if _is_tag(failure, base)):
@@ -172,11 +176,11 @@ def _none_fits(error: ValidationError, _schema: Mapping[str, Any]) -> str:
         [(name, options)] = tags.items()
         known = list(dict.fromkeys(options))
         found = error.instance.get(name)
-        return f"expected {names([name])} to be one of {names(known)}, got {shown(found)}{nearest(found, known)}"
+        return f"expected {names([name])} to be one of {names(known)}, got {describe(found)}{nearest(found, known)}"
     wanted = [_wanted(branch[0]) for branch in branches if branch[0].instance_path == error.instance_path]
     if len(wanted) == len(branches):
         return f"expected {_or(dict.fromkeys(wanted))}, got {given}"
-    return f"{given} fits none of the {len(branches)} forms allowed"
+    return f"{given} matches none of the {len(branches)} allowed forms"
 
 
 def _is_tag(failure: ValidationError, base: int) -> bool:
@@ -184,22 +188,22 @@ def _is_tag(failure: ValidationError, base: int) -> bool:
 
 
 def _closest(error: ValidationError) -> ValidationError | None:
-    """Return the first failure of the one branch that was meant: right type, right tags; None where none stands out."""
+    """Return the first failure of the branch with the fewest failures that has the right type and tags, or None."""
     base = len(error.instance_path)
-    meant = [branch for branch in error.kind.value if branch and not any(_another(e, base) for e in branch)]
-    first: ValidationError | None = min(meant, key=len)[0] if meant else None
-    # A text that fails a pattern was perhaps never meant as text: then every form is named.
+    fitting = [branch for branch in error.kind.value if branch and not any(_is_mismatch(e, base) for e in branch)]
+    first: ValidationError | None = min(fitting, key=len)[0] if fitting else None
+    # A string that does not match a pattern may be meant as a different form, so all forms are listed.
     return None if first is not None and first.kind.name == "pattern" and len(first.instance_path) == base else first
 
 
-def _another(failure: ValidationError, base: int) -> bool:
+def _is_mismatch(failure: ValidationError, base: int) -> bool:
     depth = len(failure.instance_path) - base
     return (failure.kind.name == "type" and depth == 0) or (failure.kind.name in ("const", "enum") and depth <= 1)
 
 
 def _option_names(failure: ValidationError) -> list[str]:
     options = failure.kind.value if failure.kind.name == "enum" else [failure.kind.value]
-    return [option if isinstance(option, str) else shown(option) for option in options]
+    return [option if isinstance(option, str) else describe(option) for option in options]
 
 
 def _wanted(failure: ValidationError) -> str:
@@ -210,7 +214,7 @@ def _wanted(failure: ValidationError) -> str:
         return f"one of {names(_option_names(failure))}"
     if keyword in _BOUNDS:
         return _BOUNDS[keyword].format(printable_line(str(failure.kind.value), 100))
-    return "another form"
+    return "a different form"
 
 
 def _or(words: Iterable[str]) -> str:
@@ -227,16 +231,40 @@ def _lookup(schema: Any, path: Iterable[str | int]) -> Any:
     return schema
 
 
-_SAID: dict[str, Callable[[ValidationError, Mapping[str, Any]], str]] = {
+_DESCRIBERS: dict[str, Callable[[ValidationError, Mapping[str, Any]], str]] = {
     "type": _type,
     "required": _required,
     "additionalProperties": _unknown,
     "unevaluatedProperties": _unknown,
     "enum": _enum,
     "const": _const,
-    "anyOf": _none_fits,
-    "oneOf": _none_fits,
-    "uniqueItems": lambda error, _: f"expected items that all differ, got {shown(error.instance)} with a repeat",
-    "falseSchema": lambda error, _: f"nothing is allowed here, got {shown(error.instance)}",
-    "not": lambda error, _: f"{shown(error.instance)} is not allowed here",
+    "anyOf": _choice,
+    "oneOf": _choice,
+    "uniqueItems": lambda error, _: f"expected unique items, got {describe(error.instance)} with a duplicate",
+    "falseSchema": lambda error, _: f"no value is allowed here, got {describe(error.instance)}",
+    "not": lambda error, _: f"{describe(error.instance)} is not allowed here",
 }
+
+
+def pattern_problem(pattern: str) -> str:
+    """Describe the problem of a pattern that the non-backtracking engine refused.
+
+    The engine does not report the reason. If the pattern compiles without its counted repetitions, they made it too
+    large. If it compiles in the backtracking engine, it uses lookaround or backreferences. Otherwise it is invalid.
+    """
+    if any(count[3] is not None and int(count[1]) > int(count[3]) for count in _COUNT.finditer(pattern)):
+        return "an invalid pattern"
+    small = _COUNT.sub("?", pattern)
+    if _compiles(small, jsonschema_rs.RegexOptions()):
+        return "a pattern whose automaton is too large; use smaller repetition counts, or limit the text with maxLength"
+    if _compiles(small, None):
+        return "a pattern that cannot run in linear time; it uses lookahead, lookbehind or a backreference"
+    return "an invalid pattern"
+
+
+def _compiles(pattern: str, options: jsonschema_rs.RegexOptions | None) -> bool:
+    try:
+        jsonschema_rs.validator_for({"pattern": pattern}, pattern_options=options)
+    except ValueError:
+        return False
+    return True

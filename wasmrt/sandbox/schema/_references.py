@@ -1,9 +1,8 @@
-"""A guest's JSON Schema made safe to run: self-contained, every `$ref` written out.
+"""Replace every `$ref` in a guest's JSON Schema with its target.
 
-SECURITY: after this no reference is left, so nothing can be fetched; and no schema applies to one value through more
-than a bounded number of paths, which a few nested `$defs` would otherwise double at every step.
-A recursive definition is written out a few levels deep; what lies below is left to the guest, who checks it anyway,
-and so is a part whose reference leads nowhere.
+SECURITY: the result has no references, so the validator can fetch nothing, and its size is limited: a few nested
+`$defs` could otherwise double it at every step. Recursive definitions are expanded a few levels deep. Deeper levels,
+and parts whose references have no target, are not checked here; the guest must check them itself.
 """
 
 from __future__ import annotations
@@ -13,25 +12,25 @@ from urllib.parse import unquote
 
 from wasmrt.core.limits import MAX_SCHEMA_PARTS
 from wasmrt.sandbox.component import printable_line
-from wasmrt.sandbox.schema._document import ANNOTATIONS, SchemaError, check_document, rebuilt
+from wasmrt.sandbox.schema._document import ANNOTATIONS, SchemaError, check_document, map_subschemas
 
 _DROPPED = frozenset({"$anchor", "$defs", "$dynamicAnchor", "$id", "$ref", "$schema", "$vocabulary", "definitions"})
 _MAX_NESTING = 80
-"""Schemas inside schemas once written out; the validator's own recursion ends at 255 JSON levels."""
+"""Maximum nesting after expansion; the validator's recursion is limited to 255 JSON levels."""
 _MAX_UNEVALUATED = 3
 _REPEATS = (4, 2, 1, 0)
 
 
-def inlined(
+def inline_references(
     schema: dict[str, Any], *, repeats: tuple[int, ...] = _REPEATS, gaps: set[str] | None = None
 ) -> dict[str, Any]:
-    """Return a schema that `read_schema` returned, with every reference written out.
+    """Return a schema from `read_schema` with every reference replaced by its target.
 
-    `repeats` are the depths of recursion to try, until the whole is within bounds. Where a reference leads nowhere
-    anything is taken; `gaps` gets a sentence on each.
+    `repeats` are the depths of recursion to try, until the result is within bounds. A reference without target accepts
+    any value, and a description of it is added to `gaps`.
 
     Raises:
-        SchemaError: the references multiply beyond the bound.
+        SchemaError: the expanded schema is too large.
     """
     for depth in repeats:
         inliner = _Inliner(schema, depth)
@@ -51,14 +50,14 @@ class _TooLargeError(Exception):
 
 
 class _GapError(Exception):
-    """A reference that leads nowhere."""
+    """A reference has no valid target."""
 
 
-def _loosened(key: str, part: dict[str, Any]) -> dict[str, Any]:
-    """Return a part of a schema, in which something takes anything now, so that it refuses no more for it."""
+def _loosen(key: str, part: dict[str, Any]) -> dict[str, Any]:
+    """Relax a keyword whose subschema now accepts any value, so that it does not reject more values than before."""
     if key in ("not", "if"):
         return {}
-    if key == "oneOf":  # more than one form may fit now
+    if key == "oneOf":  # more than one form may match now
         return {"allOf": [{"anyOf": part["oneOf"]}]}
     return part
 
@@ -86,15 +85,15 @@ class _Inliner:
         looks_back = not schema.keys().isdisjoint(("unevaluatedItems", "unevaluatedProperties"))
         self._unevaluated += looks_back
         if self._unevaluated > _MAX_UNEVALUATED:
-            # SECURITY: each one evaluates everything below it once more, which doubles the work at every level.
+            # SECURITY: each one evaluates all subschemas again, which doubles the work at every level.
             raise SchemaError(f"nests unevaluatedProperties or unevaluatedItems over {_MAX_UNEVALUATED} deep")
         known = len(self.gaps)
         rest: dict[str, Any] = {}
         for key, value in schema.items():
             if key not in _DROPPED:
                 before = len(self.gaps)
-                part = rebuilt({key: value}, lambda inner: self.expand(inner, depth + 1))
-                _join(rest, part if len(self.gaps) == before else _loosened(key, part))
+                part = map_subschemas({key: value}, lambda inner: self.expand(inner, depth + 1))
+                _join(rest, part if len(self.gaps) == before else _loosen(key, part))
         target = self._follow(schema["$ref"], depth) if "$ref" in schema else None
         self._unevaluated -= looks_back
         if looks_back and len(self.gaps) > known:
@@ -113,7 +112,7 @@ class _Inliner:
         try:
             target = _target(self._root, ref)
         except _GapError as gap:
-            self.gaps.append(f"refers to {printable_line(ref, 100)}, {gap}: that part is not checked")
+            self.gaps.append(f"refers to {printable_line(ref, 100)}, {gap}: this part is not checked")
             return {}
         check_document(target)
         self._open.append(ref)
@@ -124,7 +123,7 @@ class _Inliner:
 
 
 def _target(root: dict[str, Any], ref: str) -> Any:
-    """Return what a JSON pointer in a fragment names (RFC 6901, section 6)."""
+    """Return the target of a JSON pointer in a URI fragment (RFC 6901, section 6)."""
     found: Any = root
     for part in ref.split("/")[1:]:
         name = unquote(part).replace("~1", "/").replace("~0", "~")
@@ -133,7 +132,7 @@ def _target(root: dict[str, Any], ref: str) -> Any:
         elif isinstance(found, list) and name.isascii() and name.isdigit() and int(name[:6]) < len(found):
             found = found[int(name[:6])]
         else:
-            raise _GapError("which is not there")
+            raise _GapError("which does not exist")
     if not isinstance(found, (dict, bool)):
         raise _GapError("which is not a schema")
     return found

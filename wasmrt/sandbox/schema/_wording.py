@@ -1,4 +1,4 @@
-"""Values, fields and choices as words of one-line messages: short, on one line, whatever was given."""
+"""Format values, field paths and choices for one-line messages, within limits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Path = Sequence[str | int]
 
 
 def field_path(path: Path) -> str:
-    """Return `filter.tags[2]` and the like; empty for the params themselves."""
+    """Return a path such as `filter.tags[2]`; empty for the params as a whole."""
     text = ""
     for part in path:
         if isinstance(part, int):
@@ -26,8 +26,8 @@ def field_path(path: Path) -> str:
     return text
 
 
-def shown(value: Any) -> str:
-    """Return `the string "abc"`, `12`, `an array of 3 items`: what was given, bounded."""
+def describe(value: Any) -> str:
+    """Describe a value within a limited length: `the string "abc"`, `12`, `an array of 3 items`."""
     if isinstance(value, str):
         cut = value[:MAX_SHOWN_BYTES]
         text = printable_line(json.dumps(cut, ensure_ascii=False)[1:-1], MAX_SHOWN_BYTES)
@@ -46,13 +46,13 @@ def shown(value: Any) -> str:
 
 
 def names(known: Iterable[str]) -> str:
-    """Return `a, b, c`, with what is over the bound counted."""
+    """Return a list such as `a, b, c`; names over the limit are only counted."""
     listed = list(known)
     text = ", ".join(printable_line(name, MAX_SHOWN_BYTES) for name in listed[:MAX_NAMES])
     return text if len(listed) <= MAX_NAMES else f"{text} and {len(listed) - MAX_NAMES} more"
 
 
 def nearest(name: Any, known: Iterable[str]) -> str:
-    """Return ` (did you mean tags?)`, or nothing."""
+    """Return a suggestion such as ` (did you mean tags?)`, or an empty string."""
     near = did_you_mean(name, known)
     return "" if near is None else f" (did you mean {printable_line(near, MAX_SHOWN_BYTES)}?)"

@@ -1,8 +1,8 @@
-"""Bounds on the work of a schema for given params, so that none is begun that a guest's schema could make endless.
+"""Estimate the work of checking params, so that a guest's schema cannot cause unbounded work.
 
-Every part of a reference-free schema meets every value at most once, so parts times values bounds a check; every
-pattern meets every character of a text, so patterns times characters do too. Collecting errors is dearer: each
-holds the value that failed, and each branch of a choice keeps its own.
+Every part of a reference-free schema is applied to every value at most once, so a check takes at most parts times
+values steps, plus pattern states times characters. Collecting errors costs more: each error stores the failed value,
+and each branch of a choice has its own errors.
 """
 
 from __future__ import annotations
@@ -14,47 +14,45 @@ from typing import Any, NamedTuple
 from wasmrt.sandbox.schema._document import subschemas
 
 MAX_CHECK = 200_000_000
-"""Some seconds at the few nanoseconds a step takes."""
+"""A few seconds: a step takes a few nanoseconds."""
 MAX_COERCE = 1_000_000
 """About a second in Python."""
 MAX_ERRORS = 50_000
 MAX_WEIGHT = 1_000_000
-"""Steps that one value may cost: a schema that is over it has no room for any params."""
+"""Maximum number of steps for one value; a schema over it is too heavy for any params."""
 LIGHT_SCHEMA = 100
-"""A schema up to this weight, with few patterns, needs no counting: the cap on params' bytes bounds the check."""
+"""For a schema up to this weight, with few patterns, the limit on the size of params is a sufficient bound."""
 LIGHT_TEXT = 25
 _MAX_VALUES = 4_000_000
 _LIGHT_BYTES = 16_384
 _HEAVY = ("$ref", "attern", "$dynamic", 'Of"')
 _MAX_ERROR_CHARACTERS = 16_000_000
-"""Characters of texts that the errors of a check may hold, together."""
+"""Maximum number of characters in the strings that all errors of a check store."""
 _COERCED_CHARACTERS = 100
-"""Characters of a text that are read as JSON in the time of a step in Python."""
+"""Characters that are parsed as JSON in the time of one step in Python."""
 _UNIQUE_STEPS = 30
 _TEXT_STEPS = {"contentEncoding": 5, "contentMediaType": 30}
 _FEW_STATES = 64
-"""Up to this many, an automaton of a pattern is made once, and a character is one step in it; over it, one each."""
+"""Up to this many states, a character of the text costs one step; with more states, one step for each state."""
 _REPEAT = re.compile(r"\{(\d{1,9})?(,)?(\d{1,9})?\}")
 
 
 class Weight(NamedTuple):
-    """Steps of a check."""
+    """The steps of a check for each value, and for each character of strings and field names."""
 
     value: int
-    """For each value in the params."""
     character: int
-    """For each character of a text in them, names of fields included."""
 
 
 class Size(NamedTuple):
-    """Amount of JSON data."""
+    """The amount of JSON data."""
 
     values: int
     characters: int
 
 
 def weight(schema: Any) -> Weight:
-    """Return the steps that one value, and one character of a text, can cost."""
+    """Return the maximum number of steps for one value and for one character."""
     if not isinstance(schema, dict):
         return Weight(1, 0)
     value = 1 + sum(len(schema[key]) for key in ("enum", "required") if isinstance(schema.get(key), list))
@@ -70,22 +68,22 @@ def weight(schema: Any) -> Weight:
 
 
 def check_steps(cost: Weight, size: Size) -> int:
-    """Return the steps of a check."""
+    """Return the maximum number of steps of a check."""
     return cost.value * size.values + cost.character * size.characters
 
 
 def coerce_steps(cost: Weight, size: Size) -> int:
-    """Return the steps of reading texts as what they could mean."""
+    """Return the maximum number of steps of a coercion."""
     return cost.value * (size.values + size.characters // _COERCED_CHARACTERS)
 
 
 def can_collect_errors(cost: Weight, size: Size) -> bool:
-    """Return whether all errors of a check may be had at once."""
+    """Return whether all errors of a check can be collected within bounds."""
     return cost.value * size.values <= MAX_ERRORS and cost.value * size.characters <= _MAX_ERROR_CHARACTERS
 
 
 def is_light(schema: Any) -> bool:
-    """Tell whether a schema costs next to nothing to compile and check by: small, without patterns or references."""
+    """Return whether a schema is cheap to compile and check: small, without patterns, references and choices."""
     text = json.dumps(schema, default=str)
     return (
         len(text) <= _LIGHT_BYTES and not any(word in text for word in _HEAVY) and weight(schema).value <= LIGHT_SCHEMA
@@ -93,14 +91,14 @@ def is_light(schema: Any) -> bool:
 
 
 def has_choice(schema: Any) -> bool:
-    """Return whether a failure can carry the failures of branches."""
+    """Return whether errors of a schema can contain the errors of branches."""
     if not isinstance(schema, dict):
         return False
     return "anyOf" in schema or "oneOf" in schema or any(has_choice(inner) for _, inner in subschemas(schema))
 
 
 def size_of(data: Any) -> Size:
-    """Return how much JSON data there is, itself included; counting ends at a bound."""
+    """Return the number of values and characters in JSON data; counting stops at a limit."""
     values, characters, waiting = 1, 0, [data]
     while waiting and values < _MAX_VALUES:
         value = waiting.pop()
@@ -116,7 +114,7 @@ def size_of(data: Any) -> Size:
 
 
 def _pattern_steps(pattern: str) -> int:
-    """Return the steps of a pattern for each character: by the states of its automaton, as repeats multiply them."""
+    """Return the steps of a pattern for each character, estimated from the states that its repetitions produce."""
     totals, last, at = [0], 0, 0
     while at < len(pattern):
         char = pattern[at]
@@ -139,7 +137,7 @@ def _pattern_steps(pattern: str) -> int:
 
 
 def _after(pattern: str, at: int) -> int:
-    """Return where the character, escape or class at `at` ends."""
+    """Return the end of the character, escape or class that starts at `at`."""
     if pattern[at] == "\\":
         return at + 2
     if pattern[at] != "[":

@@ -1,11 +1,11 @@
-"""Counts of what a component makes the compiler do, held against bounds before the compiler sees a byte.
+"""Count the definitions that determine the compiler's work, and check them against limits before compilation.
 
-A few kilobytes can ask for gigabytes: instances that expand, locals that live through loops. The counts are linear in
-the bytes, and nothing is expanded for them.
+A component of a few kilobytes can make the compiler use gigabytes: by instances that expand, or by locals that are
+alive in loops. Counting takes time linear in the size of the component and expands nothing.
 """
 
 from __future__ import annotations
 
-from wasmrt.sandbox.component.counts._check import check_counts
+from wasmrt.sandbox.component.counts._expanded import check_counts
 
 __all__ = ["check_counts"]

@@ -1,6 +1,6 @@
-"""The definitions of a component that decide how often what is inside of it is instantiated, read from its bytes.
+"""Read the definitions that determine how often the parts of a component are instantiated.
 
-Components and instances alone are followed; of every other sort only the number counts.
+Components and instances are tracked individually; definitions of other sorts are only counted.
 
 Source: component-model, design/mvp/Binary.md: `core:instance`, `instance`, `alias`, `canon`, `import`, `export`.
 """
@@ -16,21 +16,31 @@ from wasmrt.core.limits import (
     MAX_COMPONENT_SECTIONS,
     MAX_COMPONENT_TYPE_BYTES,
 )
-from wasmrt.sandbox.component._binary import COMPONENT, CORE_MODULE, CUSTOM, EXPORT, IMPORT, Reader
-from wasmrt.sandbox.component._externs import SORTS, read_extern_type, read_flag, read_name, read_sort
-from wasmrt.sandbox.component._header import HEADER
-from wasmrt.sandbox.component.counts._bound import hold
-from wasmrt.sandbox.component.counts._module import ModuleCounts
+from wasmrt.sandbox.component._binary import (
+    COMPONENT,
+    CORE_MODULE,
+    CUSTOM,
+    EXPORT,
+    HEADER,
+    IMPORT,
+    SORTS,
+    Reader,
+    read_extern_type,
+    read_flag,
+    read_name,
+    read_sort,
+)
+from wasmrt.sandbox.component.counts._module import ModuleCounts, hold
 
 _CORE_INSTANCE, _CORE_TYPE, _INSTANCE, _ALIAS, _TYPE, _CANON, _START = 2, 3, 5, 6, 7, 8, 9
 _CORE_SORT, _COMPONENT_SORT, _INSTANCE_SORT = 0x00, 0x04, 0x05
 _FOLLOWED = {_COMPONENT_SORT: SORTS[_COMPONENT_SORT], _INSTANCE_SORT: SORTS[_INSTANCE_SORT]}
 _OF_EXPORT, _OF_CORE_EXPORT, _OUTER = range(3)
-_WORK = "put fewer instances, functions and aliases into it, or leave out tools that other components can be"
+_WORK = "use fewer instances, functions and aliases, or move some of its tools to other components"
 
 
 class Item(NamedTuple):
-    """A name that stands for the component or the instance of a number."""
+    """A name for the component or instance with an index."""
 
     name: str
     is_component: bool
@@ -38,33 +48,33 @@ class Item(NamedTuple):
 
 
 class Nested(NamedTuple):
-    """A component that is defined here."""
+    """The definition of a nested component."""
 
     definition: Definition
 
 
 class Instantiate(NamedTuple):
-    """An instance of a component of this index; `given` are the components and instances among its arguments."""
+    """The instantiation of a component by index; `given` are the components and instances among its arguments."""
 
     component: int
     given: tuple[Item, ...]
 
 
 class Bundle(NamedTuple):
-    """An instance made of what is here already."""
+    """An instance composed of existing items."""
 
     items: tuple[Item, ...]
 
 
 class Imported(NamedTuple):
-    """A component or an instance that whoever instantiates this component gives."""
+    """An imported component or instance."""
 
     name: str
     is_component: bool
 
 
 class TakenOut(NamedTuple):
-    """A component or an instance that an instance exports."""
+    """An alias of a component or instance that an instance exports."""
 
     instance: int
     name: str
@@ -72,14 +82,14 @@ class TakenOut(NamedTuple):
 
 
 class Outer(NamedTuple):
-    """A component of one of the components around this one."""
+    """An alias of a component in an enclosing component."""
 
     levels: int
     number: int
 
 
 class Exported(NamedTuple):
-    """A component or an instance that this component exports, which gives it one index more."""
+    """An exported component or instance, which also gets a new index."""
 
     item: Item
 
@@ -88,25 +98,25 @@ Step = Nested | Instantiate | Bundle | Imported | TakenOut | Outer | Exported
 
 
 class Definition:
-    """A component as it is defined: its steps in order, and how much there is of everything else."""
+    """The definition of a component: its steps in order, and the counts of everything else."""
 
     __slots__ = ("canons", "core_instances", "definitions", "steps")
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
         self.definitions = 0
-        """Entries of all its sections, and the names in those of instances; what is nested is not among them."""
+        """The entries of all sections and the names in instances, without nested components."""
         self.core_instances = 0
         self.canons = 0
-        """Functions that are lifted or lowered, and built-ins."""
+        """Lifted and lowered functions, and built-ins."""
 
 
 class DefinitionReader:
-    """Reads a component with all that is nested in it; each thing that is read is counted.
+    """Reads a component, including nested components, and counts its parts.
 
     Raises:
-        InvalidComponentError: it is malformed, or in a form that the engine has off.
-        ComponentTooLargeError: there is more of something than its bound allows.
+        InvalidComponentError: the component is malformed, or uses a form that is off in the engine.
+        ComponentTooLargeError: a count is over its limit.
     """
 
     def __init__(self) -> None:
@@ -114,7 +124,7 @@ class DefinitionReader:
         self._sections = self._definitions = self._type_bytes = 0
 
     def read(self, component: Reader, depth: int = 0) -> Definition:
-        """Read a component from its header on."""
+        """Read a component, starting at its header."""
         hold(depth, MAX_COMPONENT_DEPTH, "levels of nested components", hint="nest them less deeply")
         if component.take(len(HEADER)) != HEADER:
             raise component.malformed("a nested component of an unknown version")
@@ -131,7 +141,7 @@ class DefinitionReader:
 
     def _section(self, kind: int, content: Reader, found: Definition, depth: int) -> None:
         if kind in (CUSTOM, _START):
-            return  # with a start, a component is of a feature that the engine has off
+            return  # a start section needs a feature that is off in the engine
         if kind == CORE_MODULE:
             self._count_sections(self._modules.add(content))
             self._add(found, 1)
@@ -224,11 +234,11 @@ def _import(content: Reader, _found: Definition) -> Step | None:
 
 def _export(content: Reader, _found: Definition) -> Step | None:
     name, sort, index = read_name(content), read_sort(content), content.u32()
-    if read_flag(content):  # a type ascribed to it
+    if read_flag(content):  # an ascribed type follows
         read_extern_type(content)
     return Exported(Item(name, sort == "component", index)) if sort in _FOLLOWED.values() else None
 
 
 def unknown(what: str) -> InvalidComponentError:
-    """Return the error of a step that refers to nothing known."""
+    """Return the error for a step with an invalid reference."""
     return InvalidComponentError(f"the component {what}", hint="build it again with a current toolchain")

@@ -1,8 +1,8 @@
-"""The counts of a component once every instantiation in it is expanded, without expanding any.
+"""Compute the counts of a component after expanding all instantiations, without expanding them.
 
-Each component is gone through once for each set of components that it is given, and its counts are then added wherever
-it is instantiated again, as the engine would go through it again. Components travel: they are given as arguments, and
-exported by instances.
+Each component is processed once for each set of component arguments. Its counts are then added for every further
+instantiation, because the engine would process it again. Components can be passed as arguments and exported by
+instances.
 """
 
 from __future__ import annotations
@@ -10,11 +10,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple, TypeVar
 
-from wasmrt.core.limits import MAX_COMPONENT_DEFINITIONS, MAX_COMPONENT_DEPTH
-from wasmrt.sandbox.component.counts._bound import hold
+from wasmrt.core.limits import (
+    MAX_CANONICAL_FUNCTIONS,
+    MAX_COMPONENT_DEFINITIONS,
+    MAX_COMPONENT_DEPTH,
+    MAX_CORE_INSTANCES,
+)
+from wasmrt.sandbox.component._binary import Reader
 from wasmrt.sandbox.component.counts._definitions import (
     Bundle,
     Definition,
+    DefinitionReader,
     Exported,
     Imported,
     Instantiate,
@@ -24,12 +30,13 @@ from wasmrt.sandbox.component.counts._definitions import (
     TakenOut,
     unknown,
 )
+from wasmrt.sandbox.component.counts._module import hold
 
-EXPANDED_HINT = "instantiate fewer components, and none that instantiates others again and again"
+_HINT = "instantiate fewer components, and avoid components that instantiate others repeatedly"
 
 
 class Totals(NamedTuple):
-    """Counts of one instantiation, with those of all that it instantiates itself."""
+    """The counts of an instantiation, including nested instantiations."""
 
     definitions: int
     core_instances: int
@@ -37,11 +44,11 @@ class Totals(NamedTuple):
 
 
 class _Instance(dict[str, "_Value"]):
-    """The components, and the instances that have some, that an instance exports; others have no part in a count."""
+    """The components that an instance exports, and the instances that export components; others are not counted."""
 
 
 class _Closure(NamedTuple):
-    """A component in the place where it is defined."""
+    """A component definition with the frame in which it was defined."""
 
     definition: Definition
     around: _Frame
@@ -49,11 +56,11 @@ class _Closure(NamedTuple):
 
 _T = TypeVar("_T")
 _Value = _Closure | _Instance | None
-"""None for an instance that exports no component, and for what only the host could give."""
+"""None for an instance that exports no component, and for a value that only the host could provide."""
 
 
 class _Frame:
-    """One instantiation while it is gone through: what its indices stand for."""
+    """The index spaces of an instantiation that is being processed."""
 
     __slots__ = ("around", "components", "exports", "instances")
 
@@ -65,11 +72,11 @@ class _Frame:
 
 
 class Expansion:
-    """Counts of a whole component, once expanded.
+    """Computes the expanded counts of a component.
 
     Raises:
-        InvalidComponentError: a definition refers to one that is not there.
-        ComponentTooLargeError: going through it takes more steps than it may have definitions.
+        InvalidComponentError: a definition refers to a missing one.
+        ComponentTooLargeError: processing takes more steps than the limit on definitions.
     """
 
     def __init__(self, root: Definition) -> None:
@@ -80,21 +87,21 @@ class Expansion:
     def _instantiate(
         self, component: _Closure, given: Mapping[str, _Value], depth: int
     ) -> tuple[Totals, _Instance | None]:
-        hold(depth, MAX_COMPONENT_DEPTH, "levels of instances inside each other", hint=EXPANDED_HINT)
+        hold(depth, MAX_COMPONENT_DEPTH, "levels of instances inside each other", hint=_HINT)
         held = sorted((name, id(value)) for name, value in given.items() if value is not None)
         key = (id(component.definition), id(component.around), *held)
         known = self._known.get(key)
         if known is None:
             totals, exports = self._walk(component, given, depth)
-            # The objects are kept with the key, so that nothing else gets their ids.
+            # The objects are stored with the key, so that their IDs are not reused.
             known = self._known[key] = totals, exports, (component, given)
         return known[0], known[1]
 
     def _walk(self, component: _Closure, given: Mapping[str, _Value], depth: int) -> tuple[Totals, _Instance | None]:
         own = component.definition
         self._walked += own.definitions
-        # What is gone through is at most what there is once it is expanded.
-        hold(self._walked, MAX_COMPONENT_DEFINITIONS, "definitions once expanded", hint=EXPANDED_HINT)
+        # The number of processed definitions is at most the expanded number.
+        hold(self._walked, MAX_COMPONENT_DEFINITIONS, "definitions once expanded", hint=_HINT)
         frame, inner = _Frame(component.around), [Totals(own.definitions, own.core_instances, own.canons)]
         for step in own.steps:
             match step:
@@ -103,12 +110,12 @@ class Expansion:
                 case Instantiate(index, items):
                     chosen = _at(frame.components, index)
                     if chosen is None:
-                        raise unknown("instantiates a component that only its host could give")
-                    totals, instance = self._instantiate(chosen, _resolved(frame, items), depth + 1)
+                        raise unknown("instantiates a component that only its host could provide")
+                    totals, instance = self._instantiate(chosen, _resolve(frame, items), depth + 1)
                     inner.append(totals)
                     frame.instances.append(instance)
                 case Bundle(items):
-                    frame.instances.append(_some(_Instance(_resolved(frame, items))))
+                    frame.instances.append(_without_empty(_Instance(_resolve(frame, items))))
                 case Imported(name, is_component):
                     _put(frame, given.get(name), is_component)
                 case TakenOut(index, name, is_component):
@@ -120,7 +127,7 @@ class Expansion:
                     value = _value(frame, item)
                     frame.exports[item.name] = value
                     _put(frame, value, item.is_component)
-        return Totals(*(sum(column) for column in zip(*inner, strict=True))), _some(frame.exports)
+        return Totals(*(sum(column) for column in zip(*inner, strict=True))), _without_empty(frame.exports)
 
 
 def _put(frame: _Frame, value: _Value, is_component: bool) -> None:
@@ -130,7 +137,7 @@ def _put(frame: _Frame, value: _Value, is_component: bool) -> None:
         frame.instances.append(value if isinstance(value, _Instance) else None)
 
 
-def _resolved(frame: _Frame, items: tuple[Item, ...]) -> dict[str, _Value]:
+def _resolve(frame: _Frame, items: tuple[Item, ...]) -> dict[str, _Value]:
     return {item.name: _value(frame, item) for item in items}
 
 
@@ -138,20 +145,39 @@ def _value(frame: _Frame, item: Item) -> _Value:
     return _at(frame.components, item.number) if item.is_component else _at(frame.instances, item.number)
 
 
-def _some(instance: _Instance) -> _Instance | None:
+def _without_empty(instance: _Instance) -> _Instance | None:
     kept = _Instance({name: value for name, value in instance.items() if value is not None})
     return kept or None
 
 
 def _at(values: list[_T], index: int) -> _T:
     if index >= len(values):
-        raise unknown(f"refers to a component or instance {index} that is not there")
+        raise unknown(f"refers to a missing component or instance {index}")
     return values[index]
 
 
 def _enclosing(frame: _Frame, levels: int) -> _Frame:
     for _ in range(min(levels, MAX_COMPONENT_DEPTH + 1)):
         if frame.around is None:
-            raise unknown("refers to a component around it that is not there")
+            raise unknown("refers to a missing enclosing component")
         frame = frame.around
     return frame
+
+
+def check_counts(component: bytes) -> None:
+    """Refuse a component whose compilation would take too much time or memory; its header must be valid.
+
+    SECURITY: every limit is far above the counts of real components, and below the counts with which a compiler needs
+    minutes or gigabytes. Unknown forms are refused, because they would not have been counted.
+
+    Raises:
+        ComponentTooLargeError: a count is over its limit; the message has both.
+        InvalidComponentError: the bytes are malformed, or use a feature that is off in the engine.
+    """
+    totals = Expansion(DefinitionReader().read(Reader(component))).totals
+    for count, bound, what in (
+        (totals.core_instances, MAX_CORE_INSTANCES, "core instances once expanded"),
+        (totals.canons, MAX_CANONICAL_FUNCTIONS, "lifted and lowered functions once expanded"),
+        (totals.definitions, MAX_COMPONENT_DEFINITIONS, "definitions once expanded"),
+    ):
+        hold(count, bound, what, hint=_HINT)

@@ -1,6 +1,6 @@
-"""Decodes the instructions of one function, to count exactly those that a compiler makes blocks and calls of.
+"""Decode the instructions of a function, to count its blocks, branches and calls exactly.
 
-Source: core specification, section 5.4. Instructions of features that the engine has off are not known here.
+Source: core specification, section 5.4. Instructions of features that are off in the engine are not supported.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ _NUMERIC, _BULK, _VECTOR = range(0x45, 0xC5), 0xFC, 0xFD
 _TRANSFERS = frozenset((0x0C, 0x10, 0x11, 0x12, 0x13))
 """br, and all calls."""
 
-# How many numbers in LEB128 follow an instruction; else so many bytes.
+# The number of LEB128 immediates of an instruction; for `_BYTES`, the number of immediate bytes.
 _LEBS: dict[int, int] = {
     **dict.fromkeys((0x00, 0x01, _ELSE, 0x0B, 0x0F, 0x1A, 0x1B, 0xD1, *_NUMERIC), 0),
     **dict.fromkeys((_BLOCK, _LOOP, _IF, 0x0C, _BR_IF, 0x10, 0x12, *range(0x20, 0x27), 0x3F, 0x40, 0x41, 0x42), 1),
@@ -30,31 +30,31 @@ _MAX_VECTOR = 275
 
 
 class Control(NamedTuple):
-    """Instructions that a function has, by what they become."""
+    """The counts of a function's control instructions."""
 
     loops: int
     blocks: int
-    """Blocks, loops, ifs, elses and branches on a condition."""
+    """Blocks, loops, ifs, elses and conditional branches."""
     transfers: int
-    """Branches without one, and calls."""
+    """Unconditional branches and calls."""
 
 
 class _UnknownError(Exception):
-    """An instruction that is not known here, or that is cut off."""
+    """An instruction is unknown or truncated."""
 
 
 def count_control(code: bytes) -> Control | None:
-    """Count the instructions of a function's body, without its locals; None where one of them is not known.
+    """Count the control instructions of a function's body, without its locals; None if an instruction is unknown.
 
-    SECURITY: whoever is told None has to take every byte for what it could be.
+    SECURITY: for None, the caller must assume the worst case for every byte.
     """
     try:
-        return _counted(code)
+        return _count(code)
     except (_UnknownError, IndexError):
         return None
 
 
-def _counted(code: bytes) -> Control:
+def _count(code: bytes) -> Control:
     at, size, loops, blocks, transfers = 0, len(code), 0, 0, 0
     known = _LEBS
     while at < size:
@@ -79,7 +79,7 @@ def _counted(code: bytes) -> Control:
 
 
 def _special(code: bytes, opcode: int, at: int) -> tuple[int, int]:
-    """Return where the immediates of a rarer instruction go on, and how many numbers are left of them."""
+    """Return the offset in a rare instruction's immediates, and the number of LEB128 immediates that remain."""
     if opcode in _MEMORY:
         return _memory(code, at), 0
     if opcode in _BYTES:
@@ -112,7 +112,7 @@ def _vector(code: bytes, at: int) -> int:
 
 
 def _memory(code: bytes, at: int) -> int:
-    """Step over alignment and offset. With its bit 6 the first says that the number of a memory follows."""
+    """Skip alignment and offset. Bit 6 of the alignment would mean that a memory index follows."""
     if code[at] >= 0x40:
         raise _UnknownError
     at += 1

@@ -1,10 +1,10 @@
-"""Counts over the code of core modules: what makes a compiler's work more than linear in the bytes.
+"""Count the parts of core modules for which the compiler needs more than linear work.
 
-Most instructions are not decoded. The bytes of a function that could begin a block, a branch or a call are counted,
-which is never less than there are: an immediate may hold the same byte. No more blocks, loops and ifs can end than
-there are bytes that could end one; those that do not end are refused by the compiler, which has read them by then and
-built nothing of them. A function that would be refused for this is decoded, and judged by what it really has. Measured
-with wasmtime 50: what is listed in `_Function` takes time or memory by the product of two counts.
+Most functions are not decoded. The bytes of a function that could start a block, a branch or a call are counted, which
+is an upper bound because immediates can have the same bytes. At most as many blocks, loops and ifs can end as there are
+bytes that could end one; the compiler rejects a function in which some do not end before it builds anything for them. A
+function over a limit is decoded and checked again with its exact counts. As measured with wasmtime 50, the products in
+`_Function` determine time or memory.
 
 Source: core specification, sections 5.3.6 (function types), 5.5 (modules) and 5.4 (instructions).
 """
@@ -14,6 +14,7 @@ from __future__ import annotations
 from operator import le
 from typing import NamedTuple
 
+from wasmrt.core.errors import ComponentTooLargeError
 from wasmrt.core.limits import (
     MAX_COMPONENT_FUNCTIONS,
     MAX_COMPONENT_LOOP_WORK,
@@ -27,23 +28,35 @@ from wasmrt.core.limits import (
     MAX_FUNCTION_READ_WORK,
     MAX_FUNCTION_VALUE_WORK,
 )
-from wasmrt.sandbox.component._binary import Reader
-from wasmrt.sandbox.component._header import MAGIC
-from wasmrt.sandbox.component.counts._bound import hold
+from wasmrt.sandbox.component._binary import MAGIC, Reader
 from wasmrt.sandbox.component.counts._instructions import count_control
+
+_MOST = 2**63 - 1
+
+
+def hold(count: int, bound: int, what: str, *, hint: str) -> None:
+    """Check a count against its limit; the message is "the component has", the count and `what`.
+
+    Raises:
+        ComponentTooLargeError: the count is over the limit.
+    """
+    if count > bound:
+        shown = f"{count:,}" if count < _MOST else f"over {_MOST:,}"
+        raise ComponentTooLargeError(f"the component has {shown} {what}, over the limit of {bound:,}", hint=hint)
+
 
 _HEADER = MAGIC + b"\1\0\0\0"
 _TYPE, _FUNCTION, _CODE = 1, 3, 10
 _FUNCTION_TYPE = 0x60
 _VALUE_TYPES = frozenset(b"\x7f\x7e\x7d\x7c\x7b\x70\x6f")
-"""i32 to f64, v128, funcref, externref: each one byte. Others are of features that the engine has off."""
+"""i32 to f64, v128, funcref, externref: each one byte. Other types need features that are off in the engine."""
 _LOOP = 0x03
 _END = 0x0B
 _ENDING = (0x02, _LOOP, 0x04)
 _OTHER_BLOCKS = (0x05, 0x0D, 0x0E)
-"""Instructions that begin a block of the compiler's: block, loop and if, which end; else, br_if and br_table."""
+"""Instructions that start a block in the compiler: block, loop and if, which have an end; else, br_if and br_table."""
 _TRANSFERS = (0x0C, 0x10, 0x11, 0x12, 0x13)
-"""Instructions that move values elsewhere: br, and all calls."""
+"""Instructions that transfer values: br, and all calls."""
 _BOUNDS = (
     MAX_FUNCTION_BYTES,
     MAX_FUNCTION_BRANCHES,
@@ -58,18 +71,18 @@ _HINT = "split its largest functions, or build it with optimisation"
 
 
 class _Function(NamedTuple):
-    """Counts of one function's body."""
+    """The counts of a function's body."""
 
     values: int
-    """Its locals, params included: those that are alive in a block are passed to it."""
+    """Locals, including params: values that are alive in a block are passed to it."""
     widest: int
-    """Values that the widest function type of its module takes and gives: so many may a call or a block move."""
+    """Params and results of the widest function type of the module: the most values that a call or block transfers."""
     loops: int
-    """Each is a block that every live value comes into twice."""
+    """Each loop is a block that every live value enters twice."""
     blocks: int
-    """Those that could end at the most."""
+    """An upper bound of the blocks that end."""
     read: int
-    """All that could begin."""
+    """An upper bound of the blocks that start."""
     transfers: int
 
     @property
@@ -84,7 +97,7 @@ class _Function(NamedTuple):
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """The counts that are bounded for one function, in the order of `_BOUNDS`."""
+        """The counts with a limit for each function, in the order of `_BOUNDS`."""
         return self.branches, self.block_work, self.read_work, self.value_work, self.loop_work
 
     @property
@@ -109,17 +122,17 @@ class _Function(NamedTuple):
 
 
 class ModuleCounts:
-    """Counts of all core modules of a component together."""
+    """The counts of all core modules of a component."""
 
     def __init__(self) -> None:
         self._types = self._functions = self._loop_work = self._decoded = 0
 
     def add(self, module: Reader) -> int:
-        """Count a core module from its header on; return the number of its sections.
+        """Add the counts of a core module, starting at its header; return the number of its sections.
 
         Raises:
-            InvalidComponentError: it is malformed, or of a feature that the engine has off.
-            ComponentTooLargeError: a count is over its bound.
+            InvalidComponentError: the module is malformed, or uses a feature that is off in the engine.
+            ComponentTooLargeError: a count is over its limit.
         """
         if module.take(len(_HEADER)) != _HEADER:
             raise module.malformed("a core module of an unknown version")
@@ -137,19 +150,19 @@ class ModuleCounts:
         return sections
 
     def _read_types(self, content: Reader) -> list[tuple[int, int]]:
-        """Return how many values each function type takes and gives."""
+        """Return the number of params and of results of each function type."""
         count = content.u32()
         self._types += count
         hold(self._types, MAX_CORE_TYPES, "core types", hint="use fewer types")
         types = []
         for _ in range(count):
             if content.byte() != _FUNCTION_TYPE:
-                raise content.malformed("a core type that is no function's")
+                raise content.malformed("a core type that is not a function type")
             types.append((_values(content), _values(content)))
         return types
 
     def _read_functions(self, content: Reader) -> list[int]:
-        """Return the type of each function."""
+        """Return the type index of each function."""
         count = content.u32()
         self._functions += count
         hold(self._functions, MAX_COMPONENT_FUNCTIONS, "functions", hint="split it into several components")
@@ -158,11 +171,11 @@ class ModuleCounts:
     def _code(self, content: Reader, types: list[tuple[int, int]], functions: list[int]) -> None:
         widest = max((takes + gives for takes, gives in types), default=0)
         if content.u32() != len(functions):
-            raise content.malformed("another number of functions than of their bodies")
+            raise content.malformed("different numbers of functions and function bodies")
         for kind in functions:
             body = content.window(content.u32())
             if kind >= len(types):
-                raise body.malformed("a function of a type that is not there")
+                raise body.malformed("a function with a missing type")
             self._body(body, types[kind][0], widest)
 
     def _body(self, body: Reader, params: int, widest: int) -> None:
@@ -174,7 +187,7 @@ class ModuleCounts:
         size = body.left
         ends = body.count(_END)
         loops = min(body.count(_LOOP), ends)
-        # Each takes two bytes at least: where no bound can be reached, nothing more is counted.
+        # Each instruction takes at least two bytes. If no limit can be reached, nothing more is counted.
         function = _Function(values, widest, loops, blocks=size // 2, read=size // 2, transfers=size // 2)
         if not function.is_small:
             ending, others = sum(map(body.count, _ENDING)), sum(map(body.count, _OTHER_BLOCKS))
@@ -185,7 +198,7 @@ class ModuleCounts:
         self._hold(function, size)
 
     def _decode(self, function: _Function, code: bytes) -> _Function:
-        """Return a function with what it really has, where it can be decoded; of a component only so many are."""
+        """Return a function with its exact counts if it can be decoded within the component's decoding limit."""
         self._decoded += len(code)
         found = count_control(code) if self._decoded <= MAX_DECODED_CODE_BYTES else None
         if found is None:
@@ -214,7 +227,7 @@ class ModuleCounts:
 
 
 def _values(content: Reader) -> int:
-    """Step over a list of value types, and return how many it has."""
+    """Skip a list of value types, and return its length."""
     count = content.u32()
     if not _VALUE_TYPES.issuperset(content.take(count)):
         raise content.malformed("a value type of an unknown form")

@@ -1,36 +1,13 @@
-"""The only package that imports wasmtime: configuration, cache, linker, value codec, traps, one store a call."""
+"""The only package that loads wasmtime: configuration, linker, value codec, traps, and a store for each call."""
 
 from __future__ import annotations
 
-from wasmrt.sandbox.guest.engine._engine import (
-    Component,
-    Engine,
-    shared_engine,
-)
-from wasmrt.sandbox.guest.engine._ffi import (
-    VERSION,
-)
-from wasmrt.sandbox.guest.engine._linker import (
-    HostInterface,
-    Linker,
-    resolve,
-    track,
-)
-from wasmrt.sandbox.guest.engine._lower import (
-    LowerError,
-)
-from wasmrt.sandbox.guest.engine._sandbox import (
-    Export,
-    Sandbox,
-    StoreLimits,
-)
-from wasmrt.sandbox.guest.engine._traps import (
-    EngineFault,
-    TrapCode,
-)
-from wasmrt.sandbox.guest.engine._wat import (
-    wat2wasm,
-)
+from wasmrt.sandbox.guest.engine._engine import Component, Engine, shared_engine, wat2wasm
+from wasmrt.sandbox.guest.engine._ffi import VERSION
+from wasmrt.sandbox.guest.engine._linker import HostInterface, Linker, resolve, track
+from wasmrt.sandbox.guest.engine._lower import LowerError
+from wasmrt.sandbox.guest.engine._sandbox import Export, Sandbox, StoreLimits
+from wasmrt.sandbox.guest.engine._traps import EngineFault, TrapCode
 
 __all__ = [
     "VERSION",

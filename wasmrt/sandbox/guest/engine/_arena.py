@@ -1,7 +1,7 @@
-"""Memory that values are written to, and its owners.
+"""The memory that lowered values are written to.
 
-Parameters of an export stay Python's for as long as the store lives (`CallArena`); results of an import are handed to
-the engine, which frees them (`OwnedArena`).
+Parameters of an export are owned by Python for the lifetime of the store (`CallArena`). Results of an import are owned
+by the engine, which frees them (`OwnedArena`).
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _names: dict[bytes, tuple[ctypes.Array[ctypes.c_char], int]] = {}
 
 
 class CallArena:
-    """Memory that Python keeps as long as a store lives; small things come from one block that is used again.
+    """Memory that Python keeps for the lifetime of a store. Small values use one block, which is reused.
 
-    The engine copies parameters, so that the names of fields and cases can stand in one place for ever. What every
-    store needs has its fixed place at the front: its instance, the function that is called, one 64-bit number.
+    The engine copies parameters, so the names of fields and cases are allocated once and never freed. The front of the
+    block has fixed places for the store's instance, the function that is called, and one 64-bit number.
     """
 
     __slots__ = ("_base", "_block", "_end", "_kept", "_top", "_window", "context", "func", "instance", "number")
@@ -53,13 +53,13 @@ class CallArena:
         self.reset(0)
 
     def reset(self, context: int) -> None:
-        """Forget everything; nothing handed out before may be used again."""
+        """Free everything; addresses returned before must not be used again."""
         self.context = context
         self._top = self._base + _FIXED_BYTES
         self._kept: list[Any] = []
 
     def put(self, at: int, data: bytes) -> None:
-        """Write `data` at an address that this arena handed out."""
+        """Write `data` at an address that this arena returned."""
         offset = at - self._base
         if 0 <= offset < _ARENA_BYTES:
             self._window[offset : offset + len(data)] = data  # several times faster than ctypes.memmove
@@ -95,7 +95,7 @@ class CallArena:
         return self.take(count * 16)
 
     def take(self, size: int) -> int:
-        """An address with room for `size` bytes, aligned to eight."""
+        """Allocate `size` bytes, aligned to eight, and return their address."""
         at = self._top
         top = at + ((size + 7) & ~7)
         if top <= self._end:
@@ -107,7 +107,7 @@ class CallArena:
 
 
 class OwnedArena:
-    """Memory from the engine's own allocator, handed over with the result."""
+    """Memory from the engine's allocator, whose ownership passes to the engine with the result."""
 
     __slots__ = ("context",)
 
@@ -126,7 +126,7 @@ class OwnedArena:
         return self.text(data)
 
     def values(self, count: int, *, zeroed: bool = True) -> int:
-        if not zeroed:  # numbers are written all at once, and nothing can fail halfway
+        if not zeroed:  # numbers are written in one step that cannot fail halfway
             vector = _ffi.Vector()
             _ffi.vallist_new_uninit(ctypes.addressof(vector), count)
             return vector.data or 0
@@ -142,6 +142,6 @@ class OwnedArena:
     def _vector(new: Any, count: int, size: int) -> int:
         vector = _ffi.Vector()
         new(ctypes.addressof(vector), count)
-        # Zeroed, so that a value left half written by an error is still a valid one.
+        # Zeroed, so that values which an error leaves unwritten are still valid.
         ctypes.memset(vector.data, 0, count * size)
         return vector.data or 0

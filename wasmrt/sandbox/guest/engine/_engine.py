@@ -1,4 +1,4 @@
-"""The engine: compiles components and holds what every call shares. One per configuration, shared."""
+"""The engine, which compiles components. All runtimes with the same configuration share one engine."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from wasmrt.sandbox.guest.settings import (
 
 
 def native_config(config: EngineConfig, sizes: Mapping[str, int]) -> int:
-    """A wasm_config_t for `config` and a pool of these sizes; the engine that is made of it takes it over."""
+    """Return a wasm_config_t for `config` and a pool of these sizes; `wasm_engine_new_with_config` takes ownership."""
     native = _ffi.config_new()
     for name in FEATURES_ON:
         _ffi.config_setter(name, ctypes.c_bool)(native, name != "consume_fuel" or config.consume_fuel)
     for name in FEATURES_OFF:
         _ffi.config_setter(name, ctypes.c_bool)(native, False)
     _ffi.config_setter("max_wasm_stack", ctypes.c_size_t)(native, MAX_WASM_STACK_BYTES)
-    # SECURITY: never Winch: its escapes of 2026 were its own. 1 is Cranelift.
+    # SECURITY: never Winch: the sandbox escapes of 2026 affected only Winch. 1 is Cranelift.
     _ffi.config_setter("strategy", ctypes.c_uint8)(native, 1)
     level = list(OptLevel).index(config.optimization_level)
     _ffi.config_setter("cranelift_opt_level", ctypes.c_uint8)(native, level)
@@ -70,12 +70,12 @@ class Engine:
         return ticker
 
     def retain(self) -> None:
-        """Count one more runtime on this engine."""
+        """Count a user of this engine."""
         with self._users_lock:
             self._users += 1
 
     def release(self) -> None:
-        """Count one less; the last one stops the ticker."""
+        """Remove a user; without users the ticker stops."""
         with self._users_lock:
             self._users -= 1
             ticker = self._ticker if self._users == 0 else None
@@ -92,7 +92,7 @@ class Engine:
 
         Raises:
             ComponentTooLargeError: a count is over its bound.
-            InvalidComponentError: the engine refuses the bytes.
+            InvalidComponentError: the engine rejects the bytes.
         """
         check_counts(data)
         return self._component(_ffi.component_new, data)
@@ -100,14 +100,14 @@ class Engine:
     def deserialize(self, artifact: bytes) -> Component:
         """Load machine code.
 
-        SECURITY: only for bytes that this installation wrote and has just authenticated.
+        SECURITY: call it only with bytes that this installation wrote and that were just authenticated.
         """
         return self._component(_ffi.component_deserialize, artifact)
 
     def deserialize_file(self, path: str) -> Component:
-        """Map machine code from a file, which stays open: processes that map the same one share its pages.
+        """Map machine code from a file, which stays open. Processes that map the same file share its pages.
 
-        SECURITY: only where nothing is within reach of what the code may do.
+        SECURITY: call it only in a process where the code can reach nothing of value.
         """
         pointer = ctypes.c_void_p()
         error = _ffi.component_deserialize_file(self.pointer, path.encode(), ctypes.addressof(pointer))
@@ -122,14 +122,14 @@ class Engine:
         if error:
             problem = fault(error)
             raise InvalidComponentError(
-                f"the engine refuses the component: {printable_line(problem.message)}",
-                hint="build it again with a current toolchain, or check that the file is whole",
+                f"the engine rejects the component: {printable_line(problem.message)}",
+                hint="build it again with a current toolchain, or check that the file is complete",
             ) from problem
         return Component(self, pointer.value or 0)
 
 
 class Component:
-    """A compiled component and its type; freed when forgotten."""
+    """A compiled component and its type; freed when garbage-collected."""
 
     def __init__(self, engine: Engine, pointer: int) -> None:
         self.engine = engine
@@ -159,24 +159,41 @@ class Component:
 _engines: weakref.WeakValueDictionary[str, Engine] = weakref.WeakValueDictionary()
 _engines_lock = threading.Lock()
 _process: int | None = None
-"""The process that the engines belong to."""
+"""ID of the process that owns the engines."""
 
 
 def shared_engine(config: EngineConfig) -> Engine:
-    """The process's engine for `config`.
+    """Return the process's engine for `config`.
 
-    Each pooling engine reserves terabytes of address space, so runtimes of one configuration share one.
+    A pooling engine reserves terabytes of address space, so runtimes with the same configuration share one.
     """
     global _process
     with _engines_lock:
         if _process not in (None, os.getpid()):
-            # The compiler's and the ticker's threads stayed in the parent: nothing here could be interrupted.
+            # The ticker's thread exists only in the parent, so guests here could not be interrupted.
             raise ConfigurationError(
-                "this process was forked from one that had used the engine",
-                hint="make the first WasmToolRuntime after forking, or start processes with spawn",
+                "this process was forked from a process that had used the engine",
+                hint="create the first WasmToolRuntime after forking, or start processes with spawn",
             )
         _process = os.getpid()
         engine = _engines.get(config.key)
         if engine is None:
             engine = _engines[config.key] = Engine(config)
         return engine
+
+
+def wat2wasm(text: str) -> bytes:
+    """Assemble WebAssembly text to a module or component, for tests and bundled attacks.
+
+    Raises:
+        InvalidComponentError: the text is not valid.
+    """
+    encoded = text.encode()
+    vector = _ffi.Vector()
+    error = _ffi.wat2wasm(encoded, len(encoded), ctypes.addressof(vector))
+    if error:
+        raise InvalidComponentError(f"invalid WebAssembly text: {printable_line(fault(error).message)}")
+    try:
+        return ctypes.string_at(vector.data, vector.size)
+    finally:
+        _ffi.byte_vec_delete(ctypes.addressof(vector))

@@ -1,11 +1,11 @@
-"""The C functions of wasmtime that this package uses, and nothing else of wasmtime.
+"""The C functions and layouts of wasmtime that this package uses.
 
-The wheel's Python classes rebuild type objects on every call and importing them costs more than a whole
-run of a cached tool, so the shared library is loaded without them. Every name is resolved at import: a
-wheel that lacks one, or whose major version was not audited, is refused with a sentence, never by a crash.
+The wheel's Python classes rebuild type objects on every call, and importing them takes longer than a run of a cached
+tool, so the shared library is loaded without them. Every name is resolved at import: a wheel that lacks a function, or
+whose major version was not audited, is rejected with an error instead of a crash.
 
-SECURITY: the C layout is known to this file alone. Calls that may run guest code or take long release the GIL
-(`CDLL`); short accessors keep it (`PyDLL`), which is cheaper and keeps two threads from trading it.
+SECURITY: the C layout is defined only in this file. Calls that may run guest code or take long release the GIL
+(`CDLL`). Short accessors keep it (`PyDLL`), which is faster and avoids switching threads.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ def _locate() -> tuple[Path, str]:
 def _machine() -> str:
     if hasattr(os, "uname"):
         return os.uname().machine
-    import platform  # slow to import, and needed where there is no uname
+    import platform  # slow to import, and only needed without os.uname
 
     return platform.machine()
 
 
 def _installed_version(package: Path) -> str:
-    # importlib.metadata takes longer to import than everything else here; the folder name says the same.
+    # The folder's name has the version, too; importlib.metadata takes longer to import than everything else here.
     found = sorted(p.name for p in package.parent.glob("wasmtime-*.dist-info"))
     if len(found) == 1:
         return found[0].removeprefix("wasmtime-").removesuffix(".dist-info")
@@ -82,6 +82,22 @@ P, N, B = c_void_p, c_size_t, c_bool
 # (size, pointer) and a value: 48 bytes.
 VALUE_SIZE = 32
 ENTRY_SIZE = 48
+NAME_SIZE = ENTRY_SIZE - VALUE_SIZE
+PAYLOAD = 8
+"""Offset of a value's payload in bytes."""
+
+# Values: constants of wasmtime's C header component/val.h.
+KIND = {
+    "bool": 0, "s8": 1, "u8": 2, "s16": 3, "u16": 4, "s32": 5, "u32": 6, "s64": 7, "u64": 8, "f32": 9, "f64": 10,
+    "char": 11, "string": 12,
+}  # fmt: skip
+"""WASMTIME_COMPONENT_<kind> of each primitive type."""
+LIST, RECORD, TUPLE, VARIANT, ENUM, OPTION, RESULT, FLAGS, RESOURCE = range(13, 22)
+FORMAT = {
+    "bool": ("?", 1), "s8": ("b", 1), "u8": ("B", 1), "s16": ("h", 2), "u16": ("H", 2), "s32": ("i", 4),
+    "u32": ("I", 4), "s64": ("q", 8), "u64": ("Q", 8), "f32": ("f", 4), "f64": ("d", 8),
+}  # fmt: skip
+"""struct and memoryview format of each number, and its width in bytes."""
 
 
 class Vector(ctypes.Structure):
@@ -99,7 +115,7 @@ class _FuncHead(ctypes.Structure):
 
 
 class Func(ctypes.Structure):
-    """wasmtime_component_func_t: 32 bytes, because its first two fields are a padded structure of their own."""
+    """wasmtime_component_func_t: 32 bytes, because its first two fields are a separate padded structure."""
 
     _fields_ = [("head", _FuncHead), ("private2", c_uint32), ("private3", c_void_p)]
 
@@ -111,7 +127,7 @@ class TypeRef(ctypes.Structure):
 
 
 class Item(ctypes.Structure):
-    """wasmtime_component_item_t: a kind and a pointer, or a TypeRef in place."""
+    """wasmtime_component_item_t: a kind and a pointer, or an embedded TypeRef."""
 
     _fields_ = [("kind", c_uint8), ("of", c_void_p), ("of_type", c_void_p)]
 
@@ -131,7 +147,6 @@ byte_vec_new = _function(_quick, "wasm_byte_vec_new", None, P, N, P)
 
 # Configuration and engine.
 config_new = _function(_quick, "wasm_config_new", P)
-config_delete = _function(_quick, "wasm_config_delete", None, P)
 engine_new_with_config = _function(_blocking, "wasm_engine_new_with_config", P, P)
 engine_delete = _function(_blocking, "wasm_engine_delete", None, P)
 engine_increment_epoch = _function(_quick, "wasmtime_engine_increment_epoch", None, P)
@@ -141,7 +156,7 @@ pooling_strategy_set = _function(_quick, "wasmtime_pooling_allocation_strategy_s
 
 
 def config_setter(name: str, kind: Any) -> Any:
-    """The setter `wasmtime_config_<name>_set` for a value of the ctypes `kind`."""
+    """Return the setter `wasmtime_config_<name>_set` for a value of the ctypes type `kind`."""
     return _function(_quick, f"wasmtime_config_{name}_set", None, P, kind)
 
 
@@ -154,10 +169,10 @@ component_new = _function(_blocking, "wasmtime_component_new", P, P, c_void_p, N
 component_serialize = _function(_blocking, "wasmtime_component_serialize", P, P, P)
 component_deserialize = _function(_blocking, "wasmtime_component_deserialize", P, P, c_void_p, N, P)
 component_deserialize_file = _function(_blocking, "wasmtime_component_deserialize_file", P, P, ctypes.c_char_p, P)
+wat2wasm = _function(_blocking, "wasmtime_wat2wasm", P, ctypes.c_char_p, N, P)
 component_delete = _function(_blocking, "wasmtime_component_delete", None, P)
 component_type = _function(_quick, "wasmtime_component_type", P, P)
 component_get_export_index = _function(_quick, "wasmtime_component_get_export_index", P, P, P, ctypes.c_char_p, N)
-export_index_delete = _function(_quick, "wasmtime_component_export_index_delete", None, P)
 
 # Type reflection.
 component_type_delete = _function(_quick, "wasmtime_component_type_delete", None, P)
@@ -197,7 +212,7 @@ resource_type_delete = _function(_quick, "wasmtime_component_resource_type_delet
 # Stores.
 store_new = _function(_quick, "wasmtime_store_new", P, P, P, P)
 store_context = _function(_quick, "wasmtime_store_context", P, P)
-# No argument types: its six values are made once a tool, as ctypes objects, and passed as they are.
+# No argument types: its values are created as ctypes objects once for each tool and passed without conversion.
 store_limiter = _quick["wasmtime_store_limiter"]
 store_limiter.restype = None
 store_delete = _function(_blocking, "wasmtime_store_delete", None, P)
@@ -235,7 +250,6 @@ val_delete = _function(_quick, "wasmtime_component_val_delete", None, P)
 val_delete_slow = _function(_blocking, "wasmtime_component_val_delete", None, P)
 resource_host_new = _function(_quick, "wasmtime_component_resource_host_new", P, B, c_uint32, c_uint32)
 resource_host_rep = _function(_quick, "wasmtime_component_resource_host_rep", c_uint32, P)
-resource_host_type = _function(_quick, "wasmtime_component_resource_host_type", c_uint32, P)
 resource_host_delete = _function(_quick, "wasmtime_component_resource_host_delete", None, P)
 resource_any_to_host = _function(_quick, "wasmtime_component_resource_any_to_host", P, P, P, P)
 resource_host_to_any = _function(_quick, "wasmtime_component_resource_host_to_any", P, P, P, P)

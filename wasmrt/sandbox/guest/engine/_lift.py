@@ -1,7 +1,7 @@
-"""Guest to host: compiles a WIT type, once, into a function that reads one wasmtime_component_val_t.
+"""Guest to host: make, for a WIT type, the function that reads a wasmtime_component_val_t.
 
-A lifter takes `(address, context)`: where the value lies, and the store's context for resource handles.
-Bytes and numbers in lists are read as strided slices of memory, not one Python object at a time.
+A lifter takes `(address, context)`: the value's address and the store's context. Lists of bytes and numbers are read as
+strided slices of memory instead of element by element.
 """
 
 from __future__ import annotations
@@ -12,76 +12,72 @@ from struct import Struct
 from typing import Any
 
 from wasmrt.core.errors import BudgetExceededError
-from wasmrt.sandbox.component import (
-    Case,
-    EnumType,
-    Err,
-    FlagsType,
-    ListType,
-    Ok,
-    OptionType,
-    Primitive,
-    RecordType,
-    ResourceRef,
-    ResultType,
-    Some,
-    TupleType,
-    VariantType,
-    WitType,
-    is_nested_option,
-)
+from wasmrt.sandbox import component as wit
+from wasmrt.sandbox.component import Case, Err, Ok, Some
+from wasmrt.sandbox.guest.call import GuestBudgets
 from wasmrt.sandbox.guest.engine import _ffi
-from wasmrt.sandbox.guest.engine._inflight import charge_text, charge_values
-from wasmrt.sandbox.guest.engine._layout import FORMAT, PAYLOAD
+from wasmrt.sandbox.guest.engine._ffi import FORMAT, PAYLOAD
 from wasmrt.sandbox.guest.engine._traps import fault
 
 Lifter = Callable[[int, int], Any]
+
+calls: dict[int, GuestBudgets] = {}
+"""The running calls, by the number in their store's data slot: callbacks and codecs know only their store."""
 
 _string_at = ctypes.string_at
 _vector_at = _ffi.Vector.from_address  # faster than reading bytes and unpacking them
 _pointer_at = ctypes.c_uint64.from_address
 _CHUNK = 2048
 _LONG_TEXT_BYTES = 1024 * 1024
-"""Texts over this are looked at before they are copied: a copy takes time that nothing interrupts."""
-_SIZE, _ENTRY = _ffi.VALUE_SIZE, _ffi.ENTRY_SIZE
-_NAME_SIZE = _ENTRY - _SIZE
+"""Longer strings are checked before they are copied, because a copy cannot be interrupted."""
+_SIZE, _ENTRY, _NAME_SIZE = _ffi.VALUE_SIZE, _ffi.ENTRY_SIZE, _ffi.NAME_SIZE
 
 
-def lifter(kind: WitType, *, max_text_bytes: int | None = None) -> Lifter:  # noqa: C901 - one case a kind of type
-    """The function that lifts values of `kind`; a string over `max_text_bytes` raises `BudgetExceededError`."""
+def lifter(kind: wit.WitType, *, max_text_bytes: int | None = None) -> Lifter:  # noqa: C901 - one case for each type
+    """Return the function that lifts values of `kind`; it raises `BudgetExceededError` for too long strings."""
 
-    def inner(part: WitType) -> Lifter:
+    def inner(part: wit.WitType) -> Lifter:
         return lifter(part, max_text_bytes=max_text_bytes)
 
     match kind:
-        case Primitive("string"):
+        case wit.Primitive("string"):
             return _string if max_text_bytes is None else _bounded_string(max_text_bytes)
-        case Primitive("char"):
+        case wit.Primitive("char"):
             return lambda address, _: chr(_number("I", 4)(address, _))
-        case Primitive(name):
+        case wit.Primitive(name):
             return _number(*FORMAT[name])
-        case ListType(Primitive("u8")):
+        case wit.ListType(wit.Primitive("u8")):
             return _bytes
-        case ListType(Primitive(name)) if name in FORMAT:
+        case wit.ListType(wit.Primitive(name)) if name in FORMAT:
             return _numbers(*FORMAT[name])
-        case ListType(element):
+        case wit.ListType(element):
             return _list(inner(element))
-        case RecordType(fields):
+        case wit.RecordType(fields):
             return _record([(name, inner(part)) for name, part in fields])
-        case TupleType(elements):
+        case wit.TupleType(elements):
             return _tuple([inner(part) for part in elements])
-        case VariantType(cases):
+        case wit.VariantType(cases):
             return _variant({name: None if part is None else inner(part) for name, part in cases})
-        case EnumType():
+        case wit.EnumType():
             return _string
-        case FlagsType():
+        case wit.FlagsType():
             return _flags
-        case OptionType(part):
-            return _option(inner(part), is_nested_option(kind))
-        case ResultType(ok, err):
+        case wit.OptionType(part):
+            return _option(inner(part), wit.is_nested_option(kind))
+        case wit.ResultType(ok, err):
             return _result(None if ok is None else inner(ok), None if err is None else inner(err))
-        case ResourceRef():
+        case wit.ResourceRef():
             return _resource
+
+
+def _charge_text(context: int, size: int) -> None:
+    if (call := calls.get(_ffi.context_get_data(context) or 0)) is not None:
+        call.charge_text(size)
+
+
+def _charge_values(context: int, count: int) -> None:
+    if (call := calls.get(_ffi.context_get_data(context) or 0)) is not None:
+        call.charge_values(count)
 
 
 def _vector(address: int) -> tuple[int, int]:
@@ -90,7 +86,7 @@ def _vector(address: int) -> tuple[int, int]:
 
 
 def _text(size: int, data: int) -> str:
-    # The engine has validated UTF-8 before it hands a string over.
+    # The engine has already checked that strings are UTF-8.
     return _string_at(data, size).decode("utf-8") if size else ""
 
 
@@ -98,7 +94,7 @@ def _string(address: int, context: int) -> str:
     vector = _vector_at(address + PAYLOAD)
     size = vector.size
     if size > _LONG_TEXT_BYTES:
-        charge_text(context, size)
+        _charge_text(context, size)
     return _string_at(vector.data, size).decode("utf-8") if size else ""
 
 
@@ -107,12 +103,10 @@ def _bounded_string(max_bytes: int) -> Lifter:
         size = _vector_at(address + PAYLOAD).size
         if size > max_bytes:
             raise BudgetExceededError(
-                f"the guest passed the host a text of {size:,} bytes",
-                limit=max_bytes,
-                used=size,
-                setting="limits.MAX_HOST_TEXT_BYTES",
+                f"the guest passed a string of {size:,} bytes to the host",
+                limit=max_bytes, used=size, setting="limits.MAX_HOST_TEXT_BYTES",
                 hint="have the tool pass large data in parts",
-            )
+            )  # fmt: skip
         return _string(address, context)
 
     return lift
@@ -134,7 +128,7 @@ def _bytes(address: int, _context: int) -> bytes:
 
 def _numbers(code: str, width: int) -> Lifter:
     start, step = PAYLOAD // width, _SIZE // width
-    form: Any = code  # the stubs want a literal
+    form: Any = code  # the type stubs require a literal
 
     def lift(address: int, _context: int) -> list[Any]:
         size, data = _vector(address + PAYLOAD)
@@ -148,14 +142,14 @@ def _list(element: Lifter) -> Lifter:
         size, data = _vector(address + PAYLOAD)
         if not size:
             return []
-        # SECURITY: neither fuel nor epochs see the time and memory that this takes: the whole list is charged before
-        # any of it is lifted, and the deadline looked at between the parts.
-        charge_values(context, size)
+        # SECURITY: neither fuel nor epochs cover this time and memory. The whole list is charged before any element is
+        # lifted, and the deadline is checked after each chunk.
+        _charge_values(context, size)
         values: list[Any] = []
         for start in range(0, size, _CHUNK):
             count = min(_CHUNK, size - start)
             if start:
-                charge_values(context, 0)
+                _charge_values(context, 0)
             at = data + start * _SIZE
             values += [element(place, context) for place in range(at, at + count * _SIZE, _SIZE)]
         return values
@@ -212,7 +206,7 @@ def _result(ok: Lifter | None, err: Lifter | None) -> Lifter:
     def lift(address: int, context: int) -> Ok | Err:
         place = _vector_at(address + PAYLOAD)
         payload = place.data
-        # Only the lowest byte of the first word is the bool; the rest is padding.
+        # Only the lowest byte of the first word is the boolean; the rest is padding.
         if place.size & 0xFF:
             return Ok() if ok is None else Ok(ok(payload, context))
         return Err() if err is None else Err(err(payload, context))

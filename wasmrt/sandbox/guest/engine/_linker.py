@@ -1,9 +1,8 @@
-"""Links a component's imports to host functions, and is the one place where host Python meets guest calls.
+"""Link a component's imports to host functions. All calls of host functions by guests pass through this module.
 
-SECURITY: the trampoline is total. Whatever a host function raises, `BaseException` included, goes into the
-call's own slot and stops that guest; nothing crosses to another call, to the engine, or as a traceback to the
-guest. The call's deadline is checked before and after every import, because neither fuel nor epochs see the time
-that passes in host code.
+SECURITY: the trampoline catches every exception of a host function, `BaseException` included, records it in the call,
+and stops that guest. No exception reaches another call, the engine or, as a traceback, the guest. The call's deadline
+is checked before and after every import, because neither fuel nor epochs cover the time spent in host code.
 """
 
 from __future__ import annotations
@@ -21,11 +20,9 @@ from wasmrt.sandbox.component import FuncType, InterfaceType
 from wasmrt.sandbox.guest.engine import _ffi
 from wasmrt.sandbox.guest.engine._arena import OwnedArena
 from wasmrt.sandbox.guest.engine._engine import Component
-from wasmrt.sandbox.guest.engine._inflight import calls
-from wasmrt.sandbox.guest.engine._lift import Lifter, lifter
-from wasmrt.sandbox.guest.engine._lower import Lowerer, lowerer
+from wasmrt.sandbox.guest.engine._lift import Lifter, calls, lifter
+from wasmrt.sandbox.guest.engine._lower import Lowerer, lowerer, resource_number
 from wasmrt.sandbox.guest.engine._reflect import resource_key
-from wasmrt.sandbox.guest.engine._resources import number_of
 from wasmrt.sandbox.guest.engine._signals import resume, resume_quietly, suspend
 from wasmrt.sandbox.guest.engine._traps import fault
 
@@ -33,11 +30,11 @@ HostFunction = Callable[..., Any]
 
 
 class HostInterface(NamedTuple):
-    """One interface that the host offers: functions take `(ctx, *values)` and return the WIT result's value.
+    """An interface that the host offers. Its functions take `(ctx, *values)` and return the WIT result's value.
 
-    Resources map a name to a destructor `(ctx, rep)`. Methods and constructors are functions under their WIT
-    names: `[method]output-stream.write`, `[constructor]fields`, `[static]fields.from-list`. Where `signatures` has
-    a function's WIT type, an import of another type is refused before anything runs.
+    `resources` maps a resource's name to its destructor `(ctx, rep)`. Methods and constructors are functions with their
+    WIT names: `[method]output-stream.write`, `[constructor]fields`, `[static]fields.from-list`. If `signatures` has the
+    WIT type of a function, a component that imports it with a different type is rejected before anything runs.
     """
 
     name: str
@@ -53,8 +50,8 @@ class _Import(NamedTuple):
 
 
 _SIZE = _ffi.VALUE_SIZE
-# Entries live as long as their linker; ids are never reused, so a late callback finds nothing rather than
-# another component's function.
+# Entries are removed with their linker. IDs are never reused, so a late callback finds nothing instead of another
+# component's function.
 _imports: dict[int, _Import] = {}
 _destructors: dict[int, Callable[[Any, int], None]] = {}
 _ids = itertools.count(1)
@@ -107,10 +104,10 @@ _DESTROY = _ffi.RESOURCE_CALLBACK(_destroy)
 
 
 class Linker:
-    """A component's imports, each bound to a host function that was granted.
+    """A component's imports, bound to host functions.
 
     Raises:
-        UnknownImportError: the component imports something that `interfaces` does not hold.
+        UnknownImportError: the component imports something that `interfaces` does not contain.
     """
 
     def __init__(self, component: Component, interfaces: Sequence[HostInterface]) -> None:
@@ -155,7 +152,7 @@ class Linker:
         _destructors[key] = drop
         self._ids.append(key)
         encoded = name.encode()
-        kind = _ffi.resource_type_new_host(number_of(resource_key(interface, name)))
+        kind = _ffi.resource_type_new_host(resource_number(resource_key(interface, name)))
         try:
             _check(_ffi.linker_add_resource(instance, encoded, len(encoded), kind, _DESTROY, key, None))
         finally:
@@ -165,10 +162,10 @@ class Linker:
 def resolve(
     imports: Sequence[InterfaceType], interfaces: Sequence[HostInterface]
 ) -> list[tuple[InterfaceType, HostInterface]]:
-    """Pair every imported interface with the host's, by semver track.
+    """Pair every imported interface with the host's interface of a compatible version.
 
     Raises:
-        UnknownImportError: naming every interface or function that the host does not have.
+        UnknownImportError: the host lacks an interface or function, or has a function of a different type.
     """
     offered = {track(interface.name): interface for interface in interfaces}
     pairs, missing = [], []
@@ -184,8 +181,8 @@ def resolve(
             expected = host.signatures.get(name)
             if expected is not None and expected != str(kind):
                 raise UnknownImportError(
-                    f"the component imports {wanted.name}#{name} with another type than the host's",
-                    hint=f"it should be {name}: {expected}",
+                    f"the component imports {wanted.name}#{name} with a type that differs from the host's",
+                    hint=f"the type should be {name}: {expected}",
                 )
         pairs.append((wanted, host))
     if missing:
@@ -198,7 +195,7 @@ def resolve(
 
 
 def track(name: str) -> str:
-    """The part of `package/interface@version` that has to match: major, or 0.minor, as wasmtime resolves it."""
+    """Return the part of `package/interface@version` that must match: major, or 0.minor, as wasmtime resolves it."""
     base, at, version = name.partition("@")
     if not at:
         return base
@@ -213,7 +210,7 @@ def _refuse_loose_imports(component: Component) -> None:
     loose = [name for name, _ in component.type.import_functions] + list(component.type.import_other)
     if loose:
         raise UnknownImportError(
-            f"the component imports {loose[0]} at its top level, and only interfaces can be granted",
+            f"the component imports {loose[0]} at its top level, but only interfaces can be granted",
             hint="put the imported functions into a WIT interface that the host has",
         )
 
@@ -224,7 +221,7 @@ def _check(error: int | None) -> None:
 
 
 def _unlink(pointer: int, ids: list[int]) -> None:
-    # Runs wherever the garbage collector does, so it takes no lock; dict operations are atomic.
+    # The garbage collector may call this on any thread, so it takes no lock; dict operations are atomic.
     _ffi.linker_delete(pointer)
     for key in ids:
         _imports.pop(key, None)

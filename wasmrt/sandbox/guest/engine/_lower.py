@@ -1,107 +1,79 @@
-"""Host to guest: compiles a WIT type, once, into a function that writes one wasmtime_component_val_t.
+"""Host to guest: make, for a WIT type, the function that writes a wasmtime_component_val_t.
 
-A lowerer takes `(value, address, arena)`. The arena decides who owns the memory: parameters of an export stay
-Python's for the length of the call (`CallArena`), results of an import are handed to the engine, which frees
-them (`OwnedArena`). A value that does not fit its type raises `LowerError` and never reaches the engine.
+A lowerer takes `(value, address, arena)`. The arena determines the owner of the memory: Python for parameters of an
+export (`CallArena`), the engine for results of an import (`OwnedArena`). A value that does not fit its type raises
+`LowerError` and never reaches the engine.
 """
 
 from __future__ import annotations
 
 import ctypes
 import struct
+import threading
 from array import array
 from collections.abc import Callable
 from struct import Struct
 from typing import Any
 
-from wasmrt.sandbox.component import (
-    Case,
-    EnumType,
-    Err,
-    FlagsType,
-    ListType,
-    Ok,
-    OptionType,
-    Primitive,
-    RecordType,
-    ResourceRef,
-    ResultType,
-    Some,
-    TupleType,
-    VariantType,
-    WitType,
-    is_nested_option,
-)
+from wasmrt.sandbox import component as wit
+from wasmrt.sandbox.component import Case, Err, Ok, Some
 from wasmrt.sandbox.guest.engine import _ffi
 from wasmrt.sandbox.guest.engine._arena import Arena, CallArena
-from wasmrt.sandbox.guest.engine._layout import (
-    ENUM,
-    FLAGS,
-    FORMAT,
-    KIND,
-    LIST,
-    OPTION,
-    PAYLOAD,
-    RECORD,
-    RESOURCE,
-    RESULT,
-    TUPLE,
-    VARIANT,
-)
-from wasmrt.sandbox.guest.engine._resources import number_of
+from wasmrt.sandbox.guest.engine._ffi import FORMAT, KIND, PAYLOAD
 from wasmrt.sandbox.guest.engine._traps import fault
 
-_SIZE, _ENTRY = _ffi.VALUE_SIZE, _ffi.ENTRY_SIZE
-_NAME_SIZE = _ENTRY - _SIZE
+_SIZE, _ENTRY, _NAME_SIZE = _ffi.VALUE_SIZE, _ffi.ENTRY_SIZE, _ffi.NAME_SIZE
 _STRING = KIND["string"]
+_resources_lock = threading.Lock()
+_resource_numbers: dict[str, int] = {}
 _head = Struct("=QQQ").pack
 _pair = Struct("=QQ").pack
 _triple = Struct("=QQQQ").pack
 
 
 class LowerError(Exception):
-    """A Python value does not fit the WIT type it should become."""
+    """A Python value does not fit its WIT type."""
 
 
 Lowerer = Callable[[Any, int, Arena], None]
 
 
-def lowerer(kind: WitType) -> Lowerer:  # noqa: C901 - one case a kind of type reads best in one place
-    """The function that lowers values to `kind`."""
+def lowerer(kind: wit.WitType) -> Lowerer:  # noqa: C901 - one case for each type
+    """Return the function that lowers values to `kind`."""
     match kind:
-        case Primitive("string"):
+        case wit.Primitive("string"):
             return _string
-        case Primitive("char"):
+        case wit.Primitive("char"):
             return _char
-        case Primitive(name):
+        case wit.Primitive(name):
             return _number(name)
-        case ListType(Primitive("u8")):
+        case wit.ListType(wit.Primitive("u8")):
             return _bytes
-        case ListType(Primitive(name)) if name in FORMAT and name != "bool":
+        case wit.ListType(wit.Primitive(name)) if name in FORMAT and name != "bool":
             return _numbers(name)
-        case ListType(element):
+        case wit.ListType(element):
             return _list(lowerer(element))
-        case RecordType(fields):
+        case wit.RecordType(fields):
             return _record([(name, lowerer(inner)) for name, inner in fields])
-        case TupleType(elements):
+        case wit.TupleType(elements):
             return _tuple([lowerer(inner) for inner in elements])
-        case VariantType(cases):
+        case wit.VariantType(cases):
             return _variant({name: None if inner is None else lowerer(inner) for name, inner in cases})
-        case EnumType(names):
+        case wit.EnumType(names):
             return _enum(frozenset(names))
-        case FlagsType(names):
+        case wit.FlagsType(names):
             return _flags(frozenset(names))
-        case OptionType(inner):
-            return _option(lowerer(inner), is_nested_option(kind))
-        case ResultType(ok, err):
+        case wit.OptionType(inner):
+            return _option(lowerer(inner), wit.is_nested_option(kind))
+        case wit.ResultType(ok, err):
             return _result(None if ok is None else lowerer(ok), None if err is None else lowerer(err))
-        case ResourceRef(resource, owned):
+        case wit.ResourceRef(resource, owned):
             return _resource(resource, owned)
 
 
 def _expect(ok: bool, what: str, value: Any) -> None:
     if not ok:
-        raise LowerError(f"expected {what}, not {type(value).__name__}")
+        raise LowerError(f"expected {what}, got {type(value).__name__}")
 
 
 def _string(value: Any, address: int, arena: Arena) -> None:
@@ -110,7 +82,7 @@ def _string(value: Any, address: int, arena: Arena) -> None:
     try:
         data = value.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise LowerError("the string holds a lone surrogate, which UTF-8 cannot carry") from error
+        raise LowerError("the string has a lone surrogate, which UTF-8 cannot encode") from error
     arena.put(address, _head(_STRING, len(data), arena.text(data) if data else 0))
 
 
@@ -145,27 +117,27 @@ def _bytes(value: Any, address: int, arena: Arena) -> None:
         window = memoryview((ctypes.c_ubyte * (count * _SIZE)).from_address(block)).cast("B")
         window[0::_SIZE] = bytes((KIND["u8"],)) * count
         window[PAYLOAD::_SIZE] = value
-    arena.put(address, _head(LIST, count, block))
+    arena.put(address, _head(_ffi.LIST, count, block))
 
 
 def _numbers(name: str) -> Lowerer:
     code, width = FORMAT[name]
     start, step, kind = PAYLOAD // width, _SIZE // width, KIND[name]
-    form: Any = code  # the stubs want a literal
+    form: Any = code  # the type stubs require a literal
 
     def lower(value: Any, address: int, arena: Arena) -> None:
         _expect(isinstance(value, (list, tuple)), f"a list of {name}", value)
         try:
             packed = array(code, value)
         except (TypeError, OverflowError) as error:
-            raise LowerError(f"the list holds something that is not a {name}") from error
+            raise LowerError(f"the list has an element that is not a {name}") from error
         count = len(packed)
         block = arena.values(count, zeroed=False) if count else 0
         if count:
             window = memoryview((ctypes.c_ubyte * (count * _SIZE)).from_address(block)).cast("B")
             window[0::_SIZE] = bytes((kind,)) * count
             window.cast(form)[start::step] = memoryview(packed)
-        arena.put(address, _head(LIST, count, block))
+        arena.put(address, _head(_ffi.LIST, count, block))
 
     return lower
 
@@ -176,7 +148,7 @@ def _list(element: Lowerer) -> Lowerer:
         block = arena.values(len(value)) if value else 0
         for index, inner in enumerate(value):
             element(inner, block + index * _SIZE, arena)
-        arena.put(address, _head(LIST, len(value), block))
+        arena.put(address, _head(_ffi.LIST, len(value), block))
 
     return lower
 
@@ -188,14 +160,14 @@ def _record(fields: list[tuple[str, Lowerer]]) -> Lowerer:
     def lower(value: Any, address: int, arena: Arena) -> None:
         _expect(isinstance(value, dict), "a record as a dict", value)
         if len(value) != count:
-            raise LowerError(f"a record wants exactly the fields {', '.join(name for name, *_ in steps)}")
+            raise LowerError(f"a record must have exactly the fields {', '.join(name for name, *_ in steps)}")
         block = arena.entries(count)
         for name, encoded, offset, inner in steps:
             if name not in value:
                 raise LowerError(f"the record's field {name} is missing")
             arena.put(block + offset, _pair(len(encoded), arena.name(encoded)))
             inner(value[name], block + offset + _NAME_SIZE, arena)
-        arena.put(address, _head(RECORD, count, block))
+        arena.put(address, _head(_ffi.RECORD, count, block))
 
     return lower
 
@@ -206,7 +178,7 @@ def _tuple(elements: list[Lowerer]) -> Lowerer:
         block = arena.values(len(elements))
         for index, (inner, item) in enumerate(zip(elements, value, strict=True)):
             inner(item, block + index * _SIZE, arena)
-        arena.put(address, _head(TUPLE, len(elements), block))
+        arena.put(address, _head(_ffi.TUPLE, len(elements), block))
 
     return lower
 
@@ -229,7 +201,7 @@ def _variant(cases: dict[str, Lowerer | None]) -> Lowerer:
         _expect(isinstance(value, Case) and value.name in cases, f"a case of {', '.join(cases)}", value)
         encoded = value.name.encode()
         payload = _boxed(value.value, cases[value.name], arena)
-        arena.put(address, _triple(VARIANT, len(encoded), arena.name(encoded), payload))
+        arena.put(address, _triple(_ffi.VARIANT, len(encoded), arena.name(encoded), payload))
 
     return lower
 
@@ -237,9 +209,9 @@ def _variant(cases: dict[str, Lowerer | None]) -> Lowerer:
 def _enum(names: frozenset[str]) -> Lowerer:
     def lower(value: Any, address: int, arena: Arena) -> None:
         if value not in names:
-            raise LowerError(f"{value!r} is none of {', '.join(sorted(names))}")
+            raise LowerError(f"expected one of {', '.join(sorted(names))}, got {value!r}")
         encoded = value.encode()
-        arena.put(address, _head(ENUM, len(encoded), arena.name(encoded)))
+        arena.put(address, _head(_ffi.ENUM, len(encoded), arena.name(encoded)))
 
     return lower
 
@@ -249,12 +221,12 @@ def _flags(names: frozenset[str]) -> Lowerer:
         _expect(isinstance(value, (set, frozenset, list, tuple)), "a set of flags", value)
         chosen = sorted(set(value))
         if not names.issuperset(chosen):
-            raise LowerError(f"the flags are {', '.join(sorted(names))}")
+            raise LowerError(f"expected flags of {', '.join(sorted(names))}, got {', '.join(map(str, chosen))}")
         block = arena.names(len(chosen)) if chosen else 0
         for index, name in enumerate(chosen):
             encoded = name.encode()
             arena.put(block + index * 16, _pair(len(encoded), arena.name(encoded)))
-        arena.put(address, _head(FLAGS, len(chosen), block))
+        arena.put(address, _head(_ffi.FLAGS, len(chosen), block))
 
     return lower
 
@@ -268,7 +240,7 @@ def _option(inner: Lowerer, nested: bool) -> Lowerer:
             payload = _boxed(value.value, inner, arena)
         else:
             payload = _boxed(value, inner, arena)
-        arena.put(address, _pair(OPTION, payload))
+        arena.put(address, _pair(_ffi.OPTION, payload))
 
     return lower
 
@@ -278,14 +250,19 @@ def _result(ok: Lowerer | None, err: Lowerer | None) -> Lowerer:
         _expect(isinstance(value, (Ok, Err)), "Ok or Err", value)
         is_ok = isinstance(value, Ok)
         payload = _boxed(value.value, ok if is_ok else err, arena)
-        arena.put(address, _head(RESULT, int(is_ok), payload))
+        arena.put(address, _head(_ffi.RESULT, int(is_ok), payload))
 
     return lower
 
 
-def _resource(resource: str, owned: bool) -> Lowerer:
+def resource_number(resource: str) -> int:
+    """Return the number that identifies a host resource, such as `wasi:io/streams#output-stream`, in this process."""
+    with _resources_lock:
+        return _resource_numbers.setdefault(resource, len(_resource_numbers) + 1)
 
-    number = number_of(resource) if resource else 0
+
+def _resource(resource: str, owned: bool) -> Lowerer:
+    number = resource_number(resource) if resource else 0
 
     def lower(value: Any, address: int, arena: Arena) -> None:
         _expect(isinstance(value, int) and bool(number), "a handle of a host resource", value)
@@ -297,6 +274,6 @@ def _resource(resource: str, owned: bool) -> Lowerer:
             _ffi.resource_host_delete(host)
         if error:
             raise fault(error)
-        arena.put(address, _pair(RESOURCE, handle.value or 0))
+        arena.put(address, _pair(_ffi.RESOURCE, handle.value or 0))
 
     return lower

@@ -1,6 +1,6 @@
-"""Reads the engine's type information of a compiled component into plain values.
+"""Read a compiled component's types from the engine.
 
-The engine's word is the last one: whatever another parser said before, links and codecs are built from this.
+Links and codecs are always built from the engine's types, never from those of another parser.
 """
 
 from __future__ import annotations
@@ -11,39 +11,23 @@ from contextlib import contextmanager
 from typing import Any
 
 from wasmrt.core.errors import InvalidComponentError
-from wasmrt.sandbox.component import (
-    PRIMITIVES,
-    ComponentType,
-    EnumType,
-    FlagsType,
-    FuncType,
-    InterfaceType,
-    ListType,
-    OptionType,
-    Primitive,
-    RecordType,
-    ResourceRef,
-    ResultType,
-    TupleType,
-    VariantType,
-    WitType,
-)
+from wasmrt.sandbox import component as wit
 from wasmrt.sandbox.guest.engine import _ffi
 
 MAX_TYPE_DEPTH = 32
 MAX_TYPE_NODES = 20_000
-"""Parts of all its types together, and the names in its interfaces."""
+"""The maximum number of parts of all types of a component, including the names in its interfaces."""
 MAX_RESOURCES = 256
-"""Each use of one is compared with all of them: a guest of WASI has 30."""
+"""A bound on time: each use of a resource is compared with all of them. A WASI guest has 30."""
 _ITEM_INSTANCE, _ITEM_FUNC, _ITEM_RESOURCE, _ITEM_TYPE = 1, 3, 4, 6
 _LIST, _RECORD, _TUPLE, _VARIANT, _ENUM, _OPTION, _RESULT, _FLAGS, _OWN, _BORROW = range(13, 23)
 
 
-def reflect(engine: int, component: int) -> ComponentType:
-    """The imports and exports of a compiled component.
+def reflect(engine: int, component: int) -> wit.ComponentType:
+    """Return the imports and exports of a compiled component.
 
     Raises:
-        InvalidComponentError: a type is deeper or wider than any honest guest's, or of a kind not supported.
+        InvalidComponentError: a type is nested too deeply, has too many parts, or is not supported.
     """
     pointer = _ffi.component_type(component)
     try:
@@ -58,7 +42,7 @@ class _Reflection:
         self._resources: list[tuple[int, str]] = []
         self._nodes = 0
 
-    def component(self, pointer: int) -> ComponentType:
+    def component(self, pointer: int) -> wit.ComponentType:
         try:
             imports, import_functions, import_other = self._side(
                 pointer, _ffi.component_type_import_count, _ffi.component_type_import_nth
@@ -69,7 +53,7 @@ class _Reflection:
         finally:
             for resource, _ in self._resources:
                 _ffi.resource_type_delete(resource)
-        return ComponentType(imports, import_functions, import_other, exports, functions, export_other)
+        return wit.ComponentType(imports, import_functions, import_other, exports, functions, export_other)
 
     def _side(self, pointer: int, count: Any, nth: Any) -> tuple[Any, Any, Any]:
         interfaces, functions, other = [], [], []
@@ -95,7 +79,7 @@ class _Reflection:
                 _ffi.item_delete(ctypes.addressof(item))
                 _ffi.extern_delete(extern)
 
-    def _interface(self, name: str, pointer: int) -> InterfaceType:
+    def _interface(self, name: str, pointer: int) -> wit.InterfaceType:
         functions, resources = [], []
         for member, item in self._items(pointer, _ffi.instance_type_export_count, _ffi.instance_type_export_nth):
             if item.kind == _ITEM_FUNC:
@@ -105,13 +89,13 @@ class _Reflection:
                     raise InvalidComponentError(f"the component has over {MAX_RESOURCES} resources")
                 resources.append(member)
                 self._resources.append((_ffi.resource_type_clone(item.of), resource_key(name, member)))
-        return InterfaceType(name, tuple(functions), tuple(resources))
+        return wit.InterfaceType(name, tuple(functions), tuple(resources))
 
     def _known_resource(self, pointer: int) -> str:
-        # A `use`d resource shows up again in the interface that uses it; the first one defined it.
+        # An interface that imports a resource with `use` lists it again; the first interface that lists it defines it.
         return next((key for known, key in self._resources if _ffi.resource_type_equal(known, pointer)), "")
 
-    def _func(self, pointer: int) -> FuncType:
+    def _func(self, pointer: int) -> wit.FuncType:
         params = []
         for index in range(_ffi.func_type_param_count(pointer)):
             text, size, kind = ctypes.c_void_p(), ctypes.c_size_t(), _ffi.TypeRef()
@@ -119,36 +103,36 @@ class _Reflection:
             params.append((_name(text, size), self._take(kind, 0)))
         result = _ffi.TypeRef()
         has_result = _ffi.func_type_result(pointer, ctypes.addressof(result))
-        return FuncType(
+        return wit.FuncType(
             tuple(params), self._take(result, 0) if has_result else None, bool(_ffi.func_type_async(pointer))
         )
 
-    def _take(self, ref: _ffi.TypeRef, depth: int) -> WitType:
+    def _take(self, ref: _ffi.TypeRef, depth: int) -> wit.WitType:
         with _owned(ref):
             return self._type(ref, depth)
 
-    def _type(self, ref: _ffi.TypeRef, depth: int) -> WitType:
+    def _type(self, ref: _ffi.TypeRef, depth: int) -> wit.WitType:
         self._count()
         if depth > MAX_TYPE_DEPTH:
             raise InvalidComponentError(f"the component's types are nested over {MAX_TYPE_DEPTH} deep")
         kind, of = ref.kind, ref.of
-        if kind < len(PRIMITIVES):
-            return Primitive(PRIMITIVES[kind])
+        if kind < len(wit.PRIMITIVES):
+            return wit.Primitive(wit.PRIMITIVES[kind])
         if kind in (_OWN, _BORROW):
-            return ResourceRef(self._known_resource(of), kind == _OWN)
-        build: Callable[[int, int], WitType] | None = {
+            return wit.ResourceRef(self._known_resource(of), kind == _OWN)
+        build: Callable[[int, int], wit.WitType] | None = {
             _LIST: self._list,
             _RECORD: self._record,
             _TUPLE: self._tuple,
             _VARIANT: self._variant,
-            _ENUM: lambda p, _: EnumType(_names(p, _ffi.enum_type_names_count, _ffi.enum_type_names_nth)),
-            _FLAGS: lambda p, _: FlagsType(_names(p, _ffi.flags_type_names_count, _ffi.flags_type_names_nth)),
+            _ENUM: lambda p, _: wit.EnumType(_names(p, _ffi.enum_type_names_count, _ffi.enum_type_names_nth)),
+            _FLAGS: lambda p, _: wit.FlagsType(_names(p, _ffi.flags_type_names_count, _ffi.flags_type_names_nth)),
             _OPTION: self._option,
             _RESULT: self._result,
         }.get(kind)
         if build is None:
             raise InvalidComponentError(
-                "the component's types hold a future, a stream, a map or an error context",
+                "the component's types contain a future, a stream, a map or an error context",
                 hint="build the tool without component-model async",
             )
         return build(of, depth + 1)
@@ -158,50 +142,50 @@ class _Reflection:
         if self._nodes > MAX_TYPE_NODES:
             raise InvalidComponentError(f"the component's types have over {MAX_TYPE_NODES} parts")
 
-    def _list(self, pointer: int, depth: int) -> WitType:
+    def _list(self, pointer: int, depth: int) -> wit.WitType:
         element = _ffi.TypeRef()
         _ffi.list_type_element(pointer, ctypes.addressof(element))
-        return ListType(self._take(element, depth))
+        return wit.ListType(self._take(element, depth))
 
-    def _option(self, pointer: int, depth: int) -> WitType:
+    def _option(self, pointer: int, depth: int) -> wit.WitType:
         inner = _ffi.TypeRef()
         _ffi.option_type_ty(pointer, ctypes.addressof(inner))
-        return OptionType(self._take(inner, depth))
+        return wit.OptionType(self._take(inner, depth))
 
-    def _record(self, pointer: int, depth: int) -> WitType:
+    def _record(self, pointer: int, depth: int) -> wit.WitType:
         fields = []
         for index in range(_ffi.record_type_field_count(pointer)):
             text, size, kind = ctypes.c_void_p(), ctypes.c_size_t(), _ffi.TypeRef()
             _ffi.record_type_field_nth(pointer, index, *_refs(text, size, kind))
             fields.append((_name(text, size), self._take(kind, depth)))
-        return RecordType(tuple(fields))
+        return wit.RecordType(tuple(fields))
 
-    def _tuple(self, pointer: int, depth: int) -> WitType:
+    def _tuple(self, pointer: int, depth: int) -> wit.WitType:
         elements = []
         for index in range(_ffi.tuple_type_types_count(pointer)):
             kind = _ffi.TypeRef()
             _ffi.tuple_type_types_nth(pointer, index, ctypes.addressof(kind))
             elements.append(self._take(kind, depth))
-        return TupleType(tuple(elements))
+        return wit.TupleType(tuple(elements))
 
-    def _variant(self, pointer: int, depth: int) -> WitType:
+    def _variant(self, pointer: int, depth: int) -> wit.WitType:
         cases = []
         for index in range(_ffi.variant_type_case_count(pointer)):
             text, size, has, kind = ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_bool(), _ffi.TypeRef()
             _ffi.variant_type_case_nth(pointer, index, *_refs(text, size, has, kind))
             cases.append((_name(text, size), self._take(kind, depth) if has.value else None))
-        return VariantType(tuple(cases))
+        return wit.VariantType(tuple(cases))
 
-    def _result(self, pointer: int, depth: int) -> WitType:
+    def _result(self, pointer: int, depth: int) -> wit.WitType:
         sides = []
         for accessor in (_ffi.result_type_ok, _ffi.result_type_err):
             kind = _ffi.TypeRef()
             sides.append(self._take(kind, depth) if accessor(pointer, ctypes.addressof(kind)) else None)
-        return ResultType(*sides)
+        return wit.ResultType(*sides)
 
 
 def resource_key(interface: str, resource: str) -> str:
-    """`wasi:io/streams#output-stream` from `wasi:io/streams@0.2.6` and a name: one key a semver track."""
+    """Return a resource's key without version, such as `wasi:io/streams#output-stream`."""
     return f"{interface.partition('@')[0]}#{resource}"
 
 

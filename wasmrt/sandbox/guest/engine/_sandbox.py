@@ -1,4 +1,4 @@
-"""One store for one call: limits, fuel and epoch armed before the first guest instruction, dropped at the end."""
+"""A store for one call. Limits, fuel and epoch are set before the first guest instruction runs."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from wasmrt.sandbox.component import FuncType, has_unbounded_lift
 from wasmrt.sandbox.guest.call import GuestBudgets
 from wasmrt.sandbox.guest.engine import _ffi
 from wasmrt.sandbox.guest.engine._arena import CallArena
-from wasmrt.sandbox.guest.engine._inflight import calls
-from wasmrt.sandbox.guest.engine._lift import Lifter, lifter
+from wasmrt.sandbox.guest.engine._lift import Lifter, calls, lifter
 from wasmrt.sandbox.guest.engine._linker import Linker
 from wasmrt.sandbox.guest.engine._lower import Lowerer, LowerError, lowerer
 from wasmrt.sandbox.guest.engine._signals import defer, deliver, restore
-from wasmrt.sandbox.guest.engine._traps import EngineFault, fault
+from wasmrt.sandbox.guest.engine._traps import fault
 
 _SIZE = _ffi.VALUE_SIZE
 _FUEL_OFF = 2**63
@@ -27,40 +26,33 @@ _QUICK_SECONDS = 0.002
 _now = time.monotonic
 _pointer = ctypes.c_void_p
 _handles = itertools.count(1)
-_arenas: list[CallArena] = []  # used by one call at a time; taking and giving back are atomic
+_arenas: list[CallArena] = []  # each is used by one call at a time; list.pop and list.append are atomic
 
 
 class StoreLimits:
-    """The store's own limits; memory is per linear memory, because that is what the engine counts."""
+    """The limits of a store. `memory_bytes` applies to each linear memory: the engine counts memories separately."""
 
     __slots__ = ("fuel", "native")
 
     def __init__(
-        self,
-        *,
-        memory_bytes: int,
-        memories: int,
-        table_elements: int,
-        tables: int,
-        instances: int,
-        fuel: int | None,
+        self, *, memory_bytes: int, memories: int, table_elements: int, tables: int, instances: int, fuel: int | None
     ) -> None:
         self.fuel = fuel
         self.native = tuple(map(ctypes.c_int64, (memory_bytes, table_elements, instances, tables, memories)))
 
 
 class Export:
-    """An exported function of one component, resolved once: where it is and how its values are made."""
+    """An exported function of a component, resolved once: its index and the codecs of its values."""
 
     def __init__(self, linker: Linker, path: tuple[str, ...], kind: FuncType) -> None:
         self.path = path
         self.type = kind
-        self._component = linker.component  # export indexes point into it
+        self._component = linker.component  # keeps the component alive: export indexes point into it
         self.index = _export_index(linker.component.pointer, path)
         self.lowerers: tuple[Lowerer, ...] = tuple(lowerer(param) for _, param in kind.params)
         self.lift: Lifter | None = None if kind.result is None else lifter(kind.result)
         self.large = kind.result is not None and has_unbounded_lift(kind.result)
-        """True where a result may take the engine long to drop."""
+        """True if the engine may need long to drop a result."""
 
 
 def _export_index(component: int, path: tuple[str, ...]) -> int:
@@ -84,7 +76,7 @@ def _on_epoch(_context: int, handle: int, delta: Any, kind: Any) -> int | None:
         error = raised
     if error is None:
         delta[0] = 1
-        kind[0] = 0  # continue, look again at the next tick
+        kind[0] = 0  # continue until the next tick
         return None
     call.fail(error)
     return int(_ffi.error_new(b"interrupted by the host"))
@@ -113,7 +105,7 @@ class Sandbox:
     )
 
     def __init__(self, linker: Linker, limits: StoreLimits, call: GuestBudgets) -> None:
-        self._deferring = defer()  # the first thing: nothing may come between a store and what puts it away
+        self._deferring = defer()  # first, so that no signal can interrupt the code between here and the cleanup
         engine = linker.component.engine
         self._linker = linker
         self._handle = handle = next(_handles)
@@ -129,7 +121,7 @@ class Sandbox:
         self._store: int = _ffi.store_new(engine.pointer, handle, None)
         self._context: int = _ffi.store_context(self._store)
         _ffi.store_limiter(_pointer(self._store), *limits.native)
-        # Start functions and realloc run guest code: everything is armed before instantiation.
+        # Start functions and realloc run guest code, so all limits are set before instantiation.
         if engine.config.consume_fuel:
             _ffi.context_set_fuel(self._context, _FUEL_OFF if limits.fuel is None else limits.fuel)
         _ffi.store_epoch_callback(self._store, _ON_EPOCH_AT, handle, None)
@@ -139,7 +131,7 @@ class Sandbox:
         """Instantiate the component; start functions run here.
 
         Raises:
-            EngineFault: instantiation trapped, was stopped, or is over the store's limits.
+            EngineFault: instantiation trapped, was stopped, or exceeded the store's limits.
         """
         linker = self._linker
         error = _ffi.linker_instantiate(linker.pointer, self._context, linker.component.pointer, self._arena.instance)
@@ -148,16 +140,16 @@ class Sandbox:
         self.started = True
 
     def call(self, export: Export, *values: Any) -> Any:
-        """Lower `values`, run the export, lift its result.
+        """Lower `values`, run the export, and return its lifted result.
 
-        Its post-return is not run: it could only free memory of a store that is about to be dropped whole.
+        The post-return function is not run: it could only free memory of a store that is dropped anyway.
 
         Raises:
             EngineFault: the guest trapped or was stopped.
             LowerError: a value does not fit the parameter's type.
         """
         if not self.started or self.closed:
-            # The library would abort the process over an instance that is not there.
+            # Without this check, the library would abort the process.
             raise InternalError("the sandbox has no instance to call")
         lowerers = export.lowerers
         count = len(values)
@@ -177,7 +169,7 @@ class Sandbox:
             if error:
                 raise fault(error)
             return None
-        arena.put(at, _EMPTY)  # the result's place, right behind; the engine drops what was there before
+        arena.put(at, _EMPTY)  # the result comes after the arguments; the engine drops its old value, so clear it
         error = _ffi.func_call(func, context, args, count, at, 1)
         if error:
             raise fault(error)
@@ -188,19 +180,19 @@ class Sandbox:
 
     @property
     def fuel_used(self) -> int:
-        """Fuel burnt since instantiation began; 0 where fuel is not metered."""
+        """Fuel used since instantiation began; 0 if fuel is not metered."""
         if self._fuel is None or self.closed:
             return self._spent
         left = self._arena.number
         error = _ffi.context_get_fuel(self._context, left)
         if error:
-            raise InternalError("the engine does not tell the fuel left") from fault(error)
+            raise InternalError("the engine did not return the remaining fuel") from fault(error)
         return self._fuel - int(left.value)
 
     def finish(self) -> None:
-        """End the guest: nothing of it runs from here on. Safe to call twice.
+        """End the guest: none of its code runs any more. Safe to call twice.
 
-        The store is still to be dropped, and signals are held back until `release_signals`.
+        The caller must still call `drop`, and signals stay deferred until `release_signals`.
         """
         if self.closed:
             return
@@ -210,32 +202,32 @@ class Sandbox:
         self._ticker.leave()
 
     def release_signals(self) -> None:
-        """Let signals through again, on the thread that made it, after its end. Safe to call twice.
+        """Deliver signals again. Call it after `finish`, on the thread that created the sandbox. Safe to call twice.
 
         Raises:
-            BaseException: what the handler of a signal raises that came in the meantime.
+            BaseException: the handler of a deferred signal raised it.
         """
         if self._deferring:
             self._deferring = False
             restore()
 
     def drop(self) -> None:
-        """Drop the store and everything in it, after `finish`; on any thread. Safe to call twice."""
+        """Drop the store and everything in it. Call it after `finish`, on any thread. Safe to call twice."""
         store, self._store = self._store, 0
         if not store:
             return
         self.closed = True
-        # A guest that had no time to touch much memory is dropped in microseconds: less than another thread takes to
-        # get hold of the interpreter and give it back.
+        # The store of a guest that ran too short to use much memory is dropped in microseconds, which is less than
+        # releasing the GIL to another thread takes.
         quick = _now() - self._made < _QUICK_SECONDS
         (_ffi.store_delete_quick if quick else _ffi.store_delete)(store)
         _arenas.append(self._arena)
 
     def close(self) -> None:
-        """`finish`, `drop` and `release_signals`.
+        """Call `finish`, `drop` and `release_signals`.
 
         Raises:
-            BaseException: as `release_signals`.
+            BaseException: the handler of a deferred signal raised it.
         """
         try:
             self.finish()
@@ -250,6 +242,3 @@ class Sandbox:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-__all__ = ["EngineFault", "Export", "Sandbox", "StoreLimits"]

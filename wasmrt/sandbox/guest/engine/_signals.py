@@ -1,10 +1,10 @@
-"""Signals that arrive while a guest runs on the main thread wait until Python is on safe ground.
+"""Defer signals that arrive while a guest runs on the main thread.
 
-SECURITY: CPython runs a signal's handler when the next Python frame is entered, and under a guest that is a callback
-from C, before any `try` of ours. What the handler raises is lost there, and C reads an error that is not one: a
-single Ctrl-C would crash the process. So while C is running, handlers are replaced by a builtin that only takes a
-note; it cannot raise. Noted signals reach their real handler inside the trampoline, at an epoch tick, or after the
-call, whichever comes first.
+SECURITY: CPython runs a signal's handler when the next Python frame is entered. While a guest runs, that frame is a
+callback from C, before any `try` statement of wasmrt. An exception raised there is lost, and C reads an invalid error
+pointer, so a single Ctrl-C would crash the process. Therefore, while C code runs, the handlers are replaced by a
+builtin that only records the signal and cannot raise. A recorded signal reaches its handler inside the trampoline, at
+an epoch tick, or after the call, whichever comes first.
 """
 
 from __future__ import annotations
@@ -24,43 +24,43 @@ _MAIN = threading.main_thread().ident
 _noted: dict[int, Any] = {}
 _note = _noted.setdefault  # takes (number, frame), is C, never raises
 _seen: tuple[Any, ...] = (None,) * len(_WATCHED)
-"""The handlers of the watched signals last time; nearly always they still are."""
+"""The handlers of the watched signals when `_hold` ran last. They rarely change."""
 _handlers: tuple[tuple[int, Any], ...] = ()
-"""Those of them that are Python's."""
+"""The entries of `_seen` that are Python handlers, with their signals."""
 _held: tuple[tuple[int, Any], ...] = ()
 _here = threading.get_ident
 _getsignal, _set = _signal.getsignal, _signal.signal
 
 
 def defer() -> bool:
-    """Hold signals back from here on, before C that may call back into Python; True where `restore` has to follow.
+    """Defer signals, before C code that may call back into Python. Return True if `restore` must be called afterwards.
 
-    It lasts from the making of a store to its end: handlers are costly to exchange.
+    Signals are deferred for the whole lifetime of a store, because replacing handlers is slow.
     """
     if _held or _here() != _MAIN:
         return False
     try:
         _hold()
-    except BaseException:  # a signal came in the middle of it
+    except BaseException:  # a signal arrived while handlers were being replaced
         _release()
         raise
     return bool(_held)
 
 
 def restore() -> None:
-    """Give signals their handlers back, and deliver those that were noted.
+    """Restore the signals' handlers, and deliver recorded signals.
 
     Raises:
-        BaseException: whatever a handler raises.
+        BaseException: a handler raised it.
     """
     _release()
 
 
 def deliver() -> None:
-    """Let noted signals reach their handlers now; called inside the `try` of a callback.
+    """Deliver recorded signals to their handlers. Call it inside the `try` statement of a callback.
 
     Raises:
-        BaseException: whatever a handler raises.
+        BaseException: a handler raised it.
     """
     if _noted and _here() == _MAIN:
         _release()
@@ -68,7 +68,7 @@ def deliver() -> None:
 
 
 def suspend() -> bool:
-    """Give signals their handlers back while a host function runs; True where `resume` has to follow."""
+    """Restore the handlers while a host function runs. Return True if `resume` must be called afterwards."""
     if not _held or _here() != _MAIN:
         return False
     _release()
@@ -76,14 +76,14 @@ def suspend() -> bool:
 
 
 def resume() -> None:
-    """Take the handlers away again after a host function."""
+    """Replace the handlers again after a host function."""
     _hold()
 
 
 def resume_quietly() -> None:
-    """After an error inside a callback: nothing may raise on the way back to C."""
+    """Replace the handlers after an error in a callback, without raising: no exception may reach C."""
     if not _held and _here() == _MAIN:
-        with contextlib.suppress(BaseException):  # a second signal on the way; the first one is being told
+        with contextlib.suppress(BaseException):  # of a second signal, while the first one is handled
             _hold()
 
 
@@ -105,21 +105,21 @@ def _release() -> None:
     try:
         for number, handler in held:
             _set(number, handler)
-    except BaseException:  # the first handler was back, and a signal for it came before the others were
+    except BaseException:  # a signal arrived for a handler that was already restored
         for number, handler in held:
             if _getsignal(number) is _note:
                 _set(number, handler)
         raise
     if _noted:
-        _tell(dict(held))
+        _run_handlers(dict(held))
 
 
-def _tell(handlers: dict[int, Any]) -> None:
+def _run_handlers(handlers: dict[int, Any]) -> None:
     if not _noted:
         return
     number, frame = _noted.popitem()
     try:
         if (handler := handlers.get(number)) is not None:
             handler(number, frame)
-    finally:  # whatever it raises, the others are told too
-        _tell(handlers)
+    finally:  # run the other handlers even if this one raises
+        _run_handlers(handlers)

@@ -1,4 +1,4 @@
-"""The thread that advances the epoch while calls are in flight, so that running guest code can be interrupted."""
+"""The thread that advances the epoch while calls run, so that guest code can be interrupted."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import weakref
 from typing import Protocol
 
 TICK_SECONDS = 0.01
-"""A tenth of the shortest deadline worth promising."""
+"""A tenth of the shortest useful deadline."""
 _IDLE_TICKS = 20
-"""Ticks it stays awake after the last call, so that a run of short calls does not wake it for each."""
+"""Ticks for which the thread stays awake after the last call, so that consecutive short calls need not wake it."""
 
 
 class Ticking(Protocol):
@@ -17,9 +17,9 @@ class Ticking(Protocol):
 
 
 class Ticker:
-    """One thread an engine: asleep while nothing runs, gone when the engine is.
+    """The thread of an engine, asleep while no guest runs.
 
-    It holds the engine weakly: forgetting an engine ends its thread.
+    The ticker has only a weak reference to its engine: the thread ends when the engine is garbage-collected.
     """
 
     def __init__(self, engine: Ticking) -> None:
@@ -43,7 +43,7 @@ class Ticker:
             self._state.running -= 1
 
     def stop(self) -> None:
-        """End the thread and wait for it; while calls still run it goes on, and ends with the last of them."""
+        """End the thread and wait for it. If calls still run, return at once; the thread ends after the last call."""
         state = self._state
         with state.lock:
             if state.running:
@@ -56,7 +56,7 @@ class Ticker:
             thread.join()
 
     def start(self) -> None:
-        """Start the thread, if there is none: a process that is to be sealed does it before."""
+        """Start the thread unless it runs already. A process that will be confined must call this first."""
         with self._start:
             if self._thread is None and not self._state.stopped:
                 thread = threading.Thread(

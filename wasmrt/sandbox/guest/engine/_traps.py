@@ -1,4 +1,4 @@
-"""From a wasmtime error to a type of ours. Traps are told apart by their code, never by their text."""
+"""Convert a wasmtime error to an `EngineFault`. Traps are distinguished by their code, never by their text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wasmrt.sandbox.guest.engine import _ffi
 
 
 class TrapCode(IntEnum):
-    """wasmtime_trap_code_enum, as far as a component without async or GC can meet it."""
+    """The values of wasmtime_trap_code_enum that a component without async and GC can cause."""
 
     STACK_OVERFLOW = 0
     MEMORY_OUT_OF_BOUNDS = 1
@@ -49,8 +49,8 @@ class TrapCode(IntEnum):
         return self.name.lower().replace("_", " ")
 
 
-class EngineFault(Exception):  # noqa: N818 - the engine's word for it; never leaves the host
-    """The engine's own error; the callers of this package turn it into a WasmrtError."""
+class EngineFault(Exception):  # noqa: N818 - internal: users of this package convert it to a WasmrtError
+    """An error of the engine."""
 
     def __init__(self, message: str, code: TrapCode | None, raw_code: int | None) -> None:
         super().__init__(message)
@@ -60,16 +60,16 @@ class EngineFault(Exception):  # noqa: N818 - the engine's word for it; never le
 
 
 def fault(pointer: int) -> EngineFault:
-    """Take a wasmtime_error_t, free it, and say what it was."""
+    """Convert a wasmtime_error_t to an exception, and free it."""
     try:
         raw = ctypes.c_uint8()
-        # A wasmtime_error_t and a wasm_trap_t are the same box around the same error; asking the trap's
-        # accessor is the only way to the code. tests/sandbox/engine/test_traps.py holds this for every code.
+        # wasmtime_error_t and wasm_trap_t have the same representation, and only the trap's accessor returns the code.
+        # tests/sandbox/engine/test_traps.py checks this for every code.
         has_code = _ffi.trap_code(pointer, ctypes.addressof(raw))
         vector = _ffi.Vector()
         _ffi.error_message(pointer, ctypes.addressof(vector))
         size = min(vector.size, MAX_ERROR_TEXT_BYTES)
-        # SECURITY: a backtrace quotes the component's name section, and ends up in tracebacks and logs.
+        # SECURITY: the text contains names from the component's name section, and is shown in tracebacks and logs.
         message = printable(ctypes.string_at(vector.data, size).decode("utf-8", "replace")) if size else ""
         _ffi.byte_vec_delete(ctypes.addressof(vector))
     finally:

@@ -1,12 +1,12 @@
-"""The virtual WASI: everything of `wasi:*@0.2` that real guests import, none of it the engine's own.
+"""The virtual WASI: an implementation in Python of the parts of `wasi:*@0.2` that real guests import.
 
-SECURITY: the engine's WASI cannot be interrupted and cannot be bounded from here, so it is never linked. What a
-guest sees instead waits on its call's deadline, is capped, and opens neither files nor sockets.
+SECURITY: the engine's WASI can be neither interrupted nor limited from Python, so it is never linked. In this
+implementation, waits end at the call's deadline, all resources are limited, and no files or sockets are opened.
 """
 
 from wasmrt.sandbox.guest.engine import HostInterface
 from wasmrt.sandbox.guest.wasi import _cli, _clocks, _filesystem, _http, _io, _sockets
-from wasmrt.sandbox.guest.wasi._program import Printed, Program, ProgramFolder, log_printed
+from wasmrt.sandbox.guest.wasi._cli import Printed, Program, ProgramFolder, log_printed
 from wasmrt.sandbox.guest.wasi._signatures import SIGNATURES
 
 __all__ = ["Printed", "Program", "ProgramFolder", "interfaces", "log_printed"]
@@ -19,5 +19,5 @@ _ALL: tuple[HostInterface, ...] = tuple(
 
 
 def interfaces() -> tuple[HostInterface, ...]:
-    """Return what a guest may import of WASI; linking it costs a call nothing until the guest uses it."""
+    """Return the WASI interfaces that a guest may import."""
     return _ALL

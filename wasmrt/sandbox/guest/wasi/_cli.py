@@ -1,12 +1,12 @@
-"""`wasi:cli@0.2`: an empty environment, no terminal, and the standard streams of the call's program.
+"""`wasi:cli@0.2`: an empty environment, no terminal, and the arguments and standard streams of a call's program.
 
-A guest that is no program has no input, and its output becomes log lines.
+If the guest is not a program, its standard input is empty and its output becomes log entries.
 """
 
 from __future__ import annotations
 
 import codecs
-from typing import Any
+from typing import Any, NamedTuple
 
 from wasmrt.core.errors import GuestExitError
 from wasmrt.core.limits import MAX_CAPTURED_OUTPUT_BYTES, MAX_LOG_ENTRY_BYTES
@@ -14,16 +14,83 @@ from wasmrt.core.model import LogLevel
 from wasmrt.sandbox.component import Ok
 from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.engine import HostInterface
-from wasmrt.sandbox.guest.wasi._handles import Handles, drop_handle
-from wasmrt.sandbox.guest.wasi._program import Program
-from wasmrt.sandbox.guest.wasi._streams import OutputStream
+from wasmrt.sandbox.guest.wasi._io import BytesStream, Handles, InputStream, OutputStream, drop_handle
+
+
+class Printed(OutputStream):
+    """A standard output stream of a program. Its bytes are part of the result and count towards the output limit."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._data = bytearray()
+
+    def write(self, ctx: GuestCall, data: bytes) -> Ok:
+        """Store the bytes.
+
+        Raises:
+            OutputLimitError: the program's output is over the limit.
+        """
+        self._program.printed_bytes += len(data)
+        ctx.charge_text(self._program.printed_bytes)
+        self._data += data
+        return Ok()
+
+    @property
+    def text(self) -> str:
+        """The output, decoded as UTF-8; each invalid byte becomes U+FFFD."""
+        return self._data.decode("utf-8", "replace")
+
+
+class ProgramFolder(NamedTuple):
+    """A folder of the workspace, at the path where the program sees it."""
+
+    name: str
+    path: str
+    """Relative to the workspace; empty for the whole workspace."""
+    read_only: bool = False
+    """True if nothing can be written through this folder, whatever the grant allows."""
+
+
+class Program:
+    """The arguments, folders and standard streams of a call.
+
+    If `start` is not called, the guest is not a program: it has no arguments and no input, and its output is logged.
+    """
+
+    def __init__(self) -> None:
+        self.arguments: list[str] = []
+        self.stdin = InputStream()
+        self.folders: tuple[ProgramFolder, ...] = (ProgramFolder("/", ""),)
+        """The preopened folders."""
+        self.stdout: Printed | None = None
+        self.stderr: Printed | None = None
+        self.printed_bytes = 0
+
+    def start(self, arguments: list[str], stdin: bytes, folders: tuple[ProgramFolder, ...]) -> tuple[Printed, Printed]:
+        """Set the program's arguments, input and folders; return the streams for its output and its errors."""
+        self.arguments = arguments
+        self.stdin = BytesStream(stdin)
+        self.folders = folders
+        self.stdout, self.stderr = Printed(self), Printed(self)
+        return self.stdout, self.stderr
+
+
+def log_printed(call: GuestCall, stream: Printed, level: LogLevel) -> None:
+    """Log a program's output, one entry for each line. Lines over the limit are dropped and counted."""
+    left = MAX_CAPTURED_OUTPUT_BYTES
+    for line in stream.text.splitlines():
+        left -= len(line) + 1
+        if left < 0:
+            call.log_entries_dropped += 1
+        else:
+            call.log(level, line)
 
 
 class Captured(OutputStream):
-    """One standard stream of one call: whole lines become log entries, a flood is dropped and counted.
+    """A standard stream whose lines become log entries. Output over the limit is dropped and counted.
 
-    An unfinished line is already in the log, as its last entry, and is replaced as it grows; so nothing has to
-    be flushed when the call ends, however it ends.
+    An unfinished line is the last entry of the log and is replaced when the line grows, so nothing has to be flushed
+    when the call ends.
     """
 
     level = LogLevel.INFO
@@ -51,8 +118,8 @@ class Captured(OutputStream):
         if self._at is not None and self._at == len(ctx.logs) - 1:
             ctx.logs.pop()
         else:
-            self._line = ""  # another entry came between, or this one was dropped
-        # One character over the cap is enough for the log to see that the line has to be cut.
+            self._line = ""  # a different entry was added since, or this one was dropped
+        # One character over the limit is enough to make the log truncate the line.
         self._line = (self._line + text)[: MAX_LOG_ENTRY_BYTES + 1]
         before = len(ctx.logs)
         ctx.log(self.level, self._line)

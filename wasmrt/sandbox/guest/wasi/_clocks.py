@@ -1,20 +1,22 @@
-"""Clocks and random numbers of a guest, from its call's clock."""
+"""`wasi:clocks@0.2` and `wasi:random@0.2`, from the call's clock."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from wasmrt.core.errors import BudgetExceededError
 from wasmrt.core.limits import CLOCK_RESOLUTION_NS, MAX_RANDOM_BYTES, MAX_RANDOM_BYTES_PER_CALL
 from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.engine import HostInterface
-from wasmrt.sandbox.guest.wasi._streams import Pollable, subscribe
+from wasmrt.sandbox.guest.wasi._io import Pollable, subscribe
 
 _SECOND = 1_000_000_000
+_RANDOM_BYTES = "random bytes"
 
 
 def _monotonic(ctx: GuestCall) -> int:
-    # SECURITY: coarse on purpose; a fine timer is what cache-timing attacks need.
+    # SECURITY: deliberately coarse: cache-timing attacks need a fine timer.
     return ctx.clock.monotonic_ns() // CLOCK_RESOLUTION_NS * CLOCK_RESOLUTION_NS
 
 
@@ -32,7 +34,7 @@ def _subscribe_duration(ctx: GuestCall, nanoseconds: int) -> int:
 
 
 def datetime(nanoseconds: int) -> dict[str, int]:
-    """The record `datetime` of Unix nanoseconds."""
+    """Return the WIT record `datetime` for a Unix time in nanoseconds."""
     return {"seconds": nanoseconds // _SECOND, "nanoseconds": nanoseconds % _SECOND}
 
 
@@ -52,25 +54,20 @@ def _utc_offset(_ctx: GuestCall, _when: dict[str, int]) -> int:
     return 0
 
 
-class _Drawn:
-    def __init__(self) -> None:
-        self.count = 0
-
-
 def _bytes(ctx: GuestCall, count: int) -> bytes:
     if count > MAX_RANDOM_BYTES_PER_CALL:
         raise BudgetExceededError(
-            f"the guest asked for {count:,} random bytes at once",
+            f"the guest requested {count:,} random bytes at once",
             limit=MAX_RANDOM_BYTES_PER_CALL, used=count, setting="limits.MAX_RANDOM_BYTES_PER_CALL",
-            hint="have the tool seed a generator of its own",
+            hint="have the tool seed its own generator",
         )  # fmt: skip
-    drawn = ctx.part(_Drawn)
-    drawn.count += count
-    if drawn.count > MAX_RANDOM_BYTES:
+    used: Counter[str] = ctx.part(Counter)
+    used[_RANDOM_BYTES] += count
+    if used[_RANDOM_BYTES] > MAX_RANDOM_BYTES:
         raise BudgetExceededError(
-            f"the guest drew more than {MAX_RANDOM_BYTES:,} random bytes",
-            limit=MAX_RANDOM_BYTES, used=drawn.count, setting="limits.MAX_RANDOM_BYTES",
-            hint="have the tool seed a generator of its own",
+            f"the guest requested more than {MAX_RANDOM_BYTES:,} random bytes",
+            limit=MAX_RANDOM_BYTES, used=used[_RANDOM_BYTES], setting="limits.MAX_RANDOM_BYTES",
+            hint="have the tool seed its own generator",
         )  # fmt: skip
     return ctx.clock.random_bytes(count)
 

@@ -1,4 +1,4 @@
-"""The methods of a descriptor that change files: what is granted is done, the rest is refused and on record."""
+"""The methods of a descriptor that change files. Changes that are not granted are refused and recorded."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from wasmrt.sandbox.guest.wasi._file_writing import (
     FileOutput,
     Written,
     WrittenFiles,
+    follow_rename,
     forget,
-    keep,
-    moved,
     set_size,
+    store,
     write_at,
     write_code,
 )
-from wasmrt.sandbox.guest.wasi._files import File, Folder, Node, joined, refuse_write
-from wasmrt.sandbox.guest.wasi._handles import Handles
+from wasmrt.sandbox.guest.wasi._files import File, Folder, Node, join_path, refuse_write
+from wasmrt.sandbox.guest.wasi._io import Handles
 
 
 def _node(ctx: GuestCall, rep: int) -> Node:
@@ -28,7 +28,7 @@ def _node(ctx: GuestCall, rep: int) -> Node:
 
 
 def _written(ctx: GuestCall, rep: int) -> Written | Err:
-    """The file behind a descriptor that it can be written by."""
+    """Return the file of a writable descriptor, or an error code."""
     node = _node(ctx, rep)
     if isinstance(node, File):
         return Err("bad-descriptor") if node.written is None else node.written
@@ -36,11 +36,11 @@ def _written(ctx: GuestCall, rep: int) -> Written | Err:
 
 
 def _path(ctx: GuestCall, rep: int, path: str) -> str | Err:
-    """The path below a folder that may be changed."""
+    """Return `path` in the folder `rep`, or an error code if the path must not be changed."""
     base = _node(ctx, rep)
     if not isinstance(base, Folder):
         return Err("not-directory")
-    whole = joined(base.path, path)
+    whole = join_path(base.path, path)
     if not whole:
         return Err("not-permitted")
     return refuse_write(ctx, whole) if base.read_only or not ctx.services.max_write_bytes else whole
@@ -69,20 +69,20 @@ def _set_size(ctx: GuestCall, rep: int, size: int) -> Ok | Err:
 
 def _sync(ctx: GuestCall, rep: int) -> Ok | Err:
     node = _node(ctx, rep)
-    refused = keep(ctx, node.written) if isinstance(node, File) and node.written is not None else None
+    refused = store(ctx, node.written) if isinstance(node, File) and node.written is not None else None
     return Ok() if refused is None else refused
 
 
 def _make_directory(ctx: GuestCall, rep: int, path: str) -> Ok | Err:
     whole = _path(ctx, rep, path)
-    return whole if isinstance(whole, Err) else _changed(ctx, WorkspaceMakeDirectory(whole))
+    return whole if isinstance(whole, Err) else _request_change(ctx, WorkspaceMakeDirectory(whole))
 
 
 def _unlink(ctx: GuestCall, rep: int, path: str) -> Ok | Err:
     whole = _path(ctx, rep, path)
     if isinstance(whole, Err):
         return whole
-    answer = _changed(ctx, WorkspaceRemove(whole))
+    answer = _request_change(ctx, WorkspaceRemove(whole))
     if isinstance(answer, Ok):
         forget(ctx, whole)
     return answer
@@ -92,7 +92,7 @@ def _remove_directory(ctx: GuestCall, rep: int, path: str) -> Ok | Err:
     whole = _path(ctx, rep, path)
     if isinstance(whole, Err):
         return whole
-    answer = _changed(ctx, WorkspaceRemove(whole, directory=True))
+    answer = _request_change(ctx, WorkspaceRemove(whole, directory=True))
     return Err("not-directory") if answer == Err("is-directory") else answer
 
 
@@ -103,19 +103,19 @@ def _rename(ctx: GuestCall, rep: int, path: str, target: int, to: str) -> Ok | E
     if isinstance(new, Err):
         return new
     if whole == new:
-        return _changed(ctx, WorkspaceRename(whole, new))
+        return _request_change(ctx, WorkspaceRename(whole, new))
     files = ctx.part(WrittenFiles).open
     for known in [file for name, file in files.items() if name == whole or name.startswith(f"{whole}/")]:
-        if (refused := keep(ctx, known)) is not None:
+        if (refused := store(ctx, known)) is not None:
             return refused
-    answer = _changed(ctx, WorkspaceRename(whole, new))
+    answer = _request_change(ctx, WorkspaceRename(whole, new))
     if isinstance(answer, Ok):
         forget(ctx, new)
-        moved(ctx, whole, new)
+        follow_rename(ctx, whole, new)
     return answer
 
 
-def _changed(ctx: GuestCall, request: Request[None]) -> Ok | Err:
+def _request_change(ctx: GuestCall, request: Request[None]) -> Ok | Err:
     try:
         ctx.services.handle(request)
     except HostFailure as failure:

@@ -1,8 +1,8 @@
-"""Files that a guest writes: kept here, and given to the host whole when they are closed, synced or moved.
+"""Files that a guest writes. Their content is buffered and sent to the host when they are closed, synced or renamed.
 
-So a file has its old content or all of the new one, whatever becomes of the guest; and one that trapped leaves what it
-had not closed as it was. Descriptors of one file share its bytes. The host decides when a file is opened, so that a
-guest learns of a refusal there.
+A file therefore has either its old content or the complete new content. If the guest traps, files that it had not
+closed are unchanged. All descriptors of a file share its buffer. The host decides whether a file may be written when
+the guest opens it, so that the guest gets the error there.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from wasmrt.core.model import Decision, Reason
 from wasmrt.sandbox.component import Err, Ok
 from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.requests import HostFailure, Refuse, WorkspaceWrite
-from wasmrt.sandbox.guest.wasi._streams import IoError, OutputStream, failed
+from wasmrt.sandbox.guest.wasi._io import IoError, OutputStream, failed
 
 _CODES: dict[str, str] = {
     Reason.NOT_FOUND: "no-entry",
@@ -31,7 +31,7 @@ _CODES: dict[str, str] = {
 
 
 class Written:
-    """A file that is open to be written."""
+    """A file that is open for writing."""
 
     __slots__ = ("content", "dirty", "gone", "handles", "path")
 
@@ -39,14 +39,14 @@ class Written:
         self.path = path
         self.content = bytearray(content)
         self.dirty = dirty
-        """True where the host does not have all of it."""
+        """True if the buffer has changes that were not sent to the host."""
         self.gone = False
-        """True once its name is another file's, or nobody's: then nothing of it is kept."""
+        """True after the file was removed or replaced by a different one; its content is then never stored."""
         self.handles = 0
 
 
 class WrittenFiles:
-    """The files of one call that are open to be written, by path."""
+    """The files of one call that are open for writing, by path."""
 
     def __init__(self) -> None:
         self.open: dict[str, Written] = {}
@@ -54,7 +54,7 @@ class WrittenFiles:
 
 
 class FileOutput(OutputStream):
-    """Writes a file from an offset on, or always at its end."""
+    """An output stream that writes to a file from an offset on, or always at its end."""
 
     def __init__(self, file: Written, offset: int | None) -> None:
         self._file = file
@@ -64,14 +64,14 @@ class FileOutput(OutputStream):
         offset = len(self._file.content) if self._offset is None else self._offset
         code = write_at(ctx, self._file, data, offset)
         if code is not None:
-            return failed(ctx, IoError(f"the file cannot be written: {code}", file_code=code))
+            return failed(ctx, IoError(f"cannot write to the file: {code}", file_code=code))
         if self._offset is not None:
             self._offset += len(data)
         return Ok()
 
 
 def open_written(ctx: GuestCall, path: str, how: frozenset[str], existing: Written | None, read: bytes) -> Written:
-    """Return the file at `path`, open to be written: the one that is open already, or one with the bytes `read`."""
+    """Open a file for writing; return `existing` if it is open already, otherwise a file with the content `read`."""
     file = existing
     if file is None:
         files = ctx.part(WrittenFiles)
@@ -88,7 +88,7 @@ def open_written(ctx: GuestCall, path: str, how: frozenset[str], existing: Writt
 
 
 def write_at(ctx: GuestCall, file: Written, data: bytes, offset: int) -> str | None:
-    """Write `data` at an offset; bytes between the end and it are zero. Return an error code, or None."""
+    """Write `data` at an offset, after filling a gap with zeros. Return an error code, or None."""
     code = set_size(ctx, file, max(len(file.content), offset + len(data)))
     if code is None:
         file.content[offset : offset + len(data)] = data
@@ -96,13 +96,13 @@ def write_at(ctx: GuestCall, file: Written, data: bytes, offset: int) -> str | N
 
 
 def set_size(ctx: GuestCall, file: Written, size: int) -> str | None:
-    """Cut a file, or fill it up with zeros. Return an error code, or None."""
+    """Truncate a file, or extend it with zeros. Return an error code, or None."""
     if file.gone:
         return "no-entry"
     most = ctx.services.max_write_bytes
     if size > most:
-        # Told here, since it is never sent; what the host is sent it measures itself.
-        rule, hint = f"a file may have {most} bytes", "raise workspace_write.max_file_bytes if it really needs more"
+        # Recorded here, because the content is never sent to the host, which checks the size of sent content itself.
+        rule, hint = f"a file may have {most} bytes", "if the tool needs more, raise workspace_write.max_file_bytes"
         subject = file.path.encode("unicode_escape").decode("ascii")
         ctx.services.handle(Refuse(Decision(False, Reason.FILE_TOO_LARGE, rule, hint, "workspace_write", subject)))
         return "file-too-large"
@@ -116,22 +116,22 @@ def set_size(ctx: GuestCall, file: Written, size: int) -> str | None:
 
 
 def check_size(ctx: GuestCall) -> None:
-    """Hold all open files together to a bound.
+    """Check the total size of all open files.
 
     Raises:
-        BudgetExceededError: they are too large.
+        BudgetExceededError: the files are too large.
     """
     used = sum(len(file.content) for file in ctx.part(WrittenFiles).open.values())
     if used > MAX_WRITE_BYTES:
         raise BudgetExceededError(
-            f"the guest holds more than {MAX_WRITE_BYTES:,} bytes of files that it writes",
+            f"the guest has more than {MAX_WRITE_BYTES:,} bytes of files open for writing",
             limit=MAX_WRITE_BYTES, used=used, setting="limits.MAX_WRITE_BYTES",
             hint="have the tool close each file before it opens the next",
         )  # fmt: skip
 
 
-def keep(ctx: GuestCall, file: Written) -> Err | None:
-    """Give the host what it does not have of a file. Return the error where it refuses."""
+def store(ctx: GuestCall, file: Written) -> Err | None:
+    """Send a file to the host if it has changes. Return an error code if the host refuses."""
     try:
         _send(ctx, file)
     except HostFailure as failure:
@@ -140,36 +140,36 @@ def keep(ctx: GuestCall, file: Written) -> Err | None:
 
 
 def close_written(ctx: GuestCall, file: Written) -> None:
-    """Take one descriptor less; the last one closes the file.
+    """Close a descriptor of a file and store the file. The last descriptor closes the file.
 
     Raises:
-        ToolError: it cannot be kept. Closing has no result, and a guest must not believe that it is.
+        ToolError: the file cannot be stored. Dropping a descriptor has no result, so the guest could not notice it.
     """
     file.handles -= 1
     if not file.handles and ctx.part(WrittenFiles).open.get(file.path) is file:
         del ctx.part(WrittenFiles).open[file.path]
-    _keep_or_raise(ctx, file)
+    _store_or_raise(ctx, file)
 
 
 def finish_files(ctx: GuestCall) -> None:
-    """Keep what a guest that has ended well did not close.
+    """Store the files that a guest had not closed when it ended successfully.
 
     Raises:
-        ToolError: as `close_written`.
+        ToolError: a file cannot be stored.
     """
     for file in list(ctx.part(WrittenFiles).open.values()):
-        _keep_or_raise(ctx, file)
+        _store_or_raise(ctx, file)
 
 
 def forget(ctx: GuestCall, path: str) -> None:
-    """Let go of a file whose name is gone."""
+    """Discard the buffer of a file that was removed or replaced."""
     file = ctx.part(WrittenFiles).open.pop(path, None)
     if file is not None:
         file.gone = True
 
 
-def moved(ctx: GuestCall, path: str, to: str) -> None:
-    """Follow a file, or a folder with all that is in it, to another name."""
+def follow_rename(ctx: GuestCall, path: str, to: str) -> None:
+    """Update the paths of open files after a file or a folder was renamed."""
     files = ctx.part(WrittenFiles).open
     for known in [known for known in files if known == path or known.startswith(f"{path}/")]:
         file = files.pop(known)
@@ -178,20 +178,18 @@ def moved(ctx: GuestCall, path: str, to: str) -> None:
 
 
 def write_code(failure: HostFailure) -> str:
-    """Return the code of wasi:filesystem for a refusal of the host's."""
+    """Return the error code of wasi:filesystem for a failure of the host."""
     return _CODES.get(failure.code, "access")
 
 
 def _send(ctx: GuestCall, file: Written) -> None:
     if file.dirty and not file.gone:
-        file.dirty = False  # a host that has refused once is not asked again
+        file.dirty = False  # also if the host refuses: the request is not repeated
         ctx.services.handle(WorkspaceWrite(file.path, bytes(file.content)))
 
 
-def _keep_or_raise(ctx: GuestCall, file: Written) -> None:
+def _store_or_raise(ctx: GuestCall, file: Written) -> None:
     try:
         _send(ctx, file)
     except HostFailure as failure:
-        raise ToolError(f"a file that the tool wrote could not be kept: {failure.message}", code="not-written") from (
-            failure
-        )
+        raise ToolError(f"cannot store a file that the tool wrote: {failure.message}", code="not-written") from failure

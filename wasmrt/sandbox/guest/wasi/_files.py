@@ -1,10 +1,11 @@
-"""Descriptors: folders and files of the granted workspace.
+"""The objects behind descriptors: folders and files of the granted workspace.
 
-No host descriptor is ever open behind one; a file's bytes are read once, whole, when it is opened.
+A guest's descriptor has no open descriptor in the host. A file's content is read once, completely, when it is opened.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,7 @@ from wasmrt.sandbox.guest.requests import (
 )
 from wasmrt.sandbox.guest.wasi._file_writing import Written, WrittenFiles, open_written, write_code
 
+_READ_BYTES = "bytes of files"
 _CODES: dict[str, str] = {
     Reason.NOT_FOUND: "no-entry",
     Reason.INVALID_PATH: "not-permitted",
@@ -39,31 +41,26 @@ class Node:
 @dataclass(frozen=True, slots=True)
 class Folder(Node):
     read_only: bool = False
-    """True where nothing below it is written by way of it, whatever the grant allows."""
+    """True if nothing can be written through this folder, whatever the grant allows."""
 
 
 @dataclass(frozen=True, slots=True)
 class File(Node):
     content: bytes | bytearray
     written: Written | None = None
-    """None for a file that is only read."""
+    """None if the file is open only for reading."""
 
 
 class Listing:
-    """The entries of a folder that are still to be told."""
+    """The entries of a folder that the guest has not read yet."""
 
     def __init__(self, entries: list[dict[str, Any]]) -> None:
         self.entries = iter(entries)
 
 
-class _Read:
-    def __init__(self) -> None:
-        self.count = 0
-
-
 def open_path(ctx: GuestCall, folder: Folder, path: str) -> Node | Err:
-    """The file or folder at `path` below `folder`; an error code where there is none to be read."""
-    whole = joined(folder.path, path)
+    """Open the file or folder at `path` in `folder` for reading; return it or an error code."""
+    whole = join_path(folder.path, path)
     if whole is None:
         return Err("not-permitted")
     if not whole:
@@ -78,8 +75,8 @@ def open_path(ctx: GuestCall, folder: Folder, path: str) -> Node | Err:
 
 
 def open_to_write(ctx: GuestCall, folder: Folder, path: str, how: frozenset[str]) -> Node | Err:
-    """The file at `path` below `folder`, made where it is asked for and there is none; an error code otherwise."""
-    whole = joined(folder.path, path)
+    """Open the file at `path` in `folder` for writing, and create it if `how` allows; return it or an error code."""
+    whole = join_path(folder.path, path)
     if whole is None:
         return Err("not-permitted")
     if folder.read_only or not ctx.services.max_write_bytes:
@@ -98,7 +95,7 @@ def open_to_write(ctx: GuestCall, folder: Folder, path: str, how: frozenset[str]
         return Err(write_code(failure))
     if file is None and size and "truncate" not in how:
         try:
-            # SECURITY: what is in a file is for those who may read it. To write to the middle of it takes both.
+            # SECURITY: keeping a part of a file's old content also needs permission to read the file.
             content = _read(ctx, whole, probe=False)
         except HostFailure as failure:
             return _error(failure)
@@ -115,7 +112,7 @@ def list_folder(ctx: GuestCall, folder: Folder) -> Listing | Err:
 
 
 def refuse_write(ctx: GuestCall, path: str) -> Err:
-    """Refuse to write where nothing may be written; the attempt is on record, with the entry that would allow it."""
+    """Refuse to write to a path; the host records the denial with the grant's entry that would allow it."""
     if path and not ctx.services.max_write_bytes:
         try:
             ctx.services.handle(WorkspaceSize(path))
@@ -125,24 +122,24 @@ def refuse_write(ctx: GuestCall, path: str) -> Err:
 
 
 def refuse_change(ctx: GuestCall, subject: str) -> Err:
-    """Refuse a change that no grant allows; the attempt is on record."""
+    """Refuse a change that no grant allows; the denial is recorded."""
     ctx.services.handle(
         Refuse(
             Decision(
                 allowed=False,
                 reason=Reason.FILESYSTEM_DENIED,
-                rule="links and times are not written, nor anything below a read-only folder",
-                hint="have the tool return what it wants to keep",
+                rule="links, timestamps and files in read-only folders cannot be changed",
+                hint="have the tool return the data as its result",
                 capability="workspace",
                 subject=subject[:MAX_PATH_BYTES].encode("unicode_escape").decode("ascii"),
-            ),
+            )
         )
     )
     return Err("read-only")
 
 
-def joined(folder: str, path: str) -> str | None:
-    """`path` below `folder` without `.` and doubled slashes; None where it would leave the folder."""
+def join_path(folder: str, path: str) -> str | None:
+    """Return `path` in `folder` without `.` and repeated slashes; None if it has `..` or is absolute."""
     if path.startswith("/"):
         return None
     segments = [segment for segment in f"{folder}/{path}".split("/") if segment not in ("", ".")]
@@ -151,12 +148,12 @@ def joined(folder: str, path: str) -> str | None:
 
 def _read(ctx: GuestCall, path: str, *, probe: bool) -> bytes:
     content = ctx.services.handle(WorkspaceRead(path, probe=probe))
-    read = ctx.part(_Read)
-    read.count += len(content)
-    if read.count > MAX_WORKSPACE_BYTES_PER_CALL:
+    used: Counter[str] = ctx.part(Counter)
+    used[_READ_BYTES] += len(content)
+    if used[_READ_BYTES] > MAX_WORKSPACE_BYTES_PER_CALL:
         raise BudgetExceededError(
             f"the guest read more than {MAX_WORKSPACE_BYTES_PER_CALL:,} bytes of files",
-            limit=MAX_WORKSPACE_BYTES_PER_CALL, used=read.count, setting="limits.MAX_WORKSPACE_BYTES_PER_CALL",
+            limit=MAX_WORKSPACE_BYTES_PER_CALL, used=used[_READ_BYTES], setting="limits.MAX_WORKSPACE_BYTES_PER_CALL",
             hint="have the tool open each file once",
         )  # fmt: skip
     return content

@@ -1,6 +1,6 @@
-"""`wasi:filesystem@0.2`: the granted workspace as `/` or under names that a program is given, written where granted.
+"""`wasi:filesystem@0.2`: the granted workspace, at `/` or at the folders of the program.
 
-Without a grant no path leads anywhere.
+Without a grant there are no preopened folders, so no path can be opened.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from wasmrt.sandbox.component import Err, Ok
 from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.engine import HostInterface
 from wasmrt.sandbox.guest.wasi import _file_changes
+from wasmrt.sandbox.guest.wasi._cli import Program
 from wasmrt.sandbox.guest.wasi._file_writing import close_written
 from wasmrt.sandbox.guest.wasi._files import (
     File,
@@ -27,9 +28,7 @@ from wasmrt.sandbox.guest.wasi._files import (
     refuse_change,
     refuse_write,
 )
-from wasmrt.sandbox.guest.wasi._handles import Handles, drop_handle
-from wasmrt.sandbox.guest.wasi._program import Program
-from wasmrt.sandbox.guest.wasi._streams import BytesStream, IoError
+from wasmrt.sandbox.guest.wasi._io import BytesStream, Handles, IoError, drop_handle
 
 _NEVER = ("set-times", "set-times-at", "link-at", "symlink-at")
 
@@ -113,12 +112,12 @@ def _hash(thing: Node) -> Ok:
     return Ok({"lower": int.from_bytes(digest[:8], "little"), "upper": int.from_bytes(digest[8:], "little")})
 
 
-def _at(of: Callable[[Node], Ok]) -> Callable[..., Ok | Err]:
-    def answer(ctx: GuestCall, rep: int, _follow: frozenset[str], path: str) -> Ok | Err:
+def _at(inspect: Callable[[Node], Ok]) -> Callable[..., Ok | Err]:
+    def find_and_inspect(ctx: GuestCall, rep: int, _follow: frozenset[str], path: str) -> Ok | Err:
         found = _find(ctx, rep, path)
-        return found if isinstance(found, Err) else of(found)
+        return found if isinstance(found, Err) else inspect(found)
 
-    return answer
+    return find_and_inspect
 
 
 def _read_directory(ctx: GuestCall, rep: int) -> Ok | Err:
@@ -137,7 +136,7 @@ def _same(ctx: GuestCall, rep: int, other: int) -> bool:
     return _descriptor(ctx, rep).path == _descriptor(ctx, other).path
 
 
-def _refused(method: str) -> Callable[..., Err]:
+def _refuse(method: str) -> Callable[..., Err]:
     def refuse(ctx: GuestCall, rep: int, *_: Any) -> Err:
         return refuse_change(ctx, f"{method} in {_descriptor(ctx, rep).path or '/'}")
 
@@ -164,7 +163,7 @@ def _no_link(ctx: GuestCall, rep: int, _path: str) -> Err:
     return Err("invalid")
 
 
-def _harmless(ctx: GuestCall, rep: int, *_: Any) -> Ok:
+def _ignore(ctx: GuestCall, rep: int, *_: Any) -> Ok:
     _descriptor(ctx, rep)
     return Ok()
 
@@ -182,9 +181,9 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "is-same-object": _same,
     "read-directory": _read_directory,
     "readlink-at": _no_link,
-    "advise": _harmless,
+    "advise": _ignore,
     **_file_changes.METHODS,
-    **{method: _refused(method) for method in _NEVER},
+    **{method: _refuse(method) for method in _NEVER},
 }
 
 INTERFACES = (

@@ -1,7 +1,7 @@
-"""`wasi:http@0.2`, outgoing: requests through the same gateway as the tool worlds' own HTTP imports.
+"""`wasi:http@0.2`: outgoing requests, sent through the same gateway as the tool worlds' HTTP imports.
 
-The whole of `types` is here, because engines of languages import all of it; incoming requests do not exist, since no
-tool is a server.
+The interface `types` is complete, because language runtimes import all of it. Incoming requests are not supported:
+tools are not servers.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from wasmrt.sandbox.component import Err, Ok
 from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.engine import HostInterface
 from wasmrt.sandbox.guest.wasi import _http_fields
-from wasmrt.sandbox.guest.wasi._handles import Handles, drop_handle, unreachable
 from wasmrt.sandbox.guest.wasi._http_bodies import (
     IncomingBody,
     Trailers,
@@ -27,8 +26,12 @@ from wasmrt.sandbox.guest.wasi._http_bodies import (
     trailers,
 )
 from wasmrt.sandbox.guest.wasi._http_request import (
+    Future,
     Request,
+    Response,
+    get_response,
     getter,
+    handle,
     is_authority,
     is_method,
     is_path,
@@ -39,12 +42,11 @@ from wasmrt.sandbox.guest.wasi._http_request import (
     setter,
     timeout,
 )
-from wasmrt.sandbox.guest.wasi._http_sending import Future, Response, get_response, handle
-from wasmrt.sandbox.guest.wasi._streams import IoError, Pollable, subscribe
+from wasmrt.sandbox.guest.wasi._io import Handles, IoError, Pollable, drop_handle, subscribe, unreachable
 
 
-def _shown(kind: type) -> Callable[..., int]:
-    return lambda ctx, rep: _http_fields.shown(ctx, ctx.part(Handles).get(rep, kind).fields)
+def _headers(kind: type) -> Callable[..., int]:
+    return lambda ctx, rep: _http_fields.share(ctx, ctx.part(Handles).get(rep, kind).fields)
 
 
 def _status(ctx: GuestCall, rep: int) -> int:
@@ -71,7 +73,7 @@ def _subscribe(kind: type[Pollable]) -> Callable[..., int]:
 
 
 def _no_server(_ctx: GuestCall, _fields: int) -> int:
-    raise TrapError("the guest made a response, and no tool answers HTTP requests")
+    raise TrapError("the guest created a response, but tools cannot answer HTTP requests")
 
 
 _RESOURCES = (
@@ -100,7 +102,7 @@ _TYPES: dict[str, Callable[..., Any]] = {
     "[method]outgoing-request.set-scheme": setter("scheme", is_scheme),
     "[method]outgoing-request.authority": getter("authority"),
     "[method]outgoing-request.set-authority": setter("authority", is_authority),
-    "[method]outgoing-request.headers": _shown(Request),
+    "[method]outgoing-request.headers": _headers(Request),
     "[constructor]request-options": new_options,
     **timeout("connect-timeout"),
     **timeout("first-byte-timeout"),
@@ -110,7 +112,7 @@ _TYPES: dict[str, Callable[..., Any]] = {
     "[method]future-incoming-response.subscribe": _subscribe(Future),
     "[method]future-incoming-response.get": get_response,
     "[method]incoming-response.status": _status,
-    "[method]incoming-response.headers": _shown(Response),
+    "[method]incoming-response.headers": _headers(Response),
     "[method]incoming-response.consume": _consume,
     "[method]incoming-body.stream": incoming_stream,
     "[static]incoming-body.finish": finish_incoming,
@@ -125,10 +127,6 @@ _TYPES: dict[str, Callable[..., Any]] = {
 _DROPS = {"outgoing-body": drop_body, "incoming-body": drop_incoming, "incoming-response": _drop_response}
 
 INTERFACES = (
-    HostInterface(
-        "wasi:http/types@0.2.0",
-        _TYPES,
-        {name: _DROPS.get(name, drop_handle) for name in _RESOURCES},
-    ),
+    HostInterface("wasi:http/types@0.2.0", _TYPES, {name: _DROPS.get(name, drop_handle) for name in _RESOURCES}),
     HostInterface("wasi:http/outgoing-handler@0.2.0", {"handle": handle}),
 )

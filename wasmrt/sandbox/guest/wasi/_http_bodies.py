@@ -1,6 +1,8 @@
-"""Bodies of `wasi:http@0.2`, both ways: what a guest writes is capped as it comes, what it gets comes as it reads."""
+"""Bodies of `wasi:http@0.2`: request bodies limited as they are written, response bodies received as they are read."""
 
 from __future__ import annotations
+
+from collections import Counter
 
 from wasmrt.core.errors import BudgetExceededError
 from wasmrt.core.limits import MAX_HELD_HTTP_BYTES, MAX_OPEN_ANSWERS
@@ -9,9 +11,9 @@ from wasmrt.sandbox.component import Case, Err, Ok
 from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.requests import HostFailure, Refuse
 from wasmrt.sandbox.guest.services import HttpResponse
-from wasmrt.sandbox.guest.wasi._handles import Handles
-from wasmrt.sandbox.guest.wasi._streams import CLOSED, InputStream, IoError, OutputStream, Pollable, failed
+from wasmrt.sandbox.guest.wasi._io import CLOSED, Handles, InputStream, IoError, OutputStream, Pollable, failed
 
+_HTTP_BYTES = "bytes of HTTP"
 DENIED = Case("HTTP-request-denied")
 NO_URL = Case("HTTP-request-URI-invalid")
 _OF_CODE = {
@@ -31,7 +33,7 @@ _OF_CODE = {
 
 
 def error_code(failure: HostFailure) -> Case:
-    """Return the closest word of the package's own; a text where there is none."""
+    """Return the closest error code of wasi:http; `internal-error` with a message if there is none."""
     code = failure.code
     if code == "timeout":
         return Case("HTTP-response-timeout" if failure.request_sent else "connection-timeout")
@@ -47,29 +49,24 @@ def error_code(failure: HostFailure) -> Case:
     return Case("internal-error", f"{code}: {failure.message}")
 
 
-class _Held:
-    def __init__(self) -> None:
-        self.size = 0
-
-
-def hold(ctx: GuestCall, size: int) -> None:
-    """Count bytes of headers and bodies that went through the host for the call.
+def charge(ctx: GuestCall, size: int) -> None:
+    """Count bytes of headers and bodies that the call sends and receives.
 
     Raises:
-        BudgetExceededError: they are more than a call may keep.
+        BudgetExceededError: the call sent and received too much.
     """
-    held = ctx.part(_Held)
-    held.size += size
-    if held.size > MAX_HELD_HTTP_BYTES:
+    used: Counter[str] = ctx.part(Counter)
+    used[_HTTP_BYTES] += size
+    if used[_HTTP_BYTES] > MAX_HELD_HTTP_BYTES:
         raise BudgetExceededError(
             f"the guest sent and received more than {MAX_HELD_HTTP_BYTES:,} bytes of headers and bodies",
-            limit=MAX_HELD_HTTP_BYTES, used=held.size, setting="limits.MAX_HELD_HTTP_BYTES",
-            hint="have the tool ask for less",
+            limit=MAX_HELD_HTTP_BYTES, used=used[_HTTP_BYTES], setting="limits.MAX_HELD_HTTP_BYTES",
+            hint="have the tool request less data",
         )  # fmt: skip
 
 
 class Body:
-    """A request's body while the guest writes it: at most `limit` bytes, and as many as it `declared`."""
+    """The body of a request, while the guest writes it: at most `limit` bytes, exactly `declared` if that is set."""
 
     def __init__(self, limit: int, declared: int | None = None) -> None:
         self.content = bytearray()
@@ -90,25 +87,25 @@ class BodyStream(OutputStream):
             return CLOSED
         if len(body.content) + len(data) > body.limit:
             return _refuse(ctx, body)
-        hold(ctx, len(data))
+        charge(ctx, len(data))
         body.content += data
         return Ok()
 
 
 def _refuse(ctx: GuestCall, body: Body) -> Err:
     if body.limit != body.declared:
-        # On record too: engines of languages trap on a stream's error, and then it is all that tells why.
+        # Recorded, because language runtimes trap on stream errors, and the trap does not contain the reason.
         rule = "the request has more bytes than http.max_request_bytes"
-        hint = f"send less, or raise http.max_request_bytes, now {body.limit}"
+        hint = f"send less, or raise http.max_request_bytes (currently {body.limit})"
         ctx.services.handle(Refuse(Decision(False, Reason.REQUEST_TOO_LARGE, rule, hint, "http", "a body")))
     size = Case("HTTP-request-body-size", body.limit)
     return failed(ctx, IoError(f"the body may have {body.limit} bytes", http_code=size))
 
 
 class Receiving(InputStream):
-    """A response's body, taken off the wire as the guest reads it; a read waits for what can be shown next.
+    """The body of a response, received as the guest reads it. A read waits for the next piece.
 
-    Its pollable is always ready, because nothing comes in while nobody reads.
+    Its pollable is always ready, because data is received only during reads.
     """
 
     def __init__(self, response: HttpResponse) -> None:
@@ -118,7 +115,7 @@ class Receiving(InputStream):
     def read(self, ctx: GuestCall, count: int) -> bytes | Err:
         if count and not self._ready and self._response is not None:
             try:
-                self._take(ctx, self._response)
+                self._receive(ctx, self._response)
             except HostFailure as failure:
                 self.close()
                 return failed(ctx, IoError(failure.message, http_code=error_code(failure)))
@@ -128,10 +125,10 @@ class Receiving(InputStream):
         return piece
 
     def fill(self, ctx: GuestCall) -> None:
-        """Take all of it now. Raises `HostFailure` where that cannot be."""
+        """Receive the whole body now. Raises `HostFailure` if that fails."""
         pieces = []
         while self._response is not None:
-            self._take(ctx, self._response)
+            self._receive(ctx, self._response)
             pieces.append(self._ready)
         self._ready = b"".join(pieces)
 
@@ -144,29 +141,29 @@ class Receiving(InputStream):
     def is_open(self) -> bool:
         return self._response is not None
 
-    def _take(self, ctx: GuestCall, response: HttpResponse) -> None:
+    def _receive(self, ctx: GuestCall, response: HttpResponse) -> None:
         self._ready = response.read()
-        hold(ctx, len(self._ready))
+        charge(ctx, len(self._ready))
         if not self._ready:
             self.close()
 
 
 class OpenResponses:
-    """The responses that one guest reads piece by piece: a few. The host closes them with the call."""
+    """The responses of one call that the guest reads in pieces. The host closes them when the call ends."""
 
     def __init__(self) -> None:
         self._open: list[Receiving] = []
 
     def add(self, ctx: GuestCall, response: Receiving) -> None:
-        """Keep a response, or read all of it where the guest has begun many and finished none.
+        """Add a response. If the guest has too many unfinished responses, receive its whole body now.
 
         Raises:
-            HostFailure: it could not be read.
+            HostFailure: receiving the body failed.
         """
         self._open = [known for known in self._open if known.is_open]
         self._open.append(response)
         if len(self._open) > MAX_OPEN_ANSWERS:
-            # Each holds one of the connections to its host, which other calls may be waiting for.
+            # Each open response occupies a connection to its host, for which other calls may be waiting.
             response.fill(ctx)
 
 
@@ -177,7 +174,7 @@ class IncomingBody:
 
 
 class Trailers(Pollable):
-    """There are none, and that is known at once."""
+    """The trailers of a response: always empty, and ready immediately."""
 
     __slots__ = ("taken",)
 
@@ -209,7 +206,7 @@ def finish_body(ctx: GuestCall, rep: int, trailers: int | None) -> Ok | Err:
 
 
 def drop_body(ctx: GuestCall, rep: int) -> None:
-    """A body that was dropped unfinished is never sent."""
+    """Drop a body. If it is not finished, its request is never sent."""
     ctx.part(Handles).get(rep, Body).closed = True
     ctx.part(Handles).drop(rep)
 
@@ -228,7 +225,7 @@ def finish_incoming(ctx: GuestCall, rep: int) -> int:
 
 
 def drop_incoming(ctx: GuestCall, rep: int) -> None:
-    """Drop a response body with all that the guest has not read."""
+    """Drop a response body, including data that the guest has not read."""
     ctx.part(Handles).get(rep, IncomingBody).receiving.close()
     ctx.part(Handles).drop(rep)
 

@@ -1,4 +1,4 @@
-"""Header fields of `wasi:http@0.2`: checked when they are set, bounded in number and size."""
+"""Header fields of `wasi:http@0.2`: checked when they are set, limited in number and size."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from wasmrt.core.errors import BudgetExceededError
 from wasmrt.core.limits import MAX_HEADER_BYTES, MAX_HEADERS
 from wasmrt.sandbox.component import Case, Err, Ok
 from wasmrt.sandbox.guest.call import GuestCall
-from wasmrt.sandbox.guest.wasi._handles import Handles
-from wasmrt.sandbox.guest.wasi._http_bodies import hold
+from wasmrt.sandbox.guest.wasi._http_bodies import charge
+from wasmrt.sandbox.guest.wasi._io import Handles
 
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}\Z")  # a token, RFC 9110 5.6.2
 _VALUE = re.compile(rb"[\t\x20-\x7e\x80-\xff]*\Z")
-# They frame the message or say where it goes, so the host alone writes them. Others are refused by the gateway, on
-# record; these are what guests of every host expect to be told about at once.
+# Fields for framing and routing, which only the host may write. Guests expect an immediate error for these. The gateway
+# refuses and records other forbidden fields.
 _FORBIDDEN = frozenset(
     (
         *("connection", "host", "http2-settings", "keep-alive", "proxy-authenticate", "proxy-authorization"),
@@ -22,17 +22,17 @@ _FORBIDDEN = frozenset(
     )
 )
 _INVALID = Err(Case("invalid-syntax"))
-_NOT_YOURS = Err(Case("forbidden"))
+_FORBIDDEN_ERROR = Err(Case("forbidden"))
 _IMMUTABLE = Err(Case("immutable"))
 
 _ENTRY_BYTES = 256
-"""Bytes that a field takes here apart from its text, about."""
+"""Approximate memory of a field in addition to its text."""
 
 Entry = tuple[str, bytes]
 
 
 class Fields:
-    """Names with values, in order; a copy that a guest may only read is immutable."""
+    """Header fields in order. Fields of requests in progress and of responses are immutable for the guest."""
 
     def __init__(self, entries: list[Entry], *, immutable: bool = False) -> None:
         self.entries = entries
@@ -42,11 +42,11 @@ class Fields:
         return [value for known, value in self.entries if known.lower() == name.lower()]
 
     def as_text(self) -> tuple[tuple[str, str], ...]:
-        """As the gateway takes them: what is UTF-8 arrives byte for byte."""
-        return tuple((name, _decoded(value)) for name, value in self.entries)
+        """Return the fields with decoded values; the gateway sends UTF-8 values unchanged."""
+        return tuple((name, _decode(value)) for name, value in self.entries)
 
 
-def _decoded(value: bytes) -> str:
+def _decode(value: bytes) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError:
@@ -101,14 +101,14 @@ def clone(ctx: GuestCall, rep: int) -> int:
 
 
 def take(ctx: GuestCall, rep: int) -> Fields:
-    """The fields that a guest gives away with their handle."""
+    """Return the fields behind a handle whose ownership the guest passes to the host."""
     fields = ctx.part(Handles).get(rep, Fields)
     ctx.part(Handles).drop(rep)
     return fields
 
 
-def shown(ctx: GuestCall, fields: Fields) -> int:
-    """A handle through which `fields` can be read and not changed."""
+def share(ctx: GuestCall, fields: Fields) -> int:
+    """Return a handle for reading `fields`."""
     return ctx.part(Handles).add(Fields(fields.entries, immutable=True))
 
 
@@ -127,22 +127,22 @@ def _change(ctx: GuestCall, fields: Fields, kept: list[Entry], added: list[Entry
 
 
 def _problem(entries: list[Entry]) -> Err | None:
-    # SECURITY: no CR, LF or NUL ever becomes part of a field.
+    # SECURITY: a field must not contain CR, LF or NUL.
     if not all(is_token(name) and _VALUE.match(value) for name, value in entries):
         return _INVALID
-    return _NOT_YOURS if any(name.lower() in _FORBIDDEN for name, _ in entries) else None
+    return _FORBIDDEN_ERROR if any(name.lower() in _FORBIDDEN for name, _ in entries) else None
 
 
 def _check_size(ctx: GuestCall, entries: list[Entry], added: list[Entry]) -> None:
-    """Bound one set of fields, and all that a call makes together."""
+    """Limit the size of a set of fields, and charge the added fields to the call."""
     size = _size(entries)
     if len(entries) > MAX_HEADERS or size > MAX_HEADER_BYTES:
         raise BudgetExceededError(
-            f"the guest made {len(entries):,} headers of {size:,} bytes",
+            f"the guest created {len(entries):,} headers of {size:,} bytes",
             limit=MAX_HEADERS, used=len(entries), setting="limits.MAX_HEADERS",
-            hint=f"a request may have {MAX_HEADERS} headers of {MAX_HEADER_BYTES:,} bytes together",
+            hint=f"a request may have {MAX_HEADERS} headers of {MAX_HEADER_BYTES:,} bytes in total",
         )  # fmt: skip
-    hold(ctx, _size(added) + _ENTRY_BYTES * len(added))
+    charge(ctx, _size(added) + _ENTRY_BYTES * len(added))
 
 
 def _size(entries: list[Entry]) -> int:

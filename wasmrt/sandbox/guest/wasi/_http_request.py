@@ -1,4 +1,12 @@
-"""Outgoing requests of `wasi:http@0.2` while the guest puts them together, and their options."""
+"""Outgoing requests of `wasi:http@0.2`: building and sending them.
+
+`handle` returns a future and sends nothing. The complete request is sent when the guest has finished the body and asks
+the future for the response; that call blocks until the head of the response arrives or the call's deadline passes. The
+response's body is received as the guest reads it. Redirects are returned like any other response.
+
+SECURITY: a request's body is never streamed out. Credentials are sent with the head, and the head is sent only after
+the whole body was scanned: if the leak is in the body's last byte, the first bytes must not have been sent already.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +16,12 @@ from typing import Any
 
 from wasmrt.sandbox.component import Case, Err, Ok
 from wasmrt.sandbox.guest.call import GuestCall
+from wasmrt.sandbox.guest.requests import HostFailure, HttpCheck, HttpOpen
+from wasmrt.sandbox.guest.services import HttpResponse
 from wasmrt.sandbox.guest.wasi import _http_fields
-from wasmrt.sandbox.guest.wasi._handles import Handles
-from wasmrt.sandbox.guest.wasi._http_bodies import Body
+from wasmrt.sandbox.guest.wasi._http_bodies import DENIED, NO_URL, Body, OpenResponses, Receiving, error_code
 from wasmrt.sandbox.guest.wasi._http_fields import Fields, is_token
+from wasmrt.sandbox.guest.wasi._io import NEVER_NS, Handles, Pollable
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,31}\Z")  # RFC 3986 3.1
 
@@ -31,7 +41,7 @@ class Request:
 
     @property
     def url(self) -> str | None:
-        """None where the parts do not make one."""
+        """The URL, or None if its parts do not form one."""
         scheme = "https" if self.scheme is None else str(self.scheme.value or self.scheme.name).lower()
         path = self.path or "/"
         if not self.authority or not path.startswith("/"):
@@ -45,9 +55,9 @@ class Options:
 
     @property
     def seconds(self) -> float | None:
-        """Seconds that the exchange may last: it has one timeout, so those that were set are added up.
+        """Timeout of the whole exchange: the sum of all timeouts that are set.
 
-        None where only others than the first byte's are set: a time to connect says nothing about an answer.
+        None if the first-byte timeout is not set: the other timeouts alone do not limit the time to a response.
         """
         if self.timeouts.get("first-byte-timeout") is None:
             return None
@@ -71,7 +81,7 @@ def request_body(ctx: GuestCall, rep: int) -> Ok | Err:
 
 
 def _declared(fields: Fields) -> int | None:
-    """Read the content-length; the host refuses one that is not a number."""
+    """Return the content-length, or None; the host refuses values that are not a number."""
     lengths = {value for value in fields.named("content-length") if value.isdigit() and len(value) < 20}
     return int(lengths.pop()) if len(lengths) == 1 else None
 
@@ -100,7 +110,7 @@ def is_scheme(scheme: Case) -> bool:
 
 
 def is_authority(text: str) -> bool:
-    """Accept text that can only be a host and a port; the URL's parser judges which."""
+    """Return whether the text can only be a host and a port; the URL parser checks it later."""
     return _is_plain(text) and not any(character in "/\\?#@ " for character in text)
 
 
@@ -121,3 +131,69 @@ def timeout(name: str) -> dict[str, Callable[..., Any]]:
         f"[method]request-options.{name}": lambda ctx, rep: ctx.part(Handles).get(rep, Options).timeouts.get(name),
         f"[method]request-options.set-{name}": assign,
     }
+
+
+class Response:
+    def __init__(self, status: int, fields: Fields, body: Receiving) -> None:
+        self.status = status
+        self.fields = fields
+        self.body: Receiving | None = body
+
+
+class Future(Pollable):
+    """A future response, ready as soon as the request can be sent."""
+
+    __slots__ = ("request", "seconds", "taken", "url")
+
+    def __init__(self, request: Request, url: str, seconds: float | None) -> None:
+        super().__init__()
+        self.request = request
+        self.url = url
+        self.seconds = seconds
+        self.taken = False
+
+    def due(self) -> int:
+        body = self.request.body
+        return 0 if body is None or body.closed else NEVER_NS
+
+
+def handle(ctx: GuestCall, rep: int, options: int | None) -> Ok | Err:
+    handles = ctx.part(Handles)
+    request = handles.get(rep, Request)
+    handles.drop(rep)
+    seconds = None
+    if options is not None:
+        seconds = handles.get(options, Options).seconds
+        handles.drop(options)
+    url = request.url
+    if url is None:
+        return Err(NO_URL)
+    if ctx.services.handle(HttpCheck(request.verb, url)) is not None:
+        return Err(DENIED)
+    return Ok(handles.add(Future(request, url, seconds)))
+
+
+def get_response(ctx: GuestCall, rep: int) -> Ok | Err | None:
+    future = ctx.part(Handles).get(rep, Future)
+    if future.due():
+        return None
+    if future.taken:
+        return Err()
+    future.taken = True
+    return Ok(_send(ctx, future))
+
+
+def _send(ctx: GuestCall, future: Future) -> Ok | Err:
+    body, fields = future.request.body, future.request.fields
+    if body is not None and not body.finished:
+        return Err(Case("connection-terminated"))
+    content = None if body is None or not body.content else bytes(body.content)
+    request = HttpOpen(future.request.verb, future.url, fields.as_text(), content, future.seconds)
+    try:
+        response = HttpResponse(ctx.services, request)
+        receiving = Receiving(response)
+        ctx.part(OpenResponses).add(ctx, receiving)
+    except HostFailure as failure:
+        return Err(error_code(failure))
+    received = Fields([(name, value.encode("latin-1", "replace")) for name, value in response.headers])
+    return Ok(ctx.part(Handles).add(Response(response.status, received, receiving)))

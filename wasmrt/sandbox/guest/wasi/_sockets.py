@@ -1,6 +1,6 @@
-"""`wasi:sockets@0.2`: every attempt is refused in its own words and recorded. The network is reached over HTTP.
+"""`wasi:sockets@0.2`: every attempt to use sockets or DNS is refused and recorded. Tools use the network over HTTP.
 
-No socket and no lookup ever comes to be, so what would work on one cannot be called.
+No guest receives a socket or a lookup stream, so their methods cannot be called.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from wasmrt.sandbox.component import Err
 from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.engine import HostInterface
 from wasmrt.sandbox.guest.requests import Refuse
-from wasmrt.sandbox.guest.wasi._handles import Handles, drop_handle, unreachable
-from wasmrt.sandbox.guest.wasi._streams import IoError
+from wasmrt.sandbox.guest.wasi._io import Handles, IoError, drop_handle, unreachable
 
 _SHOWN_CHARACTERS = 80
 _OPTIONS = (
@@ -28,7 +27,7 @@ _UDP = "start-bind finish-bind stream unicast-hop-limit set-unicast-hop-limit "
 
 
 class Network:
-    """The handle that every socket function wants to see; it opens nothing."""
+    """The handle that socket functions take as a parameter; it gives no access."""
 
 
 def _refuse(ctx: GuestCall, subject: str) -> Err:
@@ -37,11 +36,11 @@ def _refuse(ctx: GuestCall, subject: str) -> Err:
             Decision(
                 allowed=False,
                 reason=Reason.SOCKETS_DENIED,
-                rule="no tool gets sockets",
-                hint="use HTTP: add the host to http.allowlist and ask for it through the http import",
+                rule="sockets are not available to tools",
+                hint="use HTTP: add the host to http.allowlist and send the request through the http import",
                 capability="sockets",
                 subject=subject,
-            ),
+            )
         )
     )
     return Err("access-denied")
@@ -73,10 +72,7 @@ INTERFACES = (
     HostInterface("wasi:sockets/instance-network@0.2.0", {"instance-network": _network}),
     HostInterface(
         "wasi:sockets/ip-name-lookup@0.2.0",
-        {
-            "resolve-addresses": _lookup,
-            **unreachable("resolve-address-stream", "resolve-next-address subscribe"),
-        },
+        {"resolve-addresses": _lookup, **unreachable("resolve-address-stream", "resolve-next-address subscribe")},
         {"resolve-address-stream": drop_handle},
     ),
     HostInterface("wasi:sockets/tcp@0.2.0", unreachable("tcp-socket", _TCP + _OPTIONS), {"tcp-socket": drop_handle}),
@@ -88,11 +84,7 @@ INTERFACES = (
             **unreachable("incoming-datagram-stream", "receive subscribe"),
             **unreachable("outgoing-datagram-stream", "check-send send subscribe"),
         },
-        {
-            "udp-socket": drop_handle,
-            "incoming-datagram-stream": drop_handle,
-            "outgoing-datagram-stream": drop_handle,
-        },
+        {"udp-socket": drop_handle, "incoming-datagram-stream": drop_handle, "outgoing-datagram-stream": drop_handle},
     ),
     HostInterface("wasi:sockets/udp-create-socket@0.2.0", {"create-udp-socket": _udp}),
 )

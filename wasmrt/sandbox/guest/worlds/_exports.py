@@ -1,11 +1,11 @@
-"""The exports of the tool worlds: asking a component for its tools, and running one. Its answers are hostile input."""
+"""Detect a component's world by its exports, describe its tools and run them. Its results are untrusted input."""
 
 from __future__ import annotations
 
 import json
 from typing import Any, NamedTuple, Protocol
 
-from wasmrt.core.errors import GuestError, InvalidComponentError
+from wasmrt.core.errors import GuestError, InvalidComponentError, UnknownWorldError
 from wasmrt.core.limits import MAX_DESCRIPTION_BYTES, MAX_TOOLS_PER_COMPONENT
 from wasmrt.sandbox.component import ANY_OBJECT, Err, ToolSpec, printable_line, worlds
 from wasmrt.sandbox.guest.call import GuestCall
@@ -15,27 +15,55 @@ from wasmrt.sandbox.schema import schema_gaps, schema_problem
 
 
 class World(Protocol):
-    """A way to talk to one component."""
+    """The exports of a component, called according to its world."""
 
     @property
     def name(self) -> str: ...
 
     def describe(self, sandbox: Sandbox, name: str) -> list[ToolSpec]:
-        """Ask the component for its tools; what it says wrongly becomes a problem of the spec."""
+        """Return the component's tools; invalid descriptions become problems of the specs."""
 
     def run(self, sandbox: Sandbox, call: GuestCall, tool: ToolSpec, params: str, context: str | None) -> str:
-        """Run one tool of the sandbox's instance, in its call, and return its JSON text.
+        """Run one tool of the sandbox's instance and return its JSON text.
 
         Raises:
-            GuestError: the tool answered with its own failure.
+            GuestError: the tool returned a failure.
         """
 
 
-def tool_world(linker: Linker, world: worlds.World) -> World:
-    """Bind the exports of a component of a tool world.
+def detect(linker: Linker, data: bytes) -> World:
+    """Return the world of a component, bound to its exports; doc comments are read from its bytes, `data`.
 
     Raises:
-        InvalidComponentError: it exports the world's interface with other functions or types.
+        UnknownWorldError: none of the component's exports can be run.
+        InvalidComponentError: the component exports a known interface with different types.
+    """
+    kind = linker.component.type
+    known = worlds.exported_world(interface.name for interface in kind.exports)
+    if known is not None:
+        return tool_world(linker, known)
+    program = worlds.exported_program([*(interface.name for interface in kind.exports), *dict(kind.functions)])
+    if program is not None:
+        from wasmrt.sandbox.guest.worlds._program import program_world  # imports WASI, which most tools do not need
+
+        return program_world(linker, program)
+    # JSON codecs for all WIT types take a twentieth of a short program's start, and tools of wasmrt's worlds do not
+    # need them.
+    from wasmrt.sandbox.guest.worlds._generic import generic_world, nothing_to_run
+
+    generic = generic_world(linker, data)
+    if generic is not None:
+        return generic
+    raise UnknownWorldError(
+        nothing_to_run(kind), hint=f"export {worlds.TOOL_WORLD.export}, near:agent/tool, or functions with plain types"
+    )
+
+
+def tool_world(linker: Linker, world: worlds.World) -> World:
+    """Bind the exports of a component that implements a tool world.
+
+    Raises:
+        InvalidComponentError: the component exports the world's interface with different functions or types.
     """
     found = _exports(linker, world.export)
     if world is worlds.TOOL_WORLD:
@@ -53,7 +81,8 @@ def _exports(linker: Linker, interface: str) -> dict[str, Export]:
             raise InvalidComponentError(f"{interface} has no function {name}", hint=f"export {name}: {signature}")
         if str(kind) != signature:
             raise InvalidComponentError(
-                f"{interface}#{name} has another type than its world's", hint=f"it should be {name}: {signature}"
+                f"{interface}#{name} does not have the type defined by its world",
+                hint=f"the type should be {name}: {signature}",
             )
         found[name] = Export(linker, (interface, name), kind)
     return found
@@ -79,9 +108,9 @@ class _AgentWorld(NamedTuple):
                 return str(answer.value)
             raise typed_failure(answer.value, call)
         if answer["error"] is not None:
-            raise GuestError(answer["error"].strip() or "the tool failed and said nothing")
+            raise GuestError(answer["error"].strip() or "the tool failed without an error message")
         if answer["output"] is None:
-            raise GuestError("the tool answered neither with an output nor with an error")
+            raise GuestError("the tool returned neither an output nor an error")
         return str(answer["output"])
 
 
@@ -96,7 +125,7 @@ class _ProviderWorld(NamedTuple):
             problems: list[str] = []
             tool = printable_line(offered["name"], 64)
             if not tool or tool != offered["name"] or tool in specs:
-                continue  # a name that cannot be said, or twice: nobody could call it
+                continue  # an unprintable or duplicate name: no caller could select this tool
             notes = offered["annotations"]
             schema, problem = _schema(offered["schema"], problems)
             specs[tool] = ToolSpec(
@@ -120,12 +149,12 @@ class _ProviderWorld(NamedTuple):
 
 def _description(text: str, problems: list[str]) -> str:
     if len(text.encode("utf-8", "replace")) > MAX_DESCRIPTION_BYTES:
-        problems.append(f"the description is over {MAX_DESCRIPTION_BYTES} bytes and was cut")
+        problems.append(f"the description is over {MAX_DESCRIPTION_BYTES} bytes and was truncated")
     return printable_line(text, MAX_DESCRIPTION_BYTES)
 
 
 def _schema(text: str, problems: list[str]) -> tuple[dict[str, Any], str]:
-    """Return a schema, and why it is not the guest's own; with an empty text where it is."""
+    """Return a tool's schema, and why the guest's own schema was replaced, or an empty string."""
     problem = schema_problem(text)
     if problem is None:
         problems.extend(schema_gaps(text))

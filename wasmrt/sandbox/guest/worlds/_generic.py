@@ -1,4 +1,4 @@
-"""Any other world: every exported function with plain types is a tool, its schema made from its WIT types."""
+"""Components of other worlds: every exported function with plain types is a tool, with a schema from its WIT types."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wasmrt.sandbox.schema.wit import exported_functions, failure_text, function
 
 @dataclass(frozen=True, slots=True)
 class GenericWorld:
-    """A component that was never written for wasmrt. It is not run to be described: its types say everything."""
+    """A component that was not written for wasmrt. Its description comes from its types alone, without running it."""
 
     exports: dict[str, Export]
     specs: tuple[ToolSpec, ...]
@@ -35,7 +35,7 @@ class GenericWorld:
 
 
 def generic_world(linker: Linker, data: bytes) -> GenericWorld | None:
-    """The plain world of a component, with the doc comments in its bytes; None where JSON can call no function."""
+    """Return the world of a component, with doc comments from `data`; None if no function can be called with JSON."""
     exports: dict[str, Export] = {}
     specs: list[ToolSpec] = []
     for function in exported_functions(linker.component.type, docs=doc_comments(data)):
@@ -48,10 +48,10 @@ def generic_world(linker: Linker, data: bytes) -> GenericWorld | None:
 
 
 def nothing_to_run(kind: ComponentType) -> str:
-    """Say of a component that none of its exports can be run, and why not its first function."""
+    """Return the message that none of a component's exports can be run, and why its first function cannot."""
     known = [interface.name for interface in kind.exports] + [name for name, _ in kind.functions]
     shown = ", ".join(known[:5]) if known else "nothing"
-    message = f"the component is of no world that can be run here; it exports {printable_line(shown, 300)}"
+    message = f"no export of the component can be run here; it exports {printable_line(shown, 300)}"
     for function in exported_functions(kind)[:1]:
-        return f"{message}; of {printable_line(function.function, 100)}: {function.problem}"
+        return f"{message}; problem of {printable_line(function.function, 100)}: {function.problem}"
     return message

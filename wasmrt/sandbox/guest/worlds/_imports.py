@@ -1,4 +1,4 @@
-"""The imports of the tool worlds: interfaces of the table, each function bound to what answers it."""
+"""The imports of the tool worlds: each function is bound to its implementation."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from wasmrt.sandbox.guest.requests import (
     HttpOpen,
     InvokeTool,
     ReportProgress,
+    Request,
     SecretExists,
     WorkspaceCopy,
     WorkspaceList,
@@ -32,78 +33,67 @@ from wasmrt.sandbox.guest.services import HttpResponse
 
 
 def as_text(failure: HostFailure) -> str:
-    """For worlds whose errors are one string."""
     return f"{failure.code}: {failure.message}"
 
 
 def as_failure(failure: HostFailure) -> dict[str, Any]:
-    """wasmrt:tool's `failure`."""
     return {"kind": failure.kind, "code": failure.code, "message": failure.message}
 
 
 def as_http_failure(failure: HostFailure) -> dict[str, Any]:
-    """near:agent@0.4.1's `http-failure`."""
     return {**as_failure(failure), "request-sent": failure.request_sent}
 
 
 def result(render: Callable[[HostFailure], Any], ask: Callable[..., Any], *values: Any) -> Ok | Err:
-    """Ask the host, and make a WIT `result` of what it answers or refuses."""
+    """Call `ask` and return its reply or its failure as a WIT `result`."""
     try:
         return Ok(ask(*values))
     except HostFailure as failure:
         return Err(render(failure))
 
 
+def forward(request: Callable[..., Request[Any]]) -> Callable[..., Ok | Err]:
+    """Return a function that sends its parameters to the host as a `request`."""
+    return lambda ctx, *values: result(as_failure, ctx.services.handle, request(*values))
+
+
 def log(ctx: GuestCall, level: str, message: str) -> None:
-    """`log` of both worlds."""
     ctx.log(LogLevel(level), message)
 
 
 def now_millis(ctx: GuestCall) -> int:
-    """Unix time in milliseconds."""
     return ctx.clock.now_ns() // 1_000_000
 
 
 def monotonic(ctx: GuestCall) -> int:
-    """Nanoseconds since an arbitrary start."""
     return ctx.clock.monotonic_ns()
 
 
 def progress(ctx: GuestCall, done: int, total: int | None, message: str | None) -> None:
-    """wasmrt:tool's `progress.report`."""
     ctx.services.handle(ReportProgress(done, total, message))
 
 
 def exists(ctx: GuestCall, name: str) -> bool:
-    """`secret-exists` of both worlds."""
     return ctx.services.handle(SecretExists(name))
 
 
 def agent_invoke(ctx: GuestCall, alias: str, params: str) -> Ok | Err:
-    """near:agent's `tool-invoke`."""
     return result(as_text, ctx.services.handle, InvokeTool(alias, params))
 
 
-def invoke(ctx: GuestCall, alias: str, params: str) -> Ok | Err:
-    """wasmrt:tool's `tools.invoke`."""
-    return result(as_failure, ctx.services.handle, InvokeTool(alias, params))
-
-
 def agent_read(ctx: GuestCall, path: str) -> str | None:
-    """near:agent's `workspace-read`: the text, or nothing for every kind of refusal."""
+    """Return the text of a file; near:agent has no reason for a failure, only None."""
     try:
         return ctx.services.handle(WorkspaceRead(path)).decode("utf-8")
     except (HostFailure, UnicodeDecodeError):
         return None
 
 
-def read(ctx: GuestCall, path: str) -> Ok | Err:
-    """wasmrt:tool's `workspace.read`."""
-    return result(as_failure, ctx.services.handle, WorkspaceRead(path))
+read = forward(WorkspaceRead)
+write = forward(WorkspaceWrite)
 
 
 def read_text(ctx: GuestCall, path: str) -> Ok | Err:
-    """wasmrt:tool's `workspace.read-text`."""
     content = read(ctx, path)
     if isinstance(content, Err):
         return content
@@ -114,45 +104,21 @@ def read_text(ctx: GuestCall, path: str) -> Ok | Err:
 
 
 def list_entries(ctx: GuestCall, path: str) -> Ok | Err:
-    """wasmrt:tool's `workspace.list`."""
     listed = result(as_failure, ctx.services.handle, WorkspaceList(path))
     return listed if isinstance(listed, Err) else Ok([_entry(entry) for entry in listed.value])
 
 
 def stat(ctx: GuestCall, path: str) -> Ok | Err:
-    """wasmrt:tool's `workspace.stat`."""
     found = result(as_failure, ctx.services.handle, WorkspaceStat(path))
     return found if isinstance(found, Err) else Ok(_entry(found.value))
 
 
-def write(ctx: GuestCall, path: str, content: bytes, new: bool) -> Ok | Err:
-    """wasmrt:tool's `workspace.write`."""
-    return result(as_failure, ctx.services.handle, WorkspaceWrite(path, content, new))
-
-
 def write_text(ctx: GuestCall, path: str, content: str, new: bool) -> Ok | Err:
-    """wasmrt:tool's `workspace.write-text`."""
     return write(ctx, path, content.encode("utf-8"), new)
 
 
-def copy(ctx: GuestCall, path: str, to: str) -> Ok | Err:
-    """wasmrt:tool's `workspace.copy`."""
-    return result(as_failure, ctx.services.handle, WorkspaceCopy(path, to))
-
-
-def make_directory(ctx: GuestCall, path: str) -> Ok | Err:
-    """wasmrt:tool's `workspace.make-directory`."""
-    return result(as_failure, ctx.services.handle, WorkspaceMakeDirectory(path))
-
-
 def remove(ctx: GuestCall, path: str, kind: str) -> Ok | Err:
-    """wasmrt:tool's `workspace.remove`."""
     return result(as_failure, ctx.services.handle, WorkspaceRemove(path, directory=kind == "directory"))
-
-
-def rename(ctx: GuestCall, path: str, to: str) -> Ok | Err:
-    """wasmrt:tool's `workspace.rename`."""
-    return result(as_failure, ctx.services.handle, WorkspaceRename(path, to))
 
 
 def _entry(entry: DirectoryEntry) -> dict[str, Any]:
@@ -164,17 +130,14 @@ def _entry(entry: DirectoryEntry) -> dict[str, Any]:
 
 
 def agent_request(ctx: GuestCall, *asked: Any) -> Ok | Err:
-    """near:agent's `http-request` up to 0.3.0: failures are one string."""
     return result(as_text, _agent, ctx, *asked)
 
 
 def agent_request_typed(ctx: GuestCall, *asked: Any) -> Ok | Err:
-    """near:agent@0.4.1's `http-request`: failures are typed."""
     return result(as_http_failure, _agent, ctx, *asked)
 
 
 def fetch(ctx: GuestCall, request: dict[str, Any]) -> Ok | Err:
-    """wasmrt:tool's `http.fetch`."""
     return result(as_failure, _fetch, ctx, request)
 
 
@@ -192,7 +155,7 @@ def _agent(
     status, headers, received = _send(ctx, method, url, _headers(headers_json), body, timeout_ms)
     joined: dict[str, str] = {}
     for name, value in headers:
-        # The world's type is an object: a name can stand once, so values are joined as RFC 9110 5.3 has it.
+        # The world's type is an object with unique names, so values are joined as in RFC 9110, section 5.3.
         key = name.lower()
         joined[key] = f"{joined[key]}, {value}" if key in joined else value
     return {"status": status, "headers-json": json.dumps(joined), "body": received}
@@ -247,13 +210,13 @@ _TOOL: dict[str, dict[str, Callable[..., Any]]] = {
         "stat": stat,
         "write": write,
         "write-text": write_text,
-        "copy": copy,
-        "make-directory": make_directory,
+        "copy": forward(WorkspaceCopy),
+        "make-directory": forward(WorkspaceMakeDirectory),
         "remove": remove,
-        "rename": rename,
+        "rename": forward(WorkspaceRename),
     },
     "secrets": {"exists": exists},
-    "tools": {"invoke": invoke},
+    "tools": {"invoke": forward(InvokeTool)},
     "log": {"log": log},
     "clock": {"now": now_millis, "monotonic": monotonic},
     "progress": {"report": progress},
@@ -261,7 +224,7 @@ _TOOL: dict[str, dict[str, Callable[..., Any]]] = {
 
 
 def interfaces() -> tuple[HostInterface, ...]:
-    """Return every interface of near:agent and wasmrt:tool that a guest may import."""
+    """Return the interfaces of near:agent and wasmrt:tool that a guest may import."""
     return tuple(
         HostInterface(name, _functions(world, name), signatures=worlds.signatures(name))
         for world in worlds.ALL_WORLDS

@@ -1,4 +1,4 @@
-"""Programs: components of `wasi:cli/command`, run with arguments and input, answering with what they printed."""
+"""Programs: components of `wasi:cli/command`, run with arguments and standard input, returning their output."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from wasmrt.sandbox.guest.engine import EngineFault, Export, Linker, Sandbox
 from wasmrt.sandbox.guest.wasi import Printed, Program, ProgramFolder, log_printed
 
 WORKSPACE = "workspace"
-"""The key of a call's context that names the folder under which the program finds the workspace."""
+"""The context key for the folder where the program sees the workspace."""
 WRITABLE = "writable"
-"""The key of a call's context that maps more folders to parts of the workspace; with it, the others are read-only."""
+"""The context key that maps writable folders to workspace paths; if present, the workspace folder is read-only."""
 _RUN, _SIGNATURE = "run", "func() -> result"
 _SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -36,7 +36,7 @@ _SCHEMA: dict[str, Any] = {
         "stdin": {"type": "string", "maxLength": MAX_PARAMS_BYTES, "description": "Standard input."},
         "check": {
             "type": "boolean",
-            "description": "False for a program whose exit codes are answers: none of them is a failure then.",
+            "description": "False if a non-zero exit code is a result and not a failure of the program.",
         },
     },
     "additionalProperties": False,
@@ -44,38 +44,37 @@ _SCHEMA: dict[str, Any] = {
 
 
 def program_world(linker: Linker, interface: str) -> ProgramWorld:
-    """Bind the `run` of a program.
+    """Bind the `run` function of a program.
 
     Raises:
-        InvalidComponentError: it is another function than that of `wasi:cli/run@0.2`.
+        InvalidComponentError: the function does not have the type of `wasi:cli/run@0.2`.
     """
     exported = linker.component.type.export(interface)
     kind = None if exported is None else exported.function(_RUN)
     if kind is None or str(kind) != _SIGNATURE:
         raise InvalidComponentError(
-            f"{interface} has no function {_RUN} of its world's type", hint=f"export {_RUN}: {_SIGNATURE}"
+            f"{interface} has no function {_RUN} of the type defined by its world", hint=f"export {_RUN}: {_SIGNATURE}"
         )
     return ProgramWorld(interface, Export(linker, (interface, _RUN), kind))
 
 
 class ProgramWorld(NamedTuple):
-    """A program. It is not run to be described."""
+    """A program, described without running it."""
 
     name: str
     main: Export
 
     def describe(self, _sandbox: Sandbox, name: str) -> list[ToolSpec]:
-        """Return its one tool, which has the name of the component."""
-        says = f"Runs the program {name}. The result has what it printed, as stdout and stderr, and its exit_code."
-        return [ToolSpec(name, says, _SCHEMA)]
+        """Return the program's only tool, which has the component's name."""
+        text = f"Runs the program {name}. The result has its output, as stdout and stderr, and its exit_code."
+        return [ToolSpec(name, text, _SCHEMA)]
 
     def run(self, sandbox: Sandbox, call: GuestCall, tool: ToolSpec, params: str, context: str | None) -> str:
-        """Run it and return `stdout`, `stderr` and `exit_code`.
+        """Run the program and return `stdout`, `stderr` and `exit_code`.
 
         Raises:
-            GuestExitError: it ended with another code than 0, and nobody said that this is an answer. The log has what
-                it printed.
-            InvalidParametersError: the params are no texts, or the context names no folder for the workspace.
+            GuestExitError: the exit code is not 0, and `check` is not False. The output is in the log.
+            InvalidParametersError: the params are not strings, or the context has an invalid folder.
         """
         given = json.loads(params)
         arguments, stdin = _input(given)
@@ -85,10 +84,10 @@ class ProgramWorld(NamedTuple):
         except BaseException:
             _log(call, stdout, stderr)
             raise
-        call.finish()  # a program that failed has ended all the same: what it wrote before is written
+        call.finish()  # also if the program failed: the files it wrote are stored
         if code and given.get("check", True):
             _log(call, stdout, stderr)
-            raise GuestExitError(_sentence(code, stdout, stderr), exit_code=code)
+            raise GuestExitError(_exit_message(code, stdout, stderr), exit_code=code)
         return json.dumps({"stdout": stdout.text, "stderr": stderr.text, "exit_code": code}, ensure_ascii=False)
 
     def _exit_code(self, sandbox: Sandbox, call: GuestCall) -> int:
@@ -98,15 +97,17 @@ class ProgramWorld(NamedTuple):
             ended = call.failure
             if not isinstance(ended, GuestExitError):
                 raise
-            call.failure = None  # it is an end like the other: what is raised now says how it went
+            call.failure = None  # an exit is a normal end; `run` decides whether its code is a failure
             return ended.exit_code
 
 
 def _input(given: dict[str, Any]) -> tuple[list[str], bytes]:
-    # A package's own schema, where it has one, may let anything pass.
+    # A package can replace the schema by one that accepts other types.
     arguments, text = given.get("args", []), given.get("stdin", "")
     if not isinstance(text, str) or not isinstance(arguments, list) or not all(isinstance(a, str) for a in arguments):
-        raise InvalidParametersError("a program takes texts alone", hint='{"args": ["-n", "5"], "stdin": "text"} fits')
+        raise InvalidParametersError(
+            "args must be a list of strings and stdin a string", hint='example: {"args": ["-n", "5"], "stdin": "text"}'
+        )
     return arguments, text.encode("utf-8", "replace")
 
 
@@ -117,16 +118,16 @@ def _folders(context: str | None) -> tuple[ProgramFolder, ...]:
     folder, writable = given.get(WORKSPACE, "/"), given.get(WRITABLE, {})
     if not _is_absolute(folder):
         raise InvalidParametersError(
-            "the context's workspace is no absolute path", hint='{"workspace": "/workspace"} is one'
+            "the context's workspace is not an absolute path", hint='example: {"workspace": "/workspace"}'
         )
     if not isinstance(writable, dict) or not all(
         _is_absolute(name) and _is_relative(path) for name, path in writable.items()
     ):
         raise InvalidParametersError(
-            "the context's writable folders are no absolute paths with a path of the workspace each",
-            hint='{"writable": {"/write/out": "out"}} is one',
+            "the context's writable folders must map absolute paths to relative paths in the workspace",
+            hint='example: {"writable": {"/write/out": "out"}}',
         )
-    # With folders to write in, the whole is for reading: a program finds the two apart, as it was told.
+    # If the context has writable folders, the rest of the workspace is read-only.
     whole = ProgramFolder(folder, "", read_only=WRITABLE in given)
     return (whole, *(ProgramFolder(name, path) for name, path in writable.items()))
 
@@ -136,7 +137,7 @@ def _is_absolute(name: object) -> bool:
 
 
 def _is_relative(path: object) -> bool:
-    # What it means is the host's to decide, which reads it again with every file.
+    # The host checks the path again for every file.
     return isinstance(path, str) and bool(path) and not path.startswith("/") and len(path) <= MAX_PATH_BYTES
 
 
@@ -145,8 +146,8 @@ def _log(call: GuestCall, stdout: Printed, stderr: Printed) -> None:
     log_printed(call, stderr, LogLevel.WARN)
 
 
-def _sentence(code: int, stdout: Printed, stderr: Printed) -> str:
-    """Say how it ended, with the last lines of its errors, or of its output where it told no error."""
-    told = last_lines(stderr.text, PROGRAM_TAIL_CHARS) or last_lines(stdout.text, PROGRAM_TAIL_CHARS)
+def _exit_message(code: int, stdout: Printed, stderr: Printed) -> str:
+    """Return the exit code with the last lines of standard error, or of standard output if that is empty."""
+    output = last_lines(stderr.text, PROGRAM_TAIL_CHARS) or last_lines(stdout.text, PROGRAM_TAIL_CHARS)
     ended = f"the program ended with exit code {code}"
-    return f"{ended}: {told}" if told else ended
+    return f"{ended}: {output}" if output else ended

@@ -1,4 +1,4 @@
-"""Tools in the form that OpenAI, Anthropic, Gemini and MCP clients take."""
+"""Render tools in the formats of OpenAI, Anthropic, Gemini and MCP."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A flattened schema in the keywords and forms that a provider takes, part by part.
+"""Rewrite the parts of a flattened schema with the keywords and forms that providers support.
 
-No `type` is a list; no schema is a bare true or false; every array says its items; property names are
-`[a-zA-Z0-9_.-]{1,64}`, others are described in words instead.
+In the result no `type` is a list, no schema is a boolean, every array has `items`, and property names match
+`[a-zA-Z0-9_.-]{1,64}`; properties with other names are only mentioned in the description.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from wasmrt.sandbox.component import printable_line
-from wasmrt.sandbox.schema._document import ANNOTATIONS, rebuilt
+from wasmrt.sandbox.schema._document import ANNOTATIONS, map_subschemas
 from wasmrt.sandbox.schema.wit import NON_FINITE
 
 _PROPERTY_NAME = r"[a-zA-Z0-9_.-]{1,64}"
@@ -27,7 +27,7 @@ _TYPED = {
     "string": {"contentEncoding", "contentMediaType", "format", "maxLength", "minLength", "pattern"},
 }  # fmt: skip
 _TYPED["integer"] = _TYPED["number"]
-"""Keywords that mean something for values of one type only."""
+"""Keywords that apply only to values of one type."""
 _ALL_TYPED = frozenset().union(*_TYPED.values())
 _PYTHON_TYPES: dict[str, type | tuple[type, ...]] = {
     "string": str, "array": list, "object": dict, "integer": int, "number": (int, float), "boolean": bool,
@@ -36,22 +36,22 @@ _PYTHON_TYPES: dict[str, type | tuple[type, ...]] = {
 
 
 def clean(schema: Any, *, openai: bool) -> Any:
-    """Return a schema without references as every provider takes it; with `openai`, as OpenAI alone does."""
+    """Return a reference-free schema in the form that all providers support, or with `openai` in OpenAI's form."""
     if schema is True:
         return {}
     if not isinstance(schema, dict):
         return {"not": {}}
     closed = {key: schema[key] for key in ("additionalProperties",) if isinstance(schema.get(key), bool)}
     dropped = {*closed, "$comment", "unevaluatedProperties"}
-    part = rebuilt(
+    part = map_subschemas(
         {key: value for key, value in schema.items() if key not in dropped}, lambda inner: clean(inner, openai=openai)
     )
     part = _split_types(_finite_number(_numeric_bounds(_array(part, openai=openai)))) | closed
     if openai and "oneOf" in part:
-        # Known to be exclusive by the tool's own check; OpenAI reads anyOf only.
+        # OpenAI supports only anyOf. The tool's own schema still checks that exactly one form matches.
         choice = {"anyOf": part.pop("oneOf")}
         part = _and(part, choice) if "anyOf" in part else part | choice
-    return _nameable(part, schema)
+    return _drop_unsupported_names(part, schema)
 
 
 def _and(schema: dict[str, Any], condition: dict[str, Any]) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def _and(schema: dict[str, Any], condition: dict[str, Any]) -> dict[str, Any]:
 
 
 def _numeric_bounds(schema: dict[str, Any]) -> dict[str, Any]:
-    """Write draft 4's exclusive bounds, which were flags beside the bound, as bounds."""
+    """Replace draft 4's exclusive bounds, which are flags, with numeric bounds."""
     for flag, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
         if isinstance(schema.get(flag), bool):
             rest = {key: value for key, value in schema.items() if key not in (flag, bound)}
@@ -68,7 +68,7 @@ def _numeric_bounds(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _array(schema: dict[str, Any], *, openai: bool) -> dict[str, Any]:
-    """Give an array one schema for its items; a tuple's are described in words for a provider without `prefixItems`."""
+    """Set `items` of an array. Without `prefixItems` (for `openai`), describe a tuple's items in its description."""
     kind = schema.get("type")
     if "array" not in (kind if isinstance(kind, list) else [kind]) and "prefixItems" not in schema:
         return schema
@@ -100,7 +100,7 @@ def _either(kinds: list[Any]) -> dict[str, Any]:
 
 
 def _finite_number(schema: dict[str, Any]) -> dict[str, Any]:
-    """Describe a number that may also be "NaN" as a number: no ordinary call means the other."""
+    """Replace the choice of a number or "NaN" with a number, because models rarely need NaN."""
     choices = schema.get("anyOf")
     if not isinstance(choices, list):
         return schema
@@ -114,7 +114,7 @@ def _finite_number(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _split_types(schema: dict[str, Any]) -> dict[str, Any]:
-    """Write a list of types as a choice of schemas, each with the keywords of its own type."""
+    """Replace a list of types with a choice of schemas, each with the keywords of its type."""
     kinds = schema.get("type")
     if not isinstance(kinds, list):
         return schema
@@ -132,7 +132,7 @@ def _split_types(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _of_type(kind: str, schema: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return what a schema says of values of one type; None where its enum has none of that type."""
+    """Return the part of a schema that applies to one type; None if its enum has no value of the type."""
     own = {key: value for key, value in schema.items() if key in _TYPED.get(kind, ())}
     if "enum" in schema:
         own["enum"] = [option for option in schema["enum"] if _is(kind, option)]
@@ -147,20 +147,20 @@ def _is(kind: str, value: Any) -> bool:
     return isinstance(value, _PYTHON_TYPES.get(kind, ()))
 
 
-def _nameable(part: dict[str, Any], source: Mapping[str, Any]) -> dict[str, Any]:
-    """Keep the properties that the provider can name; the others are described, and may be sent all the same."""
+def _drop_unsupported_names(part: dict[str, Any], source: Mapping[str, Any]) -> dict[str, Any]:
+    """Move properties whose names providers do not support to the description; a call can still send them."""
     properties = part.get("properties")
     if not isinstance(properties, dict):
         return part
-    written = source.get("properties", {})  # without those of a branch that was merged
+    written = source.get("properties", {})  # without the properties of merged branches
     allowed = {name: kind for name, kind in properties.items() if written.get(name) is not False}
     odd = {name: kind for name, kind in allowed.items() if re.fullmatch(_PROPERTY_NAME, name) is None}
     result = part | {"properties": {name: kind for name, kind in allowed.items() if name not in odd}}
     if "required" in result:
         result["required"] = [name for name in result["required"] if name not in odd]
     if odd:
-        words = f"Also takes {printable_line(json.dumps(odd, ensure_ascii=False), _MAX_ODD_BYTES)}"
-        result["description"] = f"{result['description']} {words}" if "description" in result else words
+        note = f"Also takes {printable_line(json.dumps(odd, ensure_ascii=False), _MAX_ODD_BYTES)}"
+        result["description"] = f"{result['description']} {note}" if "description" in result else note
         if result.get("additionalProperties") is False:
             del result["additionalProperties"]
     return result

@@ -1,8 +1,8 @@
-"""A schema's top level without choices, for providers that take none there; what is lost is described in words.
+"""Remove choices from a schema's top level, for providers that do not support them there.
 
 `{"oneOf": [{"properties": {"action": {"const": "create"}, ...}, "required": [...]}, ...]}` becomes one object with the
-properties of all forms, those required that every form requires, and a description that lists the forms.
-The tool's own schema has the last word on a call.
+properties of all forms. A property is required if every form requires it, and the description lists the forms. Calls
+are still checked against the tool's own schema.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ MAX_FORMS = 50
 _MAX_RULE_BYTES = 400
 _MAX_DESCRIPTION_BYTES = 4096
 _CHOICES = {"oneOf": "Exactly one of these forms", "anyOf": "At least one of these forms"}
-# What OpenAI or Anthropic refuse beside `type: object`, or would not read there.
+# Keywords next to `type: object` that OpenAI or Anthropic reject or ignore.
 _RULES = (
     "const", "dependencies", "dependentRequired", "dependentSchemas", "else", "enum", "if", "not", "then",
 )  # fmt: skip
 _DROPPED = ("$comment", "$schema", *_RULES, "allOf", *_CHOICES)
 
 
-def flattened(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `schema` (reference-free, of an object) as a plain object at its top."""
+def flatten(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a reference-free object schema without choices and conditions at its top level."""
     notes: list[str] = []
     flat = _flat(schema, notes)
     if flat.pop("unevaluatedProperties", None) is False:
@@ -45,19 +45,20 @@ def _flat(schema: Any, notes: list[str]) -> dict[str, Any]:
     flat["required"] = list(schema.get("required", ()))
     for member in schema.get("allOf", ()):
         _join(flat, _flat(member, notes))
-    for choice, words in _CHOICES.items():
+    for choice, intro in _CHOICES.items():
         if schema.get(choice):
             forms = [_flat(form, notes) for form in schema[choice]]
-            notes.append(f"{words}: {_listed(forms)}.")
+            notes.append(f"{intro}: {_list_forms(forms)}.")
             _join(flat, _either(forms))
     rules = {key: schema[key] for key in _RULES if key in schema}
     if rules:
-        notes.append(f"Besides (JSON Schema): {printable_line(json.dumps(rules, ensure_ascii=False), _MAX_RULE_BYTES)}")
+        text = printable_line(json.dumps(rules, ensure_ascii=False), _MAX_RULE_BYTES)
+        notes.append(f"Additional rules (JSON Schema): {text}")
     return flat
 
 
 def _join(flat: dict[str, Any], other: dict[str, Any]) -> None:
-    """Both at once: what applies to the same value as `flat` besides."""
+    """Merge `other`, which applies to the same value, into `flat`."""
     for name, schema in other["properties"].items():
         known = flat["properties"].get(name)
         flat["properties"][name] = schema if known is None or known is True else _both(known, schema)
@@ -79,7 +80,7 @@ def _both(left: Any, right: Any) -> Any:
 
 
 def _either(forms: list[dict[str, Any]]) -> dict[str, Any]:
-    """The properties of all forms, each as any form that mentions it has it."""
+    """Return the properties of all forms; a property accepts the values that any of the forms accepts."""
     properties: dict[str, list[Any]] = {}
     for form in forms:
         for name, schema in form["properties"].items():
@@ -89,13 +90,9 @@ def _either(forms: list[dict[str, Any]]) -> dict[str, Any]:
         "properties": {name: _any_of(kinds) for name, kinds in properties.items()},
         "required": [name for name in forms[0]["required"] if all(name in form["required"] for form in forms)],
     }
-    if all(map(_closed, forms)):
+    if all(form.get("additionalProperties") is False for form in forms):
         merged["additionalProperties"] = False
     return merged
-
-
-def _closed(form: Mapping[str, Any]) -> bool:
-    return form.get("additionalProperties") is False
 
 
 def _any_of(kinds: list[Any]) -> Any:
@@ -117,10 +114,10 @@ def _options(kind: Any) -> list[Any] | None:
     return list(kind["enum"]) if isinstance(kind, dict) and isinstance(kind.get("enum"), list) else None
 
 
-def _listed(forms: list[dict[str, Any]]) -> str:
-    words = [f"({number}) {_form(form)}" for number, form in enumerate(forms[:MAX_FORMS], 1)]
+def _list_forms(forms: list[dict[str, Any]]) -> str:
+    listed = [f"({number}) {_form(form)}" for number, form in enumerate(forms[:MAX_FORMS], 1)]
     more = f" and {len(forms) - MAX_FORMS} more" if len(forms) > MAX_FORMS else ""
-    return "; ".join(words) + more
+    return "; ".join(listed) + more
 
 
 def _form(form: dict[str, Any]) -> str:

@@ -1,6 +1,6 @@
-"""A cleaned schema as Gemini takes it: the part of OpenAPI 3.0 that its `Schema` has (`FunctionDeclaration`).
+"""Convert a cleaned schema to Gemini's `Schema` (`FunctionDeclaration`), a subset of OpenAPI 3.0.
 
-A union that has no place there is widened to its first kind; the call itself is checked against the tool's own schema.
+A union that `Schema` cannot express becomes its first type. Calls are still checked against the tool's own schema.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ _FORMATS = ("float", "double", "int32", "int64", "enum", "date-time")
 
 
 def for_gemini(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a tool's reference-free schema in the words of Gemini's `Schema`; an empty one where it takes nothing.
+    """Return a tool's reference-free schema as Gemini's `Schema`; empty if the tool has no params.
 
-    Gemini refuses an object without properties, at the top as anywhere, and any word beside an `anyOf`.
+    Gemini rejects objects without properties, and any keyword next to `anyOf`.
     """
     return _part(schema) if schema.get("properties") else {}
 
@@ -52,24 +52,24 @@ def _part(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _union(found: dict[str, Any], branches: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return a choice with nothing beside it: what is said of all of it is said of each."""
-    words = {key: found[key] for key in ("title", "description", "nullable") if key in found}
+    """Return a choice without other keywords; title, description and nullable are repeated in each branch."""
+    common = {key: found[key] for key in ("title", "description", "nullable") if key in found}
     own = [_part(branch) for branch in branches if _kinds(branch) != ["null"]]
     if len(own) < len(branches):
-        words["nullable"] = True
+        common["nullable"] = True
     if not own:
-        return words | {"type": "STRING"}
+        return common | {"type": "STRING"}
     if len(own) == 1 and "anyOf" not in own[0]:
-        return found | words | own[0]
+        return found | common | own[0]
     flat = [each for part in own for each in part.get("anyOf", [part])]
-    return {"anyOf": [words | each for each in flat]}
+    return {"anyOf": [common | each for each in flat]}
 
 
 def _as_json_text(found: dict[str, Any]) -> dict[str, Any]:
-    """Return a free object as the JSON text of one: a call's text is read back as the object that it is."""
-    said = " ".join(filter(None, (found.get("description"), "An object, as JSON text.")))
+    """Return a schema for an object without listed properties as JSON text, which a call converts back to an object."""
+    description = " ".join(filter(None, (found.get("description"), "An object, as JSON text.")))
     kept = {key: found[key] for key in ("title", "nullable") if key in found}
-    return kept | {"type": "STRING", "description": said}
+    return kept | {"type": "STRING", "description": description}
 
 
 def _kinds(schema: dict[str, Any]) -> list[str]:

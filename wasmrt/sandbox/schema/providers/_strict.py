@@ -1,9 +1,9 @@
-"""OpenAI's strict mode: which schemas have such a form, and what it is.
+"""Convert a schema to OpenAI's strict mode, if possible.
 
-Its rules (structured outputs, "Supported schemas"): every object closed, every property required, choices as anyOf
-below the top, up to 5,000 properties, 10 levels, 1,000 enum values, 120,000 characters of names, enum values and
-consts, of which 15,000 in an enum of over 250 values; no keyword that is not listed. A schema is refused where the
-form would forbid a call that the tool takes.
+Rules of strict mode (structured outputs, "Supported schemas"): every object is closed, every property is required,
+choices are anyOf below the top level, and only the listed keywords are used. The limits are 5,000 properties, 10
+levels, 1,000 enum values, 120,000 characters of names, enum values and consts, and 15,000 characters in an enum of over
+250 values. A schema has no strict form if that form would forbid a call that the tool accepts.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from wasmrt.sandbox.schema._document import rebuilt, subschemas
+from wasmrt.sandbox.schema._document import map_subschemas, subschemas
 
 MAX_PROPERTIES = 5_000
 MAX_LEVELS = 10
@@ -26,12 +26,12 @@ KEYWORDS = frozenset({
 })  # fmt: skip
 FORMATS = frozenset({"date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uuid"})
 _LOOKS_AROUND = re.compile(r"\(\?(?!:)|\\[1-9k]")
-"""Groups other than `(?:`, and references back: grammars that steer a model's output have neither."""
+"""Groups other than `(?:`, and backreferences: the grammars for constrained output support neither."""
 _NULL = {"type": "null"}
 
 
 def strict_problem(schema: dict[str, Any]) -> str | None:
-    """Return why a rendered schema has no strict form; None where it has one."""
+    """Return the reason why a rendered schema has no strict form, or None if it has one."""
     parts = list(_walk(schema, 1))
     if max(level for _, level in parts) > MAX_LEVELS:
         return f"it is nested over {MAX_LEVELS} levels deep"
@@ -46,7 +46,7 @@ def _size_problem(parts: list[dict[str, Any]]) -> str | None:
         return "it has too many properties or enum values"
     consts = [str(part["const"]) for part in parts if "const" in part]
     if sum(map(len, names + values + consts)) > MAX_NAME_CHARS or any(map(_is_too_long, enums)):
-        return "the names of its properties and enum values are too long together"
+        return "the names of its properties and enum values are too long in total"
     return None
 
 
@@ -54,15 +54,15 @@ def _is_too_long(enum: list[str]) -> bool:
     return len(enum) > MAX_LONG_ENUM_VALUES and sum(map(len, enum)) > MAX_LONG_ENUM_CHARS
 
 
-def tightened(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the strict form of a schema without a `strict_problem`."""
+def tighten(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the strict form of a schema for which `strict_problem` returned None."""
     kept = {key: value for key, value in schema.items() if key in KEYWORDS}
     if kept.get("format") not in FORMATS:
         kept.pop("format", None)
     if _LOOKS_AROUND.search(kept.get("pattern", "")):
         del kept["pattern"]
     closed = kept.pop("additionalProperties", None)
-    tight = rebuilt(kept, tightened)
+    tight = map_subschemas(kept, tighten)
     if tight.get("type") != "object":
         return tight
     required = set(tight.get("required", ()))
@@ -82,14 +82,14 @@ def _walk(schema: dict[str, Any], level: int) -> Iterator[tuple[dict[str, Any], 
 
 def _problem(part: dict[str, Any]) -> str | None:
     if not part.keys() & {"type", "anyOf", "enum", "const"}:
-        return "part of it takes any value at all"
+        return "part of it accepts any value"
     lost = part.keys() & {"allOf", "not", "if", "patternProperties", "dependentSchemas", "dependentRequired"}
     if lost:
         return f"it uses {min(lost)}"
     if part.get("type") == "object":
-        # Fields that a schema neither names nor mentions are no part of an ordinary call; a map's are the point of it.
+        # Ordinary calls have no unlisted fields, except for maps, which consist of them.
         closed = part.get("additionalProperties", False if part.get("properties") else None)
-        return None if closed is False else "part of it is an object that takes any field"
+        return None if closed is False else "part of it is an object that accepts any field"
     return None
 
 

@@ -1,4 +1,4 @@
-"""Between JSON and WIT: exported functions as tools, the JSON Schema of a type, values in both directions."""
+"""Convert between JSON and WIT: exported functions as tools, JSON Schemas of types, and values in both directions."""
 
 from __future__ import annotations
 

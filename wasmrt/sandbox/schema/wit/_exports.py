@@ -1,4 +1,4 @@
-"""Exported functions as tools, each under a name of its own that every provider takes: `interface-function`."""
+"""List exported functions as tools, with unique names that all providers accept: `interface-function`."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _SET_UP = {
     ("", "init", ("shim", "script", "entry-path", "disable-gc")): "componentize-qjs",
     ("exports", "init", ("app-name", "symbols", "stub-wasi")): "componentize-py",
 }
-"""Functions that a toolchain calls while it builds and leaves in the component: interface, function and params."""
+"""Functions that a toolchain calls during the build and leaves in the component: interface, function and params."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExportedFunction:
-    """A function that a component of any world exports, as a tool.
+    """An exported function of a component, as a tool.
 
-    `interface` is empty for a function at the top level; `problem` says why it cannot be called with JSON.
+    `interface` is empty for a function at the top level; `problem` is the reason why it cannot be called with JSON.
     """
 
     tool: str
@@ -33,25 +33,25 @@ class ExportedFunction:
     type: FuncType
     problem: str | None
     docs: str | None = None
-    """Its doc comment, on one line, where the component carries it."""
+    """The doc comment in one line, if the component contains it."""
 
     @property
     def signature(self) -> str:
-        """The function in WIT."""
+        """The function's WIT signature."""
         return f"{self.interface + '#' if self.interface else ''}{self.function}: {self.type}"
 
     @property
     def description(self) -> str:
-        """The doc comment, for an agent to read; the signature where there is none."""
+        """The description for agents: the doc comment, or the signature if there is none."""
         return self.docs or printable_line(self.signature, MAX_DESCRIPTION_BYTES)
 
 
 def exported_functions(component: ComponentType, *, docs: Docs | None = None) -> tuple[ExportedFunction, ...]:
-    """Return each exported function with its name as a tool, in the component's order; `docs` come from `doc_comments`.
+    """Return each exported function with its tool name, in the component's order; `docs` comes from `doc_comments`.
 
-    A name is as short as can be: where two functions would share one (letter case and `_` for `-` make no
-    difference, since some clients fold them), each gets its package, then its namespace, then its version, then a
-    digest of its full name, whatever the order of the exports.
+    Names are as short as possible. If the names of two functions clash (ignoring case, and treating `_` and `-` as
+    equal, because some clients do), the package is added to both, then the namespace, then the version, then a digest
+    of the full name. The order of exports does not matter.
     """
     found = [("", name, kind) for name, kind in component.functions]
     found += [(interface.name, name, kind) for interface in component.exports for name, kind in interface.functions]
@@ -62,16 +62,16 @@ def exported_functions(component: ComponentType, *, docs: Docs | None = None) ->
             interface,
             name,
             kind,
-            _left_behind(interface, name, kind) or unsupported(kind),
+            _build_function_problem(interface, name, kind) or unsupported(kind),
             doc_of(docs or {}, interface, name),
         )
         for interface, name, kind in found
     )
 
 
-def _left_behind(interface: str, name: str, kind: FuncType) -> str | None:
+def _build_function_problem(interface: str, name: str, kind: FuncType) -> str | None:
     toolchain = _SET_UP.get((interface, name, tuple(param for param, _ in kind.params)))
-    return toolchain and f"{toolchain} called it while it built the component"
+    return toolchain and f"{toolchain} uses it only to build the component"
 
 
 def _tool_names(exports: list[tuple[str, str]]) -> dict[tuple[str, str], str]:
@@ -97,5 +97,5 @@ def _name(interface: str, function: str, level: int) -> str:
     name = "-".join(_REFUSED.sub("-", part).strip("-") for part in kept)
     if len(name) <= MAX_NAME_LENGTH and level <= _FULL:
         return name
-    # Each further level, should digests clash, takes another one.
+    # If digests clash, the next level produces a different digest.
     return shortened(name, f"{level}\n{interface}\n{function}")

@@ -1,10 +1,10 @@
-"""The JSON form of every WIT type, as JSON Schema (2020-12), and why a function can have none.
+"""The JSON representation of each WIT type, as JSON Schema (2020-12).
 
 | WIT | JSON |
 |---|---|
 | bool, string, char | boolean, string, string of one character |
 | s8 u8 s16 u16 s32 u32 | integer in the type's range |
-| s64 u64 | integer, or a decimal string; results beyond ±(2^53 - 1) are written as strings, because many readers of JSON keep a number as a double |
+| s64 u64 | integer, or a decimal string; results beyond ±(2^53 - 1) are written as strings, because many JSON parsers store numbers as doubles |
 | f32 f64 | number, or "NaN", "Infinity", "-Infinity" |
 | list<u8> | base64 string (RFC 4648 section 4, padded) |
 | list, tuple | array |
@@ -12,10 +12,10 @@
 | enum | string |
 | flags | array of distinct strings |
 | option | the value, or null; an option of an option is {"some": value} or null |
-| variant | {"tag": case, "value": payload}, without "value" where the case has no payload |
+| variant | {"tag": case, "value": payload}, without "value" if the case has no payload |
 | result | {"tag": "ok", "value": ...} or {"tag": "err", "value": ...} |
 
-Names stay as WIT spells them. `type` is always one word; choices are `anyOf`, never at the top.
+Names are the same as in WIT. `type` is always a single string. Choices use `anyOf`, never at the top level.
 """  # noqa: E501 - a table row is one line
 
 from __future__ import annotations
@@ -25,47 +25,33 @@ import re
 from typing import Any
 
 from wasmrt.core.limits import KIB, MAX_SCHEMA_BYTES, MAX_SCHEMA_DEPTH
-from wasmrt.sandbox.component import (
-    EnumType,
-    FlagsType,
-    FuncType,
-    ListType,
-    OptionType,
-    Primitive,
-    RecordType,
-    ResourceRef,
-    ResultType,
-    TupleType,
-    VariantType,
-    WitType,
-    walk,
-)
+from wasmrt.sandbox import component as wit
 
 INTEGERS = {f"{sign}{bits}": bounds for bits in (8, 16, 32, 64) for sign, bounds in (
     ("s", (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)), ("u", (0, 2**bits - 1)),
 )}  # fmt: skip
 WIDE = ("s64", "u64")
 SAFE_INTEGER = 2**53 - 1
-"""The greatest integer whose neighbours a double also holds (RFC 8259, section 6)."""
+"""The largest integer up to which a double represents all integers exactly (RFC 8259, section 6)."""
 DECIMAL = r"^-?(0|[1-9][0-9]{0,19})$"
 NON_FINITE = ("NaN", "Infinity", "-Infinity")
-BYTES = ListType(Primitive("u8"))
+BYTES = wit.ListType(wit.Primitive("u8"))
 NULL = {"type": "null"}
 
 
-def function_schema(func: FuncType) -> dict[str, Any]:
-    """Return the JSON Schema of a function's params: an object with one property a param."""
+def function_schema(func: wit.FuncType) -> dict[str, Any]:
+    """Return the JSON Schema of a function's params: an object with a property for each param."""
     return _object(func.params)
 
 
-def unsupported(func: FuncType) -> str | None:
-    """Return why a function cannot be a tool, or None where it can."""
+def unsupported(func: wit.FuncType) -> str | None:
+    """Return the reason why a function cannot be a tool, or None if it can."""
     if func.is_async:
-        return "it is an async function, and calls are synchronous"
+        return "async functions are not supported"
     for name, kind in (*func.params, *((("its result", func.result),) if func.result is not None else ())):
-        for part in walk(kind):
-            if isinstance(part, ResourceRef):
-                return f"{name} holds the resource handle {part}, which JSON cannot carry"
+        for part in wit.walk(kind):
+            if isinstance(part, wit.ResourceRef):
+                return f"{name} contains the resource handle {part}, which JSON cannot represent"
     schema = function_schema(func)
     if _depth(schema) > MAX_SCHEMA_DEPTH:
         return f"its params are nested over {MAX_SCHEMA_DEPTH} deep"
@@ -74,30 +60,30 @@ def unsupported(func: FuncType) -> str | None:
     return None
 
 
-def type_schema(kind: WitType) -> dict[str, Any]:
-    """Return the JSON Schema of one WIT type; a resource handle has none and matches nothing."""
+def type_schema(kind: wit.WitType) -> dict[str, Any]:
+    """Return the JSON Schema of a WIT type; the schema of a resource handle matches nothing."""
     match kind:
-        case Primitive(name):
+        case wit.Primitive(name):
             return _primitive(name)
-        case ListType(Primitive("u8")):
+        case wit.ListType(wit.Primitive("u8")):
             return {"type": "string", "contentEncoding": "base64", "description": "base64"}
-        case ListType(element):
+        case wit.ListType(element):
             return {"type": "array", "items": type_schema(element)}
-        case RecordType(fields):
+        case wit.RecordType(fields):
             return _object(fields)
-        case TupleType(elements):
+        case wit.TupleType(elements):
             return _tuple(elements)
-        case VariantType(cases):
+        case wit.VariantType(cases):
             return {"anyOf": [_case(name, payload) for name, payload in cases]}
-        case ResultType(ok, err):
+        case wit.ResultType(ok, err):
             return {"anyOf": [_case("ok", ok), _case("err", err)]}
-        case EnumType(names):
+        case wit.EnumType(names):
             return {"type": "string", "enum": list(names)}
-        case FlagsType(names):
+        case wit.FlagsType(names):
             return {"type": "array", "items": {"type": "string", "enum": list(names)}, "uniqueItems": True}
-        case OptionType(inner):
+        case wit.OptionType(inner):
             return _option(inner)
-        case ResourceRef():
+        case wit.ResourceRef():
             return {"not": {}}
 
 
@@ -115,16 +101,16 @@ def _primitive(name: str) -> dict[str, Any]:
     return {"type": "boolean" if name == "bool" else "string"}
 
 
-def _object(fields: tuple[tuple[str, WitType], ...]) -> dict[str, Any]:
+def _object(fields: tuple[tuple[str, wit.WitType], ...]) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": {name: type_schema(kind) for name, kind in fields},
-        "required": [name for name, kind in fields if not isinstance(kind, OptionType)],
+        "required": [name for name, kind in fields if not isinstance(kind, wit.OptionType)],
         "additionalProperties": False,
     }
 
 
-def _tuple(elements: tuple[WitType, ...]) -> dict[str, Any]:
+def _tuple(elements: tuple[wit.WitType, ...]) -> dict[str, Any]:
     count = len(elements)
     return {
         "type": "array",
@@ -135,17 +121,17 @@ def _tuple(elements: tuple[WitType, ...]) -> dict[str, Any]:
     }
 
 
-def _case(name: str, payload: WitType | None) -> dict[str, Any]:
+def _case(name: str, payload: wit.WitType | None) -> dict[str, Any]:
     properties: dict[str, Any] = {"tag": {"type": "string", "const": name}}
     if payload is not None:
         properties["value"] = type_schema(payload)
-    required = ["tag"] if payload is None or isinstance(payload, OptionType) else ["tag", "value"]
+    required = ["tag"] if payload is None or isinstance(payload, wit.OptionType) else ["tag", "value"]
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
-def _option(inner: WitType) -> dict[str, Any]:
+def _option(inner: wit.WitType) -> dict[str, Any]:
     schema = type_schema(inner)
-    if isinstance(inner, OptionType):
+    if isinstance(inner, wit.OptionType):
         some = {"type": "object", "properties": {"some": schema}, "required": ["some"], "additionalProperties": False}
         return {"anyOf": [some, NULL]}
     choices = schema["anyOf"] if set(schema) == {"anyOf"} else [schema]

@@ -1,6 +1,7 @@
-"""JSON to WIT values: compiles a type into a function that checks and converts, naming the field that does not fit.
+"""Convert JSON to WIT values, in the form that the engine's codec expects.
 
-Values come out as the engine's codec wants them. Nothing is guessed: what is not the type's JSON form is refused.
+A WIT type is compiled once to a function that checks and converts a value. Its errors name the field that does not fit.
+Values that do not have the exact JSON form of the type are rejected.
 """
 
 from __future__ import annotations
@@ -10,33 +11,17 @@ from functools import lru_cache
 from typing import Any
 
 from wasmrt.core.errors import InvalidParametersError
-from wasmrt.sandbox.component import (
-    Case,
-    EnumType,
-    Err,
-    FlagsType,
-    FuncType,
-    ListType,
-    Ok,
-    OptionType,
-    Primitive,
-    RecordType,
-    ResourceRef,
-    ResultType,
-    Some,
-    TupleType,
-    VariantType,
-    WitType,
-)
-from wasmrt.sandbox.schema._wording import field_path, names, nearest, shown
+from wasmrt.sandbox import component as wit
+from wasmrt.sandbox.component import Case, Err, Ok, Some
+from wasmrt.sandbox.schema._wording import describe, field_path, names, nearest
 from wasmrt.sandbox.schema.wit._scalars import MisfitError, Reader, misfit, primitive_reader, read_bytes
 
 
-def to_values(func: FuncType, params: Mapping[str, Any]) -> list[Any]:
-    """Return the params of a function as WIT values, in the order the function takes them.
+def to_values(func: wit.FuncType, params: Mapping[str, Any]) -> list[Any]:
+    """Return the params of a function as WIT values, in the function's order.
 
     Raises:
-        InvalidParametersError: a param is missing, unknown, or not of its type's JSON form.
+        InvalidParametersError: a param is missing, unknown, or does not have the JSON form of its type.
     """
     try:
         return list(_params(func)(params).values())
@@ -44,38 +29,38 @@ def to_values(func: FuncType, params: Mapping[str, Any]) -> list[Any]:
         path = field_path(error.path)
         raise InvalidParametersError(
             f"{path}: {error}" if path else str(error),
-            hint="send the params that the tool's schema asks for; wasmrt inspect shows them",
+            hint="send params that match the tool's schema; wasmrt inspect shows it",
         ) from None
 
 
 @lru_cache(maxsize=512)
-def _params(func: FuncType) -> Reader:
+def _params(func: wit.FuncType) -> Reader:
     return _fields(func.params)
 
 
-def _reader(kind: WitType) -> Reader:
+def _reader(kind: wit.WitType) -> Reader:
     match kind:
-        case Primitive(name):
+        case wit.Primitive(name):
             return primitive_reader(name)
-        case ListType(Primitive("u8")):
+        case wit.ListType(wit.Primitive("u8")):
             return read_bytes
-        case ListType(element):
+        case wit.ListType(element):
             return _list(_reader(element))
-        case RecordType(fields):
+        case wit.RecordType(fields):
             return _fields(fields)
-        case TupleType(elements):
+        case wit.TupleType(elements):
             return _tuple([_reader(element) for element in elements])
-        case VariantType(cases):
+        case wit.VariantType(cases):
             return _tagged({name: _payload(name, inner, Case) for name, inner in cases})
-        case ResultType(ok, err):
+        case wit.ResultType(ok, err):
             return _tagged({"ok": _payload("ok", ok, _ok), "err": _payload("err", err, _err)})
-        case EnumType(choices):
+        case wit.EnumType(choices):
             return _enum(choices)
-        case FlagsType(choices):
+        case wit.FlagsType(choices):
             return _flags(choices)
-        case OptionType(inner):
+        case wit.OptionType(inner):
             return _option(inner)
-        case ResourceRef():
+        case wit.ResourceRef():
             return _resource
 
 
@@ -121,8 +106,8 @@ def _tuple(elements: list[Reader]) -> Reader:
     return read
 
 
-def _fields(fields: tuple[tuple[str, WitType], ...]) -> Reader:
-    steps = [(name, _reader(kind), isinstance(kind, OptionType)) for name, kind in fields]
+def _fields(fields: tuple[tuple[str, wit.WitType], ...]) -> Reader:
+    steps = [(name, _reader(kind), isinstance(kind, wit.OptionType)) for name, kind in fields]
     known = frozenset(name for name, *_ in steps)
     required = [name for name, _, optional in steps if not optional]
 
@@ -130,10 +115,10 @@ def _fields(fields: tuple[tuple[str, WitType], ...]) -> Reader:
         if not isinstance(value, Mapping):
             raise misfit("an object", value)
         if not value.keys() <= known:
-            stranger = next(name for name in value if name not in known)
-            allowed = f"; the fields are {names(name for name, *_ in steps)}" if steps else "; there are no fields"
+            unknown = next(name for name in value if name not in known)
+            allowed = f"; the fields are {names(name for name, *_ in steps)}" if steps else "; no fields are allowed"
             raise MisfitError(
-                f"unknown field {names([str(stranger)])}{nearest(stranger, (name for name, *_ in steps))}{allowed}"
+                f"unknown field {names([str(unknown)])}{nearest(unknown, (name for name, *_ in steps))}{allowed}"
             )
         missing = [name for name in required if name not in value]
         if missing:
@@ -151,18 +136,18 @@ def _fields(fields: tuple[tuple[str, WitType], ...]) -> Reader:
     return read
 
 
-def _payload(name: str, kind: WitType | None, make: Callable[..., Any]) -> Reader:
-    """Return the reader of a whole tagged object, for one of its cases."""
+def _payload(name: str, kind: wit.WitType | None, make: Callable[..., Any]) -> Reader:
+    """Return the reader of a tagged object, for one case."""
     read_payload = None if kind is None else _reader(kind)
-    optional = isinstance(kind, OptionType)
+    optional = isinstance(kind, wit.OptionType)
 
     def read(value: Any) -> Any:
         if read_payload is None:
             if "value" in value:
-                raise MisfitError(f"the case {name} has no value; send only its tag", "value")
+                raise MisfitError(f"the case {name} takes no value; send only its tag", "value")
             return make(name)
         if "value" not in value and not optional:
-            raise MisfitError(f"the case {name} needs a value")
+            raise MisfitError(f"the case {name} requires a value")
         try:
             return make(name, read_payload(value.get("value")))
         except MisfitError as error:
@@ -181,10 +166,10 @@ def _tagged(cases: dict[str, Reader]) -> Reader:
         tag = value["tag"]
         case = cases.get(tag) if isinstance(tag, str) else None
         if case is None:
-            raise MisfitError(f"expected one of {names(cases)}, got {shown(tag)}{nearest(tag, cases)}", "tag")
-        stranger = next((name for name in value if name not in ("tag", "value")), None)
-        if stranger is not None:
-            raise MisfitError(f"unknown field {names([str(stranger)])}; the fields are tag and value")
+            raise MisfitError(f"expected one of {names(cases)}, got {describe(tag)}{nearest(tag, cases)}", "tag")
+        unknown = next((name for name in value if name not in ("tag", "value")), None)
+        if unknown is not None:
+            raise MisfitError(f"unknown field {names([str(unknown)])}; the fields are tag and value")
         return case(value)
 
     return read
@@ -195,7 +180,7 @@ def _enum(choices: tuple[str, ...]) -> Reader:
 
     def read(value: Any) -> str:
         if not isinstance(value, str) or value not in known:
-            raise MisfitError(f"expected one of {names(choices)}, got {shown(value)}{nearest(value, choices)}")
+            raise MisfitError(f"expected one of {names(choices)}, got {describe(value)}{nearest(value, choices)}")
         return value
 
     return read
@@ -208,15 +193,15 @@ def _flags(choices: tuple[str, ...]) -> Reader:
     def read(value: Any) -> frozenset[str]:
         chosen = read_all(value)
         if len(set(chosen)) != len(chosen):
-            raise MisfitError("a flag is named twice")
+            raise MisfitError("expected unique flags, got a duplicate")
         return frozenset(chosen)
 
     return read
 
 
-def _option(inner: WitType) -> Reader:
+def _option(inner: wit.WitType) -> Reader:
     read_inner = _reader(inner)
-    if not isinstance(inner, OptionType):
+    if not isinstance(inner, wit.OptionType):
         return lambda value: None if value is None else read_inner(value)
 
     def read(value: Any) -> Some | None:

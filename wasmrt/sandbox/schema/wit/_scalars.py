@@ -1,4 +1,4 @@
-"""Readers of WIT's primitive types and of bytes: each checks one JSON value and converts it."""
+"""Readers for WIT's primitive types and bytes: each checks and converts a JSON value."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Any
 
-from wasmrt.sandbox.schema._wording import shown
+from wasmrt.sandbox.schema._wording import describe
 from wasmrt.sandbox.schema.wit._forms import INTEGERS, NON_FINITE, WIDE, is_decimal
 
 Reader = Callable[[Any], Any]
@@ -15,7 +15,7 @@ _as_f32 = Struct("=f").pack
 
 
 class MisfitError(Exception):
-    """A value does not fit; `path` grows on the way out, so that a fitting value pays nothing for it."""
+    """A value does not fit its type. Callers prepend to `path` as the exception propagates."""
 
     def __init__(self, message: str, *path: str | int) -> None:
         super().__init__(message)
@@ -23,8 +23,8 @@ class MisfitError(Exception):
 
 
 def misfit(expected: str, value: Any) -> MisfitError:
-    """Return the error for a value that is not what was expected."""
-    return MisfitError(f"expected {expected}, got {shown(value)}")
+    """Return the error for a value that differs from the expected one."""
+    return MisfitError(f"expected {expected}, got {describe(value)}")
 
 
 def primitive_reader(name: str) -> Reader:
@@ -91,7 +91,7 @@ def _string(value: Any) -> str:
         try:
             value.encode("utf-8")
         except UnicodeEncodeError:
-            raise MisfitError("the string holds half of a surrogate pair, which is not text") from None
+            raise MisfitError("the string has a lone surrogate, which UTF-8 cannot encode") from None
     return value
 
 

@@ -1,4 +1,4 @@
-"""WIT values to JSON, without loss: what `to_values` reads back is the same value."""
+"""Convert WIT values to JSON without loss: `to_values` converts the result back to the same value."""
 
 from __future__ import annotations
 
@@ -10,44 +10,30 @@ from functools import lru_cache
 from typing import Any
 
 from wasmrt.core.errors import GuestOutputError
-from wasmrt.sandbox.component import (
-    EnumType,
-    Err,
-    FlagsType,
-    FuncType,
-    ListType,
-    OptionType,
-    Primitive,
-    RecordType,
-    ResourceRef,
-    ResultType,
-    TupleType,
-    VariantType,
-    WitType,
-    is_nested_option,
-)
+from wasmrt.sandbox import component as wit
+from wasmrt.sandbox.component import Err
 from wasmrt.sandbox.schema.wit._forms import SAFE_INTEGER, WIDE
 
 Writer = Callable[[Any], Any]
 
 
-def to_json(kind: WitType | None, value: Any) -> Any:
-    """Return a lifted value as JSON data; without a type it is null.
+def to_json(kind: wit.WitType | None, value: Any) -> Any:
+    """Return a lifted value as JSON data; None without a type.
 
     Raises:
-        GuestOutputError: the value holds a resource handle.
+        GuestOutputError: the value contains a resource handle.
     """
     return None if kind is None else _writer(kind)(value)
 
 
-def split_result(func: FuncType, value: Any) -> tuple[bool, Any]:
-    """Return whether a function succeeded, and its answer as JSON: of a `result`, the ok or the err side alone.
+def split_result(func: wit.FuncType, value: Any) -> tuple[bool, Any]:
+    """Return whether a function succeeded, and its result as JSON; for a WIT `result`, only the ok or the err side.
 
     Raises:
-        GuestOutputError: the value holds a resource handle.
+        GuestOutputError: the value contains a resource handle.
     """
     kind = func.result
-    if not isinstance(kind, ResultType):
+    if not isinstance(kind, wit.ResultType):
         return True, to_json(kind, value)
     if isinstance(value, Err):
         return False, to_json(kind.err, value.value)
@@ -55,43 +41,43 @@ def split_result(func: FuncType, value: Any) -> tuple[bool, Any]:
 
 
 def failure_text(error: Any) -> str:
-    """Return the err side of a result (as JSON) as the text of a `GuestError`, neither scanned nor cut yet."""
+    """Return the err side of a result (as JSON) as the message of a `GuestError`, not yet scanned or truncated."""
     if error is None:
-        return "the tool failed and said nothing"
+        return "the tool failed without an error message"
     if isinstance(error, dict) and isinstance(error.get("tag"), str):
         error = error["tag"] if "value" not in error else f"{error['tag']}: {failure_text(error['value'])}"
     text = error if isinstance(error, str) else json.dumps(error, ensure_ascii=False)
-    return text.strip() or "the tool failed and said nothing"
+    return text.strip() or "the tool failed without an error message"
 
 
 @lru_cache(maxsize=512)
-def _writer(kind: WitType) -> Writer:
+def _writer(kind: wit.WitType) -> Writer:
     match kind:
-        case Primitive(name):
+        case wit.Primitive(name):
             return _SCALARS.get(name, _same)
-        case ListType(Primitive("u8")):
+        case wit.ListType(wit.Primitive("u8")):
             return _bytes
-        case ListType(element):
+        case wit.ListType(element):
             return _list(_writer(element))
-        case RecordType(fields):
+        case wit.RecordType(fields):
             return _record([(name, _writer(inner)) for name, inner in fields])
-        case TupleType(elements):
+        case wit.TupleType(elements):
             return _tuple([_writer(element) for element in elements])
-        case VariantType(cases):
+        case wit.VariantType(cases):
             return _variant({name: _payload(inner) for name, inner in cases})
-        case ResultType(ok, err):
+        case wit.ResultType(ok, err):
             return _result(_payload(ok), _payload(err))
-        case FlagsType(names):
+        case wit.FlagsType(names):
             return _flags(names)
-        case OptionType(inner):
-            return _option(_writer(inner), is_nested_option(kind))
-        case ResourceRef():
+        case wit.OptionType(inner):
+            return _option(_writer(inner), wit.is_nested_option(kind))
+        case wit.ResourceRef():
             return _resource
-        case EnumType():
+        case wit.EnumType():
             return _same
 
 
-def _payload(kind: WitType | None) -> Writer | None:
+def _payload(kind: wit.WitType | None) -> Writer | None:
     return None if kind is None else _writer(kind)
 
 
@@ -150,7 +136,7 @@ def _option(inner: Writer, nested: bool) -> Writer:
 
 
 def _resource(_value: Any) -> Any:
-    raise GuestOutputError("the tool answered with a resource handle, which JSON cannot carry")
+    raise GuestOutputError("the tool returned a resource handle, which JSON cannot represent")
 
 
 _SCALARS: dict[str, Writer] = {**dict.fromkeys(WIDE, _wide), "f32": _float, "f64": _float}
