@@ -279,4 +279,4 @@ def test_an_installed_tool_that_has_changed_since_is_said_so_and_replayed(
 def test_a_call_without_a_recording_says_how_to_have_one(wasmrt: Run) -> None:
     wasmrt("run", "echo", '{"message": "hi"}')
     refused = wasmrt("replay", call_id(wasmrt), code=2)
-    assert "there is no recording" in refused.stderr and "record = true" in refused.stderr
+    assert "has no recording" in refused.stderr and "record = true" in refused.stderr

@@ -57,7 +57,7 @@ def test_the_last_words_of_a_guest_are_part_of_its_error(
     log = "(call $log (i32.const 4) (i32.const 1024) (i32.const 13))"
     path = guest(Body(imports=("log", *imports), text=b"it went wrong", execute=f"{log} {end} (call $ok)"))
     error = json.loads(wasmrt("run", path, "--json", code=1).stderr)
-    assert error["message"].endswith("; it last said: it went wrong")
+    assert error["message"].endswith("; last output: it went wrong")
 
 
 def test_an_answer_that_is_not_json_or_of_50_megabytes_is_refused(wasmrt: Run, guest: Callable[..., Path]) -> None:

@@ -122,8 +122,8 @@ def test_an_unknown_call_and_a_workspace_that_is_gone_are_said(wasmrt: Run, root
     assert "wasmrt undo --list" in wasmrt("undo", "what", "--yes", code=1).stderr
     change(root, "first-1")
     root.rename(root.with_name("elsewhere"))
-    assert "the workspace of the call is gone" in wasmrt("undo", "--yes", code=1).stderr
-    assert "the workspace of the call is gone" in wasmrt("undo", "--list").stderr
+    assert "the workspace of the call is missing" in wasmrt("undo", "--yes", code=1).stderr
+    assert "the workspace of the call is missing" in wasmrt("undo", "--list").stderr
 
 
 def test_a_program_is_taken_back_by_its_id_call_by_call(wasmrt: Run, root: Path) -> None:
@@ -158,5 +158,5 @@ def test_a_program_that_is_taken_back_in_part_says_which_part(wasmrt: Run, root:
     data = path.read_bytes()
     path.write_bytes(data[:offset] + b"bad" + data[offset + 3 :])
     error = json.loads(wasmrt("undo", "prog-t1", "--yes", "--json", code=1).stderr)
-    assert error["message"] == "in-1: the journal of the call is damaged; in-2 taken back already, in-1 not"
+    assert error["message"] == "in-1: the call's undo journal is damaged; in-2 taken back already, in-1 not"
     assert (root / "a.txt").read_bytes() == b"first" and journal.calls_of("prog-t1") == ["in-1"]

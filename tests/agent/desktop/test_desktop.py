@@ -289,7 +289,7 @@ def test_the_command_runs_one_that_is_on(home: Path, shown: Path) -> None:
     ("text", "said"),
     [
         ('tools = ["notify.sent"]', "did you mean notify.send"), ('tools = "notify.send"', "list of texts"),
-        ('applications = ["a b"]', "no id of an application"), ('hosts = ["*"]', "hosts"), ("browser = 1", "a path"),
+        ('applications = ["a b"]', "not an application ID"), ('hosts = ["*"]', "hosts"), ("browser = 1", "a path"),
         ("screen = true", "screen"),
     ],
 )  # fmt: skip

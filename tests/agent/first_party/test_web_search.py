@@ -200,7 +200,7 @@ def test_a_view_that_reads_has_no_search_that_is_sent_by_post(web: Web, tool_of:
     tool = tool_of("tavily")
     registry = ToolRegistry()
     registry.register(tool, builtin=True)
-    with pytest.raises(ToolError, match="held to its effects"):
+    with pytest.raises(ToolError, match="limited to its effects"):
         registry.read_only().execute("web_search", {"query": "x"})
     assert not web.asked
 

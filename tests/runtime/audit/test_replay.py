@@ -210,20 +210,20 @@ def test_what_a_changed_component_asks_differently_is_named(desk: Desk) -> None:
     other_file = desk.dry.prepare("asker", asker("context/n.txt")).replay(recording)
     assert other_file.component_changed
     assert other_file.difference == (
-        'answer 1 of the host is asked for differently: workspace_read "context/n.txt" false; '
-        'recorded is workspace_read "context/notes.txt" false'
+        'the request for host answer 1 differs: workspace_read "context/n.txt" false; '
+        'recorded: workspace_read "context/notes.txt" false'
     )
     posting = desk.dry.prepare("asker", asker(method="POST")).replay(recording)
     assert (posting.same, posting.answers) == (False, 1)
-    assert "answer 2 of the host is asked for differently: http_open POST https://" in str(posting.difference)
+    assert "the request for host answer 2 differs: http_open POST https://" in str(posting.difference)
     silent = desk.dry.prepare("asker", wat2wasm(tool(says('"no"')))).replay(recording)
-    assert str(silent.difference).startswith("answer 1 of the host is no longer asked for: workspace_read")
+    assert str(silent.difference).startswith("host answer 1 was not requested again: workspace_read")
 
 
 def test_what_a_changed_component_asks_for_more_is_named(desk: Desk) -> None:
     recording = desk.recording(desk.runtime.prepare("says", wat2wasm(tool(says('"no"')))).execute("{}").call_id)
     replayed = desk.dry.prepare("says", asker()).replay(recording)
-    assert str(replayed.difference).startswith("more is asked of the host than was recorded: workspace_read")
+    assert str(replayed.difference).startswith("the call made a request that was not recorded: workspace_read")
 
 
 def test_another_end_and_another_result_are_named(desk: Desk) -> None:
@@ -233,7 +233,7 @@ def test_another_end_and_another_result_are_named(desk: Desk) -> None:
     again = desk.dry.prepare("says", wat2wasm(tool(says('{"a": [1, {"b": 3}]}')))).replay(recording)
     assert again.difference == "the result differs: $.a[1].b was 2 and is 3"
     broken = desk.dry.prepare("says", wat2wasm(tool(Body(execute="unreachable")))).replay(recording)
-    assert broken.difference == "the call ended with trap-unreachable; the recorded one with ok"
+    assert broken.difference == "the call ended with trap-unreachable; the recorded call with ok"
 
 
 def test_refusals_and_failures_are_replayed_as_they_were(desk: Desk) -> None:
@@ -276,7 +276,7 @@ def test_a_recording_that_grows_too_large_is_dropped_and_said(desk: Desk, monkey
     monkeypatch.setattr(recording_module, "MAX_RECORDING_BYTES", 400)
     call = desk.call(desk.prepare(asker()), "/a")
     assert (find_receipt(desk.chain.folder, call) or {})["recording"] == "dropped"
-    with pytest.raises(SourceError, match="there is no recording"):
+    with pytest.raises(SourceError, match="has no recording"):
         desk.recording(call)
 
 

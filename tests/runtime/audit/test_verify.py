@@ -78,7 +78,7 @@ def test_a_removed_line_is_named(chain: Chain) -> None:
     del lines[4:6]
     chain.rewrite(lines)
     assert broken(chain) == (BreakKind.REMOVED, FIRST, 5)
-    assert "2 records from number 5 on are missing" in str(chain.verified().broken)
+    assert "2 records, starting with 5, are missing" in str(chain.verified().broken)
 
 
 def test_swapped_lines_are_named(chain: Chain) -> None:
@@ -176,7 +176,7 @@ def test_a_chain_of_another_key_is_named_before_and_after_it_goes_on(chain: Chai
     chain.write(3, first=4)
     assert broken(chain) == (BreakKind.FOREIGN_KEY, FIRST, 1)
     found = chain.verified(first=2)
-    assert found.broken is None and "begun with another key" in found.notes[0]
+    assert found.broken is None and "started with a different key" in found.notes[0]
 
 
 def test_a_head_that_is_missing_or_changed_is_named_and_stays_on_record(chain: Chain) -> None:

@@ -150,7 +150,7 @@ def test_a_receipt_that_finds_no_room_leaves_no_part_of_a_line(chain: Chain, ope
     whole = chain.file().stat().st_size
     with no_file_over(whole + 40), pytest.raises(ConfigurationError, match="cannot be written") as caught:
         writer(receipt(2))
-    assert caught.value.hint == "make room for the receipts"
+    assert caught.value.hint == "free disk space for the receipts"
     assert chain.file().stat().st_size == whole
     writer(receipt(3))
     assert calls(chain) == ["call-1", "call-3"]
@@ -263,9 +263,7 @@ def test_a_line_that_was_never_finished_is_no_break_and_is_put_aside(chain: Chai
     assert found.broken is None and "line 5 was never finished" in found.notes[0]
     chain.write(2, first=5)
     found = chain.verified()
-    assert found.broken is None and found.notes == (
-        f"{chain.file().name}, line 5 keeps a line that was never finished",
-    )
+    assert found.broken is None and found.notes == (f"{chain.file().name}, line 5 records an incomplete line",)
     kept = records(chain)[4]
     assert (kept["type"], kept["bytes"], kept["text"]) == ("torn", size, torn.decode())
     assert calls(chain) == ["call-1", "call-2", "call-3", "call-5", "call-6"]
@@ -295,7 +293,7 @@ def test_a_segment_that_cannot_be_begun_is_begun_by_a_later_call(
     writer = open_writer()
     writer(receipt(1))
     with monkeypatch.context() as patched:
-        patched.setattr(writing, "_opened", none_left)
+        patched.setattr(writing, "_open_file", none_left)
         with pytest.raises(ConfigurationError, match="Too many open files"):
             for number in range(2, 500):
                 writer(receipt(number))

@@ -84,7 +84,7 @@ def test_two_tools_that_a_model_would_call_by_one_name_are_an_error_that_names_b
     file.write_bytes(ECHO)
     install(runtime, home, FileSource(file), "desk-list_tickets")
 
-    with pytest.raises(ConfigurationError, match="a model would call both") as caught:
+    with pytest.raises(ConfigurationError, match="would both be offered") as caught:
         runtime.definitions("openai")
     assert "desk.list_tickets and desk-list_tickets" in str(caught.value) and "--name" in str(caught.value.hint)
 
@@ -94,7 +94,7 @@ def test_a_component_with_several_tools_is_several_definitions_and_says_so(
 ) -> None:
     several = runtime.prepare_installed("desk")
 
-    with pytest.raises(NotInstalledError, match="holds several tools") as caught:
+    with pytest.raises(NotInstalledError, match="has several tools") as caught:
         several.definition("openai")
     assert "list_tickets" in str(caught.value.hint)
     shown = [spec for spec in several.tools if not spec.hidden]

@@ -450,7 +450,7 @@ def test_old_calls_make_room_for_new_ones(root, journal, monkeypatch):
         call.write("a.txt", b"%d" % number)
         call.close()
     assert journal.call_ids() == ["call-4", "call-3", "call-2"]
-    with pytest.raises(UndoError, match="no change of a call") as caught:
+    with pytest.raises(UndoError, match="no recorded changes of call") as caught:
         plan_undo(journal, "call-0")
     assert "--list" in caught.value.hint
 
@@ -488,7 +488,7 @@ def test_a_journal_without_room_refuses_the_change(root, journal):
     before = tree(root)
     resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, hard))
     try:
-        with pytest.raises(CapabilityDeniedError, match="no room left for the journal") as caught:
+        with pytest.raises(CapabilityDeniedError, match="no space left for the undo journal") as caught:
             call.write("a.txt", b"short")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -673,7 +673,7 @@ def test_a_folder_that_a_later_call_fills_again_is_not_expected_to_go(root, jour
     second.remove("new/mine")
     second.close()
     plans = plan_undo_all(journal, journal.calls_of("prog-t1"))
-    assert [each.problem for each in plans[1].conflicts] == ["holds files that the call did not make"]
+    assert [each.problem for each in plans[1].conflicts] == ["contains files that the call did not create"]
 
 
 def test_a_journal_of_the_version_before_is_read(root, journal):

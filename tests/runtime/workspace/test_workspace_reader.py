@@ -1,4 +1,4 @@
-"""Reading workspace files for a guest: what is found, what is refused, and races that must not win."""
+"""Reading workspace files for a guest: what is found, what is refusal_of, and races that must not win."""
 
 import contextlib
 import os
@@ -224,8 +224,8 @@ def test_a_name_swapped_for_a_link_right_after_it_was_looked_at_is_not_followed(
         return seen
 
     monkeypatch.setattr(os, "stat", look_then_swap)
-    refused = (Reason.NOT_FOUND, Reason.INVALID_PATH, Reason.NOT_A_FILE)
-    assert _reason(reader.read, "context/deep/b.md") in refused
+    refusal_of = (Reason.NOT_FOUND, Reason.INVALID_PATH, Reason.NOT_A_FILE)
+    assert _reason(reader.read, "context/deep/b.md") in refusal_of
 
 
 def test_a_file_swapped_for_a_pipe_right_after_it_was_looked_at_does_not_block(root, reader, monkeypatch):

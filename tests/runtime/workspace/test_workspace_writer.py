@@ -1,4 +1,4 @@
-"""Writing workspace files for a guest: what takes its place, what is refused, races that must not win, and kills."""
+"""Writing workspace files for a guest: what takes its place, what is refusal_of, races that must not win, and kills."""
 
 import contextlib
 import os
@@ -332,7 +332,7 @@ def test_a_folder_that_keeps_changing_never_lets_a_write_out(root, out):
 
     racer = threading.Thread(target=swap)
     racer.start()
-    written = refused = 0
+    written = refusal_of = 0
     try:
         for number in range(RACES):
             writing = Writing(root, "out/", remove=True)
@@ -340,7 +340,7 @@ def test_a_folder_that_keeps_changing_never_lets_a_write_out(root, out):
                 writing.write("out/deep/secret.txt", b"%d" % number)
                 written += 1
             except CapabilityDeniedError:
-                refused += 1
+                refusal_of += 1
             for act in (writing.remove, writing.make_directory):
                 with contextlib.suppress(CapabilityDeniedError):
                     act("out/deep/secret.txt")
@@ -351,7 +351,7 @@ def test_a_folder_that_keeps_changing_never_lets_a_write_out(root, out):
     finally:
         stop.set()
         racer.join()
-    assert written + refused == RACES
+    assert written + refusal_of == RACES
     assert names(outside) == ["secret.txt"] and (outside / "secret.txt").read_bytes() == SECRET
 
 

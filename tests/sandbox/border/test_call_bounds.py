@@ -68,7 +68,7 @@ def test_params_may_nest_as_deep_as_the_cap_and_no_deeper(start: Start) -> None:
     for params in (more, json.dumps(more)):
         with pytest.raises(InvalidParametersError, match="nested") as caught:
             echo.execute(params)
-        assert caught.value.hint == "flatten them"
+        assert caught.value.hint == "flatten the data"
     many = "[" + ",".join(["[]"] * MAX_JSON_PARTS) + "]"
     for text, hint in (
         ("{", "pass a JSON object"),

@@ -77,14 +77,14 @@ def test_a_trial_that_breaks_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         raise subprocess.CalledProcessError(-31, "probe")
 
     monkeypatch.setattr(subprocess, "run", breaks)
-    assert layers() == (Layer("seccomp", False, "the trial of the layers broke: CalledProcessError"),)
+    assert layers() == (Layer("seccomp", False, "the test of the layers failed: CalledProcessError"),)
 
 
 def test_where_there_is_no_confinement_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probe, "SUPPORTED", False)
     (layer,) = layers()
     assert not layer.standing
-    assert "no confinement" in layer.sentence
+    assert "cannot confine" in layer.sentence
 
 
 @needs_seccomp

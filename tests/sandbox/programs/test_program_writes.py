@@ -177,7 +177,7 @@ def test_a_call_that_is_held_to_reading_writes_nothing(tool: PreparedTool, root:
     with pytest.raises(GuestExitError) as caught:
         tool.execute({"args": ["change", "write", "out/a.txt", "x"]}, context)
     (decision,) = (one for one in caught.value.decisions if not one.allowed)
-    assert decision.rule == "the call is held to its effects (read-filesystem)"
+    assert decision.rule == "the call is limited to its effects (read-filesystem)"
     assert (root / "out/a.txt").read_text() == "alpha"
 
 
@@ -209,7 +209,8 @@ def test_a_preset_holds_a_component_to_its_write_paths(
     with pytest.raises(GuestExitError) as caught:
         view.execute("program", params)
     (decision,) = (one for one in caught.value.decisions if one.capability == "workspace_write")
-    assert decision.rule == "the preset lets no tool write there" and "allow_write_paths" in (decision.hint or "")
+    assert decision.rule == "the preset does not allow tools to write there"
+    assert "allow_write_paths" in (decision.hint or "")
     assert not (root / path).exists()
 
 
