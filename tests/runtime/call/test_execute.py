@@ -55,7 +55,7 @@ def test_params_may_come_as_json_text(prepare: Prepare) -> None:
 )  # fmt: skip
 def test_params_that_are_not_json_are_refused_before_the_guest_runs(prepare: Prepare, params: object) -> None:
     with pytest.raises(InvalidParametersError) as caught:
-        prepare().execute(params)
+        prepare(fails("the guest ran")).execute(params)
     assert caught.value.kind == ToolErrorKind.INVALID_PARAMETERS
 
 

@@ -55,7 +55,7 @@ def program_of(tool: PreparedTool) -> Program:
 def process_of(tool: PreparedTool, user: str = "local") -> int:
     """The process of the worker that waits for the user's next call."""
     program = program_of(tool)
-    worker = program._shelf.take(program, user)
+    worker = program._idle_workers.take(program, user)
     assert worker is not None
-    program._shelf.put(program, user, worker)
+    program._idle_workers.put(program, user, worker)
     return worker.pid

@@ -17,7 +17,7 @@ from tests.sandbox.isolation.processes import children, is_alive
 from tests.tiers import examples
 from wasmrt import Capabilities, PreparedTool, WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.core.errors import WorkerCrashedError
-from wasmrt.sandbox.isolation.pool.control import unhurried
+from wasmrt.sandbox.isolation.pool.control import unlimited_lifetime
 from wasmrt.sandbox.isolation.pool.program import Program
 from wasmrt.sandbox.isolation.wire import Channel
 
@@ -56,7 +56,7 @@ class Rig:
         """
         program = program_of(tool)
         if fresh:
-            program.unload_idle(unhurried())
+            program.unload_idle(unlimited_lifetime())
         else:
             tool.execute(params)
         self.records.clear()

@@ -16,7 +16,7 @@ from tests.sandbox.isolation.processes import children, is_alive, parent
 from wasmrt import PreparedTool, ResourceLimits, WasmToolRuntime
 from wasmrt.core.errors import CancelledError, DeadlineExceededError, ToolError
 from wasmrt.core.lifetime import Lifetime
-from wasmrt.sandbox.isolation.pool.control import Control, GoneError, held, unhurried
+from wasmrt.sandbox.isolation.pool.control import Control, GoneError, acquire, unlimited_lifetime
 from wasmrt.sandbox.isolation.wire import Kind, send_with_descriptors
 
 SHORT = ResourceLimits(timeout_seconds=0.2)
@@ -36,7 +36,7 @@ def without_template(tool: PreparedTool) -> int:
     """End the tool's template, as where too many others have one; return the zygote."""
     tool.execute({})
     zygote = parent(parent(process_of(tool)))
-    assert program_of(tool).unload_idle(unhurried())
+    assert program_of(tool).unload_idle(unlimited_lifetime())
     return zygote
 
 
@@ -45,7 +45,7 @@ def without_worker(tool: PreparedTool) -> int:
     tool.execute({})
     template = parent(process_of(tool))
     program = program_of(tool)
-    worker = program._shelf.take(program, "local")
+    worker = program._idle_workers.take(program, "local")
     assert worker is not None
     program.retire(worker)
     return template
@@ -127,13 +127,13 @@ def test_two_programs_that_take_each_others_place_wait_for_no_lock_of_the_other(
 ) -> None:
     """Where only one may have a template, calls of two end each other's, from two threads at once."""
     tools = [prepared(runtime, name=name) for name in ("one", "two")]
-    monkeypatch.setattr(program_of(tools[0])._shelf, "_max_programs", 1)
+    monkeypatch.setattr(program_of(tools[0])._idle_workers, "_max_programs", 1)
     answers: list[object] = []
 
     def calls(tool: PreparedTool) -> None:
         for number in range(10):
             answers.append(tool.execute({"n": number}).result)
-            program_of(tool).unload_idle(unhurried())
+            program_of(tool).unload_idle(unlimited_lifetime())
 
     threads = [threading.Thread(target=calls, args=(tool,)) for tool in tools]
     for thread in threads:
@@ -181,7 +181,7 @@ def test_a_process_that_answers_something_else_is_as_good_as_gone(kind: Kind, he
 
 def test_a_process_that_answers_nothing_is_as_good_as_gone() -> None:
     with controlled(patience=0.1) as (control, _), pytest.raises(GoneError, match="does not answer"):
-        control.greeting(unhurried())
+        control.greeting(unlimited_lifetime())
 
 
 def test_a_process_is_as_good_as_gone_when_a_signals_handler_came_between_question_and_answer() -> None:
@@ -213,11 +213,11 @@ def test_a_lock_is_waited_for_no_longer_than_a_call_lasts() -> None:
     lock, ended = threading.RLock(), []
 
     def wait() -> None:
-        with pytest.raises(DeadlineExceededError), held(lock, Lifetime(0.05)):
+        with pytest.raises(DeadlineExceededError), acquire(lock, Lifetime(0.05)):
             raise AssertionError("it was held")
         ended.append(True)
 
-    with held(lock, Lifetime(20)):
+    with acquire(lock, Lifetime(20)):
         thread = threading.Thread(target=wait)
         thread.start()
         thread.join()

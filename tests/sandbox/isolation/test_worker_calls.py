@@ -38,7 +38,7 @@ from wasmrt.core.errors import (
 from wasmrt.sandbox.guest.engine import wat2wasm
 from wasmrt.sandbox.isolation.confine import CORE, RUN_WORKER, prepare
 from wasmrt.sandbox.isolation.pool import launcher
-from wasmrt.sandbox.isolation.pool.control import unhurried
+from wasmrt.sandbox.isolation.pool.control import unlimited_lifetime
 from wasmrt.sandbox.isolation.pool.launcher import Zygote
 from wasmrt.sandbox.isolation.pool.memory import memory_file
 from wasmrt.sandbox.isolation.pool.program import MAX_CALLS, MAX_UNCALLED
@@ -64,7 +64,7 @@ def test_a_worker_serves_its_users_next_call_and_nobody_elses(runtime: WasmToolR
 
 def test_the_worker_that_told_what_a_tool_is_serves_its_first_user_and_nobody_else(runtime: WasmToolRuntime) -> None:
     echo = prepared(runtime)
-    ((_, _, told),) = program_of(echo)._shelf._idle
+    ((_, _, told),) = program_of(echo)._idle_workers._idle
     first = told._process
     assert echo.execute({"a": 1}, user="ann").result == {"a": 1}
     assert echo.execute({"a": 2}, user="bob").result == {"a": 2}
@@ -73,7 +73,7 @@ def test_the_worker_that_told_what_a_tool_is_serves_its_first_user_and_nobody_el
 
 def test_a_worker_whose_component_could_not_tell_what_it_is_serves_nobody(runtime: WasmToolRuntime) -> None:
     silent = prepared(runtime, Body(schema="unreachable"))
-    assert program_of(silent)._shelf._idle == []
+    assert program_of(silent)._idle_workers._idle == []
 
 
 def test_few_workers_wait_for_a_first_call_and_none_in_the_place_of_a_users(runtime: WasmToolRuntime) -> None:
@@ -81,14 +81,14 @@ def test_few_workers_wait_for_a_first_call_and_none_in_the_place_of_a_users(runt
     echo.execute({}, user="ann")
     kept = process_of(echo, "ann")
     loaded = [prepared(runtime, name=f"tool-{number}") for number in range(MAX_UNCALLED + 2)]
-    waiting = [program for program, user, _ in program_of(echo)._shelf._idle if user is None]
+    waiting = [program for program, user, _ in program_of(echo)._idle_workers._idle if user is None]
     assert waiting == [program_of(tool) for tool in reversed(loaded[-MAX_UNCALLED:])]
     assert process_of(echo, "ann") == kept
 
 
 def test_a_worker_that_ended_before_the_first_call_is_not_missed(runtime: WasmToolRuntime) -> None:
     echo = prepared(runtime)
-    ((_, _, told),) = program_of(echo)._shelf._idle
+    ((_, _, told),) = program_of(echo)._idle_workers._idle
     os.kill(told._process, signal.SIGKILL)
     wait_for_end(told._process)
     assert echo.execute({"a": 1}).result == {"a": 1}
@@ -100,7 +100,7 @@ def test_a_template_ends_by_itself_and_does_not_break_its_seal(runtime: WasmTool
     assert template is not None
     template._control.close()
     wait_for_end(template._pid)
-    assert template._zygote.end(template._pid, unhurried()) == 0
+    assert template._zygote.end(template._pid, unlimited_lifetime()) == 0
 
 
 def test_a_compile_worker_ends_by_itself_and_does_not_break_its_seal(runtime: WasmToolRuntime) -> None:
@@ -109,11 +109,11 @@ def test_a_compile_worker_ends_by_itself_and_does_not_break_its_seal(runtime: Wa
     ours, theirs = socket.socketpair()
     engine = {"level": "none", "allocator": "on-demand", "metered": True, "required": False}
     with ours, theirs, memory_file(wat2wasm("(component)")) as source:
-        process = template._zygote.fork(Kind.COMPILE, engine, [theirs.fileno(), source], unhurried())
+        process = template._zygote.fork(Kind.COMPILE, engine, [theirs.fileno(), source], unlimited_lifetime())
         theirs.close()
         assert Channel(ours).receive(1 << 20).kind == Kind.READY
     wait_for_end(process)
-    assert template._zygote.end(process, unhurried()) == 0
+    assert template._zygote.end(process, unlimited_lifetime()) == 0
 
 
 def wait_for_end(process: int) -> None:
@@ -129,7 +129,7 @@ def test_a_worker_is_replaced_after_so_many_calls(runtime: WasmToolRuntime, monk
     seen = []
     for _ in range(3):
         echo.execute({})
-        seen.append(len(program_of(echo)._shelf._idle))
+        seen.append(len(program_of(echo)._idle_workers._idle))
     assert seen == [1, 1, 0]
     assert MAX_CALLS > 3
     echo.execute({})
@@ -151,7 +151,7 @@ def test_a_guest_that_ends_badly_is_told_as_such_and_its_worker_is_not_used_agai
         bad.execute({})
     assert caught.value.usage is not None
     assert caught.value.usage.fuel > 0
-    assert program_of(bad)._shelf.take(program_of(bad), "local") is None
+    assert program_of(bad)._idle_workers.take(program_of(bad), "local") is None
 
 
 def test_a_failure_of_the_tools_own_keeps_its_worker(runtime: WasmToolRuntime) -> None:
@@ -434,7 +434,7 @@ def test_bytecode_of_what_only_workers_import_is_kept_where_the_hosts_is(
     monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path / "bytecode"))
     zygote = Zygote()
     try:
-        assert zygote.version(unhurried())
+        assert zygote.version(unlimited_lifetime())
     finally:
         zygote.close()
     assert writes == any((tmp_path / "bytecode").rglob("zygote.*.pyc"))
