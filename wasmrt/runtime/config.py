@@ -45,7 +45,7 @@ class WasmRuntimeConfig:
     """None for the user's cache folder."""
     optimization_level: OptLevel = OptLevel.SPEED
     isolation: Isolation = DEFAULT_ISOLATION
-    """Where guests run; by default in worker processes on Linux."""
+    """The place where guests run; by default in worker processes on Linux."""
     max_concurrent_calls: int = 64
     """Limit per user; all users together may have four times as many."""
     max_concurrent_compiles: int = 2

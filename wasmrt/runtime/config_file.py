@@ -92,9 +92,9 @@ class FileSettings:
     secrets_backend: str | None = None
     """The backend for secrets, unless the environment sets one; None to detect it."""
     code_mode: bool = False
-    """Whether registries offer `run_code` and `search_tools`."""
+    """True if registries offer `run_code` and `search_tools`."""
     telemetry: bool = False
-    """Whether registries report their calls to the program's OpenTelemetry SDK."""
+    """True if registries report their calls to the program's OpenTelemetry SDK."""
     shell: ShellSettings = field(default_factory=ShellSettings)
     """Settings of the shell tool in a registry."""
     services: tuple[Service, ...] = ()

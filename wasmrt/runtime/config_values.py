@@ -49,7 +49,7 @@ class ShellSettings(NamedTuple):
     """The section [shell]."""
 
     enabled: bool = True
-    """Whether commands may run; if False, every command is denied."""
+    """True if commands may run; if False, every command is denied."""
     unsafe_host: bool = False
     """Run commands without confinement, as this user, if the operator isolates the whole program."""
     timeout_seconds: int = 120

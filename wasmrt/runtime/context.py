@@ -97,7 +97,7 @@ class ToolContext:
     call_tool: CallTool | None = None
     """Calls any tool of the caller by name instead of by alias; only for the interpreter of code mode."""
     under_permit: bool = False
-    """Whether the call uses the permit of the program that makes it."""
+    """True if the call uses the permit of the program that makes it."""
     tools: ToolsOfCaller | None = None
     """The tools that the caller may call, for a tool that describes them."""
     seen: frozenset[Label] | None = None

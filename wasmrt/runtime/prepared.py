@@ -65,7 +65,7 @@ class PreparedTool(ToolDefaults):
         self._target = target
         self.size_bytes = size_bytes
         self.installed = False
-        """Whether the tool comes from the catalog."""
+        """True if the tool comes from the catalog."""
         self._parts: dict[str, PreparedTool] = {}
         self._kept: tuple[frozenset[Effect], Traits] | None = None
         specs = target.specs
@@ -116,7 +116,7 @@ class PreparedTool(ToolDefaults):
 
     @property
     def has_several(self) -> bool:
-        """Whether the component has several tools and none was chosen."""
+        """True if the component has several tools and none was chosen."""
         return self._spec is None and len(self._target.specs) != 1
 
     @property
@@ -185,7 +185,7 @@ class PreparedTool(ToolDefaults):
 
     @property
     def checks_params(self) -> bool:
-        """Whether params that do not fit the schema are rejected before the guest runs."""
+        """True if params that do not fit the schema are rejected before the guest runs."""
         return self._target.checked
 
     @property

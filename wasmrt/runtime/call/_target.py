@@ -75,7 +75,7 @@ class CallTarget:
             self.specs.update({name: _completed(spec, self._own.get(name), decides) for name, spec in tools.items()})
         self._packaged = tools is not None
         self.checked = self._packaged or decides
-        """Whether the host rejects params that do not fit the schema; otherwise the guest decides."""
+        """True if the host rejects params that do not fit the schema; otherwise the guest decides."""
         self._backends = backends
         self._whole = EffectiveGrant(grant, backends(grant))
         self._grants: dict[tuple[str, frozenset[Effect] | None, WritePaths], EffectiveGrant] = {}

@@ -30,7 +30,7 @@ class Specifics(TypedDict, total=False):
     execute: Iterable[str]
     """Additional paths that may be read and executed recursively."""
     network: bool
-    """Whether to allow network access; by default, as the confinement specifies."""
+    """True to allow network access; by default, as the confinement specifies."""
     connect: Collection[int]
     """TCP ports that may be connected to, if the network is allowed; all ports by default. Needs Landlock ABI 4."""
     outlet: int | None

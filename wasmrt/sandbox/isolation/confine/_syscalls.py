@@ -84,7 +84,7 @@ _TABLES = {"x86_64": (_X86_64, 0xC000003E), "aarch64": (_AARCH64, 0xC00000B7)}
 MACHINE = os.uname().machine if hasattr(os, "uname") else ""
 """The machine type, as reported by the kernel."""
 SUPPORTED = sys.platform == "linux" and MACHINE in _TABLES and sys.maxsize > 2**32
-"""Whether the tables contain this process's system calls."""
+"""True if the tables contain this process's system calls."""
 
 
 def numbers(machine: str = MACHINE) -> dict[str, int]:

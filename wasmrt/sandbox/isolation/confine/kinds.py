@@ -77,7 +77,7 @@ class Confinement:
 
     @property
     def executes(self) -> bool:
-        """Whether processes of this kind may execute programs."""
+        """True if processes of this kind may execute programs."""
         return bool(self.execute)
 
 

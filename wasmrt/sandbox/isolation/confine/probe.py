@@ -27,7 +27,7 @@ class Layer(NamedTuple):
     standing: bool
     sentence: str
     optional: bool = False
-    """Whether wasmrt works without it."""
+    """True if wasmrt works without it."""
 
 
 def layers() -> tuple[Layer, ...]:
