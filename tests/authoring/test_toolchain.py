@@ -76,7 +76,7 @@ def test_a_command_on_the_machine_is_used_and_nothing_is_fetched(machine: Path) 
     assert asked.questions == []
 
 
-def test_nothing_is_fetched_that_nobody_agreed_to(tmp_path: Path) -> None:
+def test_nothing_is_fetched_without_consent(tmp_path: Path) -> None:
     asked = Asked(False)
     wanted = Packages("pypi", ("frob==1.0",), ("frobc",), "1 MB")
     with pytest.raises(MissingToolchainError, match=r"frob==1\.0 from PyPI") as missing:
