@@ -77,9 +77,9 @@ def _kills(report: Report, rows: list[list[str]], tool: PreparedTool, guest: Gue
     program, times = _program(tool), []
     for _ in range(count):
         tool.execute(guest.params)
-        worker = program._shelf.take(program, "local")
+        worker = program._idle_workers.take(program, "local")
         assert worker is not None
-        program._shelf.put(program, "local", worker)
+        program._idle_workers.put(program, "local", worker)
         handle = os.pidfd_open(worker.pid)
         os.kill(worker.pid, signal.SIGKILL)
         started = time.perf_counter_ns()

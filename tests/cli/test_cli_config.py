@@ -167,7 +167,7 @@ def test_single_config_error_is_one_line_and_a_hint(
 def test_invalid_redis_url_is_not_in_its_error(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text("[network]\nrate_limit_storage = 'http://:pass-word@127.0.0.1/'")
-    with pytest.raises(ConfigFileError, match="rate_limit_storage must be a URL of Redis") as caught:
+    with pytest.raises(ConfigFileError, match="rate_limit_storage must be a Redis URL") as caught:
         read_config_file(path)
     assert "pass-word" not in str(caught.value.as_dict())
 

@@ -57,7 +57,7 @@ def test_last_output_of_a_guest_is_in_its_error(
     log = "(call $log (i32.const 4) (i32.const 1024) (i32.const 13))"
     path = guest(Body(imports=("log", *imports), text=b"it went wrong", execute=f"{log} {end} (call $ok)"))
     error = json.loads(wasmrt("run", path, "--json", code=1).stderr)
-    assert error["message"].endswith("; it last said: it went wrong")
+    assert error["message"].endswith("; last output: it went wrong")
 
 
 def test_invalid_and_oversized_results_are_rejected(wasmrt: Run, guest: Callable[..., Path]) -> None:

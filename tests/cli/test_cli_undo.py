@@ -117,8 +117,8 @@ def test_unknown_call_and_missing_workspace_are_errors(wasmrt: Run, root: Path) 
     assert "wasmrt undo --list" in wasmrt("undo", "what", "--yes", code=1).stderr
     change(root, "first-1")
     root.rename(root.with_name("elsewhere"))
-    assert "the workspace of the call is gone" in wasmrt("undo", "--yes", code=1).stderr
-    assert "the workspace of the call is gone" in wasmrt("undo", "--list").stderr
+    assert "the workspace of the call is missing" in wasmrt("undo", "--yes", code=1).stderr
+    assert "the workspace of the call is missing" in wasmrt("undo", "--list").stderr
 
 
 def test_program_is_undone_by_its_id_call_by_call(wasmrt: Run, root: Path) -> None:
@@ -153,5 +153,5 @@ def test_partial_undo_of_a_program_lists_the_calls(wasmrt: Run, root: Path) -> N
     data = path.read_bytes()
     path.write_bytes(data[:offset] + b"bad" + data[offset + 3 :])
     error = json.loads(wasmrt("undo", "prog-t1", "--yes", "--json", code=1).stderr)
-    assert error["message"] == "in-1: the journal of the call is damaged; already undone: in-2; not undone: in-1"
+    assert error["message"] == "in-1: the call's undo journal is damaged; already undone: in-2; not undone: in-1"
     assert (root / "a.txt").read_bytes() == b"first" and journal.calls_of("prog-t1") == ["in-1"]

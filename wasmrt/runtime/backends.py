@@ -1,7 +1,6 @@
 """Backends of granted capabilities: the network with its credentials, and the workspace.
 
-A runtime whose tools were granted none of them never loads this: TLS, keyrings and ciphers are half of a short
-program's start.
+A runtime without such grants never imports this module: TLS, keyrings and ciphers take half of a short program's start.
 """
 
 from __future__ import annotations
@@ -13,21 +12,22 @@ from typing import TYPE_CHECKING
 
 from wasmrt.capabilities import Capabilities, WorkspaceCapability, WorkspaceWriteCapability
 from wasmrt.core.lifetime import Lifetime
+from wasmrt.core.model import Reason
 from wasmrt.core.places import find_places
-from wasmrt.egress.gateway import EgressGateway, NetworkConfig, SecretsView
+from wasmrt.egress.gateway import EgressGateway, HttpFailure, HttpRequest, NetworkConfig, Response, SecretsView
 from wasmrt.egress.leaks import LeakDetector
 from wasmrt.egress.rates import RateLimiter
-from wasmrt.runtime.call import Backends, Files, ToolInvoker
-from wasmrt.runtime.call.http import GuestHttp
+from wasmrt.runtime.call import Backends, Call, Files, ToolRunner
 from wasmrt.runtime.config import WasmRuntimeConfig
 from wasmrt.runtime.workspace import UndoJournal, WorkspaceReader, WorkspaceWriter
+from wasmrt.sandbox.guest.requests import HostFailure, HttpOpen
 
 if TYPE_CHECKING:
     from wasmrt.egress.oauth import Renewals
 
 
 class BackendFactory:
-    """Makes the backends of each prepared tool from its grant; all of them share one gateway. `close` it.
+    """Makes the backends of each prepared tool from its grant; they share one gateway. `close` it after use.
 
     Raises:
         ConfigurationError: the configured CA file cannot be used.
@@ -40,18 +40,18 @@ class BackendFactory:
         self._plain: Callable[[str, Lifetime], SecretsView] | None = None
         self._renewals: Renewals | None = None
         if (store := config.secrets) is not None:
-            from wasmrt.egress.oauth import Renewals, token_renewer  # a runtime without secrets needs neither
+            from wasmrt.egress.oauth import Renewals, token_renewer  # a runtime without secrets needs neither module
             from wasmrt.egress.secrets import UserSecrets
 
             renewals = Renewals(store, token_renewer(lambda: self._gateway))
             self._plain = lambda user, _: UserSecrets(store, user)
             self._renewals = renewals
 
-    def make(self, grant: Capabilities, detector: LeakDetector, tools: ToolInvoker) -> Backends:
-        """Return what calls under `grant` may use.
+    def make(self, grant: Capabilities, detector: LeakDetector, tools: ToolRunner) -> Backends:
+        """Return the backends for calls under `grant`.
 
         Raises:
-            ConfigurationError: the workspace is no directory.
+            ConfigurationError: the workspace is not a directory.
         """
         shared = self._workspace if isinstance(self._workspace, (str, Path)) else None
         files = self._files(grant, shared)
@@ -68,16 +68,16 @@ class BackendFactory:
         )
 
     def _files_of(self, grant: Capabilities, shared: Files, user: str, own: Path | None) -> Files:
-        """Return the workspace of one call: the folder that it brings, else its user's, else the one for all."""
+        """Return a call's workspace: its own folder if it has one, else its user's folder, else the shared folder."""
         if own is not None:
             return self._files(grant, own)
         return self._files(grant, self._workspace(user)) if callable(self._workspace) else shared
 
     def _files(self, grant: Capabilities, root: Path | str | None) -> Files:
-        """Return the part of a folder that a grant covers.
+        """Return the reader and writer that a grant allows for a folder.
 
         Raises:
-            ConfigurationError: it is no folder.
+            ConfigurationError: `root` is not a directory.
         """
         read, write = grant.get(WorkspaceCapability), grant.get(WorkspaceWriteCapability)
         return Files(
@@ -89,10 +89,76 @@ class BackendFactory:
         renewals = self._renewals
         if renewals is None:
             return None
-        # SECURITY: what renews a token goes to the place that the granted login names, and to no other.
+        # SECURITY: a token is only renewed at the URL that the granted login names.
         places = {login.secret_name: login.oauth.token_url for login in grant.logins}
         return lambda user, lifetime: renewals.of(user).within(lifetime, places)
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the gateway's connections."""
         self._gateway.close()
+
+
+class GuestHttp:
+    """Sends guests' requests through the gateway."""
+
+    def __init__(self, gateway: EgressGateway) -> None:
+        self._gateway = gateway
+        self.networks = gateway.networks
+
+    def open(self, call: Call, request: HttpOpen) -> GatewayResponse:
+        """Send a request with every check, and wait for the response's status and headers.
+
+        Raises:
+            HostFailure: the request was denied or failed.
+        """
+        try:
+            return GatewayResponse(call, self._gateway.open(call, HttpRequest(*request)))
+        except HttpFailure as failure:
+            raise _host_failure(call, failure) from failure
+
+
+class GatewayResponse:
+    """A gateway response for a guest; failures are raised as `HostFailure`."""
+
+    def __init__(self, call: Call, response: Response) -> None:
+        self._call = call
+        self._response = response
+        self.status = response.status
+        self.headers = response.headers
+
+    def read(self) -> bytes:
+        """Wait for the next piece of the body; empty at the end."""
+        try:
+            return self._response.read()
+        except HttpFailure as failure:
+            raise _host_failure(self._call, failure) from failure
+
+    def read_all(self) -> bytes:
+        """Wait for the rest of the body."""
+        try:
+            return self._response.read_all()
+        except HttpFailure as failure:
+            raise _host_failure(self._call, failure) from failure
+
+    def close(self) -> None:
+        """Release the connection; may be called again."""
+        self._response.close()
+
+
+def _host_failure(call: Call, failure: HttpFailure) -> HostFailure:
+    call.lifetime.check()  # an expired deadline ends the call: the guest cannot handle it
+    message = f"{failure.message}; {failure.hint}" if failure.hint else failure.message
+    limit_bytes = None
+    if call.grant.http is not None:
+        limit_bytes = {
+            str(Reason.REQUEST_TOO_LARGE): call.grant.http.max_request_bytes,
+            str(Reason.RESPONSE_TOO_LARGE): call.grant.http.max_response_bytes,
+        }.get(failure.code)
+    return HostFailure(
+        failure.kind,
+        failure.code,
+        message,
+        request_sent=failure.request_sent,
+        denied=failure.decision is not None,
+        limit_bytes=limit_bytes,
+    )

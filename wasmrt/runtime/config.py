@@ -1,4 +1,4 @@
-"""An operator's settings of a runtime. A capability file can set none of them."""
+"""The operator's settings of a runtime. A capability file cannot change them."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WasmRuntimeConfig:
-    """Settings with which a `WasmToolRuntime` compiles, bounds and connects the tools it runs.
+    """Settings with which a `WasmToolRuntime` compiles, limits and connects its tools.
 
     Raises:
-        ConfigurationError: a number is out of its range.
+            ConfigurationError: a number is out of range, or a value has the wrong type.
 
     Example:
         >>> from wasmrt import ResourceLimits, WasmRuntimeConfig
@@ -37,60 +37,60 @@ class WasmRuntimeConfig:
     """
 
     default_limits: ResourceLimits = field(default_factory=ResourceLimits)
-    """For tools that come with none of their own."""
+    """Limits of tools that have none of their own."""
     fuel_config: FuelConfig = field(default_factory=FuelConfig)
     cache_compiled: bool = True
-    """Keep compiled components in memory and, where a folder can be used, on disk."""
+    """Cache compiled components in memory and, if a cache folder is available, on disk."""
     cache_dir: Path | None = None
     """None for the user's cache folder."""
     optimization_level: OptLevel = OptLevel.SPEED
     isolation: Isolation = DEFAULT_ISOLATION
-    """The place where guests live: on Linux worker processes, unless told otherwise."""
+    """The place where guests run; by default in worker processes on Linux."""
     max_concurrent_calls: int = 64
-    """Of one user; all users together may have four times as many."""
+    """Limit per user; all users together may have four times as many."""
     max_concurrent_compiles: int = 2
     network: NetworkConfig | None = None
-    """None for public addresses only, resolved by the system."""
+    """None to allow public addresses only, resolved by the system."""
     secrets: SecretsStore | None = None
-    """The store of credentials; None for a runtime that holds none."""
+    """The store of credentials; None if the runtime has none."""
     workspace: Path | Callable[[str], Path] | None = None
-    """The folder that granted workspace prefixes are below, or a function from a user to that user's folder
-    (`wasmrt.runtime.workspace.UserFolders` is one)."""
+    """The folder that contains the granted workspace prefixes, or a function that returns each user's folder, such as
+    `wasmrt.runtime.workspace.UserFolders`."""
     undo: bool = True
-    """Keep what tools change in the workspace as it was before, in the data folder, for `wasmrt undo`."""
+    """Save files that tools change in the workspace to the data folder first, for `wasmrt undo`."""
     web_search: WebSearch | None = None
-    """The provider that the tool `web_search` asks; without one there is no such tool."""
+    """The provider for the tool `web_search`; without a provider, the tool is not available."""
     memory: MemorySettings | bool = True
-    """Settings of the tools that remember; True for those that ship, False for an agent without a memory."""
+    """Settings of the memory tools; True for the bundled ones with default settings, False for no memory."""
     call_rate_limit: RateLimitConfig | None = None
-    """Calls for one user and one tool; requests have limits of their own in the grant."""
+    """Limit of calls per user and tool; requests have separate limits in the grant."""
     rate_limit_storage: str | None = None
-    """A redis:// URL when several machines share one budget; None counts in this process."""
+    """A redis:// URL if several machines share one budget; None to count in this process."""
     unsafe_rate_limits_without_redis: bool = False
-    """Go on while that Redis does not answer, with a count in this process; else requests are refused meanwhile."""
+    """If Redis is unavailable, count in this process instead; by default, requests are denied."""
     audit: Path | str | AuditSink | None = None
-    """The folder of the chain of receipts, or a function that gets each as a dict, on the call's thread."""
+    """The folder of the receipt chain, or a function that receives each receipt as a dict on the call's thread."""
     audit_segment_bytes: int = DEFAULT_SEGMENT_BYTES
-    """Size at which the chain goes on in another file."""
+    """Size at which the chain continues in a new file."""
     audit_record: bool = False
-    """Keep beside the receipts what each call was answered by the host, so that it can be replayed."""
+    """Also record the host's answers to each call, so that the call can be replayed."""
     leak_rules: Path | tuple[Rule, ...] = ()
-    """Leak rules beside those that ship: a rule file, or rules. Checked when the runtime is made."""
+    """Additional leak rules: a rule file, or rules. They are checked when the runtime is created."""
     leak_overrides: Overrides = field(default_factory=dict, hash=False)
-    """The action of a leak rule, or of a rule in one direction, by its name. Checked when the runtime is made."""
+    """Actions of leak rules by name, in general or per direction. They are checked when the runtime is created."""
     deterministic: bool = False
-    """A logical clock and seeded randomness, so that a call can be replayed."""
+    """Use a logical clock and seeded randomness, so that calls can be replayed."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "isolation", _isolation(self.isolation))
         for name in ("max_concurrent_calls", "max_concurrent_compiles"):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ConfigurationError(f"{name} must be a positive whole number, not {value!r}")
+                raise ConfigurationError(f"{name} must be a positive whole number, got {value!r}")
         if isinstance(self.audit, str):
             object.__setattr__(self, "audit", Path(self.audit))
         if not (self.workspace is None or isinstance(self.workspace, (str, Path)) or callable(self.workspace)):
-            raise ConfigurationError("workspace must be a folder, or a function from a user to one")
+            raise ConfigurationError("workspace must be a folder, or a function that returns a user's folder")
         if not isinstance(self.memory, bool):
             self.memory_settings()
         if self.audit is not None and not isinstance(self.audit, Path) and not callable(self.audit):
@@ -98,20 +98,20 @@ class WasmRuntimeConfig:
         if not isinstance(self.audit_segment_bytes, int) or self.audit_segment_bytes < MIN_SEGMENT_BYTES:
             raise ConfigurationError(f"audit_segment_bytes must be a whole number, at least {MIN_SEGMENT_BYTES:,}")
         if self.audit_record and not isinstance(self.audit, Path):
-            raise ConfigurationError("audit_record needs a folder", hint="set audit to the folder of the receipts")
+            raise ConfigurationError("audit_record needs a folder", hint="set audit to the folder for receipts")
 
     @classmethod
     def load(cls, path: Path | None = None, **settings: Any) -> WasmRuntimeConfig:
-        """Return the settings of the operator's configuration file, the one that the command reads.
+        """Return the settings of the operator's configuration file, which the command reads too.
 
-        `path` is another file; `settings` are those that the program sets itself. Credentials are in the store of this
-        user, where the program gives no other.
+        `path` is a different file; `settings` override the file. Unless `secrets` is given, credentials come from this
+        user's store.
 
         Raises:
-            ConfigFileError: the file cannot be used; the error lists every mistake. Sections of an agent's policy
-                are checked when a registry is loaded.
+            ConfigFileError: the file is invalid; the error lists every mistake. Sections of an agent's policy are
+                checked when a registry is loaded.
         """
-        from wasmrt.runtime.config_file import read_file_settings  # loads the network
+        from wasmrt.runtime.config_file import read_file_settings  # imports the network
 
         file = read_file_settings(path or find_places().config)
         if "secrets" not in settings:
@@ -119,10 +119,10 @@ class WasmRuntimeConfig:
         return cls(**{**file.as_runtime_settings(), **settings})
 
     def memory_settings(self) -> MemorySettings | None:
-        """Return the settings of the memory; None for an agent without one.
+        """Return the settings of the memory, or None if the agent has no memory.
 
         Raises:
-            ConfigurationError: they are none.
+            ConfigurationError: `memory` has the wrong type.
         """
         from wasmrt.runtime.memory import MemorySettings
 
@@ -133,7 +133,7 @@ class WasmRuntimeConfig:
 
     @classmethod
     def for_testing(cls) -> WasmRuntimeConfig:
-        """Small limits, no optimisation, nothing kept."""
+        """Return settings with small limits, without optimization, caching or storage."""
         return cls(
             default_limits=ResourceLimits(memory_bytes=1024 * 1024, fuel=100_000, timeout_seconds=5.0),
             cache_compiled=False,
@@ -146,4 +146,4 @@ def _isolation(value: str) -> Isolation:
         return Isolation(value)
     except ValueError as error:
         known = ", ".join(Isolation)
-        raise ConfigurationError(f"isolation must be one of {known}, not {value!r}") from error
+        raise ConfigurationError(f"isolation must be one of {known}, got {value!r}") from error

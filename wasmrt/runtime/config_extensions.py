@@ -1,4 +1,4 @@
-"""Sections of the operator's configuration file about what an agent may ask for: [extensions], [skills], [desktop]."""
+"""Sections [extensions], [skills] and [desktop] of the operator's configuration file: what an agent may add or use."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ class ExtensionSettings(NamedTuple):
     """The section [extensions]."""
 
     sources: tuple[Path, ...] = ()
-    """Folders of packages that a model may have installed by name."""
+    """Folders of packages that a model may request by name."""
     hosts: tuple[str, ...] = ()
-    """Hosts of which a model may name an address of a package, or of an MCP server."""
+    """Hosts from which a model may request packages or MCP servers by URL."""
 
 
 class SkillSettings(NamedTuple):
     """The section [skills]."""
 
     folders: tuple[Path, ...] = ()
-    """Folders of a person's own skills, which are trusted."""
+    """Folders of the user's own skills, which are trusted."""
     sources: tuple[Path, ...] = ()
-    """Folders of skills that a model may have installed by name."""
+    """Folders of skills that a model may request by name."""
     hosts: tuple[str, ...] = ()
-    """Hosts of which a model may name the address of a skill."""
+    """Hosts from which a model may request skills by URL."""
 
 
 class DesktopSettings(NamedTuple):
-    """The section [desktop]. Without it none of its tools is there."""
+    """The section [desktop]. Without it, no desktop tool is available."""
 
     tools: tuple[str, ...] = ()
-    """The tools that are turned on."""
+    """The enabled tools."""
     applications: tuple[str, ...] = ()
-    """Ids of desktop entries that `apps.open` may open."""
+    """IDs of desktop entries that `apps.open` may open."""
     hosts: tuple[str, ...] = ()
-    """Hosts that `browser.open_url` may ask; every public one where none is named."""
+    """Hosts that `browser.open_url` may access; without entries, every public host."""
     browser: Path | None = None
-    """A headless Chromium; None for the one that is found."""
+    """A headless Chromium; None to search for one."""
 
 
 def _folders(key: str) -> ValueReader:
@@ -63,15 +63,15 @@ def _hosts(value: Any, _: Path) -> dict[str, Any]:
         try:
             read_host(host)
         except ConfigurationError as error:
-            raise ConfigurationError(f"hosts has {host!r:.80}: {error.message}", hint=hint) from None
+            raise ConfigurationError(f"hosts has an invalid entry {host!r:.80}: {error.message}", hint=hint) from None
     return {"hosts": texts}
 
 
 def _texts(value: Any, hint: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(each, str) and each and "\0" not in each for each in value):
-        raise ConfigurationError("must be a list of texts", hint=hint)
+        raise ConfigurationError("must be a list of non-empty strings", hint=hint)
     if len(value) > _MAX_ENTRIES:
-        raise ConfigurationError(f"may have {_MAX_ENTRIES} entries")
+        raise ConfigurationError(f"may have at most {_MAX_ENTRIES} entries")
     return tuple(value)
 
 
@@ -81,8 +81,8 @@ def _desktop_tools(value: Any, _: Path) -> dict[str, Any]:
     for name in names:
         if name not in DESKTOP_NAMES:
             near = did_you_mean(name, DESKTOP_NAMES)
-            known = f"did you mean {near}?" if near else f"they are {', '.join(DESKTOP_NAMES)}"
-            raise ConfigurationError(f"tools has {name!r:.80}, which is no tool for a desktop", hint=known)
+            known = f"did you mean {near}?" if near else f"the tools are {', '.join(DESKTOP_NAMES)}"
+            raise ConfigurationError(f"tools has {name!r:.80}, which is not a desktop tool", hint=known)
     return {"tools": names}
 
 
@@ -91,7 +91,7 @@ def _applications(value: Any, _: Path) -> dict[str, Any]:
     names = _texts(value, hint)
     for name in names:
         if not _APPLICATION.fullmatch(name):
-            raise ConfigurationError(f"applications has {name!r:.80}, which is no id of an application", hint=hint)
+            raise ConfigurationError(f"applications has {name!r:.80}, which is not an application ID", hint=hint)
     return {"applications": tuple(name.removesuffix(".desktop") for name in names)}
 
 

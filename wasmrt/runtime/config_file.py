@@ -1,4 +1,4 @@
-"""The operator's configuration file: strict TOML, every mistake reported at once."""
+"""The operator's configuration file: strict TOML, with every mistake reported at once."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ from wasmrt.runtime.config_values import (
     check_workspace,
     runtime_settings,
     switch,
+    validated,
 )
 from wasmrt.sandbox.guest.settings import DEFAULT_ISOLATION, Isolation
 
@@ -39,30 +40,30 @@ if TYPE_CHECKING:
 
 _SECTION = "network"
 POLICY_SECTIONS = ("tools", "presets", "approvals")
-"""Sections of an agent's policy, which `wasmrt.agent.config` reads."""
+"""Sections of an agent's policy, read by `wasmrt.agent.config`."""
 ReadMore = Callable[[Mapping[str, Any], Path, list[Mistake]], None]
-"""Reads the sections of `POLICY_SECTIONS` from the file's tables and the file's folder; appends to the mistakes."""
+"""Reads the sections in `POLICY_SECTIONS` from the file's tables and folder, and appends to the mistakes."""
 
 
 class HostsResolver:
-    """Answers from an operator's table first, like a hosts file; every answer is checked like any other."""
+    """Resolves hosts from the operator's table first, like a hosts file; all addresses are checked as usual."""
 
     def __init__(self, hosts: Mapping[str, Sequence[str]], rest: Resolver) -> None:
         self._hosts = {name.lower(): tuple(addresses) for name, addresses in hosts.items()}
         self._rest = rest
 
     def known(self, host: str) -> tuple[str, ...] | None:
-        """Return the addresses that the table has for a host, or None."""
+        """Return the addresses of a host in the table, or None."""
         return self._hosts.get(host)
 
     def for_user(self, user: str) -> Resolver:
-        """Return the resolver of one user, where the one behind this shares its lookups between users."""
+        """Return a user's resolver, if the underlying resolver shares its lookups between users."""
         if isinstance(self._rest, ResolverForUsers):
             return HostsResolver(self._hosts, self._rest.for_user(user))
         return self
 
     def resolve(self, host: str, port: int, *, timeout_seconds: float) -> tuple[str, ...]:
-        """Return the addresses of a host: those of the table, else those of the resolver behind it."""
+        """Return the addresses of a host from the table, otherwise from the underlying resolver."""
         known = self.known(host)
         return known if known is not None else self._rest.resolve(host, port, timeout_seconds=timeout_seconds)
 
@@ -71,38 +72,38 @@ _ELSEWHERE = (
     *("services", "secrets_backend", "shell", "runtime", "telemetry", "extensions", "skills", "desktop"),
     *("resource", "code_mode"),
 )
-"""Settings of a registry and of commands, which a runtime has not."""
+"""Settings for registries and commands, which `WasmRuntimeConfig` does not have."""
 
 
 @dataclass(frozen=True)
 class FileSettings:
-    """The settings of the operator's file, without an agent's policy. The defaults apply if there is no file."""
+    """The settings of the operator's file, without an agent's policy. If there is no file, the defaults apply."""
 
     network: NetworkConfig
     rate_limit_storage: str | None = None
-    """Of `WasmRuntimeConfig`: a redis:// URL, which may hold a password."""
+    """A redis:// URL, which may contain a password."""
     unsafe_rate_limits_without_redis: bool = False
     isolation: Isolation = DEFAULT_ISOLATION
     leak_rules: tuple[Rule, ...] = ()
     leak_overrides: Overrides = field(default_factory=lambda: MappingProxyType({}))
     audit: AuditSettings = field(default_factory=AuditSettings)
     runtime: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    """Settings of `WasmRuntimeConfig` that the file sets by sections of its own: limits, rates, workspace."""
+    """Other settings of `WasmRuntimeConfig`, from their own sections: limits, rates, workspace and more."""
     secrets_backend: str | None = None
-    """The backend that keeps secrets, unless the environment names another; None for the one that is found."""
+    """The backend for secrets, unless the environment sets one; None to detect it."""
     code_mode: bool = False
-    """True where registries offer `run_code` and `search_tools`."""
+    """True if registries offer `run_code` and `search_tools`."""
     telemetry: bool = False
-    """True where registries tell of their calls to the OpenTelemetry SDK of their program."""
+    """True if registries report their calls to the program's OpenTelemetry SDK."""
     shell: ShellSettings = field(default_factory=ShellSettings)
-    """Of the shell tool in a registry."""
+    """Settings of the shell tool in a registry."""
     services: tuple[Service, ...] = ()
-    """Services of this operator, which explanations know besides those that ship."""
+    """The operator's services, used in explanations in addition to the bundled ones."""
     extensions: ExtensionSettings = field(default_factory=ExtensionSettings)
     skills: SkillSettings = field(default_factory=SkillSettings)
     desktop: DesktopSettings = field(default_factory=DesktopSettings)
     resource: ResourceSettings | None = None
-    """Of `wasmrt serve --http` with access tokens of an authorization server."""
+    """Settings of `wasmrt serve --http` with access tokens from an authorization server."""
 
     def as_runtime_settings(self) -> dict[str, Any]:
         """Return the settings by their names in `WasmRuntimeConfig`."""
@@ -111,36 +112,33 @@ class FileSettings:
         return settings | self.audit.as_runtime_settings() | dict(self.runtime)
 
     def open_secrets(self, *, later: bool = False) -> SecretsStore:
-        """Open the store of credentials that the file names; the variable WASMRT_SECRETS_BACKEND wins over it.
+        """Open the file's store of credentials; the variable WASMRT_SECRETS_BACKEND overrides the file.
 
-        `later` looks for a keyring on first use alone, where none of them is named.
+        `later` detects a keyring only on first use, if no backend is set.
 
         Raises:
             ConfigurationError, SecretBackendError: as `open_store`.
         """
-        from wasmrt.egress.secrets import (  # with keyrings and ciphers, which few commands need
-            open_store,
-            open_store_later,
-        )
+        from wasmrt.egress.secrets import open_store, open_store_later  # keyrings and ciphers, which few commands need
 
         backend = None if os.environ.get("WASMRT_SECRETS_BACKEND") else self.secrets_backend
         return (open_store_later if later else open_store)(find_places().data, backend=backend)
 
     def rate_limiter(self) -> RateLimiter:
-        """Return a rate limiter as the file has it."""
+        """Return a rate limiter with the file's settings."""
         return RateLimiter(
             redis_url=self.rate_limit_storage, unsafe_without_redis=self.unsafe_rate_limits_without_redis
         )
 
 
 def read_file_settings(path: Path, read_more: ReadMore | None = None) -> FileSettings:
-    """Read `path`, a TOML file. If it does not exist, everything has its default.
+    """Read a TOML file. If it does not exist, return the defaults.
 
-    `read_more` reads the sections of an agent's policy; without it, they are passed over.
+    `read_more` reads the sections of an agent's policy; without it, they are ignored.
 
     Raises:
-        ConfigFileError: the file cannot be read, a section or key in it is not known, or a value cannot be used;
-            with every mistake of the file, once it is TOML.
+        ConfigFileError: the file cannot be read, has an unknown section or key, or an invalid value. If the file is
+            valid TOML, the error lists every mistake.
     """
     try:
         text = read_file(path, max_bytes=MAX_CONFIG_FILE_BYTES, follow_link=True)
@@ -148,14 +146,16 @@ def read_file_settings(path: Path, read_more: ReadMore | None = None) -> FileSet
         return FileSettings(NetworkConfig())
     except UnfitFileError as error:
         if error.reason is not Unfit.TOO_LARGE:
-            raise ConfigFileError(str(path), f"it {error.reason}", hint="write a plain file") from None
+            raise ConfigFileError(str(path), f"it {error.reason}", hint="use a regular file") from None
         raise ConfigFileError(
             str(path),
-            f"it has more than {MAX_CONFIG_FILE_BYTES} bytes",
-            hint=f"keep the [{_SECTION}] section and little else",
+            f"it has more than {MAX_CONFIG_FILE_BYTES:,} bytes",
+            hint="remove comments and settings that you do not need",
         ) from None
     except OSError as error:
-        raise ConfigFileError(str(path), f"it cannot be read ({error.strerror})", hint="check who owns it") from error
+        raise ConfigFileError(
+            str(path), f"cannot read the file ({error.strerror})", hint="check its owner and permissions"
+        ) from error
     mistakes: list[Mistake] = []
     tree = _parsed(path, text)
     values = {name: _values(name, section, path.parent, mistakes) for name, section in _sections(tree, mistakes)}
@@ -171,7 +171,6 @@ def read_file_settings(path: Path, read_more: ReadMore | None = None) -> FileSet
     own = {key: network.pop(key) for key in _OWN if key in network}
     own |= values["guests"] | values["leaks"] | values["secrets"] | values["explain"]
     audited, runtime = AuditSettings(**values["audit"]), runtime_settings(values)
-    told = values["telemetry"].get("enabled", False)
     extensions, skills = ExtensionSettings(**values["extensions"]), SkillSettings(**values["skills"])
     return FileSettings(
         NetworkConfig(**network),
@@ -179,7 +178,7 @@ def read_file_settings(path: Path, read_more: ReadMore | None = None) -> FileSet
         audit=audited,
         runtime=runtime,
         code_mode=values["code_mode"].get("enabled", False),
-        telemetry=told,
+        telemetry=values["telemetry"].get("enabled", False),
         shell=ShellSettings(**values["shell"]),
         extensions=extensions,
         skills=skills,
@@ -189,7 +188,7 @@ def read_file_settings(path: Path, read_more: ReadMore | None = None) -> FileSet
 
 
 def _refuse(path: Path, mistakes: Sequence[Mistake], text: bytes) -> None:
-    """Raise every mistake of the file, in its order; nothing where there is none."""
+    """Raise an error with every mistake in the file, in order, if there are any."""
     if not mistakes:
         return
     lines = lines_of(text.decode())
@@ -214,21 +213,21 @@ def _parsed(path: Path, text: bytes) -> dict[str, Any]:
         line = text.count(b"\n", 0, error.start) + 1
         raise ConfigFileError(str(path), f"line {line} is not UTF-8", hint="save the file as UTF-8") from error
     except tomllib.TOMLDecodeError as error:
-        what, _, place = str(error).removesuffix(")").rpartition(" (at ")
+        message, _, place = str(error).removesuffix(")").rpartition(" (at ")
         last = text.count(b"\n") + 1
         where = place if place.startswith("line") else f"line {last}, the last,"
         raise ConfigFileError(
             str(path),
-            f"{where} is not TOML ({what[:1].lower()}{what[1:]})",
-            hint='write [network], and below it lines like ca_file = "/etc/my-ca.pem"',
+            f"{where} is not valid TOML ({message[:1].lower()}{message[1:]})",
+            hint='write [network], followed by lines such as ca_file = "/etc/my-ca.pem"',
         ) from error
-    except (ValueError, RecursionError) as error:  # a number of thousands of digits, brackets in brackets
-        hint = f"keep to the keys that are known: {', '.join(_READERS)}"
+    except (ValueError, RecursionError) as error:  # a number with thousands of digits, or deeply nested brackets
+        hint = f"use only the known keys: {', '.join(_READERS)}"
         raise ConfigFileError(str(path), "a value is nested too deeply or too long", hint=hint) from error
 
 
 def _sections(tree: dict[str, Any], mistakes: list[Mistake]) -> list[tuple[str, dict[str, Any]]]:
-    """Return each table that is known, empty where it is absent; whatever else the file holds is a mistake."""
+    """Return every known section, empty if missing; report anything else in the file as a mistake."""
     sections = {name: tree[name] if isinstance(tree.get(name), dict) else {} for name in _SECTIONS}
     known = ", ".join(f"[{name}]" for name in (*_SECTIONS, *POLICY_SECTIONS))
     for name, value in tree.items():
@@ -236,19 +235,17 @@ def _sections(tree: dict[str, Any], mistakes: list[Mistake]) -> list[tuple[str, 
             continue
         home = next((section for section, readers in _SECTIONS.items() if name in readers), None)
         if name in _SECTIONS and not isinstance(value, dict):
-            mistakes.append(
-                Mistake(name, "must be a section", f"write [{name}] in a line of its own, and its keys below")
-            )
+            mistakes.append(Mistake(name, "must be a section", f"write [{name}] on a line, followed by its keys"))
         elif home is not None and name not in _SECTIONS:
-            mistakes.append(Mistake(name, "stands outside of its section", f"move it below a line that says [{home}]"))
+            mistakes.append(Mistake(name, "is outside of its section", f"move it below the line [{home}]"))
         elif name not in _SECTIONS:
             shown = f"[{name}]" if isinstance(value, dict) else name
-            mistakes.append(Mistake(shown, "is not known", f"all that the file may hold is a section {known}"))
+            mistakes.append(Mistake(shown, "is not known", f"the known sections are {known}"))
     return list(sections.items())
 
 
 def _values(name: str, section: dict[str, Any], folder: Path, mistakes: list[Mistake]) -> dict[str, Any]:
-    """Read every value by itself, so that each mistake is found."""
+    """Read every value separately, so that every mistake is found."""
     readers = {key: partial(_read_in, folder, read) for key, read in _SECTIONS[name].items()}
     found = read_table(section, Place((name,)), readers, mistakes, example="")
     return {key: value for values in found.values() for key, value in values.items()}
@@ -258,31 +255,22 @@ def _read_in(folder: Path, read: ValueReader, value: Any) -> dict[str, Any]:
     return read(value, folder)
 
 
-def _network_setting(key: str) -> ValueReader:
-    def read(value: Any, _: Path) -> dict[str, Any]:
-        given = {key: value}
-        NetworkConfig(**given)  # raises for this one alone
-        return given
-
-    return read
-
-
 def _ca_file(value: Any, folder: Path) -> dict[str, Any]:
     if not isinstance(value, str):
         raise ConfigurationError("ca_file must be a path", hint='write it like ca_file = "/etc/my-ca.pem"')
-    # SECURITY: a relative path counts from the file that holds it, not from where the command happens to be started.
-    return _network_setting("ca_file")(folder / value, folder)
+    # SECURITY: a relative path is relative to the configuration file, not to the working directory.
+    return validated("ca_file", NetworkConfig)(folder / value, folder)
 
 
 def _hosts(value: Any, _: Path) -> dict[str, Any]:
     hint = 'write it like hosts = { "api.internal" = ["10.0.0.5"] }'
     if not isinstance(value, dict):
-        raise ConfigurationError("hosts must be a table of names and their addresses", hint=hint)
+        raise ConfigurationError("hosts must be a table of host names and addresses", hint=hint)
     for name, addresses in value.items():
         if not _is_host(name):
-            raise ConfigurationError(f"hosts has {name!r:.80}, which is not the name of a host", hint=hint)
+            raise ConfigurationError(f"hosts has {name!r:.80}, which is not a host name", hint=hint)
         if not isinstance(addresses, list) or not addresses or not all(map(_is_address, addresses)):
-            raise ConfigurationError(f"hosts must give {name!r:.80} a list of IP addresses", hint=hint)
+            raise ConfigurationError(f"hosts must set {name!r:.80} to a list of IP addresses", hint=hint)
     return {"resolver": HostsResolver(value, SystemResolver())}
 
 
@@ -299,18 +287,12 @@ def _is_address(text: object) -> bool:
 
 def _rate_limit_storage(value: Any, _: Path) -> dict[str, Any]:
     if not isinstance(value, str) or not value.startswith(("redis://", "rediss://")):
-        # It may hold a password and stays out of the message.
+        # The value may contain a password, so it is not part of the message.
         raise ConfigurationError(
-            "rate_limit_storage must be a URL of Redis",
+            "rate_limit_storage must be a Redis URL",
             hint='write it like "redis://127.0.0.1:6379/0", or rediss:// for TLS',
         )
     return {"rate_limit_storage": value}
-
-
-def _without_redis(value: Any, _: Path) -> dict[str, Any]:
-    if not isinstance(value, bool):
-        raise ConfigurationError("unsafe_rate_limits_without_redis must be true or false")
-    return {"unsafe_rate_limits_without_redis": value}
 
 
 def _isolation(value: Any, _: Path) -> dict[str, Any]:
@@ -325,29 +307,29 @@ def _leak_rules(value: Any, folder: Path) -> dict[str, Any]:
     if not isinstance(value, str):
         raise ConfigurationError("rules must be a path", hint='write it like rules = "leak-rules.toml"')
     rules = read_rule_file(folder / value)
-    LeakDetector(rules=rules)  # refuses a name that is taken
+    LeakDetector(rules=rules)  # rejects duplicate names
     return {"leak_rules": rules}
 
 
 def _leak_actions(value: Any, _: Path) -> dict[str, Any]:
     hint = 'write it like actions = { "jwt" = "warn", "gitlab-pat" = { inward = "block" } }'
     if not isinstance(value, dict):
-        raise ConfigurationError("actions must be a table of rules and their actions", hint=hint)
+        raise ConfigurationError("actions must be a table of rules and actions", hint=hint)
     overrides: dict[str, Action | dict[Direction, Action]] = {}
     for rule, chosen in value.items():
         try:
             if isinstance(chosen, dict):
-                overrides[rule] = {Direction(way): Action(action) for way, action in chosen.items()}
+                overrides[rule] = {Direction(direction): Action(action) for direction, action in chosen.items()}
             else:
                 overrides[rule] = Action(chosen)
         except ValueError:
             raise ConfigurationError(
-                f"actions has {rule!r:.80} with something else than an action of {', '.join(Action)}", hint=hint
+                f"actions must set {rule!r:.80} to one of {', '.join(Action)}", hint=hint
             ) from None
-        # SECURITY: what could not be looked at is withheld. That is loosened for a host, under a name that says so.
+        # SECURITY: content that cannot be scanned is withheld. Exceptions are per host, in a setting named unsafe.
         if rule == DECODE_LIMIT_RULE and chosen != Action.BLOCK:
             raise ConfigurationError(
-                f"actions may not loosen {rule}", hint="name the host in network.unsafe_unscanned_hosts"
+                f"actions cannot change {rule}", hint="name the host in network.unsafe_unscanned_hosts"
             )
     return {"leak_overrides": overrides}
 
@@ -362,17 +344,17 @@ def _audit_segment_bytes(value: Any, _: Path) -> dict[str, Any]:
 
 
 _READERS: dict[str, ValueReader] = {
-    "unsafe_allowed_networks": _network_setting("unsafe_allowed_networks"),
+    "unsafe_allowed_networks": validated("unsafe_allowed_networks", NetworkConfig),
     "ca_file": _ca_file,
     "hosts": _hosts,
-    "max_connections": _network_setting("max_connections"),
-    "connect_timeout_seconds": _network_setting("connect_timeout_seconds"),
-    "unsafe_unscanned_hosts": _network_setting("unsafe_unscanned_hosts"),
+    "max_connections": validated("max_connections", NetworkConfig),
+    "connect_timeout_seconds": validated("connect_timeout_seconds", NetworkConfig),
+    "unsafe_unscanned_hosts": validated("unsafe_unscanned_hosts", NetworkConfig),
     "rate_limit_storage": _rate_limit_storage,
-    "unsafe_rate_limits_without_redis": _without_redis,
+    "unsafe_rate_limits_without_redis": switch("unsafe_rate_limits_without_redis"),
 }
 _OWN = ("rate_limit_storage", "unsafe_rate_limits_without_redis")
-"""Keys of [network] that are not of `NetworkConfig`."""
+"""Keys of [network] that do not belong to `NetworkConfig`."""
 _SECTIONS: dict[str, dict[str, ValueReader]] = {
     _SECTION: _READERS,
     "guests": {"isolation": _isolation},

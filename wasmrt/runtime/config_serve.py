@@ -1,4 +1,4 @@
-"""The section [serve] of the operator's configuration file: `wasmrt serve --http` as a protected resource of OAuth."""
+"""The section [serve] of the operator's configuration file: `wasmrt serve --http` as an OAuth protected resource."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from wasmrt.core.strict_toml import Mistake, ValueReader, keyed, one_of, texts, 
 from wasmrt.core.url import InvalidUrlError, parse_url
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
-"""Signatures by a key pair (RFC 7518, RFC 8037). SECURITY: `none` and shared secrets (HS256) are not to be had."""
+"""Asymmetric signatures (RFC 7518, RFC 8037). SECURITY: `none` and shared secrets (HS256) are not supported."""
 ENDPOINT_PATH = "/mcp"
 METADATA_PATH = "/.well-known/oauth-protected-resource"
-"""RFC 9728, 3."""
+"""RFC 9728, section 3."""
 MAX_CLAIM_CHARS = 256
 _NEEDED = ("resource", "issuer", "jwks_url", "users")
 _MAX_USERS = 1000
@@ -24,36 +24,36 @@ _SCOPE_CHARS = frozenset(map(chr, (0x21, *range(0x23, 0x5C), *range(0x5D, 0x7F))
 
 
 class ResourceSettings(NamedTuple):
-    """The section [serve]: whose access tokens are taken, and whom they stand for."""
+    """The section [serve]: which access tokens are accepted, and which users they belong to."""
 
     resource: str
-    """The address of the endpoint as clients know it, which is the audience of every token (RFC 8707)."""
+    """The endpoint's URL as clients use it; every token must have it as its audience (RFC 8707)."""
     issuer: str
-    """The authorization server, in its one spelling."""
+    """The URL of the authorization server, exactly as in its tokens."""
     jwks_url: str
-    """The address of its keys (RFC 7517)."""
+    """The URL of the authorization server's keys (RFC 7517)."""
     users: Mapping[str, str]
-    """The user for each value of `user_claim`; a value that is not here is nobody's."""
+    """The user for each value of `user_claim`; tokens with other values are rejected."""
     user_claim: str = "sub"
     scopes: tuple[str, ...] = ()
-    """All of these are needed."""
+    """Scopes that a token must have."""
     algorithms: tuple[str, ...] = ("RS256", "PS256", "ES256", "EdDSA")
     clock_skew_seconds: int = 60
 
     @property
     def origin(self) -> str:
-        """The origin of the resource: another name that the server is reached by."""
+        """The origin of the resource, which is an additional name of the server."""
         return self.resource.removesuffix(ENDPOINT_PATH)
 
 
 def read_resource(section: Mapping[str, Any], mistakes: list[Mistake]) -> ResourceSettings | None:
-    """Return the section as a whole; None where it is empty, or wrong, which is added to `mistakes`."""
+    """Return the section's settings, or None if it is empty or invalid; errors are appended to `mistakes`."""
     if not section or any(mistake.key.startswith("serve.") for mistake in mistakes):
-        return None  # a key that was wrong is missing for that alone
+        return None  # an invalid key is already reported; it must not be reported as missing
     missing = [key for key in _NEEDED if key not in section]
     if missing:
-        hint = "docs/serving.md has a section that is whole"
-        mistakes.append(Mistake("serve", f"needs {', '.join(missing)} as well", hint))
+        hint = "docs/serving.md has a complete example"
+        mistakes.append(Mistake("serve", f"also needs {', '.join(missing)}", hint))
         return None
     return ResourceSettings(**section)
 
@@ -65,7 +65,7 @@ def _https(value: Any, example: str) -> str:
     try:
         parsed = parse_url(value)
     except InvalidUrlError as error:
-        raise ConfigurationError(f"is no URL that can be used: {error.message}", hint=hint) from None
+        raise ConfigurationError(f"is not a valid URL: {error.message}", hint=hint) from None
     if parsed.scheme != "https" or "?" in value or "#" in value or '"' in value or "\\" in value:
         raise ConfigurationError("must be an https:// URL without a query", hint=hint)
     return value
@@ -76,7 +76,7 @@ def _resource(value: Any) -> str:
     found = _https(value, example)
     if not found.endswith(ENDPOINT_PATH) or found.count("/") != 3 or found != found.lower():
         raise ConfigurationError(
-            f"must be https://HOST{ENDPOINT_PATH}, in small letters", hint=f'write it like "{example}"'
+            f"must be https://HOST{ENDPOINT_PATH}, in lowercase", hint=f'write it like "{example}"'
         )
     return found
 
@@ -84,14 +84,12 @@ def _resource(value: Any) -> str:
 def _users(value: Any) -> Mapping[str, str]:
     hint = 'write it like users = { "auth0|5f7c8ec7" = "alice" }'
     if not isinstance(value, dict) or not 0 < len(value) <= _MAX_USERS:
-        raise ConfigurationError(
-            f"must be a table of up to {_MAX_USERS:,} values of the claim, with a user each", hint=hint
-        )
+        raise ConfigurationError(f"must be a table that maps up to {_MAX_USERS:,} claim values to users", hint=hint)
     for claim, user in value.items():
         if not 0 < len(claim) <= MAX_CLAIM_CHARS:
-            raise ConfigurationError(f"a value of the claim has 1 to {MAX_CLAIM_CHARS} characters", hint=hint)
+            raise ConfigurationError(f"a claim value must have 1 to {MAX_CLAIM_CHARS} characters", hint=hint)
         if not isinstance(user, str) or not 0 < len(user) <= MAX_USER_BYTES or not user.isprintable():
-            raise ConfigurationError(f"has no user for {claim!r:.80}", hint=hint)
+            raise ConfigurationError(f"has no valid user for {claim!r:.80}", hint=hint)
     return MappingProxyType(dict(value))
 
 

@@ -1,8 +1,8 @@
-"""Sections of the operator's configuration file that set values: limits, rates, workspace, receipts, the shell, ..."""
+"""Sections of the operator's configuration file with plain values: limits, rates, workspace, receipts, shell, ..."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -31,9 +31,9 @@ class AuditSettings(NamedTuple):
 
     enabled: bool = True
     path: Path | None = None
-    """The folder of the receipts; None for that of the data folder."""
+    """The folder of the receipts; None for the default in the data folder."""
     record: bool = False
-    """Keep what each call was answered by the host, so that it can be replayed."""
+    """Record the host's answers to each call, so that it can be replayed."""
     max_segment_bytes: int = DEFAULT_SEGMENT_BYTES
 
     def as_runtime_settings(self) -> dict[str, Any]:
@@ -49,26 +49,26 @@ class ShellSettings(NamedTuple):
     """The section [shell]."""
 
     enabled: bool = True
-    """False: every command is refused."""
+    """True if commands may run; if False, every command is denied."""
     unsafe_host: bool = False
-    """Run commands without confinement, as this user: for an operator who has a wall of their own around it all."""
+    """Run commands without confinement, as this user, if the operator isolates the whole program."""
     timeout_seconds: int = 120
-    """For a call that asks for no other time."""
+    """Default timeout of a call."""
     max_timeout_seconds: int = 600
     memory_mib: int = 2048
     """Private memory of each process of a command."""
     read: tuple[str, ...] = ()
-    """Files and folders that commands read, beside the workspace and the system."""
+    """Files and folders that commands may read, in addition to the workspace and the system."""
     execute: tuple[str, ...] = ()
-    """Files and folders that commands read and execute, such as a toolchain."""
+    """Files and folders that commands may read and execute, such as a toolchain."""
     session: bool = False
-    """Keep directory and variables between the commands of one conversation."""
+    """Keep the working directory and variables between the commands of one conversation."""
     network: tuple[EndpointPattern, ...] = ()
-    """The hosts that commands reach, through a proxy of ours; none without."""
+    """Hosts that commands may access through wasmrt's proxy."""
 
 
 def runtime_settings(values: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what the sections of this module set of `WasmRuntimeConfig`, by its names."""
+    """Return the settings of `WasmRuntimeConfig` from this module's sections, by name."""
     limits, rates, workspace = (values[name] for name in ("limits", "rates", "workspace"))
     settings: dict[str, Any] = {}
     if "max_concurrent_calls" in limits:
@@ -94,12 +94,12 @@ def runtime_settings(values: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def check_workspace(workspace: Mapping[str, Any]) -> str | None:
-    """Return what is wrong with the section [workspace] as a whole, or None."""
-    return "needs a path beside it" if "per_user" in workspace and "path" not in workspace else None
+    """Return why the section [workspace] is invalid as a whole, or None."""
+    return "needs a path" if "per_user" in workspace and "path" not in workspace else None
 
 
 def check_web_search(search: Mapping[str, Any]) -> ConfigurationError | None:
-    """Return what is wrong with the section [web_search] as a whole, or None."""
+    """Return why the section [web_search] is invalid as a whole, or None."""
     try:
         if search:
             WebSearch(**{"provider": "", **search})
@@ -109,7 +109,7 @@ def check_web_search(search: Mapping[str, Any]) -> ConfigurationError | None:
 
 
 def switch(key: str) -> ValueReader:
-    """Return the reader of a key that is true or false."""
+    """Return a reader for a boolean key."""
 
     def read(value: Any, _: Path) -> dict[str, Any]:
         if not isinstance(value, bool):
@@ -119,40 +119,26 @@ def switch(key: str) -> ValueReader:
     return read
 
 
-def _limit(key: str) -> ValueReader:
+def validated(name: str, build: Callable[..., object]) -> ValueReader:
+    """Return a reader for a setting that `build` checks: it raises an error if this value is invalid."""
+
     def read(value: Any, _: Path) -> dict[str, Any]:
-        ResourceLimits(**{key: value})  # raises for this one alone
-        return {key: value}
-
-    return read
-
-
-def _rate(key: str, name: str) -> ValueReader:
-    def read(value: Any, _: Path) -> dict[str, Any]:
-        RateLimitConfig(**{name: value})
+        build(**{name: value})
         return {name: value}
 
     return read
 
 
-def _memory(key: str) -> ValueReader:
-    def read(value: Any, _: Path) -> dict[str, Any]:
-        _memory_settings(**{key: value})  # raises for this one alone
-        return {key: value}
-
-    return read
-
-
 def _memory_settings(**given: Any) -> MemorySettings:
-    from wasmrt.runtime.memory import MemorySettings  # with the database, which a call of a component needs not
+    from wasmrt.runtime.memory import MemorySettings  # the database, which a call of a component does not need
 
     return MemorySettings(**given)
 
 
 def _embedder(value: Any, _: Path) -> dict[str, Any]:
     if value != "wordllama":
-        hint = 'write embedder = "wordllama"; in Python any object is one: MemorySettings(embedder=...)'
-        raise ConfigurationError("embedder must be one that comes with wasmrt", hint=hint)
+        hint = 'write embedder = "wordllama"; in Python, pass any object: MemorySettings(embedder=...)'
+        raise ConfigurationError("embedder must be one that is bundled with wasmrt", hint=hint)
     from wasmrt.runtime.memory import WordLlamaEmbedder
 
     return {"embedder": WordLlamaEmbedder()}
@@ -195,20 +181,20 @@ def _price(value: Any) -> Decimal:
 _FOLDER = path_in("path", "folder", "/srv/agent/files")
 VALUE_SECTIONS: dict[str, dict[str, ValueReader]] = {
     "limits": {
-        **{key: _limit(key) for key in ResourceLimits.__dataclass_fields__},
+        **{key: validated(key, ResourceLimits) for key in ResourceLimits.__dataclass_fields__},
         "max_concurrent_calls": keyed("max_concurrent_calls", whole_number(1, _MAX_CONCURRENT)),
     },
     "rates": {
-        "calls_per_minute": _rate("calls_per_minute", "requests_per_minute"),
-        "calls_per_hour": _rate("calls_per_hour", "requests_per_hour"),
+        "calls_per_minute": validated("requests_per_minute", RateLimitConfig),
+        "calls_per_hour": validated("requests_per_hour", RateLimitConfig),
     },
     "workspace": {"path": _FOLDER, "per_user": switch("per_user"), "undo": switch("undo")},
     "memory": {
         "enabled": switch("enabled"),
         "path": _FOLDER,
-        "max_document_bytes": _memory("max_document_bytes"),
-        "max_user_bytes": _memory("max_user_bytes"),
-        "max_versions": _memory("max_versions"),
+        "max_document_bytes": validated("max_document_bytes", _memory_settings),
+        "max_user_bytes": validated("max_user_bytes", _memory_settings),
+        "max_versions": validated("max_versions", _memory_settings),
         "embedder": _embedder,
     },
     "shell": {

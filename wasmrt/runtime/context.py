@@ -1,4 +1,4 @@
-"""ToolContext: the circumstances of one call of a tool, as whoever lets it through sets them."""
+"""`ToolContext`: the circumstances of one call of a tool, set by the caller that permits it."""
 
 from __future__ import annotations
 
@@ -16,41 +16,41 @@ if TYPE_CHECKING:
     from wasmrt.core.labels import Label
 
 Progress = Callable[[int, int | None, str | None], None]
-"""Gets what is done, the total where it is known, and a message."""
+"""Called with the completed amount, the total if known, and a message."""
 
 
 class Program(Protocol):
-    """A program of the model's while it runs, as the call that runs it."""
+    """A model's program while it runs, as the call that runs it."""
 
     @property
     def call_id(self) -> str:
-        """The id of that call."""
+        """The ID of that call."""
 
     @property
     def trace_id(self) -> str:
-        """The trace that its receipt names."""
+        """The trace in its receipt."""
 
     @property
     def lifetime(self) -> Lifetime:
-        """Its time."""
+        """The call's lifetime."""
 
 
 CallTool = Callable[[str, str, Program], str]
-"""Calls a tool in the name of a program's caller: by name, with the params and the answer as JSON texts. It raises
-`HostFailure` where the program is to hear of a failure, and another error where the program ends with it."""
+"""Calls a tool for a program's user: by name, with params and answer as JSON text. It raises `HostFailure` if the
+program may handle the failure; other errors end the program."""
 MayInvoke = Callable[[str], Decision | None]
-"""Decides on a tool that the called one invokes, by name: a denial, or None where nothing is against it."""
+"""Decides whether the called tool may invoke another tool, by name: returns a denial, or None if it may."""
 
 
 class ToolsOfCaller(Protocol):
-    """The tools of one view, for a tool that tells a model of them."""
+    """The tools of one view, for a tool that describes them to a model."""
 
     def described(self) -> Iterable[DescribedTool]:
-        """Return the tools that a program of this caller's can call, by name, as a model may read of them."""
+        """Return the tools that a program of this caller may call, by name, as described to models."""
 
 
 class DescribedTool(NamedTuple):
-    """One tool as a model may read of it."""
+    """A tool as described to models."""
 
     name: str
     description: str
@@ -60,7 +60,7 @@ class DescribedTool(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContext:
-    """Who calls, in which conversation, how long, and within which effects.
+    """The user, conversation, time limit and permitted effects of a call.
 
     Example:
         >>> from wasmrt import ToolContext, ToolRegistry, tool
@@ -76,31 +76,31 @@ class ToolContext:
 
     user: str = "local"
     trace_id: str = ""
-    """One conversation or job; empty for a call outside of any."""
+    """The conversation or job; empty if the call belongs to none."""
     call_id: str = ""
     data: Any = None
-    """JSON that the tool may know of the conversation; a component gets it as the context of its call."""
+    """JSON data about the conversation that the tool may use; a component receives it as its context."""
     lifetime: Lifetime | None = None
-    """The time that the call has; long work looks at it (`lifetime.check()`)."""
+    """The call's time limit; long work checks it with `lifetime.check()`."""
     on_progress: Progress | None = None
     on_begin: Callable[[], None] | None = None
-    """Called when the call of a component begins: from then on it writes its receipt."""
+    """Called when the call of a component begins; from then on, the call writes its receipt."""
     effects: frozenset[Effect] | None = None
-    """The effects that the call is held to; None for all that the tool has."""
+    """The effects that the call is limited to; None for all of the tool's effects."""
     write_paths: tuple[tuple[str, ...], ...] = ()
-    """Folders of the workspace that the call is held to where it writes; each tuple of them narrows further."""
+    """Workspace folders that the call's writes are limited to; each tuple restricts further."""
     receipt: Receipt = EMPTY_RECEIPT
-    """The part of the call's receipt that is known so far."""
+    """The known fields of the call's receipt."""
     workspace: Path | None = None
-    """The folder of the call's files, in place of the runtime's."""
+    """The folder for the call's files, instead of the runtime's."""
     may_invoke: MayInvoke | None = None
     call_tool: CallTool | None = None
-    """The way to every tool of the caller's, for the interpreter of code mode alone; in place of aliases."""
+    """Calls any tool of the caller by name instead of by alias; only for the interpreter of code mode."""
     under_permit: bool = False
-    """True for a call that a program makes while it runs: it runs under the permit that the program has."""
+    """True if the call uses the permit of the program that makes it."""
     tools: ToolsOfCaller | None = None
-    """The tools that the caller can call, for a tool that describes them."""
+    """The tools that the caller may call, for a tool that describes them."""
     seen: frozenset[Label] | None = None
-    """The labels of what the conversation has seen; None where nobody keeps track of it."""
+    """Labels of the content that the conversation has seen; None if this is not tracked."""
     shown: str | None = None
-    """The tool's preview of this call that a person saw and approved; None where no person did."""
+    """The tool's preview of this call that a user approved; None if no user approved one."""

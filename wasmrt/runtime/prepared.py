@@ -1,4 +1,4 @@
-"""PreparedTool: a component that is ready to be called, and nothing of how it became so."""
+"""`PreparedTool`: a compiled component that is ready to be called."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
 
 
 class CallRunner(Protocol):
-    """A runtime, as its tools see it."""
+    """The runtime that a prepared tool belongs to."""
 
     @property
     def pipeline(self) -> CallPipeline:
-        """The parts that every call goes through."""
+        """The components that every call uses."""
 
     def prepared(self, name: str) -> PreparedTool | None:
-        """Return the tool that another one's grant means by `name`; None where none is prepared."""
+        """Return the prepared tool that a grant calls `name`, or None."""
 
     def check_open(self) -> None:
-        """Raise `RuntimeClosedError` where the runtime takes no more calls."""
+        """Raise `RuntimeClosedError` if the runtime accepts no more calls."""
 
     def submit(self, work: Callable[[], ToolOutput]) -> Future[ToolOutput]:
-        """Have `work` run on a thread of the runtime's."""
+        """Run `work` on one of the runtime's threads."""
 
 
 class PreparedTool(ToolDefaults):
@@ -65,7 +65,7 @@ class PreparedTool(ToolDefaults):
         self._target = target
         self.size_bytes = size_bytes
         self.installed = False
-        """True for one that comes from the catalog, and not from the program."""
+        """True if the tool comes from the catalog."""
         self._parts: dict[str, PreparedTool] = {}
         self._kept: tuple[frozenset[Effect], Traits] | None = None
         specs = target.specs
@@ -77,33 +77,33 @@ class PreparedTool(ToolDefaults):
         self.prompt = "" if own is None else own.prompt
         """A document for models from the tool's package, in Markdown."""
         self.default_permission = "" if own is None else own.permission
-        """The permission that its package wants: `allow`, `ask` or `deny`; empty if it sets none."""
+        """The permission set by its package: `allow`, `ask` or `deny`; empty if none is set."""
         self.own = NO_TERMS if own is None else own.own
-        """The program's terms, for a tool that is shipped with it."""
+        """Terms set by the program, for a tool that is bundled with it."""
         self.output_schema = None if own is None else own.output_schema
         """JSON Schema of the result, from its package; None if it has none."""
 
     @property
     def capabilities(self) -> Capabilities:
-        """Its grant: of one tool of several, that tool's part."""
-        return self._target.grant if self._spec is None else self._target.power(self._spec.name).grant
+        """The tool's grant; for one of several tools, only its part."""
+        return self._target.grant if self._spec is None else self._target.effective_grant(self._spec.name).grant
 
     @property
     def component(self) -> tuple[str, Capabilities, str]:
-        """Its component's name and whole grant, and the component's own name for this tool."""
+        """The component's name and whole grant, and the component's own name for this tool."""
         return self._target.name, self._target.grant, self._tool
 
     def with_added_grant(self, additions: Sequence[Addition]) -> PreparedTool:
         """Return a copy of this tool with more entries in its grant, or raise `ConfigurationError`."""
-        own = PreparedTool(
+        other = PreparedTool(
             self._runner, self._target.with_added_grant(self._tool, additions), self.size_bytes, self._spec
         )
-        own.installed = self.installed
-        return own
+        other.installed = self.installed
+        return other
 
     @property
     def name(self) -> str:
-        """The name it was prepared under, and the tool's own where the component has several."""
+        """The name it was prepared under, followed by the tool's own name if the component has several."""
         return self._target.name if self._spec is None else self._target.action(self._spec.name)
 
     def __repr__(self) -> str:
@@ -116,7 +116,7 @@ class PreparedTool(ToolDefaults):
 
     @property
     def has_several(self) -> bool:
-        """True for a component with several tools of which none was chosen."""
+        """True if the component has several tools and none was chosen."""
         return self._spec is None and len(self._target.specs) != 1
 
     @property
@@ -130,47 +130,47 @@ class PreparedTool(ToolDefaults):
         return self._spec.schema if self._spec else {"type": "object"}
 
     def definition(self, provider: Provider) -> dict[str, Any]:
-        """The tool as a provider wants it declared: `"openai"`, `"anthropic"`, `"gemini"` or `"mcp"`.
+        """Return the tool's definition for a provider: `"openai"`, `"anthropic"`, `"gemini"` or `"mcp"`.
 
         Raises:
             ConfigurationError: the provider is not known.
-            NotInstalledError: the component has several tools: choose one with `tool`, or take `definitions`.
+            NotInstalledError: the component has several tools: choose one with `tool`, or use `definitions`.
         """
         if self._spec is None:
-            raise NotInstalledError(f"{self._target.name} holds several tools", hint=self._target.choice)
-        from wasmrt.sandbox.schema.providers import render  # for agents; a command that runs a tool does without
+            raise NotInstalledError(f"{self._target.name} has several tools", hint=self._target.choice)
+        from wasmrt.sandbox.schema.providers import render  # for agents only; most commands do not need it
 
         rendered = render(offered_name(self.name), self.description, self.schema, provider, prompt=self.prompt)
         return rendered | ({"annotations": self.traits.annotations()} if provider == "mcp" else {})
 
     def definitions(self, provider: Provider) -> list[dict[str, Any]]:
-        """Return the `definition` of each tool of the component that is offered to models."""
+        """Return the `definition` of each of the component's tools that is offered to models."""
         return [part.definition(provider) for part in self.offered]
 
     @property
     def offered(self) -> tuple[PreparedTool, ...]:
-        """Each of its tools by itself, without those that its package hides from models."""
+        """The component's tools, one by one, except those that its package hides from models."""
         specs = self.tools if self._spec is None else (self._spec,)
         return tuple(self if spec is self._spec else self.tool(spec.name) for spec in specs if not spec.hidden)
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Mistakes in the component's own description or schema, in sentences."""
+        """Errors in the component's description or schemas, as sentences."""
         return tuple(problem for spec in self.tools for problem in spec.problems)
 
     @property
     def schema_problems(self) -> tuple[str, ...]:
-        """Reasons, in sentences, for which the schema of a tool was not taken: a model would be told of no params."""
+        """Reasons why the schema of a tool was rejected, as sentences; models would not see the tool's params."""
         one = len(self.tools) == 1
         return tuple(
-            spec.schema_problem if one else f"of {spec.name}, {spec.schema_problem}"
+            spec.schema_problem if one else f"{spec.name}: {spec.schema_problem}"
             for spec in self.tools
             if spec.schema_problem
         )
 
     @property
     def describe_fuel(self) -> int:
-        """Fuel that starting it and asking for its description took; 0 where fuel is not metered."""
+        """Fuel used to start it and read its description; 0 if fuel is not metered."""
         return self._target.component.description.fuel
 
     @property
@@ -185,12 +185,12 @@ class PreparedTool(ToolDefaults):
 
     @property
     def checks_params(self) -> bool:
-        """True where params that do not fit the schema are refused before the guest is asked."""
+        """True if params that do not fit the schema are rejected before the guest runs."""
         return self._target.checked
 
     @property
-    def grant_digest(self) -> str:  # type: ignore[override]  # follows tools that it can invoke, and cannot be set
-        """BLAKE3 of the grant, and of every tool that it can invoke: another one is another tool to who approved it."""
+    def grant_digest(self) -> str:  # type: ignore[override]  # depends on tools that it can invoke, and cannot be set
+        """BLAKE3 of the grant and of every tool that it can invoke: approvals do not apply to a different grant."""
         parts = [self.digest, repr(self.capabilities)]
         for name, tool in reached(self.capabilities, self._runner.prepared):
             parts += [name, tool.digest, repr(tool.capabilities)]
@@ -198,20 +198,20 @@ class PreparedTool(ToolDefaults):
 
     @property
     def granted_effects(self) -> frozenset[Effect]:  # type: ignore[override]  # as `grant_digest`
-        """Every effect that a call can have under the grant, those of tools that it may invoke included."""
+        """Every effect that a call can have under the grant, including the effects of tools that it may invoke."""
         return self._bound[0]
 
     @property
     def traits(self) -> Traits:
-        """Effects of a call through a registry: what the grant gives, and of that what the author declares.
+        """Effects of a call through a registry: those of the grant that the author also declares.
 
-        The sandbox holds such a call to them, so that a declaration is not a claim.
+        The sandbox enforces the declaration: such a call is limited to these effects.
         """
         return self._bound[1]
 
     @property
     def _bound(self) -> tuple[frozenset[Effect], Traits]:
-        """The effects under the grant, and the traits; kept, but for a tool that invokes others, which come and go."""
+        """The effects under the grant, and the traits; cached unless it invokes other tools, which may change."""
         if self._kept is not None:
             return self._kept
         reach = (self, *(tool for _, tool in reached(self.capabilities, self._runner.prepared)))
@@ -231,11 +231,11 @@ class PreparedTool(ToolDefaults):
 
     @property
     def type(self) -> ComponentType:
-        """Imports and exports in the engine's own words."""
+        """The component's imports and exports."""
         return self._target.component.type
 
     def tool(self, name: str) -> PreparedTool:
-        """One tool of a component that holds several.
+        """Return one tool of a component that has several.
 
         Raises:
             NotInstalledError: the component has no such tool.
@@ -245,7 +245,7 @@ class PreparedTool(ToolDefaults):
             near = did_you_mean(name, self._target.specs)
             hint = f"did you mean {near}?" if near else f"it has: {', '.join(self._target.specs) or 'none'}"
             raise NotInstalledError(f"{self._target.name} has no tool {name!r}", hint=hint)
-        # The same object each time: whoever registered it finds it again when another tool invokes it.
+        # The same object each time: a registry recognizes it when another tool invokes it.
         part = self._parts.setdefault(name, PreparedTool(self._runner, self._target, self.size_bytes, spec))
         part.installed = self.installed
         return part
@@ -260,16 +260,16 @@ class PreparedTool(ToolDefaults):
         receipt: Receipt = EMPTY_RECEIPT,
         workspace: Path | None = None,
     ) -> ToolOutput:
-        """Run the tool in a fresh store and return what it answered.
+        """Run the tool in a fresh store and return its output.
 
-        `params` is a mapping or a JSON text; `context` is passed to the guest as JSON and must hold nothing that
-        it may not know, or is a `ToolContext`, which has that, the user and the receipt as well; `on_progress` gets
-        `(done, total, message)` while the call waits, on this thread or another one that has its context variables.
-        `receipt` is what the caller knows of the call's receipt: trace, source, effects, policy, approval, decisions.
-        `workspace` is the folder of this call's files, in place of the runtime's.
+        `params` is a mapping or JSON text. `context` is JSON data that the guest receives, so it must not contain
+        anything that the guest may not know; it can also be a `ToolContext`, which includes this data, the user and the
+        receipt. `on_progress` is called with `(done, total, message)` during the call, on this thread or another thread
+        with its context variables. `receipt` has the known fields of the call's receipt: trace, source, effects,
+        policy, approval, decisions. `workspace` is the folder for this call's files, instead of the runtime's.
 
         Raises:
-            ToolError: with kind, code, hint, usage, logs and decisions.
+            ToolError: the call failed; the error has kind, code, hint, usage, logs and decisions.
         """
         return self._run(self._request(params, context, user, on_progress, receipt, workspace))
 
@@ -283,12 +283,12 @@ class PreparedTool(ToolDefaults):
         receipt: Receipt = EMPTY_RECEIPT,
         workspace: Path | None = None,
     ) -> ToolOutput:
-        """Run the tool on the runtime's executor. Cancelling stops the guest at its next import or epoch tick.
+        """Run the tool on the runtime's executor. Cancellation stops the guest at its next import or epoch tick.
 
         Raises:
             ToolError: as `execute`.
         """
-        import asyncio  # a program that awaits has it loaded; for another it is a third of the start
+        import asyncio  # already imported in programs that await; it takes a third of the start of other programs
 
         opened = OpenedCall()
         request = self._request(params, context, user, on_progress, receipt, workspace)._replace(on_open=opened)
@@ -299,15 +299,15 @@ class PreparedTool(ToolDefaults):
             raise
 
     def replay(self, recording: Recording) -> Replayed:
-        """Run a recorded call again, from its recording alone, and compare: the grant of this tool is not used.
+        """Run a recorded call again, using only its recording, and compare the results. The tool's grant is not used.
 
         Raises:
-            NotInstalledError: the component has no tool of the recorded name any more.
+            NotInstalledError: the component has no tool of the recorded name.
         """
         if recording.call.tool not in self._target.specs:
             raise NotInstalledError(
-                f"{self._target.name} has no tool {recording.call.tool!r} any more",
-                hint="replay with the component of then",
+                f"{self._target.name} has no tool {recording.call.tool!r}",
+                hint="replay with the component that was recorded",
             )
         known, tape = recording.call, Replay(recording)
         try:
@@ -315,7 +315,7 @@ class PreparedTool(ToolDefaults):
                 CallRequest(known.tool, known.params, ToolContext(user=known.user, data=known.context), tape=tape)
             )
         except InvalidParametersError as error:
-            tape.end(error.code, None)  # again, where it was refused before it began
+            tape.end(error.code, None)  # the recorded call was rejected before it began, too
         except ToolError:
             pass
         return tape.outcome(self.digest)
@@ -329,11 +329,11 @@ class PreparedTool(ToolDefaults):
         parallel: int = 0,
         ordered: bool = True,
     ) -> Iterator[BatchResult]:
-        """Run the tool once for each params of `batch`, several at a time, and yield how each call ended.
+        """Run the tool once for each params in `batch`, several at a time, and yield each call's result.
 
-        `parallel` calls are in flight at most, by default twice as many as there are processors: raise it for tools
-        that wait for the network. `ordered` yields in the order of the batch, else as they end. A call that fails is a
-        result with its error and stops no other; leaving the iteration early cancels those in flight.
+        At most `parallel` calls are in flight, by default twice the number of processors; raise it for tools that wait
+        for the network. With `ordered`, results are yielded in the order of the batch, otherwise as they complete. A
+        failed call yields its error and does not stop the others; ending the iteration early cancels calls in flight.
         """
         return self._batch(batch, context, user, parallel, ordered).results()
 
@@ -346,7 +346,7 @@ class PreparedTool(ToolDefaults):
         parallel: int = 0,
         ordered: bool = True,
     ) -> AsyncIterator[BatchResult]:
-        """Run the tool once for each params of `batch`, as `execute_many` does, for `async for`."""
+        """Run the tool once for each params in `batch`, like `execute_many`, for `async for`."""
         return self._batch(batch, context, user, parallel, ordered).aresults()
 
     def _batch(self, batch: Iterable[Any], context: Any, user: str, parallel: int, ordered: bool) -> Batch:
@@ -359,7 +359,7 @@ class PreparedTool(ToolDefaults):
         return Batch(start, batch, parallel=parallel or 2 * (os.cpu_count() or 1), ordered=ordered)
 
     def invoke(self, params: str, caller: Call) -> ToolOutput:
-        """Run the tool for another tool's call: under its own grant, within the caller's deadline and budgets.
+        """Run the tool for another tool's call, under its own grant and within the caller's deadline and budgets.
 
         Raises:
             ToolError: as `execute`.
@@ -383,4 +383,4 @@ class PreparedTool(ToolDefaults):
 
     @property
     def _tool(self) -> str:
-        return "" if self._spec is None else self._spec.name  # a call of none of several is refused with a receipt
+        return "" if self._spec is None else self._spec.name  # without a choice, the call is rejected with a receipt

@@ -1,4 +1,4 @@
-"""WasmToolRuntime: puts the packages together, decides nothing."""
+"""`WasmToolRuntime`: combines the components of the package."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from wasmrt.runtime.call import (
     Call,
     CallPipeline,
     CallTarget,
-    Invoker,
+    ToolRunner,
 )
 from wasmrt.runtime.config import WasmRuntimeConfig
 from wasmrt.runtime.prepared import PreparedTool
@@ -57,16 +57,16 @@ if TYPE_CHECKING:
     from wasmrt.sandbox.schema.providers import Provider
 
 CLOSE_SECONDS = 5.0
-"""Seconds that `close` waits for calls it has ended; guests stop within a tick, a name lookup may take longer."""
+"""Time that `close` waits for calls to end. Guests stop within a tick; a name lookup may take longer."""
 
 
 class WasmToolRuntime:
-    """Runs untrusted tools: compiled once, a fresh store for every call.
+    """Runs untrusted tools in a sandbox: compiled once, with a fresh store for every call.
 
-    Use it as a context manager, or `close` it: closing ends every call in flight with a `RuntimeClosedError`.
+    Use it as a context manager, or `close` it; closing ends every call in flight with a `RuntimeClosedError`.
 
     Raises:
-        ConfigurationError: a leak rule is wrong, or an override names an unknown one.
+            ConfigurationError: a leak rule is invalid, or an override names an unknown rule.
 
     Example:
         >>> from wasmrt import WasmToolRuntime
@@ -94,7 +94,7 @@ class WasmToolRuntime:
             hashed=None if self._receipts is None else self._receipts.hashed,
             recorder=self._receipts.recorder() if self._receipts is not None and self.config.audit_record else None,
         )
-        self._invoker = Invoker(self._run_by_name, rates)
+        self._tools = ToolRunner(self._run_by_name, rates)
         self._guests = _guest_home(self.config)  # last: it starts a process
         self._prepared: dict[str, PreparedTool] = {}
         self._executor: ThreadPoolExecutor | None = None
@@ -102,7 +102,7 @@ class WasmToolRuntime:
         self._process = os.getpid()
         self.closed = False
         self.problems: dict[str, WasmrtError] = {}
-        """Tools that `installed` left out, with the reason."""
+        """Tools that `installed` skipped, with the reason."""
 
     def prepare(
         self,
@@ -114,18 +114,19 @@ class WasmToolRuntime:
         tools: Sequence[ToolSpec] | None = None,
         request: Callable[[], Capabilities] | None = None,
     ) -> PreparedTool:
-        """Compile a component, or find it compiled, and make its tools ready to be called.
+        """Compile a component, or load it from the cache, and prepare its tools.
 
-        `component` is the bytes, with their digest or without, or a path; `capabilities` is the grant, and nothing is
-        granted without one; `limits` defaults to the grant's over the runtime's. The tool can from now on be invoked
-        by other tools of this runtime whose grant has an alias for `name`, or for `name.TOOL` of several. `tools` are
-        those that the component's package says it has, in place of those that it says itself. `request` reads what it
-        asks for, of which the grant is a part: a refusal of what is asked for says that it was not granted.
+        `component` is the bytes, with or without their digest, or a path. `capabilities` is the grant; by default,
+        nothing is granted. `limits` defaults to the grant's limits, then the runtime's. Other tools of this runtime can
+        invoke the tool if their grants have an alias for `name`, or for `name.TOOL` if it has several tools. `tools`
+        are the tools declared by the component's package, instead of those that the component describes. `request`
+        reads the requested capabilities; with it, denials explain which requests were not granted.
 
         Raises:
-            ComponentError: the bytes are not a component that can run here; its subclass says why.
-            MemoryLimitError: it needs more memory to start than its limits give.
-            InvalidNameError, SourceError, RuntimeClosedError: as their names say.
+            ComponentError: the bytes are not a component that can run; the subclass gives the reason.
+            MemoryLimitError: it needs more memory to start than its limits allow.
+            InvalidNameError, SourceError, RuntimeClosedError: the name is invalid, the file cannot be read, or the
+                runtime is closed.
         """
         self.check_open()
         check_prepared_name(name)
@@ -140,11 +141,11 @@ class WasmToolRuntime:
         return tool
 
     def prepare_installed(self, name: str) -> PreparedTool:
-        """Prepare an installed tool under its stored grant, or one that comes with wasmrt under none.
+        """Prepare an installed tool with its stored grant, or a bundled tool without a grant.
 
         Raises:
-            NotInstalledError: there is no tool of this name, or it is `web_search` and no provider is configured.
-            IntegrityError: the stored bytes are not what was installed.
+            NotInstalledError: there is no such tool, or it is `web_search` and no provider is configured.
+            IntegrityError: the stored bytes differ from the installed ones.
             ComponentError, RuntimeClosedError: as `prepare`.
         """
         found = find_tool(name, find_places().data, search=self.config.web_search)
@@ -153,9 +154,9 @@ class WasmToolRuntime:
         return tool
 
     def installed(self) -> tuple[PreparedTool, ...]:
-        """Prepare every installed tool, and those that come with wasmrt; each tool of several stands by itself.
+        """Prepare every installed and bundled tool; return each tool of a component separately.
 
-        One that cannot be had is left out, and `problems` has the reason under its name.
+        Tools that cannot be prepared are skipped; `problems` has the reason under their name.
 
         Raises:
             InstallError, RuntimeClosedError: the catalog cannot be read, or the runtime is closed.
@@ -172,10 +173,10 @@ class WasmToolRuntime:
         return tuple(found)
 
     def definitions(self, provider: Provider) -> list[dict[str, Any]]:
-        """Declare every tool of `installed` as a provider wants it; `tool` finds each by its name there.
+        """Return a provider's definitions of every tool of `installed`; `tool` finds each tool by its name there.
 
         Raises:
-            ConfigurationError: the provider is not known, or two tools would be declared by one name.
+            ConfigurationError: the provider is not known, or two tools would have the same name.
             InstallError, RuntimeClosedError: as `installed`.
         """
         declared: dict[str, PreparedTool] = {}
@@ -183,16 +184,16 @@ class WasmToolRuntime:
             name = offered_name(tool.name)
             if (other := declared.setdefault(name, tool)) is not tool:
                 raise ConfigurationError(
-                    f"a model would call both {other.name} and {tool.name} by the name {name}",
-                    hint="install one of them under another name: wasmrt install SOURCE --name NAME",
+                    f"{other.name} and {tool.name} would both be offered to models as {name}",
+                    hint="install one of them under a different name: wasmrt install SOURCE --name NAME",
                 )
         return [tool.definition(provider) for tool in declared.values()]
 
     def tool(self, name: str) -> PreparedTool:
-        """Return a prepared tool by its own name, or by the name that a model calls it.
+        """Return a prepared tool by its own name, or by the name offered to models.
 
         Raises:
-            NotInstalledError: none is prepared under that name, or several would be called by it.
+            NotInstalledError: no tool is prepared under that name, or several tools would have it.
         """
         if (own := self.prepared(name)) is not None:
             return own
@@ -202,45 +203,45 @@ class WasmToolRuntime:
         if len(meant) == 1:
             return meant[0]
         if meant:
-            hint = f"say which: {' or '.join(tool.name for tool in meant)}"
-            raise NotInstalledError(f"several prepared tools are called {name!r:.80} by a model", hint=hint)
+            hint = f"use one of these names: {' or '.join(tool.name for tool in meant)}"
+            raise NotInstalledError(f"several prepared tools are offered as {name!r:.80}", hint=hint)
         near = did_you_mean(name, known)
-        hint = f"did you mean {near}?" if near else "prepare it first: prepare, prepare_installed or installed"
+        hint = f"did you mean {near}?" if near else "prepare it first with prepare, prepare_installed or installed"
         raise NotInstalledError(f"no tool named {name!r:.80} is prepared", hint=hint)
 
     def open_gateway(self) -> EgressGateway:
-        """Return a way out with this runtime's network, whose requests count among those of its users; close it.
+        """Return an egress gateway with this runtime's network settings and rate limits; close it after use.
 
         Raises:
-            ConfigurationError: the CA file of the operator cannot be used.
+            ConfigurationError: the operator's CA file cannot be used.
         """
         from wasmrt.egress.gateway import EgressGateway
 
         return EgressGateway(self.config.network, rates=self._rates)
 
     def check_open(self) -> None:
-        """Refuse work on a runtime that is closed, or that stayed behind in the process this one was forked from.
+        """Check that the runtime can be used in this process.
 
         Raises:
-            RuntimeClosedError: it is.
+            RuntimeClosedError: it is closed, or was created before this process was forked.
         """
         if self.closed:
-            raise RuntimeClosedError("the runtime is closed", hint="make a new WasmToolRuntime")
+            raise RuntimeClosedError("the runtime is closed", hint="create a new WasmToolRuntime")
         if self._process != os.getpid():
             raise RuntimeClosedError(
-                "the runtime was made before this process was forked, and its threads stayed in the parent",
-                hint="make the first WasmToolRuntime after forking, or start processes with spawn",
+                "the runtime was created before this process was forked, and its threads exist only in the parent",
+                hint="create the first WasmToolRuntime after forking, or start processes with spawn",
             )
 
     def forget(self, name: str) -> None:
-        """Let other tools no longer invoke `name`; whoever holds the PreparedTool can still call it."""
+        """Stop other tools from invoking `name`; the PreparedTool itself can still be called."""
         with self._lock:
             self._prepared.pop(name, None)
 
     def close(self) -> None:
-        """End every call with a typed error and let go of threads, connections and compiled code.
+        """End every call with a typed error, and release threads, connections and compiled code.
 
-        In a child that was forked meanwhile it does nothing: threads and locks are the parent's.
+        In a forked child this does nothing, because threads and locks belong to the parent.
         """
         if self._process != os.getpid():
             return
@@ -250,7 +251,7 @@ class WasmToolRuntime:
             self.closed = True
             executor, self._executor = self._executor, None
         self.pipeline.admission.close()
-        self.pipeline.admission.drained(CLOSE_SECONDS)
+        self.pipeline.admission.wait_idle(CLOSE_SECONDS)
         if executor is not None:
             executor.shutdown(wait=True, cancel_futures=True)
         if self._factory is not None:
@@ -273,7 +274,7 @@ class WasmToolRuntime:
         sink = self.config.audit
         if sink is None or isinstance(sink, Path):
             return self._receipts
-        return lambda receipt: sink(receipt.as_dict())  # type: ignore[operator]  # a text was made a path
+        return lambda receipt: sink(receipt.as_dict())  # type: ignore[operator]  # a str was converted to a Path
 
     def _default_limits(self) -> ResourceLimits:
         fuel = self.config.fuel_config.limit
@@ -283,15 +284,15 @@ class WasmToolRuntime:
         if grant == Capabilities.none():
             network = self.config.network
             return Backends(self.detector, networks=() if network is None else network.networks)
-        from wasmrt.runtime.backends import BackendFactory  # see there
+        from wasmrt.runtime.backends import BackendFactory  # imports the network and secrets
 
         with self._lock:
             if self._factory is None:
                 self._factory = BackendFactory(self.config, self._rates)
-        return self._factory.make(grant, self.detector, self._invoker)
+        return self._factory.make(grant, self.detector, self._tools)
 
     def prepared(self, name: str) -> PreparedTool | None:
-        """Return the tool that another one's grant means by `name`: a prepared one, or `NAME.TOOL` of several."""
+        """Return the tool that a grant calls `name`: a prepared tool, or `NAME.TOOL` of a component with several."""
         with self._lock:
             tool, (component, _, part) = self._prepared.get(name), name.partition(".")
             several = self._prepared.get(component) if part else None
@@ -304,8 +305,8 @@ class WasmToolRuntime:
         return None if tool is None else tool.invoke(params, caller)
 
     def submit(self, work: Callable[[], ToolOutput]) -> Future[ToolOutput]:
-        """Have `work` run on a thread of the runtime's, as `aexecute` and `execute_many` do."""
-        from concurrent.futures import ThreadPoolExecutor  # a command that runs one tool does without
+        """Run `work` on a thread of the runtime, as `aexecute` and `execute_many` do."""
+        from concurrent.futures import ThreadPoolExecutor  # not needed by a command that runs one tool
 
         with self._lock:
             self.check_open()
@@ -329,7 +330,7 @@ def _guest_home(config: WasmRuntimeConfig) -> GuestHome:
         places = find_places()
         disk = DiskCache(config.cache_dir or places.cache / "compiled", places.data / "cache.key")
     compiles = config.max_concurrent_compiles
-    # Each brings what the other does without; the engine alone is half of a short program's start.
+    # Imported only if needed: the engine alone takes half of a short program's start.
     if config.isolation is Isolation.IN_PROCESS:
         from wasmrt.sandbox.guest.component import InProcessHome
 
@@ -348,11 +349,11 @@ def _leak_detector(config: WasmRuntimeConfig) -> LeakDetector:
 
 
 def _load(component: ComponentBytes | bytes | bytearray | memoryview | str | Path) -> tuple[bytes, str]:
-    """Return the bytes of a component, whose header is sound, and their digest."""
+    """Return the bytes of a component with a valid header, and their digest."""
     if not isinstance(component, ComponentBytes):
-        # A copy of what may change: what was checked is what runs.
+        # Copy mutable input, so that the checked bytes are the bytes that run.
         data = _read(Path(component)) if isinstance(component, (str, os.PathLike)) else bytes(component)
-        check_header(data)  # before they are hashed: it bounds their size
+        check_header(data)  # before hashing: it limits the size
         component = ComponentBytes(data)
     check_header(component.data)
     return component.data, component.digest
@@ -363,6 +364,4 @@ def _read(path: Path) -> bytes:
         with opened_file(path, follow_link=True) as (file, _):
             return file.read(COMPONENT_MAX_BYTES + 1)
     except OSError as error:
-        raise SourceError(
-            f"the component {path.name} cannot be read ({error.strerror})", hint="check the path"
-        ) from error
+        raise SourceError(f"cannot read component {path.name} ({error.strerror})", hint="check the path") from error

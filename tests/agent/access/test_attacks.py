@@ -287,7 +287,7 @@ def test_what_was_granted_in_a_session_is_held_by_a_view_all_the_same(program: P
     agent.registry.answer(call, user="ann", trace="t")
     agent.grant("session")
     answer = agent.registry.read_only().answer(call, user="ann", trace="t")
-    assert any("held to its effects" in each.rule or "not-" in str(each.reason) for each in answer.decisions)
+    assert any("limited to its effects" in each.rule or "not-" in str(each.reason) for each in answer.decisions)
     assert "a person was asked" not in answer.text
 
 

@@ -198,7 +198,7 @@ def test_read_only_view_has_no_post_search(web: Web, tool_of: ToolOf) -> None:
     tool = tool_of("tavily")
     registry = ToolRegistry()
     registry.register(tool, builtin=True)
-    with pytest.raises(ToolError, match="held to its effects"):
+    with pytest.raises(ToolError, match="limited to its effects"):
         registry.read_only().execute("web_search", {"query": "x"})
     assert not web.asked
 

@@ -172,7 +172,7 @@ def test_a_model_is_not_told_how_to_widen_a_view(counted: Counted) -> None:
         registry.register(only_tool(runtime, agent_http("").component(), here.grant()))
         params = {"method": "POST", "url": here.url(), "headers-json": "{}"}
         said = registry.read_only().answer(ToolCall("1", "tool", params)).text
-        assert "held to its effects" in said
+        assert "limited to its effects" in said
         for word in ("allowlist", "add to", "unsafe_", "config.toml"):
             assert word not in said
 

@@ -49,7 +49,7 @@ def test_a_read_only_view_sends_no_post_whatever_the_grant_has(requester: Reques
     assert received == ["POST"]
     denied = next(each for each in caught.value.decisions if not each.allowed)
     assert denied.reason is Reason.METHOD_NOT_ALLOWED
-    assert "held to its effects" in denied.rule
+    assert "limited to its effects" in denied.rule
     assert registry.read_only().execute("tool", params | {"method": "GET"}).result[0] == 200
     assert registry.execute("tool", params).result[0] == 200  # the view of one call is none of the next
 

@@ -1,4 +1,4 @@
-"""Chains of receipts to be written, read and spoiled."""
+"""Chains of receipts to write, read and damage."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wasmrt.runtime.audit.verify import Verification, verify
 
 
 def receipt(number: int = 1, user: str = "local", **parts: object) -> Receipt:
-    """A receipt that can be told from others."""
+    """A receipt that differs from others."""
     known = Receipt(
         started_ms=number,
         ended_ms=number + 1,
@@ -27,7 +27,7 @@ def receipt(number: int = 1, user: str = "local", **parts: object) -> Receipt:
 
 
 class Chain:
-    """A folder of receipts, with its key beside it."""
+    """A folder of receipts and its key."""
 
     def __init__(self, home: Path) -> None:
         self.folder = home / "receipts"
@@ -62,7 +62,7 @@ def chain(tmp_path: Path) -> Chain:
 
 @pytest.fixture
 def open_writer(chain: Chain) -> Iterator[Callable[[], ReceiptWriter]]:
-    """Opens writers on the chain; they are closed at the end."""
+    """Opens writers on the chain, and closes them after the test."""
     opened: list[ReceiptWriter] = []
 
     def make() -> ReceiptWriter:

@@ -1,4 +1,4 @@
-"""Every call leaves one receipt, before it is answered, and nothing of what was said."""
+"""Every call leaves one receipt before it returns, without the texts of the call."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def receipts(chain: Chain) -> list[dict[str, Any]]:
     return [record for line in chain.lines() if (record := json.loads(line))["type"] == "receipt"]
 
 
-def test_a_receipt_is_in_the_chain_before_its_call_is_answered(chain: Chain) -> None:
+def test_a_receipt_is_written_before_its_call_returns(chain: Chain) -> None:
     with runtime(chain) as opened:
         echo = opened.prepare("echo", ECHO)
         for calls in range(1, 4):
@@ -56,7 +56,7 @@ def test_a_receipt_is_in_the_chain_before_its_call_is_answered(chain: Chain) -> 
     assert verify(chain.folder, read_keys(chain.key)).broken is None
 
 
-def test_a_receipt_says_who_called_what_and_hashes_what_was_said(chain: Chain) -> None:
+def test_a_receipt_names_caller_and_tool_and_hashes_the_texts(chain: Chain) -> None:
     with runtime(chain) as opened:
         echo = opened.prepare("echo", ECHO)
         output = echo.execute({"say": "otter"}, user="ann")
@@ -84,7 +84,7 @@ def test_a_call_by_another_tool_names_its_caller_and_shares_its_trace(chain: Cha
     assert (inner["chain"], outer["chain"]) == (["caller", "echo"], ["caller"])
 
 
-def test_a_pipeline_in_front_of_a_call_says_its_part_of_the_receipt(chain: Chain) -> None:
+def test_a_registrys_pipeline_adds_its_part_of_the_receipt(chain: Chain) -> None:
     decision = Decision(True, Reason.ALLOWED, "presets.dev.tools", capability="policy", subject="echo")
     known = Receipt(
         trace_id="trace-7",
@@ -109,7 +109,7 @@ def test_a_pipeline_in_front_of_a_call_says_its_part_of_the_receipt(chain: Chain
 
 
 @pytest.mark.parametrize(("params", "user"), [("[", "ann"), ({}, "a\nb"), ({}, "")])
-def test_a_call_that_is_refused_before_it_begins_leaves_a_receipt(chain: Chain, params: object, user: str) -> None:
+def test_a_call_refused_before_it_begins_leaves_a_receipt(chain: Chain, params: object, user: str) -> None:
     with runtime(chain) as opened:
         echo = opened.prepare("echo", ECHO)
         before = time.time_ns() // 1_000_000
@@ -123,7 +123,7 @@ def test_a_call_that_is_refused_before_it_begins_leaves_a_receipt(chain: Chain, 
     assert (told["kind"], told["trace_id"], told["parent_id"]) == ("component", caught.value.call_id, "")
 
 
-def test_a_receipt_that_cannot_be_written_is_a_typed_error_and_no_answer(chain: Chain) -> None:
+def test_an_unwritable_receipt_is_a_typed_error_without_a_result(chain: Chain) -> None:
     with runtime(chain) as opened:
         echo = opened.prepare("echo", ECHO)
         (chain.folder / "head").unlink()
@@ -141,7 +141,7 @@ def test_a_function_gets_every_receipt_as_plain_data(home: Path) -> None:
             prepared.execute("[")
     assert [each["outcome"] for each in told] == ["ok", "invalid-parameters"]
     assert json.loads(json.dumps(told)) == told
-    assert told[0]["args_hash"] == ""  # nobody keeps a key for it
+    assert told[0]["args_hash"] == ""  # there is no key for the hash
 
 
 CRASH = """
@@ -155,7 +155,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_a_process_that_is_killed_loses_no_receipt_of_a_call_that_it_answered(chain: Chain, tmp_path: Path) -> None:
+def test_a_killed_process_loses_no_receipt_of_a_returned_call(chain: Chain, tmp_path: Path) -> None:
     component = tmp_path / "echo.wasm"
     component.write_bytes(ECHO)
     command = [sys.executable, "-c", CRASH, chain.folder, component]

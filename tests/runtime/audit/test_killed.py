@@ -1,4 +1,4 @@
-"""Processes that are killed while they write receipts lose none that they had answered for, and break nothing.
+"""Processes killed while they write receipts lose no receipt of a returned call, and leave a valid chain.
 
 WASMRT_KILLS sets how many are killed; the figure that is told of is 300.
 """
@@ -31,14 +31,14 @@ from tests.runtime.audit.conftest import Chain, receipt
 writer = Chain(Path(sys.argv[1])).writer()
 for number in range(1, 1 + int(sys.argv[2])):
     writer(receipt(number, call_id=f"{os.getpid()}-{number}", user="u" * (number * 37 % 1900 + 1)))
-    os.write(1, b"%d\\n" % number)  # the answer
+    os.write(1, b"%d\\n" % number)  # the result
 if sys.argv[3:]:
     sys.stdin.read()  # until it is killed
 """
 
 
 def answered(process: subprocess.Popen[bytes], answers: int) -> list[str]:
-    """Let a process answer some calls, kill it, and return all that it has answered."""
+    """Let a process run some calls, kill it, and return the results that it reported."""
     assert process.stdout is not None
     told = b"".join(process.stdout.readline() for _ in range(answers))
     process.kill()
@@ -51,9 +51,7 @@ def answered(process: subprocess.Popen[bytes], answers: int) -> list[str]:
 
 
 @pytest.mark.parametrize("chain_number", range(max(1, KILLS // OF_ONE_CHAIN)))
-def test_processes_that_are_killed_lose_no_receipt_of_a_call_that_they_answered(
-    chain: Chain, unmeasured: None, chain_number: int
-) -> None:
+def test_killed_processes_lose_no_receipts_of_returned_calls(chain: Chain, unmeasured: None, chain_number: int) -> None:
     chance = random.Random(chain_number)
     wanted: list[str] = []
     command = [sys.executable, "-c", WRITING, chain.folder.parent, "1000", "and wait"]
@@ -73,7 +71,7 @@ def test_processes_that_are_killed_lose_no_receipt_of_a_call_that_they_answered(
     assert set(wanted) <= set(ids)
 
 
-def test_processes_that_write_at_once_make_one_chain(chain: Chain, unmeasured: None) -> None:
+def test_concurrent_processes_write_one_chain(chain: Chain, unmeasured: None) -> None:
     command = [sys.executable, "-c", WRITING, chain.folder.parent, "400"]
     running = [subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=ROOT) for _ in range(4)]
     assert [process.wait(60) for process in running] == [0] * 4

@@ -1,4 +1,4 @@
-"""A receipt's line: whole as long as it may be, and what goes first where it is longer."""
+"""The length limit of a receipt's line, and the parts that are dropped first."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wasmrt.core.model import Decision, Reason, Usage
 from wasmrt.runtime.audit import Approval, Receipt
 
 
-def test_decisions_that_make_a_receipt_too_long_are_counted_and_left_out() -> None:
+def test_decisions_beyond_the_receipt_limit_are_omitted_and_counted() -> None:
     decision = Decision(False, Reason.LEAK, "x" * (MAX_RECEIPT_BYTES // 2))
     content = receipt(decisions=(decision,) * 3, decisions_dropped=2).content()
     told = json.loads(b"{%b}" % content)
@@ -22,12 +22,12 @@ def test_decisions_that_make_a_receipt_too_long_are_counted_and_left_out() -> No
 
 
 def padded(size: int, **fields: Any) -> Receipt:
-    """A receipt whose line has so many bytes before anything is left out; its user's name makes up for the rest."""
+    """A receipt whose line has the given length before anything is dropped; its username pads the line."""
     short = receipt(user="", **fields)._content(fields.get("decisions", ()), 0)
     return receipt(user="u" * (size - len(short)), **fields)
 
 
-def test_a_receipt_of_the_greatest_length_is_whole_and_a_byte_more_costs_its_decisions() -> None:
+def test_a_receipt_over_the_length_limit_loses_only_decisions() -> None:
     decisions = (Decision(False, Reason.LEAK, "x"),)
     whole = padded(MAX_RECEIPT_BYTES, decisions=decisions).content()
     told = json.loads(b"{%b}" % whole)
@@ -36,7 +36,7 @@ def test_a_receipt_of_the_greatest_length_is_whole_and_a_byte_more_costs_its_dec
     assert (told["decisions"], told["decisions_dropped"], len(told["user"]) > 256) == ([], 1, True)
 
 
-def test_a_receipt_that_is_too_long_without_decisions_has_its_texts_cut_and_counts_them() -> None:
+def test_long_texts_of_a_receipt_are_truncated_and_counted() -> None:
     whole = padded(MAX_RECEIPT_BYTES).content()
     assert len(whole) == MAX_RECEIPT_BYTES
     decisions = (Decision(False, Reason.LEAK, "x"),) * 3
@@ -53,12 +53,12 @@ def test_a_receipt_that_is_too_long_without_decisions_has_its_texts_cut_and_coun
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.000001, 0.25, 0.999999, 1.0, 1.000001, 59.5])
-def test_seconds_are_told_to_the_microsecond(seconds: float) -> None:
+def test_seconds_are_recorded_to_the_microsecond(seconds: float) -> None:
     told = json.loads(b"{%b}" % receipt(usage=Usage(wall_seconds=seconds)).content())
     assert told["usage"]["wall_seconds"] == seconds
 
 
-def test_a_receipt_of_which_nothing_is_known_says_so() -> None:
+def test_a_receipt_without_details_is_marked() -> None:
     told = json.loads(b"{%b}" % Receipt().content())
     assert not any(value for name, value in told.items() if name not in ("type", "outcome", "usage"))
     assert (told["outcome"], set(told["usage"].values())) == ("ok", {0})

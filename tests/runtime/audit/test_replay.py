@@ -1,4 +1,4 @@
-"""A recorded call runs again without network, files, tools or clock, and is the same; what is not is named."""
+"""A recorded call replays identically without network, files, tools or clock; differences are reported."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from wasmrt.runtime.audit.reading import find_receipt
 from wasmrt.sandbox.guest.engine import wat2wasm
 
 HOST = "api.example.com"
-# FNV-1a over all of the memory, as sixteen hexadecimal digits in quotes: whatever the host has answered is in it.
+# FNV-1a over all memory, as sixteen quoted hexadecimal digits: it covers every reply of the host.
 _HASH = """
   (local.set $h (i64.const -3750763034362895579))
   (local.set $i (i32.const 256))
@@ -60,7 +60,7 @@ _HASH = """
 
 
 def asker(path: str = "context/notes.txt", method: str = "GET") -> bytes:
-    """A tool that asks its host for everything there is, and answers with a hash of what it got.
+    """A tool that makes every host request, and returns a hash of the replies.
 
     Its params are the URL that it requests.
     """
@@ -89,7 +89,7 @@ def script(request: ReceivedRequest, connection: ServerConnection) -> bytes:
 
 
 class Desk:
-    """A runtime that records, with a server, a workspace, a secret and another tool to ask."""
+    """A runtime that records, with a server, a workspace, a secret and a second tool."""
 
     def __init__(self, stack: ExitStack, chain: Chain, tmp_path: Path, isolation: str) -> None:
         authority = trustme.CA()
@@ -114,7 +114,7 @@ class Desk:
         )
         self.runtime.prepare("other", wat2wasm(tool(says('{"of": "the other"}'))))
         self.dry = self.open(stack)
-        """A runtime that has nothing: no network, no workspace, no secrets, no other tool."""
+        """A runtime without network, workspace, secrets and other tools."""
 
     def open(self, stack: ExitStack, **options: Any) -> WasmToolRuntime:
         config = WasmRuntimeConfig(cache_compiled=False, isolation=self.isolation, **options)  # type: ignore[arg-type]
@@ -149,11 +149,11 @@ def desk(request: pytest.FixtureRequest, chain: Chain, tmp_path: Path) -> Iterat
         yield Desk(stack, chain, tmp_path, request.param)
 
 
-def test_twenty_recorded_calls_are_the_same_without_a_network(desk: Desk) -> None:
+def test_twenty_recorded_calls_replay_identically_without_a_network(desk: Desk) -> None:
     asks = desk.prepare(asker())
     calls = [desk.call(asks, f"/{number}") for number in range(20)]
     results = {(find_receipt(desk.chain.folder, call) or {})["output_hash"] for call in calls}
-    assert len(results) == 20  # each has seen something else
+    assert len(results) == 20  # each call got different replies
     served = len(desk.server.requests)
     desk.notes.unlink()
     dry = desk.dry.prepare("asker", asker())
@@ -169,7 +169,7 @@ def test_twenty_recorded_calls_are_the_same_without_a_network(desk: Desk) -> Non
 
 
 @pytest.mark.parametrize("changed", range(5))
-def test_one_changed_answer_is_named(desk: Desk, changed: int) -> None:
+def test_one_changed_reply_is_reported(desk: Desk, changed: int) -> None:
     call = desk.call(desk.prepare(asker()), "/a")
     recording = desk.recording(call)
     event = recording.events[changed]
@@ -187,7 +187,7 @@ def test_one_changed_answer_is_named(desk: Desk, changed: int) -> None:
     assert replayed.difference is not None and replayed.difference.startswith("the result differs: $ was ")
 
 
-def test_a_recording_that_was_changed_is_not_the_one_that_its_receipt_names(desk: Desk) -> None:
+def test_a_changed_recording_does_not_match_its_receipt(desk: Desk) -> None:
     call = desk.call(desk.prepare(asker()), "/a")
     path = desk.chain.folder / "recordings" / f"{call}.jsonl"
     path.write_bytes(path.read_bytes().replace(b"otters", b"otterS"))
@@ -197,7 +197,7 @@ def test_a_recording_that_was_changed_is_not_the_one_that_its_receipt_names(desk
 
 
 @pytest.mark.parametrize("answer", [None, 1, "x", {"status": "x"}, {"failure": {}}, [[1]]])
-def test_answers_that_somebody_spoiled_end_in_a_difference(desk: Desk, answer: object) -> None:
+def test_corrupted_replies_are_reported_as_differences(desk: Desk, answer: object) -> None:
     recording = desk.recording(desk.call(desk.prepare(asker()), "/a"))
     spoiled = tuple(event._replace(answer=answer) for event in recording.events)
     assert not desk.dry.prepare("asker", asker()).replay(recording._replace(events=spoiled)).same
@@ -205,38 +205,38 @@ def test_answers_that_somebody_spoiled_end_in_a_difference(desk: Desk, answer: o
     assert not desk.dry.prepare("asker", wat2wasm(tool(says('"no"')))).replay(recording._replace(events=strange)).same
 
 
-def test_what_a_changed_component_asks_differently_is_named(desk: Desk) -> None:
+def test_a_changed_components_different_request_is_reported(desk: Desk) -> None:
     recording = desk.recording(desk.call(desk.prepare(asker()), "/a"))
     other_file = desk.dry.prepare("asker", asker("context/n.txt")).replay(recording)
     assert other_file.component_changed
     assert other_file.difference == (
-        'answer 1 of the host is asked for differently: workspace_read "context/n.txt" false; '
-        'recorded is workspace_read "context/notes.txt" false'
+        'the request for host answer 1 differs: workspace_read "context/n.txt" false; '
+        'recorded: workspace_read "context/notes.txt" false'
     )
     posting = desk.dry.prepare("asker", asker(method="POST")).replay(recording)
     assert (posting.same, posting.answers) == (False, 1)
-    assert "answer 2 of the host is asked for differently: http_open POST https://" in str(posting.difference)
+    assert "the request for host answer 2 differs: http_open POST https://" in str(posting.difference)
     silent = desk.dry.prepare("asker", wat2wasm(tool(says('"no"')))).replay(recording)
-    assert str(silent.difference).startswith("answer 1 of the host is no longer asked for: workspace_read")
+    assert str(silent.difference).startswith("host answer 1 was not requested again: workspace_read")
 
 
-def test_what_a_changed_component_asks_for_more_is_named(desk: Desk) -> None:
+def test_a_changed_components_additional_request_is_reported(desk: Desk) -> None:
     recording = desk.recording(desk.runtime.prepare("says", wat2wasm(tool(says('"no"')))).execute("{}").call_id)
     replayed = desk.dry.prepare("says", asker()).replay(recording)
-    assert str(replayed.difference).startswith("more is asked of the host than was recorded: workspace_read")
+    assert str(replayed.difference).startswith("the call made a request that was not recorded: workspace_read")
 
 
-def test_another_end_and_another_result_are_named(desk: Desk) -> None:
+def test_a_different_end_or_result_is_reported(desk: Desk) -> None:
     recording = desk.recording(
         desk.runtime.prepare("says", wat2wasm(tool(says('{"a": [1, {"b": 2}]}')))).execute("{}").call_id
     )
     again = desk.dry.prepare("says", wat2wasm(tool(says('{"a": [1, {"b": 3}]}')))).replay(recording)
     assert again.difference == "the result differs: $.a[1].b was 2 and is 3"
     broken = desk.dry.prepare("says", wat2wasm(tool(Body(execute="unreachable")))).replay(recording)
-    assert broken.difference == "the call ended with trap-unreachable; the recorded one with ok"
+    assert broken.difference == "the call ended with trap-unreachable; the recorded call with ok"
 
 
-def test_refusals_and_failures_are_replayed_as_they_were(desk: Desk) -> None:
+def test_refusals_and_failures_are_replayed_unchanged(desk: Desk) -> None:
     bare = desk.runtime.prepare("bare", asker())  # granted nothing
     call = desk.call(bare, "/a")
     recording = desk.recording(call)
@@ -251,7 +251,7 @@ def test_refusals_and_failures_are_replayed_as_they_were(desk: Desk) -> None:
     assert desk.dry.prepare("failing", wat2wasm(tool(Body(execute="unreachable")))).replay(recording).same
 
 
-def test_a_call_that_the_host_ended_is_the_same_up_to_there(desk: Desk) -> None:
+def test_a_call_ended_by_the_host_replays_up_to_that_point(desk: Desk) -> None:
     spins = wat2wasm(tool(Body(execute="(loop $again (br $again)) unreachable")))
     desk.runtime.prepare("spins", spins)
     with pytest.raises(ToolError) as caught:
@@ -262,7 +262,7 @@ def test_a_call_that_the_host_ended_is_the_same_up_to_there(desk: Desk) -> None:
     assert (replayed.same, replayed.answers) == (True, 1)
 
 
-def test_a_sleep_takes_its_time_when_recorded_and_none_when_replayed(desk: Desk) -> None:
+def test_a_sleep_takes_no_time_in_a_replay(desk: Desk) -> None:
     names = ("subscribe-duration", "block", "now", "now-millis")
     execute = f"""(call $block (call $subscribe-duration (i64.const 30000000)))
       (i64.store (i32.const 512) (call $now-millis)) (i64.store (i32.const 520) (call $now)){_HASH}"""
@@ -272,15 +272,15 @@ def test_a_sleep_takes_its_time_when_recorded_and_none_when_replayed(desk: Desk)
     assert desk.dry.prepare("sleeper", sleeper).replay(desk.recording(output.call_id)).same
 
 
-def test_a_recording_that_grows_too_large_is_dropped_and_said(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_oversized_recording_is_dropped_and_reported(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recording_module, "MAX_RECORDING_BYTES", 400)
     call = desk.call(desk.prepare(asker()), "/a")
     assert (find_receipt(desk.chain.folder, call) or {})["recording"] == "dropped"
-    with pytest.raises(SourceError, match="there is no recording"):
+    with pytest.raises(SourceError, match="has no recording"):
         desk.recording(call)
 
 
-def test_the_oldest_recordings_make_room(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_recordings_are_removed_first(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     quiet = desk.runtime.prepare("says", wat2wasm(tool(says('"no"'))))
     first = quiet.execute({}).call_id
     size = sum(path.stat().st_size for path in (desk.chain.folder / "recordings").iterdir())
@@ -292,7 +292,7 @@ def test_the_oldest_recordings_make_room(desk: Desk, monkeypatch: pytest.MonkeyP
     assert len(kept) < 50
 
 
-def test_each_recorded_call_has_a_randomness_of_its_own(desk: Desk) -> None:
+def test_each_recorded_call_has_its_own_random_seed(desk: Desk) -> None:
     execute = f"(call $get-random-bytes (i64.const 32) (i32.const 520)){_HASH}"
     data = wat2wasm(tool(Body(imports=("get-random-bytes",), execute=execute, locals="(local $h i64)")))
     dice = desk.runtime.prepare("dice", data)
@@ -301,21 +301,21 @@ def test_each_recorded_call_has_a_randomness_of_its_own(desk: Desk) -> None:
     assert all(desk.dry.prepare("dice", data).replay(desk.recording(output.call_id)).same for output in rolled)
 
 
-def test_a_recording_that_others_can_read_or_exchange_is_refused(desk: Desk) -> None:
+def test_a_recording_that_others_can_read_or_replace_is_refused(desk: Desk) -> None:
     call = desk.call(desk.prepare(asker()), "/a")
     (desk.chain.folder / f"recordings/{call}.jsonl").chmod(0o644)
     with pytest.raises(SourceError, match="other users"):
         desk.recording(call)
 
 
-def test_a_recording_is_its_users_alone_and_holds_no_secret(desk: Desk) -> None:
+def test_a_recording_is_private_and_contains_no_secret(desk: Desk) -> None:
     call = desk.call(desk.prepare(asker()), "/a")
     path = desk.chain.folder / "recordings" / f"{call}.jsonl"
     assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
     assert b"not-a-real-token" not in path.read_bytes()
 
 
-def test_recordings_that_cannot_be_kept_are_said_and_stop_no_call(desk: Desk) -> None:
+def test_a_recording_that_cannot_be_stored_is_reported_and_stops_no_call(desk: Desk) -> None:
     desk.chain.folder.mkdir(parents=True, exist_ok=True)
     (desk.chain.folder / "recordings").write_text("in the way")
     call = desk.call(desk.prepare(asker()), "/a")
@@ -323,7 +323,7 @@ def test_recordings_that_cannot_be_kept_are_said_and_stop_no_call(desk: Desk) ->
 
 
 @pytest.mark.parametrize("text", [b"", b"{}\n", b"[1]\n{}\n", b'{"call_id": 1}\n\xff\n', b"[" * 100_000])
-def test_what_is_no_recording_is_refused(chain: Chain, text: bytes) -> None:
+def test_an_invalid_recording_is_refused(chain: Chain, text: bytes) -> None:
     chain.write(1)
     (chain.folder / "recordings").mkdir()
     path = chain.folder / "recordings/0123456789ab-1.jsonl"
@@ -334,13 +334,13 @@ def test_what_is_no_recording_is_refused(chain: Chain, text: bytes) -> None:
 
 
 @pytest.mark.parametrize("call_id", ["", "../head", "0123456789ab-1/../../head", "a" * 500])
-def test_what_is_no_id_of_a_call_names_no_file(chain: Chain, call_id: str) -> None:
+def test_an_invalid_call_id_names_no_file(chain: Chain, call_id: str) -> None:
     chain.write(1)
     with pytest.raises(SourceError, match="not the id of a call"):
         read_recording(chain.folder, read_keys(chain.key), call_id)
 
 
-def test_a_component_that_lost_the_tool_is_said(desk: Desk) -> None:
+def test_a_component_that_lost_the_tool_is_reported(desk: Desk) -> None:
     recording = desk.recording(desk.call(desk.prepare(asker()), "/a"))
     gone = recording._replace(call=recording.call._replace(tool="gone"))
     with pytest.raises(NotInstalledError, match="no tool 'gone' any more"):
@@ -352,7 +352,7 @@ def test_recording_needs_a_folder() -> None:
         WasmRuntimeConfig(audit=lambda receipt: None, audit_record=True)
 
 
-def test_a_tool_that_asks_for_the_time_replays(desk: Desk) -> None:
+def test_a_tool_that_reads_the_clock_replays(desk: Desk) -> None:
     output = desk.runtime.prepare_installed("time").execute({"operation": "now"})
     assert desk.dry.prepare_installed("time").replay(desk.recording(output.call_id)).same
 

@@ -1,4 +1,4 @@
-"""Whatever is done to a chain of receipts without its key is named, with the file and the line."""
+"""Every modification of a chain of receipts without its key is reported, with the file and the line."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ def broken(chain: Chain, **options: object) -> tuple[BreakKind, str, int]:
 
 
 def long(chain: Chain) -> int:
-    """Write a chain of several segments; return how many."""
+    """Write a chain of several segments; return their number."""
     chain.write(500)
     return len(list(chain.folder.glob("receipts-*.jsonl")))
 
 
-def test_a_chain_that_nobody_touched_holds(chain: Chain) -> None:
+def test_an_unmodified_chain_is_valid(chain: Chain) -> None:
     segments = long(chain)
     found = chain.verified()
     assert (found.broken, found.notes, found.segments) == (None, (), segments)
     assert found.records == 500 + segments and segments > 2
 
 
-def test_an_empty_folder_and_a_missing_one_hold(chain: Chain) -> None:
+def test_empty_and_missing_folders_are_valid(chain: Chain) -> None:
     assert chain.verified().broken is None
     chain.write(0)
     assert chain.verified().records == 0
@@ -53,7 +53,7 @@ def test_an_empty_folder_and_a_missing_one_hold(chain: Chain) -> None:
         (b'{"n":5,', b'{"n":5, '),
     ],
 )
-def test_an_edited_line_is_named(chain: Chain, old: bytes, new: bytes) -> None:
+def test_an_edited_line_is_reported(chain: Chain, old: bytes, new: bytes) -> None:
     chain.write(9)
     lines = chain.lines()
     assert old in lines[4]
@@ -62,7 +62,7 @@ def test_an_edited_line_is_named(chain: Chain, old: bytes, new: bytes) -> None:
     assert broken(chain) == (BreakKind.EDITED, FIRST, 5)
 
 
-def test_the_hash_of_a_line_has_one_spelling(chain: Chain) -> None:
+def test_the_hash_of_a_line_has_one_accepted_form(chain: Chain) -> None:
     chain.write(9)
     lines = chain.lines()
     spelled = next(line for line in lines if any(digit in line[-67:-3] for digit in b"abcdef"))
@@ -72,16 +72,16 @@ def test_the_hash_of_a_line_has_one_spelling(chain: Chain) -> None:
     assert broken(chain) == (BreakKind.EDITED, FIRST, place + 1)
 
 
-def test_a_removed_line_is_named(chain: Chain) -> None:
+def test_a_removed_line_is_reported(chain: Chain) -> None:
     chain.write(9)
     lines = chain.lines()
     del lines[4:6]
     chain.rewrite(lines)
     assert broken(chain) == (BreakKind.REMOVED, FIRST, 5)
-    assert "2 records from number 5 on are missing" in str(chain.verified().broken)
+    assert "2 records, starting with 5, are missing" in str(chain.verified().broken)
 
 
-def test_swapped_lines_are_named(chain: Chain) -> None:
+def test_swapped_lines_are_reported(chain: Chain) -> None:
     chain.write(9)
     lines = chain.lines()
     lines[4], lines[7] = lines[7], lines[4]
@@ -89,21 +89,21 @@ def test_swapped_lines_are_named(chain: Chain) -> None:
     assert broken(chain) == (BreakKind.SWAPPED, FIRST, 5)
 
 
-def test_a_line_that_stands_there_twice_is_named(chain: Chain) -> None:
+def test_a_repeated_line_is_reported(chain: Chain) -> None:
     chain.write(9)
     lines = chain.lines()
     chain.rewrite([*lines[:6], lines[4], *lines[6:]])
     assert broken(chain) == (BreakKind.INSERTED, FIRST, 7)
 
 
-def test_a_newest_line_that_is_missing_is_named(chain: Chain) -> None:
+def test_a_missing_newest_line_is_reported(chain: Chain) -> None:
     chain.write(9)
     chain.rewrite(chain.lines()[:-2])
     assert broken(chain) == (BreakKind.TRUNCATED, FIRST, 9)
     assert "the newest 2 records are missing" in str(chain.verified().broken)
 
 
-def test_a_newest_line_that_is_cut_in_the_middle_is_named_and_not_taken_for_a_crash(chain: Chain) -> None:
+def test_a_truncated_newest_line_is_reported_and_not_treated_as_a_crash(chain: Chain) -> None:
     chain.write(9)
     chain.file().write_bytes(chain.file().read_bytes()[:-40])
     assert broken(chain) == (BreakKind.TRUNCATED, FIRST, 10)
@@ -111,14 +111,14 @@ def test_a_newest_line_that_is_cut_in_the_middle_is_named_and_not_taken_for_a_cr
     assert chain.verified().notes == ()
 
 
-def test_a_segment_that_is_cut_in_the_middle_of_a_line_is_named(chain: Chain) -> None:
+def test_a_segment_truncated_within_a_line_is_reported(chain: Chain) -> None:
     long(chain)
     chain.file(2).write_bytes(chain.file(2).read_bytes()[:-40])
     assert broken(chain) == (BreakKind.TRUNCATED, chain.file(2).name, len(chain.lines(2)))
     assert "the file ends in the middle" in str(chain.verified().broken)
 
 
-def test_a_cut_stays_named_when_the_chain_goes_on(chain: Chain) -> None:
+def test_a_truncation_is_still_reported_after_later_records(chain: Chain) -> None:
     chain.write(9)
     chain.rewrite(chain.lines()[:-2])
     chain.write(3, first=10)
@@ -126,14 +126,14 @@ def test_a_cut_stays_named_when_the_chain_goes_on(chain: Chain) -> None:
     assert [json.loads(line)["call_id"] for line in chain.lines(2)[1:]] == ["call-10", "call-11", "call-12"]
 
 
-def test_the_end_of_a_segment_in_the_middle_that_is_missing_is_named(chain: Chain) -> None:
+def test_a_truncated_middle_segment_is_reported(chain: Chain) -> None:
     long(chain)
     lines = chain.lines(2)
     chain.rewrite(lines[:-1], 2)
     assert broken(chain) == (BreakKind.TRUNCATED, "receipts-000002.jsonl", len(lines))
 
 
-def test_a_missing_segment_is_named_wherever_it_was(chain: Chain) -> None:
+def test_a_missing_segment_is_reported_at_any_position(chain: Chain) -> None:
     count = long(chain)
     for segment in (1, 2, count):
         kept = chain.file(segment).rename(chain.folder / "elsewhere")
@@ -142,7 +142,7 @@ def test_a_missing_segment_is_named_wherever_it_was(chain: Chain) -> None:
     assert chain.verified().broken is None
 
 
-def test_segments_that_the_operator_removed_are_not_missed_from_where_he_says(chain: Chain) -> None:
+def test_segments_removed_by_the_operator_are_accepted(chain: Chain) -> None:
     long(chain)
     chain.file(1).unlink()
     assert broken(chain)[0] is BreakKind.MISSING_SEGMENT
@@ -152,7 +152,7 @@ def test_segments_that_the_operator_removed_are_not_missed_from_where_he_says(ch
     assert broken(chain, first=2) == (BreakKind.REMOVED, chain.file(2).name, 4)
 
 
-def test_a_segment_whose_beginning_was_changed_is_named(chain: Chain) -> None:
+def test_a_segment_with_a_changed_header_is_reported(chain: Chain) -> None:
     long(chain)
     lines = chain.lines(2)
     chain.rewrite([lines[0].replace(b'"why":"size"', b'"why":"none"'), *lines[1:]], 2)
@@ -161,7 +161,7 @@ def test_a_segment_whose_beginning_was_changed_is_named(chain: Chain) -> None:
     assert broken(chain) == (BreakKind.EDITED, chain.file(2).name, 1)
 
 
-def test_segments_that_changed_places_are_named(chain: Chain) -> None:
+def test_swapped_segments_are_reported(chain: Chain) -> None:
     long(chain)
     second, third = chain.lines(2), chain.lines(3)
     chain.rewrite(third, 2)
@@ -169,17 +169,17 @@ def test_segments_that_changed_places_are_named(chain: Chain) -> None:
     assert broken(chain)[1:] == (chain.file(2).name, 1)
 
 
-def test_a_chain_of_another_key_is_named_before_and_after_it_goes_on(chain: Chain) -> None:
+def test_a_chain_with_another_key_is_reported(chain: Chain) -> None:
     chain.write(3)
     chain.key.unlink()
     assert broken(chain) == (BreakKind.FOREIGN_KEY, FIRST, 1)
     chain.write(3, first=4)
     assert broken(chain) == (BreakKind.FOREIGN_KEY, FIRST, 1)
     found = chain.verified(first=2)
-    assert found.broken is None and "begun with another key" in found.notes[0]
+    assert found.broken is None and "started with a different key" in found.notes[0]
 
 
-def test_a_head_that_is_missing_or_changed_is_named_and_stays_on_record(chain: Chain) -> None:
+def test_a_missing_or_changed_head_is_reported_and_recorded(chain: Chain) -> None:
     chain.write(3)
     head = chain.folder / "head"
     kept = head.read_bytes()
@@ -196,7 +196,7 @@ def test_a_head_that_is_missing_or_changed_is_named_and_stays_on_record(chain: C
     assert found.broken is None and "the head was missing" in found.notes[1]
 
 
-def test_the_head_of_another_moment_of_the_same_folder_is_named(chain: Chain) -> None:
+def test_an_older_head_of_the_same_folder_is_reported(chain: Chain) -> None:
     chain.write(3)
     (chain.folder / "head").rename(chain.folder / "old")
     other = Chain(chain.folder.parent / "other")
@@ -207,7 +207,7 @@ def test_the_head_of_another_moment_of_the_same_folder_is_named(chain: Chain) ->
     assert broken(chain) == (BreakKind.HEAD, "head", 0)
 
 
-def test_a_folder_that_was_put_back_to_an_older_state_is_found_by_a_head_that_was_noted(chain: Chain) -> None:
+def test_a_stored_head_detects_a_restored_older_folder(chain: Chain) -> None:
     chain.write(5)
     older = chain.folder.parent / "older"
     shutil.copytree(chain.folder, older)
@@ -217,19 +217,19 @@ def test_a_folder_that_was_put_back_to_an_older_state_is_found_by_a_head_that_wa
     assert chain.verified(expected=noted).broken is None
     shutil.rmtree(chain.folder)
     shutil.copytree(older, chain.folder)
-    assert chain.verified().broken is None  # nothing in the folder says otherwise
+    assert chain.verified().broken is None  # the folder alone does not reveal it
     assert broken(chain, expected=noted) == (BreakKind.TRUNCATED, FIRST, 7)
     chain.write(7, first=6)
     chain.write(1, first=90)
     assert broken(chain, expected=noted._replace(hash="0" * 64)) == (BreakKind.HEAD, FIRST, 9)
 
 
-def test_what_is_no_head_is_refused() -> None:
+def test_an_invalid_head_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="not the head"):
         ChainHead.parse("12")
 
 
-def test_a_line_of_somebody_elses_at_the_end_is_named_and_the_chain_goes_on_beside_it(chain: Chain) -> None:
+def test_a_foreign_last_line_is_reported_and_the_chain_continues(chain: Chain) -> None:
     chain.write(3)
     with chain.file().open("ab") as file:
         file.write(chain.lines()[1])
@@ -241,7 +241,7 @@ def test_a_line_of_somebody_elses_at_the_end_is_named_and_the_chain_goes_on_besi
 
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_no_byte_of_a_chain_can_be_changed_added_or_taken_away_unnoticed(
+def test_every_changed_added_or_removed_byte_of_a_chain_is_detected(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     chain = Chain(tmp_path_factory.mktemp("chain"))
@@ -257,7 +257,7 @@ def test_no_byte_of_a_chain_can_be_changed_added_or_taken_away_unnoticed(
     assert (chain.verified().broken is None) == (spoiled == whole)
 
 
-def test_a_chain_is_verified_while_it_is_written(chain: Chain) -> None:
+def test_a_chain_can_be_verified_while_it_is_written(chain: Chain) -> None:
     writer = chain.writer()
     for number in range(300):
         writer(receipt(number))
@@ -266,7 +266,7 @@ def test_a_chain_is_verified_while_it_is_written(chain: Chain) -> None:
     writer.close()
 
 
-def test_a_link_in_place_of_a_segment_is_not_followed(chain: Chain, tmp_path: Path) -> None:
+def test_a_link_instead_of_a_segment_is_not_followed(chain: Chain, tmp_path: Path) -> None:
     chain.write(3)
     chain.file().rename(tmp_path / "elsewhere")
     chain.file().symlink_to(tmp_path / "elsewhere")

@@ -1,4 +1,4 @@
-"""Receipts are written whole or not at all, one behind the other, whoever else writes and whatever a crash left."""
+"""Receipts are written completely or not at all, in order, also with concurrent writers and after crashes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def calls(chain: Chain) -> list[object]:
 
 @contextmanager
 def no_file_over(size: int) -> Iterator[None]:
-    """Write no file beyond so many bytes: as a disk that fills up in the middle of a line."""
+    """Limit files to a size, like a disk that fills up within a line."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
@@ -86,7 +86,7 @@ _hashes = st.just("") | st.from_regex(r"[0-9a-f]{64}", fullmatch=True)
         _hashes | st.just("dropped"),
     )
 )
-def test_a_line_says_what_its_receipt_says(known: Receipt) -> None:
+def test_a_line_contains_its_whole_receipt(known: Receipt) -> None:
     content = known.content()
     assert b"\n" not in content
     told = {"type": "receipt"} | known.as_dict()
@@ -94,7 +94,7 @@ def test_a_line_says_what_its_receipt_says(known: Receipt) -> None:
     assert json.loads(b"{%b}" % content) == json.loads(expected)
 
 
-def test_the_hash_of_a_text_needs_the_key_of_the_installation(tmp_path: Path) -> None:
+def test_text_hashes_depend_on_the_installations_key(tmp_path: Path) -> None:
     one, other = Chain(tmp_path / "one").writer(), Chain(tmp_path / "other").writer()
     assert one.hashed("yes") == one.hashed("yes") != one.hashed("no")
     assert one.hashed("yes") != other.hashed("yes")
@@ -105,7 +105,7 @@ def test_the_hash_of_a_text_needs_the_key_of_the_installation(tmp_path: Path) ->
 # -- writing -------------------------------------------------------------------------------------------------------
 
 
-def test_receipts_of_every_size_come_whole_once_and_in_order(chain: Chain) -> None:
+def test_receipts_of_every_size_are_written_once_in_order(chain: Chain) -> None:
     writer = chain.writer()
     for number in range(600):
         writer(receipt(number, user="u" * (number % 900 + 1)))
@@ -116,9 +116,9 @@ def test_receipts_of_every_size_come_whole_once_and_in_order(chain: Chain) -> No
     assert chain.verified().broken is None
 
 
-def test_several_share_a_chain(open_writer: Open, chain: Chain) -> None:
+def test_several_writers_share_a_chain(open_writer: Open, chain: Chain) -> None:
     one, other = open_writer(), open_writer()
-    for number in range(0, 400, 2):  # over the end of a segment
+    for number in range(0, 400, 2):  # beyond the end of a segment
         one(receipt(number))
         other(receipt(number + 1))
     assert calls(chain) == [f"call-{number}" for number in range(400)]
@@ -138,37 +138,37 @@ def test_threads_share_a_writer(open_writer: Open, chain: Chain) -> None:
     assert chain.verified().broken is None
 
 
-def test_the_files_are_their_users_alone(chain: Chain) -> None:
+def test_chain_files_are_private(chain: Chain) -> None:
     chain.write(1)
     modes = {path.name: path.stat().st_mode & 0o777 for path in [chain.folder, chain.key, *chain.folder.iterdir()]}
     assert modes == {"receipts": 0o700, "receipts.key": 0o600, "head": 0o600, "receipts-000001.jsonl": 0o600}
 
 
-def test_a_receipt_that_finds_no_room_leaves_no_part_of_a_line(chain: Chain, open_writer: Open) -> None:
+def test_a_receipt_on_a_full_disk_leaves_no_partial_line(chain: Chain, open_writer: Open) -> None:
     writer = open_writer()
     writer(receipt(1))
     whole = chain.file().stat().st_size
     with no_file_over(whole + 40), pytest.raises(ConfigurationError, match="cannot be written") as caught:
         writer(receipt(2))
-    assert caught.value.hint == "make room for the receipts"
+    assert caught.value.hint == "free disk space for the receipts"
     assert chain.file().stat().st_size == whole
     writer(receipt(3))
     assert calls(chain) == ["call-1", "call-3"]
     assert chain.verified().broken is None
 
 
-def test_a_place_that_can_hold_no_receipts_is_refused_before_anything_runs(
+def test_an_unusable_receipts_folder_is_refused_before_any_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WASMRT_HOME", str(tmp_path / "home"))
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigurationError, match="cannot be used"):
         WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False, audit=tmp_path / "file/receipts"))
-    gc.collect()  # what was half made goes without a word
+    gc.collect()  # a partially constructed writer must not print a warning
 
 
 @pytest.mark.parametrize("name", ["head", "receipts-000001.jsonl"])
-def test_what_is_no_plain_file_is_an_error_and_no_wait(chain: Chain, name: str) -> None:
+def test_a_special_file_is_an_error_without_waiting(chain: Chain, name: str) -> None:
     chain.write(1)
     (chain.folder / name).unlink()
     os.mkfifo(chain.folder / name)
@@ -183,7 +183,7 @@ def test_a_key_that_others_can_read_is_refused(chain: Chain) -> None:
         chain.writer()
 
 
-def test_a_closed_writer_takes_no_receipt(open_writer: Open) -> None:
+def test_a_closed_writer_refuses_receipts(open_writer: Open) -> None:
     writer = open_writer()
     writer.close()
     writer.close()
@@ -191,7 +191,7 @@ def test_a_closed_writer_takes_no_receipt(open_writer: Open) -> None:
         writer(receipt())
 
 
-def test_a_writer_that_nobody_closes_goes_with_its_last_user(chain: Chain) -> None:
+def test_an_unclosed_writer_ends_with_its_last_user(chain: Chain) -> None:
     writer = chain.writer()
     writer(receipt())
     opened = len(os.listdir("/proc/self/fd"))
@@ -200,7 +200,7 @@ def test_a_writer_that_nobody_closes_goes_with_its_last_user(chain: Chain) -> No
     assert len(os.listdir("/proc/self/fd")) == opened - 2
 
 
-def test_a_lock_that_nobody_gives_back_ends_the_wait_with_an_error(
+def test_waiting_for_a_held_lock_ends_with_an_error(
     chain: Chain, open_writer: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writing, "RECEIPT_LOCK_SECONDS", 0.01)
@@ -219,7 +219,7 @@ from pathlib import Path
 from tests.runtime.audit.conftest import Chain, receipt
 from wasmrt.core.errors import ConfigurationError
 writer = Chain(Path(sys.argv[1])).writer()
-writer._lock.acquire()  # as a thread of the parent may hold it at the fork
+writer._lock.acquire()  # as if held by a thread of the parent at the fork
 if os.fork() == 0:
     try:
         writer(receipt())
@@ -231,20 +231,20 @@ os._exit(0)
 """
 
 
-def test_a_forked_child_neither_writes_nor_waits(tmp_path: Path) -> None:
+def test_a_forked_child_does_not_write_receipts(tmp_path: Path) -> None:
     child = [sys.executable, "-c", FORKED, tmp_path]
     forked = subprocess.run(child, capture_output=True, text=True, check=True, timeout=60, cwd=ROOT)
     assert forked.stdout == "7\n"
 
 
-# -- what a crash leaves -------------------------------------------------------------------------------------------
+# -- after a crash -------------------------------------------------------------------------------------------------
 
 
-def test_a_line_that_was_written_and_not_counted_is_taken_over(chain: Chain) -> None:
+def test_a_written_but_uncounted_line_is_adopted(chain: Chain) -> None:
     chain.write(3)
     head = (chain.folder / "head").read_bytes()
     chain.write(1, first=4)
-    (chain.folder / "head").write_bytes(head)  # as a process leaves it that was killed in between
+    (chain.folder / "head").write_bytes(head)  # as left by a process that was killed in between
     assert (chain.verified().broken, chain.verified().notes) == (None, ())
     chain.write(1, first=5)
     assert calls(chain) == [f"call-{number}" for number in range(1, 6)]
@@ -252,7 +252,7 @@ def test_a_line_that_was_written_and_not_counted_is_taken_over(chain: Chain) -> 
 
 
 @pytest.mark.parametrize("size", [1, 60, 400])
-def test_a_line_that_was_never_finished_is_no_break_and_is_put_aside(chain: Chain, size: int) -> None:
+def test_an_unfinished_line_is_set_aside_and_not_reported_as_a_break(chain: Chain, size: int) -> None:
     chain.write(3)
     head = (chain.folder / "head").read_bytes()
     chain.write(1, first=4)
@@ -263,15 +263,13 @@ def test_a_line_that_was_never_finished_is_no_break_and_is_put_aside(chain: Chai
     assert found.broken is None and "line 5 was never finished" in found.notes[0]
     chain.write(2, first=5)
     found = chain.verified()
-    assert found.broken is None and found.notes == (
-        f"{chain.file().name}, line 5 keeps a line that was never finished",
-    )
+    assert found.broken is None and found.notes == (f"{chain.file().name}, line 5 records an incomplete line",)
     kept = records(chain)[4]
     assert (kept["type"], kept["bytes"], kept["text"]) == ("torn", size, torn.decode())
     assert calls(chain) == ["call-1", "call-2", "call-3", "call-5", "call-6"]
 
 
-def test_of_a_long_line_that_was_never_finished_the_beginning_is_kept(chain: Chain) -> None:
+def test_the_beginning_of_a_long_unfinished_line_is_kept(chain: Chain) -> None:
     chain.write(1)
     head = (chain.folder / "head").read_bytes()
     writer = chain.writer()
@@ -286,7 +284,7 @@ def test_of_a_long_line_that_was_never_finished_the_beginning_is_kept(chain: Cha
     assert (found.broken, len(found.notes), found.records) == (None, 1, 4)
 
 
-def test_a_segment_that_cannot_be_begun_is_begun_by_a_later_call(
+def test_a_later_call_begins_a_segment_that_could_not_be_begun(
     chain: Chain, open_writer: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def none_left(path: Path) -> int:
@@ -295,7 +293,7 @@ def test_a_segment_that_cannot_be_begun_is_begun_by_a_later_call(
     writer = open_writer()
     writer(receipt(1))
     with monkeypatch.context() as patched:
-        patched.setattr(writing, "_opened", none_left)
+        patched.setattr(writing, "_open_file", none_left)
         with pytest.raises(ConfigurationError, match="Too many open files"):
             for number in range(2, 500):
                 writer(receipt(number))
@@ -325,7 +323,7 @@ def test_a_segment_that_was_announced_and_not_begun_is_begun(chain: Chain) -> No
 
 
 def announce(chain: Chain) -> None:
-    """Make the head that of a process that was killed before it began the second segment."""
+    """Restore the head of a process that was killed before it began the second segment."""
     from wasmrt.runtime.audit._chain import Head, read_keys, split_line
 
     last = split_line(chain.lines(1)[-1])
@@ -334,7 +332,7 @@ def announce(chain: Chain) -> None:
     (chain.folder / "head").write_bytes(head.pack(read_keys(chain.key)))
 
 
-def test_a_folder_that_is_taken_away_under_a_writer_is_said_in_the_chain(
+def test_a_folder_removed_during_writing_is_recorded_in_the_chain(
     chain: Chain, open_writer: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writing, "LOOK_SECONDS", 0.0)
@@ -349,9 +347,7 @@ def test_a_folder_that_is_taken_away_under_a_writer_is_said_in_the_chain(
     assert "the head was missing" in chain.verified(first=2).notes[1]
 
 
-def test_a_folder_that_was_removed_is_an_error_once_and_is_made_again(
-    chain: Chain, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_removed_folder_is_one_error_and_is_recreated(chain: Chain, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "LOOK_SECONDS", 0.0)
     writer = chain.writer()
     writer(receipt(1))

@@ -21,7 +21,7 @@ def _home(tmp_path: Path, sharing_code: Installation, monkeypatch: pytest.Monkey
 
 @pytest.fixture
 def isolation() -> Isolation:
-    """Where the guests of `runtime` live; a module about guests in this process overrides it."""
+    """Where the guests of `runtime` run; modules about in-process guests override it."""
     return Isolation.PROCESS
 
 
@@ -45,7 +45,7 @@ def prepare(runtime: WasmToolRuntime) -> Prepare:
 
 
 def says(text: str, **parts: object) -> Body:
-    """A tool that answers with `text`, whatever it is asked."""
+    """A tool that always returns `text`."""
     data = text.encode()
     return Body(text=data, execute=f"(call $say (i32.const 1024) (i32.const {len(data)}))", **parts)  # type: ignore[arg-type]
 
@@ -56,7 +56,7 @@ def fails(text: str) -> Body:
 
 
 def from_eight_threads(prepared: PreparedTool) -> list[object]:
-    """The answers of a hundred calls from each of eight threads."""
+    """The results of a hundred calls from each of eight threads."""
     answers: list[object] = []
 
     def work() -> None:
@@ -71,7 +71,7 @@ def from_eight_threads(prepared: PreparedTool) -> list[object]:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    """Give other threads their turn until `condition` holds; fail after 20 s."""
+    """Yield to other threads until `condition` is true; fail after 20 s."""
     for _ in range(20_000):
         if condition():
             return

@@ -1,4 +1,4 @@
-"""Many calls of one tool at once: bounded, in order or as they end, and one that fails stops no other."""
+"""Batches of calls of one tool: bounded, ordered or unordered; a failed call does not stop the others."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from wasmrt.runtime.call import CallRequest, OpenedCall, run_call
 from wasmrt.sandbox.guest.engine import wat2wasm
 
 
-def test_results_come_in_the_order_of_the_batch(prepare: Prepare) -> None:
+def test_results_have_the_order_of_the_batch(prepare: Prepare) -> None:
     results = list(prepare().execute_many({"n": n} for n in range(50)))
     assert [result.place for result in results] == list(range(50))
     assert [result.output.result for result in results if result.output] == [{"n": n} for n in range(50)]
 
 
-def test_unordered_results_are_all_there_once(prepare: Prepare) -> None:
+def test_unordered_results_arrive_exactly_once(prepare: Prepare) -> None:
     results = list(prepare().execute_many([{"n": n} for n in range(50)], ordered=False, parallel=4))
     assert sorted(result.place for result in results) == list(range(50))
     assert all(result.output is not None and result.output.result == {"n": result.place} for result in results)
 
 
-def test_a_call_that_fails_is_a_result_of_its_own(prepare: Prepare) -> None:
+def test_a_failed_call_is_a_separate_result(prepare: Prepare) -> None:
     says_no = prepare(Body(text=b"no", execute="(call $fail (i32.const 1024) (i32.const 2))"), name="no")
     results = list(says_no.execute_many([{}, "{", {}]))
     assert [type(result.error) for result in results] == [GuestError, InvalidParametersError, GuestError]
@@ -35,7 +35,7 @@ def test_a_call_that_fails_is_a_result_of_its_own(prepare: Prepare) -> None:
 
 
 @pytest.mark.parametrize("ordered", [True, False])
-def test_no_more_params_are_taken_than_may_be_in_flight(prepare: Prepare, ordered: bool) -> None:
+def test_params_are_read_only_up_to_the_concurrency_limit(prepare: Prepare, ordered: bool) -> None:
     taken = 0
 
     def params() -> Iterator[dict[str, int]]:
@@ -55,10 +55,10 @@ SPINS_UNLESS_FAST = Body(
     execute="(if (i32.eq (local.get $length) (i32.const 2)) (then (loop $on (br $on)))) (call $ok)"
 )
 A_MINUTE = ResourceLimits(timeout_seconds=60, fuel=2**60)
-"""Three times what is waited for: an end that comes in time is no deadline's."""
+"""Three times the awaited duration, so that the deadline does not end the calls."""
 
 
-def test_leaving_early_cancels_what_is_in_flight(runtime: WasmToolRuntime, prepare: Prepare) -> None:
+def test_leaving_a_batch_early_cancels_running_calls(runtime: WasmToolRuntime, prepare: Prepare) -> None:
     spin = prepare(SPINS_UNLESS_FAST, limits=A_MINUTE)
     results = spin.execute_many([{"fast": 1}, {}, {}, {}], parallel=4)
     assert next(results).output is not None
@@ -66,9 +66,7 @@ def test_leaving_early_cancels_what_is_in_flight(runtime: WasmToolRuntime, prepa
     until(lambda: runtime.pipeline.admission.running == 0)
 
 
-def test_leaving_an_event_loops_batch_early_cancels_what_is_in_flight(
-    runtime: WasmToolRuntime, prepare: Prepare
-) -> None:
+def test_leaving_an_async_batch_early_cancels_running_calls(runtime: WasmToolRuntime, prepare: Prepare) -> None:
     spin = prepare(SPINS_UNLESS_FAST, limits=A_MINUTE)
 
     async def first() -> bool:
@@ -81,7 +79,7 @@ def test_leaving_an_event_loops_batch_early_cancels_what_is_in_flight(
     until(lambda: runtime.pipeline.admission.running == 0)
 
 
-def test_a_call_that_is_cancelled_before_it_opens_is_cancelled_when_it_does(prepare: Prepare) -> None:
+def test_a_call_cancelled_before_its_start_does_not_run(prepare: Prepare) -> None:
     spin = prepare(SPINS_UNLESS_FAST, limits=A_MINUTE)
     opened = OpenedCall()
     opened.cancel()
@@ -89,7 +87,7 @@ def test_a_call_that_is_cancelled_before_it_opens_is_cancelled_when_it_does(prep
         run_call(spin._runner.pipeline, spin._target, CallRequest(spin.name, {}, on_open=opened))
 
 
-def test_an_event_loop_is_not_held(prepare: Prepare) -> None:
+def test_an_event_loop_is_not_blocked(prepare: Prepare) -> None:
     async def collect() -> list[int]:
         return [result.place async for result in prepare().aexecute_many([{}] * 10, parallel=2)]
 
@@ -101,7 +99,7 @@ def test_an_empty_batch_has_no_results(prepare: Prepare) -> None:
 
 
 @pytest.mark.parametrize("ordered", [True, False])
-def test_what_is_no_end_of_a_call_ends_the_batch(ordered: bool) -> None:
+def test_an_error_outside_a_call_ends_the_batch(ordered: bool) -> None:
     def audit(record: dict[str, object]) -> None:
         raise LookupError("the auditor's")
 

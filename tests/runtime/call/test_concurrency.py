@@ -44,13 +44,13 @@ def sleeper() -> bytes:
     return wat2wasm(tool(HOUR))
 
 
-def test_every_store_is_fresh_from_eight_threads(prepare: Prepare) -> None:
+def test_calls_from_eight_threads_have_fresh_stores(prepare: Prepare) -> None:
     counter = prepare(COUNT)
     answers = from_eight_threads(counter)
     assert answers == [1] * 800
 
 
-def test_aexecute_answers_and_runs_side_by_side(prepare: Prepare) -> None:
+def test_aexecute_runs_calls_concurrently(prepare: Prepare) -> None:
     echo = prepare()
 
     async def many() -> list[object]:
@@ -96,10 +96,10 @@ def test_sixty_four_sleepers_of_one_user_all_end_at_their_deadlines() -> None:
         for thread in threads:
             thread.join()
         assert [type(end) for end in ends] == [DeadlineExceededError] * 64
-        until(lambda: runtime.pipeline.admission.running == 0)  # the last guests are put away behind their callers
+        until(lambda: runtime.pipeline.admission.running == 0)  # the last guests are cleaned up after their callers
 
 
-def test_a_user_at_the_cap_waits_and_is_served_when_a_permit_comes_free() -> None:
+def test_a_user_at_the_limit_waits_for_a_free_permit() -> None:
     config = WasmRuntimeConfig(cache_compiled=False, max_concurrent_calls=1)
     with WasmToolRuntime(config) as runtime:
         slow = runtime.prepare("slow", sleeper(), limits=ResourceLimits(timeout_seconds=1))
@@ -157,20 +157,20 @@ def test_no_thread_is_left_when_the_runtime_is_closed() -> None:
     assert left == set()
 
 
-def test_a_cancelled_call_is_typed_for_whoever_waits_on_the_thread(prepare: Prepare) -> None:
+def test_a_cancelled_call_raises_a_typed_error_on_its_thread(prepare: Prepare) -> None:
     slow = prepare(HOUR, limits=ResourceLimits(timeout_seconds=60))
     request = CallRequest(slow.name, {}, on_open=lambda call: call.lifetime.cancel())
     with pytest.raises(CancelledError):
         run_call(slow._runner.pipeline, slow._target, request)
 
 
-def test_a_forked_child_is_refused_instead_of_running_without_deadlines() -> None:
+def test_calls_in_a_forked_child_are_refused() -> None:
     config = WasmRuntimeConfig(cache_compiled=False, isolation=Isolation.IN_PROCESS)
     echo = WasmToolRuntime(config).prepare("echo", wat2wasm(tool(ECHO)))
     echo.execute({})
     reader, writer = os.pipe()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of forking with threads: the very thing that is tried
+        warnings.simplefilter("ignore", DeprecationWarning)  # warns about forking with threads, which is tested here
         child = os.fork()
     if child == 0:
         try:

@@ -1,4 +1,4 @@
-"""A program that embeds wasmrt: one list of tools, one name for each, files of each user, one configuration."""
+"""Embedding wasmrt: one list of tools with unique names, separate folders for users, one configuration."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def desk(runtime: WasmToolRuntime, home: Path, tmp_path: Path) -> None:
     install(runtime, home, PackageSource(write_package(tmp_path / "desk", component())), "desk")
 
 
-def test_one_list_has_every_tool_installed_and_bundled_each_by_itself(runtime: WasmToolRuntime, desk: None) -> None:
+def test_one_list_contains_every_installed_and_bundled_tool(runtime: WasmToolRuntime, desk: None) -> None:
     names = [each.name for each in runtime.installed()]
 
     assert {"echo", "json", "time", "desk.list_tickets", "desk.purge_tickets"} <= set(names)
     assert not any(each.has_several for each in runtime.installed())
 
 
-def test_the_name_that_a_model_sees_is_the_name_that_can_be_called(runtime: WasmToolRuntime, desk: None) -> None:
+def test_tools_are_callable_by_the_name_shown_to_models(runtime: WasmToolRuntime, desk: None) -> None:
     offered = {each.name for each in runtime.installed()}
     providers: tuple[Any, ...] = ("openai", "anthropic", "gemini", "mcp")
     for provider in providers:
@@ -77,24 +77,22 @@ def test_the_name_that_a_model_sees_is_the_name_that_can_be_called(runtime: Wasm
     assert reading["annotations"]["readOnlyHint"] is True, "the hints of MCP are part of a declaration"
 
 
-def test_two_tools_that_a_model_would_call_by_one_name_are_an_error_that_names_both(
+def test_two_tools_with_one_model_name_are_an_error_naming_both(
     runtime: WasmToolRuntime, home: Path, tmp_path: Path, desk: None
 ) -> None:
     file = tmp_path / "x.wasm"
     file.write_bytes(ECHO)
     install(runtime, home, FileSource(file), "desk-list_tickets")
 
-    with pytest.raises(ConfigurationError, match="a model would call both") as caught:
+    with pytest.raises(ConfigurationError, match="would both be offered") as caught:
         runtime.definitions("openai")
     assert "desk.list_tickets and desk-list_tickets" in str(caught.value) and "--name" in str(caught.value.hint)
 
 
-def test_a_component_with_several_tools_is_several_definitions_and_says_so(
-    runtime: WasmToolRuntime, desk: None
-) -> None:
+def test_a_component_with_several_tools_has_several_definitions(runtime: WasmToolRuntime, desk: None) -> None:
     several = runtime.prepare_installed("desk")
 
-    with pytest.raises(NotInstalledError, match="holds several tools") as caught:
+    with pytest.raises(NotInstalledError, match="has several tools") as caught:
         several.definition("openai")
     assert "list_tickets" in str(caught.value.hint)
     shown = [spec for spec in several.tools if not spec.hidden]
@@ -102,7 +100,7 @@ def test_a_component_with_several_tools_is_several_definitions_and_says_so(
     assert several.tool("list_tickets").definitions("mcp") == [several.tool("list_tickets").definition("mcp")]
 
 
-def test_a_tool_that_cannot_be_had_is_left_out_with_its_reason(
+def test_an_unavailable_tool_is_omitted_with_its_reason(
     runtime: WasmToolRuntime, home: Path, tmp_path: Path, desk: None
 ) -> None:
     (stored,) = [
@@ -115,7 +113,7 @@ def test_a_tool_that_cannot_be_had_is_left_out_with_its_reason(
     assert list(runtime.problems) == ["desk"]
 
 
-def test_an_unknown_name_is_answered_with_the_nearest(runtime: WasmToolRuntime) -> None:
+def test_an_unknown_name_suggests_the_nearest_one(runtime: WasmToolRuntime) -> None:
     runtime.prepare_installed("echo")
 
     with pytest.raises(NotInstalledError) as caught:
@@ -127,7 +125,7 @@ def test_an_unknown_name_is_answered_with_the_nearest(runtime: WasmToolRuntime) 
     ("params", "user", "kind"),
     [("no json", "ann", InvalidParametersError), ({}, "", InvalidParametersError), ({}, "ann", UnknownToolError)],
 )
-def test_every_refusal_of_a_call_is_a_tool_error_and_leaves_a_record(
+def test_every_refused_call_is_a_tool_error_with_a_record(
     home: Path, tmp_path: Path, params: Any, user: str, kind: type[ToolError]
 ) -> None:
     records: list[dict[str, Any]] = []
@@ -146,7 +144,7 @@ def test_every_refusal_of_a_call_is_a_tool_error_and_leaves_a_record(
     assert begun == [1] and len(records) == 2, "whoever lets a call through is told before its receipt is written"
 
 
-def test_a_model_is_not_told_how_a_grant_is_widened(runtime: WasmToolRuntime) -> None:
+def test_models_do_not_see_how_to_widen_a_grant(runtime: WasmToolRuntime) -> None:
     fetch = runtime.prepare("fetch", agent_http("").component(), Capabilities.none().with_http([]))
 
     with pytest.raises(ToolError) as caught:
@@ -160,7 +158,7 @@ def test_a_model_is_not_told_how_a_grant_is_widened(runtime: WasmToolRuntime) ->
 def test_a_component_may_be_any_kind_of_bytes(runtime: WasmToolRuntime, kind: Any) -> None:
     held = bytearray(ECHO)
     echo = runtime.prepare("echo", kind(held))
-    held[:] = bytes(len(held))  # what was checked is what runs
+    held[:] = bytes(len(held))  # the checked bytes are the ones that run
 
     assert echo.execute({"a": 1}).result == {"a": 1}
 
@@ -169,7 +167,7 @@ def written(prepared: PreparedTool, text: str, **more: Any) -> None:
     prepared.execute({"args": ["change", "write", "out/a.txt", text]}, **more)
 
 
-def test_each_user_has_a_folder_of_their_own(home: Path, tmp_path: Path) -> None:
+def test_each_user_has_a_separate_folder(home: Path, tmp_path: Path) -> None:
     folders = UserFolders(tmp_path)
     for user in ("ann", "bob"):
         (folders(user) / "out").mkdir()
@@ -181,7 +179,7 @@ def test_each_user_has_a_folder_of_their_own(home: Path, tmp_path: Path) -> None
     assert [(folders(user) / "out/a.txt").read_text() for user in ("ann", "bob")] == ["ann", "bob"]
 
 
-def test_a_call_may_bring_a_folder_of_its_own(home: Path, tmp_path: Path) -> None:
+def test_a_call_may_use_its_own_folder(home: Path, tmp_path: Path) -> None:
     for name in ("all", "job"):
         (tmp_path / name / "out").mkdir(parents=True)
     with WasmToolRuntime(WasmRuntimeConfig(workspace=tmp_path / "all", isolation="in-process")) as opened:
@@ -195,7 +193,7 @@ def test_a_call_may_bring_a_folder_of_its_own(home: Path, tmp_path: Path) -> Non
     assert [(tmp_path / name / "out/a.txt").read_text() for name in ("all", "job")] == ["all", "job"]
 
 
-def test_no_name_of_a_user_leads_out_of_the_root_or_to_another_user(tmp_path: Path) -> None:
+def test_no_username_leads_out_of_the_root_or_to_another_user(tmp_path: Path) -> None:
     users = ["..", ".", "../x", "/etc", "ann", "Ann", "a/b", "a%2fb", "x" * 250, "x" * 249 + "y", "\u00e9", "con.txt"]
     folders = [UserFolders(tmp_path)(user) for user in users]
 
@@ -232,7 +230,7 @@ def test_one_file_configures_the_command_and_a_program(home: Path) -> None:
         ("[explain]\nservices = 'absent.toml'", "cannot be read"),
     ],
 )
-def test_a_mistake_in_a_section_is_named(home: Path, text: str, said: str) -> None:
+def test_a_mistake_in_a_section_is_reported(home: Path, text: str, said: str) -> None:
     (home / "data").mkdir(exist_ok=True)
     (home / "data" / "config.toml").write_text(text)
 

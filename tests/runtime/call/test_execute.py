@@ -31,7 +31,7 @@ from wasmrt.core.limits import MAX_PARAMS_BYTES
 from wasmrt.sandbox.guest.engine import wat2wasm
 
 
-def test_a_tool_answers_with_what_its_guest_returned(prepare: Prepare) -> None:
+def test_a_call_returns_its_guests_result(prepare: Prepare) -> None:
     output = prepare().execute({"message": "grüße", "n": [1, 2.5, None]})
     assert output.result == {"message": "grüße", "n": [1, 2.5, None]}
     assert json.loads(output.raw or "") == output.result
@@ -41,7 +41,7 @@ def test_a_tool_answers_with_what_its_guest_returned(prepare: Prepare) -> None:
     assert output.call_id
 
 
-def test_params_may_come_as_json_text(prepare: Prepare) -> None:
+def test_params_may_be_json_text(prepare: Prepare) -> None:
     assert prepare().execute('{"a": 1}').result == {"a": 1}
     assert prepare().execute(b'{"a": 1}').result == {"a": 1}
 
@@ -55,7 +55,7 @@ def test_params_may_come_as_json_text(prepare: Prepare) -> None:
 )  # fmt: skip
 def test_params_that_are_not_json_are_refused_before_the_guest_runs(prepare: Prepare, params: object) -> None:
     with pytest.raises(InvalidParametersError) as caught:
-        prepare().execute(params)
+        prepare(fails("the guest ran")).execute(params)
     assert caught.value.kind == ToolErrorKind.INVALID_PARAMETERS
 
 
@@ -73,7 +73,7 @@ def test_params_with_half_a_surrogate_pair_are_refused_whatever_their_size(prepa
         prepare().execute({"text": "\udc80" * count})
 
 
-def test_an_answer_may_hold_escapes_and_be_larger_than_params_may_be(prepare: Prepare) -> None:
+def test_a_result_may_contain_escapes_and_exceed_the_params_limit(prepare: Prepare) -> None:
     quoted = MAX_PARAMS_BYTES + 2048
     large = Body(
         text=b'"\\u00e9',
@@ -91,7 +91,7 @@ def test_brackets_in_strings_do_not_count_as_depth(prepare: Prepare) -> None:
     assert prepare().execute(params).result == params
 
 
-def test_a_guests_own_failure_keeps_its_words_without_control_characters(prepare: Prepare) -> None:
+def test_a_guests_error_message_is_kept_without_control_characters(prepare: Prepare) -> None:
     with pytest.raises(GuestError) as caught:
         prepare(fails("no such \x1b[31mcity\x07")).execute({})
     assert caught.value.message == "no such [31mcity"
@@ -100,12 +100,12 @@ def test_a_guests_own_failure_keeps_its_words_without_control_characters(prepare
 
 
 @pytest.mark.parametrize("answer", ["{", '{"a": 1,}', "text", "NaN", "[" * 5000 + "]" * 5000, '{"a": 1} x'])
-def test_an_answer_that_is_nearly_json_is_an_error(prepare: Prepare, answer: str) -> None:
+def test_a_result_that_is_almost_json_is_an_error(prepare: Prepare, answer: str) -> None:
     with pytest.raises(GuestOutputError):
         prepare(says(answer)).execute({})
 
 
-def test_an_answer_over_the_cap_names_the_setting(prepare: Prepare) -> None:
+def test_a_result_over_the_limit_names_the_setting(prepare: Prepare) -> None:
     with pytest.raises(OutputLimitError) as caught:
         prepare(says('"' + "x" * 200 + '"'), limits=ResourceLimits(output_bytes=100)).execute({})
     assert (caught.value.limit, caught.value.used, caught.value.setting) == (100, 202, "limits.output_bytes")
@@ -120,7 +120,7 @@ def test_a_trap_is_typed_and_the_next_call_works(prepare: Prepare) -> None:
     assert prepare().execute({"still": "here"}).result == {"still": "here"}
 
 
-def test_fuel_and_deadline_end_a_loop_with_limit_use_and_setting(prepare: Prepare) -> None:
+def test_exceeded_fuel_and_deadline_report_limit_usage_and_setting(prepare: Prepare) -> None:
     loop = Body(execute="(loop (br 0)) (unreachable)")
     with pytest.raises(FuelExhaustedError) as fuel:
         prepare(loop, limits=ResourceLimits(fuel=1_000_000)).execute({})
@@ -135,7 +135,7 @@ def test_fuel_and_deadline_end_a_loop_with_limit_use_and_setting(prepare: Prepar
     assert late.value.usage.wall_seconds >= 0.1
 
 
-def test_unmetered_fuel_leaves_the_deadline() -> None:
+def test_the_deadline_applies_without_fuel_metering() -> None:
     from wasmrt import FuelConfig
 
     config = WasmRuntimeConfig(cache_compiled=False, fuel_config=FuelConfig(enabled=False))
@@ -170,7 +170,7 @@ def test_the_fuel_configs_limit_is_the_default_budget() -> None:
     ],
     ids=["nothing", "a text", "a core module", "cut short", "a broken section", "no exports", "65 MiB"],
 )
-def test_what_is_no_tool_is_refused_by_its_own_error(
+def test_a_component_that_is_not_a_tool_has_its_own_error(
     runtime: WasmToolRuntime, data: bytes, error: type[Exception]
 ) -> None:
     with pytest.raises(error):
@@ -184,7 +184,7 @@ def test_every_truncation_of_a_component_is_a_typed_error(runtime: WasmToolRunti
             runtime.prepare("x", whole[:length])
 
 
-def test_a_component_comes_from_a_path_too(runtime: WasmToolRuntime, tmp_path: Path) -> None:
+def test_a_component_can_be_given_as_a_path(runtime: WasmToolRuntime, tmp_path: Path) -> None:
     path = tmp_path / "echo.wasm"
     path.write_bytes(wat2wasm(tool(ECHO)))
     assert runtime.prepare("echo", path).execute({"a": 1}).result == {"a": 1}
@@ -193,18 +193,18 @@ def test_a_component_comes_from_a_path_too(runtime: WasmToolRuntime, tmp_path: P
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "a\\b", "../x", ".hidden", "a\x00b", "a\nb", "x" * 65])
-def test_a_name_that_could_be_a_path_or_hide_is_refused(runtime: WasmToolRuntime, name: str) -> None:
+def test_names_that_are_paths_or_hidden_are_refused(runtime: WasmToolRuntime, name: str) -> None:
     with pytest.raises(InvalidNameError):
         runtime.prepare(name, wat2wasm(tool(ECHO)))
 
 
-def test_a_broken_description_is_flagged_and_the_tool_still_runs(prepare: Prepare) -> None:
+def test_an_invalid_description_is_flagged_and_the_tool_still_runs(prepare: Prepare) -> None:
     mute = prepare(Body(execute=ECHO.execute, description="(unreachable)"))
     assert "describing it failed" in mute.problems[0]
     assert mute.execute({"a": 1}).result == {"a": 1}
 
 
-def test_a_closed_runtime_says_so(tmp_path: Path) -> None:
+def test_calls_on_a_closed_runtime_raise_an_error(tmp_path: Path) -> None:
     runtime = WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False))
     echo = runtime.prepare("echo", wat2wasm(tool(ECHO)))
     runtime.close()
@@ -225,7 +225,7 @@ def test_errors_become_json_with_kind_code_and_usage(prepare: Prepare) -> None:
     assert data["call_id"] == caught.value.call_id
 
 
-def test_a_secret_in_the_answer_is_redacted_in_result_and_raw(prepare: Prepare) -> None:
+def test_a_secret_is_redacted_in_result_and_raw_output(prepare: Prepare) -> None:
     token = "ghp_" + "a1B2c3D4e5" * 3 + "F6g7h8"
     output = prepare().execute({"found": f"token {token} here", "list": [token]})
     assert token not in json.dumps(output.result)
@@ -259,23 +259,23 @@ def test_a_capability_file_becomes_a_grant() -> None:
 
 
 @pytest.mark.parametrize("answer", ['{"a": 1e999}', "[-1e999]"])
-def test_a_number_over_what_json_readers_hold_is_no_answer(prepare: Prepare, answer: str) -> None:
+def test_a_number_beyond_the_json_range_is_refused(prepare: Prepare, answer: str) -> None:
     with pytest.raises(GuestOutputError):
         prepare(says(answer)).execute({})
 
 
 @pytest.mark.parametrize("user", ["", "a\x00b", "\ud800", "x" * 1000, b"bytes", None, ["list"]])
-def test_a_user_that_is_no_name_is_refused(prepare: Prepare, user: object) -> None:
+def test_an_invalid_username_is_refused(prepare: Prepare, user: object) -> None:
     with pytest.raises(InvalidParametersError, match="user"):
         prepare().execute({}, user=user)  # type: ignore[arg-type]
 
 
-def test_json_of_very_many_parts_is_refused_before_it_is_walked(prepare: Prepare) -> None:
+def test_json_with_too_many_parts_is_refused_before_it_is_walked(prepare: Prepare) -> None:
     with pytest.raises(InvalidParametersError, match="lists and objects"):
         prepare().execute("[" + "[]," * 200_000 + "[]]")
 
 
-def test_an_answer_that_takes_long_to_clean_ends_at_the_deadline(prepare: Prepare) -> None:
+def test_sanitizing_a_result_ends_at_the_deadline(prepare: Prepare) -> None:
     token = "ghp_" + "a1B2c3D4e5" * 3 + "F6g7h8"
     tool_ = prepare(limits=ResourceLimits(timeout_seconds=0.5))
     with pytest.raises(DeadlineExceededError):
@@ -289,7 +289,7 @@ def test_a_tool_is_declared_to_a_provider(runtime: WasmToolRuntime, provider: st
     assert "operation" in declared
 
 
-def test_a_call_leaves_one_audit_record_with_what_it_used_and_nothing_of_what_was_said() -> None:
+def test_a_call_leaves_one_audit_record_with_usage_and_without_texts() -> None:
     records: list[dict[str, object]] = []
     config = WasmRuntimeConfig(cache_compiled=False, audit=records.append)
     with WasmToolRuntime(config) as runtime:

@@ -1,4 +1,4 @@
-"""Tools that call tools, with a guest that relays its own params to the alias `on` and answers what it got."""
+"""Tools that call tools: the guest passes its own params to the alias `on` and returns the result."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ def refusal(tool: PreparedTool) -> GuestError:
     return caught.value
 
 
-def test_a_tool_behind_an_alias_answers(runtime: WasmToolRuntime) -> None:
+def test_a_tool_can_be_invoked_by_its_alias(runtime: WasmToolRuntime) -> None:
     runtime.prepare("echo", wat2wasm(tool(ECHO)))
     output = relay(runtime, "asker", "echo").execute({"say": "otter"})
     assert output.result == {"say": "otter"}
     assert output.usage.tool_invocations == 1
 
 
-def test_without_a_grant_the_refusal_names_the_line(runtime: WasmToolRuntime) -> None:
+def test_a_refused_invocation_names_the_missing_line(runtime: WasmToolRuntime) -> None:
     error = refusal(relay(runtime, "asker", None))
     assert error.decisions[-1].reason == Reason.NOT_GRANTED
     assert "tool_invoke" in (error.decisions[-1].hint or "")
 
 
-def test_the_guest_never_learns_the_name_behind_an_alias(runtime: WasmToolRuntime) -> None:
+def test_a_guest_does_not_see_the_name_behind_an_alias(runtime: WasmToolRuntime) -> None:
     error = refusal(relay(runtime, "asker", "a-telling-name"))
     assert error.decisions[-1].reason == Reason.NOT_FOUND
     assert "a-telling-name" not in error.message
@@ -66,7 +66,7 @@ def test_a_cycle_is_refused(runtime: WasmToolRuntime) -> None:
     assert "invoke-cycle" in refusal(relay(runtime, "a", "b")).message
 
 
-def test_a_chain_ends_at_the_depth_cap(runtime: WasmToolRuntime) -> None:
+def test_a_chain_of_invocations_ends_at_the_depth_limit(runtime: WasmToolRuntime) -> None:
     runtime.prepare("echo", wat2wasm(tool(ECHO)))
     relay(runtime, "t0", "echo")
     for depth in range(1, MAX_INVOKE_DEPTH):
@@ -75,7 +75,7 @@ def test_a_chain_ends_at_the_depth_cap(runtime: WasmToolRuntime) -> None:
     assert "invoke-depth" in refusal(relay(runtime, "one-more", last.name)).message
 
 
-def test_the_callers_deadline_is_the_callees(runtime: WasmToolRuntime) -> None:
+def test_an_invoked_tool_has_its_callers_deadline(runtime: WasmToolRuntime) -> None:
     loop = Body(execute="(loop (br 0)) (unreachable)")
     runtime.prepare("loop", wat2wasm(tool(loop)), limits=ResourceLimits(fuel=2**60, timeout_seconds=100))
     with pytest.raises(ToolError) as caught:
@@ -83,13 +83,13 @@ def test_the_callers_deadline_is_the_callees(runtime: WasmToolRuntime) -> None:
     assert caught.value.code == "deadline-exceeded"
 
 
-def test_the_callee_runs_under_its_own_grant_alone(runtime: WasmToolRuntime) -> None:
+def test_an_invoked_tool_runs_only_with_its_own_grant(runtime: WasmToolRuntime) -> None:
     runtime.prepare("echo", wat2wasm(tool(ECHO)))
     relay(runtime, "powerless", None)
     assert "not-granted" in refusal(relay(runtime, "asker", "powerless")).message
 
 
-def test_a_tool_that_is_forgotten_is_not_found(runtime: WasmToolRuntime) -> None:
+def test_a_forgotten_tool_is_not_found(runtime: WasmToolRuntime) -> None:
     runtime.prepare("echo", wat2wasm(tool(ECHO)))
     asker = relay(runtime, "asker", "echo")
     assert asker.execute({"a": 1}).result == {"a": 1}
@@ -119,7 +119,7 @@ def test_a_call_may_invoke_twenty_tools(runtime: WasmToolRuntime) -> None:
     assert caught.value.decisions[-1].reason == Reason.INVOKE_BUDGET
 
 
-def test_the_grants_rate_of_invocations_is_kept(runtime: WasmToolRuntime) -> None:
+def test_the_grants_rate_of_invocations_is_enforced(runtime: WasmToolRuntime) -> None:
     runtime.prepare("echo", wat2wasm(tool(ECHO)))
     rate = RateLimitConfig(requests_per_minute=2, requests_per_hour=2)
     grant = Capabilities.none().with_tool_invoke(ToolInvokeCapability((("on", "echo"),), rate))
@@ -129,7 +129,7 @@ def test_the_grants_rate_of_invocations_is_kept(runtime: WasmToolRuntime) -> Non
     assert "rate-limited" in refusal(asker).message
 
 
-def test_what_invoked_tools_use_counts_for_their_callers(runtime: WasmToolRuntime) -> None:
+def test_usage_of_invoked_tools_counts_for_their_callers(runtime: WasmToolRuntime) -> None:
     runtime.prepare("echo", wat2wasm(tool(ECHO)))
     relay(runtime, "middle", "echo")
     assert relay(runtime, "first", "middle").execute({"a": 1}).usage.tool_invocations == 2

@@ -1,4 +1,4 @@
-"""What holds of every params text, whatever is in it."""
+"""Properties of params texts, for arbitrary texts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def echo() -> Any:
         st.sampled_from(["[%s]", '{"a":%s}', '["]",%s,"["]', '{"\\\\\\"}":[],"b":%s}']), min_size=50, max_size=80
     ),
 )
-def test_params_are_taken_up_to_the_depth_cap_and_no_deeper(echo: PreparedTool, inner: Any, around: list[str]) -> None:
+def test_params_are_accepted_up_to_the_depth_limit(echo: PreparedTool, inner: Any, around: list[str]) -> None:
     text = json.dumps(inner)
     for shape in around:
         text = shape % text

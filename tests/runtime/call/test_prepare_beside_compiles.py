@@ -1,4 +1,4 @@
-"""A component that is compiled already waits for nobody's compile."""
+"""A compiled component does not wait for other components' compilation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SECONDS = 30
 
 
 class Gate:
-    """Holds up every compile while it is shut."""
+    """Blocks every compilation while closed."""
 
     def __init__(self) -> None:
         self.open = threading.Event()
@@ -38,7 +38,7 @@ class Gate:
 
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
-    """A gate in front of the compiler, in this process and in front of compile workers."""
+    """A gate in front of the compiler, in this process and in compile workers."""
     gate = Gate()
     compile_here, compile_there = Engine.compile, home._compiler
 
@@ -58,7 +58,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
 
 
 @pytest.mark.parametrize("isolation", [Isolation.PROCESS, Isolation.IN_PROCESS])
-def test_what_is_compiled_already_is_ready_while_every_permit_to_compile_is_taken(
+def test_compiled_tools_are_ready_while_all_compile_permits_are_in_use(
     isolation: Isolation, gate: Gate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WASMRT_HOME", str(tmp_path))

@@ -1,4 +1,4 @@
-"""Signals while a guest runs on the main thread: the process lives, and the handler's error reaches the caller."""
+"""Signals during a guest on the main thread: the process survives, and the caller gets the handler's exception."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LOOPS = {
 
 @pytest.fixture
 def isolation() -> Isolation:
-    """Only a guest in this process is in nobody's hands but the engine's."""
+    """Use an in-process guest, which only the engine can interrupt."""
     return Isolation.IN_PROCESS
 
 
@@ -34,7 +34,7 @@ WITH_HOST = Body(imports=("now-millis",), execute="(drop (call $now-millis)) (ca
 
 
 class Rung(BaseException):
-    """Like KeyboardInterrupt: nobody's failure."""
+    """An exception that, like KeyboardInterrupt, is not a call's failure."""
 
 
 def ring(_number: int, _frame: FrameType | None) -> None:
@@ -42,7 +42,7 @@ def ring(_number: int, _frame: FrameType | None) -> None:
 
 
 def is_interrupted_at(place: int, prepared: PreparedTool) -> bool:
-    """Call a tool, and raise where the handler of a signal could raise for the `place`th time; False beyond the last.
+    """Call a tool, and raise at the `place`th point where a signal handler could; return False beyond the last.
 
     Python runs handlers when a function begins and when one of C has returned, if they are not held back.
     """
@@ -68,7 +68,7 @@ def is_interrupted_at(place: int, prepared: PreparedTool) -> bool:
 
 
 def send_under_a_guest(*numbers: int) -> threading.Thread:
-    """A thread that sends the signals once a guest has called the host and had time to go on."""
+    """A thread that sends the signals once a guest has called the host and continued."""
 
     def send() -> None:
         until(lambda: any(call.host_calls for call in tuple(calls.values())))
@@ -80,7 +80,7 @@ def send_under_a_guest(*numbers: int) -> threading.Thread:
 
 
 @pytest.mark.parametrize("where", LOOPS)
-def test_what_a_handler_raises_reaches_the_caller_and_the_next_call_works(prepare: Prepare, where: str) -> None:
+def test_a_signal_handlers_exception_reaches_the_caller_and_the_next_call_works(prepare: Prepare, where: str) -> None:
     assert threading.current_thread() is threading.main_thread()
     looping = prepare(LOOPS[where], name="loop", limits=ResourceLimits(timeout_seconds=20, fuel=2**60))
 
@@ -97,9 +97,9 @@ def test_what_a_handler_raises_reaches_the_caller_and_the_next_call_works(prepar
     assert prepare(ECHO).execute({"still": "here"}).result == {"still": "here"}
 
 
-# The place where it raises may be a callback of the test's own tools, which tell it as unraisable.
+# If a callback of the test's own tools raises, Python reports that as unraisable.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.filterwarnings("ignore::ResourceWarning")  # a socket between its making and its owner
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # a socket that has no owner yet
 @pytest.mark.parametrize(
     ("body", "isolation"),
     [
@@ -109,9 +109,7 @@ def test_what_a_handler_raises_reaches_the_caller_and_the_next_call_works(prepar
         pytest.param(WITH_HOST, Isolation.PROCESS, id="in a worker"),
     ],
 )
-def test_a_handler_that_raises_anywhere_in_a_call_costs_neither_a_permit_nor_a_store(
-    body: Body, isolation: Isolation
-) -> None:
+def test_a_raising_signal_handler_leaks_neither_a_permit_nor_a_store(body: Body, isolation: Isolation) -> None:
     config = WasmRuntimeConfig(cache_compiled=False, isolation=isolation, max_concurrent_calls=1)
     with WasmToolRuntime(config) as runtime:
         prepared = runtime.prepare("tool", wat2wasm(tool(body)), limits=ResourceLimits(timeout_seconds=5))
@@ -123,14 +121,14 @@ def test_a_handler_that_raises_anywhere_in_a_call_costs_neither_a_permit_nor_a_s
                 places += 1
                 until(lambda: not calls)  # every store has ended
                 assert signal.getsignal(signal.SIGUSR1) is ring
-                prepared.execute({})  # the one permit is there
+                prepared.execute({})  # the only permit is free
             assert places > 20
         finally:
             signal.signal(signal.SIGUSR1, before)
-            gc.collect()  # what the handler came between goes here, and not in another test
+            gc.collect()  # collect objects abandoned by the handler here, not in another test
 
 
-def test_of_two_signals_under_a_guest_both_are_told_though_the_first_handler_raises(prepare: Prepare) -> None:
+def test_two_signals_during_a_guest_are_both_handled(prepare: Prepare) -> None:
     looping = prepare(LOOPS["in the guest"], limits=ResourceLimits(timeout_seconds=20, fuel=2**60))
     told: list[int] = []
 

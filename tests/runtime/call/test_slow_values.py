@@ -1,4 +1,4 @@
-"""Guests whose values take the engine long to convert, which nothing interrupts: their worker is ended."""
+"""Values that the engine converts slowly and uninterruptibly: their worker is killed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wasmrt.core.errors import DeadlineExceededError, GuestError, ToolError
 from wasmrt.core.limits import MIB
 from wasmrt.sandbox.guest.engine import wat2wasm
 
-# Four hundred thousand headers, which the engine makes host values of before anybody can look at one.
+# Four hundred thousand headers, which the engine converts to host values before they can be checked.
 RECORDS = Body(
     imports=("fetch",),
     execute=f"""(drop (memory.grow (i32.const 900)))
@@ -26,18 +26,18 @@ RECORDS = Body(
 SHORT = ResourceLimits(timeout_seconds=0.05, memory_bytes=64 * MIB)
 
 
-def test_a_caller_is_answered_though_the_engine_has_not_let_go_of_the_guest(runtime: WasmToolRuntime) -> None:
+def test_a_caller_gets_its_error_while_the_engine_still_runs_the_guest(runtime: WasmToolRuntime) -> None:
     slow = runtime.prepare("slow", wat2wasm(tool(RECORDS)), limits=SHORT)
     for _ in range(5):
         with pytest.raises(DeadlineExceededError) as caught:
             slow.execute({})
         assert caught.value.usage is not None
-        assert runtime.pipeline.admission.running == 0  # its worker was ended, and its permit given back
+        assert runtime.pipeline.admission.running == 0  # its worker was killed, and its permit released
     honest = runtime.prepare("honest", wat2wasm(tool(Body(imports=("fetch",)))))
     assert honest.execute({}).result == {"ok": True}
 
 
-def test_a_runtime_that_closes_has_no_guest_left_that_nobody_waits_for() -> None:
+def test_a_closed_runtime_has_no_abandoned_guests() -> None:
     with (
         WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False)) as runtime,
         pytest.raises(DeadlineExceededError),
@@ -46,7 +46,7 @@ def test_a_runtime_that_closes_has_no_guest_left_that_nobody_waits_for() -> None
     assert runtime.pipeline.admission.running == 0
 
 
-def test_a_tool_behind_an_alias_is_put_away_before_its_caller_goes_on(runtime: WasmToolRuntime) -> None:
+def test_an_invoked_tool_is_released_before_its_caller_continues(runtime: WasmToolRuntime) -> None:
     runtime.prepare("slow", wat2wasm(tool(RECORDS)), limits=SHORT)
     asker = relay(runtime, "asker", "slow")
     for _ in range(5):
@@ -55,7 +55,7 @@ def test_a_tool_behind_an_alias_is_put_away_before_its_caller_goes_on(runtime: W
         assert runtime.pipeline.admission.running == 0
 
 
-def test_a_time_beyond_what_threads_can_wait_is_as_good_as_any(prepare: Prepare) -> None:
+def test_a_timeout_beyond_the_thread_limit_is_accepted(prepare: Prepare) -> None:
     forever = prepare(Body(imports=("fetch",)), limits=ResourceLimits(timeout_seconds=2**60))
     assert forever.execute({}).result == {"ok": True}
 
@@ -71,7 +71,7 @@ def test_the_callers_context_variables_are_seen_by_its_callbacks(
     assert set(seen) == {"the caller's"}
 
 
-def test_what_a_guest_raises_apart_reaches_its_caller(prepare: Prepare) -> None:
+def test_errors_from_a_guests_thread_reach_its_caller(prepare: Prepare) -> None:
     failing = Body(imports=("fetch",), text=b"no", execute="(call $fail (i32.const 1024) (i32.const 2))")
     with pytest.raises(GuestError, match="no") as caught:
         prepare(failing).execute({})
@@ -80,7 +80,7 @@ def test_what_a_guest_raises_apart_reaches_its_caller(prepare: Prepare) -> None:
     assert caught.value.usage.fuel > 0
 
 
-def test_params_that_take_longer_than_a_call_may_last_end_it_while_they_are_read(prepare: Prepare) -> None:
+def test_reading_params_beyond_the_deadline_ends_the_call(prepare: Prepare) -> None:
     echo = prepare(limits=ResourceLimits(timeout_seconds=0.001))
     numbers = 2_000_000
     text = f'{{"x":[{",".join(["1"] * numbers)}]}}'

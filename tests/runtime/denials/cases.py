@@ -1,4 +1,4 @@
-"""Uses of a capability that are denied, with the capability file of each; and what is tried elsewhere."""
+"""Denied uses of capabilities, each with its capability file; and the denials that are tested elsewhere."""
 
 from __future__ import annotations
 
@@ -115,4 +115,4 @@ ELSEWHERE: dict[Reason, tuple[str, str]] = {
     Reason.FILESYSTEM_DENIED: ("tests/sandbox/wasi/test_file_writing.py", "FILESYSTEM_DENIED"),
     Reason.SOCKETS_DENIED: ("tests/sandbox/escape/test_reach.py", "SOCKETS_DENIED"),
 }
-"""Refusals that need a server, a full disk, a guest of their own or a client: the test where each is made."""
+"""Refusals that need a server, a full disk, their own guest or a client, with the test of each."""

@@ -1,4 +1,4 @@
-"""Takes the line that a denial names by its word, and writes it into the file that it is for."""
+"""Read the line named by a denial, and write it into the file that it belongs to."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _KEYS = re.compile(r'"((?:[^"\\]|\\.)*)"|([A-Za-z0-9_-]+)')
 
 
 def in_capability_file(document: Tree, step: str) -> Tree:
-    """Return a capability file with the line that a step names in it."""
+    """Return a capability file with the line named by a step."""
     new = copy.deepcopy(document)
     if added := re.search(r"add to (\w+\.\w+): (.+)$", step):
         section, name = added[1].split(".")
@@ -50,7 +50,7 @@ def in_capability_file(document: Tree, step: str) -> Tree:
 
 
 def in_configuration(config: Tree, step: str, **named: str) -> Tree:
-    """Return an operator's configuration with the line that a step names in it; `named` fills its placeholders."""
+    """Return an operator's configuration with the line named by a step; `named` fills its placeholders."""
     new = copy.deepcopy(config)
     for placeholder, value in named.items():
         step = step.replace(placeholder, value)
@@ -71,14 +71,14 @@ def grant_of(document: Tree) -> Capabilities:
 
 
 def read_configuration(folder: Path, config: Tree) -> OperatorConfig:
-    """Return an operator's configuration as a file of it is read."""
+    """Return an operator's configuration as read from a file."""
     file = folder / "config.toml"
     file.write_text("\n".join(_toml(config)))
     return read_config_file(file)
 
 
 def said_to_a_person(error: WasmrtError) -> str:
-    """Return what the command line prints of an error."""
+    """Return the text that the command line prints for an error."""
     with redirect_stderr(io.StringIO()) as printed:
         fail(error, as_json=False)
     return printed.getvalue()

@@ -1,4 +1,4 @@
-"""Denials of capabilities: the line that each names, written into the capability file, allows the same use."""
+"""Denials of capabilities: adding the line named by each to the capability file allows the use."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PUBLIC = {"api.example.com": ["93.184.216.34"]}
 
 
 def both_are_told(decision: Decision) -> str:
-    """Return the step, which a person is told of with the rule; a model is told the rule alone."""
+    """Return the step shown to users with the rule; models see only the rule."""
     error = NotAuthorizedError.of(decision)
     assert decision.hint and decision.rule in str(error) and decision.hint in str(error)
     assert decision.rule in error.for_model() and decision.hint not in error.for_model()
@@ -40,7 +40,7 @@ def both_are_told(decision: Decision) -> str:
 
 
 @pytest.mark.parametrize("case", ALLOWED_BY_A_LINE.values(), ids=ALLOWED_BY_A_LINE)
-def test_the_line_that_a_denial_names_allows_the_same_use(case: Case) -> None:
+def test_the_line_named_by_a_denial_allows_the_use(case: Case) -> None:
     denied = case.use(grant_of(case.document))
     assert (denied.allowed, denied.reason) == (False, case.reason)
     step = both_are_told(denied).replace(SOME_TOOL, "the-search")
@@ -48,14 +48,14 @@ def test_the_line_that_a_denial_names_allows_the_same_use(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", SAID_TO_BE_NOT_ALLOWED.values(), ids=SAID_TO_BE_NOT_ALLOWED)
-def test_what_no_line_allows_says_what_to_do_instead(case: Case) -> None:
+def test_denials_without_an_allowing_line_name_an_alternative(case: Case) -> None:
     denied = case.use(grant_of(case.document))
     assert (denied.allowed, denied.reason) == (False, case.reason)
     step = both_are_told(denied)
     assert not step.startswith(("add ", "raise ")), step
 
 
-# -- on the way out ----------------------------------------------------------------------------------------------------
+# -- egress ------------------------------------------------------------------------------------------------------------
 
 
 class SentError(Exception):
@@ -71,7 +71,7 @@ class Sending:
 
 
 class Way:
-    """A gateway, and what a call of it may do; `send` returns the refusal, or None where the request was sent."""
+    """A gateway and the grant of a call; `send` returns the refusal, or None if the request was sent."""
 
     def __init__(self) -> None:
         self.document: dict[str, Any] = {"http": HTTP}
@@ -82,7 +82,7 @@ class Way:
         self.gateway = EgressGateway()
 
     def open(self) -> None:
-        """Open the gateway, in which no request has been counted."""
+        """Open a gateway that has counted no requests."""
         resolver = FakeResolver(self.answers)
         self.gateway = EgressGateway(
             NetworkConfig(resolver=resolver, transport=Sending(), unsafe_allowed_networks=self.networks)
@@ -114,7 +114,7 @@ def way() -> Way:
     return way
 
 
-def test_a_private_address_is_allowed_by_the_operators_line_alone(way: Way, tmp_path: Path) -> None:
+def test_only_the_operators_line_allows_a_private_address(way: Way, tmp_path: Path) -> None:
     way.answers = {"api.example.com": ["10.1.0.5"]}
     way.open()
     step = way.refused(Reason.ADDRESS_NOT_ALLOWED)
@@ -126,14 +126,14 @@ def test_a_private_address_is_allowed_by_the_operators_line_alone(way: Way, tmp_
     assert way.send() is None
 
 
-def test_a_request_that_is_too_large_names_the_bound_that_lets_it_through(way: Way) -> None:
+def test_an_oversized_request_names_the_limit_to_raise(way: Way) -> None:
     way.document = {"http": HTTP | {"max_request_bytes": 1000}}
     step = way.refused(Reason.REQUEST_TOO_LARGE, body=b"x" * 1500)
     way.document = in_capability_file(way.document, step)
     assert way.send(body=b"x" * 1500) is None
 
 
-def test_a_rate_names_the_setting_that_lets_the_next_request_through(way: Way) -> None:
+def test_an_exceeded_request_rate_names_its_setting(way: Way) -> None:
     way.document = {"http": HTTP | {"rate_limit": {"requests_per_minute": 1}}}
     assert way.send() is None
     way.document = in_capability_file(way.document, way.refused(Reason.RATE_LIMITED))
@@ -148,7 +148,7 @@ def test_a_missing_credential_names_the_command_that_sets_it(way: Way) -> None:
     assert way.send() is None
 
 
-def test_what_nothing_lets_out_says_so(way: Way) -> None:
+def test_a_denial_that_nothing_allows_says_that(way: Way) -> None:
     token = "ghp_" + "a1B2c3D4e5" * 3 + "F6g7h8"
     for reason, request in (
         (Reason.HEADER_NOT_ALLOWED, {"headers": (("Host", "other.example.com"),)}),
@@ -159,7 +159,7 @@ def test_what_nothing_lets_out_says_so(way: Way) -> None:
     assert "no setting raises it" in way.refused(Reason.REQUEST_BUDGET)
 
 
-# -- in the workspace --------------------------------------------------------------------------------------------------
+# -- workspace ---------------------------------------------------------------------------------------------------------
 
 WRITES: dict[str, tuple[Reason, dict[str, Any], Callable[[WorkspaceWriter, Any], Any], bool]] = {
     "removing": (Reason.REMOVE_NOT_ALLOWED, {}, lambda files, budget: files.remove("a.txt", budget), True),
@@ -181,7 +181,7 @@ WRITES: dict[str, tuple[Reason, dict[str, Any], Callable[[WorkspaceWriter, Any],
 
 
 @pytest.mark.parametrize(("reason", "bounds", "change", "can_be_allowed"), WRITES.values(), ids=WRITES)
-def test_a_write_that_is_refused_names_its_line_or_what_to_do(
+def test_a_refused_write_names_its_line_or_an_alternative(
     tmp_path: Path, reason: Reason, bounds: dict[str, Any], change: Callable[..., Any], can_be_allowed: bool
 ) -> None:
     (tmp_path / "a.txt").write_text("a")
@@ -206,7 +206,7 @@ def test_a_write_that_is_refused_names_its_line_or_what_to_do(
         assert changed(in_capability_file(document, step)) is None, step
 
 
-def test_all_that_is_listed_for_the_way_out_and_the_workspace_was_tried() -> None:
+def test_every_listed_egress_and_workspace_denial_is_tested() -> None:
     assert {reason for reason, *_ in WRITES.values()} == IN_THE_WORKSPACE
     source = Path(__file__).read_text()
     assert all(f"Reason.{reason.name}" in source for reason in ON_THE_WAY_OUT)

@@ -1,4 +1,4 @@
-"""Tools of our own that are off, or refuse: each names the line of the operator's file, or the command of a person."""
+"""Disabled and refusing built-in tools name a line of the operator's file, or a command for the user."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Open = Callable[[Tree], Any]
 
 @pytest.fixture
 def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Open:
-    """Opens the registry of a configuration, with no component in it, which would be compiled."""
+    """Opens the registry of a configuration without components, which would have to be compiled."""
     monkeypatch.setenv("WASMRT_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(_load, "TOOLS", ())
     folder = find_places().config.parent
@@ -55,9 +55,7 @@ OFF: dict[str, tuple[tuple[str, ...], Tree, dict[str, str]]] = {
 
 
 @pytest.mark.parametrize("part", OFF)
-def test_a_tool_that_is_off_is_there_once_the_line_that_it_names_is_written(
-    opened: Open, tmp_path: Path, part: str
-) -> None:
+def test_the_named_line_enables_a_disabled_tool(opened: Open, tmp_path: Path, part: str) -> None:
     names, config, spelled_out = OFF[part]
     for name in names:
         with opened(config) as registry:
@@ -76,7 +74,7 @@ def test_a_tool_that_is_off_is_there_once_the_line_that_it_names_is_written(
 
 
 def denied(registry: ToolRegistry, name: str, params: dict[str, Any]) -> str | None:
-    """Return the step that a person is told, after a model was told the rule alone; None where it is let through."""
+    """Return the step shown to users after the rule was shown to a model, or None if the call is allowed."""
     try:
         registry.execute(name, params)
     except NotAuthorizedError as error:
@@ -89,9 +87,7 @@ def denied(registry: ToolRegistry, name: str, params: dict[str, Any]) -> str | N
 
 
 @pytest.mark.parametrize(("name", "section"), [("skill_install", "skills"), ("tool_install", "extensions")])
-def test_a_source_that_nobody_named_is_allowed_by_the_line_that_is_told(
-    opened: Open, tmp_path: Path, name: str, section: str
-) -> None:
+def test_the_named_line_allows_an_unlisted_source(opened: Open, tmp_path: Path, name: str, section: str) -> None:
     sources = tmp_path / "sources"
     write_skill(sources, "notes")
     shutil.copy(FOLDER / "echo.wasm", sources / "parrot.wasm")
@@ -106,9 +102,7 @@ def test_a_source_that_nobody_named_is_allowed_by_the_line_that_is_told(
 
 
 @pytest.mark.parametrize(("name", "section"), [("skill_install", "skills"), ("tool_install", "extensions")])
-def test_an_address_that_nobody_named_tells_the_key_or_that_nothing_allows_it(
-    opened: Open, name: str, section: str
-) -> None:
+def test_an_unlisted_address_names_its_key_or_that_nothing_allows_it(opened: Open, name: str, section: str) -> None:
     with opened({section: {"hosts": ["good.example"]}}) as registry:
         step = denied(registry, name, {"name": "notes", "url": "https://other.example/x"})
         assert step is not None and f"to hosts in [{section}]" in step
@@ -116,7 +110,7 @@ def test_an_address_that_nobody_named_tells_the_key_or_that_nothing_allows_it(
             assert "no setting allows it" in (denied(registry, name, {"name": "notes", "url": url}) or "")
 
 
-def test_a_change_that_nobody_looks_at_names_the_command_of_a_person(opened: Open, tmp_path: Path) -> None:
+def test_an_unattended_change_names_the_users_command(opened: Open, tmp_path: Path) -> None:
     write_skill(tmp_path / "sources", "notes")
     config = {"skills": {"sources": [str(tmp_path / "sources")]}, "approvals": {"approver": "deny"}}
     with opened(config):
@@ -129,7 +123,7 @@ def test_a_change_that_nobody_looks_at_names_the_command_of_a_person(opened: Ope
     assert done.exit_code == 0, done.stderr
 
 
-def test_an_identity_file_of_the_memory_names_the_command_that_writes_it(opened: Open, tmp_path: Path) -> None:
+def test_a_memory_identity_file_names_the_command_that_writes_it(opened: Open, tmp_path: Path) -> None:
     with opened({}) as registry:
         step = denied(registry, "memory_write", {"content": "be kind", "target": "my notes/soul.md"})
     command = "a user can write it: wasmrt memory write 'my notes/soul.md' FILE"

@@ -1,4 +1,4 @@
-"""Every refusal in the code has a step: no place makes one without, and each kind of refusal was tried."""
+"""Every refusal in the code has a next step, and every kind of refusal is tested."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wasmrt.core.model import Reason
 
 ROOT = Path(__file__).resolve().parents[3]
 MAKERS = {"Decision": 3, "refusal": 3, "refuse": 3}
-"""Functions that make a refusal, with the place of the step among their arguments."""
+"""Functions that create a refusal, with the position of the step among their arguments."""
 
 
 def refusals() -> Iterator[tuple[str, ast.Call]]:
@@ -32,7 +32,7 @@ def allows(node: ast.Call) -> bool:
     return isinstance(first, ast.Constant) and first.value is True
 
 
-def test_no_place_makes_a_refusal_without_a_step() -> None:
+def test_every_refusal_is_created_with_a_next_step() -> None:
     found = list(refusals())
     assert len(found) > 100
     without = []
@@ -45,7 +45,7 @@ def test_no_place_makes_a_refusal_without_a_step() -> None:
     assert not without
 
 
-def test_every_reason_of_a_refusal_was_tried_here_or_in_a_test_that_is_named() -> None:
+def test_every_refusal_reason_is_tested() -> None:
     assert TRIED | set(ELSEWHERE) == set(Reason) - {Reason.ALLOWED}
     assert not TRIED & set(ELSEWHERE), "what is tried here needs no other place"
     for reason, (file, said) in ELSEWHERE.items():

@@ -1,4 +1,4 @@
-"""Taking back what a call changed: byte for byte, with its permissions, and never over what somebody else did."""
+"""Undo a call's changes: byte for byte, with permissions, and never overwriting later changes by others."""
 
 import contextlib
 import errno
@@ -79,7 +79,7 @@ def tree(root):
 
 
 def contents(root):
-    """Everything below a folder without times: a file that is what it was already is left alone."""
+    """Everything below a folder without times: unchanged files are not rewritten."""
     return {path: known[:2] for path, known in tree(root).items()}
 
 
@@ -101,7 +101,7 @@ def everything(call):
     call.close()
 
 
-def test_every_kind_of_change_is_taken_back_byte_for_byte(root, journal):
+def test_every_kind_of_change_is_undone_byte_for_byte(root, journal):
     before = tree(root)
     everything(Writing(root, journal))
     assert tree(root) != before
@@ -111,7 +111,7 @@ def test_every_kind_of_change_is_taken_back_byte_for_byte(root, journal):
     assert journal.call_ids() == []
 
 
-def test_a_plan_says_what_will_be_done_and_does_nothing(root, journal):
+def test_a_plan_describes_the_undo_without_doing_it(root, journal):
     everything(Writing(root, journal))
     changed = tree(root)
     plan = plan_undo(journal, "one-1").as_dict()
@@ -142,7 +142,7 @@ ACTS = st.lists(
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-def test_whatever_a_call_does_undo_is_its_inverse(tmp_path_factory, acts):
+def test_undo_is_the_inverse_of_any_call(tmp_path_factory, acts):
     root, journal = start(tmp_path_factory.mktemp("law"))
     before = contents(root)
     apply(Writing(root, journal), acts)
@@ -165,7 +165,7 @@ def test_a_folder_cannot_be_moved_into_itself(root, journal):
     assert tree(root) == before
 
 
-def test_what_a_failed_move_leaves_in_place_is_still_kept(root, journal, monkeypatch):
+def test_a_failed_moves_source_is_still_stored(root, journal, monkeypatch):
     before = tree(root)
     call = Writing(root, journal)
     call.make_directory("new")
@@ -179,7 +179,7 @@ def test_what_a_failed_move_leaves_in_place_is_still_kept(root, journal, monkeyp
     assert tree(root) == before
 
 
-def test_a_file_that_somebody_made_just_before_is_what_comes_back(root, journal, monkeypatch):
+def test_a_file_created_just_before_a_call_is_restored(root, journal, monkeypatch):
     call = Writing(root, journal)
     link = os.link
 
@@ -211,7 +211,7 @@ def test_a_file_that_somebody_made_just_before_is_what_comes_back(root, journal,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-def test_undo_is_the_inverse_also_of_a_call_whose_changes_fail(tmp_path_factory, acts, failing):
+def test_undo_is_the_inverse_of_a_call_with_failed_changes(tmp_path_factory, acts, failing):
     root, journal = start(tmp_path_factory.mktemp("law"))
     before = contents(root)
     with pytest.MonkeyPatch.context() as patched:
@@ -227,10 +227,10 @@ def test_undo_is_the_inverse_also_of_a_call_whose_changes_fail(tmp_path_factory,
 
 
 def failing_at(act, made, failing):
-    """Fail without a change at some of the system calls, but never at two in a row: a half move is taken back."""
+    """Fail some system calls without effect, but never two in a row, since a partial move is then reverted."""
 
     def maybe(*values, **named):
-        if not named:  # of the journal's own folder
+        if not named:  # a file of the journal itself
             return act(*values)
         number = next(made)
         if number in failing and number - 1 not in failing:
@@ -261,7 +261,7 @@ def apply(call, acts):
 
 @given(acts=ACTS, after=st.integers(0, 12))
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_an_undo_that_is_stopped_anywhere_goes_on(tmp_path_factory, acts, after):
+def test_an_interrupted_undo_can_be_resumed(tmp_path_factory, acts, after):
     folder = tmp_path_factory.mktemp("law")
     root, journal = start(folder)
     before = contents(root)
@@ -292,7 +292,7 @@ def stopping(act, left):
 
 @pytest.fixture
 def twins(root):
-    """Two files that hold the same."""
+    """Two files with the same content."""
     for name, mode in (("one", 0o600), ("two", 0o644)):
         (root / name).write_bytes(b"same")
         (root / name).chmod(mode)
@@ -300,7 +300,7 @@ def twins(root):
     return root / "one", root / "two"
 
 
-def test_equal_files_that_were_moved_come_back_as_two(root, journal, twins):
+def test_moved_equal_files_are_restored_as_two_files(root, journal, twins):
     before = tree(root)
     inodes = [each.stat().st_ino for each in twins]
     call = Writing(root, journal)
@@ -311,7 +311,7 @@ def test_equal_files_that_were_moved_come_back_as_two(root, journal, twins):
     assert tree(root) == before and [each.stat().st_ino for each in twins] == inodes
 
 
-def test_a_file_that_stays_is_not_linked_to_where_an_equal_one_was(root, journal, twins):
+def test_an_unmoved_file_is_not_linked_to_a_restored_equal_one(root, journal, twins):
     twins[1].chmod(0o600)
     before = contents(root)
     call = Writing(root, journal)
@@ -324,7 +324,7 @@ def test_a_file_that_stays_is_not_linked_to_where_an_equal_one_was(root, journal
 
 
 @pytest.mark.parametrize("after", range(8))
-def test_equal_files_come_back_as_two_wherever_an_undo_was_stopped(root, journal, twins, after):
+def test_equal_files_are_restored_as_two_after_an_interrupted_undo(root, journal, twins, after):
     twins[1].chmod(0o600)
     before = tree(root)
     call = Writing(root, journal)
@@ -343,7 +343,7 @@ def test_equal_files_come_back_as_two_wherever_an_undo_was_stopped(root, journal
     assert tree(root) == before and twins[0].stat().st_ino != twins[1].stat().st_ino
 
 
-def test_what_was_changed_since_stops_all_of_it_unless_somebody_insists(root, journal):
+def test_later_changes_stop_an_undo_unless_forced(root, journal):
     before = tree(root)
     call = Writing(root, journal)
     call.write("a.txt", b"new")
@@ -360,7 +360,7 @@ def test_what_was_changed_since_stops_all_of_it_unless_somebody_insists(root, jo
 
 
 @pytest.mark.parametrize("change", ["mode", "content", "gone", "folder", "link"])
-def test_a_change_of_any_kind_is_noticed(root, journal, change):
+def test_every_kind_of_later_change_is_detected(root, journal, change):
     call = Writing(root, journal)
     call.write("a.txt", b"new")
     call.close()
@@ -383,7 +383,7 @@ def test_a_change_of_any_kind_is_noticed(root, journal, change):
     assert (conflict.step is None) == (change in ("folder", "link"))
 
 
-def test_a_folder_with_somebody_elses_file_in_it_is_left(root, journal):
+def test_a_folder_with_another_file_in_it_is_kept(root, journal):
     call = Writing(root, journal)
     call.make_directory("folder")
     call.write("folder/x", b"x")
@@ -395,7 +395,7 @@ def test_a_folder_with_somebody_elses_file_in_it_is_left(root, journal):
     assert sorted(os.listdir(root / "folder")) == ["mine"]
 
 
-def test_no_link_leads_an_undo_out_of_the_workspace(root, journal, tmp_path):
+def test_links_cannot_lead_an_undo_out_of_the_workspace(root, journal, tmp_path):
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "b.txt").write_bytes(b"outside")
@@ -412,7 +412,7 @@ def test_no_link_leads_an_undo_out_of_the_workspace(root, journal, tmp_path):
     assert (outside / "b.txt").read_bytes() == b"outside" and os.listdir(outside) == ["b.txt"]
 
 
-def test_what_could_not_be_kept_is_not_changed(root, journal, monkeypatch):
+def test_a_file_that_could_not_be_stored_is_not_changed(root, journal, monkeypatch):
     monkeypatch.setattr(_journal, "MAX_UNDO_FILE_BYTES", 100)
     monkeypatch.setattr(_journal, "MAX_UNDO_CALL_BYTES", 1000)
     (root / "large").write_bytes(b"x" * 101)
@@ -424,7 +424,7 @@ def test_what_could_not_be_kept_is_not_changed(root, journal, monkeypatch):
         assert caught.value.decision.reason == Reason.NOT_UNDOABLE
         assert "undo = false" in caught.value.decision.hint
     assert tree(root) == before
-    call.rename("large", "larger")  # nothing is lost by that
+    call.rename("large", "larger")  # loses nothing
     with pytest.raises(CapabilityDeniedError, match="could not be taken back"):
         call.write("larger", b"")
     call.close()
@@ -432,7 +432,7 @@ def test_what_could_not_be_kept_is_not_changed(root, journal, monkeypatch):
     assert tree(root) == before
 
 
-def test_a_call_is_bounded_also_where_it_writes_one_file_for_ever(root, journal, monkeypatch):
+def test_repeated_writes_of_one_file_are_limited(root, journal, monkeypatch):
     monkeypatch.setattr(_journal, "MAX_UNDO_CALL_BYTES", 5000)
     call = Writing(root, journal)
     with pytest.raises(CapabilityDeniedError, match="could not be taken back"):
@@ -443,20 +443,20 @@ def test_a_call_is_bounded_also_where_it_writes_one_file_for_ever(root, journal,
     assert file.stat().st_size < 6000
 
 
-def test_old_calls_make_room_for_new_ones(root, journal, monkeypatch):
+def test_old_calls_are_removed_for_new_ones(root, journal, monkeypatch):
     monkeypatch.setattr(_journal, "MAX_UNDO_CALLS", 3)
     for number in range(5):
         call = Writing(root, journal, f"call-{number}")
         call.write("a.txt", b"%d" % number)
         call.close()
     assert journal.call_ids() == ["call-4", "call-3", "call-2"]
-    with pytest.raises(UndoError, match="no change of a call") as caught:
+    with pytest.raises(UndoError, match="no recorded changes of call") as caught:
         plan_undo(journal, "call-0")
     assert "--list" in caught.value.hint
 
 
 @pytest.mark.parametrize(("bound", "most"), [("MAX_UNDO_CALLS", 6), ("_ROOM_BYTES", 6000)])
-def test_nobody_pushes_out_the_calls_of_who_has_less(root, journal, monkeypatch, bound, most):
+def test_a_user_cannot_evict_calls_of_users_with_less(root, journal, monkeypatch, bound, most):
     monkeypatch.setattr(_journal, bound, most)
     for number in range(3):
         changing(root, journal, "ann", number)
@@ -480,7 +480,7 @@ def changing(root, journal, user, number):
     budget.journal.close()
 
 
-def test_a_journal_without_room_refuses_the_change(root, journal):
+def test_a_full_journal_refuses_the_change(root, journal):
     before = tree(root)
     call = Writing(root, journal)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -488,7 +488,7 @@ def test_a_journal_without_room_refuses_the_change(root, journal):
     before = tree(root)
     resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, hard))
     try:
-        with pytest.raises(CapabilityDeniedError, match="no room left for the journal") as caught:
+        with pytest.raises(CapabilityDeniedError, match="no space left for the undo journal") as caught:
             call.write("a.txt", b"short")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -500,7 +500,7 @@ def test_a_journal_without_room_refuses_the_change(root, journal):
     assert tree(root) == before
 
 
-def test_a_journal_that_cannot_be_written_refuses_the_change(root, tmp_path):
+def test_an_unwritable_journal_refuses_the_change(root, tmp_path):
     (tmp_path / "undo").write_bytes(b"a file")
     call = Writing(root, UndoJournal(tmp_path / "undo"))
     with pytest.raises(CapabilityDeniedError, match="cannot be written"):
@@ -508,7 +508,7 @@ def test_a_journal_that_cannot_be_written_refuses_the_change(root, tmp_path):
     assert (root / "a.txt").read_bytes() == b"old\r\n\0\xff"
 
 
-def test_a_journal_is_private_and_there_is_none_of_a_call_that_changed_nothing(root, journal):
+def test_a_journal_is_private_and_exists_only_for_calls_with_changes(root, journal):
     call = Writing(root, journal)
     with pytest.raises(CapabilityDeniedError):
         call.write("AGENTS.md", b"x")
@@ -521,7 +521,7 @@ def test_a_journal_is_private_and_there_is_none_of_a_call_that_changed_nothing(r
     assert stat.S_IMODE(file.stat().st_mode) == 0o600 and stat.S_IMODE(journal._folder.stat().st_mode) == 0o700
 
 
-def test_an_entry_that_was_cut_off_is_of_a_change_that_never_began(root, journal):
+def test_a_truncated_entry_means_that_the_change_did_not_begin(root, journal):
     call = Writing(root, journal)
     call.write("made.txt", b"made")
     known = tree(root)
@@ -540,7 +540,7 @@ def test_an_entry_that_was_cut_off_is_of_a_change_that_never_began(root, journal
 
 
 @pytest.mark.parametrize("path", ["../outside", "/etc/passwd", "a/../../b", "", "a//b"])
-def test_a_damaged_journal_says_so_and_leads_nowhere(root, journal, path):
+def test_a_damaged_journal_is_reported_and_not_followed(root, journal, path):
     call = Writing(root, journal)
     call.write("a.txt", b"new")
     call.close()
@@ -551,7 +551,7 @@ def test_a_damaged_journal_says_so_and_leads_nowhere(root, journal, path):
             undo(journal, "one-1", force=True)
 
 
-def test_content_that_was_damaged_in_the_journal_is_not_put_back(root, journal):
+def test_damaged_content_in_the_journal_is_not_restored(root, journal):
     call = Writing(root, journal)
     call.write("a.txt", b"new")
     call.close()
@@ -580,7 +580,7 @@ for number in itertools.count():
 """
 
 
-def test_after_a_kill_every_file_is_whole_and_the_call_can_be_taken_back(root, journal):
+def test_after_a_kill_files_are_whole_and_the_call_can_be_undone(root, journal):
     target = root / "a.txt"
     target.write_bytes(bytes(200_000))
     known = 0
@@ -615,7 +615,7 @@ def test_after_a_kill_every_file_is_whole_and_the_call_can_be_taken_back(root, j
 
 
 def program(root, journal):
-    """Three calls of one program, each of which builds on the one before, and one of another."""
+    """Three calls of one program that build on each other, and one call of another program."""
     first = Writing(root, journal, "in-1", within="prog-t1.1")
     first.make_directory("new")
     first.write("a.txt", b"first")
@@ -635,7 +635,7 @@ def program(root, journal):
     other.close()
 
 
-def test_a_programs_calls_are_known_by_any_of_its_ids_and_taken_back_the_newest_first(root, journal):
+def test_a_programs_calls_are_undone_newest_first_by_any_of_its_ids(root, journal):
     before = tree(root)
     program(root, journal)
     for call_id in ("prog-t1", "prog-t1.1", "prog-t1.2", "prog-t1.3"):
@@ -649,7 +649,7 @@ def test_a_programs_calls_are_known_by_any_of_its_ids_and_taken_back_the_newest_
     assert tree(root) == before and journal.call_ids() == ["other-1"]
 
 
-def test_a_plan_of_several_calls_sees_what_somebody_changed_between_them(root, journal):
+def test_a_plan_of_several_calls_detects_changes_between_them(root, journal):
     program(root, journal)
     late = Writing(root, journal, "in-4", within="prog-t1.4")
     (root / "a.txt").write_bytes(b"by hand")
@@ -664,7 +664,7 @@ def test_a_plan_of_several_calls_sees_what_somebody_changed_between_them(root, j
     assert tree(root) == after
 
 
-def test_a_folder_that_a_later_call_fills_again_is_not_expected_to_go(root, journal):
+def test_a_folder_filled_by_a_later_call_is_not_expected_to_be_removed(root, journal):
     first = Writing(root, journal, "in-1", within="prog-t1.1")
     first.make_directory("new")
     first.close()
@@ -673,10 +673,10 @@ def test_a_folder_that_a_later_call_fills_again_is_not_expected_to_go(root, jour
     second.remove("new/mine")
     second.close()
     plans = plan_undo_all(journal, journal.calls_of("prog-t1"))
-    assert [each.problem for each in plans[1].conflicts] == ["holds files that the call did not make"]
+    assert [each.problem for each in plans[1].conflicts] == ["contains files that the call did not create"]
 
 
-def test_a_journal_of_the_version_before_is_read(root, journal):
+def test_a_journal_of_the_previous_version_is_read(root, journal):
     writing = Writing(root, journal)
     writing.write("a.txt", b"new")
     writing.close()

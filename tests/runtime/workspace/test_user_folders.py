@@ -1,4 +1,4 @@
-"""Folders of users: each user has one of their own, whatever they are called."""
+"""Every user has a separate folder, whatever their name."""
 
 import re
 from urllib.parse import unquote
@@ -24,14 +24,14 @@ def test_no_two_users_share_a_folder(one, other):
 
 
 @given(user=USERS)
-def test_no_user_is_called_like_the_folder_of_another(user):
+def test_no_username_equals_another_users_folder_name(user):
     folder = folder_name(user)
     assert re.fullmatch(r"[a-z0-9_%~-]{1,120}", folder)
     for called in (folder, unquote(folder), folder.upper(), unquote(folder.replace("~", "%"), "latin-1")):
         assert called == user or folder_name(called) != folder
 
 
-def test_a_shortened_name_is_not_the_escape_of_another():
+def test_shortened_names_do_not_collide_with_escaped_names():
     long = ("V" * 45 + str(number) for number in range(1000))
     pairs = ((user, "V" * 20 + chr(int(tail[:2], 16)) + tail[2:]) for user in long for tail in [_tail(user)])
     for one, other in pairs:
@@ -45,6 +45,6 @@ def _tail(user):
 @pytest.mark.parametrize(
     "user", ["\ud800", "a\udcff" * 40, "", "V" * 1000], ids=["surrogate", "surrogates", "nobody", "long"]
 )
-def test_a_name_of_any_characters_has_a_folder(user, tmp_path):
+def test_every_username_has_a_folder(user, tmp_path):
     folder = UserFolders(tmp_path)(user)
     assert folder.is_dir() and folder.parent == tmp_path

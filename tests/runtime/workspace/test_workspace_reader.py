@@ -1,4 +1,4 @@
-"""Reading workspace files for a guest: what is found, what is refused, and races that must not win."""
+"""Read workspace files for a guest: permitted files, refusals, and races that must not succeed."""
 
 import contextlib
 import os
@@ -56,7 +56,7 @@ def _reason(call, *args):
     return caught.value.decision.reason
 
 
-def test_a_granted_file_is_read_as_it_is(reader):
+def test_a_granted_file_is_read_unchanged(reader):
     assert reader.read("context/a.md") == b"alpha"
     assert reader.read("context/deep/b.md") == b"beta"
     assert reader.read("context/%2e%2e/c.md") == b"literal"
@@ -116,7 +116,7 @@ def test_a_link_inside_the_root_is_followed_only_to_granted_places(root, reader,
     assert _reason(reader.read, "context/loop") == Reason.NOT_FOUND
 
 
-def test_magic_links_lead_nowhere(root, tmp_path):
+def test_magic_links_are_not_followed(root, tmp_path):
     reader = WorkspaceReader("/proc/self", [""])
     handle = os.open(tmp_path / "outside" / "secret.txt", os.O_RDONLY)
     try:
@@ -187,7 +187,7 @@ def test_a_folder_with_too_many_names_is_refused(root, reader):
     assert len(reader.list("context/crowded")) == MAX_WORKSPACE_ENTRIES
 
 
-def test_an_unreadable_or_absent_root_says_so(tmp_path):
+def test_an_unreadable_or_missing_root_is_reported(tmp_path):
     with pytest.raises(ConfigurationError):
         WorkspaceReader(tmp_path / "absent", [""])
     with pytest.raises(ConfigurationError):
@@ -203,9 +203,7 @@ def test_an_unreadable_or_absent_root_says_so(tmp_path):
     ("swapped", "look_number"),
     [("context", 1), ("context/deep", 1), ("context/deep/b.md", 1), ("context/deep/b.md", 2)],
 )
-def test_a_name_swapped_for_a_link_right_after_it_was_looked_at_is_not_followed(
-    root, reader, monkeypatch, swapped, look_number
-):
+def test_a_name_swapped_for_a_link_after_its_check_is_not_followed(root, reader, monkeypatch, swapped, look_number):
     outside = root.parent / "outside"
     for folder in (outside, outside / "deep"):
         folder.mkdir(exist_ok=True)
@@ -224,11 +222,11 @@ def test_a_name_swapped_for_a_link_right_after_it_was_looked_at_is_not_followed(
         return seen
 
     monkeypatch.setattr(os, "stat", look_then_swap)
-    refused = (Reason.NOT_FOUND, Reason.INVALID_PATH, Reason.NOT_A_FILE)
-    assert _reason(reader.read, "context/deep/b.md") in refused
+    refusal_of = (Reason.NOT_FOUND, Reason.INVALID_PATH, Reason.NOT_A_FILE)
+    assert _reason(reader.read, "context/deep/b.md") in refusal_of
 
 
-def test_a_file_swapped_for_a_pipe_right_after_it_was_looked_at_does_not_block(root, reader, monkeypatch):
+def test_a_file_swapped_for_a_pipe_after_its_check_does_not_block(root, reader, monkeypatch):
     look = os.stat
 
     def look_then_swap(name, *, dir_fd=None, follow_symlinks=True):
@@ -242,7 +240,7 @@ def test_a_file_swapped_for_a_pipe_right_after_it_was_looked_at_does_not_block(r
     assert _reason(reader.read, "context/a.md") == Reason.NOT_A_FILE
 
 
-def test_a_folder_that_keeps_changing_never_yields_what_is_outside(root, reader):
+def test_a_concurrently_changed_folder_cannot_reveal_outside_files(root, reader):
     outside = root.parent / "outside"
     (outside / "b.md").write_bytes(SECRET)
     place, real = root / "context" / "deep", root / "private" / "kept"
@@ -269,7 +267,7 @@ def test_a_folder_that_keeps_changing_never_yields_what_is_outside(root, reader)
     assert seen <= {b"beta"}
 
 
-def test_no_descriptor_stays_open(root, reader):
+def test_no_descriptor_is_leaked(root, reader):
     before = len(os.listdir("/proc/self/fd"))
     for path in ("context/a.md", "context/missing", "context/deep/b.md", "context/deep"):
         for call in (reader.read, reader.list):
@@ -283,7 +281,7 @@ def test_no_descriptor_stays_open(root, reader):
     path=st.text(max_size=30)
     | st.lists(st.sampled_from(["..", ".", "", "context", "private", "key", "a.md"])).map("/".join)
 )
-def test_no_path_reads_beyond_its_grant(path, tmp_path_factory):
+def test_no_path_reads_outside_its_grant(path, tmp_path_factory):
     root = tmp_path_factory.getbasetemp() / "fuzzed"
     (root / "context").mkdir(parents=True, exist_ok=True)
     (root / "private").mkdir(exist_ok=True)

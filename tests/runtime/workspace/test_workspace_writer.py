@@ -1,4 +1,4 @@
-"""Writing workspace files for a guest: what takes its place, what is refused, races that must not win, and kills."""
+"""Write workspace files for a guest: atomic replacement, refusals, races that must not succeed, and kills."""
 
 import contextlib
 import os
@@ -66,7 +66,7 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_a_file_is_made_and_replaced_whole(root, out):
+def test_files_are_created_and_replaced_atomically(root, out):
     out.write("out/new.txt", b"first")
     out.write("out/a.txt", b"longer than before")
     out.write("./out//deep/b.txt", b"")
@@ -76,7 +76,7 @@ def test_a_file_is_made_and_replaced_whole(root, out):
     assert [out.size(path) for path in ("out/new.txt", "out/deep/b.txt", "out/none")] == [5, 0, None]
 
 
-def test_a_new_file_takes_no_place_that_is_taken(root, out):
+def test_a_new_file_does_not_replace_an_existing_one(root, out):
     out.write("out/new.txt", b"mine", new=True)
     assert reason_of(out.write, "out/a.txt", b"mine", new=True) == Reason.ALREADY_EXISTS
     assert (root / "out" / "a.txt").read_bytes() == b"old"
@@ -84,7 +84,7 @@ def test_a_new_file_takes_no_place_that_is_taken(root, out):
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o755, 0o444, 0o4755, 0o2755])
-def test_a_file_that_is_replaced_keeps_its_permissions_and_never_runs_as_another(root, out, mode):
+def test_a_replaced_file_keeps_its_permissions_without_setuid(root, out, mode):
     (root / "out" / "a.txt").chmod(mode)
     out.write("out/a.txt", b"new")
     assert stat.S_IMODE((root / "out" / "a.txt").stat().st_mode) == mode & 0o777
@@ -116,12 +116,12 @@ def test_a_new_file_gets_the_permissions_of_the_umask(root, out):
         ("out", Reason.NOT_A_FILE),
     ],
 )
-def test_a_path_that_may_not_be_written_is_refused_with_its_reason(root, out, path, reason):
+def test_a_path_without_write_permission_is_refused_with_the_reason(root, out, path, reason):
     assert reason_of(out.write, path, b"x") == reason
     assert (root / "private" / "key").read_bytes() == b"private" and (root / "out" / "a.txt").read_bytes() == b"old"
 
 
-def test_a_folder_out_of_reach_is_neither_made_nor_removed(root, out):
+def test_a_folder_outside_the_grant_is_neither_created_nor_removed(root, out):
     for act in (out.make_directory, out.remove):
         assert reason_of(act, "private/key") == Reason.PREFIX_NOT_ALLOWED
     assert reason_of(out.rename, "private/key", "out/key") == Reason.PREFIX_NOT_ALLOWED
@@ -132,7 +132,7 @@ def test_a_folder_out_of_reach_is_neither_made_nor_removed(root, out):
     assert names(root) == ["out", "private"]
 
 
-def test_no_link_is_followed_not_even_one_that_stays_inside(root):
+def test_links_are_not_followed_even_inside_the_workspace(root):
     out = Writing(root, "", remove=True)
     (root / "out" / "file").symlink_to("a.txt")
     (root / "out" / "folder").symlink_to("deep")
@@ -149,7 +149,7 @@ def test_no_link_is_followed_not_even_one_that_stays_inside(root):
     assert names(root.parent / "outside") == ["secret.txt"]
 
 
-def test_the_folders_of_the_kernel_lead_nowhere(tmp_path):
+def test_kernel_folders_are_not_followed(tmp_path):
     out = Writing("/proc/self", "")
     with (tmp_path / "held").open("wb") as held:
         for path in (f"fd/{held.fileno()}", "root/etc/x", "cwd/x", "fd/new"):
@@ -163,14 +163,14 @@ def test_special_files_are_refused_without_waiting(root, out):
         assert reason_of(act, "out/pipe") == Reason.NOT_A_FILE
 
 
-def test_another_name_of_a_file_keeps_its_content(root, out):
+def test_replacing_one_hard_link_keeps_the_others_content(root, out):
     os.link(root.parent / "outside" / "secret.txt", root / "out" / "hard")
     out.write("out/hard", b"new")
     assert (root / "out" / "hard").read_bytes() == b"new"
     assert (root.parent / "outside" / "secret.txt").read_bytes() == SECRET
 
 
-def test_bounds_are_held_before_a_byte_is_written(root):
+def test_limits_are_checked_before_a_byte_is_written(root):
     out = Writing(root, "out/", max_file_bytes=10, max_bytes=15, max_files=2)
     assert reason_of(out.write, "out/a.txt", b"x" * 11) == Reason.FILE_TOO_LARGE
     out.write("out/a.txt", b"x" * 10)
@@ -182,7 +182,7 @@ def test_bounds_are_held_before_a_byte_is_written(root):
     assert names(root / "out") == ["a.txt", "b", "deep"]
 
 
-def test_what_is_there_is_removed_only_where_that_is_granted(root, out):
+def test_existing_files_are_removed_only_with_a_grant(root, out):
     assert reason_of(out.remove, "out/a.txt") == Reason.REMOVE_NOT_ALLOWED
     assert reason_of(out.remove, "out/deep", directory=True) == Reason.REMOVE_NOT_ALLOWED
     assert names(root / "out") == ["a.txt", "deep"]
@@ -193,7 +193,7 @@ def test_what_is_there_is_removed_only_where_that_is_granted(root, out):
     assert reason_of(granted.remove, "out/a.txt") == Reason.NOT_FOUND
 
 
-def test_a_call_may_remove_what_it_has_made_itself(root, out):
+def test_a_call_may_remove_files_that_it_created(root, out):
     out.make_directory("out/new")
     out.write("out/new/x", b"x")
     assert reason_of(out.remove, "out/new") == Reason.NOT_A_FILE
@@ -205,12 +205,12 @@ def test_a_call_may_remove_what_it_has_made_itself(root, out):
     assert names(root / "out") == ["a.txt", "deep"]
 
 
-def test_a_folder_with_something_in_it_is_not_removed(root):
+def test_a_folder_that_is_not_empty_is_not_removed(root):
     (root / "out" / "deep" / "x").write_bytes(b"")
     assert reason_of(Writing(root, "out/", remove=True).remove, "out/deep", directory=True) == Reason.NOT_EMPTY
 
 
-def test_a_file_moves_to_a_free_name_and_over_another_only_as_one_may_remove_it(root, out):
+def test_moving_over_a_file_needs_permission_to_remove_it(root, out):
     (root / "out" / "b.txt").write_bytes(b"kept")
     out.rename("out/a.txt", "out/deep/a.txt")
     assert reason_of(out.rename, "out/deep/a.txt", "out/b.txt") == Reason.REMOVE_NOT_ALLOWED
@@ -220,7 +220,7 @@ def test_a_file_moves_to_a_free_name_and_over_another_only_as_one_may_remove_it(
     assert reason_of(out.rename, "out/gone", "out/x") == Reason.NOT_FOUND
 
 
-def test_a_draft_of_the_call_may_take_the_place_of_a_file_once(root, out):
+def test_a_calls_draft_may_replace_a_file_once(root, out):
     out.write("out/a.tmp", b"new")
     out.rename("out/a.tmp", "out/a.txt")
     assert (root / "out" / "a.txt").read_bytes() == b"new" and names(root / "out") == ["a.txt", "deep"]
@@ -229,7 +229,7 @@ def test_a_draft_of_the_call_may_take_the_place_of_a_file_once(root, out):
     assert (root / "out" / "a.txt").read_bytes() == b"new"
 
 
-def test_only_a_folder_of_the_call_itself_is_moved(root, out):
+def test_only_a_folder_created_by_the_call_can_be_moved(root, out):
     (root / "out" / "deep" / "AGENTS.md").write_bytes(b"identity")
     for granted in (out, Writing(root, "out/", remove=True)):
         assert reason_of(granted.rename, "out/deep", "out/moved") == Reason.REMOVE_NOT_ALLOWED
@@ -241,10 +241,10 @@ def test_only_a_folder_of_the_call_itself_is_moved(root, out):
     assert names(root / "out") == ["a.txt", "deep", "moved"]
 
 
-def test_what_wasmrt_decides_by_is_never_written_wherever_it_is(root, monkeypatch):
+def test_wasmrts_own_settings_are_never_writable(root, monkeypatch):
     monkeypatch.setenv("WASMRT_HOME", str(root / "home"))
     out = Writing(root, "", remove=True)
-    # Before the folder is there as well: whoever makes it first would decide what is in it.
+    # Also before the folder exists: a call that could create it would control its content.
     assert reason_of(out.make_directory, "home/data") in (Reason.NOT_FOUND, Reason.PROTECTED_FILE)
     out.make_directory("home")
     for path in ("home/data", "home/DATA", "home/cache"):
@@ -259,13 +259,13 @@ def test_what_wasmrt_decides_by_is_never_written_wherever_it_is(root, monkeypatc
     assert (root / "home" / "data" / "config.toml").read_bytes() == b"# operator"
 
 
-def test_a_workspace_inside_of_wasmrts_own_folder_is_never_written(root, monkeypatch):
+def test_a_workspace_inside_wasmrts_own_folder_is_not_writable(root, monkeypatch):
     monkeypatch.setenv("WASMRT_HOME", str(root))
     (root / "data" / "notes").mkdir(parents=True)
     assert reason_of(Writing(root / "data" / "notes", "").write, "a", b"x") == Reason.PROTECTED_FILE
 
 
-def test_a_full_disk_leaves_the_old_file_and_no_other(root, out):
+def test_a_full_disk_leaves_only_the_old_file(root, out):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
     try:
@@ -277,12 +277,12 @@ def test_a_full_disk_leaves_the_old_file_and_no_other(root, out):
     assert (root / "out" / "a.txt").read_bytes() == b"old" and names(root / "out") == ["a.txt", "deep"]
 
 
-def test_an_absent_root_says_so(tmp_path):
+def test_a_missing_root_is_reported(tmp_path):
     with pytest.raises(ConfigurationError):
         WorkspaceWriter(tmp_path / "absent", WorkspaceWriteCapability(("",)))
 
 
-def test_no_descriptor_stays_open(root, out):
+def test_no_descriptor_is_leaked(root, out):
     before = len(os.listdir("/proc/self/fd"))
     for path in ("out/a.txt", "out/missing/x", "out/deep", "private/key", "out/new"):
         for act in (lambda path: out.write(path, b"x"), out.make_directory, out.remove, out.size):
@@ -294,7 +294,7 @@ def test_no_descriptor_stays_open(root, out):
 
 
 @pytest.mark.parametrize("swapped", ["out", "out/deep", "out/deep/b.txt"])
-def test_a_name_swapped_for_a_link_right_after_it_was_looked_at_is_not_followed(root, out, monkeypatch, swapped):
+def test_a_name_swapped_for_a_link_after_its_check_is_not_followed(root, out, monkeypatch, swapped):
     outside = root.parent / "outside"
     (outside / "deep").mkdir()
     for folder in (outside, outside / "deep", root / "out" / "deep"):
@@ -317,7 +317,7 @@ def test_a_name_swapped_for_a_link_right_after_it_was_looked_at_is_not_followed(
     assert (outside / "b.txt").read_bytes() == (outside / "deep" / "b.txt").read_bytes() == SECRET
 
 
-def test_a_folder_that_keeps_changing_never_lets_a_write_out(root, out):
+def test_a_concurrently_changed_folder_cannot_redirect_a_write(root, out):
     outside = root.parent / "outside"
     place, real = root / "out" / "deep", root / "private" / "kept"
     place.rename(real)
@@ -332,7 +332,7 @@ def test_a_folder_that_keeps_changing_never_lets_a_write_out(root, out):
 
     racer = threading.Thread(target=swap)
     racer.start()
-    written = refused = 0
+    written = refusal_of = 0
     try:
         for number in range(RACES):
             writing = Writing(root, "out/", remove=True)
@@ -340,7 +340,7 @@ def test_a_folder_that_keeps_changing_never_lets_a_write_out(root, out):
                 writing.write("out/deep/secret.txt", b"%d" % number)
                 written += 1
             except CapabilityDeniedError:
-                refused += 1
+                refusal_of += 1
             for act in (writing.remove, writing.make_directory):
                 with contextlib.suppress(CapabilityDeniedError):
                     act("out/deep/secret.txt")
@@ -351,7 +351,7 @@ def test_a_folder_that_keeps_changing_never_lets_a_write_out(root, out):
     finally:
         stop.set()
         racer.join()
-    assert written + refused == RACES
+    assert written + refusal_of == RACES
     assert names(outside) == ["secret.txt"] and (outside / "secret.txt").read_bytes() == SECRET
 
 
@@ -367,7 +367,7 @@ for number in itertools.count():
 
 
 @pytest.mark.ci("kills")
-def test_a_process_that_is_killed_while_it_writes_leaves_a_whole_file(root):
+def test_a_process_killed_during_a_write_leaves_a_whole_file(root):
     target = root / "out" / "a.txt"
     target.write_bytes(bytes(300_000))
     for number in range(KILLS):
@@ -381,7 +381,7 @@ def test_a_process_that_is_killed_while_it_writes_leaves_a_whole_file(root):
             seen = target.stat().st_ino
             while target.stat().st_ino == seen:  # until it has written once
                 assert writing.poll() is None
-            for _ in range(number % 50 * 20):  # somewhere in the next one
+            for _ in range(number % 50 * 20):  # at some point of the next write
                 target.stat()
         finally:
             writing.send_signal(signal.SIGKILL)
@@ -391,7 +391,7 @@ def test_a_process_that_is_killed_while_it_writes_leaves_a_whole_file(root):
         assert len(content) == 300_000 and len(set(content)) == 1
 
 
-def test_a_refusal_for_want_of_a_grant_carries_the_entry(out):
+def test_a_refusal_without_a_grant_names_the_missing_entry(out):
     with pytest.raises(CapabilityDeniedError) as caught:
         out.write("other/x", b"")
     assert isinstance(caught.value.decision.suggestion, Addition)

@@ -63,7 +63,7 @@ def test_users_take_turns_and_each_is_served_in_order() -> None:
         admission.leave(call)
         admission.leave(call)
     assert admission.running == 0
-    assert admission.drained(0)
+    assert admission.wait_idle(0)
 
 
 def test_a_served_user_waits_behind_all_others() -> None:
@@ -116,7 +116,7 @@ def test_a_runtime_is_drained_after_its_last_call() -> None:
     for call in (first, second):
         admission.enter(call)
     drained: list[bool] = []
-    thread = threading.Thread(target=lambda: drained.append(admission.drained(60)))
+    thread = threading.Thread(target=lambda: drained.append(admission.wait_idle(60)))
     thread.start()
     until(lambda: admission._idle is not None)
     admission.leave(first)
@@ -169,9 +169,9 @@ def test_a_closed_runtime_admits_no_calls() -> None:
         admission.enter(a_call())
     with pytest.raises(RuntimeClosedError):
         running.lifetime.check()
-    assert not admission.drained(0)
+    assert not admission.wait_idle(0)
     admission.leave(running)
-    assert admission.drained(0)
+    assert admission.wait_idle(0)
 
 
 class _RungError(BaseException):

@@ -68,7 +68,7 @@ def test_params_depth_is_limited_exactly_at_the_limit(start: Start) -> None:
     for params in (more, json.dumps(more)):
         with pytest.raises(InvalidParametersError, match="nested") as caught:
             echo.execute(params)
-        assert caught.value.hint == "flatten them"
+        assert caught.value.hint == "flatten the data"
     many = "[" + ",".join(["[]"] * MAX_JSON_PARTS) + "]"
     for text, hint in (
         ("{", "pass a JSON object"),

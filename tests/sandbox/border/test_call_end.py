@@ -24,6 +24,7 @@ from wasmrt.egress.gateway import EgressGateway
 from wasmrt.egress.leaks import LeakDetector
 from wasmrt.egress.rates import RateLimiter
 from wasmrt.runtime.audit import Receipt
+from wasmrt.runtime.backends import GuestHttp
 from wasmrt.runtime.call import (
     Admission,
     Backends,
@@ -35,7 +36,6 @@ from wasmrt.runtime.call import (
     run_call,
 )
 from wasmrt.runtime.call._answer import Answer, clean_logs, scan_answer
-from wasmrt.runtime.call.http import GuestHttp
 from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.clock import SystemClock
 from wasmrt.sandbox.guest.requests import HttpClose, HttpOpen

@@ -24,6 +24,7 @@ from wasmrt.egress.gateway import EgressGateway, HttpFailure
 from wasmrt.egress.leaks import LeakDetector
 from wasmrt.egress.rates import RateLimiter
 from wasmrt.runtime.audit import EMPTY_RECEIPT, Receipt
+from wasmrt.runtime.backends import GuestHttp
 from wasmrt.runtime.call import (
     Admission,
     Backends,
@@ -32,9 +33,9 @@ from wasmrt.runtime.call import (
     CallRequest,
     CallServices,
     CallTarget,
+    ToolRunner,
     run_call,
 )
-from wasmrt.runtime.call.http import GuestHttp
 from wasmrt.runtime.context import ToolContext
 from wasmrt.sandbox.component.worlds import FailureKind
 from wasmrt.sandbox.guest.call import GuestCall
@@ -93,7 +94,7 @@ def test_the_last_error_output_of_a_guest_is_in_its_error() -> None:
 
     with pytest.raises(TrapError) as caught:
         run(trap)
-    assert str(caught.value) == caught.value.message == "it broke; it last said: no use for [REDACTED:github-pat]"
+    assert str(caught.value) == caught.value.message == "it broke; last output: no use for [REDACTED:github-pat]"
 
 
 def test_closing_the_guest_does_not_change_a_successful_outcome() -> None:
@@ -166,7 +167,7 @@ def test_a_denial_by_the_folders_of_a_call_has_its_reason() -> None:
 
     grant = Capabilities.none().with_workspace_write([""])
     refused = run(write, grant=grant, context=ToolContext(write_paths=(("out",),))).decisions[-1]
-    assert (refused.allowed, refused.rule) == (False, "the preset lets no tool write there")
+    assert (refused.allowed, refused.rule) == (False, "the preset does not allow tools to write there")
 
 
 _POSTS = Capabilities.none().with_http([EndpointPattern("a.org", methods=("POST",))])
@@ -191,8 +192,8 @@ def test_a_denial_by_the_effects_of_a_call_has_its_reason(
         call_id="1", tool="tool", limits=ResourceLimits(), grant=within_effects(grant, held),
         full_grant=grant, backends=Backends(LeakDetector()), context=ToolContext(effects=held),
     )  # fmt: skip
-    told = call.told(Decision(False, reason, "a rule", None, capability, "a subject"))
-    assert told.rule == f"the call is held to its effects ({', '.join(sorted(effects)) or 'none'})"
+    told = call.redact(Decision(False, reason, "a rule", None, capability, "a subject"))
+    assert told.rule == f"the call is limited to its effects ({', '.join(sorted(effects)) or 'none'})"
 
 
 def test_toolchain_advice_and_empty_lines_are_not_quoted() -> None:
@@ -201,7 +202,7 @@ def test_toolchain_advice_and_empty_lines_are_not_quoted() -> None:
             call.log(LogLevel.ERROR, line)
         raise TrapError("it broke")
 
-    with pytest.raises(TrapError, match=r"it broke; it last said: the reason$"):
+    with pytest.raises(TrapError, match=r"it broke; last output: the reason$"):
         run(trap)
 
 
@@ -286,10 +287,9 @@ def test_failures_after_the_end_of_a_call_end_the_guest() -> None:
             call.lifetime.cancel()
             raise HttpFailure(FailureKind.EXECUTOR, "timeout", "it took too long")
 
-    class Tools:
-        def invoke(self, call: Call, alias: str, params: str) -> str:
-            call.lifetime.cancel()
-            raise ToolError("the other tool failed")
+    def run(name: str, params: str, call: Call) -> ToolOutput:
+        call.lifetime.cancel()
+        raise ToolError("the other tool failed")
 
     http = GuestHttp(cast(EgressGateway, Gateway()))
     host = CallServices(a_call(granted_http(), backends={"http": http}))
@@ -297,15 +297,14 @@ def test_failures_after_the_end_of_a_call_end_the_guest() -> None:
         host.handle(HttpOpen("GET", "https://api.example.com/"))
     aliases = Capabilities.none().with_tool_invoke(ToolInvokeCapability((("on", "other"),)))
     with pytest.raises(CancelledError):
-        CallServices(a_call(aliases, backends={"tools": Tools()})).handle(InvokeTool("on", "{}"))
+        CallServices(a_call(aliases, backends={"tools": ToolRunner(run, RateLimiter())})).handle(InvokeTool("on", "{}"))
 
 
 def test_failures_during_a_call_are_returned_to_the_guest() -> None:
-    class Tools:
-        def invoke(self, call: Call, alias: str, params: str) -> str:
-            raise ToolError("the other tool failed", code="broken")
+    def run(name: str, params: str, call: Call) -> ToolOutput:
+        raise ToolError("the other tool failed", code="broken")
 
     aliases = Capabilities.none().with_tool_invoke(ToolInvokeCapability((("on", "other"),)))
     with pytest.raises(HostFailure) as caught:
-        CallServices(a_call(aliases, backends={"tools": Tools()})).handle(InvokeTool("on", "{}"))
+        CallServices(a_call(aliases, backends={"tools": ToolRunner(run, RateLimiter())})).handle(InvokeTool("on", "{}"))
     assert caught.value.code == "broken"

@@ -19,8 +19,8 @@ from wasmrt.core.model import Decision
 from wasmrt.egress.gateway import EgressGateway, NetworkConfig
 from wasmrt.egress.leaks import LeakDetector
 from wasmrt.egress.rates import RateLimiter
-from wasmrt.runtime.call import Backends, Call, CallServices, Invoker
-from wasmrt.runtime.call.http import GuestHttp
+from wasmrt.runtime.backends import GuestHttp
+from wasmrt.runtime.call import Backends, Call, CallServices, ToolRunner
 from wasmrt.runtime.context import ToolContext
 from wasmrt.runtime.workspace import WorkspaceReader, WorkspaceWriter
 from wasmrt.sandbox.guest.requests import (
@@ -68,11 +68,7 @@ def test_granted_but_missing_backends_are_refused() -> None:
             ask()
         assert (caught.value.kind, caught.value.code, caught.value.denied) == ("network-denied", "not-granted", True)
         refusals.append(caught.value.message)
-    assert ["no network" in refusals[0], "no workspace" in refusals[1], "no tool call another" in refusals[3]] == [
-        True,
-        True,
-        True,
-    ]
+    assert "no network" in refusals[0] and "no workspace" in refusals[1] and "tool invocations" in refusals[3]
     assert [(d.allowed, d.capability, d.subject) for d in call.decisions] == [
         (False, "http", "GET"),
         (False, "workspace", "a.md"),
@@ -87,7 +83,7 @@ def test_granted_but_missing_backends_are_refused() -> None:
 def test_a_guest_gets_the_recorded_reason_of_a_denial() -> None:
     call = Call(
         call_id="1", tool="notes", limits=ResourceLimits(), grant=Capabilities.none(),
-        full_grant=Capabilities.none(), backends=Backends(LeakDetector()), to_ask=lambda addition: addition.to,
+        full_grant=Capabilities.none(), backends=Backends(LeakDetector()), find_amendment=lambda addition: addition.to,
     )  # fmt: skip
     host = CallServices(call)
     asked = host.handle(HttpCheck("GET", GET.url))
@@ -126,10 +122,10 @@ def test_folders_of_a_preset_are_listed_only_if_they_deny_a_write() -> None:
     removing = Decision(False, Reason.REMOVE_NOT_ALLOWED, "no", capability="workspace_write", subject="out/deep/a.md")
     assert {each.reason for each in (writing, top, beyond, reading)} == {Reason.PREFIX_NOT_ALLOWED}
     for held, folder in ((writing, "out"), (top, "top.md")):
-        told = call.told(held)
-        assert told.rule == "the preset lets no tool write there"
+        told = call.redact(held)
+        assert told.rule == "the preset does not allow tools to write there"
         assert told.hint == f'add "{folder}" to allow_write_paths of the preset'
-    assert [call.told(each) for each in (beyond, reading, removing)] == [beyond, reading, removing]
+    assert [call.redact(each) for each in (beyond, reading, removing)] == [beyond, reading, removing]
 
 
 @pytest.mark.parametrize(
@@ -144,8 +140,8 @@ def test_effects_of_a_call_are_listed_only_if_they_deny_a_request(effects: tuple
     )  # fmt: skip
     reading, writing = call.grant.explain_workspace("notes/a.md"), call.grant.explain_workspace_write("out/a.md")
     assert (reading.reason, writing.reason) == (Reason.NOT_GRANTED, Reason.NOT_GRANTED)
-    assert call.told(reading).rule == f"the call is held to its effects ({named})"
-    assert call.told(writing) == writing  # nobody granted it
+    assert call.redact(reading).rule == f"the call is limited to its effects ({named})"
+    assert call.redact(writing) == writing  # nobody granted it
 
 
 def test_a_call_is_limited_to_its_own_and_its_callers_effects() -> None:
@@ -214,11 +210,11 @@ def test_the_gateway_refuses_a_call_without_a_grant() -> None:
     ("grant", "reason"), [(Capabilities.none(), Reason.NOT_GRANTED), (ALL, Reason.ALIAS_NOT_ALLOWED)]
 )
 def test_an_unknown_alias_is_refused(grant: Capabilities, reason: Reason) -> None:
-    invoker = Invoker(lambda name, params, call: pytest.fail(f"{name} ran"), RateLimiter())
-    with pytest.raises(CapabilityDeniedError) as caught:
-        invoker.invoke(a_call(grant), "off", "{}")
-    decision = caught.value.decision
-    assert decision is not None
+    tools = ToolRunner(lambda name, params, call: pytest.fail(f"{name} ran"), RateLimiter())
+    call = a_call(grant, tools=tools)
+    with pytest.raises(HostFailure):
+        CallServices(call).handle(InvokeTool("off", "{}"))
+    (decision,) = call.decisions
     assert decision == grant.explain_tool("off")
     assert (decision.allowed, decision.reason, decision.subject) == (False, reason, "off")
 
@@ -319,10 +315,11 @@ def test_guest_text_in_a_denial_is_truncated() -> None:
     granted = a_call(Capabilities.none().with_tool_invoke({"a" * 64: "other"}))
     with pytest.raises(HostFailure):
         CallServices(granted).handle(InvokeTool("a" * 64, "{}"))
-    with pytest.raises(CapabilityDeniedError) as caught:
-        Invoker(lambda name, params, call: None, RateLimiter()).invoke(granted, "b" * 300, "{}")
-    assert caught.value.decision is not None
-    subjects = [each.redacted(str).subject for each in (call.decisions[0], granted.decisions[0], caught.value.decision)]
+    ready = a_call(granted.grant, tools=ToolRunner(lambda name, params, call: None, RateLimiter()))
+    with pytest.raises(HostFailure):
+        CallServices(ready).handle(InvokeTool("b" * 300, "{}"))
+    decided = (call.decisions[0], granted.decisions[0], ready.decisions[0])
+    subjects = [each.redacted(str).subject for each in decided]
     assert subjects == ["p" * 200 + "...", "a" * 64, ""]  # what no alias can be is not quoted at all
 
 
@@ -396,7 +393,7 @@ def test_a_change_prevented_by_existing_files_is_not_a_denial(tmp_path: Path) ->
 def test_a_guest_gets_only_recorded_hints() -> None:
     call = Call(
         call_id="1", tool="notes", limits=ResourceLimits(), grant=Capabilities.none(),
-        full_grant=Capabilities.none(), backends=Backends(LeakDetector()), to_ask=lambda addition: addition.to,
+        full_grant=Capabilities.none(), backends=Backends(LeakDetector()), find_amendment=lambda addition: addition.to,
     )  # fmt: skip
     host, told = CallServices(call), []
     for number in range(300):

@@ -119,44 +119,46 @@ def test_tool_names_include_the_component_unless_it_has_one_tool() -> None:
 def test_a_call_has_the_whole_grant_unless_something_narrows_it() -> None:
     several = Capabilities.none().with_tools([ToolGrant("one", Capabilities.none())])
     whole = target(grant=writing("notes", "logs"))
-    assert whole.power("one").grant == writing("notes", "logs")
-    assert whole.power("one", None, (("logs",),)).grant == writing("logs")
-    assert whole.power("one", frozenset({Effect.READ_FILESYSTEM})).grant.workspace_write is None
-    assert target(grant=several).power("one").grant == Capabilities.none()
+    assert whole.effective_grant("one").grant == writing("notes", "logs")
+    assert whole.effective_grant("one", None, (("logs",),)).grant == writing("logs")
+    assert whole.effective_grant("one", frozenset({Effect.READ_FILESYSTEM})).grant.workspace_write is None
+    assert target(grant=several).effective_grant("one").grant == Capabilities.none()
     without = target(grant=reading("notes"))
-    assert without.power("one", None, (("logs",),)) is without.power("one")
+    assert without.effective_grant("one", None, (("logs",),)) is without.effective_grant("one")
 
 
 def test_effective_grants_are_cached_up_to_a_limit() -> None:
     whole = target(grant=writing("notes"))
-    powers = [whole.power("one", None, ((f"notes/{number}",),)) for number in range(1024)]
-    assert whole.power("one", None, (("notes/0",),)) is powers[0]
-    assert whole.power("one", None, (("notes/1023",),)) is powers[1023]
-    whole.power("one", None, (("notes/more",),))
-    assert whole.power("one", None, (("notes/0",),)) is not powers[0]
-    assert whole.power("one", None, (("notes/more",),)) is whole.power("one", None, (("notes/more",),))
+    powers = [whole.effective_grant("one", None, ((f"notes/{number}",),)) for number in range(1024)]
+    assert whole.effective_grant("one", None, (("notes/0",),)) is powers[0]
+    assert whole.effective_grant("one", None, (("notes/1023",),)) is powers[1023]
+    whole.effective_grant("one", None, (("notes/more",),))
+    assert whole.effective_grant("one", None, (("notes/0",),)) is not powers[0]
+    assert whole.effective_grant("one", None, (("notes/more",),)) is whole.effective_grant(
+        "one", None, (("notes/more",),)
+    )
 
 
 def test_an_added_entry_applies_to_all_calls_of_only_its_tool() -> None:
     apart = Capabilities.none().with_tools([ToolGrant("one", Capabilities.none()), ToolGrant("two")])
     small = target(ToolSpec("one"), ToolSpec("two"), grant=apart)
     held = frozenset({Effect.READ_FILESYSTEM})
-    before = [small.power(tool, effects).grant for tool in ("one", "two") for effects in (None, held)]
+    before = [small.effective_grant(tool, effects).grant for tool in ("one", "two") for effects in (None, held)]
     assert before == [Capabilities.none()] * 4
     large = small.with_added_grant("one", [READ_LOGS])
-    assert [large.power("one", effects).grant for effects in (None, held)] == [reading("logs")] * 2
-    assert [large.power("two", effects).grant for effects in (None, held)] == [Capabilities.none()] * 2
-    assert [small.power("one", effects).grant for effects in (None, held)] == [Capabilities.none()] * 2
-    assert target().with_added_grant("one", [READ_LOGS]).power("one").grant == reading("logs")
+    assert [large.effective_grant("one", effects).grant for effects in (None, held)] == [reading("logs")] * 2
+    assert [large.effective_grant("two", effects).grant for effects in (None, held)] == [Capabilities.none()] * 2
+    assert [small.effective_grant("one", effects).grant for effects in (None, held)] == [Capabilities.none()] * 2
+    assert target().with_added_grant("one", [READ_LOGS]).effective_grant("one").grant == reading("logs")
 
 
 def test_requested_but_ungranted_entries_are_an_amendment() -> None:
-    assert target().to_ask("one", READ_LOGS) is None
-    assert target(asked=reading("notes")).to_ask("one", READ_LOGS) is None
-    assert target(asked=reading("logs")).to_ask("one", READ_LOGS) == "workspace=logs"
+    assert target().find_amendment("one", READ_LOGS) is None
+    assert target(asked=reading("notes")).find_amendment("one", READ_LOGS) is None
+    assert target(asked=reading("logs")).find_amendment("one", READ_LOGS) == "workspace=logs"
     apart = replace(reading("logs"), tools=(ToolGrant("one", reading("logs")), ToolGrant("two")))
-    assert target(asked=apart).to_ask("one", READ_LOGS) == "tools=one"
-    assert target(asked=apart).to_ask("two", READ_LOGS) is None
+    assert target(asked=apart).find_amendment("one", READ_LOGS) == "tools=one"
+    assert target(asked=apart).find_amendment("two", READ_LOGS) is None
 
 
 def test_a_component_is_called_with_its_own_tool_name() -> None:

@@ -93,7 +93,7 @@ def layered(text: str, layers: int) -> str:
 def test_a_result_that_cannot_be_decoded_for_scanning_is_withheld_and_recorded(
     start: Start, site: Callable[..., Site]
 ) -> None:
-    with pytest.raises(ToolError, match="could not be opened") as caught:
+    with pytest.raises(ToolError, match="could not be decoded") as caught:
         answer(start, site, WORDS, layered("nothing", 9))
     assert (caught.value.code, caught.value.hint) == ("not-scanned", "have the tool answer in a plain form")
     decision = caught.value.decisions[-1]

@@ -30,7 +30,7 @@ def test_imports_reach_the_host_functions(guest: Guest) -> None:
     assert guest.call("ws", "missing") is None
 
 
-def test_every_store_is_fresh_from_eight_threads(guest: Guest) -> None:
+def test_calls_from_eight_threads_have_fresh_stores(guest: Guest) -> None:
     answers: list[int] = []
 
     def work() -> None:

@@ -1,4 +1,4 @@
-"""One runtime for the hostile suite: what an attack leaves behind, the next one meets."""
+"""One runtime for all attacks: later attacks meet whatever earlier ones leave."""
 
 from __future__ import annotations
 

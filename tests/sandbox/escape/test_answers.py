@@ -1,4 +1,4 @@
-"""What reaches the caller from a guest is bounded, one line where it should be, and free of control characters."""
+"""Text from a guest that reaches the caller is bounded, single-line if required, and without control characters."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ def _fails_with(text: bytes) -> Body:
     return Body(text=text, execute=f"(call $fail (i32.const 1024) (i32.const {len(text)}))")
 
 
-def test_an_error_text_from_a_guest_cannot_drive_a_terminal(make: Make) -> None:
+def test_a_guests_error_text_cannot_control_a_terminal(make: Make) -> None:
     error = ended(make(_fails_with("\x1b]0;t\x07\x1b[31mred\u202e\u0085\r\n\x00 end".encode())))
     assert isinstance(error, GuestError)
     assert error.message.isprintable()
     assert error.message.endswith("end")
 
 
-def test_an_error_text_is_cut(make: Make) -> None:
+def test_a_long_error_text_is_truncated(make: Make) -> None:
     error = ended(
         make(Body(execute="(memory.fill (i32.const 0x8000) (i32.const 97) (i32.const 60000)) "
                           "(call $fail (i32.const 0x8000) (i32.const 60000))"))
@@ -36,7 +36,7 @@ def test_a_secret_in_an_error_text_is_withheld(make: Make) -> None:
     assert token not in repr(error.as_dict())
 
 
-def test_a_flood_of_logs_keeps_a_thousand_and_counts_the_rest(make: Make) -> None:
+def test_a_thousand_log_lines_are_kept_and_the_rest_counted(make: Make) -> None:
     body = Body(
         imports=("log",),
         execute="""(loop $again (call $log (i32.const 2) (i32.const 512) (i32.const 11))
@@ -49,7 +49,7 @@ def test_a_flood_of_logs_keeps_a_thousand_and_counts_the_rest(make: Make) -> Non
 
 
 @pytest.mark.parametrize("shift", [0, 1])
-def test_a_long_log_line_is_cut_on_a_character_boundary(make: Make, shift: int) -> None:
+def test_a_long_log_line_is_truncated_between_characters(make: Make, shift: int) -> None:
     text = b"x" * shift + "ä".encode() * 5000
     body = Body(
         text=text,
@@ -76,7 +76,7 @@ def test_a_long_log_line_is_cut_on_a_character_boundary(make: Make, shift: int) 
         pytest.param("", id="nothing"),
     ],
 )
-def test_params_that_are_no_sound_json_never_reach_the_guest(make: Make, params: object) -> None:
+def test_params_that_are_not_valid_json_do_not_reach_the_guest(make: Make, params: object) -> None:
     assert isinstance(ended(make(Body()), params), InvalidParametersError)
 
 

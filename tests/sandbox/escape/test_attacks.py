@@ -1,4 +1,4 @@
-"""Every bundled attack comes to its end: a typed error of the right kind, in time, the host unharmed."""
+"""Every bundled attack ends in time with a typed error of the right kind, and without harm to the host."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def _resident_bytes() -> int:
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
-def test_an_attack_ends_typed_and_in_time_and_the_next_call_works(
+def test_an_attack_ends_with_a_typed_error_in_time(
     attack: Attack, runtime: WasmToolRuntime, honest: PreparedTool
 ) -> None:
     outcome = attacks.run(attack, runtime)
     assert outcome.as_expected, outcome.ended
-    for _ in range(_TRIES - 1):  # a machine that was busy elsewhere is not a sandbox that leaks time
+    for _ in range(_TRIES - 1):  # a busy machine is not a timing leak
         if outcome.in_time or outcome.seconds > attack.limits.timeout_seconds + _NOISE_SECONDS:
             break
         outcome = attacks.run(attack, runtime)
@@ -48,16 +48,14 @@ def in_process() -> Iterator[WasmToolRuntime]:
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
-def test_an_attack_ends_typed_in_process_too_and_the_next_call_works(
-    attack: Attack, in_process: WasmToolRuntime
-) -> None:
-    """In time it need not be there: what the engine cannot interrupt, its caller waits for."""
+def test_an_in_process_attack_ends_with_a_typed_error(attack: Attack, in_process: WasmToolRuntime) -> None:
+    """It need not be in time: the caller waits for work that the engine cannot interrupt."""
     outcome = attacks.run(attack, in_process)
     assert outcome.as_expected, outcome.ended
     assert in_process.prepare("honest", wat2wasm(attacks.tool(Body()))).execute({}).result == {"ok": True}
 
 
-def test_an_attack_that_is_stopped_learns_nothing_of_the_host(runtime: WasmToolRuntime) -> None:
+def test_a_stopped_attack_learns_nothing_about_the_host(runtime: WasmToolRuntime) -> None:
     stopped = [attack for attack in ATTACKS if attack.expects and not attack.harmless and not _waits(attack)]
     assert len(stopped) > 30
     for attack in stopped:
@@ -69,7 +67,7 @@ def test_an_attack_that_is_stopped_learns_nothing_of_the_host(runtime: WasmToolR
 
 
 @pytest.mark.ci("slow")
-def test_attacks_leave_no_memory_threads_or_descriptors_behind(runtime: WasmToolRuntime) -> None:
+def test_attacks_leak_no_memory_threads_or_descriptors(runtime: WasmToolRuntime) -> None:
     quick = [
         attack
         for attack in ATTACKS
@@ -86,15 +84,15 @@ def test_attacks_leave_no_memory_threads_or_descriptors_behind(runtime: WasmTool
     for _ in range(3):
         round_of_attacks()
     assert _resident_bytes() < memory + _GROWTH
-    assert threading.active_count() <= threads  # one that was kept for the next call may have ended
-    assert len(os.listdir("/proc/self/fd")) <= descriptors + 2 * MAX_IDLE_WORKERS  # those that wait for a call
+    assert threading.active_count() <= threads  # a thread kept for the next call may have ended
+    assert len(os.listdir("/proc/self/fd")) <= descriptors + 2 * MAX_IDLE_WORKERS  # of workers that wait for a call
 
 
 def _waits(attack: Attack) -> bool:
     return any(kind.__name__ == "DeadlineExceededError" for kind in attack.expects)
 
 
-def test_a_server_whose_answer_gets_through_is_not_held(runtime: WasmToolRuntime) -> None:
+def test_a_server_whose_response_arrives_counts_as_a_failed_check(runtime: WasmToolRuntime) -> None:
     honest = Attack(
         name="honest",
         about="is answered",
@@ -106,7 +104,7 @@ def test_a_server_whose_answer_gets_through_is_not_held(runtime: WasmToolRuntime
     assert not outcome.held
 
 
-def test_an_echo_that_gets_through_whole_is_not_held(runtime: WasmToolRuntime) -> None:
+def test_a_complete_echo_counts_as_a_failed_check(runtime: WasmToolRuntime) -> None:
     echo = next(attack for attack in SERVERS if attack.name == "echoed-credential")
     answer = http_response(b"x" * echo.whole_bytes)
     outcome = attacks.run(replace(echo, server=lambda _request, _connection: answer), runtime)
@@ -114,7 +112,7 @@ def test_an_echo_that_gets_through_whole_is_not_held(runtime: WasmToolRuntime) -
     assert not outcome.held
 
 
-def test_an_outcome_that_was_not_expected_does_not_count_as_held(runtime: WasmToolRuntime) -> None:
+def test_an_unexpected_outcome_does_not_count_as_passed(runtime: WasmToolRuntime) -> None:
     wrong = Attack(name="wrong", about="is expected to trap and does not", body=attacks.Body(), expects=(WasmrtError,))
     outcome = attacks.run(wrong, runtime)
     assert isinstance(outcome.ended, ToolOutput)

@@ -1,4 +1,4 @@
-"""What the specifications' own suites call a trap, a link error or invalid comes out as a typed error of ours.
+"""Traps, link errors and invalid modules of the specifications' own suites are typed errors of wasmrt.
 
 Equivalents written from the component model's and the core specification's text, by the rule each case breaks.
 """
@@ -87,15 +87,15 @@ TRAPS = {
 
 
 @pytest.mark.parametrize("body", TRAPS.values(), ids=TRAPS.keys())
-def test_what_the_specification_calls_a_trap_is_a_typed_error(make: Make, honest: PreparedTool, body: Body) -> None:
+def test_specification_traps_are_typed_errors(make: Make, honest: PreparedTool, body: Body) -> None:
     error = ended(make(body))
     assert isinstance(error, TrapError)
     assert error.code.startswith("trap") or error.code == "stopped"
     assert honest.execute({}).result == {"ok": True}
 
 
-def test_a_trap_poisons_its_own_call_only(make: Make) -> None:
-    # Traps when there are params beyond the empty object, answers otherwise: the same tool, call after call.
+def test_a_trap_affects_only_its_own_call(make: Make) -> None:
+    # Traps if there are params beyond the empty object, otherwise returns: the same tool, call after call.
     tool = make(Body(execute="(if (i32.gt_u (local.get $length) (i32.const 2)) (then (unreachable))) (call $ok)"))
     for _ in range(3):
         assert isinstance(ended(tool, {"trap": True}), TrapError)
@@ -161,7 +161,7 @@ INVALID = {
 
 
 @pytest.mark.parametrize("text", INVALID.values(), ids=INVALID.keys())
-def test_what_the_specification_calls_invalid_is_a_typed_error(runtime: WasmToolRuntime, text: str) -> None:
+def test_specification_invalid_modules_are_typed_errors(runtime: WasmToolRuntime, text: str) -> None:
     component = wat2wasm(text)
     with pytest.raises(InvalidComponentError) as caught:
         runtime.prepare("invalid", component)
@@ -183,7 +183,7 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("component", MALFORMED.values(), ids=MALFORMED.keys())
-def test_what_the_specification_calls_malformed_is_a_typed_error(runtime: WasmToolRuntime, component: bytes) -> None:
+def test_specification_malformed_modules_are_typed_errors(runtime: WasmToolRuntime, component: bytes) -> None:
     with pytest.raises((NotWasmError, InvalidComponentError)):
         runtime.prepare("malformed", component)
 
@@ -210,7 +210,7 @@ UNLINKABLE = {
 
 
 @pytest.mark.parametrize("text", UNLINKABLE.values(), ids=UNLINKABLE.keys())
-def test_what_the_specification_calls_a_link_error_is_a_typed_error(runtime: WasmToolRuntime, text: str) -> None:
+def test_specification_link_errors_are_typed_errors(runtime: WasmToolRuntime, text: str) -> None:
     component = wat2wasm(text)
     with pytest.raises(UnknownImportError):
         runtime.prepare("unlinkable", component)
@@ -229,7 +229,7 @@ OFF = {
 
 
 @pytest.mark.parametrize("module", OFF.values(), ids=OFF.keys())
-def test_features_that_are_off_stay_off(runtime: WasmToolRuntime, module: str) -> None:
+def test_disabled_features_are_rejected(runtime: WasmToolRuntime, module: str) -> None:
     component = wat2wasm(f"(component (core module {module}))")
     with pytest.raises(InvalidComponentError):
         runtime.prepare("off", component)
@@ -259,6 +259,6 @@ STARTS = {
 
 
 @pytest.mark.parametrize("body", STARTS.values(), ids=STARTS.keys())
-def test_what_breaks_before_any_call_is_an_instantiation_error(runtime: WasmToolRuntime, body: Body) -> None:
+def test_a_failure_before_any_call_is_an_instantiation_error(runtime: WasmToolRuntime, body: Body) -> None:
     with pytest.raises(InstantiationError):
         runtime.prepare("start", wat2wasm(attacks.tool(body)), limits=attacks.ONLY_THE_CLOCK)

@@ -1,4 +1,4 @@
-"""Limits say what stopped a guest, what it used and what raises them, and hold wherever guest code runs."""
+"""Exceeded limits report limit, usage and setting, and apply wherever guest code runs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ASLEEP = Body(
 _LOOP = "(loop $again (br $again)) (unreachable)"
 
 
-def test_a_fuel_error_tells_limit_use_and_setting(make: Make) -> None:
+def test_a_fuel_error_reports_limit_usage_and_setting(make: Make) -> None:
     error = ended(make(Body(execute=_LOOP), ResourceLimits(fuel=50_000)))
     assert isinstance(error, FuelExhaustedError)
     assert (error.limit, error.setting) == (50_000, "limits.fuel")
@@ -41,7 +41,7 @@ def test_a_fuel_error_tells_limit_use_and_setting(make: Make) -> None:
     assert error.usage.fuel >= 49_000
 
 
-def test_a_deadline_error_tells_limit_use_and_setting(make: Make) -> None:
+def test_a_deadline_error_reports_limit_usage_and_setting(make: Make) -> None:
     error = ended(make(Body(execute=_LOOP)))
     assert isinstance(error, DeadlineExceededError)
     assert error.limit == pytest.approx(attacks.ONLY_THE_CLOCK.timeout_seconds)
@@ -50,7 +50,7 @@ def test_a_deadline_error_tells_limit_use_and_setting(make: Make) -> None:
     assert error.usage.wall_seconds >= attacks.ONLY_THE_CLOCK.timeout_seconds
 
 
-def test_a_million_host_calls_are_the_most_a_guest_makes(make: Make) -> None:
+def test_a_guest_is_limited_to_a_million_host_calls(make: Make) -> None:
     body = Body(
         imports=("get-random-u64",), execute="(loop $again (drop (call $get-random-u64)) (br $again)) (unreachable)"
     )
@@ -64,7 +64,7 @@ def test_a_million_host_calls_are_the_most_a_guest_makes(make: Make) -> None:
     assert error.used == MAX_HOST_CALLS + 1
 
 
-def test_an_output_over_its_cap_is_refused_and_one_at_the_cap_is_not(make: Make) -> None:
+def test_an_output_over_its_limit_is_refused(make: Make) -> None:
     text = b'"' + b"x" * 998 + b'"'
     body = Body(text=text, execute="(call $say (i32.const 1024) (i32.const 1000))")
     assert make(body, ResourceLimits(output_bytes=1000)).execute({}).result == "x" * 998
@@ -73,15 +73,15 @@ def test_an_output_over_its_cap_is_refused_and_one_at_the_cap_is_not(make: Make)
     assert (error.limit, error.used) == (999, 1000)
 
 
-def test_a_tool_that_needs_more_memory_than_its_limit_says_how_much(make: Make) -> None:
+def test_exceeding_the_memory_limit_reports_the_needed_memory(make: Make) -> None:
     with pytest.raises(MemoryLimitError) as caught:
         make(Body(pages=320), ResourceLimits(memory_bytes=16 * MIB))
     assert caught.value.setting == "limits.memory_bytes"
     assert "32 MiB" in caught.value.message
 
 
-def test_a_second_memory_in_one_module_counts_too(make: Make) -> None:
-    # Fails, with its own words, where both memories together got more pages than the budget has.
+def test_a_second_memory_of_a_module_counts_against_the_limit(make: Make) -> None:
+    # Fails with its own message if both memories together got more pages than the budget allows.
     pages = attacks.ONLY_THE_CLOCK.memory_bytes // 65536
     body = Body(
         functions="(memory $second 1)",
@@ -93,11 +93,11 @@ def test_a_second_memory_in_one_module_counts_too(make: Make) -> None:
     try:
         tool = make(body)
     except InvalidComponentError:
-        return  # the pool has room for one memory a module: refused altogether
+        return  # the pool has only one memory for each module, so the module is refused
     assert tool.execute({}).result == {"ok": True}
 
 
-def test_sixty_four_sleepers_hold_up_nobody_else() -> None:
+def test_sixty_four_sleeping_guests_do_not_delay_other_calls() -> None:
     errors: list[BaseException] = []
     with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False, max_concurrent_calls=64)) as runtime:
         sleeper = runtime.prepare(
@@ -123,7 +123,7 @@ def test_cancelling_stops_a_sleeping_guest_and_frees_its_permit() -> None:
         sleeper = runtime.prepare(
             "sleeper", wat2wasm(attacks.tool(_ASLEEP)), limits=ResourceLimits(timeout_seconds=3600)
         )
-        # Without the permit that the sleeper holds, it meets its own deadline.
+        # Without a permit, it would reach its own deadline.
         honest = runtime.prepare("honest", wat2wasm(attacks.tool(Body())), limits=ResourceLimits(timeout_seconds=30))
 
         async def give_up() -> object:
@@ -155,7 +155,7 @@ def test_closing_the_runtime_ends_every_call_with_a_typed_error() -> None:
 
 
 @pytest.mark.ci("slow")
-def test_a_compile_of_a_hundred_thousand_functions_starves_no_call(runtime: WasmToolRuntime, make: Make) -> None:
+def test_compiling_a_huge_component_does_not_delay_calls(runtime: WasmToolRuntime, make: Make) -> None:
     honest = make(Body(), ResourceLimits(timeout_seconds=10))
     bomb = wat2wasm(attacks.tool(Body(functions="(func)" * 100_000)))
     compiling = threading.Thread(target=lambda: runtime.prepare("bomb", bomb), daemon=True)

@@ -1,4 +1,4 @@
-"""A guest meets nothing that was not granted, and what it tried is on record."""
+"""A guest reaches only granted resources, and its attempts are recorded."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from wasmrt.core.limits import MAX_REFUSALS, ResourceLimits
 from wasmrt.core.model import Reason
 
 PATIENT = ResourceLimits(timeout_seconds=60, fuel=2**60)
-"""For a thousand questions on a busy machine."""
+"""Seconds for a thousand requests on a busy machine."""
 
 
 def _look_up(times: int) -> Body:
-    # The digits of the name count up, so that every lookup is for another name.
+    # The digits of the name count up, so that every lookup is for a different name.
     digits = "".join(
         f"""(i32.store8 (i32.const {1024 + place}) (i32.add (i32.const 48)
         (i32.rem_u (i32.div_u (local.get $i) (i32.const {10 ** (3 - place)})) (i32.const 10))))"""
@@ -33,7 +33,7 @@ def _look_up(times: int) -> Body:
     )
 
 
-def test_a_refused_socket_names_the_way_that_would_work(make: Make) -> None:
+def test_a_refused_socket_names_an_alternative(make: Make) -> None:
     body = Body(
         imports=("create-tcp-socket",),
         execute="(call $create-tcp-socket (i32.const 1) (i32.const 256)) (call $ok)",
@@ -45,9 +45,7 @@ def test_a_refused_socket_names_the_way_that_would_work(make: Make) -> None:
     assert "http.allowlist" in (decision.hint or "")
 
 
-def test_a_refused_lookup_names_what_was_looked_up_and_asks_no_resolver(
-    make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_refused_lookup_names_the_host_without_a_dns_query(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[object] = []
     monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **_: asked.append(args))
     (decision,) = make(_look_up(1)).execute({}).decisions
@@ -55,11 +53,11 @@ def test_a_refused_lookup_names_what_was_looked_up_and_asks_no_resolver(
     assert asked == []
 
 
-def test_a_thousand_refused_lookups_leave_a_bounded_record(make: Make) -> None:
+def test_a_thousand_refused_lookups_leave_a_limited_record(make: Make) -> None:
     assert len(make(_look_up(1000), PATIENT).execute({}).decisions) == MAX_REFUSALS
 
 
-def test_the_same_refusal_is_on_record_once(make: Make) -> None:
+def test_repeated_refusals_are_recorded_once(make: Make) -> None:
     body = Body(
         imports=("create-tcp-socket",),
         execute="""(loop $again (call $create-tcp-socket (i32.const 0) (i32.const 256))

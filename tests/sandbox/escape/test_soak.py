@@ -26,18 +26,18 @@ def _bench() -> ModuleType:
     return module
 
 
-def test_kills_in_between_leave_no_process_descriptor_permit_or_temporary_file() -> None:
+def test_kills_leave_no_process_descriptor_permit_or_temporary_file() -> None:
     result = _bench().soak(4500, 1500, kill_every=25, seed=20)
     assert result["wrong"] == []
     assert result["kills"] > 100
     assert result["crashed"] > 0
     left = ("descriptors_left", "threads_left", "files_left", "permits_left")
     assert {key: result[key] for key in left} == dict.fromkeys(left, 0)
-    assert result["workers_after"] <= result["workers_before"] + MAX_IDLE_WORKERS  # those before are of other runtimes
+    assert result["workers_after"] <= result["workers_before"] + MAX_IDLE_WORKERS  # other runtimes have workers, too
     assert result["growth"] < 0.05, result
 
 
-def test_calls_mixed_with_attacks_leave_nothing_behind() -> None:
+def test_calls_mixed_with_attacks_leave_no_resources() -> None:
     result = _bench().soak(6000, 4000)
     assert result["wrong"] == []
     assert result["attacks"] > 300

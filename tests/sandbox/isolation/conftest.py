@@ -1,4 +1,4 @@
-"""Runtimes whose guests live in workers, and marks for what a machine may lack: such tests are skipped aloud."""
+"""Runtimes with guests in workers, and marks for features that a machine may lack, whose tests are then skipped."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOBODY = 65534
 needs_seccomp = pytest.mark.skipif("seccomp" not in STANDING, reason="this machine has no seccomp: nothing to prove")
 needs_landlock = pytest.mark.skipif("landlock" not in STANDING, reason="this machine has no Landlock: nothing to prove")
 as_users = pytest.mark.parametrize("user", [0, NOBODY] if os.getuid() == 0 else [0], ids=lambda user: f"user-{user}")
-"""As this user (0: no change), and where this is root, as nobody too."""
+"""As this user (0: no change), and, for root, also as nobody."""
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +32,7 @@ def _home(tmp_path: Path, sharing_code: Installation, monkeypatch: pytest.Monkey
 
 @pytest.fixture
 def runtime() -> Iterator[WasmToolRuntime]:
-    """A runtime whose guests live in workers."""
+    """A runtime with guests in workers."""
     with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False, isolation="process")) as runtime:  # type: ignore[arg-type]
         yield runtime
 
@@ -41,7 +41,7 @@ ECHO = Body(execute="(call $say (local.get $params) (local.get $length))")
 
 
 def prepared(runtime: WasmToolRuntime, body: Body = ECHO, name: str = "tool", **options: Any) -> PreparedTool:
-    """A tool of this body, ready to be called."""
+    """A tool with this body, ready to be called."""
     return runtime.prepare(name, wat2wasm(tool(body)), **options)
 
 
@@ -55,7 +55,7 @@ def program_of(tool: PreparedTool) -> Program:
 def process_of(tool: PreparedTool, user: str = "local") -> int:
     """The process of the worker that waits for the user's next call."""
     program = program_of(tool)
-    worker = program._shelf.take(program, user)
+    worker = program._idle_workers.take(program, user)
     assert worker is not None
-    program._shelf.put(program, user, worker)
+    program._idle_workers.put(program, user, worker)
     return worker.pid

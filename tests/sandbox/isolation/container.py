@@ -1,4 +1,4 @@
-"""A process as a container's default profile makes it, in which the forbidden calls are tried.
+"""A process confined like a container's default profile, in which the forbidden calls are tried.
 
 The filter is shaped like the default profile of Docker (moby/profiles): an allowlist that answers EPERM, without
 mount, unshare, bpf, keyctl, io_uring and their like; capabilities are the default fourteen.

@@ -1,4 +1,4 @@
-"""A zygote of the tests' own, whose run workers execute machine code: as after a bug of the engine.
+"""A zygote for tests whose run workers execute machine code, as after an engine bug.
 
 The code is mapped before the worker is sealed, since no sealed one can map any. Nothing of this is in the wheel.
 """
@@ -20,7 +20,7 @@ from wasmrt.sandbox.isolation.worker.children import TemplateSeal
 
 SUPPORTED = MACHINE == "x86_64"
 _MASK = 0x55
-"""What is searched for is written down with these bits changed, so that it is not found in its own question."""
+"""Search terms are stored with these bits flipped, so that the search does not find itself."""
 _SYSCALL = bytes.fromhex(
     "4889f8"  # mov rax, rdi
     "4889f7"  # mov rdi, rsi
@@ -37,7 +37,7 @@ _SYSCALL_OF_32_BITS = bytes.fromhex(
     "cd80"  # int 0x80
     "c3"  # ret
 )
-# (start, end, needle, size): how often the needle stands there, each byte xor 0x55
+# (start, end, needle, size): the number of occurrences of the needle, each byte xor 0x55
 _SCAN = bytes.fromhex(
     "31c0"  # xor eax, eax
     "4c8d040f"  # next: lea r8, [rdi+rcx]
@@ -60,7 +60,7 @@ _LONG = ctypes.c_long
 
 
 class _Native:
-    """The machine code, and what it needs to know of this process."""
+    """The machine code, and the facts that it needs about this process."""
 
     def __init__(self) -> None:
         rights = mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC
@@ -75,7 +75,7 @@ class _Native:
         self._ranges: list[tuple[int, int]] = []
 
     def look(self, maps: int) -> None:
-        """Remember what is mapped and written, by a file that was opened before: a sealed process can open none."""
+        """Record mapped and written pages, from a file opened before: a sealed process cannot open files."""
         self._ranges, text = [], b""
         while piece := os.pread(maps, 65536, len(text)):
             text += piece
@@ -95,20 +95,20 @@ class _Native:
         return int(self._syscall(number, *values, *[0] * (6 - len(values))))
 
     def count(self, masked: list[int]) -> int:
-        """Count in all memory what was written down with a mask."""
+        """Count occurrences of masked terms in all memory."""
         needle = bytes(masked)
         top = self.call("brk", 0)
         found = 0
         for start, end in self._ranges:
-            heap = end <= top < end + 2**28  # it may have grown since
+            heap = end <= top < end + 2**28  # it may have grown
             found += sum(int(self._scan(*run, needle, len(needle))) for run in self._runs(start, top if heap else end))
         return found
 
     def _runs(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """What can still be read between two addresses, in pieces as long as can be."""
+        """The readable pieces between two addresses, as long as possible."""
         first = start
         for page in range(start, end, mmap.PAGESIZE):
-            # The kernel reads the new mask before it looks at what is to be done with it, which is nothing here.
+            # The kernel reads the new mask before it looks at the operation, which is invalid here.
             if self.call("rt_sigprocmask", 99, page, 0, 8) == -errno.EFAULT:
                 if first < page:
                     yield first, page
@@ -123,12 +123,12 @@ class _Native:
 
 
 def masked(text: str) -> list[int]:
-    """Write down what is to be searched for."""
+    """Store a search term."""
     return [byte ^ _MASK for byte in text.encode()]
 
 
 def main() -> NoReturn:
-    """Be a zygote whose workers do what params say under `native`, in place of the guest."""
+    """Run a zygote whose workers execute the params under `native` instead of the guest."""
     native = _Native()
     run, seal, measure = LinkedComponent.run, TemplateSeal.__init__, TemplateSeal.measure
     maps: list[int] = []
@@ -145,7 +145,7 @@ def main() -> NoReturn:
         seal(self, limits, keep=(*keep, maps[0]), required=required)
 
     def measured(self: TemplateSeal, *keep: int) -> None:
-        native.look(maps[0])  # of the template, whose memory its workers begin with
+        native.look(maps[0])  # of the template, with whose memory its workers begin
         measure(self, *keep)
 
     LinkedComponent.run = escaped  # type: ignore[method-assign]

@@ -1,4 +1,4 @@
-"""A tiny interpreter of seccomp's classic BPF, so that filters are checked without being installed."""
+"""A small interpreter of seccomp's classic BPF, to check filters without installing them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ways past a guarded outlet, each tried by itself: `python outlet_escapes.py SCENE`. The standard library alone."""
+"""Ways around the proxy, each tried separately: `python outlet_escapes.py SCENE`. Standard library only."""
 
 import base64
 import ctypes
@@ -22,7 +22,7 @@ class Refused(Exception):
     """Nothing was reached."""
 
 
-# -- past the proxy ---------------------------------------------------------------------------------------------------
+# -- around the proxy -------------------------------------------------------------------------------------------------
 
 
 def reached(connection):
@@ -90,11 +90,11 @@ def listen():
         pass
 
 
-# -- through it -------------------------------------------------------------------------------------------------------
+# -- through the proxy ------------------------------------------------------------------------------------------------
 
 
 def raw(head, then=b"", credential=None, count=1):
-    """Send a request to the proxy, and return the connection and the first bytes of its answer."""
+    """Send a request to the proxy, and return the connection and the first bytes of the response."""
     credential = CREDENTIAL if credential is None else credential
     line = f"Proxy-Authorization: Basic {base64.b64encode(f'wasmrt:{credential}'.encode()).decode()}\r\n"
     connection = socket.create_connection(("127.0.0.1", SCENE["proxy"]), timeout=SECONDS)
@@ -119,7 +119,7 @@ def connected(target, **options):
 
 
 def sends(data, target=f"{GRANTED}:{SINK}"):
-    """Try whether bytes get to the granted host and an answer comes back."""
+    """Return whether bytes reach the granted host and a response returns."""
 
     def act():
         connection = tunnel(target)
@@ -155,7 +155,7 @@ def hello(*names, extensions=b"", record=1 << 14, kind=0):
 
 
 def plain(line, headers="", then=b"", **options):
-    """Send a request in plain HTTP, and see whether its server answers."""
+    """Send a request over plain HTTP, and return whether its server responds."""
 
     def act():
         connection = raw(f"{line} HTTP/1.1\r\n{headers}Connection: close\r\n", then, **options)
@@ -182,7 +182,7 @@ def twice(target):
 
 
 def half_open():
-    """Hold connections open that ask for nothing, and see whether another is still served for ever."""
+    """Hold idle connections open, and return whether another one is still served."""
     held = [socket.create_connection(("127.0.0.1", SCENE["proxy"]), timeout=SECONDS) for _ in range(40)]
     for each in held:
         each.sendall(b"CONNECT ")
@@ -293,11 +293,11 @@ ALLOWED = {
     "TLS in small records for it": sends(lambda: hello(GRANTED, record=5)),
     "a granted path in plain HTTP": plain(f"GET {ROOT}/open/a?b=c", HOST),
 }
-"""What is granted, asked for in the same ways as what is not."""
+"""Granted requests, made in the same ways as the forbidden ones."""
 
 
 def begin(act):
-    """Try in a process of its own, so that no attempt changes the next one's ground."""
+    """Run in a separate process, so that attempts do not affect each other."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -322,7 +322,7 @@ def ended(child, reading):
 
 
 def outcomes(attempts, names):
-    """Try some at once."""
+    """Run several attempts concurrently."""
     begun = [(name, *begin(attempts[name])) for name in names]
     return {name: ended(child, reading) for name, child, reading in begun}
 

@@ -1,4 +1,4 @@
-"""Servers on loopback that a program may and may not reach, a proxy without rules, and outlets to some of them."""
+"""Loopback servers that a program may or may not reach, a proxy without rules, and proxies to some servers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def sink(connection: socket.socket) -> None:
 
 
 def web(connection: socket.socket) -> None:
-    """Answer one request of HTTP."""
+    """Answer one HTTP request."""
     data = b""
     while b"\r\n\r\n" not in data:
         more = connection.recv(65536)
@@ -90,7 +90,7 @@ class Servers:
 
 
 def lax_proxy(connection: socket.socket) -> None:
-    """A proxy without any rule: every name is loopback, whatever stands around it."""
+    """A proxy without rules: every name resolves to loopback."""
     data = b""
     while b"\r\n\r\n" not in data:
         if not (more := connection.recv(65536)):
@@ -119,7 +119,7 @@ def lax_proxy(connection: socket.socket) -> None:
 
 @dataclass
 class World:
-    """All of it, with the scene that the script of escapes is given."""
+    """All servers and proxies, with the scene for the script of escapes."""
 
     scene: dict[str, Any]
     network: NetworkConfig
@@ -149,7 +149,7 @@ class World:
             outlets.close()
 
     def run(self, outlet: EgressProxySession, *argv: str, **env: str) -> subprocess.CompletedProcess[bytes]:
-        """Run a program behind an outlet, to its end."""
+        """Run a program behind a proxy until it exits."""
         given = outlet.env | {"GIT_CONFIG_NOSYSTEM": "1", "HOME": str(self.folder)} | env
         command = confined_command(SHELL, argv, env=given, read=[self.folder, self.ca], outlet=outlet.descriptor)
         process = command.start(str(self.folder))
@@ -177,7 +177,7 @@ def made(tmp_path: Path) -> Iterator[World]:
             servers.start(each, sink)
         datagrams = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
         datagrams.bind(str(folder / "d"))
-        # The same port at an address that no operator exempted.
+        # The same port at an address that the operator did not exempt.
         sink_port, _ = (servers.start(each, sink) for each in _twins())
         udp = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
         udp.bind(("127.0.0.1", 0))
@@ -212,7 +212,7 @@ def _twins() -> tuple[socket.socket, socket.socket]:
         one.bind(("127.0.0.1", 0))
         try:
             other.bind(("127.0.0.2", one.getsockname()[1]))
-        except OSError:  # somebody has it there
+        except OSError:  # in use
             one.close()
             other.close()
         else:

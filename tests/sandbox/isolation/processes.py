@@ -1,4 +1,4 @@
-"""Processes as the kernel shows them."""
+"""Processes as shown by the kernel."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 
 
 def parent(process: int) -> int:
-    """The process that made it; -1 where it is gone."""
+    """The parent process; -1 if the process is gone."""
     return _field(process, 1)
 
 
 def children(process: int) -> set[int]:
-    """The children of a process that nobody has waited for."""
+    """The children of a process that have not been reaped."""
     return {
         int(entry.name)
         for entry in Path("/proc").iterdir()
@@ -21,7 +21,7 @@ def children(process: int) -> set[int]:
 
 
 def is_alive(process: int) -> bool:
-    """True while any thread of it is left: its socket closes with the last."""
+    """True while any thread of the process is left: its socket closes with the last one."""
     try:
         state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
         return state not in "ZX" or len(os.listdir(f"/proc/{process}/task")) > 1

@@ -1,4 +1,4 @@
-"""A host that has it rough: no thread or descriptor left, a small stack, a handler that raises, no time to close.
+"""A host with scarce resources: no threads or descriptors, a small stack, raising handlers, no time to close.
 
 python -m tests.sandbox.isolation.rough TASK    prints what came of it as JSON; run as a process of its own.
 """
@@ -27,7 +27,7 @@ HONEST = wat2wasm(tool(Body()))
 RECURSING = wat2wasm(tool(Body(functions="(func $deeper (call $deeper))", execute="(call $deeper) (call $ok)")))
 SPINNING = wat2wasm(tool(Body(execute="(loop $more (br $more)) (unreachable)")))
 PLACES = 40
-"""Of all the places where a handler could raise while a component is prepared, so many are tried."""
+"""The number of places tried, of all places where a handler could raise during prepare."""
 
 
 def runtime() -> WasmToolRuntime:
@@ -51,7 +51,7 @@ def sentence(act: Callable[[], Any]) -> str:
 
 
 def no_thread_left() -> list[str]:
-    """Prepare and call where no thread can be started, and then where one can."""
+    """Prepare and call without available threads, and then with threads."""
 
     def refuse(*_arguments: object, **_more: object) -> int:
         raise RuntimeError("can't start new thread")
@@ -66,7 +66,7 @@ def no_thread_left() -> list[str]:
 
 
 def no_descriptor_left() -> list[list[str]]:
-    """Prepare, and call in a new worker, with none to four descriptors left; then again with as many as it takes."""
+    """Prepare, and call in a new worker, with none to four descriptors left; then again with enough."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
     found = []
     with runtime() as made:
@@ -81,7 +81,7 @@ def no_descriptor_left() -> list[list[str]]:
 
 
 def no_descriptor_for_a_zygote() -> list[str]:
-    """Prepare where the zygote was ended and none can be started; then again with as many descriptors as it takes."""
+    """Prepare after the zygote was killed and none can be started; then again with enough descriptors."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
     found = []
     with runtime() as made:
@@ -97,7 +97,7 @@ def no_descriptor_for_a_zygote() -> list[str]:
 
 @contextmanager
 def only_descriptors(count: int) -> Iterator[None]:
-    """Hold all descriptors that this process may have, but for so many."""
+    """Use up all descriptors of this process except a given number."""
     with ExitStack() as held:
         files = []
         with suppress(OSError):
@@ -111,7 +111,7 @@ def only_descriptors(count: int) -> Iterator[None]:
 
 
 def small_stack() -> list[str]:
-    """Call a guest that recurses without end on a thread with a small stack."""
+    """Call an endlessly recursing guest on a thread with a small stack."""
     found: list[str] = []
     with runtime() as made:
         prepared = made.prepare("recursing", RECURSING)
@@ -125,14 +125,14 @@ def small_stack() -> list[str]:
 
 
 class RungError(BaseException):
-    """Raised by a handler of a signal."""
+    """Raised by a signal handler."""
 
 
 def handler_in_prepare() -> dict[str, int]:
-    """Raise in place after place of `prepare`, and prepare and call again after each."""
+    """Raise at each place of `prepare` in turn, and prepare and call again after each."""
 
     def interrupted(place: int) -> int:
-        """Return how many places were passed; a place is where Python would have run a handler."""
+        """Return the number of places passed; at each, Python could run a signal handler."""
         seen = 0
 
         def look(_frame: FrameType, event: str, _argument: object) -> None:
@@ -166,7 +166,7 @@ def handler_in_prepare() -> dict[str, int]:
 
 
 def never_closed() -> str:
-    """Leave a guest behind that spins, and end without closing anything."""
+    """Leave a spinning guest behind, and exit without closing anything."""
     made = runtime()
     prepared = made.prepare("spinning", SPINNING, limits=ResourceLimits(timeout_seconds=0.2, fuel=2**60))
     threading.Thread(target=lambda: outcome(lambda: prepared.execute({})), daemon=True).start()

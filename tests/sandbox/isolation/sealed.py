@@ -1,4 +1,4 @@
-"""Workers as a zygote would make them, each in a forked child of this program; its answer is JSON on standard output.
+"""Workers as created by a zygote, each in a forked child of this program; the result is JSON on standard output.
 
 python -m tests.sandbox.isolation.sealed TASK USER
 """
@@ -33,7 +33,7 @@ ARTIFACT_FROM_FILE = _ffi._function(
 
 
 def in_child(confinement: Confinement, user: int, start: Callable[[], None] | None, work: Callable[[], Any]) -> Any:
-    """What `work` gives in a sealed child, the layers, the refused calls, and how it ended; or the mistake."""
+    """The result of `work` in a sealed child, the layers, the refused calls, and its exit; or the error."""
     ours, theirs = socket.socketpair()
     refused, reporting = os.pipe()
     log = "--log" in sys.argv
@@ -53,7 +53,7 @@ def in_child(confinement: Confinement, user: int, start: Callable[[], None] | No
         data = json.dumps(answer).encode()
         while data:
             data = data[os.write(3, data) :]
-        _libc.syscall("exit_group", 0)  # nothing of Python's end
+        _libc.syscall("exit_group", 0)  # skip Python's shutdown
     theirs.close()
     os.close(reporting)
     _, status = os.waitpid(child, 0)
@@ -65,7 +65,7 @@ def in_child(confinement: Confinement, user: int, start: Callable[[], None] | No
 
 
 def mapped_from_memory_file(compiler: Compiler, component: Component) -> Component:
-    """The component from its artifact in a sealed memory file: no copy of the code, none that anybody can change."""
+    """The component from its artifact in a sealed memfd: the code is neither copied nor writable."""
     descriptor = os.memfd_create("artifact", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.write(descriptor, component.serialize())
     fcntl.fcntl(descriptor, 1033, 1 | 2 | 4 | 8)  # F_ADD_SEALS: seal, shrink, grow, write
@@ -135,7 +135,7 @@ def holds(user: int) -> Any:
         return {"open": [number for number in range(300) if is_open(number)], "environment": dict(os.environ)}
 
     def is_open(descriptor: int) -> bool:
-        asking = select.poll()  # which a sealed worker may do
+        asking = select.poll()  # allowed in a sealed worker
         asking.register(descriptor, 0)
         return not any(events & select.POLLNVAL for _, events in asking.poll(0))
 

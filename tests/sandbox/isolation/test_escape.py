@@ -1,4 +1,4 @@
-"""Machine code of a stranger's in a sealed worker, as after a bug of the engine: what it finds, and what it may do."""
+"""Hostile machine code in a sealed worker, as after an engine bug: what it can find and do."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OWN = "canary-of-" + "this-very-call-" + "0819"
 
 @pytest.fixture(scope="module")
 def runtime() -> Iterator[WasmToolRuntime]:
-    """A runtime whose zygote is the tests' own, which no other shares."""
+    """A runtime with the tests' own zygote, which is not shared."""
     store = MemorySecrets()
     store.set("ann", "token", Secret(SECRET))
     config = WasmRuntimeConfig(cache_compiled=False, optimization_level=OptLevel.SPEED_AND_SIZE, secrets=store)
@@ -49,7 +49,7 @@ def runtime() -> Iterator[WasmToolRuntime]:
 
 @pytest.fixture(scope="module")
 def escaped(runtime: WasmToolRuntime) -> PreparedTool:
-    """A tool whose worker does what its params say; others have been called before."""
+    """A tool whose worker executes its params; other tools have been called before."""
     other = prepared(runtime, ECHO, name="other")
     tool = prepared(runtime, ECHO)
     assert other.execute({"text": OTHER_TOOL}, user="bob").result == {"text": OTHER_TOOL}
@@ -67,18 +67,18 @@ def call(tool: PreparedTool, name: str, *arguments: int | str) -> int:
     return result["found"]
 
 
-def test_the_search_finds_what_is_there(escaped: PreparedTool) -> None:
-    """The params of the call itself, and in the worker of another user that user's."""
+def test_the_memory_search_finds_a_known_secret(escaped: PreparedTool) -> None:
+    """Search for the params of the call itself, and, in another user's worker, for that user's params."""
     assert search(escaped, OWN, text=OWN) > 0
     assert search(escaped, OTHER_USER, user="ann", text=OTHER_USER) > 0
 
 
 @pytest.mark.parametrize("text", [SECRET, VARIABLE, OTHER_USER, OTHER_TOOL], ids=lambda text: text[10:-5])
-def test_native_code_finds_nothing_in_its_memory_that_is_not_its_own(escaped: PreparedTool, text: str) -> None:
+def test_native_code_finds_no_foreign_data_in_its_memory(escaped: PreparedTool, text: str) -> None:
     assert search(escaped, text) == 0
 
 
-def test_a_call_that_is_on_the_list_answers(escaped: PreparedTool) -> None:
+def test_an_allowed_system_call_succeeds(escaped: PreparedTool) -> None:
     assert call(escaped, "getpid") > 1
     assert call(escaped, "brk", 0) > 0
 
@@ -90,7 +90,7 @@ DEEDS: list[tuple[int | str, ...]] = [
     ("open", FILE, 0), ("openat", -100, FILE, 0), ("openat2", -100, FILE, 0, 24), ("creat", "/tmp/made", 0o600),
     ("open_by_handle_at", -100, 0, 0), ("stat", FILE), ("statx", -100, FILE, 0, 0), ("readlink", "/proc/self/exe"),
     ("unlink", "/tmp/made"), ("chdir", "/"), ("getcwd", 0, 0), ("chmod", FILE, 0o777), ("memfd_create", "made", 0),
-    # its descriptors: only its own socket may be read and written, none may be had in addition
+    # its descriptors: it may read and write only its own socket, and open nothing
     ("read", 0, 0, 0), ("write", 1, FILE, 1), ("write", 2, FILE, 1), ("read", 4, 0, 0), ("write", 4, FILE, 1),
     ("dup", 3), ("dup2", 3, 9), ("fcntl", 3, 0, 0), ("pidfd_getfd", 3, 0, 0), ("sendfile", 3, 4, 0, 100),
     # the network
@@ -121,7 +121,7 @@ DEEDS: list[tuple[int | str, ...]] = [
     DEEDS,
     ids=lambda deed: " ".join("HOST" if part is HOST else str(part).replace("/", "|") for part in deed[:2]),
 )
-def test_native_code_that_does_anything_else_is_ended_by_the_kernel(
+def test_other_system_calls_of_native_code_are_killed_by_the_kernel(
     escaped: PreparedTool, deed: tuple[int | str, ...]
 ) -> None:
     with pytest.raises(WorkerCrashedError) as caught:
@@ -130,7 +130,7 @@ def test_native_code_that_does_anything_else_is_ended_by_the_kernel(
 
 
 @pytest.mark.ci("slow")
-def test_native_code_that_writes_to_its_socket_what_it_likes_ends_its_own_call_alone(escaped: PreparedTool) -> None:
+def test_arbitrary_socket_data_from_native_code_ends_only_its_call(escaped: PreparedTool) -> None:
     with pytest.raises(WorkerCrashedError, match="broke the rules"):
         call(escaped, "write", 3, "\x10" * 64, 64)
     assert escaped.execute({"after": 1}, user="bob").result == {"after": 1}

@@ -1,4 +1,4 @@
-"""Frames of a worker are hostile input: whatever it sends, the host answers with a typed error and is unharmed."""
+"""Frames of a worker are untrusted input: every invalid frame is a typed error without harm to the host."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def logged(place: int) -> bytes:
 
 
 class WritableServices(NoServices):
-    """A host that lets everything be written, and looks at what reaches it."""
+    """A host that allows every write, and records what it receives."""
 
     has_workspace = True
     max_write_bytes = 64
@@ -88,7 +88,7 @@ def a_call(services: HostServices | None = None) -> GuestCall:
 
 
 def answer_to(sent: bytes, call: GuestCall | None = None) -> str | BaseException:
-    """What a host makes of a worker that sends this and ends."""
+    """The host's result for a worker that sends these bytes and exits."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         worker = Worker(ours, 0)
@@ -111,7 +111,7 @@ def test_a_result_is_read() -> None:
     assert (call.fuel_used, [entry.message for entry in call.logs]) == (1, ["m"])
 
 
-def test_a_worker_that_logs_without_end_is_ended_at_the_deadline() -> None:
+def test_a_worker_that_logs_endlessly_is_killed_at_the_deadline() -> None:
     ours, theirs = socket.socketpair()
     call = GuestCall(Lifetime(0.3), LIMITS, NoServices(), SystemClock())
 
@@ -132,8 +132,8 @@ def test_a_worker_that_logs_without_end_is_ended_at_the_deadline() -> None:
 
 
 @pytest.mark.parametrize(("size", "piece"), [(1000, 1), (70_000, 50)], ids=["one that fits the buffer", "a large one"])
-def test_a_worker_that_sends_a_frame_byte_by_byte_is_ended_at_the_deadline(size: int, piece: int) -> None:
-    """It is never silent, so that no wait of the host's ends by itself."""
+def test_a_worker_that_sends_byte_by_byte_is_killed_at_the_deadline(size: int, piece: int) -> None:
+    """The worker is never silent, so no wait of the host times out."""
     ours, theirs = socket.socketpair()
     call = GuestCall(Lifetime(0.3), LIMITS, NoServices(), SystemClock())
     over = threading.Event()
@@ -158,7 +158,7 @@ def test_a_worker_that_sends_a_frame_byte_by_byte_is_ended_at_the_deadline(size:
             thread.join(20)
 
 
-def test_a_worker_that_takes_its_params_byte_by_byte_is_ended_at_the_deadline() -> None:
+def test_a_worker_that_reads_byte_by_byte_is_killed_at_the_deadline() -> None:
     ours, theirs = socket.socketpair()
     call = GuestCall(Lifetime(0.3), LIMITS, NoServices(), SystemClock())
     over = threading.Event()
@@ -185,7 +185,7 @@ def test_a_worker_that_takes_its_params_byte_by_byte_is_ended_at_the_deadline() 
     assert taken < 1_000_000
 
 
-def test_a_worker_that_ends_before_it_answers_has_crashed() -> None:
+def test_a_worker_that_exits_without_a_result_has_crashed() -> None:
     assert isinstance(answer_to(b""), ClosedError)
     assert isinstance(answer_to(frame(Kind.RESULT, COUNTS, b"{}")[:-1]), ClosedError)
 
@@ -219,11 +219,11 @@ def test_a_worker_that_ends_before_it_answers_has_crashed() -> None:
         pytest.param(frame(Kind.LOG, b'{"level": "root", "message": "", "at": 0}'), id="an unknown level"),
     ],
 )  # fmt: skip
-def test_a_frame_that_breaks_the_rules_ends_the_worker(sent: bytes) -> None:
+def test_an_invalid_frame_ends_the_worker(sent: bytes) -> None:
     assert isinstance(answer_to(sent), ProtocolError)
 
 
-def test_a_worker_cannot_say_that_a_call_was_cancelled_or_late_for_anybody_else() -> None:
+def test_a_worker_cannot_report_cancellation_or_timeout_of_other_calls() -> None:
     told = json.dumps({"error": "CancelledError", "code": "c", "message": "m", "hint": None}).encode()
     assert isinstance(answer_to(frame(Kind.FAULT, told, COUNTS)), CancelledError)
     late = {"error": "DeadlineExceededError", "code": "c", "message": "m", "limit": 1, "used": 2, "setting": "s"}
@@ -248,7 +248,7 @@ FRAMES = st.builds(frame, KINDS, HEADS | st.binary(max_size=40) | st.just(COUNTS
 
 @settings(max_examples=examples(400), deadline=None)
 @given(st.lists(FRAMES, max_size=6), st.binary(max_size=30))
-def test_no_frames_in_any_order_harm_the_host(frames: list[bytes], rest: bytes) -> None:
+def test_arbitrary_frames_do_not_harm_the_host(frames: list[bytes], rest: bytes) -> None:
     for services in (NoServices(), WritableServices()):
         ended = answer_to(b"".join(frames) + rest, a_call(services))
         assert isinstance(ended, (str, WasmrtError)), ended
@@ -264,7 +264,7 @@ WRITE_HEADS = st.builds(
 
 @settings(max_examples=examples(300), deadline=None)
 @given(WRITE_HEADS, st.binary(max_size=60))
-def test_a_worker_that_writes_is_read_field_by_field(head: bytes, tail: bytes) -> None:
+def test_frames_of_a_writing_worker_are_validated_field_by_field(head: bytes, tail: bytes) -> None:
     services = WritableServices()
     ended = answer_to(frame(Kind.IMPORT, head, tail) + frame(Kind.RESULT, COUNTS, b"{}"), a_call(services))
     assert ended == "{}" or isinstance(ended, WasmrtError)
@@ -283,13 +283,13 @@ def test_a_worker_that_writes_is_read_field_by_field(head: bytes, tail: bytes) -
         {"do": "refuse", "capability": "workspace_write", "reason": "write-budget", "rule": "", "subject": ""},
     ],
 )
-def test_a_frame_that_writes_and_breaks_the_rules_ends_the_worker(head: dict[str, Any]) -> None:
+def test_an_invalid_write_frame_ends_the_worker(head: dict[str, Any]) -> None:
     services = WritableServices()
     answer = answer_to(frame(Kind.IMPORT, json.dumps(head).encode()), a_call(services))
     assert isinstance(answer, ProtocolError) and not services.written
 
 
-def test_a_worker_that_sends_more_than_any_frame_may_have_is_ended_before_it_is_read() -> None:
+def test_an_oversized_frame_ends_the_worker_before_it_is_read() -> None:
     services = WritableServices()
     head = b'{"do": "workspace_write", "path": "x", "new": false}'
     claimed = struct.pack("<IBI", 4 + len(head) + 64 * 1024 * 1024, Kind.IMPORT, len(head)) + head
@@ -299,7 +299,7 @@ def test_a_worker_that_sends_more_than_any_frame_may_have_is_ended_before_it_is_
 
 @settings(max_examples=examples(200), deadline=None)
 @given(st.data())
-def test_a_good_conversation_with_one_byte_changed_harms_nobody(data: st.DataObject) -> None:
+def test_one_changed_byte_in_a_valid_exchange_is_harmless(data: st.DataObject) -> None:
     good = frame(Kind.LOG, LOG) + frame(Kind.IMPORT, b'{"do": "secret_exists", "name": "n"}')
     good += frame(Kind.RESULT, COUNTS, b'{"ok": true}')
     place = data.draw(st.integers(0, len(good) - 1))
@@ -320,7 +320,7 @@ TYPES = st.lists(
 
 @settings(max_examples=examples(200), deadline=None)
 @given(TYPES, VALUES)
-def test_types_that_are_none_are_refused(types: list[Any], other: Any) -> None:
+def test_invalid_types_are_refused(types: list[Any], other: Any) -> None:
     fields = {
         "types": types,
         "imports": other,
@@ -336,14 +336,14 @@ def test_types_that_are_none_are_refused(types: list[Any], other: Any) -> None:
     assert types
 
 
-def test_types_that_double_with_each_row_are_refused() -> None:
+def test_exponentially_growing_types_are_refused() -> None:
     rows: list[Any] = [["primitive", "u8"]] + [["tuple", [n, n]] for n in range(60)]
     head = Head(EMPTY | {"types": rows, "functions": [["f", [["a", 60]], None, False]]})
     with pytest.raises(ProtocolError, match="too large"):
         read_type(head)
 
 
-def test_counts_are_those_of_the_guest() -> None:
+def test_usage_counts_come_from_the_guest() -> None:
     call = a_call()
     call.fuel_used = 7
     assert struct.unpack("<4Q", pack_counts(call)) == (7, 0, 0, 0)

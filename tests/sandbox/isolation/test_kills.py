@@ -1,4 +1,4 @@
-"""A worker that is killed at every point of a call: a typed error or the answer, one record, nothing done twice."""
+"""A worker killed at any point of a call: a typed error or the result, one record, nothing done twice."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.sandbox.isolation.processes import children, is_alive
 from tests.tiers import examples
 from wasmrt import Capabilities, PreparedTool, WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.core.errors import WorkerCrashedError
-from wasmrt.sandbox.isolation.pool.control import unhurried
+from wasmrt.sandbox.isolation.pool.control import unlimited_lifetime
 from wasmrt.sandbox.isolation.pool.program import Program
 from wasmrt.sandbox.isolation.wire import Channel
 
@@ -33,9 +33,9 @@ TWICE = Body(
       (call $tool-invoke (i32.const 1024) (i32.const 2) (local.get $params) (local.get $length) (i32.const 2048))
       (call $say (i32.load (i32.const 2052)) (i32.load (i32.const 2056)))""",
 )
-"""Asks the host for another tool's work twice; each time is a record of its own."""
+"""Invokes another tool twice; each invocation has its own record."""
 LARGE = {"text": "x" * 1_000_000}
-"""More than a socket holds: a worker that answers with it waits in the middle of the frame."""
+"""More than a socket buffer: a worker that returns it blocks within the frame."""
 
 
 class Rig:
@@ -50,13 +50,13 @@ class Rig:
         self.echo = prepared(runtime, ECHO, name="echo")
 
     def call(self, tool: PreparedTool, params: Any, point: int, *, after: bool, fresh: bool) -> tuple[Any, bool]:
-        """Call a tool, and kill its worker before or after the host's `point`th word with any worker.
+        """Call a tool, and kill its worker before or after the host's `point`th message with any worker.
 
         Returns the answer or the error, and whether it came to that point.
         """
         program = program_of(tool)
         if fresh:
-            program.unload_idle(unhurried())
+            program.unload_idle(unlimited_lifetime())
         else:
             tool.execute(params)
         self.records.clear()
@@ -87,7 +87,7 @@ class Rig:
 
 
 def kill_workers(program: Program) -> None:
-    """Kill every worker of a program, and wait until they are gone."""
+    """Kill every worker of a program, and wait until they have exited."""
     workers = set() if program._template is None else children(program._template._pid)
     for worker in workers:
         if is_alive(worker):
@@ -105,9 +105,7 @@ def rig() -> Iterator[Rig]:
 
 @pytest.mark.parametrize("fresh", [False, True], ids=["a worker that waited", "a new worker and template"])
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-def test_a_worker_that_is_killed_at_any_word_of_a_call_ends_it_typed_and_once(
-    rig: Rig, fresh: bool, after: bool
-) -> None:
+def test_a_worker_killed_at_any_message_ends_the_call_once(rig: Rig, fresh: bool, after: bool) -> None:
     point, crashes = 0, 0
     while True:
         ended, reached = rig.call(rig.asks, {"n": point}, point, after=after, fresh=fresh)
@@ -128,16 +126,16 @@ def test_a_worker_that_is_killed_at_any_word_of_a_call_ends_it_typed_and_once(
         if not reached:
             break
         point += 1
-    assert point > 10  # params, two log lines, two requests with their answers, the result
+    assert point > 10  # params, two log lines, two requests with their replies, the result
     assert crashes > 5
 
 
 @settings(max_examples=examples(12), deadline=None)
 @given(point=st.integers(0, 3), after=st.booleans(), large=st.booleans(), fresh=st.booleans())
-def test_a_worker_that_is_killed_in_the_middle_of_a_frame_ends_its_call_typed(
+def test_a_worker_killed_within_a_frame_ends_the_call_with_a_typed_error(
     point: int, after: bool, large: bool, fresh: bool
 ) -> None:
-    """Params and result of a megabyte are on their way in pieces when the worker ends."""
+    """Params and result of a megabyte are partly transferred when the worker is killed."""
     records: list[dict[str, Any]] = []
     params = LARGE if large else {}
     with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False, audit=records.append)) as runtime:

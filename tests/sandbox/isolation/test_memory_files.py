@@ -1,4 +1,4 @@
-"""Memory files that are sealed; a page that somebody holds, as a pipe does here, keeps the kernel from sealing one."""
+"""Sealed memfds; a held page, such as one in a pipe, keeps the kernel from sealing one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def pipe() -> Iterator[tuple[int, int]]:
 
 
 class HeldFile:
-    """Fills files, and has a pipe hold a page of the first ones."""
+    """Fills memfds, and lets a pipe hold a page of the first ones."""
 
     def __init__(self, pipe: tuple[int, int], held: int) -> None:
         self.filled = 0
@@ -42,7 +42,7 @@ class HeldFile:
             assert os.splice(descriptor, self._pipe[1], 4096, offset_src=0)
 
 
-def test_where_a_page_is_held_another_file_is_filled_and_sealed(pipe: tuple[int, int]) -> None:
+def test_if_a_page_is_held_another_memfd_is_filled_and_sealed(pipe: tuple[int, int]) -> None:
     fill = HeldFile(pipe, held=2)
     descriptor = memory.sealed_after(fill)
     try:
@@ -56,7 +56,7 @@ def test_where_a_page_is_held_another_file_is_filled_and_sealed(pipe: tuple[int,
         os.close(descriptor)
 
 
-def test_a_file_that_can_never_be_sealed_is_given_up_and_none_stays_open(
+def test_a_memfd_that_cannot_be_sealed_is_abandoned_and_closed(
     pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory, "_TRIES", 2)
@@ -68,7 +68,7 @@ def test_a_file_that_can_never_be_sealed_is_given_up_and_none_stays_open(
     assert set(os.listdir("/proc/self/fd")) <= before
 
 
-def test_what_fails_for_another_reason_is_not_tried_again() -> None:
+def test_other_sealing_failures_are_not_retried() -> None:
     tries = []
 
     def fill(descriptor: int) -> None:
@@ -81,7 +81,7 @@ def test_what_fails_for_another_reason_is_not_tried_again() -> None:
 
 
 @pytest.mark.parametrize(("number", "is_scarce"), [(errno.EMFILE, True), (errno.ENOMEM, True), (errno.ENOENT, False)])
-def test_what_the_kernel_refuses_is_told_with_its_reason_and_the_next_step(number: int, is_scarce: bool) -> None:
+def test_a_kernel_refusal_is_reported_with_reason_and_next_step(number: int, is_scarce: bool) -> None:
     with (
         pytest.raises(InternalError, match=f"no worker process can be started .{os.strerror(number)}") as caught,
         refusals(),
@@ -90,6 +90,6 @@ def test_what_the_kernel_refuses_is_told_with_its_reason_and_the_next_step(numbe
     assert ("close files" in str(caught.value.hint)) is is_scarce
 
 
-def test_what_a_handler_of_a_signal_raises_is_none_of_the_kernels_refusals() -> None:
+def test_a_signal_handlers_exception_is_not_a_kernel_refusal() -> None:
     with pytest.raises(TimeoutError, match="too late"), refusals():
         raise TimeoutError("too late")

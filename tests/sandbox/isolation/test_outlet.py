@@ -1,4 +1,4 @@
-"""An outlet leads to the granted hosts and nowhere else; each way past it works where no rule stands."""
+"""The proxy reaches only granted hosts; each way around it works without the confinement."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def refusals(decisions: tuple[Decision, ...]) -> set[str]:
 
 
 @pytest.mark.ci("slow")
-def test_no_way_leads_past_the_outlet_and_more_than_sixty_are_proven(world: World) -> None:
+def test_more_than_sixty_ways_around_the_proxy_fail(world: World) -> None:
     assert PYTHON is not None
     shutil.copy(SCRIPT, world.folder / "escapes.py")
     control = subprocess.run(
@@ -80,7 +80,7 @@ def test_no_way_leads_past_the_outlet_and_more_than_sixty_are_proven(world: Worl
     assert {"host-not-allowed", "port-not-allowed", "address-not-allowed", "path-not-allowed"} <= refusals(decisions)
 
 
-def test_after_the_run_nobody_uses_its_outlet(world: World) -> None:
+def test_the_proxy_of_a_run_cannot_be_used_afterwards(world: World) -> None:
     with world.outlet() as outlet:
         address = f"https://{GRANTED}:{world.scene['tls']}/"
         curl = ["curl", "--silent", "--cacert", str(world.ca), address]
@@ -89,11 +89,11 @@ def test_after_the_run_nobody_uses_its_outlet(world: World) -> None:
     before = world.servers.accepted
     with world.outlet() as later:
         done = world.run(later, *curl, HTTPS_PROXY=credential, https_proxy=credential)
-        assert done.stdout == b"" and refusals(later.decisions()) == set()  # nothing was decided: it had no credential
+        assert done.stdout == b"" and refusals(later.decisions()) == set()  # no decision, since it had no credentials
     assert world.servers.accepted == before
 
 
-def test_nobody_outside_reaches_the_port_of_an_outlet(world: World) -> None:
+def test_other_processes_cannot_reach_the_proxys_port(world: World) -> None:
     with world.outlet() as outlet:
         held = f"import socket; s = socket.create_connection(('127.0.0.1', {OUTLET_PORT})); input()"
         with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.1", OUTLET_PORT), timeout=5):
@@ -101,7 +101,7 @@ def test_nobody_outside_reaches_the_port_of_an_outlet(world: World) -> None:
         assert world.run(outlet, str(PYTHON), "-c", held).stderr.endswith(b"EOFError: EOF when reading a line\n")
 
 
-def test_what_a_run_leaves_open_ends_with_its_outlet(world: World) -> None:
+def test_open_connections_end_with_the_proxy(world: World) -> None:
     reached = threading.Event()
     gone = threading.Event()
 
@@ -125,7 +125,7 @@ def test_what_a_run_leaves_open_ends_with_its_outlet(world: World) -> None:
 
 
 @pytest.mark.parametrize("bound", ["MAX_PROXY_TUNNEL_BYTES", "PROXY_TUNNEL_SECONDS", "PROXY_IDLE_SECONDS"])
-def test_a_tunnel_has_an_end(world: World, monkeypatch: pytest.MonkeyPatch, bound: str) -> None:
+def test_tunnels_have_a_maximum_duration(world: World, monkeypatch: pytest.MonkeyPatch, bound: str) -> None:
     monkeypatch.setattr(f"wasmrt.egress.proxy._tunnel.{bound}", 5000 if bound.endswith("BYTES") else 0.2)
 
     def endless(connection: socket.socket) -> None:
@@ -144,7 +144,7 @@ def test_a_tunnel_has_an_end(world: World, monkeypatch: pytest.MonkeyPatch, boun
     assert refusals(decisions) == {"response-too-large"}
 
 
-def test_a_body_of_plain_http_has_an_end(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plain_http_bodies_are_limited(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wasmrt.egress.proxy._proxy.PROXY_BODY_BYTES", 5000)
     monkeypatch.setattr("wasmrt.egress.proxy._request.PROXY_BODY_BYTES", 5000)
 
@@ -163,7 +163,7 @@ def test_a_body_of_plain_http_has_an_end(world: World, monkeypatch: pytest.Monke
         assert b"too long for the proxy" in sent.stdout
 
 
-def test_tunnels_are_counted_for_each_user(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tunnels_are_limited_for_each_user(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wasmrt.egress.proxy._proxy._RATE", RateLimitConfig(1, 1))
     url = f"https://{GRANTED}:{world.scene['tls']}/"
     curl = ["--silent", "--verbose", "--cacert", str(world.ca)]
@@ -172,7 +172,7 @@ def test_tunnels_are_counted_for_each_user(world: World, monkeypatch: pytest.Mon
     assert done.stdout.startswith(b"served /") and b"429" in done.stderr
 
 
-def test_git_python_and_pip_find_the_outlet_by_themselves(world: World) -> None:
+def test_git_python_and_pip_use_the_proxy_automatically(world: World) -> None:
     port = world.scene["tls"]
     python = f"import urllib.request as u; print(u.urlopen('https://{GRANTED}:{port}/p').read())"
     with world.outlet() as outlet:
@@ -185,7 +185,7 @@ def test_git_python_and_pip_find_the_outlet_by_themselves(world: World) -> None:
     assert world.servers.accepted >= 2
 
 
-def test_each_refusal_names_the_entry_that_would_allow_it(world: World) -> None:
+def test_each_proxy_refusal_names_the_allowing_entry(world: World) -> None:
     with world.outlet() as outlet:
         world.run(outlet, "curl", "--silent", "https://packages.example.com/")
         (refused,) = outlet.decisions()
@@ -194,8 +194,8 @@ def test_each_refusal_names_the_entry_that_would_allow_it(world: World) -> None:
     assert list(refusal_lines([refused])) == [f"wasmrt: {refused.subject}: {refused.rule}; {refused.hint}"]
 
 
-def test_a_machine_without_networks_of_their_own_starts_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    no_namespaces = replace(SHELL, namespaces=("net",))  # alone, it takes privileges that are not there
+def test_without_network_namespaces_no_program_is_started(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    no_namespaces = replace(SHELL, namespaces=("net",))  # alone, it needs privileges that are missing
     with world.outlet() as outlet:
         command = confined_command(no_namespaces, ["true"], env=outlet.env, outlet=outlet.descriptor)
         process = command.start(str(world.folder))
@@ -218,14 +218,14 @@ def test_a_machine_without_networks_of_their_own_starts_nothing(world: World, mo
         ({"host": GRANTED, "any_public_host": True}, "network"),
     ],
 )
-def test_a_grant_that_cannot_be_held_is_refused(entry: object, words: str) -> None:
+def test_a_grant_that_cannot_be_enforced_is_refused(entry: object, words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
         read_program_network([entry])
     with pytest.raises(ConfigurationError, match="list"):
         read_program_network(GRANTED)
 
 
-def test_a_grant_is_told_in_words() -> None:
+def test_a_network_grant_is_described_in_sentences() -> None:
     entries = read_program_network([GRANTED, {"host": GRANTED, "scheme": "http", "path_prefix": "/x/"}])
     assert [program_network_line(entry) for entry in entries] == [
         "granted.example (https on port 443, every path and method: TLS hides them)",

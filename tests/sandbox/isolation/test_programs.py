@@ -1,4 +1,4 @@
-"""Programs of strangers are executed confined: what they may reach was granted to them."""
+"""Untrusted programs are executed confined and reach only granted resources."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def sh(script: str, *, cwd: Path, **specifics: Any) -> subprocess.CompletedProce
     return subprocess.run(command.argv, env=command.env, cwd=cwd, capture_output=True, text=True, timeout=60)
 
 
-def test_a_shell_writes_where_it_may_and_nowhere_else(tmp_path: Path) -> None:
+def test_a_shell_writes_only_to_granted_folders(tmp_path: Path) -> None:
     granted, other = tmp_path / "granted", tmp_path / "other"
     granted.mkdir()
     other.mkdir()
@@ -49,7 +49,7 @@ def test_a_shell_writes_where_it_may_and_nowhere_else(tmp_path: Path) -> None:
     assert [path.name for path in other.iterdir()] == ["kept"]
 
 
-def test_a_shell_reads_what_was_granted_and_no_other_file_of_the_user(tmp_path: Path) -> None:
+def test_a_shell_reads_only_granted_files_of_the_user(tmp_path: Path) -> None:
     granted, other = tmp_path / "granted", tmp_path / "other"
     for folder in (granted, other):
         folder.mkdir()
@@ -59,7 +59,7 @@ def test_a_shell_reads_what_was_granted_and_no_other_file_of_the_user(tmp_path: 
     assert (granted / "file").read_text() == "granted"
 
 
-def test_a_shell_sees_no_variable_but_the_kept_and_the_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_shell_has_only_the_kept_and_given_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A_TOKEN", "value")
     done = sh("env", cwd=tmp_path, env={"GIVEN": "yes"})
     names = {line.partition("=")[0] for line in done.stdout.splitlines()}
@@ -67,15 +67,15 @@ def test_a_shell_sees_no_variable_but_the_kept_and_the_given(tmp_path: Path, mon
     assert names <= {"PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM", "GIVEN", "PWD", "OLDPWD", "SHLVL", "_"}
 
 
-def test_a_shell_reads_nothing_of_the_process_that_started_it(tmp_path: Path) -> None:
+def test_a_shell_cannot_read_its_parent_process(tmp_path: Path) -> None:
     done = sh(f"cat /proc/{os.getpid()}/environ /proc/{os.getpid()}/mem; ls /proc/{os.getpid()}/fd", cwd=tmp_path)
     assert done.stdout == ""
     assert done.returncode != 0
 
 
-def test_a_program_inherits_no_descriptor_that_was_not_kept() -> None:
+def test_a_program_inherits_only_kept_descriptors() -> None:
     reading, writing = os.pipe()
-    high = fcntl.fcntl(writing, fcntl.F_DUPFD, 200)  # a free number: the session has descriptors of its own
+    high = fcntl.fcntl(writing, fcntl.F_DUPFD, 200)  # a free number above the session's own descriptors
     try:
         for keep, expected in (((), {"0", "1", "2"}), ((high,), {"0", "1", "2", str(high)})):
             command = confined_command(SHELL, ["ls", "/proc/self/fd"], keep=keep)
@@ -86,14 +86,14 @@ def test_a_program_inherits_no_descriptor_that_was_not_kept() -> None:
             os.close(descriptor)
 
 
-def test_a_shell_executes_the_system_and_nothing_that_it_wrote(tmp_path: Path) -> None:
+def test_a_shell_executes_only_system_programs(tmp_path: Path) -> None:
     done = sh("cp /bin/true own && chmod +x own && ./own; echo $?", cwd=tmp_path, write=[tmp_path])
     assert done.stdout == "126\n"
     done = sh("./own; echo $?", cwd=tmp_path, write=[tmp_path], execute=[tmp_path])
     assert done.stdout == "0\n"
 
 
-def test_a_shell_has_no_signal_for_processes_outside(tmp_path: Path) -> None:
+def test_a_shell_cannot_signal_processes_outside(tmp_path: Path) -> None:
     sleeper = subprocess.Popen(["sleep", "60"])
     try:
         done = sh(f"kill -9 {sleeper.pid}; sleep 60 & kill -9 $! && echo own", cwd=tmp_path)
@@ -120,7 +120,7 @@ else:
     [({}, "1"), ({"network": True}, "connected"), ({"network": True, "connect": [1]}, "13")],
     ids=["no-network", "network", "another-port"],
 )
-def test_a_server_connects_where_it_was_granted(specifics: dict[str, Any], answer: str) -> None:
+def test_a_server_connects_only_to_granted_ports(specifics: dict[str, Any], answer: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = str(server.getsockname()[1])
         python = [sys.base_prefix, str(Path(sys.executable).resolve().parent)]
@@ -130,7 +130,7 @@ def test_a_server_connects_where_it_was_granted(specifics: dict[str, Any], answe
     assert done.stdout.strip() == answer, done.stderr
 
 
-def test_a_granted_port_is_connected_to() -> None:
+def test_a_program_connects_to_a_granted_port() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         argv = [str(Path(sys.executable).resolve()), "-I", "-S", "-c", _CONNECT, str(port)]
@@ -139,7 +139,7 @@ def test_a_granted_port_is_connected_to() -> None:
     assert done.stdout.strip() == "connected", done.stderr
 
 
-def test_a_program_ends_with_the_thread_that_waits_for_it(tmp_path: Path) -> None:
+def test_a_program_ends_with_its_waiting_thread(tmp_path: Path) -> None:
     command = confined_command(BUILD_TOOL, ["sleep", "60"])
     started: list[subprocess.Popen[bytes]] = []
     thread = threading.Thread(target=lambda: started.append(_started(command)))
@@ -149,7 +149,7 @@ def test_a_program_ends_with_the_thread_that_waits_for_it(tmp_path: Path) -> Non
 
 
 def _started(command: Any) -> subprocess.Popen[bytes]:
-    """The program, once it runs: until then its parent may not end."""
+    """The program, once it runs: until then its parent must not exit."""
     argv = [*command.argv[:-2], "sh", "-c", "echo ready; exec sleep 60"]
     process = subprocess.Popen(argv, env=command.env, stdout=subprocess.PIPE)
     assert process.stdout is not None
@@ -168,21 +168,21 @@ def test_memory_and_file_size_are_bounded(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.getuid() != 0 or not shutil.which("setpriv"), reason="needs root and setpriv")
-def test_root_without_capabilities_starts_programs_too(tmp_path: Path) -> None:
-    """Root of a container that has dropped all of them: a user namespace can be made there, and not be used."""
+def test_root_without_capabilities_can_start_programs(tmp_path: Path) -> None:
+    """Root in a container without capabilities: user namespaces can be created there, but not used."""
     command = confined_command(SHELL, ["sh", "-c", "echo started"])
     dropped = ["setpriv", "--bounding-set", "-all", "--inh-caps", "-all", *command.argv]
     done = subprocess.run(dropped, env=command.env, cwd=tmp_path, capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("started\n", "")
 
 
-def test_a_program_has_the_signals_of_any_other(tmp_path: Path) -> None:
+def test_a_program_has_default_signal_handling(tmp_path: Path) -> None:
     done = sh("yes | head -n 1", cwd=tmp_path)
     assert (done.stdout.partition("\n")[0], done.stderr) == ("y", "")
     command = confined_command(SHELL, ["grep", "-E", "SigIgn|SigBlk", "/proc/self/status"])
     masks = subprocess.run(command.argv, env=command.env, capture_output=True, text=True).stdout.split()[1::2]
     blocked, ignored = (int(mask, 16) for mask in masks)
-    # What a script starts behind it may begin with these ignored, and so does what that starts.
+    # Background processes of a script may start with these signals ignored.
     ours = [
         number
         for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
@@ -192,28 +192,28 @@ def test_a_program_has_the_signals_of_any_other(tmp_path: Path) -> None:
     assert (blocked, ignored) == (0, inherited)
 
 
-def test_a_program_that_is_not_there_is_said(tmp_path: Path) -> None:
+def test_a_missing_program_is_named_in_the_error(tmp_path: Path) -> None:
     command = confined_command(SHELL, ["no-such-program"])
     done = subprocess.run(command.argv, env=command.env, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == NOT_EXECUTED
     assert "no-such-program could not be executed" in done.stderr
 
 
-def test_what_cannot_be_granted_keeps_the_program_from_starting(tmp_path: Path) -> None:
+def test_an_impossible_grant_prevents_the_start(tmp_path: Path) -> None:
     command = confined_command(SHELL, ["echo", "started"], read=[tmp_path / "missing"])
     done = subprocess.run(command.argv, env=command.env, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (NOT_CONFINED, "")
     assert "missing cannot be granted" in done.stderr
 
 
-def test_a_missing_layer_that_is_required_keeps_the_program_from_starting() -> None:
+def test_a_missing_required_layer_prevents_the_start() -> None:
     command = confined_command(SHELL, ["echo", "started"], required=["seccomp", "force-field"])
     done = subprocess.run(command.argv, env=command.env, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (NOT_CONFINED, "")
     assert "force-field" in done.stderr
 
 
-def test_a_parent_that_is_another_keeps_the_program_from_starting() -> None:
+def test_a_different_parent_prevents_the_start() -> None:
     command = confined_command(SHELL, ["echo", "started"], parent=os.getpid() + 100_000)
     done = subprocess.run(command.argv, env=command.env, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (NOT_CONFINED, "")
@@ -221,16 +221,16 @@ def test_a_parent_that_is_another_keeps_the_program_from_starting() -> None:
     assert subprocess.run(kept.argv, env=kept.env, capture_output=True, text=True).stdout == "started\n"
 
 
-def test_arguments_that_do_not_fit_a_kind_are_refused() -> None:
-    with pytest.raises(ConfineError, match="executes no programs"):
+def test_arguments_that_do_not_match_a_kind_are_refused() -> None:
+    with pytest.raises(ConfineError, match="cannot execute programs"):
         confined_command(RUN_WORKER, ["true"])
     with pytest.raises(ConfineError, match="no program"):
         confined_command(SHELL, [])
-    with pytest.raises(ConfineError, match="never has the network"):
+    with pytest.raises(ConfineError, match="cannot have network access"):
         prepare(RUN_WORKER, network=True)
-    with pytest.raises(ConfineError, match="only together with the network"):
+    with pytest.raises(ConfineError, match="connect needs network"):
         confined_command(SHELL, ["true"], connect=[443])
-    with pytest.raises(ConfineError, match="an empty list of ports"):
+    with pytest.raises(ConfineError, match="connect is empty"):
         confined_command(SHELL, ["true"], network=True, connect=[])
     with pytest.raises(ConfineError, match="for workers"):
         confined_command(SHELL, ["true"], mode="log", report=7)

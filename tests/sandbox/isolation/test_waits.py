@@ -1,4 +1,4 @@
-"""What a call waits for, it waits for no longer than it lasts; and what it gave up on harms nobody after it."""
+"""Waiting ends with the call; abandoned waits do not affect later calls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.sandbox.isolation.processes import children, is_alive, parent
 from wasmrt import PreparedTool, ResourceLimits, WasmToolRuntime
 from wasmrt.core.errors import CancelledError, DeadlineExceededError, ToolError
 from wasmrt.core.lifetime import Lifetime
-from wasmrt.sandbox.isolation.pool.control import Control, GoneError, held, unhurried
+from wasmrt.sandbox.isolation.pool.control import Control, GoneError, acquire, unlimited_lifetime
 from wasmrt.sandbox.isolation.wire import Kind, send_with_descriptors
 
 SHORT = ResourceLimits(timeout_seconds=0.2)
@@ -24,7 +24,7 @@ SHORT = ResourceLimits(timeout_seconds=0.2)
 
 @contextmanager
 def stopped(process: int) -> Iterator[None]:
-    """As on a machine that is too busy: the process does nothing."""
+    """As on an overloaded machine: the process makes no progress."""
     os.kill(process, signal.SIGSTOP)
     try:
         yield
@@ -33,10 +33,10 @@ def stopped(process: int) -> Iterator[None]:
 
 
 def without_template(tool: PreparedTool) -> int:
-    """End the tool's template, as where too many others have one; return the zygote."""
+    """End the tool's template, as if too many other tools had one; return the zygote."""
     tool.execute({})
     zygote = parent(parent(process_of(tool)))
-    assert program_of(tool).unload_idle(unhurried())
+    assert program_of(tool).unload_idle(unlimited_lifetime())
     return zygote
 
 
@@ -45,7 +45,7 @@ def without_worker(tool: PreparedTool) -> int:
     tool.execute({})
     template = parent(process_of(tool))
     program = program_of(tool)
-    worker = program._shelf.take(program, "local")
+    worker = program._idle_workers.take(program, "local")
     assert worker is not None
     program.retire(worker)
     return template
@@ -55,7 +55,7 @@ WAITED_FOR = pytest.mark.parametrize("without", [without_template, without_worke
 
 
 @WAITED_FOR
-def test_a_call_waits_for_no_process_beyond_its_deadline(runtime: WasmToolRuntime, without: object) -> None:
+def test_a_call_does_not_wait_for_a_process_beyond_its_deadline(runtime: WasmToolRuntime, without: object) -> None:
     echo = prepared(runtime, limits=SHORT)
     ended: list[BaseException] = []
 
@@ -66,7 +66,9 @@ def test_a_call_waits_for_no_process_beyond_its_deadline(runtime: WasmToolRuntim
 
     busy = without(echo)  # type: ignore[operator]
     with stopped(busy):
-        threads = [threading.Thread(target=call) for _ in range(4)]  # one waits for the process, the others for it
+        threads = [
+            threading.Thread(target=call) for _ in range(4)
+        ]  # one waits for the process, the others for that one
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -77,7 +79,7 @@ def test_a_call_waits_for_no_process_beyond_its_deadline(runtime: WasmToolRuntim
 
 
 @WAITED_FOR
-def test_a_call_that_is_cancelled_stops_waiting_for_a_process(runtime: WasmToolRuntime, without: object) -> None:
+def test_a_cancelled_call_stops_waiting_for_a_process(runtime: WasmToolRuntime, without: object) -> None:
     echo = prepared(runtime)
     busy = without(echo)  # type: ignore[operator]
     admission = echo._runner.pipeline.admission
@@ -99,7 +101,7 @@ def test_a_call_that_is_cancelled_stops_waiting_for_a_process(runtime: WasmToolR
 
 @pytest.mark.parametrize("calls", [1, 3])
 def test_a_template_that_loads_slowly_is_loaded_once_for_all_calls(runtime: WasmToolRuntime, calls: int) -> None:
-    """Each call gives up at its deadline; the loading goes on, so that a later one finds it done."""
+    """Each call gives up at its deadline; loading continues, so that a later call finds it finished."""
     echo = prepared(runtime, limits=SHORT)
     zygote = without_template(echo)
     before = children(zygote)
@@ -113,7 +115,7 @@ def test_a_template_that_loads_slowly_is_loaded_once_for_all_calls(runtime: Wasm
     assert new == {parent(process_of(echo))}
 
 
-def test_a_worker_that_was_forked_for_nobody_ends_and_is_waited_for(runtime: WasmToolRuntime) -> None:
+def test_an_unused_forked_worker_exits_and_is_reaped(runtime: WasmToolRuntime) -> None:
     echo = prepared(runtime, limits=SHORT)
     template = without_worker(echo)
     with stopped(template), pytest.raises(DeadlineExceededError):
@@ -122,18 +124,18 @@ def test_a_worker_that_was_forked_for_nobody_ends_and_is_waited_for(runtime: Was
     assert children(template) == {process_of(echo)}
 
 
-def test_two_programs_that_take_each_others_place_wait_for_no_lock_of_the_other(
+def test_programs_that_evict_each_other_do_not_deadlock(
     runtime: WasmToolRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where only one may have a template, calls of two end each other's, from two threads at once."""
+    """With one template at most, calls of two tools evict each other's, from two threads concurrently."""
     tools = [prepared(runtime, name=name) for name in ("one", "two")]
-    monkeypatch.setattr(program_of(tools[0])._shelf, "_max_programs", 1)
+    monkeypatch.setattr(program_of(tools[0])._idle_workers, "_max_programs", 1)
     answers: list[object] = []
 
     def calls(tool: PreparedTool) -> None:
         for number in range(10):
             answers.append(tool.execute({"n": number}).result)
-            program_of(tool).unload_idle(unhurried())
+            program_of(tool).unload_idle(unlimited_lifetime())
 
     threads = [threading.Thread(target=calls, args=(tool,)) for tool in tools]
     for thread in threads:
@@ -152,7 +154,7 @@ def controlled(patience: float = 20.0) -> Iterator[tuple[Control, socket.socket]
     control.close()
 
 
-def test_an_answer_that_nobody_waited_for_is_passed_over_and_its_process_ended() -> None:
+def test_an_abandoned_reply_is_ignored_and_its_process_ended() -> None:
     with controlled() as (control, process):
         send_with_descriptors(process, Kind.HELLO, {}, ())
         with pytest.raises(DeadlineExceededError):
@@ -171,7 +173,7 @@ def test_an_answer_that_nobody_waited_for_is_passed_over_and_its_process_ended()
 @pytest.mark.parametrize(
     ("kind", "head"), [(Kind.ENDED, {"status": 0}), (Kind.SPAWNED, {}), (Kind.SPAWNED, {"pid": -1}), (Kind.REFUSED, {})]
 )
-def test_a_process_that_answers_something_else_is_as_good_as_gone(kind: Kind, head: dict[str, int]) -> None:
+def test_an_unexpected_reply_counts_as_a_lost_process(kind: Kind, head: dict[str, int]) -> None:
     with controlled() as (control, process):
         send_with_descriptors(process, Kind.HELLO, {}, ())
         send_with_descriptors(process, kind, head, ())
@@ -179,12 +181,12 @@ def test_a_process_that_answers_something_else_is_as_good_as_gone(kind: Kind, he
             control.number(Kind.FORK, {}, (), Kind.SPAWNED, "pid", Lifetime(20))
 
 
-def test_a_process_that_answers_nothing_is_as_good_as_gone() -> None:
+def test_a_missing_reply_counts_as_a_lost_process() -> None:
     with controlled(patience=0.1) as (control, _), pytest.raises(GoneError, match="does not answer"):
-        control.greeting(unhurried())
+        control.greeting(unlimited_lifetime())
 
 
-def test_a_process_is_as_good_as_gone_when_a_signals_handler_came_between_question_and_answer() -> None:
+def test_a_signal_handler_during_an_exchange_loses_the_process() -> None:
     class Rung(BaseException):
         pass
 
@@ -200,7 +202,7 @@ def test_a_process_is_as_good_as_gone_when_a_signals_handler_came_between_questi
             control.greeting(Lifetime(20))
 
 
-def test_half_an_answer_can_be_waited_for_again() -> None:
+def test_waiting_for_a_partial_reply_can_be_resumed() -> None:
     with controlled() as (control, process):
         process.send(b"\x06\x00\x00\x00\x10\x02\x00\x00")
         with pytest.raises(DeadlineExceededError):
@@ -209,15 +211,15 @@ def test_half_an_answer_can_be_waited_for_again() -> None:
         assert control.greeting(Lifetime(20)).kind == Kind.HELLO
 
 
-def test_a_lock_is_waited_for_no_longer_than_a_call_lasts() -> None:
+def test_waiting_for_a_lock_ends_with_the_call() -> None:
     lock, ended = threading.RLock(), []
 
     def wait() -> None:
-        with pytest.raises(DeadlineExceededError), held(lock, Lifetime(0.05)):
+        with pytest.raises(DeadlineExceededError), acquire(lock, Lifetime(0.05)):
             raise AssertionError("it was held")
         ended.append(True)
 
-    with held(lock, Lifetime(20)):
+    with acquire(lock, Lifetime(20)):
         thread = threading.Thread(target=wait)
         thread.start()
         thread.join()

@@ -1,4 +1,4 @@
-"""Forbidden calls from inside sealed processes, each after a control: none succeeds, here and in a container."""
+"""Forbidden calls from inside sealed processes, each after a positive control, here and in a container."""
 
 from __future__ import annotations
 
@@ -36,25 +36,25 @@ def test_no_forbidden_call_succeeds(rows: tuple[Row, ...]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_many_of_them_are_proven_by_a_control(rows: tuple[Row, ...], kind: Kind) -> None:
+def test_many_forbidden_calls_have_a_positive_control(rows: tuple[Row, ...], kind: Kind) -> None:
     for user in {row.user for row in rows}:
         proven = [row for row in rows if row.kind == kind and row.user == user and row.proven]
         assert len(proven) >= LEAST, (user, told([row for row in rows if row not in proven]))
 
 
-def test_root_tries_as_nobody_too(rows: tuple[Row, ...]) -> None:
+def test_root_also_runs_the_checks_as_nobody(rows: tuple[Row, ...]) -> None:
     assert {row.user for row in rows} == ({0, 65534} if os.getuid() == 0 else {os.getuid()})
 
 
 @pytest.mark.parametrize("kind", [Kind.RUN_WORKER, Kind.COMPILE_WORKER])
-def test_a_worker_is_killed_by_what_is_not_on_its_list(rows: tuple[Row, ...], kind: Kind) -> None:
+def test_a_worker_is_killed_by_a_call_that_is_not_allowed(rows: tuple[Row, ...], kind: Kind) -> None:
     for attempt in ("socket AF_INET", "execve", "ptrace", "kill", "unshare", "io_uring_setup", "bpf", "write to 1"):
         outcomes = {row.outcome for row in rows if row.kind == kind and row.attempt == attempt}
         assert outcomes == {"killed by SIGSYS"}
 
 
 @pytest.mark.parametrize("outcome", ["done", "hung", "not tried: ", "killed by SIGSEGV", "EBADF", "EINVAL", ""])
-def test_an_outcome_that_is_no_refusal_does_not_count_as_held(outcome: str) -> None:
+def test_an_outcome_without_refusal_does_not_count_as_passed(outcome: str) -> None:
     assert not Row("open", "shell", 0, "done", outcome).held
 
 
@@ -67,7 +67,7 @@ def in_container(*arguments: str) -> list[Row]:
 
 @pytest.mark.usefixtures("unmeasured")
 @pytest.mark.ci("slow")
-def test_the_wall_stands_inside_a_default_container_profile() -> None:
+def test_confinement_works_inside_a_default_container_profile() -> None:
     rows = in_container()
     assert told([row for row in rows if not row.held]) == []
     controls = {row.attempt: row.control for row in rows}
@@ -77,7 +77,7 @@ def test_the_wall_stands_inside_a_default_container_profile() -> None:
             assert sum(row.proven for row in rows if (row.kind, row.user) == (kind, user)) >= LEAST
 
 
-def test_the_command_shows_every_row(monkeypatch: pytest.MonkeyPatch, rows: tuple[Row, ...]) -> None:
+def test_doctor_wall_shows_every_row(monkeypatch: pytest.MonkeyPatch, rows: tuple[Row, ...]) -> None:
     monkeypatch.setattr("wasmrt.cli.operate.attacks.run_wall", lambda: rows)
     runner = CliRunner()
     shown = runner.invoke(cli, ["doctor", "--attack", "--wall"])
@@ -88,7 +88,7 @@ def test_the_command_shows_every_row(monkeypatch: pytest.MonkeyPatch, rows: tupl
     assert data[0] == asdict(rows[0]) | {"proven": True, "held": True}
 
 
-def test_the_command_fails_where_one_breaks_out(monkeypatch: pytest.MonkeyPatch, rows: tuple[Row, ...]) -> None:
+def test_doctor_wall_fails_if_an_attack_succeeds(monkeypatch: pytest.MonkeyPatch, rows: tuple[Row, ...]) -> None:
     monkeypatch.setattr(
         "wasmrt.cli.operate.attacks.run_wall", lambda: (*rows, Row("open", "run-worker", 0, "done", "done"))
     )
@@ -97,5 +97,5 @@ def test_the_command_fails_where_one_breaks_out(monkeypatch: pytest.MonkeyPatch,
     assert "BROKE OUT" in shown.output
 
 
-def test_the_wall_alone_is_no_check() -> None:
+def test_doctor_wall_requires_the_attack_option() -> None:
     assert CliRunner().invoke(cli, ["doctor", "--wall"]).exit_code == 2

@@ -1,4 +1,4 @@
-"""The finds of an escape from the engine: nothing of the host's, of another user's, of another tool's."""
+"""An escape from the engine finds no data of the host, of other users or of other tools."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def asks(url: bytes) -> bytes:
 
 
 def memory_of(process: int) -> list[bytes]:
-    """Everything that a process has mapped and written; needs to be root, and is skipped aloud otherwise."""
+    """Everything that a process has mapped and written; requires root and is skipped otherwise."""
     if not os.access(f"/proc/{process}/mem", os.R_OK):
         pytest.skip("only root may look into the memory of a worker")
     maps = Path(f"/proc/{process}/maps").read_text().splitlines()
@@ -41,7 +41,7 @@ def memory_of(process: int) -> list[bytes]:
             span, rights = line.split()[:2]
             start, end = (int(part, 16) for part in span.split("-"))
             if not rights.startswith("rw") or end - start > 2**30:
-                continue  # the pool's reservation, of which next to nothing is in use
+                continue  # the pool's reservation, almost unused
             try:
                 memory.seek(start)
                 pieces.append(memory.read(end - start))
@@ -64,7 +64,7 @@ def family_of(process: int) -> list[int]:
 
 
 @pytest.mark.ci("slow")
-def test_an_injected_secret_is_in_no_process_but_the_host(server_tls: Callable[..., object], ca_file: Path) -> None:
+def test_an_injected_secret_is_only_in_the_host_process(server_tls: Callable[..., object], ca_file: Path) -> None:
     store = MemorySecrets()
     store.set("ann", "api_token", Secret(SECRET))
     seen: list[str | None] = []
@@ -86,13 +86,13 @@ def test_an_injected_secret_is_in_no_process_but_the_host(server_tls: Callable[.
             url = f"https://{HOST}:{server.port}/".encode()
             prepared = runtime.prepare("asks", asks(url), Capabilities.none().with_http(http))
             prepared.execute({}, user="ann")
-            assert holds(os.getpid(), SECRET)  # to prove that the search finds what is there
+            assert holds(os.getpid(), SECRET)  # proves that the search works
             for process in family_of(process_of(prepared, "ann")):
                 assert not holds(process, SECRET)
     assert seen
 
 
-def test_a_worker_holds_nothing_of_another_user_or_another_tool(
+def test_a_worker_has_no_data_of_other_users_or_tools(
     runtime: WasmToolRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     echo, other = prepare(runtime, ECHO), runtime.prepare("other", wat2wasm(tool(ECHO)))
@@ -104,14 +104,16 @@ def test_a_worker_holds_nothing_of_another_user_or_another_tool(
     assert not holds(process_of(other, "ann"), OTHERS)
 
 
-def test_no_process_of_the_wall_has_an_environment(runtime: WasmToolRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sandbox_processes_have_no_environment_variables(
+    runtime: WasmToolRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
     echo = prepare(runtime, ECHO)
     echo.execute({})
     for process in family_of(process_of(echo)):
         assert Path(f"/proc/{process}/environ").read_bytes() in (b"", b"LC_CTYPE=C.UTF-8\0")
 
 
-def test_a_worker_has_its_socket_and_its_code_open_and_nothing_else(runtime: WasmToolRuntime) -> None:
+def test_a_worker_has_only_its_socket_and_its_code_open(runtime: WasmToolRuntime) -> None:
     echo = prepare(runtime, ECHO)
     echo.execute({})
     worker, template, zygote = family_of(process_of(echo))
@@ -125,7 +127,7 @@ def test_a_worker_has_its_socket_and_its_code_open_and_nothing_else(runtime: Was
 
 
 @pytest.mark.parametrize("which", ["worker", "template"])
-def test_a_process_that_meets_hostile_bytes_is_sealed(runtime: WasmToolRuntime, which: str) -> None:
+def test_processes_that_handle_untrusted_bytes_are_sealed(runtime: WasmToolRuntime, which: str) -> None:
     echo = prepare(runtime, ECHO)
     echo.execute({})
     worker, template, zygote = family_of(process_of(echo))
@@ -136,4 +138,4 @@ def test_a_process_that_meets_hostile_bytes_is_sealed(runtime: WasmToolRuntime, 
     assert status["NoNewPrivs"] == "1"
     assert status["Seccomp"] == "2"
     assert int(status["CapEff"], 16) == int(status["CapPrm"], 16) == int(status["CapBnd"], 16) * (os.getuid() == 0) == 0
-    assert "Seccomp:\t0" in Path(f"/proc/{zygote}/status").read_text()  # which reads nothing that a stranger wrote
+    assert "Seccomp:\t0" in Path(f"/proc/{zygote}/status").read_text()  # it reads no untrusted data

@@ -1,4 +1,4 @@
-"""Calls in worker processes: what ends a worker ends one call, with a typed error, and nobody else notices."""
+"""Calls in worker processes: the end of a worker ends one call with a typed error, and affects no other call."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from wasmrt.core.errors import (
 from wasmrt.sandbox.guest.engine import wat2wasm
 from wasmrt.sandbox.isolation.confine import CORE, RUN_WORKER, prepare
 from wasmrt.sandbox.isolation.pool import launcher
-from wasmrt.sandbox.isolation.pool.control import unhurried
+from wasmrt.sandbox.isolation.pool.control import unlimited_lifetime
 from wasmrt.sandbox.isolation.pool.launcher import Zygote
 from wasmrt.sandbox.isolation.pool.memory import memory_file
 from wasmrt.sandbox.isolation.pool.program import MAX_CALLS, MAX_UNCALLED
@@ -53,7 +53,7 @@ LOGS = Body(
 )
 
 
-def test_a_worker_serves_its_users_next_call_and_nobody_elses(runtime: WasmToolRuntime) -> None:
+def test_a_worker_is_reused_only_for_its_own_user(runtime: WasmToolRuntime) -> None:
     echo = prepared(runtime)
     assert echo.execute({"a": 1}, user="ann").result == {"a": 1}
     first = process_of(echo, "ann")
@@ -62,74 +62,74 @@ def test_a_worker_serves_its_users_next_call_and_nobody_elses(runtime: WasmToolR
     assert process_of(echo, "ann") == first != process_of(echo, "bob")
 
 
-def test_the_worker_that_told_what_a_tool_is_serves_its_first_user_and_nobody_else(runtime: WasmToolRuntime) -> None:
+def test_the_worker_that_described_a_tool_serves_only_its_first_user(runtime: WasmToolRuntime) -> None:
     echo = prepared(runtime)
-    ((_, _, told),) = program_of(echo)._shelf._idle
+    ((_, _, told),) = program_of(echo)._idle_workers._idle
     first = told._process
     assert echo.execute({"a": 1}, user="ann").result == {"a": 1}
     assert echo.execute({"a": 2}, user="bob").result == {"a": 2}
     assert process_of(echo, "ann") == first != process_of(echo, "bob")
 
 
-def test_a_worker_whose_component_could_not_tell_what_it_is_serves_nobody(runtime: WasmToolRuntime) -> None:
+def test_a_worker_whose_component_failed_to_describe_itself_is_not_used(runtime: WasmToolRuntime) -> None:
     silent = prepared(runtime, Body(schema="unreachable"))
-    assert program_of(silent)._shelf._idle == []
+    assert program_of(silent)._idle_workers._idle == []
 
 
-def test_few_workers_wait_for_a_first_call_and_none_in_the_place_of_a_users(runtime: WasmToolRuntime) -> None:
+def test_few_workers_are_kept_for_first_calls_and_none_replaces_a_users(runtime: WasmToolRuntime) -> None:
     echo = prepared(runtime)
     echo.execute({}, user="ann")
     kept = process_of(echo, "ann")
     loaded = [prepared(runtime, name=f"tool-{number}") for number in range(MAX_UNCALLED + 2)]
-    waiting = [program for program, user, _ in program_of(echo)._shelf._idle if user is None]
+    waiting = [program for program, user, _ in program_of(echo)._idle_workers._idle if user is None]
     assert waiting == [program_of(tool) for tool in reversed(loaded[-MAX_UNCALLED:])]
     assert process_of(echo, "ann") == kept
 
 
-def test_a_worker_that_ended_before_the_first_call_is_not_missed(runtime: WasmToolRuntime) -> None:
+def test_a_worker_that_exited_before_its_first_call_is_replaced(runtime: WasmToolRuntime) -> None:
     echo = prepared(runtime)
-    ((_, _, told),) = program_of(echo)._shelf._idle
+    ((_, _, told),) = program_of(echo)._idle_workers._idle
     os.kill(told._process, signal.SIGKILL)
     wait_for_end(told._process)
     assert echo.execute({"a": 1}).result == {"a": 1}
 
 
-def test_a_template_ends_by_itself_and_does_not_break_its_seal(runtime: WasmToolRuntime) -> None:
-    """A forbidden system call at its end would stand in the system's log, beside those of attacks."""
+def test_a_template_exits_cleanly_within_its_seal(runtime: WasmToolRuntime) -> None:
+    """A forbidden system call at exit would appear in the system's log, among those of attacks."""
     template = program_of(prepared(runtime))._template
     assert template is not None
     template._control.close()
     wait_for_end(template._pid)
-    assert template._zygote.end(template._pid, unhurried()) == 0
+    assert template._zygote.end(template._pid, unlimited_lifetime()) == 0
 
 
-def test_a_compile_worker_ends_by_itself_and_does_not_break_its_seal(runtime: WasmToolRuntime) -> None:
+def test_a_compile_worker_exits_cleanly_within_its_seal(runtime: WasmToolRuntime) -> None:
     template = program_of(prepared(runtime))._template
     assert template is not None
     ours, theirs = socket.socketpair()
     engine = {"level": "none", "allocator": "on-demand", "metered": True, "required": False}
     with ours, theirs, memory_file(wat2wasm("(component)")) as source:
-        process = template._zygote.fork(Kind.COMPILE, engine, [theirs.fileno(), source], unhurried())
+        process = template._zygote.fork(Kind.COMPILE, engine, [theirs.fileno(), source], unlimited_lifetime())
         theirs.close()
         assert Channel(ours).receive(1 << 20).kind == Kind.READY
     wait_for_end(process)
-    assert template._zygote.end(process, unhurried()) == 0
+    assert template._zygote.end(process, unlimited_lifetime()) == 0
 
 
 def wait_for_end(process: int) -> None:
-    """Wait until a process has ended, whoever may ask for its status."""
+    """Wait until a process has exited, whichever process reaps it."""
     handle = os.pidfd_open(process)
     select.select([handle], [], [])
     os.close(handle)
 
 
-def test_a_worker_is_replaced_after_so_many_calls(runtime: WasmToolRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_is_replaced_after_its_call_limit(runtime: WasmToolRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wasmrt.sandbox.isolation.pool.program.MAX_CALLS", 3)
     echo = prepared(runtime)
     seen = []
     for _ in range(3):
         echo.execute({})
-        seen.append(len(program_of(echo)._shelf._idle))
+        seen.append(len(program_of(echo)._idle_workers._idle))
     assert seen == [1, 1, 0]
     assert MAX_CALLS > 3
     echo.execute({})
@@ -143,7 +143,7 @@ def test_a_worker_is_replaced_after_so_many_calls(runtime: WasmToolRuntime, monk
         (SPIN, ResourceLimits(fuel=2**40, timeout_seconds=0.2), DeadlineExceededError),
     ],
 )
-def test_a_guest_that_ends_badly_is_told_as_such_and_its_worker_is_not_used_again(
+def test_a_failed_guests_worker_is_not_reused(
     runtime: WasmToolRuntime, body: Body, limits: ResourceLimits, error: type[ToolError]
 ) -> None:
     bad = prepared(runtime, body, limits=limits)
@@ -151,10 +151,10 @@ def test_a_guest_that_ends_badly_is_told_as_such_and_its_worker_is_not_used_agai
         bad.execute({})
     assert caught.value.usage is not None
     assert caught.value.usage.fuel > 0
-    assert program_of(bad)._shelf.take(program_of(bad), "local") is None
+    assert program_of(bad)._idle_workers.take(program_of(bad), "local") is None
 
 
-def test_a_failure_of_the_tools_own_keeps_its_worker(runtime: WasmToolRuntime) -> None:
+def test_a_tool_error_keeps_the_worker(runtime: WasmToolRuntime) -> None:
     says_no = prepared(runtime, Body(text=b"no", execute="(call $fail (i32.const 1024) (i32.const 2))"))
     for _ in range(2):
         with pytest.raises(GuestError, match="no"):
@@ -162,23 +162,23 @@ def test_a_failure_of_the_tools_own_keeps_its_worker(runtime: WasmToolRuntime) -
     process_of(says_no)
 
 
-def test_params_are_held_against_the_schema_in_the_worker(runtime: WasmToolRuntime) -> None:
+def test_params_are_validated_in_the_worker(runtime: WasmToolRuntime) -> None:
     echo = runtime.prepare_installed("echo")
     with pytest.raises(InvalidParametersError, match="message"):
         echo.execute({})
     with pytest.raises(InvalidParametersError, match="expected a string"):
         echo.execute({"message": 5})
-    process_of(echo)  # it is kept
+    process_of(echo)  # it is kept for the next call
 
 
-def test_log_lines_of_a_guest_that_trapped_are_kept(runtime: WasmToolRuntime) -> None:
+def test_log_lines_of_a_trapped_guest_are_kept(runtime: WasmToolRuntime) -> None:
     with pytest.raises(TrapError) as caught:
         prepared(runtime, LOGS).execute({})
     assert [entry.message for entry in caught.value.logs] == ["seen before the end"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSYS, signal.SIGABRT])
-def test_a_worker_that_is_killed_is_told_by_its_signal_and_the_next_call_has_another(
+def test_a_killed_workers_signal_is_reported_and_the_next_call_works(
     runtime: WasmToolRuntime, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
     echo = prepared(runtime)
@@ -192,7 +192,7 @@ def test_a_worker_that_is_killed_is_told_by_its_signal_and_the_next_call_has_ano
         return receive(self, most)
 
     spin = prepared(runtime, SPIN, limits=ResourceLimits(fuel=2**40))
-    with pytest.raises(ToolError):  # a worker of its own, so that the one to kill is busy with a guest
+    with pytest.raises(ToolError):  # the killed worker must be busy with a guest
         spin_until(spin, 0.01)
     monkeypatch.setattr(Channel, "receive", kill_first)
     try:
@@ -234,12 +234,12 @@ def test_a_call_that_is_cancelled_ends_its_guest(runtime: WasmToolRuntime) -> No
 
 
 def refused(_process: int) -> int:
-    """As in a container that lets nobody open a handle on a process."""
+    """As in a container that forbids pidfds."""
     raise PermissionError
 
 
 @pytest.mark.parametrize("handles", [True, False], ids=["by its handle", "by its number"])
-def test_a_worker_that_no_longer_listens_is_killed_at_the_deadline(
+def test_an_unresponsive_worker_is_killed_at_the_deadline(
     runtime: WasmToolRuntime, monkeypatch: pytest.MonkeyPatch, handles: bool
 ) -> None:
     if not handles:
@@ -247,7 +247,7 @@ def test_a_worker_that_no_longer_listens_is_killed_at_the_deadline(
     echo = prepared(runtime, limits=ResourceLimits(timeout_seconds=0.2))
     echo.execute({})
     process = process_of(echo)
-    os.kill(process, signal.SIGSTOP)  # it is as deaf as one whose engine never comes back
+    os.kill(process, signal.SIGSTOP)  # as unresponsive as a worker whose engine hangs
     with pytest.raises(DeadlineExceededError):
         echo.execute({})
     while is_alive(process):
@@ -256,7 +256,7 @@ def test_a_worker_that_no_longer_listens_is_killed_at_the_deadline(
 
 
 def stopped(process: int) -> bool:
-    """Make a process as deaf as one whose engine never comes back; False where it had ended."""
+    """Stop a process, as if its engine hung; return False if it has exited."""
     with suppress(ProcessLookupError):
         os.kill(process, signal.SIGSTOP)
         return is_alive(process)
@@ -264,7 +264,7 @@ def stopped(process: int) -> bool:
 
 
 @pytest.mark.parametrize("end", ["closes", "cancels"])
-def test_a_guest_that_the_engine_cannot_stop_is_ended_when_its_caller_or_runtime_ends_it(end: str) -> None:
+def test_an_uninterruptible_guest_is_killed_on_cancel_and_close(end: str) -> None:
     errors: list[BaseException] = []
     runtime = WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False))
     spin = prepared(runtime, SPIN, limits=ResourceLimits(fuel=2**60, timeout_seconds=120))
@@ -296,7 +296,7 @@ def test_a_guest_that_the_engine_cannot_stop_is_ended_when_its_caller_or_runtime
 
 
 @pytest.mark.parametrize("generation", [1, 2], ids=["the template", "the zygote"])
-def test_a_process_that_somebody_ends_is_started_again(runtime: WasmToolRuntime, generation: int) -> None:
+def test_a_killed_process_is_started_again(runtime: WasmToolRuntime, generation: int) -> None:
     echo = prepared(runtime)
     echo.execute({})
     worker = process_of(echo)
@@ -317,26 +317,26 @@ def test_an_unknown_isolation_is_refused() -> None:
 
 
 @needs_landlock
-def test_where_every_layer_stands_a_runtime_may_require_them() -> None:
+def test_a_runtime_can_require_all_available_layers() -> None:
     with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False, isolation=Isolation.REQUIRED)) as runtime:
         assert prepared(runtime).execute({"a": 1}).result == {"a": 1}
 
 
-def test_a_layer_that_is_missing_is_named_to_whoever_requires_it() -> None:
-    """As on a machine without it: the seal is asked for a layer that none has."""
+def test_a_required_missing_layer_is_named() -> None:
+    """As on a machine without it: require a layer that no machine has."""
     with pytest.raises(ConfineError, match="a-layer-of-tomorrow"):
         prepare(RUN_WORKER, required=(*CORE, "a-layer-of-tomorrow"))
 
 
-def test_a_runtime_that_closes_leaves_no_process_and_no_descriptor(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launcher, "_shared", [])  # a zygote of its own
+def test_a_closed_runtime_leaves_no_process_and_no_descriptor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launcher, "_shared", [])  # use a separate zygote
     config = WasmRuntimeConfig(cache_compiled=False, optimization_level="none")  # type: ignore[arg-type]
     before, opened = children(os.getpid()), len(os.listdir("/proc/self/fd"))
     with WasmToolRuntime(config) as runtime:
         echo = prepared(runtime)
         echo.execute({})
         process = process_of(echo)
-        assert len(children(os.getpid())) == len(before) + 1  # the zygote, whose children the others are
+        assert len(children(os.getpid())) == len(before) + 1  # the zygote, the parent of all other processes
     del echo, runtime
     gc.collect()
     assert children(os.getpid()) == before
@@ -344,8 +344,8 @@ def test_a_runtime_that_closes_leaves_no_process_and_no_descriptor(monkeypatch: 
     assert len(os.listdir("/proc/self/fd")) <= opened
 
 
-def test_the_runtime_of_a_forked_child_is_its_own(runtime: WasmToolRuntime) -> None:
-    """As under gunicorn or Celery: the parent's runtime is refused, one of the child's own works."""
+def test_a_forked_child_needs_its_own_runtime(runtime: WasmToolRuntime) -> None:
+    """As under gunicorn or Celery: the parent's runtime is refused, a new one in the child works."""
     prepared(runtime).execute({})
     reading, writing = os.pipe()
     child = os.fork()
@@ -381,8 +381,8 @@ ANY = ["text", "5", 5, -1.5, None, True, [1, "a"], {"a": "b"}, {"ü": {}}, 10**3
 
 
 @pytest.mark.parametrize("schema", SCHEMAS, ids=lambda schema: "+".join(schema))
-def test_a_sealed_worker_holds_params_against_every_kind_of_schema(schema: dict[str, Any]) -> None:
-    """Nothing of the validator may open a file when it is first used."""
+def test_a_sealed_worker_validates_params_against_every_kind_of_schema(schema: dict[str, Any]) -> None:
+    """The validator must not open files at first use, since a sealed worker cannot."""
     wanted = {"type": "object", "properties": {"p": schema, "q": {"type": "boolean"}}}
     with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False)) as runtime:
         echo = prepared(runtime)
@@ -405,14 +405,14 @@ def doubling(depth: int) -> str:
 
 
 def keeping(calls: int) -> str:
-    """Functions that keep the answer of each call: within every count, and together over a compiler's memory."""
+    """Functions that store the result of each call: within every limit, but together over a compiler's memory."""
     body = "(call $f) " * calls + "i32.add " * (calls - 1) + "drop"
     functions = "".join(f"(func {body})" for _ in range(4))
     return f"(component (core module (func $f (result i32) unreachable) {functions}))"
 
 
 @pytest.mark.ci("slow")
-def test_a_component_that_takes_a_compiler_gigabytes_ends_the_compiler_and_not_the_host(
+def test_excessive_compiler_memory_ends_only_the_compiler(
     runtime: WasmToolRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     doubles, keeps = wat2wasm(doubling(40)), wat2wasm(keeping(440_000))
@@ -426,15 +426,15 @@ def test_a_component_that_takes_a_compiler_gigabytes_ends_the_compiler_and_not_t
 
 
 @pytest.mark.parametrize("writes", [True, False])
-def test_bytecode_of_what_only_workers_import_is_kept_where_the_hosts_is(
+def test_bytecode_of_worker_only_modules_is_cached(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: bool
 ) -> None:
-    """Otherwise each runtime compiles it anew; a host that writes none has a zygote that writes none."""
+    """Otherwise each runtime would compile it again; a host that writes no bytecode has a zygote that writes none."""
     monkeypatch.setattr(sys, "dont_write_bytecode", not writes)
     monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path / "bytecode"))
     zygote = Zygote()
     try:
-        assert zygote.version(unhurried())
+        assert zygote.version(unlimited_lifetime())
     finally:
         zygote.close()
     assert writes == any((tmp_path / "bytecode").rglob("zygote.*.pyc"))

@@ -49,30 +49,30 @@ def test_a_sealed_process_compiles_to_the_same_code_and_asks_the_component(user:
 
 
 @pytest.mark.parametrize("task", ["run", "compile"])
-def test_no_call_of_a_guest_or_compiler_is_missing_from_the_list(task: str) -> None:
+def test_every_system_call_of_guests_and_compilers_is_allowed(task: str) -> None:
     answer = sealed(task, 0, "--log")
     assert answer["status"] == 0, answer
     assert answer["refused"] == []
 
 
-def test_calls_that_are_missing_are_listed_by_number_and_the_worker_lives_on() -> None:
+def test_missing_calls_are_listed_while_the_worker_continues() -> None:
     answer = sealed("forgets", 0, "--log")
     assert answer["found"] == 3
     known = numbers()
     assert answer["refused"] == sorted(known[name] for name in ("openat", "fcntl", "kill"))
 
 
-def test_without_the_list_the_first_of_them_ends_the_worker() -> None:
+def test_without_tracing_a_missing_call_ends_the_worker() -> None:
     answer = sealed("forgets", 0)
     assert answer["status"] == signal.SIGSYS
     assert "found" not in answer
 
 
-def test_a_worker_holds_its_connection_and_no_variable() -> None:
+def test_a_worker_has_its_connection_and_no_variables() -> None:
     assert sealed("holds", 0)["found"] == {"open": [0, 1, 2, 3], "environment": {}}
 
 
-def test_a_process_with_threads_is_refused_before_it_gave_anything_up() -> None:
+def test_a_process_with_threads_is_refused_before_sealing() -> None:
     script = """
 import threading
 from wasmrt.sandbox.isolation.confine import RUN_WORKER, ConfineError, confine
@@ -86,5 +86,5 @@ except ConfineError as error:
     assert done.stdout == "a process with threads cannot be confined\n", done.stderr
 
 
-def test_memory_is_bounded_over_what_the_worker_has_when_sealed() -> None:
+def test_the_memory_limit_is_relative_to_the_sealed_worker() -> None:
     assert sealed("eats", 0)["found"] == "refused"

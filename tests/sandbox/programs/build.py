@@ -1,4 +1,4 @@
-"""Builds the programs and the plugin of the tests from their source; a skip names the toolchain that is missing."""
+"""Build the test programs and plugin from source; a skip names the missing toolchain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs for WASI preview 1: adapted when they are installed, with an adapter that is fetched once and known."""
+"""Programs for WASI preview 1: adapted at installation, with an adapter that is fetched once and pinned."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def nowhere(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder that the PATH leads to, with no toolchain fetched yet."""
+    """The folder on the PATH; no toolchain has been fetched yet."""
     for build in (preview1_module, program):
-        build()  # with the toolchains that are out of reach from here on
+        build()  # with the toolchains that are hidden afterwards
     commands = home / "commands"
     commands.mkdir()
     monkeypatch.setenv("PATH", str(commands))
@@ -39,7 +39,7 @@ def nowhere(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="session")
 def preview1_adapter(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The adapter, kept from an earlier run or fetched where that is allowed."""
+    """The adapter, stored by an earlier run or fetched if allowed."""
 
     def may_fetch(question: str) -> bool:
         return os.environ.get("WASMRT_GUESTS_PREPARE") == "1"
@@ -70,7 +70,7 @@ def pretended(folder: Path, name: str, script: str) -> None:
     path.chmod(0o755)
 
 
-def test_a_core_module_is_installed_as_a_program_and_run(home: Path, preview1_adapter: Path) -> None:
+def test_a_core_module_can_be_installed_and_run(home: Path, preview1_adapter: Path) -> None:
     module = home / "words.wasm"
     module.write_bytes(preview1_module().read_bytes())
     refused = command("install", module, code=2).stderr
@@ -80,7 +80,7 @@ def test_a_core_module_is_installed_as_a_program_and_run(home: Path, preview1_ad
     ran = answer("words", args=["a", "b"], stdin="one\ntwo\n")
     assert ran == {"stdout": "a\nb\n> one\n> two\n", "stderr": "", "exit_code": 0}
     failed = command("run", "words", '{"args": ["fail"]}', code=1).stderr
-    # The adapter passes on that it failed, and not with which code.
+    # The adapter reports the failure, but not its exit code.
     assert "the program ended with exit code 1: it did not work" in failed
 
 
@@ -96,7 +96,7 @@ def test_an_adapted_program_reads_the_granted_workspace(home: Path, preview1_ada
     assert ran["stdout"] == "read\nnotes/one.txt\nfrom a file\n"
 
 
-def test_a_program_from_a_registry_is_installed_and_solves_a_formula(home: Path, preview1_adapter: Path) -> None:
+def test_a_registry_program_is_installed_and_runs(home: Path, preview1_adapter: Path) -> None:
     found = find("boolector", fetch=os.environ.get("WASMRT_GUESTS_PREPARE") == "1")
     if isinstance(found, str):
         pytest.skip(f"program boolector: {found}")
@@ -118,7 +118,7 @@ def test_a_component_needs_no_adapter(home: Path, nowhere: Path) -> None:
     assert answer("it", args=["cat"], stdin="x")["stdout"] == "x"
 
 
-def test_what_is_no_program_is_refused_by_what_it_exports(home: Path, preview1_adapter: Path) -> None:
+def test_a_module_that_is_not_a_program_is_refused_by_its_exports(home: Path, preview1_adapter: Path) -> None:
     tool = Path(cli.__module__ and __import__("wasmrt").__file__).parent / "catalog/shipped/echo.wasm"
     refused = command("install", tool, "--command", "--name", "e", code=2).stderr
     assert "the component is not a program" in refused
@@ -127,14 +127,14 @@ def test_what_is_no_program_is_refused_by_what_it_exports(home: Path, preview1_a
     assert "a package is not a program" in command("install", home, "--command", code=2).stderr
 
 
-def test_a_module_with_other_imports_is_refused_with_their_name(preview1_adapter: Path) -> None:
+def test_unknown_imports_of_a_module_are_named(preview1_adapter: Path) -> None:
     text = '(module (import "env" "launch" (func)) (memory (export "memory") 1) (func (export "_start") (call 0)))'
     with pytest.raises(BuildError) as caught:
         adapt_program(bytes(wasmtime.wat2wasm(text)), preview1_adapter.read_bytes())
     assert "env" in caught.value.output
 
 
-def test_nothing_is_fetched_that_nobody_agreed_to(home: Path, nowhere: Path) -> None:
+def test_nothing_is_fetched_without_consent(home: Path, nowhere: Path) -> None:
     pretended(nowhere, "npm", "echo fetched >> fetched; exit 1")
     module = home / "words.wasm"
     module.write_bytes(preview1_module().read_bytes())
@@ -144,7 +144,7 @@ def test_nothing_is_fetched_that_nobody_agreed_to(home: Path, nowhere: Path) -> 
     assert not (home / "toolchains").exists()
 
 
-def test_without_a_network_it_says_what_to_do(home: Path, nowhere: Path) -> None:
+def test_without_a_network_the_error_names_the_next_step(home: Path, nowhere: Path) -> None:
     module = home / "words.wasm"
     module.write_bytes(preview1_module().read_bytes())
     alone = command("install", module, "--command", "--yes", code=1).stderr
@@ -157,7 +157,7 @@ def test_without_a_network_it_says_what_to_do(home: Path, nowhere: Path) -> None
     assert "--adapter FILE" in cut_off
 
 
-def test_an_adapter_that_is_not_the_known_one_is_never_used_or_kept(home: Path, nowhere: Path) -> None:
+def test_an_adapter_with_a_wrong_digest_is_not_used_or_stored(home: Path, nowhere: Path) -> None:
     packed = home / "packed.tgz"
     with tarfile.open(packed, "w:gz") as archive:
         member = tarfile.TarInfo("package/lib/wasi_snapshot_preview1.command.wasm")
@@ -170,7 +170,7 @@ def test_an_adapter_that_is_not_the_known_one_is_never_used_or_kept(home: Path, 
     assert list((home / "toolchains").rglob("*.wasm")) == []
 
 
-def test_cargo_fetches_it_where_npm_is_not(home: Path, nowhere: Path) -> None:
+def test_without_npm_cargo_fetches_the_adapter(home: Path, nowhere: Path) -> None:
     place = "vendor/wasi-preview1-component-adapter-provider/artefacts"
     pretended(nowhere, "cargo", f"/bin/mkdir -p {place}\necho other >{place}/wasi_snapshot_preview1.command.wasm")
     asked: list[str] = []
@@ -187,7 +187,7 @@ def test_cargo_fetches_it_where_npm_is_not(home: Path, nowhere: Path) -> None:
     )
 
 
-def test_an_adapter_that_was_changed_since_is_fetched_again(home: Path, nowhere: Path, preview1_adapter: Path) -> None:
+def test_a_modified_adapter_is_fetched_again(home: Path, nowhere: Path, preview1_adapter: Path) -> None:
     folder = home / "toolchains/adapters"
     folder.mkdir(parents=True)
     for digest in ("2a652d711c1fff34", "0b4fe490390ecc9c"):

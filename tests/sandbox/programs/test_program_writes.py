@@ -1,4 +1,4 @@
-"""A program that writes files: where it was granted, whole or not at all, in a worker and in this process."""
+"""A program that writes files: only with a grant and atomically, in a worker and in this process."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def refused(tool: PreparedTool, *words: str) -> tuple[str, list[Reason]]:
         (("make", "out/new/deep"), "a folder"),
     ],
 )
-def test_a_program_writes_where_it_was_granted_and_reads_it_back(
+def test_a_program_writes_and_reads_granted_files(
     tool: PreparedTool, root: Path, words: tuple[str, ...], seen: str
 ) -> None:
     assert change(tool, *words) == seen
@@ -118,7 +118,7 @@ def test_a_program_writes_where_it_was_granted_and_reads_it_back(
         (("remove", "out/a.txt"), Reason.REMOVE_NOT_ALLOWED),
     ],
 )
-def test_a_program_is_refused_elsewhere_and_that_is_on_record(
+def test_writes_outside_the_grant_are_refused_and_recorded(
     tool: PreparedTool, root: Path, words: tuple[str, ...], reason: Reason
 ) -> None:
     assert refused(tool, *words)[1] == [reason]
@@ -126,7 +126,7 @@ def test_a_program_is_refused_elsewhere_and_that_is_on_record(
     assert (root / "out/a.txt").read_text() == "alpha"
 
 
-def test_what_is_there_is_removed_where_that_is_granted(runtime: WasmToolRuntime, root: Path) -> None:
+def test_a_program_removes_files_with_a_grant(runtime: WasmToolRuntime, root: Path) -> None:
     tool = tool_with(runtime, remove=True)
     assert change(tool, "remove", "out/a.txt") == "nothing"
     (root / "out/empty").mkdir()
@@ -135,13 +135,13 @@ def test_what_is_there_is_removed_where_that_is_granted(runtime: WasmToolRuntime
     assert refused(tool, "remove", "out/a.txt")[1] == []
 
 
-def test_a_file_that_is_there_is_not_made_again(tool: PreparedTool, root: Path) -> None:
+def test_exclusive_creation_fails_for_an_existing_file(tool: PreparedTool, root: Path) -> None:
     message, reasons = refused(tool, "new", "out/a.txt", "x")
     assert "exists" in message.lower() and reasons == []
     assert (root / "out/a.txt").read_text() == "alpha"
 
 
-def test_bounds_of_the_grant_are_the_programs(runtime: WasmToolRuntime, root: Path) -> None:
+def test_the_grants_limits_apply_to_the_program(runtime: WasmToolRuntime, root: Path) -> None:
     small = tool_with(runtime, max_file_bytes=4096, max_bytes=6000, max_files=2)
     assert refused(small, "large", "out/b.txt", "5")[1] == [Reason.FILE_TOO_LARGE]
     assert (root / "out/b.txt").read_bytes() in (b"", b"x" * 4096)
@@ -149,7 +149,7 @@ def test_bounds_of_the_grant_are_the_programs(runtime: WasmToolRuntime, root: Pa
     assert (root / "out/b.txt").stat().st_size == 4096
 
 
-def test_a_close_that_cannot_keep_the_file_fails_the_call(runtime: WasmToolRuntime, root: Path) -> None:
+def test_a_failed_write_on_close_fails_the_call(runtime: WasmToolRuntime, root: Path) -> None:
     small = tool_with(runtime, max_bytes=2000)
     with pytest.raises(ToolError) as caught:
         change(small, "large", "out/a.txt", "2")
@@ -158,7 +158,7 @@ def test_a_close_that_cannot_keep_the_file_fails_the_call(runtime: WasmToolRunti
     assert (root / "out/a.txt").read_text() == "alpha"
 
 
-def test_a_file_that_is_left_open_is_kept_when_the_program_ends(tool: PreparedTool, root: Path) -> None:
+def test_a_file_left_open_is_written_at_exit(tool: PreparedTool, root: Path) -> None:
     tool.execute({"args": ["leave-open", "out/b.txt", "0"]})
     assert (root / "out/b.txt").read_text() == "left open"
     with pytest.raises(GuestExitError):
@@ -166,18 +166,18 @@ def test_a_file_that_is_left_open_is_kept_when_the_program_ends(tool: PreparedTo
     assert (root / "out/c.txt").read_text() == "left open"
 
 
-def test_a_program_that_breaks_leaves_the_old_content(tool: PreparedTool, root: Path) -> None:
+def test_a_trapped_program_leaves_the_old_content(tool: PreparedTool, root: Path) -> None:
     with pytest.raises(TrapError):
         tool.execute({"args": ["break-off", "out/a.txt"]})
     assert (root / "out/a.txt").read_text() == "alpha"
 
 
-def test_a_call_that_is_held_to_reading_writes_nothing(tool: PreparedTool, root: Path) -> None:
+def test_a_read_only_call_cannot_write(tool: PreparedTool, root: Path) -> None:
     context = ToolContext(effects=frozenset({Effect.READ_FILESYSTEM}))
     with pytest.raises(GuestExitError) as caught:
         tool.execute({"args": ["change", "write", "out/a.txt", "x"]}, context)
     (decision,) = (one for one in caught.value.decisions if not one.allowed)
-    assert decision.rule == "the call is held to its effects (read-filesystem)"
+    assert decision.rule == "the call is limited to its effects (read-filesystem)"
     assert (root / "out/a.txt").read_text() == "alpha"
 
 
@@ -194,7 +194,7 @@ def test_a_call_that_is_held_to_reading_writes_nothing(tool: PreparedTool, root:
         ("out/x", [("out",), ()], False),
     ],
 )
-def test_a_preset_holds_a_component_to_its_write_paths(
+def test_a_preset_limits_a_component_to_its_write_paths(
     tool: PreparedTool, root: Path, path: str, presets: list[tuple[str, ...]], written: bool
 ) -> None:
     (root / "out/deep").mkdir(exist_ok=True)
@@ -209,11 +209,12 @@ def test_a_preset_holds_a_component_to_its_write_paths(
     with pytest.raises(GuestExitError) as caught:
         view.execute("program", params)
     (decision,) = (one for one in caught.value.decisions if one.capability == "workspace_write")
-    assert decision.rule == "the preset lets no tool write there" and "allow_write_paths" in (decision.hint or "")
+    assert decision.rule == "the preset does not allow tools to write there"
+    assert "allow_write_paths" in (decision.hint or "")
     assert not (root / path).exists()
 
 
-def test_a_preset_holds_also_when_the_powers_that_were_kept_are_forgotten(
+def test_a_preset_applies_without_cached_permissions_too(
     tool: PreparedTool, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("wasmrt.runtime.call._target._MAX_POWERS", 1)
@@ -230,7 +231,7 @@ def test_a_preset_holds_also_when_the_powers_that_were_kept_are_forgotten(
         assert (root / "out/b.txt").exists() is written
 
 
-def test_what_may_be_written_and_not_read_is_not_read_by_writing(runtime: WasmToolRuntime, root: Path) -> None:
+def test_a_write_only_file_cannot_be_read_by_writing(runtime: WasmToolRuntime, root: Path) -> None:
     blind = runtime.prepare("program", program(), Capabilities.none().with_workspace_write(["out/"]))
     assert change(blind, "write", "out/b.txt", "x") in ("nothing", "x")
     assert (root / "out/b.txt").read_text() == "x"
@@ -238,7 +239,7 @@ def test_what_may_be_written_and_not_read_is_not_read_by_writing(runtime: WasmTo
     assert (root / "out/a.txt").read_text() == "alpha"
 
 
-def test_a_program_finds_folders_to_write_in_under_names_of_its_own(tool: PreparedTool, root: Path) -> None:
+def test_writable_folders_are_mounted_under_configured_names(tool: PreparedTool, root: Path) -> None:
     context = ToolContext(data={"workspace": "/workspace", "writable": {"/write/out": "out"}})
 
     def run(*words: str) -> str:
@@ -260,9 +261,7 @@ def test_a_program_finds_folders_to_write_in_under_names_of_its_own(tool: Prepar
     assert (root / "out/c.txt").read_text() == "by name"
 
 
-def test_an_installed_program_writes_what_its_capability_file_asked_for_and_a_person_granted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_installed_program_writes_only_granted_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WASMRT_HOME", str(tmp_path / "home"))
 
     def command(*words: str | Path, code: int = 0) -> Result:
@@ -286,12 +285,12 @@ def test_an_installed_program_writes_what_its_capability_file_asked_for_and_a_pe
 
 
 @pytest.mark.parametrize("writable", [[], {"out": "out"}, {"/out": 1}, {"/out": "/etc"}, {"/out": ""}])
-def test_names_of_folders_are_checked(tool: PreparedTool, root: Path, writable: Any) -> None:
+def test_mount_names_are_validated(tool: PreparedTool, root: Path, writable: Any) -> None:
     with pytest.raises(InvalidParametersError):
         tool.execute({"args": ["args"]}, ToolContext(data={"writable": writable}))
 
 
-def test_what_a_program_has_written_is_taken_back(tool: PreparedTool, root: Path) -> None:
+def test_a_programs_writes_can_be_undone(tool: PreparedTool, root: Path) -> None:
     journal = UndoJournal(find_places().undo)
     done = tool.execute({"args": ["change", "write", "out/a.txt", "beta"]})
     assert (root / "out/a.txt").read_text() == "beta"

@@ -1,4 +1,4 @@
-"""Programs of `wasi:cli/command` as tools: arguments and input go in, what they print and their exit code come out."""
+"""Programs of `wasi:cli/command` as tools: arguments and input, output and exit code."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def run(tool: PreparedTool, *args: str, **params: Any) -> dict[str, Any]:
     return result
 
 
-def test_a_program_is_one_tool_that_takes_arguments_and_input(tool: PreparedTool) -> None:
+def test_a_program_is_a_tool_with_arguments_and_input(tool: PreparedTool) -> None:
     assert worlds.exported_program([tool.world]) == tool.world
     types = [(name, said["type"]) for name, said in tool.schema["properties"].items()]
     assert types == [("args", "array"), ("stdin", "string"), ("check", "boolean")]
@@ -54,17 +54,17 @@ def test_a_program_is_one_tool_that_takes_arguments_and_input(tool: PreparedTool
     assert "stdout and stderr" in tool.description
 
 
-def test_output_is_the_result_and_not_in_the_log(tool: PreparedTool) -> None:
+def test_standard_output_is_the_result_and_not_logged(tool: PreparedTool) -> None:
     output = tool.execute({"args": ["both"], "stdin": "hello"})
     assert output.result == {"stdout": "HELLO", "stderr": "read 5 bytes", "exit_code": 0}
     assert output.logs == ()
 
 
-def test_arguments_arrive_as_they_were_given_after_the_tools_name(tool: PreparedTool) -> None:
+def test_arguments_follow_the_tools_name_unchanged(tool: PreparedTool) -> None:
     assert run(tool, "args", "a b", "ü", "")["stdout"] == '["program", "args", "a b", "ü", ""]\n'
 
 
-def test_a_program_without_params_has_its_name_and_no_input(tool: PreparedTool) -> None:
+def test_without_params_a_program_has_only_its_name(tool: PreparedTool) -> None:
     with pytest.raises(GuestExitError, match='no such thing: ""'):
         tool.execute({})
     assert run(tool, "cat")["stdout"] == ""
@@ -74,15 +74,15 @@ def test_the_environment_is_empty(tool: PreparedTool) -> None:
     assert run(tool, "env")["stdout"] == "[]\n"
 
 
-def test_bytes_that_are_no_text_become_one_mark(tool: PreparedTool) -> None:
+def test_invalid_utf8_output_is_replaced(tool: PreparedTool) -> None:
     assert run(tool, "bytes")["stdout"] == "a\ufffdb"
 
 
-def test_exiting_well_is_an_answer(tool: PreparedTool) -> None:
+def test_exit_code_zero_is_a_result(tool: PreparedTool) -> None:
     assert run(tool, "exit", "0") == {"stdout": "last words\n", "stderr": "", "exit_code": 0}
 
 
-def test_a_program_that_fails_is_an_error_with_its_last_words(tool: PreparedTool) -> None:
+def test_a_failed_program_is_an_error_with_its_stderr(tool: PreparedTool) -> None:
     with pytest.raises(GuestExitError) as caught:
         run(tool, "fail")
     error = caught.value
@@ -92,29 +92,29 @@ def test_a_program_that_fails_is_an_error_with_its_last_words(tool: PreparedTool
     assert error.as_dict()["program_exit_code"] == 1
 
 
-def test_without_words_on_stderr_the_output_tells_of_the_failure(tool: PreparedTool) -> None:
+def test_without_stderr_the_output_describes_the_failure(tool: PreparedTool) -> None:
     with pytest.raises(GuestExitError, match="exit code 1: last words"):
         run(tool, "exit", "7")
 
 
-def test_a_caller_can_take_every_exit_code_for_an_answer(tool: PreparedTool) -> None:
+def test_callers_can_accept_every_exit_code(tool: PreparedTool) -> None:
     assert run(tool, "fail", check=False) == {"stdout": "an answer\n", "stderr": "it did not work\n", "exit_code": 1}
 
 
-def test_the_call_after_a_failed_one_is_new(tool: PreparedTool) -> None:
+def test_a_call_after_a_failed_one_has_fresh_state(tool: PreparedTool) -> None:
     with pytest.raises(GuestExitError):
         run(tool, "fail")
     assert run(tool, "cat", stdin="again")["stdout"] == "again"
 
 
-def test_a_panic_is_a_trap_and_its_words_are_in_the_log(tool: PreparedTool) -> None:
+def test_a_panic_is_a_trap_and_its_message_is_logged(tool: PreparedTool) -> None:
     with pytest.raises(TrapError) as caught:
         run(tool, "panic")
     assert "on purpose" in [entry.message for entry in caught.value.logs]
 
 
 @pytest.mark.parametrize("stream", ["flood", "flood-errors"])
-def test_output_without_end_is_ended_by_the_cap_of_an_answer(runtime: WasmToolRuntime, stream: str) -> None:
+def test_endless_output_ends_at_the_result_limit(runtime: WasmToolRuntime, stream: str) -> None:
     small = runtime.prepare("program", program(), limits=ResourceLimits(output_bytes=100_000))
     with pytest.raises(OutputLimitError) as caught:
         run(small, stream)
@@ -122,7 +122,7 @@ def test_output_without_end_is_ended_by_the_cap_of_an_answer(runtime: WasmToolRu
     assert 0 < sum(len(entry.message) for entry in caught.value.logs) <= 100_000
 
 
-def test_what_a_flood_leaves_in_the_log_is_capped_and_the_rest_counted(tool: PreparedTool) -> None:
+def test_flooded_logs_are_limited_and_the_rest_counted(tool: PreparedTool) -> None:
     with pytest.raises(OutputLimitError) as caught:
         run(tool, "flood")
     error = caught.value
@@ -131,7 +131,7 @@ def test_what_a_flood_leaves_in_the_log_is_capped_and_the_rest_counted(tool: Pre
     assert error.usage.log_entries_dropped > 900
 
 
-def test_a_program_that_never_ends_is_ended_by_its_fuel(runtime: WasmToolRuntime) -> None:
+def test_an_endless_program_ends_with_its_fuel(runtime: WasmToolRuntime) -> None:
     small = runtime.prepare("program", program(), limits=ResourceLimits(fuel=5_000_000))
     with pytest.raises(FuelExhaustedError):
         run(small, "spin")
@@ -151,32 +151,30 @@ def test_a_program_that_never_ends_is_ended_by_its_fuel(runtime: WasmToolRuntime
         [],
     ],
 )
-def test_params_are_bounded_and_of_their_types(tool: PreparedTool, params: Any) -> None:
+def test_program_params_are_typed_and_limited(tool: PreparedTool, params: Any) -> None:
     with pytest.raises(InvalidParametersError):
         tool.execute(params)
 
 
 @pytest.mark.parametrize("params", [{"stdin": 5}, {"args": 5}, {"args": [["x"]]}])
-def test_a_packages_looser_schema_lets_nothing_pass_but_texts(runtime: WasmToolRuntime, params: Any) -> None:
+def test_a_packages_looser_schema_still_accepts_only_strings(runtime: WasmToolRuntime, params: Any) -> None:
     loose = ToolSpec("loose", schema={"type": "object", "properties": {"args": {}, "stdin": {}}})
     with pytest.raises(InvalidParametersError):
         runtime.prepare("loose", program(), tools=[loose]).execute(params)
 
 
-def test_a_misspelt_param_is_named_with_the_nearest_one(tool: PreparedTool) -> None:
+def test_a_misspelled_param_suggests_the_nearest_one(tool: PreparedTool) -> None:
     with pytest.raises(InvalidParametersError, match=r"did you mean stdin\?"):
         tool.execute({"stdn": "x"})
 
 
-def test_without_a_grant_no_file_is_there(tool: PreparedTool) -> None:
+def test_without_a_grant_no_file_is_visible(tool: PreparedTool) -> None:
     with pytest.raises(GuestExitError, match="No such file"):
         run(tool, "read", "notes/one.txt")
 
 
 @pytest.mark.parametrize("folder", [None, "/workspace", "/srv/files"])
-def test_the_granted_workspace_is_read_under_the_folder_that_the_caller_names(
-    runtime: WasmToolRuntime, folder: str | None
-) -> None:
+def test_the_workspace_is_mounted_at_the_callers_folder(runtime: WasmToolRuntime, folder: str | None) -> None:
     granted = runtime.prepare("program", program(), Capabilities.none().with_workspace_read(["notes/"]))
     context = None if folder is None else {"workspace": folder, "user": "alice"}
     path = f"{folder or ''}/notes"
@@ -187,12 +185,12 @@ def test_the_granted_workspace_is_read_under_the_folder_that_the_caller_names(
 
 
 @pytest.mark.parametrize("folder", ["workspace", "", 7, "/a\0b", "/" + "x" * 5000])
-def test_a_folder_that_is_no_absolute_path_is_refused(tool: PreparedTool, folder: Any) -> None:
+def test_a_folder_without_an_absolute_path_is_refused(tool: PreparedTool, folder: Any) -> None:
     with pytest.raises(InvalidParametersError, match="no absolute path"):
         tool.execute({"args": ["cat"]}, {"workspace": folder})
 
 
-def test_nothing_is_written_and_the_attempt_is_on_record(runtime: WasmToolRuntime) -> None:
+def test_a_refused_write_is_recorded(runtime: WasmToolRuntime) -> None:
     granted = runtime.prepare("program", program(), Capabilities.none().with_workspace_read(["notes/"]))
     with pytest.raises(GuestExitError) as caught:
         run(granted, "write", "notes/one.txt")
@@ -200,7 +198,7 @@ def test_nothing_is_written_and_the_attempt_is_on_record(runtime: WasmToolRuntim
     assert (decision.rule, decision.capability) == ("no workspace_write section", "workspace_write")
 
 
-def test_a_secret_that_a_program_prints_is_cut_out_of_result_and_failure(tool: PreparedTool) -> None:
+def test_a_printed_secret_is_redacted_from_results_and_errors(tool: PreparedTool) -> None:
     token = "ghp_" + "a1B2c3D4e5" * 3 + "F6g7h8"
     assert token not in run(tool, "cat", stdin=f"it is {token} here")["stdout"]
     with pytest.raises(ToolError) as caught:
@@ -221,11 +219,11 @@ def test_a_secret_that_a_program_prints_is_cut_out_of_result_and_failure(tool: P
         ([], False),
     ],
 )
-def test_a_program_exports_its_start_and_nothing_else(exports: list[str], is_program: bool) -> None:
+def test_a_program_exports_only_its_start_function(exports: list[str], is_program: bool) -> None:
     assert (worlds.exported_program(exports) is not None) is is_program
 
 
-def test_a_start_of_another_type_is_refused_with_the_type_it_should_have(runtime: WasmToolRuntime) -> None:
+def test_a_start_function_with_a_wrong_type_is_refused(runtime: WasmToolRuntime) -> None:
     text = """(component
       (core module $m (func (export "run")))
       (core instance $i (instantiate $m))
@@ -237,6 +235,6 @@ def test_a_start_of_another_type_is_refused_with_the_type_it_should_have(runtime
     assert caught.value.hint == "export run: func() -> result"
 
 
-def test_the_file_of_a_program_is_checked_before_it_is_compiled(tool: PreparedTool) -> None:
+def test_a_program_file_is_checked_before_it_is_compiled(tool: PreparedTool) -> None:
     world = WasmValidator().validate(program().read_bytes()).world
     assert world == tool.world

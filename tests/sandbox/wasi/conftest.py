@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from wasmrt.runtime.call.http import GuestHttp
 
 from wasmrt.capabilities import Capabilities
 from wasmrt.core.limits import ResourceLimits
 from wasmrt.egress.leaks import LeakDetector
 from wasmrt.runtime.call import Backends, Call, CallServices
-from wasmrt.runtime.call.http import GuestHttp
 from wasmrt.sandbox.guest import wasi
 from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.clock import Clock, LogicalClock

@@ -1,4 +1,4 @@
-"""Receipts of calls: a chain that shows what was changed, and the recordings that calls are replayed from."""
+"""Receipts of calls, in a tamper-evident chain, and recordings for replaying calls."""
 
 from wasmrt.runtime.audit._chain import Keys, existing_keys, keys_of, read_keys
 from wasmrt.runtime.audit._receipt import EMPTY_RECEIPT, OK, Approval, AuditSink, Receipt

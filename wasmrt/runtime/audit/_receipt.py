@@ -1,7 +1,7 @@
-"""The receipt of one call: what ran, for whom, by whose leave, what was decided, what it used.
+"""The receipt of one call: what ran, for whom, with which approval and decisions, and what it used.
 
-It never holds params, results or anything a guest wrote. Of params and result it has a hash that is keyed, so that a
-value that could be guessed cannot be found from the file alone.
+It never contains params, results or text from a guest. It contains keyed hashes of the params and the result, so that
+guesses cannot be confirmed with the file alone.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from wasmrt.core.limits import MAX_RECEIPT_BYTES
 from wasmrt.core.model import NOTHING_USED, Decision, Usage
 
 AuditSink = Callable[[dict[str, Any]], None]
-"""A function of an embedder's that gets every receipt as a dict, on the thread of its call."""
+"""A function that receives every receipt as a dict, on the thread of its call."""
 OK = "ok"
 _CUT_CHARS = 256
 
 _quoted = json.encoder.encode_basestring
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
-# Seconds as whole microseconds, which is what `Usage` holds: the digits of a float take longer than all the rest.
+# Seconds are formatted as whole microseconds: formatting a float takes longer than everything else.
 _NUMBERS = {"wall_seconds": "%d.%06d"}
 _USAGE = "{" + ",".join(f'"{field}":{_NUMBERS.get(field, "%d")}' for field in Usage._fields) + "}"
 _LINE = (
@@ -32,14 +32,14 @@ _LINE = (
 
 
 class Approval(NamedTuple):
-    """The leave that a call had beyond its grant: given by a person, or by a rule of the operator's."""
+    """The approval of a call that its grant alone did not permit: given by a user, or by an operator's rule."""
 
     how: str
-    """The way it was given: `terminal`, `queue`, `callback`, `token`, `rule`, ..."""
+    """The method of approval: `terminal`, `queue`, `callback`, `token`, `rule`, ..."""
     by: str = ""
-    """The person or the rule that gave it."""
+    """The user or the rule that approved."""
     scope: str = ""
-    """Its reach: `once`, `session`, `always`, or the scope of a token."""
+    """The extent of the approval: `once`, `session`, `always`, or the scope of a token."""
 
     def as_dict(self) -> dict[str, str]:
         """Return the approval as JSON data."""
@@ -47,7 +47,7 @@ class Approval(NamedTuple):
 
 
 class Receipt(NamedTuple):
-    """One call. A field that does not apply is empty: a function has no digest, a direct call no approval.
+    """The receipt of one call. Fields that do not apply are empty: a function has no digest, for example.
 
     Example:
         >>> from wasmrt import ToolRegistry, tool
@@ -68,27 +68,27 @@ class Receipt(NamedTuple):
     ended_ms: int = 0
     """Unix milliseconds."""
     trace_id: str = ""
-    """The agent's own name for what this call was part of; else the id of the outermost call."""
+    """The agent's ID for the conversation or job; otherwise the ID of the outermost call."""
     call_id: str = ""
     parent_id: str = ""
-    """Of the call that invoked this one; empty for an agent's own."""
+    """The call that invoked this one; empty for an agent's own call."""
     tool: str = ""
     kind: str = ""
-    """`component`, or what else ran: `function`, `plugin`, `mcp`, ..."""
+    """The kind of tool: `component`, `function`, `plugin`, `mcp`, ..."""
     source: str = ""
-    """The place that the tool came from, as the registry names it; empty for a tool that was prepared directly."""
+    """The tool's source in the registry; empty for a tool that was prepared directly."""
     digest: str = ""
     """BLAKE3 of a component's bytes, in hex."""
     user: str = ""
     chain: tuple[str, ...] = ()
-    """Callers before it, and last itself."""
+    """The calling tools, then the tool itself."""
     args_hash: str = ""
     """Keyed BLAKE3 of the params' JSON text, in hex."""
     output_hash: str = ""
-    """Keyed BLAKE3 of the result's text as the caller got it, in hex; empty where the call failed."""
+    """Keyed BLAKE3 of the result's text as returned to the caller, in hex; empty if the call failed."""
     effects: tuple[str, ...] = ()
     policy: str = ""
-    """Hash of the policy under which it was allowed or refused."""
+    """Hash of the policy that allowed or denied the call."""
     approval: Approval | None = None
     outcome: str = OK
     """`ok`, or the code of the error."""
@@ -96,7 +96,7 @@ class Receipt(NamedTuple):
     decisions: tuple[Decision, ...] = ()
     decisions_dropped: int = 0
     recording: str = ""
-    """Keyed BLAKE3 of the call's recording, in hex; or `dropped`, where it was too large or could not be kept."""
+    """Keyed BLAKE3 of the call's recording, in hex; `dropped` if it was too large or could not be written."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the receipt as JSON data."""
@@ -109,14 +109,14 @@ class Receipt(NamedTuple):
         }
 
     def content(self) -> bytes:
-        """Return the members of the receipt's JSON object: put together by hand, since every call waits for it."""
+        """Return the members of the receipt's JSON object. Formatted manually for speed, because every call waits."""
         content = self._content(self.decisions, self.decisions_dropped)
         if len(content) > MAX_RECEIPT_BYTES:
             content = self._content((), self.decisions_dropped + len(self.decisions))
-        return content if len(content) <= MAX_RECEIPT_BYTES else self._cut().content()
+        return content if len(content) <= MAX_RECEIPT_BYTES else self._truncated().content()
 
-    def _cut(self) -> Receipt:
-        """Return the receipt with every text cut: a line that is too long would be taken for a break of the chain."""
+    def _truncated(self) -> Receipt:
+        """Return the receipt with every string truncated: verification would reject an overlong line."""
         texts: dict[str, Any] = {
             name: value[:_CUT_CHARS] for name, value in self._asdict().items() if isinstance(value, str)
         }
@@ -152,7 +152,7 @@ class Receipt(NamedTuple):
 
 
 EMPTY_RECEIPT = Receipt()
-"""Of a call of which nobody knows anything yet."""
+"""A receipt without any known fields."""
 
 
 @lru_cache(maxsize=1024)
@@ -160,7 +160,7 @@ def _who(
     tool: str, kind: str, source: str, digest: str, user: str, chain: tuple[str, ...], effects: tuple[str, ...],
     policy: str,
 ) -> str:  # fmt: skip
-    """Return the part of a receipt that is the same for all calls of one tool by one user."""
+    """Return the part of a receipt that is equal for all calls of a tool by a user."""
     return (
         f'"tool":{_quoted(tool)},"kind":{_quoted(kind)},"source":{_quoted(source)},"digest":{_quoted(digest)},'
         f'"user":{_quoted(user)},"chain":{_encode(chain)},"effects":{_encode(effects)},"policy":{_quoted(policy)}'

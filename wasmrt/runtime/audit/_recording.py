@@ -1,7 +1,7 @@
-"""Recordings of calls: a private file each, beside the receipts, from which a call can be run again without network.
+"""Recordings of calls: private files next to the receipts, from which calls can be replayed without network access.
 
-A recording holds the params and all that the guest was answered, which receipts never do. It is made only where the
-operator says so, bounded, and the oldest make room for new ones.
+Unlike receipts, a recording contains the params and all data that the guest received. Recordings are opt-in and limited
+in size; the oldest are deleted to make room.
 """
 
 from __future__ import annotations
@@ -21,36 +21,36 @@ from wasmrt.core.component_bytes import digest_of
 from wasmrt.core.errors import SourceError, WasmrtError
 from wasmrt.core.files import read_file, replace_file
 from wasmrt.core.limits import MAX_RECORDING_BYTES, MAX_RECORDINGS_BYTES
-from wasmrt.runtime.audit._chain import Keys, keyed
+from wasmrt.runtime.audit._chain import Keys, keyed_hash
 from wasmrt.sandbox.guest.clock import SEED_BYTES, Clock, LogicalClock
 from wasmrt.sandbox.guest.requests import NAMES, HostFailure, Refuse, Request, WorkspaceWrite, bytes_as_json, plain
 from wasmrt.sandbox.guest.services import HostServices, Reply
 
 
 class Tape(Protocol):
-    """Stands between a guest and its host for one call."""
+    """Records or replays the requests of one call's guest."""
 
     def services(self, host: HostServices) -> HostServices:
-        """Return the services that the guest gets."""
+        """Return the services for the guest."""
 
     def clock(self) -> Clock:
-        """Return the guest's time and randomness."""
+        """Return the guest's clock and random source."""
 
     def end(self, outcome: str, text: str | None) -> str:
-        """Take how the call ended and its result's text; return what its receipt says of the recording."""
+        """Receive the call's outcome and result; return the value of the receipt's `recording` field."""
 
 
 class Event(NamedTuple):
-    """One thing that a guest asked of its host, and the answer, as JSON data."""
+    """A request of the guest and the host's answer, as JSON data."""
 
     do: str
     ask: list[object]
     answer: object
-    """Of its kind; a failure is an object with `failure`, what ended the call one with `ended`."""
+    """The reply's data, an object with `failure`, or an object with `ended` if the call ended."""
 
 
 class RecordingServices:
-    """`HostServices` that pass every request to the host, and record it with its reply."""
+    """`HostServices` that forward every request to the host, and record it with its reply."""
 
     def __init__(self, host: HostServices, note: Callable[[Event], None]) -> None:
         self._host = host
@@ -60,9 +60,9 @@ class RecordingServices:
         self.max_write_bytes = host.max_write_bytes
 
     def handle(self, request: Request[Reply]) -> Reply:
-        """Pass a request to the host; record it with its reply, its failure, or the end of the call."""
+        """Forward a request to the host; record it with its reply, its failure, or the end of the call."""
         do, ask = NAMES[type(request)], recorded_request(request)
-        if do == "http_close":  # the guest learns nothing from it
+        if do == "http_close":  # it has no reply
             return self._host.handle(request)
         try:
             reply = self._host.handle(request)
@@ -78,13 +78,13 @@ class RecordingServices:
 
 
 def new_clock() -> LogicalClock:
-    """Return a clock that begins now, with a seed that nobody knows; a sleep takes its time."""
+    """Return a clock that starts now, with a random seed; sleeps take real time."""
     seed = int.from_bytes(os.urandom(SEED_BYTES), "little")
     return LogicalClock(seed=seed, start_ns=time.time_ns() // 1_000_000 * 1_000_000, waits=True)
 
 
 def recorded_request(request: Request[object]) -> list[object]:
-    """Return the fields of a request as JSON data; the content of a written file by its digest and size."""
+    """Return the fields of a request as JSON data; written content is replaced by its digest and size."""
     if isinstance(request, WorkspaceWrite):
         return [request.path, digest_of(request.content), len(request.content), request.new]
     if isinstance(request, Refuse):
@@ -99,28 +99,28 @@ def _as_json(value: object) -> object:
 
 DROPPED = "dropped"
 RECORDINGS = "recordings"
-"""The folder of the recordings, in that of the receipts."""
+"""Name of the recordings folder, inside the receipts folder."""
 _CALL_ID = re.compile(r"[0-9a-f]{4,32}-t?[0-9a-f]{1,16}(\.[0-9]{1,6})?\Z")
 _FILES_PER_SWEEP = 32
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class RecordedCall(NamedTuple):
-    """The call that a recording is of."""
+    """The call that was recorded."""
 
     call_id: str
     component: str
-    """The name that it was prepared under."""
+    """The name under which the component was prepared."""
     digest: str
     tool: str
     user: str
     params: str
-    """JSON text, as the guest got it."""
+    """JSON text, as passed to the guest."""
     context: str | None
 
 
 class Recording(NamedTuple):
-    """One call with all that its guest was answered."""
+    """One recorded call, with every answer that its guest received."""
 
     call: RecordedCall
     seed: int
@@ -131,12 +131,12 @@ class Recording(NamedTuple):
     events: tuple[Event, ...]
     outcome: str
     text: str | None
-    """The result as the caller got it; None where the call failed."""
+    """The result as returned to the caller; None if the call failed."""
     hash: str
-    """Keyed hash of the file; the call's receipt has the same."""
+    """Keyed hash of the file, equal to `recording` in the call's receipt."""
 
     def is_of(self, receipt: dict[str, Any]) -> bool:
-        """Tell whether this is the recording that a receipt names, as it was written."""
+        """Return whether a receipt refers to this recording, unchanged."""
         return compare_digest(str(receipt.get("recording")).encode(), self.hash.encode())
 
 
@@ -149,11 +149,11 @@ class Recorder:
         self._written = itertools.count()
 
     def start(self, call: RecordedCall, clock: Clock) -> RecordingTape:
-        """Return the tape of one call; a logical clock stays, in place of any other comes one."""
+        """Return the tape of one call. A logical clock is kept; other clocks are replaced by a new logical clock."""
         return RecordingTape(self, call, clock if isinstance(clock, LogicalClock) else new_clock())
 
     def keep(self, call_id: str, data: bytes) -> str:
-        """Write a recording; return its hash, or that it was dropped: a call never fails for it."""
+        """Write a recording; return its hash, or `dropped`. Errors never fail the call."""
         try:
             self._folder.mkdir(mode=0o700, exist_ok=True)
             if next(self._written) % _FILES_PER_SWEEP == 0:
@@ -161,11 +161,11 @@ class Recorder:
             replace_file(self._folder / f"{call_id}.jsonl", data, durable=False)
         except OSError:
             return DROPPED
-        return keyed(self._keys.content, data).hex()
+        return keyed_hash(self._keys.content, data).hex()
 
 
 class RecordingTape:
-    """Notes what one guest asks and is answered, until that is more than a recording may hold."""
+    """Records the requests and replies of one guest, up to the size limit."""
 
     def __init__(self, recorder: Recorder, call: RecordedCall, clock: LogicalClock) -> None:
         self._recorder = recorder
@@ -176,18 +176,18 @@ class RecordingTape:
         self._host: HostServices | None = None
 
     def services(self, host: HostServices) -> HostServices:
-        """Return the host's services, which are noted."""
+        """Return the host's services, wrapped to record requests."""
         self._host = host
         return RecordingServices(host, self._note)
 
     def clock(self) -> LogicalClock:
-        """Return a clock of the call's own."""
+        """Return the call's clock."""
         return self._clock
 
     def end(self, outcome: str, text: str | None) -> str:
-        """Write the recording; return its hash, or that it was dropped."""
+        """Write the recording; return its hash, or `dropped`."""
         host = self._host
-        assert host is not None  # its guest has got it
+        assert host is not None  # `services` was called before
         head = self._call._asdict() | {
             "version": 1,
             "seed": self._clock.seed,
@@ -214,22 +214,22 @@ class RecordingTape:
 
 
 def read_recording(folder: Path, keys: Keys, call_id: str) -> Recording:
-    """Read the recording of a call; `folder` is that of the receipts.
+    """Read the recording of a call; `folder` is the receipts folder.
 
     Raises:
         SourceError: there is none, or it cannot be read.
     """
     if not _CALL_ID.match(call_id):
-        raise SourceError(f"{call_id!r:.80} is not the id of a call", hint="`wasmrt audit tail` lists them")
+        raise SourceError(f"{call_id!r:.80} is not a call ID", hint="`wasmrt audit tail` lists call IDs")
     try:
         path = folder / RECORDINGS / f"{call_id}.jsonl"
         data = read_file(path, max_bytes=MAX_RECORDING_BYTES, follow_link=False, private=True)
     except FileNotFoundError:
-        hint = "write record = true below [audit] in config.toml before a call that is to be replayed"
-        raise SourceError(f"there is no recording of the call {call_id}", hint=hint) from None
+        hint = "set record = true below [audit] in config.toml before the call that you want to replay"
+        raise SourceError(f"call {call_id} has no recording", hint=hint) from None
     except OSError as error:
-        raise SourceError(f"the recording cannot be read ({error.strerror})") from error
-    return _parsed(data, keyed(keys.content, data).hex())
+        raise SourceError(f"cannot read the recording ({error.strerror})") from error
+    return _parsed(data, keyed_hash(keys.content, data).hex())
 
 
 def _parsed(data: bytes, digest: str) -> Recording:
@@ -248,13 +248,11 @@ def _parsed(data: bytes, digest: str) -> Recording:
             hash=digest,
         )
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise SourceError("the recording is not as it was written", hint="`wasmrt audit verify` checks the rest") from (
-            error
-        )
+        raise SourceError("the recording is damaged", hint="`wasmrt audit verify` checks the receipts") from (error)
 
 
 def _make_room(folder: Path) -> None:
-    """Remove the oldest recordings where all of them together are too large."""
+    """Delete the oldest recordings if their total size exceeds the limit."""
     found = []
     for path in folder.iterdir():
         with suppress(OSError):

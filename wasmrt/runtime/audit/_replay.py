@@ -1,4 +1,4 @@
-"""A call run again from its recording: nothing is asked of the network, of files, of tools or of the clock."""
+"""Replay a recorded call without access to the network, files, tools or the clock."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _SHOWN_CHARS = 160
 
 
 class Replayed(NamedTuple):
-    """The outcome of a replay."""
+    """The result of a replay."""
 
     same: bool
     difference: str | None
-    """The first difference, in a sentence: a question to the host, or the result."""
+    """The first difference, as a sentence: in a request to the host, or in the result."""
     answers: int
-    """Answers of the host that were taken from the recording."""
+    """Number of answers taken from the recording."""
     recorded: int
-    """Answers that the recording has."""
+    """Number of answers in the recording."""
     component_changed: bool
 
     def as_dict(self) -> dict[str, object]:
@@ -33,7 +33,7 @@ class Replayed(NamedTuple):
 
 
 class Replay:
-    """A tape that plays: a `wasmrt.runtime.audit.Tape`, and the host's services as well."""
+    """Replays a recording: a `wasmrt.runtime.audit.Tape` and `HostServices` in one."""
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
@@ -46,30 +46,30 @@ class Replay:
         self.max_write_bytes = recording.max_write_bytes
 
     def services(self, host: HostServices) -> HostServices:
-        """Return itself: the host is never asked."""
+        """Return this object: the host is not used."""
         return self
 
     def clock(self) -> LogicalClock:
-        """Return the clock of the recorded call; a sleep takes no time."""
+        """Return the clock of the recorded call; sleeps take no time."""
         return LogicalClock(seed=self._recording.seed, start_ns=self._recording.start_ns)
 
     def end(self, outcome: str, text: str | None) -> str:
-        """Compare the end with the recorded one."""
+        """Compare the outcome with the recorded one."""
         known = self._recording
         left = len(known.events) - self._next
         if self._difference is not None or self._ended_early:
             pass
         elif left:
             do, ask, _ = known.events[self._next]
-            self._difference = f"{_place(self._next)} is no longer asked for: {_question(do, ask)}"
+            self._difference = f"{_place(self._next)} was not requested again: {_question(do, ask)}"
         elif outcome != known.outcome:
-            self._difference = f"the call ended with {outcome}; the recorded one with {known.outcome}"
+            self._difference = f"the call ended with {outcome}; the recorded call with {known.outcome}"
         elif text != known.text:
             self._difference = f"the result differs: {_difference_of(known.text, text)}"
         return ""
 
     def outcome(self, digest: str) -> Replayed:
-        """Return how the replay of a component with this digest went."""
+        """Return the result of the replay; `digest` is the replayed component's."""
         return Replayed(
             same=self._difference is None,
             difference=self._difference,
@@ -79,11 +79,11 @@ class Replay:
         )
 
     def handle(self, request: Request[Reply]) -> Reply:
-        """Return the recorded reply to a request, if it is the next that was recorded.
+        """Return the recorded reply, if this request is the next recorded one.
 
         Raises:
             HostFailure: the recorded failure.
-            ToolError: another request was recorded, or the recorded call ended here.
+            ToolError: the recorded request differs, or the recorded call ended here.
         """
         do = NAMES[type(request)]
         if do == "http_close":
@@ -95,20 +95,20 @@ class Replay:
         return request.read_reply(answer)
 
     def _answer(self, do: str, ask: list[object]) -> object:
-        """Return the next answer of the recording, where it is one to this question.
+        """Return the next recorded answer, if the recorded request is the same.
 
         Raises:
-            HostFailure: the recorded refusal.
-            ToolError: it answers another question; the call is over.
+            HostFailure: the recorded failure.
+            ToolError: the recorded request differs, or the recorded call ended here.
         """
         events = self._recording.events
         if self._next >= len(events):
-            raise self._differs(f"more is asked of the host than was recorded: {_question(do, ask)}")
+            raise self._differs(f"the call made a request that was not recorded: {_question(do, ask)}")
         event = events[self._next]
         if (event.do, event.ask) != (do, ask):
             before = _question(event.do, event.ask)
             raise self._differs(
-                f"{_place(self._next)} is asked for differently: {_question(do, ask)}; recorded is {before}"
+                f"the request for {_place(self._next)} differs: {_question(do, ask)}; recorded: {before}"
             )
         self._next += 1
         if isinstance(event.answer, dict) and "failure" in event.answer:
@@ -120,31 +120,31 @@ class Replay:
 
     def _differs(self, sentence: str) -> ToolError:
         self._difference = self._difference or sentence
-        return ToolError("the call is not the recorded one any more", code=DIFFERS)
+        return ToolError("the replayed call differs from the recording", code=DIFFERS)
 
 
 def _place(index: int) -> str:
-    return f"answer {index + 1} of the host"
+    return f"host answer {index + 1}"
 
 
 def _question(do: str, ask: list[object]) -> str:
-    """Return a question in a line."""
+    """Format a request as one line."""
     if do == "http_open" and len(ask) == 5:
         method, url, headers, body, _ = ask
         sent = f"{json.dumps(headers)}{'' if body is None else ' and ' + json.dumps(body)}"
-        return _cut(f"{do} {method} {url} with {sent}")
-    return _cut(f"{do} {' '.join(json.dumps(part) for part in ask)}")
+        return _truncate(f"{do} {method} {url} with {sent}")
+    return _truncate(f"{do} {' '.join(json.dumps(part) for part in ask)}")
 
 
 def _difference_of(before: str | None, now: str | None) -> str:
-    """Return where two results differ first."""
+    """Describe the first difference between two results."""
     if before is None or now is None:
-        return "one of them has none"
+        return "only one of the calls has a result"
     try:
         path, old, new = _first_difference("$", json.loads(before), json.loads(now))
     except (ValueError, RecursionError):
-        return "they are not the same text"
-    return f"{path} was {_cut(json.dumps(old))} and is {_cut(json.dumps(new))}"
+        return "the texts differ"
+    return f"{path} was {_truncate(json.dumps(old))}, now {_truncate(json.dumps(new))}"
 
 
 def _first_difference(path: str, before: Any, now: Any) -> tuple[str, Any, Any]:
@@ -159,5 +159,5 @@ def _first_difference(path: str, before: Any, now: Any) -> tuple[str, Any, Any]:
     return path, before, now
 
 
-def _cut(text: str) -> str:
+def _truncate(text: str) -> str:
     return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}..."

@@ -1,9 +1,8 @@
-"""Writes receipts: one line each behind the last, by any number of threads and processes, before the call is answered.
+"""Append receipts to the chain, from any number of threads and processes, before their calls return.
 
-Under an advisory lock on the head: look where the chain ends, write the line, then the head. A process that is killed
-between the two leaves a line that the next one counts; one killed inside the first leaves the beginning of a line,
-which is kept in a record of its own. Nothing is synced for each receipt: what the system has taken survives the
-process, and not a power cut.
+Under an advisory lock on the head, a writer finds the end of the chain, writes the line, then the head. If a process is
+killed between the two writes, the next writer counts its line; if it is killed during the first write, the incomplete
+line is stored in a separate record. Receipts are not synced one by one: they survive the process, but not a power cut.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from wasmrt.runtime.audit._chain import (
     Head,
     find_tail,
     read_keys,
-    sealed,
+    seal_record,
     segment_path,
     segments,
 )
@@ -36,12 +35,12 @@ from wasmrt.runtime.audit._recording import Recorder
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _RETRY_SECONDS = 0.000_2
 LOOK_SECONDS = 0.05
-"""Interval at which a writer looks whether its files are still in their place."""
+"""Interval at which a writer checks that its files still exist."""
 _CLOSED = -1
 
 
 class ReceiptWriter:
-    """Appends receipts to the chain of a folder, which is made where it is missing. `close` it.
+    """Appends receipts to the chain in a folder, and creates the folder if needed. `close` it after use.
 
     Raises:
         ConfigurationError: the folder or the key cannot be used.
@@ -57,28 +56,30 @@ class ReceiptWriter:
         self._look_at = 0.0
         self._at = Head(0, 0, 0, b"")
         self._raw: bytes | None = None
-        """The head that this writer has written last; None where it has to look."""
+        """The head that this writer wrote last; None if it must be read again."""
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._keys = read_keys(key_file)
-            self._head = _opened(folder / HEAD_FILE)
+            self._head = _open_file(folder / HEAD_FILE)
         except OSError as error:
             raise ConfigurationError(
-                f"the folder of the receipts cannot be used ({error.strerror})",
-                hint="mend its permissions; or write path or enabled = false below [audit] in config.toml",
+                f"cannot use the receipts folder ({error.strerror})",
+                hint="fix its permissions; or set path or enabled = false below [audit] in config.toml",
             ) from error
         self.hashed = self._keys.hashed
         """Return the keyed hash of a text, in hex."""
 
     def __call__(self, receipt: Receipt) -> None:
-        """Append one receipt.
+        """Append a receipt.
 
         Raises:
-            ConfigurationError: it cannot be written, or the writer was closed or made before a fork.
+            ConfigurationError: it cannot be written, or the writer was closed or created before a fork.
         """
         content = receipt.content()
-        if self._process != os.getpid():  # the lock is the parent's, and so is the advisory one
-            raise ConfigurationError("the receipts were opened before this process was forked", hint="fork first")
+        if self._process != os.getpid():  # both locks belong to the parent
+            raise ConfigurationError(
+                "the receipts were opened before this process was forked", hint="create the runtime after forking"
+            )
         with self._lock:
             if self._closed:
                 raise ConfigurationError("the receipts are closed", hint="close the runtime after its last call")
@@ -91,17 +92,17 @@ class ReceiptWriter:
             except OSError as error:
                 self._raw = None
                 raise ConfigurationError(
-                    f"the receipt cannot be written ({error.strerror})", hint="make room for the receipts"
+                    f"cannot write the receipt ({error.strerror})", hint="free disk space for the receipts"
                 ) from error
 
     def recorder(self) -> Recorder:
-        """Return what records calls into the same folder."""
+        """Return a recorder of calls for the same folder."""
         return Recorder(self._folder, self._keys)
 
     def close(self) -> None:
-        """Let go of the files; a second time does nothing, and so does a child that was forked meanwhile."""
+        """Close the files. Does nothing if called again, or in a forked child."""
         if self._process != os.getpid():
-            return  # a thread of the parent may hold the lock for ever here
+            return  # a thread of the parent may hold the lock forever in this process
         with self._lock:
             self._closed = True
             for file in (self._head, self._segment):
@@ -114,20 +115,20 @@ class ReceiptWriter:
             self.close()
 
     def _acquire(self) -> None:
-        """Take the advisory lock on the head that is in place now."""
+        """Take the advisory lock on the current head file."""
         while True:
-            if self._head == _CLOSED:  # the folder was gone when it was last looked for
+            if self._head == _CLOSED:  # the head file was removed
                 self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-                self._head = _opened(self._folder / HEAD_FILE)
-            _locked(self._head)
+                self._head = _open_file(self._folder / HEAD_FILE)
+            _lock_file(self._head)
             if (now := time.monotonic()) < self._look_at:
                 return
             if os.fstat(self._head).st_nlink:
                 self._look_at = now + LOOK_SECONDS
                 if self._segment != _CLOSED and not os.fstat(self._segment).st_nlink:
-                    self._raw = None  # somebody removed it: `find_tail` says so
+                    self._raw = None  # the segment was removed; `find_tail` reports it
                 return
-            os.close(self._head)  # somebody removed it; others lock the one that is there now
+            os.close(self._head)  # the head was removed; other processes lock the new file
             self._head, self._raw = _CLOSED, None
 
     def _append(self, content: bytes) -> None:
@@ -137,7 +138,7 @@ class ReceiptWriter:
         self._put(at, content)
 
     def _end(self) -> Head:
-        """Return where the chain ends, mended where that was needed."""
+        """Return the end of the chain; repair it if needed."""
         raw = os.pread(self._head, HEAD_BYTES, 0)
         if raw == self._raw and os.lseek(self._segment, 0, os.SEEK_END) == self._at.size:
             return self._at
@@ -145,7 +146,7 @@ class ReceiptWriter:
         if why:
             return self._begin_segment(at, why)
         self._open_segment(at)
-        if at.size == 0:  # a process was killed before it had begun this segment
+        if at.size == 0:  # a process was killed before it started this segment
             return self._put(at, self._opening(at, at.why))
         if torn:
             return self._keep_torn(at, torn)
@@ -153,8 +154,8 @@ class ReceiptWriter:
         return at
 
     def _put(self, at: Head, content: bytes) -> Head:
-        """Write a record behind `at`, all of it or nothing, and then the head."""
-        line, digest = sealed(self._keys, at.hash, at.number + 1, content)
+        """Write a record after `at`, completely or not at all, then the head."""
+        line, digest = seal_record(self._keys, at.hash, at.number + 1, content)
         written = os.pwrite(self._segment, line, at.size)
         if written < len(line):
             os.ftruncate(self._segment, at.size)
@@ -170,7 +171,7 @@ class ReceiptWriter:
         self._at, self._raw = at, raw
 
     def _begin_segment(self, at: Head, why: str) -> Head:
-        """Begin the next segment: the head says so first, so that whoever comes next would finish it."""
+        """Start the next segment. The head is written first, so that another process can finish a killed one's work."""
         if self._segment != _CLOSED:
             os.fsync(self._segment)
         at = Head(at.number, max([at.segment, *segments(self._folder)]) + 1, 0, at.hash, why)
@@ -187,21 +188,21 @@ class ReceiptWriter:
         before, self._segment = self._segment, _CLOSED
         if before != _CLOSED:
             os.close(before)
-        self._segment = _opened(segment_path(self._folder, at.segment))
+        self._segment = _open_file(segment_path(self._folder, at.segment))
 
     def _keep_torn(self, at: Head, torn: bytes) -> Head:
-        """Put a record of an unfinished line in its place; it was of a call that nobody got an answer to."""
+        """Replace an incomplete line by a record of it; its call never returned."""
         text = json.dumps(torn[:MAX_TORN_BYTES].decode("utf-8", "replace"))
         at = self._put(at, b'"type":"torn","bytes":%d,"text":%b' % (len(torn), text.encode()))
         os.ftruncate(self._segment, at.size)
         return at
 
 
-def _opened(path: Path) -> int:
-    """Open a file for reading and writing; one that is no plain file is refused.
+def _open_file(path: Path) -> int:
+    """Open a regular file for reading and writing.
 
     Raises:
-        OSError: it cannot be opened.
+        OSError: it cannot be opened, or is not a regular file.
     """
     file = os.open(path, _FLAGS, 0o600)
     if not stat.S_ISREG(os.fstat(file).st_mode):
@@ -210,11 +211,11 @@ def _opened(path: Path) -> int:
     return file
 
 
-def _locked(file: int) -> None:
+def _lock_file(file: int) -> None:
     """Take the advisory lock.
 
     Raises:
-        OSError: another process holds it for too long, because it is stopped, say.
+        OSError: another process, which may be stopped, has held it for too long.
     """
     deadline = 0.0
     while True:
@@ -224,7 +225,7 @@ def _locked(file: int) -> None:
             now = time.monotonic()
             deadline = deadline or now + RECEIPT_LOCK_SECONDS
             if now > deadline:
-                raise OSError(errno.EAGAIN, "another process holds them locked") from None
+                raise OSError(errno.EAGAIN, "another process holds the lock") from None
             time.sleep(_RETRY_SECONDS)
         else:
             return

@@ -1,4 +1,4 @@
-"""Receipts read back, newest segment last: filtered, counted, exported. Nothing here checks the chain."""
+"""Read, filter and export receipts. This module does not verify the chain."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wasmrt.core.files import opened_file
 from wasmrt.runtime.audit._chain import MAX_LINE_BYTES, reading, segment_path, segments
 
 Record = dict[str, Any]
-"""A receipt as it stands in the file."""
+"""A receipt, as stored in the file."""
 _COLUMNS = (
     *("n", "started_ms", "ended_ms", "trace_id", "call_id", "parent_id", "tool", "kind", "source", "digest", "user"),
     *("chain", "args_hash", "output_hash", "effects", "policy", "approval_how", "approval_by", "approval_scope"),
@@ -24,19 +24,19 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 class Filter(NamedTuple):
-    """The receipts that are meant; what is None does not matter."""
+    """Selects receipts; None matches every value."""
 
     tool: str | None = None
-    """A tool, or the component that holds it."""
+    """A tool, or the component that contains it."""
     user: str | None = None
     trace: str | None = None
     outcome: str | None = None
-    """A code; `failed` is every one but `ok`."""
+    """An outcome code; `failed` matches every code except `ok`."""
     since_ms: int | None = None
-    """Unix milliseconds: the earliest end of a call."""
+    """Unix milliseconds: the earliest time at which a call ended."""
 
     def takes(self, record: Record) -> bool:
-        """Tell whether a receipt is meant."""
+        """Return whether a receipt matches."""
         tool, outcome = str(record.get("tool")), record.get("outcome")
         return (
             (self.tool is None or self.tool in (tool, tool.partition(".")[0]))
@@ -51,7 +51,7 @@ EVERY = Filter()
 
 
 def read_receipts(folder: Path, wanted: Filter = EVERY) -> Iterator[Record]:
-    """Yield receipts, oldest first. A line that holds none is left out: `verify` names it.
+    """Yield receipts, oldest first. Lines that are not receipts are skipped; `verify` reports them.
 
     Raises:
         ConfigurationError: a segment cannot be read.
@@ -63,7 +63,7 @@ def read_receipts(folder: Path, wanted: Filter = EVERY) -> Iterator[Record]:
 
 
 def last_receipts(folder: Path, count: int, wanted: Filter = EVERY) -> list[Record]:
-    """Return the newest receipts, oldest of them first; of older segments no more is read than they are in.
+    """Return the newest receipts, in order from oldest to newest; older segments are only read if needed.
 
     Raises:
         ConfigurationError: a segment cannot be read.
@@ -96,9 +96,9 @@ def find_receipt(folder: Path, call_id: str) -> Record | None:
 
 
 def as_csv(records: Iterable[Record]) -> Iterator[str]:
-    """Yield receipts as lines of CSV (RFC 4180), the names of the columns first.
+    """Yield receipts as lines of CSV (RFC 4180), starting with the column names.
 
-    SECURITY: a cell that a spreadsheet would compute begins with an apostrophe; names of users and tools stand in them.
+    SECURITY: cells that a spreadsheet evaluates start with an apostrophe, because they contain user and tool names.
     """
     yield _row(_COLUMNS)
     for record in records:
@@ -112,7 +112,7 @@ def as_csv(records: Iterable[Record]) -> Iterator[str]:
 
 
 def denials(record: Record) -> list[dict[str, Any]]:
-    """Return the decisions of a receipt that refused something."""
+    """Return the denials among a receipt's decisions."""
     return [decision for decision in record.get("decisions") or () if not decision.get("allowed")]
 
 
@@ -133,7 +133,7 @@ def _record(line: bytes) -> Record | None:
 
 
 def _is_sound(record: Record) -> bool:
-    """Tell whether the members have the types that they are read as: nobody has checked the line."""
+    """Return whether the members have the expected types: the line is not verified."""
     usage, approval, decisions = (record.get(name) for name in ("usage", "approval", "decisions"))
     return (
         all(isinstance(record.get(name), int) for name in ("n", "started_ms", "ended_ms"))

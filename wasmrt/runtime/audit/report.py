@@ -1,4 +1,4 @@
-"""A report on receipts: how much ran, how it ended, what was denied, who allowed what."""
+"""Report on receipts: numbers of calls, outcomes, denials and approvals."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
 def moment(text: str) -> int:
-    """Read a moment: a time before now, or a date and time in UTC; Unix milliseconds.
+    """Parse a time before now, such as `2h`, or a date and time in UTC; return Unix milliseconds.
 
     Raises:
-        ConfigurationError: it is neither.
+        ConfigurationError: the text is neither.
     """
     if span := _SPAN.match(text):
         return int((datetime.now(UTC).timestamp() - int(span[1]) * _UNITS[span[2]]) * 1000)
@@ -41,7 +41,7 @@ def in_words(milliseconds: int | None) -> str:
 
 
 def row(record: Record) -> tuple[str, ...]:
-    """Return a receipt as a row of a table."""
+    """Return a receipt as a table row."""
     seconds = (record.get("usage") or {}).get("wall_seconds", 0.0)
     return (
         in_words(record.get("ended_ms")),
@@ -58,7 +58,7 @@ HEADER = ("ENDED (UTC)", "TOOL", "USER", "OUTCOME", "DENIED", "SECONDS", "CALL")
 
 
 def described(record: Record) -> list[str]:
-    """Return a receipt in lines for people; what is empty is left out."""
+    """Return a receipt as lines of text, without empty fields."""
     lines = [f"{name}: {in_words(record.get(name))} UTC" for name in ("started_ms", "ended_ms")]
     for name, value in record.items():
         if name in ("type", "started_ms", "ended_ms", "decisions", "usage", "approval") or value in ("", None, [], 0):
@@ -80,18 +80,18 @@ _MOST = 10
 
 
 class ToolReport(NamedTuple):
-    """The calls of one tool."""
+    """Totals of one tool's calls."""
 
     tool: str
     calls: int
     failed: int
     seconds: float
-    """Of all its calls together."""
+    """Total duration of its calls."""
     http_requests: int
 
 
 class Report(NamedTuple):
-    """Counts over receipts; lists begin with the largest and are cut at ten."""
+    """Totals of receipts; lists are sorted by size and have at most ten entries."""
 
     calls: int
     failed: int
@@ -102,9 +102,9 @@ class Report(NamedTuple):
     outcomes: list[tuple[str, int]]
     """Codes of failed calls."""
     denied: list[tuple[str, int]]
-    """Reasons of refusals."""
+    """Reasons of denials."""
     approvals: list[tuple[str, int]]
-    """Ways and givers of approvals."""
+    """Methods of approval, and who approved."""
     top_users: list[tuple[str, int]]
 
     def as_dict(self) -> dict[str, object]:
@@ -116,7 +116,7 @@ class Report(NamedTuple):
 
 
 def report_on(records: Iterable[Record]) -> Report:
-    """Count receipts."""
+    """Compute the totals of receipts."""
     tools: dict[str, ToolReport] = {}
     users, outcomes, denied, approvals = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
     first: int | None = None

@@ -1,12 +1,11 @@
-"""One call from params to scanned result, decided on the host's side of the border."""
+"""One call, from params to scanned result, as decided by the host."""
 
 from wasmrt.runtime.call._admission import Admission
 from wasmrt.runtime.call._answer import read_params, write_params
 from wasmrt.runtime.call._batch import Batch, BatchResult, OpenedCall
 from wasmrt.runtime.call._call import CallPipeline, CallRequest, run_call
-from wasmrt.runtime.call._invoke import Invoker
 from wasmrt.runtime.call._services import CallServices
-from wasmrt.runtime.call._state import Backends, Call, Files, ToolInvoker
+from wasmrt.runtime.call._state import Backends, Call, Files, ToolRunner
 from wasmrt.runtime.call._target import CallTarget
 
 __all__ = [
@@ -20,9 +19,8 @@ __all__ = [
     "CallServices",
     "CallTarget",
     "Files",
-    "Invoker",
     "OpenedCall",
-    "ToolInvoker",
+    "ToolRunner",
     "read_params",
     "run_call",
     "write_params",

@@ -1,4 +1,4 @@
-"""Permits for calls in flight, fair between users, and a way to end every call at once."""
+"""Permits for concurrent calls, shared fairly between users, and a way to end every call at once."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from wasmrt.core.errors import DeadlineExceededError, RuntimeClosedError
 from wasmrt.runtime.call._state import Call
 
 GLOBAL_FACTOR = 4
-"""All users together may have this many times one user's calls in flight."""
+"""Limit of concurrent calls of all users together, as a multiple of one user's limit."""
 
 
 class Admission:
-    """Permits for calls in flight.
+    """Permits for concurrent calls.
 
-    One user holds at most `per_user`, so that guests which only sleep cannot lock anybody else out; all users
-    together hold at most four times that. Whoever has to wait is served by turns between users, in order within one.
+    A user holds at most `per_user` permits, so that guests that only sleep cannot lock out other users; all users
+    together hold at most four times as many. Waiting users are served in turn, and each user's calls in order.
     """
 
     def __init__(self, per_user: int) -> None:
@@ -32,21 +32,21 @@ class Admission:
 
     @property
     def running(self) -> int:
-        """Calls in flight."""
+        """Number of calls in flight."""
         return len(self._running)
 
     def enter(self, call: Call) -> None:
-        """Take a permit, waiting for one until the call's deadline.
+        """Take a permit; wait for one until the call's deadline if none is free.
 
         Raises:
-            DeadlineExceededError: no permit came free in time.
+            DeadlineExceededError: no permit became free in time.
             RuntimeClosedError: the runtime is closed.
         """
         user = call.user
         with self._lock:
             if self.closed:
-                raise RuntimeClosedError("the runtime is closed", hint="make a new WasmToolRuntime")
-            if self._may(user):  # then none of this user's waits: whoever could be served was, when a permit came free
+                raise RuntimeClosedError("the runtime is closed", hint="create a new WasmToolRuntime")
+            if self._may(user):  # no call of this user is waiting: a permit that becomes free goes to a waiting call
                 self._take(user, call)
                 return
             waiter = _Waiter(call)
@@ -54,11 +54,11 @@ class Admission:
         self._await(waiter, call)
 
     def leave(self, call: Call) -> None:
-        """Give a permit back; does nothing where it was given back before, or never taken."""
+        """Return a call's permit; do nothing if it has none."""
         key, user, held = id(call), call.user, self._held
         with self._lock:
             if key in self._running:
-                del self._running[key]  # no call between this and the next: a signal's handler cannot come in between
+                del self._running[key]  # no function call between these two lines, so that no signal handler runs there
                 held[user] -= 1
                 if not held[user]:
                     del held[user]
@@ -68,7 +68,7 @@ class Admission:
                 self._serve()
 
     def close(self) -> None:
-        """End every call with a typed error and refuse the next; waits for none."""
+        """End every call with a typed error and reject new ones; does not wait."""
         with self._lock:
             self.closed = True
             running = list(self._running.values())
@@ -79,8 +79,8 @@ class Admission:
         for waiter in waiting:
             waiter.call.lifetime.close()
 
-    def drained(self, seconds: float) -> bool:
-        """Wait for the calls in flight to end; False where one holds out longer, as inside a name lookup."""
+    def wait_idle(self, seconds: float) -> bool:
+        """Wait for the calls in flight; return False if one takes longer, for example in a name lookup."""
         with self._lock:
             self._idle = threading.Event()
             if not self._running:
@@ -92,7 +92,7 @@ class Admission:
         try:
             waiter.woken.wait(call.lifetime.remaining())
         except BaseException:
-            # A signal's handler raised: whoever waited is gone, with its place or its permit.
+            # A signal handler raised an exception: give up the place in the queue, or the permit.
             with self._lock:
                 self._forget(waiter, call.user)
             self.leave(call)
@@ -105,7 +105,7 @@ class Admission:
         error = call.lifetime.interruption()
         if error is None or isinstance(error, DeadlineExceededError):
             raise DeadlineExceededError(
-                "the call waited for a permit until its deadline",
+                "the call's deadline passed while it waited for a permit",
                 limit=call.limits.timeout_seconds, used=time.monotonic() - call.lifetime.started,
                 setting="max_concurrent_calls",
             )  # fmt: skip
@@ -116,11 +116,11 @@ class Admission:
 
     def _take(self, user: str, call: Call) -> None:
         key, held = id(call), self._held.get(user, 0) + 1
-        self._held[user] = held  # as in `leave`: no call between this and the next
+        self._held[user] = held  # no function call between these two lines, as in `leave`
         self._running[key] = call
 
     def _serve(self) -> None:
-        # By turns: each user with room gets one, and goes to the back.
+        # Users take turns: each user below its limit gets one permit and moves to the end.
         for user in list(self._queues):
             queue = self._queues[user]
             if not self._may(user):

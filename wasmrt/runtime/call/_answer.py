@@ -1,4 +1,4 @@
-"""Params in, answers out: JSON within bounds, answers scanned before they are cut, and failures as `ToolError`."""
+"""Check params, scan answers before truncating them, and convert failures to `ToolError`."""
 
 from __future__ import annotations
 
@@ -39,10 +39,12 @@ from wasmrt.sandbox.guest.call import LOG_OVERLAP_BYTES, cut_log
 
 
 def read_params(params: Any, check: Callable[[], object] | None = None) -> Any:
-    """Return `params` as JSON data: a mapping as it is, a text or bytes parsed; `check` may end what takes long.
+    """Return `params` as JSON data: text and bytes are parsed, other values returned unchanged.
+
+    `check` is called during long work and may raise to stop it.
 
     Raises:
-        InvalidParametersError: a text that is not JSON (RFC 8259), or is over the size or depth cap.
+        InvalidParametersError: the text is not JSON (RFC 8259), or exceeds the size or depth limit.
     """
     if not isinstance(params, (str, bytes, bytearray)):
         return params
@@ -55,10 +57,10 @@ def read_params(params: Any, check: Callable[[], object] | None = None) -> Any:
 
 
 def write_params(params: Any, check: Callable[[], object] | None = None) -> str:
-    """Return `params` as JSON text within the caps; `check` may end what takes long.
+    """Return `params` as JSON text within the limits. `check` is called during long work and may raise to stop it.
 
     Raises:
-        InvalidParametersError: something in them is not JSON, or they are over a cap.
+        InvalidParametersError: a value cannot be represented in JSON, or the text exceeds a limit.
     """
     try:
         text = write_json(params, check=check)
@@ -72,7 +74,7 @@ def write_params(params: Any, check: Callable[[], object] | None = None) -> str:
 _HINTS = {
     JsonFault.SIZE: "pass large data by reference",
     JsonFault.PARTS: "pass large data by reference",
-    JsonFault.DEPTH: "flatten them",
+    JsonFault.DEPTH: "flatten the data",
     JsonFault.ENCODING: "pass a JSON object as UTF-8 text",
     JsonFault.SYNTAX: "pass a JSON object",
 }
@@ -83,9 +85,9 @@ def _refuse(error: JsonError) -> NoReturn:
 
 
 def tool_error(cause: BaseException) -> BaseException:
-    """Return the error that the caller gets. KeyboardInterrupt and its like pass through unchanged.
+    """Return the error to raise to the caller. KeyboardInterrupt and similar exceptions are returned unchanged.
 
-    SECURITY: the text of an exception that nobody foresaw may hold anything, so none of it is passed on.
+    SECURITY: the message of an unexpected exception may contain anything, so it is not passed on.
     """
     if isinstance(cause, ToolError) or not isinstance(cause, Exception):
         return cause
@@ -96,8 +98,8 @@ def tool_error(cause: BaseException) -> BaseException:
     if isinstance(cause, WasmrtError):
         return ToolError(cause.message, code=cause.code, hint=cause.hint)
     return ToolError(
-        "a host function broke; this is a bug in wasmrt",
-        code="internal", hint="please report it", kind=ToolErrorKind.SANDBOX,
+        "a host function failed; this is a bug in wasmrt",
+        code="internal", hint="please report this bug", kind=ToolErrorKind.SANDBOX,
     )  # fmt: skip
 
 
@@ -105,23 +107,23 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False)
 _LAST_LINES = 4
 _LAST_BYTES = 500
 _ADVICE = "note: run with `RUST_BACKTRACE"
-_PLAIN = "have the tool answer in a plain form"
+_PLAIN = "change the tool to return its result unencoded and uncompressed"
 _LATE = "[withheld: it could not be scanned in time]"
 
 
 class Answer(NamedTuple):
-    """A tool's answer: the JSON value, and its text."""
+    """A tool's answer: its JSON value and text."""
 
     value: Any
     text: str
 
 
 def read_answer(call: Call, text: str) -> Answer:
-    """Read a guest's JSON text.
+    """Parse a guest's JSON text.
 
     Raises:
-        OutputLimitError: it is over the call's cap.
-        GuestOutputError: it is no JSON that anybody could pass on.
+        OutputLimitError: it exceeds the call's output limit.
+        GuestOutputError: it is not valid JSON.
     """
     assert call.guest is not None
     call.guest.charge_text(utf8_size(text))
@@ -133,15 +135,15 @@ def read_answer(call: Call, text: str) -> Answer:
         return Answer(value, text)
     except JsonError as error:
         raise GuestOutputError(
-            "the tool answered with something that is not JSON", hint="have the tool serialize its result"
+            "the tool's answer is not JSON", hint="change the tool to serialize its result as JSON"
         ) from error
 
 
 def scan_answer(call: Call, answer: Answer) -> Answer:
-    """Return the answer without secrets.
+    """Return the answer with secrets redacted.
 
     Raises:
-        LeakError: it holds one that cannot be cut out.
+        LeakError: it contains a secret that cannot be redacted.
     """
     scanner = call.scanner
     report = scanner.scan(answer.text)
@@ -151,15 +153,15 @@ def scan_answer(call: Call, answer: Answer) -> Answer:
     if not report.matches or all(match.action is Action.WARN for match in report.matches):
         return answer
     if report.should_block and report.unscanned is not None:
-        message = "the tool's answer was withheld: it could not be opened to look for secrets in it"
+        message = "the tool's answer was withheld: it could not be decoded and scanned for secrets"
         raise LeakError(message, code="not-scanned", hint=_PLAIN)
     if report.should_block:
-        raise LeakError(f"the tool's answer holds a secret ({report.matches[0].rule}) and was withheld")
+        raise LeakError(f"the tool's answer was withheld: it contains a secret ({report.matches[0].rule})")
     clean = _redacted(call, scanner, answer.value)
     text = written_by(_ENCODER, clean)
-    # SECURITY: what only shows across values, such as a secret cut into pieces, cannot be cut out of the structure.
+    # SECURITY: a match across several values, such as a secret in pieces, cannot be redacted in the structure.
     if scanner.redact(text) != text:
-        raise LeakError("the tool's answer holds a secret in pieces and was withheld")
+        raise LeakError("the tool's answer was withheld: it contains a secret in pieces")
     return Answer(clean, text)
 
 
@@ -175,14 +177,14 @@ def _redacted(call: Call, scanner: LeakScanner, value: Any) -> Any:
 
 
 def clean_logs(call: Call) -> tuple[LogEntry, ...]:
-    """Return the guest's log lines without secrets, each under its cap."""
+    """Return the guest's log lines with secrets redacted, each truncated to its limit."""
     if call.guest is None or not call.guest.logs:
         return ()
-    call.closing()
+    call.extend_scan_time()
     entries = []
     late = False
     for entry in call.guest.logs:
-        # After the first that is late none is begun: a thousand of them would take a thousand times what one takes.
+        # After one line was too late, skip the rest: a thousand lines would each take that time.
         message = _LATE if late else cut_log(_scanned(call, entry.message, len(cut_log(entry.message))))
         late = late or message == _LATE
         entries.append(LogEntry(entry.level, message, entry.timestamp_ms))
@@ -190,26 +192,26 @@ def clean_logs(call: Call) -> tuple[LogEntry, ...]:
 
 
 def clean_line(call: Call, text: str, limit_bytes: int = MAX_ERROR_TEXT_BYTES) -> str:
-    """Return a text of the guest's as one line that may be shown: printable, without secrets, and then cut.
+    """Return text from the guest as one line that may be shown: printable, secrets redacted, then truncated.
 
-    The one way for every such text: what it says of itself, its errors and codes, its reports of progress.
+    All such text goes through here: descriptions, errors, codes and progress messages.
     """
     line = printable(text[: limit_bytes + LOG_OVERLAP_BYTES])
-    # What was cut off before the scan may have cut a secret in two: of that only what is in front of the cap is shown.
+    # Truncation before the scan may have split a secret: of that text, show only the part within the limit.
     keep = len(line) if len(text) <= limit_bytes + LOG_OVERLAP_BYTES else len(printable(text[:limit_bytes]))
     return cut_line(_scanned(call, line, keep), limit_bytes)
 
 
 def last_words(call: Call, logs: tuple[LogEntry, ...]) -> str:
-    """Return the last that a guest wrote to its standard error or logged as a warning: the reason of most crashes."""
+    """Return the end of a guest's stderr and warnings, which explains most crashes."""
     lines = [entry.message for entry in logs if entry.level in (LogLevel.WARN, LogLevel.ERROR)]
-    told = [line for line in lines[-_LAST_LINES:] if line.strip() and not line.startswith(_ADVICE)]
-    # Scanned again: what is in one line here was in several.
-    return clean_line(call, " ".join(told), _LAST_BYTES) if told else ""
+    recent = [line for line in lines[-_LAST_LINES:] if line.strip() and not line.startswith(_ADVICE)]
+    # Scan again: a secret may continue across lines.
+    return clean_line(call, " ".join(recent), _LAST_BYTES) if recent else ""
 
 
 def _scanned(call: Call, text: str, keep: int) -> str:
-    """Redact a text that was perhaps cut; a note in its place where the time does not suffice to look."""
+    """Redact possibly truncated text; return a note instead if there is no time to scan it."""
     try:
         return call.scanner.partial.redact_start(text, keep)
     except DeadlineExceededError:

@@ -1,4 +1,4 @@
-"""Many calls at once: a bounded number in flight, results in the order asked or as they come."""
+"""Run many calls concurrently, up to a limit, and yield results in input order or as they complete."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 
 class BatchResult(NamedTuple):
-    """The end of one call of a batch: its output, or the error that it alone ended with."""
+    """The result of one call of a batch: its output or its error."""
 
     place: int
-    """Its place among the params, from 0."""
+    """Index of its params in the batch, from 0."""
     output: ToolOutput | None
     error: ToolError | None
 
 
 class OpenedCall:
-    """A call on another thread, so that it can be cancelled before or after it opens."""
+    """A call on another thread that can be cancelled before or after it opens."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -34,7 +34,7 @@ class OpenedCall:
         self._cancelled = False
 
     def __call__(self, call: Call) -> None:
-        """Take the call when it opens."""
+        """Store the call when it opens; cancel it if `cancel` was called before."""
         with self._lock:
             self._call = call
             cancelled = self._cancelled
@@ -42,7 +42,7 @@ class OpenedCall:
             call.lifetime.cancel()
 
     def cancel(self) -> None:
-        """Cancel the call, or see to it that it is cancelled as soon as it opens."""
+        """Cancel the call, or as soon as it opens."""
         with self._lock:
             self._cancelled = True
             call = self._call
@@ -51,13 +51,13 @@ class OpenedCall:
 
 
 Start = Callable[[Any, OpenedCall], "Future[ToolOutput]"]
-"""Starts the call for some params on another thread."""
+"""Starts the call for the given params on another thread."""
 
 
 class Batch:
-    """The calls of a batch. At most `parallel` are in flight, and no more params are taken than that.
+    """The calls of a batch. At most `parallel` are in flight, and only their params are taken from the iterable.
 
-    Leaving the iteration early cancels what is in flight. One call that fails stops no other.
+    Ending the iteration early cancels the calls in flight. A failed call does not stop the others.
     """
 
     def __init__(self, start: Start, params: Iterable[Any], *, parallel: int, ordered: bool) -> None:
@@ -80,8 +80,8 @@ class Batch:
             self._cancel()
 
     async def aresults(self) -> AsyncIterator[BatchResult]:
-        """Yield the result of each call, without holding the event loop."""
-        import asyncio  # a program that awaits has it loaded
+        """Yield the result of each call without blocking the event loop."""
+        import asyncio  # already imported in programs that await
 
         try:
             self._fill()
@@ -92,7 +92,7 @@ class Batch:
             self._cancel()
 
     def _fill(self) -> None:
-        # What waits for its turn to be yielded counts too: an early one that is slow does not let the rest pile up.
+        # Finished results that wait for their turn count too, so that they cannot pile up behind a slow call.
         while len(self._flying) + len(self._held) < self._parallel:
             item = next(self._params, None)
             if item is None:

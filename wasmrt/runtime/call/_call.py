@@ -1,4 +1,4 @@
-"""One call, top to bottom."""
+"""Run one call, from checking its params to writing its receipt."""
 
 from __future__ import annotations
 
@@ -53,34 +53,34 @@ _numbers = itertools.count(1)
 
 
 class CallPipeline(NamedTuple):
-    """The parts that every call of a runtime goes through."""
+    """The components that every call of a runtime uses."""
 
     admission: Admission
     rates: RateLimiter
     clock: Callable[[], Clock]
-    """Makes the clock of one guest."""
+    """Creates the clock of one guest."""
     audit: Callable[[Receipt], None] | None = None
     rate: RateLimitConfig | None = None
     hashed: Callable[[str], str] | None = None
-    """Makes the keyed hash of params and results for receipts; None where nobody keeps a key."""
+    """Computes the keyed hash of params and results for receipts; None if there is no key."""
     recorder: Recorder | None = None
 
 
 class CallRequest(NamedTuple):
-    """One request to run a tool."""
+    """A request to run a tool."""
 
     tool: str
     params: Any
     context: ToolContext = ToolContext()
-    """The caller's part: user, data, effects, known parts of the receipt. The call fills in the rest of the receipt."""
+    """The caller's context: user, data, effects, known receipt fields. The call adds the rest of the receipt."""
     parent: Call | None = None
     on_open: Callable[[Call], None] | None = None
     tape: Tape | None = None
-    """Replays a recorded call in place of the host."""
+    """Replays a recorded call instead of using the host's services."""
 
 
 class _End(NamedTuple):
-    """The end of a call, for its receipt."""
+    """The outcome of a call, for its receipt."""
 
     usage: Usage
     failure: BaseException | None = None
@@ -88,10 +88,10 @@ class _End(NamedTuple):
 
 
 def run_call(pipeline: CallPipeline, target: CallTarget, request: CallRequest) -> ToolOutput:
-    """Run one tool once.
+    """Run a tool once.
 
     Raises:
-        ToolError: with what was used, logged and decided until then.
+        ToolError: with the usage, logs and decisions so far.
     """
     begin = request.context.on_begin
     lifetime = lifetime_of(target.limits, request.context, request.parent)
@@ -103,7 +103,7 @@ def run_call(pipeline: CallPipeline, target: CallTarget, request: CallRequest) -
         _record_refusal(pipeline, target, request, error)
         raise
     call, services = _open(pipeline, target, request, lifetime, params, context)
-    if begin is not None:  # from here on there is a receipt, however it ends
+    if begin is not None:  # from here on, every outcome writes a receipt
         begin()
     call.params_bytes = len(params)
     if request.on_open is not None:
@@ -115,12 +115,12 @@ def run_call(pipeline: CallPipeline, target: CallTarget, request: CallRequest) -
             text = _run_guest(target, call, request.tool, params, context)
             call.lifetime.check()
             answer = scan_answer(call, read_answer(call, text))
-            call.lifetime.check()  # reading an answer takes time too, and an answer that is late is none
+            call.lifetime.check()  # enforce the deadline after scanning, too
         finally:
             _close(pipeline, call, services)
         output = _output(call, answer)
     except BaseException as error:
-        _close(pipeline, call, services)  # again, where a signal's handler raised in the middle of it
+        _close(pipeline, call, services)  # again, in case a signal handler raised during the first close
         failure = _failure(call, error)
         end = _End(getattr(failure, "usage", None) or call.usage(), failure)
         _record(pipeline, target, request, call, params, end)
@@ -133,14 +133,16 @@ def run_call(pipeline: CallPipeline, target: CallTarget, request: CallRequest) -
 
 def _check(target: CallTarget, request: CallRequest, check: Callable[[], None]) -> tuple[str, str | None]:
     if not _is_user(request.context.user):
-        raise InvalidParametersError(f"a user is 1 to {MAX_USER_BYTES} printable characters", hint="alice is one")
+        raise InvalidParametersError(
+            f"user must have 1 to {MAX_USER_BYTES} printable characters", hint="for example: alice"
+        )
     if request.tool not in target.specs:
-        raise UnknownToolError(f"{target.name} holds several tools", hint=target.choice)
+        raise UnknownToolError(f"{target.name} has several tools", hint=target.choice)
     params = read_params(request.params, check)
     text = write_params(params, check)
     accepted = target.accept(request.tool, params)
     if accepted is not params:
-        text = write_params(accepted, check)  # a model's "5" for 5, where only one reading exists
+        text = write_params(accepted, check)  # coerced params, such as 5 for a model's "5"
     data = request.context.data
     context = target.context(request.tool, None if data is None else read_params(data, check))
     return text, None if context is None else write_params(context, check)
@@ -160,17 +162,19 @@ def _open(
 ) -> tuple[Call, CallServices]:
     effects = effective_effects(request.context, request.parent)
     write_paths = effective_write_paths(request.context, request.parent)
-    grant, backends = target.power(request.tool, effects, write_paths)
+    effective = target.effective_grant(request.tool, effects, write_paths)
     call = Call(
         call_id=request.context.receipt.call_id or _new_id(),
         tool=target.name,
         context=request.context,
         limits=target.limits,
         lifetime=lifetime,
-        grant=grant,
-        backends=backends,
-        to_ask=partial(target.to_ask, request.tool),
-        full_grant=target.power(request.tool).grant if effects is not None or write_paths else grant,
+        grant=effective.grant,
+        backends=effective.backends,
+        find_amendment=partial(target.find_amendment, request.tool),
+        full_grant=(
+            target.effective_grant(request.tool).grant if effects is not None or write_paths else effective.grant
+        ),
         action=target.action(request.tool),
         parent=request.parent,
     )
@@ -193,7 +197,7 @@ def _new_id() -> str:
 def _admit(pipeline: CallPipeline, request: CallRequest, call: Call) -> None:
     if pipeline.rate is not None:
         pipeline.rates.check_and_record(call.user, call.tool, pipeline.rate, what="call")
-    # A tool called by a tool, or by a program that waits for it, runs under its caller's permit.
+    # A tool called by another tool, or by a program waiting for it, uses its caller's permit.
     if call.parent is None and not request.context.under_permit:
         pipeline.admission.enter(call)
 
@@ -227,7 +231,7 @@ def _failure(call: Call, error: BaseException) -> BaseException:
     assert call.guest is not None
     failure = tool_error(call.guest.failure or error)
     if isinstance(failure, ToolError):
-        call.closing()
+        call.extend_scan_time()
         failure.message = clean_line(call, failure.message)
         failure.args = (failure.message,)
         failure.hint = failure.hint and clean_line(call, failure.hint)
@@ -237,16 +241,16 @@ def _failure(call: Call, error: BaseException) -> BaseException:
         failure.logs = clean_logs(call)
         is_bare = isinstance(failure, TrapError) or (isinstance(failure, GuestExitError) and failure.is_bare)
         if is_bare and (words := last_words(call, failure.logs)):
-            failure.message = f"{failure.message}; it last said: {words}"
+            failure.message = f"{failure.message}; last output: {words}"
             failure.args = (failure.message,)
         failure.decisions = tuple(call.decisions)
     return failure
 
 
 def _code_of(call: Call, failure: ToolError) -> str:
-    """Return the code of an error; the one of its type where a guest, or a worker that it took over, chose another.
+    """Return an error's code, or the default code of its type if the guest or its worker chose an invalid one.
 
-    SECURITY: a code is the outcome in the audit, where `ok` is said of a call that went well.
+    SECURITY: the code becomes the receipt's outcome, where `ok` means success.
     """
     code = failure.code
     own = code.startswith(GUEST_CODE_PREFIX)
@@ -258,7 +262,7 @@ def _code_of(call: Call, failure: ToolError) -> str:
 
 
 def _record_refusal(pipeline: CallPipeline, target: CallTarget, request: CallRequest, error: ToolError) -> None:
-    """Write the receipt of a call that was refused before it began."""
+    """Write the receipt of a call that was rejected before it began."""
     if pipeline.audit is None:
         return
     error.call_id = _new_id()

@@ -1,9 +1,9 @@
-"""The host's services for one call: every request of a guest is decided here, under the call's own grant."""
+"""The host's services for one call: every request of a guest is decided here, under the call's grant."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable
+from typing import cast
 
 from wasmrt.core.errors import (
     BudgetExceededError,
@@ -15,18 +15,19 @@ from wasmrt.core.errors import (
 )
 from wasmrt.core.limits import (
     DEFAULT_MAX_REQUEST_BYTES,
+    MAX_INVOKE_DEPTH,
     MAX_LOG_ENTRY_BYTES,
     MAX_PATH_BYTES,
     MAX_PROGRESS_REPORTS,
     MAX_REFUSALS,
+    MAX_TOOL_INVOCATIONS,
 )
 from wasmrt.core.model import Decision, Reason
 from wasmrt.runtime.call._answer import clean_line
-from wasmrt.runtime.call._state import Call, GuestResponse
-from wasmrt.runtime.call._writes import CallWrites
+from wasmrt.runtime.call._files import CallFiles
+from wasmrt.runtime.call._state import Call, GuestResponse, ToolRunner
 from wasmrt.sandbox.component.worlds import FailureKind
 from wasmrt.sandbox.guest.requests import (
-    DirectoryEntry,
     HostFailure,
     HttpCheck,
     HttpClose,
@@ -51,9 +52,6 @@ from wasmrt.sandbox.guest.requests import (
 )
 from wasmrt.sandbox.guest.services import Reply
 
-if TYPE_CHECKING:
-    from wasmrt.runtime.workspace import WorkspaceReader
-
 _OF_TOOL_ERROR = {
     ToolErrorKind.INVALID_PARAMETERS: FailureKind.INPUT,
     ToolErrorKind.NOT_AUTHORIZED: FailureKind.AUTH_REQUIRED,
@@ -62,14 +60,10 @@ _OF_TOOL_ERROR = {
     ToolErrorKind.SANDBOX: FailureKind.EXECUTOR,
     ToolErrorKind.EXTERNAL_SERVICE: FailureKind.CLIENT,
 }
-_MISSING_FILE = frozenset({str(Reason.NOT_FOUND), str(Reason.NOT_A_FILE)})
-_MISSING_DIRECTORY = frozenset({str(Reason.NOT_FOUND)})
-"""Denials that are not recorded for a request that only probes. The denial of an entry that is neither a file nor a
-directory, such as a file with another hard link, is always recorded."""
 
 
 class CallServices:
-    """Decides and carries out the requests of one call's guest. `close` it when the guest has ended."""
+    """Decides and handles the requests of one call's guest. `close` it when the guest has ended."""
 
     def __init__(self, call: Call) -> None:
         self._call = call
@@ -77,7 +71,7 @@ class CallServices:
         self._open: dict[int, GuestResponse] = {}
         self._refused: set[tuple[str, str]] = set()
         self._progress_reports = 0
-        self._writes = CallWrites(call, self.refuse)
+        self.files = CallFiles(call, self.refuse)
 
     @property
     def has_workspace(self) -> bool:
@@ -85,7 +79,8 @@ class CallServices:
 
     @property
     def max_write_bytes(self) -> int:
-        return self._writes.max_write_bytes
+        writer = self._call.files.writer
+        return 0 if writer is None else writer.max_file_bytes
 
     @property
     def max_request_bytes(self) -> int:
@@ -93,17 +88,17 @@ class CallServices:
         return DEFAULT_MAX_REQUEST_BYTES if http is None else http.max_request_bytes
 
     def handle(self, request: Request[Reply]) -> Reply:
-        """Answer one request.
+        """Handle one request.
 
         Raises:
-            HostFailure: the request is denied, or failed.
+            HostFailure: the request was denied or failed.
             BaseException: the call ends.
         """
         return cast("Reply", _HANDLERS[type(request)](self, request))
 
     def close(self) -> None:
-        """Close every response that the guest left open, and the journal of its writes."""
-        self._writes.close()
+        """Close every response that the guest left open, and the undo journal."""
+        self.files.close()
         for response in self._open.values():
             response.close()
 
@@ -114,7 +109,7 @@ class CallServices:
         if refused is None:
             return None
         self.refuse(refused)
-        return self._failure(self._call.told(refused))
+        return self._failure(self._call.redact(refused))
 
     def _http_open(self, request: HttpOpen) -> HttpHead:
         call = self._call
@@ -142,69 +137,9 @@ class CallServices:
             networks = self._call.backends.networks if gateway is None else gateway.networks
             return grant.explain_http(method, url, unsafe_allowed_networks=networks)
         if gateway is None:
-            rule, hint = "this runtime has no network", "give WasmRuntimeConfig a network"
+            rule, hint = "this runtime has no network", "set network in WasmRuntimeConfig"
             return Decision(False, Reason.NOT_GRANTED, rule, hint, capability="http", subject=method)
         return None
-
-    # -- the workspace ---------------------------------------------------------------------------------------------
-
-    def _workspace_read(self, request: WorkspaceRead) -> bytes:
-        try:
-            return self._workspace(request.path).read(request.path)
-        except CapabilityDeniedError as error:
-            raise self._workspace_failure(error, _MISSING_FILE if request.probe else None) from error
-
-    def _workspace_list(self, request: WorkspaceList) -> Sequence[DirectoryEntry]:
-        try:
-            return self._workspace(request.path).list(request.path)
-        except CapabilityDeniedError as error:
-            raise self._workspace_failure(error, _MISSING_DIRECTORY if request.probe else None) from error
-
-    def _workspace_stat(self, request: WorkspaceStat) -> DirectoryEntry:
-        try:
-            return self._workspace(request.path).stat(request.path)
-        except CapabilityDeniedError as error:
-            raise self._workspace_failure(error, _MISSING_DIRECTORY) from error
-
-    def _workspace_size(self, request: WorkspaceSize) -> int | None:
-        return self._writes.size(request.path)
-
-    def _workspace_write(self, request: WorkspaceWrite) -> None:
-        self._writes.write(request.path, request.content, new=request.new)
-
-    def _workspace_copy(self, request: WorkspaceCopy) -> int:
-        content = self._workspace_read(WorkspaceRead(request.path))
-        self._writes.write(request.to, content, new=True)
-        return len(content)
-
-    def _workspace_make_directory(self, request: WorkspaceMakeDirectory) -> None:
-        self._writes.make_directory(request.path)
-
-    def _workspace_remove(self, request: WorkspaceRemove) -> None:
-        self._writes.remove(request.path, directory=request.directory)
-
-    def _workspace_rename(self, request: WorkspaceRename) -> None:
-        self._writes.rename(request.path, request.to)
-
-    def _workspace(self, path: str) -> WorkspaceReader:
-        reader, grant = self._call.files.reader, self._call.grant
-        if grant.workspace_read is None:
-            raise self._denied(grant.explain_workspace(path))
-        if reader is None:
-            rule = "this runtime has no workspace"
-            hint = "give it a folder: wasmrt run --workspace DIR; in Python, WasmRuntimeConfig(workspace=DIR)"
-            decision = Decision(
-                False, Reason.NOT_GRANTED, rule, hint, capability="workspace", subject=path[:MAX_PATH_BYTES]
-            )
-            raise self._denied(decision)
-        return reader
-
-    def _workspace_failure(self, error: CapabilityDeniedError, no_attempt: frozenset[str] | None) -> HostFailure:
-        if no_attempt is None or error.decision is None:
-            return self._from_error(error)
-        if str(error.decision.reason) not in no_attempt:
-            self.refuse(error.decision)
-        return self._failure(self._call.told(error.decision))
 
     # -- secrets, tools, progress ----------------------------------------------------------------------------------
 
@@ -230,16 +165,48 @@ class CallServices:
         if call.backends.tools is None:
             decision = call.grant.explain_tool(alias)
             if decision.allowed:
-                rule, hint = "this runtime lets no tool call another", "prepare the other tool in the same runtime"
-                decision = Decision(
-                    False, Reason.NOT_GRANTED, rule, hint, capability="tool_invoke", subject=alias[:MAX_PATH_BYTES]
+                rule, hint = (
+                    "this runtime does not allow tool invocations",
+                    "prepare the other tool in the same runtime",
                 )
+                decision = _invoke_denial(alias, Reason.NOT_GRANTED, rule, hint)
             raise self._denied(decision)
         try:
-            return call.backends.tools.invoke(call, alias, params)
+            return self._run_tool(call.backends.tools, alias, params)
         except (CapabilityDeniedError, ToolError) as error:
             call.lifetime.check()  # the caller's own deadline or cancellation is not a failure of the other tool
             raise self._from_error(error) from error
+
+    def _run_tool(self, runner: ToolRunner, alias: str, params: str) -> str:
+        """Run the tool with this alias under its own grant, on the same thread; return its scanned JSON text.
+
+        It runs within the caller's deadline and budgets.
+        """
+        call = self._call
+        capability = call.grant.tool_invoke
+        name = None if capability is None else capability.resolve(alias)
+        if capability is None or name is None:
+            raise self._denied(call.grant.explain_tool(alias))
+        if name in call.tool_chain:
+            rule, hint = "the tool is already in the chain of callers", "this cannot be allowed: call a different tool"
+            raise self._denied(_invoke_denial(alias, Reason.INVOKE_CYCLE, rule, hint))
+        if call.may_invoke is not None and (denial := call.may_invoke(name)) is not None:
+            raise self._denied(denial._replace(capability="tool_invoke", subject=alias[:MAX_PATH_BYTES]))
+        if len(call.tool_chain) > MAX_INVOKE_DEPTH:
+            rule = f"at most {MAX_INVOKE_DEPTH} levels of tool invocations are allowed"
+            hint = "the limit is fixed: use fewer levels"
+            raise self._denied(_invoke_denial(alias, Reason.INVOKE_DEPTH, rule, hint))
+        if not call.charge_tool_invocation():
+            rule = f"a call may invoke at most {MAX_TOOL_INVOCATIONS} tools"
+            hint = "the limit is fixed: do more with each invocation"
+            raise self._denied(_invoke_denial(alias, Reason.INVOKE_BUDGET, rule, hint))
+        runner.rates.check_and_record(call.user, call.tool, capability.rate_limit, what="invoke")
+        output = runner.run(name, params, call)
+        if output is None:
+            hint = "install the tool that the grant names for this alias; in Python, prepare it in this runtime"
+            rule = "the tool with this alias is not prepared"
+            raise self._denied(_invoke_denial(alias, Reason.NOT_FOUND, rule, hint))
+        return output.raw or "null"
 
     def _report_progress(self, request: ReportProgress) -> None:
         self._progress_reports += 1
@@ -247,20 +214,20 @@ class CallServices:
             raise BudgetExceededError(
                 f"the guest reported progress more than {MAX_PROGRESS_REPORTS} times",
                 limit=MAX_PROGRESS_REPORTS, used=self._progress_reports, setting="limits.MAX_PROGRESS_REPORTS",
-                hint="have the tool report less often",
+                hint="change the tool to report less often",
             )  # fmt: skip
         if self._call.on_progress is not None:
             message = request.message
             text = None if message is None else clean_line(self._call, message, MAX_LOG_ENTRY_BYTES)
             self._call.on_progress(request.done, request.total, text)
 
-    # -- refusals --------------------------------------------------------------------------------------------------
+    # -- denials ---------------------------------------------------------------------------------------------------
 
     def _refuse(self, request: Refuse) -> None:
         self.refuse(request.decision)
 
     def refuse(self, decision: Decision) -> None:
-        """Record a refusal once for each target, at most `MAX_REFUSALS` in all."""
+        """Record a denial once for each target, at most `MAX_REFUSALS` in total."""
         key = (decision.capability, decision.subject)
         if key not in self._refused and len(self._refused) < MAX_REFUSALS:
             self._refused.add(key)
@@ -277,8 +244,13 @@ class CallServices:
             kind = _OF_TOOL_ERROR.get(error.kind, kind)
         return HostFailure(kind, error.code, error.message)
 
-    def _failure(self, told: Decision) -> HostFailure:
-        return HostFailure(FailureKind.NETWORK_DENIED, str(told.reason), self._call.sentence_of(told), denied=True)
+    def _failure(self, redacted: Decision) -> HostFailure:
+        message = self._call.describe(redacted)
+        return HostFailure(FailureKind.NETWORK_DENIED, str(redacted.reason), message, denied=True)
+
+
+def _invoke_denial(alias: str, reason: Reason, rule: str, hint: str) -> Decision:
+    return Decision(False, reason, rule, hint, "tool_invoke", alias[:MAX_PATH_BYTES])
 
 
 _HANDLERS: dict[type[object], Callable[..., object]] = {
@@ -287,18 +259,18 @@ _HANDLERS: dict[type[object], Callable[..., object]] = {
     HttpRead: CallServices._http_read,
     HttpReadAll: CallServices._http_read_all,
     HttpClose: CallServices._http_close,
-    WorkspaceRead: CallServices._workspace_read,
-    WorkspaceList: CallServices._workspace_list,
-    WorkspaceStat: CallServices._workspace_stat,
-    WorkspaceSize: CallServices._workspace_size,
-    WorkspaceWrite: CallServices._workspace_write,
-    WorkspaceCopy: CallServices._workspace_copy,
-    WorkspaceMakeDirectory: CallServices._workspace_make_directory,
-    WorkspaceRemove: CallServices._workspace_remove,
-    WorkspaceRename: CallServices._workspace_rename,
+    WorkspaceRead: lambda services, request: services.files.read(request),
+    WorkspaceList: lambda services, request: services.files.list(request),
+    WorkspaceStat: lambda services, request: services.files.stat(request),
+    WorkspaceSize: lambda services, request: services.files.size(request),
+    WorkspaceWrite: lambda services, request: services.files.write(request),
+    WorkspaceCopy: lambda services, request: services.files.copy(request),
+    WorkspaceMakeDirectory: lambda services, request: services.files.make_directory(request),
+    WorkspaceRemove: lambda services, request: services.files.remove(request),
+    WorkspaceRename: lambda services, request: services.files.rename(request),
     SecretExists: CallServices._secret_exists,
     InvokeTool: CallServices._invoke_tool,
     ReportProgress: CallServices._report_progress,
     Refuse: CallServices._refuse,
 }
-"""One handler for each request of `wasmrt.sandbox.guest.requests.NAMES`; tests check their reply types."""
+"""The handler of each request in `wasmrt.sandbox.guest.requests.NAMES`; tests check their reply types."""

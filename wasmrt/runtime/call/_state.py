@@ -1,4 +1,4 @@
-"""The host's side of one call: what is granted, which secrets it used, what was decided, what it spent."""
+"""The host's state of one call: its grant, secrets, decisions and usage."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from wasmrt.core.effects import Effect
 from wasmrt.core.errors import DeadlineExceededError
 from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.limits import MAX_DECISIONS, MAX_HTTP_REQUESTS, MAX_TOOL_INVOCATIONS, ResourceLimits
-from wasmrt.core.model import Addition, Decision, GrantList, Reason, Step, Usage, Withheld
+from wasmrt.core.model import Addition, Decision, GrantList, Reason, Step, ToolOutput, Usage, Withheld
 from wasmrt.core.url import Network
 from wasmrt.egress.leaks import Direction, LeakDetector, LeakScanner, WatchedSecrets
+from wasmrt.egress.rates import RateLimiter
 from wasmrt.runtime.audit import Tape
 from wasmrt.runtime.context import CallTool, MayInvoke, ToolContext
 from wasmrt.sandbox.component import printable
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 _LATE = "[withheld: it could not be scanned in time]"
 CLOSING_SECONDS = 0.05
-"""Logs and errors of a call that is late are still scanned for this long; what is not done by then is withheld."""
+"""Extra time to scan a late call's logs and errors; anything not scanned by then is withheld."""
 
 
 _NARROWED = frozenset(
@@ -39,14 +40,16 @@ _NARROWED = frozenset(
 _NO_CONTEXT = ToolContext()
 
 
-class ToolInvoker(Protocol):
-    """The way to another tool by alias; raises `ToolError` or `CapabilityDeniedError`."""
+class ToolRunner(NamedTuple):
+    """Runs the tools that other tools invoke."""
 
-    def invoke(self, call: Call, alias: str, params: str) -> str: ...
+    run: Callable[[str, str, Call], ToolOutput | None]
+    """Runs a tool by name with JSON params for the calling tool's call; None if no such tool is prepared."""
+    rates: RateLimiter
 
 
 class GuestResponse(Protocol):
-    """A response of the gateway for a guest, already scrubbed. Methods raise `HostFailure`."""
+    """A response from the gateway to a guest, with secrets removed. Methods raise `HostFailure`."""
 
     @property
     def status(self) -> int: ...
@@ -55,24 +58,23 @@ class GuestResponse(Protocol):
     def headers(self) -> Headers: ...
 
     def read(self) -> bytes:
-        """Wait for the next piece of the body; empty at its end."""
+        """Wait for the next piece of the body; empty at the end."""
 
     def read_all(self) -> bytes:
         """Wait for the rest of the body."""
 
-    def close(self) -> None:
-        """Release the connection."""
+    def close(self) -> None: ...
 
 
 class HttpAccess(Protocol):
-    """The way to the network for guests; raises `HostFailure`."""
+    """Network access for guests; raises `HostFailure`."""
 
     @property
     def networks(self) -> tuple[Network, ...]:
-        """Internal networks that the operator exempts."""
+        """Internal networks that the operator allows."""
 
     def open(self, call: Call, request: HttpOpen) -> GuestResponse:
-        """Send a request through every check and wait for the head of its response."""
+        """Send a request with every check, and wait for the response's status and headers."""
 
 
 class Files(NamedTuple):
@@ -83,26 +85,26 @@ class Files(NamedTuple):
 
 
 class Backends(NamedTuple):
-    """A runtime's services for the calls of one tool; None where nothing is configured or granted."""
+    """A runtime's services for the calls of one tool; None if not configured or not granted."""
 
     detector: LeakDetector
     http: HttpAccess | None = None
     workspace: WorkspaceReader | None = None
     writer: WorkspaceWriter | None = None
     files_of: Callable[[str, Path | None], Files] | None = None
-    """From a user, and the folder that a call brings, to the workspace of that call; None where no file is
-    granted."""
+    """Returns a call's workspace from its user and its own folder, if any; None if no file access is granted."""
     secrets_of: Callable[[str, Lifetime], SecretsView] | None = None
-    """From a user and a call's time to the view of that user's secrets, and of nobody else's."""
-    tools: ToolInvoker | None = None
+    """Returns one user's secrets from the user and the call's lifetime."""
+    tools: ToolRunner | None = None
     networks: tuple[Network, ...] = ()
-    """Internal networks that the operator exempts, for the refusals of a grant without requests."""
+    """Internal networks that the operator allows, for denials without an HTTP grant."""
 
 
 class Call:
-    """One call, from opening to close. `lifetime.cancel` from any thread; the rest on the call's own.
+    """The state of one call, from opening to closing.
 
-    It counts, waits and remembers; what is allowed is decided by `wasmrt.capabilities` from `grant`.
+    Only `lifetime.cancel` may be called from other threads. Access decisions are made by `wasmrt.capabilities`
+    from `grant`; this class records them and counts usage.
     """
 
     def __init__(
@@ -114,7 +116,7 @@ class Call:
         grant: Capabilities,
         full_grant: Capabilities,
         backends: Backends,
-        to_ask: Callable[[Addition], str | None] | None = None,
+        find_amendment: Callable[[Addition], str | None] | None = None,
         context: ToolContext = _NO_CONTEXT,
         action: str | None = None,
         parent: Call | None = None,
@@ -123,32 +125,32 @@ class Call:
         self.call_id = call_id
         receipt, workspace = context.receipt, context.workspace
         self.trace_id: str = receipt.trace_id or context.trace_id or (call_id if parent is None else parent.trace_id)
-        """The id of what it is part of: the caller's own word for it, or the id of the outermost call."""
+        """ID of the trace: the caller's if given, otherwise the ID of the outermost call."""
         self.within: str = receipt.parent_id if parent is None else parent.within
-        """The id of the program's pass that made the outermost call; empty where none did."""
+        """ID of the program run that made the outermost call; empty if none did."""
         self.tool, self.user = tool, context.user
         self.limits, self.grant, self.backends = limits, grant, backends
         self.parent, self.on_progress = parent, context.on_progress
         self.full_grant = full_grant
-        """The grant before it was narrowed to the effects and folders that the call is held to."""
-        self._to_ask = to_ask
+        """The grant before it was narrowed to the call's effects and write paths."""
+        self._find_amendment = find_amendment
         self.workspace: Path | None = workspace if parent is None or workspace is not None else parent.workspace
-        """The folder that this call brings for its files; None for the runtime's."""
+        """The folder for this call's files; None to use the runtime's."""
         self.files = Files(backends.workspace, backends.writer)
-        """Its workspace, once it was opened."""
+        """The call's workspace, after `open_files`."""
         self.effects = effective_effects(context, parent)
         self.write_paths = effective_write_paths(context, parent)
         self.may_invoke: MayInvoke | None = context.may_invoke if parent is None else parent.may_invoke
         self.call_tool: CallTool | None = context.call_tool
         self.tool_chain: tuple[str, ...] = (*(parent.tool_chain if parent else ()), action or tool)
-        """Callers before it, and last itself, by the names that aliases stand for."""
+        """Names of its callers and its own, as grants name them; its own is last."""
         self.lifetime: Lifetime = lifetime or lifetime_of(limits, context, parent)
         self.deadline = self.lifetime.deadline
-        """Monotonic seconds when it ends."""
+        """Monotonic time at which it ends, in seconds."""
         self.guest: GuestCall | None = None
-        """Its guest's side; None for a call of the host's own."""
+        """The guest's side of the call; None for the host's own calls."""
         self.tape: Tape | None = None
-        """Stands between the guest and its services while the call is recorded or replayed."""
+        """Records or replays the guest's requests; None otherwise."""
         self.decisions: list[Decision] = []
         self.decisions_dropped = 0
         self.params_bytes = 0
@@ -159,18 +161,18 @@ class Call:
         self._scan_until = self.deadline
         self._watched = WatchedSecrets(backends.detector, check=self._check_scan)
         self.scanner: LeakScanner = self._watched.scanner
-        """Knows the rules and every secret that was put to use so far."""
+        """Scans for the leak rules and every secret used so far."""
 
     @property
     def cancelled(self) -> threading.Event:
-        """Set when it was cancelled or its runtime closed."""
+        """Set when the call was cancelled or its runtime closed."""
         return self.lifetime.cancelled
 
     def open_files(self) -> None:
         """Open the workspace of this call.
 
         Raises:
-            ConfigurationError: its folder is none.
+            ConfigurationError: its folder is not a directory.
         """
         if self.backends.files_of is not None:
             self.files = self.backends.files_of(self.user, self.workspace)
@@ -182,8 +184,8 @@ class Call:
         """The secrets of this call's user."""
         return None if self.backends.secrets_of is None else self.backends.secrets_of(self.user, self.lifetime)
 
-    def closing(self) -> None:
-        """Let what the guest left behind be scanned for a moment longer, its deadline or not."""
+    def extend_scan_time(self) -> None:
+        """Allow a short time for scanning logs and errors, even after the deadline."""
         self._scan_until = max(self._scan_until, time.monotonic() + CLOSING_SECONDS)
 
     def _check_scan(self) -> None:
@@ -191,14 +193,14 @@ class Call:
             raise self.lifetime.late()
 
     def watch(self, name: str, value: str) -> None:
-        """Have `scanner` find `value` from now on; called before a secret is put to use."""
+        """Add `value` to `scanner`; must be called before a secret is used."""
         self._watched.watch(name, value)
         self.scanner = self._watched.scanner
 
     # -- budgets ---------------------------------------------------------------------------------------------------
 
     def charge_http_request(self) -> bool:
-        """Count one HTTP request, for the callers too; False where a budget of theirs or the call's is spent."""
+        """Count an HTTP request for this call and its callers; return False if one of their budgets is exhausted."""
         if self.parent is not None and not self.parent.charge_http_request():
             return False
         if self.http_requests >= MAX_HTTP_REQUESTS:
@@ -207,12 +209,12 @@ class Call:
         return True
 
     def charge_http_bytes(self, *, sent: int, received: int) -> None:
-        """Count bytes on the wire, headers included."""
+        """Count transferred bytes, including headers."""
         self.http_sent_bytes += sent
         self.http_received_bytes += received
 
     def charge_tool_invocation(self) -> bool:
-        """Count one invocation of another tool, for the callers too; False where one of the budgets is spent."""
+        """Count an invocation for this call and its callers; return False if one of their budgets is exhausted."""
         if self.parent is not None and not self.parent.charge_tool_invocation():
             return False
         if self.tool_invocations >= MAX_TOOL_INVOCATIONS:
@@ -220,58 +222,63 @@ class Call:
         self.tool_invocations += 1
         return True
 
-    # -- what is remembered ----------------------------------------------------------------------------------------
+    # -- decisions and usage ---------------------------------------------------------------------------------------
 
     def decide(self, decision: Decision) -> Decision:
-        """Remember a decision for the result and the receipt, and return it as it may be shown.
+        """Record a decision for the result and the receipt; return it with its text redacted.
 
-        SECURITY: a guest chose parts of it. They are scanned, and then cut; the decisions over the cap are counted.
+        SECURITY: it may contain text from the guest, which is scanned, then truncated. Decisions over the limit are
+        counted only.
         """
-        decision = self.told(decision)
+        decision = self.redact(decision)
         if len(self.decisions) < MAX_DECISIONS:
             self.decisions.append(decision)
         else:
             self.decisions_dropped += 1
         return decision
 
-    def told(self, decision: Decision) -> Decision:
-        """Return a decision as the guest, the record and a person are told of it, in the same words.
+    def redact(self, decision: Decision) -> Decision:
+        """Return a decision as shown to the guest, the record and users: with its actual cause, without secrets.
 
-        SECURITY: only words that stand in a decision on record are kept from a model when the guest repeats them.
+        SECURITY: if the guest repeats a decision's text, it is only hidden from models if it equals a recorded text.
         """
-        return self._shown(self._narrowed(decision))
+        scanner, decision = self.scanner.partial, self._explain_narrowing(decision)
+        try:
+            return decision.redacted(lambda text: printable(scanner.redact(text, direction=Direction.OUTWARD)))
+        except DeadlineExceededError:
+            return decision._replace(rule=_LATE, suggestion=None, subject="")
 
-    def sentence_of(self, told: Decision) -> str:
-        """Return a refusal as the guest hears it: the step that lifts it, too, where that is on record."""
-        return told.sentence if told in self.decisions else told.refusal
+    def describe(self, redacted: Decision) -> str:
+        """Return a denial's message for the guest; it includes the suggestion only if the denial was recorded."""
+        return redacted.sentence if redacted in self.decisions else redacted.refusal
 
-    def _narrowed(self, decision: Decision) -> Decision:
-        """Say of a refusal that it comes from the effects the call is held to, where the grant itself would allow more.
+    def _explain_narrowing(self, decision: Decision) -> Decision:
+        """Explain a denial that the full grant would allow, and that comes from the call's effects or write paths.
 
-        An entry for the capability file would not help: it stands there already.
+        The usual suggestion, an addition to the capability file, would not help: the file already has the entry.
         """
         if self._withheld_by_paths(decision):
             folder = decision.subject.rpartition("/")[0] or decision.subject
             step = Step(f'add "{folder}" to allow_write_paths of the preset')
-            return decision._replace(rule="the preset lets no tool write there", suggestion=step)
+            return decision._replace(rule="the preset does not allow tools to write there", suggestion=step)
         section = decision.capability
         if self.effects is None or decision.allowed or decision.reason not in _NARROWED:
             return self._withheld_by_grant(decision)
         if section not in BY_SECTION or self.grant.section(section) == self.full_grant.section(section):
             return self._withheld_by_grant(decision)
-        held = ", ".join(sorted(self.effects)) or "none"
-        step = Step("call it outside of the view or preset that holds it, or declare the effect for this tool")
-        return decision._replace(rule=f"the call is held to its effects ({held})", suggestion=step)
+        effects = ", ".join(sorted(self.effects)) or "none"
+        step = Step("call it without the view or preset that limits it, or declare the effect for this tool")
+        return decision._replace(rule=f"the call is limited to its effects ({effects})", suggestion=step)
 
     def _withheld_by_grant(self, decision: Decision) -> Decision:
-        """Say of a refusal that the capability file asks for it, and that it was not granted."""
+        """Explain a denial of access that the capability file requests but that was not granted."""
         suggestion = decision.suggestion
-        if decision.allowed or self._to_ask is None or not isinstance(suggestion, Addition):
+        if decision.allowed or self._find_amendment is None or not isinstance(suggestion, Addition):
             return decision
-        if (amendment := self._to_ask(suggestion)) is None:
+        if (amendment := self._find_amendment(suggestion)) is None:
             return decision
         withheld = Withheld(suggestion, f"wasmrt grant {self.tool} --add {quote(amendment)}")
-        rule = f"{decision.rule}; the tool asks for it, and it was not granted"
+        rule = f"{decision.rule}; the tool requests it, but it was not granted"
         return decision._replace(rule=rule, suggestion=withheld)
 
     def _withheld_by_paths(self, decision: Decision) -> bool:
@@ -281,22 +288,15 @@ class Call:
             return False
         return self.full_grant.explain_workspace_write(decision.subject).allowed
 
-    def _shown(self, decision: Decision) -> Decision:
-        scanner = self.scanner.partial
-        try:
-            return decision.redacted(lambda text: printable(scanner.redact(text, direction=Direction.OUTWARD)))
-        except DeadlineExceededError:
-            return decision._replace(rule=_LATE, suggestion=None, subject="")
-
     def usage(self, *, output_bytes: int = 0) -> Usage:
-        """Return what the call and its guest have used until now."""
+        """Return the usage of the call and its guest so far."""
         guest = self.guest
         fuel, host_calls, logs, dropped = (
             (0, 0, 0, 0)
             if guest is None
             else (guest.fuel_used, guest.host_calls, len(guest.logs), guest.log_entries_dropped)
         )
-        return Usage(  # by position: every call makes one
+        return Usage(  # positional, for speed: every call creates one
             fuel,
             int((time.monotonic() - self.lifetime.started) * 1e6) / 1e6,
             self.params_bytes,
@@ -312,13 +312,13 @@ class Call:
 
 
 def lifetime_of(limits: ResourceLimits, context: ToolContext, parent: Call | None) -> Lifetime:
-    """Start the lifetime of a call, which ends no later than its caller's."""
+    """Start a call's lifetime, which ends no later than its caller's."""
     outer = context.lifetime if parent is None else parent.lifetime
     return Lifetime(limits.timeout_seconds, within=outer)
 
 
 def effective_effects(context: ToolContext, parent: Call | None) -> frozenset[Effect] | None:
-    """Return the effects allowed for a call: the intersection of its own and its caller's; None for its whole grant."""
+    """Return the effects allowed for a call: the intersection of its own and its caller's; None for no limit."""
     own = context.effects
     if parent is None or parent.effects is None:
         return own
@@ -326,6 +326,6 @@ def effective_effects(context: ToolContext, parent: Call | None) -> frozenset[Ef
 
 
 def effective_write_paths(context: ToolContext, parent: Call | None) -> tuple[tuple[str, ...], ...]:
-    """Return the folders that limit the writes of a call: its caller's and its own."""
+    """Return the folder lists that limit a call's writes: its caller's and its own."""
     outer = () if parent is None else parent.write_paths
     return (*outer, *(paths for paths in context.write_paths if paths not in outer))

@@ -1,4 +1,4 @@
-"""The host's side of a prepared component, shared by all calls of it."""
+"""A prepared component under a grant, shared by all its calls."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ if TYPE_CHECKING:
     from wasmrt.sandbox.schema import Validator
 
 CAPABILITY_ID = "capability_id"
-"""The key of a call's context that tells a component of a package which of its tools is meant."""
-_MAX_POWERS = 1024
+"""The key in a call's context that selects one of a package's tools."""
+_MAX_GRANTS = 1024
 WritePaths = tuple[tuple[str, ...], ...]
 
 
-class Power(NamedTuple):
-    """The part of a grant that one tool has, and the services that act on it."""
+class EffectiveGrant(NamedTuple):
+    """The part of a grant that applies to one tool, and the backends for it."""
 
     grant: Capabilities
     backends: Backends
 
 
 class CallTarget:
-    """A linked component under a grant, by the name that it was prepared under.
+    """A linked component under a grant, with the name it was prepared under.
 
-    `tools` are the tools that its package says it has; without them, those that it says itself.
+    `tools` are the tools declared by its package; by default, the tools that the component describes.
 
     Raises:
-        InvalidComponentError: the package names a tool that the component does not have.
+        InvalidComponentError: the package declares a tool that the component does not have.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class CallTarget:
         self.component = component
         self.grant = grant
         self.request = request
-        """Reads what an installed tool asks for, of which somebody may have granted it a part; None for others."""
+        """Reads what an installed tool requests, which may exceed its grant; None for other tools."""
         self._own = component.description.specs
         self.specs = dict(self._own if tools is None else tools)
         """Its tools by name."""
@@ -75,10 +75,10 @@ class CallTarget:
             self.specs.update({name: _completed(spec, self._own.get(name), decides) for name, spec in tools.items()})
         self._packaged = tools is not None
         self.checked = self._packaged or decides
-        """True where params that do not fit the schema are refused; else the guest decides."""
+        """True if the host rejects params that do not fit the schema; otherwise the guest decides."""
         self._backends = backends
-        self._whole = Power(grant, backends(grant))
-        self._powers: dict[tuple[str, frozenset[Effect] | None, WritePaths], Power] = {}
+        self._whole = EffectiveGrant(grant, backends(grant))
+        self._grants: dict[tuple[str, frozenset[Effect] | None, WritePaths], EffectiveGrant] = {}
         self._validators: dict[str, Validator] = {}
         self._lock = threading.Lock()
         for spec in self.specs.values():
@@ -88,77 +88,79 @@ class CallTarget:
     def limits(self) -> ResourceLimits:
         return self.component.limits
 
-    def power(self, tool: str, effects: frozenset[Effect] | None = None, write_paths: WritePaths = ()) -> Power:
-        """Return what a call of one tool may do: that tool's part of the grant, and nothing of another's.
+    def effective_grant(
+        self, tool: str, effects: frozenset[Effect] | None = None, write_paths: WritePaths = ()
+    ) -> EffectiveGrant:
+        """Return the part of the grant that applies to a call of one tool, without other tools' parts.
 
-        `effects` are those that the call is held to; None for all that the grant gives. Each of `write_paths` are the
-        folders that it writes below.
+        `effects` limits the call's effects; None means no limit. Each element of `write_paths` is a list of folders to
+        which writes are limited.
         """
         if self.grant.get(WorkspaceWriteCapability) is None:
             write_paths = ()
         if self.grant.tools is None and effects is None and not write_paths:
             return self._whole
         key = (tool if self.grant.tools is not None else "", effects, write_paths)
-        power = self._powers.get(key)
-        if power is None:
+        effective = self._grants.get(key)
+        if effective is None:
             grant = self.grant if self.grant.tools is None else for_tool(self.grant, tool)
             if effects is not None:
                 grant = within_effects(grant, effects)
             for paths in write_paths:
                 grant = within_write_paths(grant, paths)
             with self._lock:
-                if len(self._powers) >= _MAX_POWERS:  # whoever makes views of views in a loop
-                    self._powers.clear()
-                power = self._powers.setdefault(key, Power(grant, self._backends(grant)))
-        return power
+                if len(self._grants) >= _MAX_GRANTS:  # a program may create views of views in a loop
+                    self._grants.clear()
+                effective = self._grants.setdefault(key, EffectiveGrant(grant, self._backends(grant)))
+        return effective
 
     def with_added_grant(self, tool: str, additions: Sequence[Addition]) -> CallTarget:
-        """Return the same component under a grant in which one tool has more entries, and no other tool has them.
+        """Return a copy of this target in which only the given tool's grant has additional entries.
 
         Raises:
             ConfigurationError: an entry cannot be added.
         """
         other = copy(self)
         other.grant = grown(self.grant, additions, tool if self.grant.tools is not None else None)
-        other._whole = Power(other.grant, self._backends(other.grant))
-        other._powers = {}
+        other._whole = EffectiveGrant(other.grant, self._backends(other.grant))
+        other._grants = {}
         return other
 
     @property
     def choice(self) -> str:
-        """The next step for whoever chose none of several tools."""
-        return f"choose one, with --tool NAME or .tool(name): {', '.join(self.specs) or 'none'}"
+        """The hint for a call that did not choose one of several tools."""
+        return f"choose a tool with --tool NAME or .tool(name): {', '.join(self.specs) or 'none'}"
 
     def action(self, tool: str) -> str:
-        """Return the name by which another tool's grant would mean this tool."""
+        """Return the name of this tool in other tools' grants."""
         if tool not in self.specs:
             return self.name
         return f"{self.name}.{tool}" if len(self.specs) > 1 or self.specs[tool].capability_id else self.name
 
     def guest_tool(self, tool: str) -> str:
-        """Return the component's own name for a tool; a component whose context decides has one for all."""
+        """Return the component's name for a tool. A component that selects by context has one name for all tools."""
         return tool if tool in self._own else next(iter(self._own))
 
-    def to_ask(self, tool: str, addition: Addition) -> str | None:
-        """Return the amendment of the grant that allows a tool what its file asks for and nobody granted, else None."""
+    def find_amendment(self, tool: str, addition: Addition) -> str | None:
+        """Return the amendment that would grant an addition, if the tool's file requests it; otherwise None."""
         if self.request is None:
             return None
-        asked = self.request()
-        if asked.tools is None:
-            return str(amendment_of(addition)) if asks_for(asked, addition) else None
-        return f"tools={tool}" if asks_for(for_tool(asked, tool), addition) else None
+        requested = self.request()
+        if requested.tools is None:
+            return str(amendment_of(addition)) if asks_for(requested, addition) else None
+        return f"tools={tool}" if asks_for(for_tool(requested, tool), addition) else None
 
     def accept(self, tool: str, params: Any) -> Any:
-        """Return the params as the tool gets them.
+        """Return the params to pass to the tool, checked and coerced by its schema.
 
-        The package's schema decides; without one the component's own, where its world says so. Another world's only
-        describes: params that do not fit it go to the guest as they are, which decides.
+        The package's schema is enforced; without one, the component's own schema is enforced if its world requires it.
+        In other worlds the schema is only a description: params that do not fit it are passed to the guest unchanged.
 
         Raises:
-            InvalidParametersError: they do not fit the schema that decides, or are no object.
+            InvalidParametersError: the params do not fit the enforced schema, or are not an object.
         """
         if self.component.checks_params and not self._packaged:
-            return params  # where the guest lives they are held against its own schema, by the same rule
+            return params  # the worker checks them against the component's schema in the same way
         validator = self._validator(tool)
         if self.checked or not isinstance(params, dict):
             return validator.accept(params)
@@ -168,19 +170,21 @@ class CallTarget:
             return params
 
     def context(self, tool: str, given: Any) -> Any:
-        """Return the context that the guest gets: the caller's, with the tool's id where the context tells tools apart.
+        """Return the context for the guest: the caller's, plus the tool's ID if the component selects tools by context.
 
         Raises:
-            InvalidParametersError: the caller's is no object, so that the id cannot be put into it.
+            InvalidParametersError: the caller's context is not an object, so the ID cannot be added.
         """
         if (settings := self.specs[tool].own.settings) is not None:
-            return dict(settings)  # the operator's, and nothing of the conversation
+            return dict(settings)  # the operator's settings, without data from the conversation
         chosen = self.specs[tool].capability_id
         if not chosen:
             return given
         if given is not None and not isinstance(given, dict):
-            raise InvalidParametersError("the context of this tool must be an object", hint="pass one, or none")
-        # SECURITY: the tool that was chosen decides, and its grant with it; a caller's own id is never passed on.
+            raise InvalidParametersError(
+                "the context for this tool must be an object", hint="pass an object, or no context"
+            )
+        # SECURITY: the ID must match the chosen tool and its grant, so it overrides an ID from the caller.
         return {**(given or {}), CAPABILITY_ID: chosen}
 
     def _validator(self, tool: str) -> Validator:
@@ -197,15 +201,15 @@ class CallTarget:
         if by_context or spec.name in self._own:
             return
         raise InvalidComponentError(
-            f"its package names a tool {spec.name!r} that the component does not have",
+            f"the package declares a tool {spec.name!r} that the component does not have",
             hint=f"the component has: {', '.join(self._own) or 'none'}",
         )
 
 
 def _completed(spec: ToolSpec, own: ToolSpec | None, decides: bool) -> ToolSpec:
-    """Return what a package says of a tool, and where it says nothing, what the component does.
+    """Return a package's tool, with missing fields taken from the component's own description.
 
-    `decides` is true for a world whose components' own schemas count.
+    `decides` is true for worlds in which the component's own schema is enforced.
     """
     if own is None:
         return spec

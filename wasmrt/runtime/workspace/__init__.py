@@ -1,4 +1,4 @@
-"""Reads and writes workspace files for a guest: under granted prefixes, never outside the root, nothing else."""
+"""Workspace files for guests: reads and writes below the granted prefixes, and undo."""
 
 from wasmrt.runtime.workspace._budget import WriteBudget
 from wasmrt.runtime.workspace._journal import CallJournal, UndoJournal

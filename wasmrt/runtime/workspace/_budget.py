@@ -1,4 +1,4 @@
-"""Counts of what one call has written, charged before the first byte."""
+"""Limits on the files that one call writes, checked before writing."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _SECTION = GrantList.WORKSPACE_WRITE.section
 
 
 class WriteBudget:
-    """The bytes and names of one call, and the names that it has made itself. Used by one thread.
+    """The bytes and names that one call has changed, and the names that it created. For one thread.
 
-    `journal` keeps what its changes take away; without one they cannot be taken back.
+    `journal` saves the content that changes replace; without a journal, they cannot be undone.
     """
 
     def __init__(self, journal: CallJournal | None = None) -> None:
@@ -24,46 +24,46 @@ class WriteBudget:
         self._made: set[str] = set()
 
     def charge_name(self, granted: WorkspaceWriteCapability, path: str) -> None:
-        """Count a name that is made, written, moved or removed.
+        """Count a name that is created, written, moved or removed.
 
         Raises:
-            CapabilityDeniedError: the call has as many as it may have.
+            CapabilityDeniedError: the call has already changed the maximum number of names.
         """
         if path not in self._names and len(self._names) >= granted.max_files:
-            rule = f"a call may change {granted.max_files} files"
-            raise _over(rule, path, f"raise {_SECTION}.max_files if it really needs more")
+            rule = f"a call may change at most {granted.max_files} files"
+            raise _over(rule, path, f"raise {_SECTION}.max_files if more are needed")
         self._names.add(path)
 
     def charge(self, granted: WorkspaceWriteCapability, path: str, size: int) -> None:
-        """Count a file that is about to be written whole.
+        """Count a file before it is written.
 
         Raises:
-            CapabilityDeniedError: it is larger than a file may be, or too much for the call.
+            CapabilityDeniedError: it exceeds the size limit of a file or of the call.
         """
         if size > granted.max_file_bytes:
-            rule = f"a file may have {granted.max_file_bytes} bytes"
-            hint = f"raise {_SECTION}.max_file_bytes if it really needs more"
+            rule = f"a file may have at most {granted.max_file_bytes} bytes"
+            hint = f"raise {_SECTION}.max_file_bytes if more are needed"
             raise refusal(Reason.FILE_TOO_LARGE, rule, path, hint, writing=True)
         if self._bytes + size > granted.max_bytes:
-            rule = f"a call may write {granted.max_bytes} bytes"
-            raise _over(rule, path, f"raise {_SECTION}.max_bytes if it really needs more")
+            rule = f"a call may write at most {granted.max_bytes} bytes"
+            raise _over(rule, path, f"raise {_SECTION}.max_bytes if more are needed")
         self.charge_name(granted, path)
         self._bytes += size
 
-    def made(self, path: str) -> bool:
-        """Tell whether the call itself has made a name."""
+    def has_created(self, path: str) -> bool:
+        """Return whether this call created a name."""
         return path in self._made
 
-    def note_made(self, path: str) -> None:
-        """Remember a name as made by the call."""
+    def record_created(self, path: str) -> None:
+        """Record that the call created a name."""
         self._made.add(path)
 
-    def note_gone(self, path: str) -> None:
-        """Forget a name that is no longer there."""
+    def record_removed(self, path: str) -> None:
+        """Record that a name was removed."""
         self._made.discard(path)
 
-    def note_moved(self, path: str, to: str) -> None:
-        """Follow a folder that the call has made, and everything it has made below."""
+    def record_moved(self, path: str, to: str) -> None:
+        """Record that a folder created by the call was moved, with everything the call created below it."""
         moved = {name for name in self._made if name == path or name.startswith(f"{path}/")}
         self._made = (self._made - moved) | {to + name[len(path) :] for name in moved}
 

@@ -1,4 +1,4 @@
-"""Drafts: files that are written under a name that nobody has, in the folder where they will take their place."""
+"""Drafts: files written under a temporary name, in the folder of their final name."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from contextlib import contextmanager, suppress
 
 
 def draft_name() -> str:
-    """Return a name that nobody has and nobody can guess."""
+    """Return a random name that does not exist."""
     return f".wasmrt-{os.urandom(8).hex()}"
 
 
 @contextmanager
 def draft(folder: int, content: bytes, finish: Callable[[int], None] | None = None) -> Iterator[str]:
-    """Write a file in an open folder and yield its name; `finish` gets its descriptor. Remove what is left of it.
+    """Write a temporary file in an open folder and yield its name; delete it if it was not renamed.
 
-    Without `finish` it has the permissions of any new file.
+    `finish` is called with its descriptor; without `finish` it has the default permissions.
 
     Raises:
         OSError: it cannot be written.
@@ -32,12 +32,12 @@ def draft(folder: int, content: bytes, finish: Callable[[int], None] | None = No
                 finish(handle)
         yield name
     finally:
-        with suppress(FileNotFoundError):  # it has taken its place
+        with suppress(FileNotFoundError):  # it was renamed
             os.unlink(name, dir_fd=folder)
 
 
-def give_to(handle: int, uid: int, gid: int) -> None:
-    """Give an open file to an owner, where this process may."""
+def set_owner(handle: int, uid: int, gid: int) -> None:
+    """Change the owner of an open file, if this process may."""
     if (uid, gid) != (os.geteuid(), os.getegid()):
         with suppress(PermissionError):
             os.fchown(handle, uid, gid)

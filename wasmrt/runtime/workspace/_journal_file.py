@@ -1,7 +1,7 @@
-"""The file of one call's journal: a line of JSON that says whose it is, then an entry for each change.
+"""The file format of a call's journal: a line of JSON about the call, then an entry for each change.
 
-An entry is a line of JSON, the bytes of the content that it keeps, and a line feed. It is appended before the change is
-made: one that a kill cut off belongs to a change that never began, and is not read.
+An entry is a line of JSON, the saved content, and a line feed. It is appended before the change is made: if a kill cuts
+it off, the change never began, and the entry is ignored.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ _TEXTS = ("call_id", "tool", "user", "root", "program")
 
 
 class JournalHead(NamedTuple):
-    """The call that a journal is of."""
+    """The call that a journal belongs to."""
 
     call_id: str
     tool: str
     user: str
     root: str
-    """The workspace, an absolute path."""
+    """The absolute path of the workspace."""
     started_ms: int
     """Unix milliseconds."""
     program: str = ""
-    """The id of the program of code mode that made the call."""
+    """The ID of the code-mode program that made the call; empty if none did."""
 
 
 class Change(NamedTuple):
-    """The change of one name: its state before, where the journal has not had it yet, and after.
+    """The change of one name: its state before, if new to the journal, and after.
 
-    A state before that follows another of the same name says that the changes up to then failed.
+    A second state before, for the same name, means that the changes up to then failed.
     """
 
     path: str
@@ -52,21 +52,21 @@ class Change(NamedTuple):
         return [self.path, None if self.before is None else self.before.as_list(), self.after.as_list()]
 
 
-class Kept(NamedTuple):
-    """The place of a content in a journal's file."""
+class ContentLocation(NamedTuple):
+    """The location of saved content in a journal's file."""
 
     offset: int
     size_bytes: int
 
 
 class JournalRecord(NamedTuple):
-    """A journal, read: every change in order, and the place of each content by its BLAKE3."""
+    """A parsed journal: every change in order, and the location of each content by its BLAKE3."""
 
     head: JournalHead
     changes: tuple[Change, ...]
-    kept: dict[str, Kept]
+    contents: dict[str, ContentLocation]
     size_bytes: int
-    """Without an entry that was cut off."""
+    """Size of the file, without an incomplete entry."""
 
 
 def append_head(handle: int, head: JournalHead) -> None:
@@ -79,12 +79,12 @@ def append_head(handle: int, head: JournalHead) -> None:
 
 
 def append_entry(handle: int, changes: Iterable[Change], contents: Iterable[tuple[str, bytes]]) -> int:
-    """Append an entry, whole or not at all, and return its size in bytes.
+    """Append an entry, completely or not at all, and return its size in bytes.
 
     `contents` are pairs of a BLAKE3 in hex and the bytes.
 
     Raises:
-        OSError: it cannot be written; the journal is as before.
+        OSError: it cannot be written; the journal is unchanged.
     """
     stored = tuple(contents)
     line = write_json([[each.as_list() for each in changes], [[digest, len(content)] for digest, content in stored]])
@@ -93,8 +93,8 @@ def append_entry(handle: int, changes: Iterable[Change], contents: Iterable[tupl
     return sum(map(len, parts))
 
 
-def keep_contents(path: Path, contents: Iterable[tuple[str, bytes]]) -> None:
-    """Add contents to a journal, in place of an entry that was cut off.
+def add_contents(path: Path, contents: Iterable[tuple[str, bytes]]) -> None:
+    """Add contents to a journal, replacing an incomplete entry.
 
     Raises:
         OSError: it cannot be written.
@@ -109,55 +109,55 @@ def keep_contents(path: Path, contents: Iterable[tuple[str, bytes]]) -> None:
 
 
 def read_journal(path: Path) -> JournalRecord:
-    """Read a journal, up to an entry that was cut off.
+    """Read a journal; ignore an incomplete entry at the end.
 
     Raises:
-        UndoError: it is no journal, or it was damaged.
+        UndoError: it is not a journal, or is damaged.
         OSError: it cannot be read.
     """
-    with _opened(path) as (file, status):
+    with _open_journal(path) as (file, status):
         head = _read_head(file)
         changes: list[Change] = []
-        kept: dict[str, Kept] = {}
+        contents: dict[str, ContentLocation] = {}
         end = file.tell()
         while (entry := _read_entry(file, status.st_size)) is not None:
             changes += entry[0]
-            kept |= entry[1]
+            contents |= entry[1]
             end = file.tell()
-    return JournalRecord(head, tuple(changes), kept, end)
+    return JournalRecord(head, tuple(changes), contents, end)
 
 
 def read_head(path: Path) -> JournalHead:
-    """Read the call that a journal is of.
+    """Read the head of a journal.
 
     Raises:
-        UndoError: it is no journal, or it was damaged.
+        UndoError: it is not a journal, or is damaged.
         OSError: it cannot be read.
     """
-    with _opened(path) as (file, _):
+    with _open_journal(path) as (file, _):
         return _read_head(file)
 
 
-def read_kept(path: Path, kept: Kept) -> bytes:
-    """Read a content that a journal keeps.
+def read_content(path: Path, location: ContentLocation) -> bytes:
+    """Read saved content from a journal.
 
     Raises:
         OSError: it cannot be read.
     """
     with opened_file(path, follow_link=False, private=True) as (file, _):
-        file.seek(kept.offset)
-        return file.read(kept.size_bytes)
+        file.seek(location.offset)
+        return file.read(location.size_bytes)
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[BinaryIO, os.stat_result]]:
-    """Open a journal to be read; what cannot be understood of it is damage."""
+def _open_journal(path: Path) -> Iterator[tuple[BinaryIO, os.stat_result]]:
+    """Open a journal for reading; report invalid data as damage."""
     with opened_file(path, follow_link=False, private=True) as opened:
         try:
             yield opened
         except (JsonError, ValueError, TypeError) as error:
             hint = "restore the files from a backup"
-            raise UndoError("the journal of the call is damaged", code="undo-damaged", hint=hint) from error
+            raise UndoError("the call's undo journal is damaged", code="undo-damaged", hint=hint) from error
 
 
 def _append(handle: int, parts: Iterable[bytes]) -> None:
@@ -173,30 +173,30 @@ def _append(handle: int, parts: Iterable[bytes]) -> None:
 def _read_head(file: BinaryIO) -> JournalHead:
     version, *values = _line(file.readline(_MAX_LINE_BYTES))
     if (version, len(values)) not in ((_VERSION, len(JournalHead._fields)), (1, len(JournalHead._fields) - 1)):
-        raise ValueError("of another version")
+        raise ValueError("unknown version")
     head = JournalHead(*values)
     if not all(isinstance(getattr(head, name), str) for name in _TEXTS) or type(head.started_ms) is not int:
-        raise ValueError("no head")
+        raise ValueError("invalid head")
     return head
 
 
-def _read_entry(file: BinaryIO, size: int) -> tuple[list[Change], dict[str, Kept]] | None:
+def _read_entry(file: BinaryIO, size: int) -> tuple[list[Change], dict[str, ContentLocation]] | None:
     text = file.readline(_MAX_LINE_BYTES)
     if not text.endswith(b"\n"):
         return None
     changes, contents = _line(text)
-    offset, kept = file.tell(), {}
+    offset, locations = file.tell(), {}
     for digest, length in contents:
         if not isinstance(digest, str) or type(length) is not int or length < 0:
-            raise ValueError("no content")
-        kept[digest] = Kept(offset, length)
+            raise ValueError("invalid content")
+        locations[digest] = ContentLocation(offset, length)
         offset += length
-    if offset >= size:  # the line feed behind them is missing
+    if offset >= size:  # the final line feed is missing
         return None
     file.seek(offset)
     if file.read(1) != b"\n":
-        raise ValueError("no end")
-    return [_change(*each) for each in changes], kept
+        raise ValueError("entry does not end with a line feed")
+    return [_change(*each) for each in changes], locations
 
 
 def _line(text: bytes) -> Any:
@@ -204,7 +204,7 @@ def _line(text: bytes) -> Any:
 
 
 def _change(path: Any, before: Any, after: Any) -> Change:
-    # SECURITY: what is put back is put below the workspace, whatever a journal says.
+    # SECURITY: restored paths must be inside the workspace, whatever the journal contains.
     if path_problem(path) is not None or plain_path(path) != path:
-        raise ValueError("no path")
+        raise ValueError("invalid path")
     return Change(path, None if before is None else read_state(before), read_state(after))

@@ -1,4 +1,4 @@
-"""The workspace as a guest sees it: bytes and names under the granted prefixes, or a refusal that says why."""
+"""Read workspace files and directories for a guest, below the granted prefixes."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from wasmrt.core.errors import CapabilityDeniedError, ConfigurationError
 from wasmrt.core.files import UnfitFileError, opened_file
 from wasmrt.core.limits import MAX_WORKSPACE_ENTRIES, MAX_WORKSPACE_FILE_BYTES
 from wasmrt.core.model import Reason
-from wasmrt.runtime.workspace._refusals import refusal, refused
+from wasmrt.runtime.workspace._refusals import refusal, refusal_of
 from wasmrt.runtime.workspace._walk import OutsideError, Walk, walking
 from wasmrt.sandbox.guest.requests import DirectoryEntry
 
 
 class WorkspaceReader:
-    """Reads files under `allowed_prefixes` of one root. Holds nothing open between calls; may be shared by threads.
+    """Reads files under `allowed_prefixes` of one root. Keeps nothing open between calls; threads may share it.
 
-    Links inside the root are followed, and where they lead must be granted as well. Links out of it, special files and
-    files with several names (hard links: one of them may be outside) are refused.
+    Links inside the root are followed, and their targets must be granted as well. Links out of the root, special files
+    and files with several names (hard links, of which one may be outside) are denied.
 
     Raises:
         ConfigurationError: the root is not a directory, or a prefix is not a relative path.
@@ -30,20 +30,22 @@ class WorkspaceReader:
     def __init__(self, root: Path | str, allowed_prefixes: Iterable[str]) -> None:
         self._root = Path(root).absolute()
         if not self._root.is_dir():
-            raise ConfigurationError("the workspace root is not a directory", hint="create it, or name another one")
+            raise ConfigurationError(
+                "the workspace root is not a directory", hint="create it, or name a different folder"
+            )
         self._capabilities = Capabilities.none().with_workspace_read(allowed_prefixes)
 
     def read(self, path: str) -> bytes:
         """Return a file's bytes.
 
         Raises:
-            CapabilityDeniedError: the path is unsound or not granted, there is no such file, or it is too large.
+            CapabilityDeniedError: the path is invalid or not granted, there is no such file, or it is too large.
         """
         decision = self._capabilities.explain_workspace(path)
         if not decision.allowed:
-            raise refused(decision)
+            raise refusal_of(decision)
         if path.endswith(("/", "/.")):
-            raise refusal(Reason.INVALID_PATH, "a file's path does not end in a slash", path, "leave it out")
+            raise refusal(Reason.INVALID_PATH, "a file's path must not end in a slash", path, "remove the slash")
         try:
             with walking(self._root) as walk:
                 name = walk.to(path)
@@ -55,17 +57,17 @@ class WorkspaceReader:
             raise _from_os(error, path) from None
 
     def list(self, path: str = "") -> tuple[DirectoryEntry, ...]:
-        """Return a directory's files and directories, sorted by name; links and special files are left out.
+        """Return a directory's files and subdirectories, sorted by name, without links and special files.
 
-        `""` is the root, which is listed only where the whole workspace is granted.
+        `""` is the root, which can only be listed if the whole workspace is granted.
 
         Raises:
-            CapabilityDeniedError: the path is unsound or not granted, no directory, or holds too much.
+            CapabilityDeniedError: the path is invalid, not granted or not a directory, or has too many entries.
         """
         if path:
             decision = self._capabilities.explain_workspace(path)
             if not decision.allowed:
-                raise refused(decision)
+                raise refusal_of(decision)
         try:
             with walking(self._root) as walk:
                 if walk.to(path) is not None:
@@ -79,11 +81,11 @@ class WorkspaceReader:
         """Return the name, kind and size of a file or a directory.
 
         Raises:
-            CapabilityDeniedError: the path is unsound or not granted, or there is no file or directory.
+            CapabilityDeniedError: the path is invalid or not granted, or there is no file or directory.
         """
         decision = self._capabilities.explain_workspace(path)
         if not decision.allowed:
-            raise refused(decision)
+            raise refusal_of(decision)
         own = plain_path(path).rpartition("/")[2]
         try:
             with walking(self._root) as walk:
@@ -95,22 +97,22 @@ class WorkspaceReader:
         except OSError as error:
             raise _from_os(error, path) from None
         if not stat.S_ISREG(status.st_mode):
-            rule, hint = "the path is neither a file nor a directory", "choose a plain file"
+            rule, hint = "the path is neither a file nor a directory", "choose a regular file"
             raise refusal(Reason.NOT_A_FILE, rule, path, hint)
         return DirectoryEntry(own, False, status.st_size)
 
     def _check_real(self, real: str, path: str) -> None:
-        # SECURITY: a link in a granted folder must not lend its grant to the place it leads to.
+        # SECURITY: a link in a granted folder must not extend the grant to its target.
         granted = self._capabilities.workspace_read
         if granted is None or not granted.allows(real):
-            rule = "the path leads to a place that no entry of workspace.allowed_prefixes covers"
-            raise refusal(Reason.PREFIX_NOT_ALLOWED, rule, path, "grant the place it leads to as well")
+            rule = "the path is a link to a place that workspace.allowed_prefixes does not contain"
+            raise refusal(Reason.PREFIX_NOT_ALLOWED, rule, path, "grant access to the link's target as well")
 
 
 def _read_file(directory: int, name: str, path: str) -> bytes:
-    # Looked at before it is opened, since to open a device can already do something; what counts is what is open.
+    # Checked before opening, because opening a device can have effects; the opened file is checked again.
     if not stat.S_ISREG(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
-        raise refusal(Reason.NOT_A_FILE, "the path is not a regular file", path, "read a plain file")
+        raise refusal(Reason.NOT_A_FILE, "the path is not a regular file", path, "choose a regular file")
     try:
         with opened_file(name, folder=directory, follow_link=False) as (file, status):
             if status.st_nlink > 1:
@@ -120,7 +122,7 @@ def _read_file(directory: int, name: str, path: str) -> bytes:
                 if len(content) <= MAX_WORKSPACE_FILE_BYTES:
                     return content
     except UnfitFileError:
-        raise refusal(Reason.NOT_A_FILE, "the path is not a regular file", path, "read a plain file") from None
+        raise refusal(Reason.NOT_A_FILE, "the path is not a regular file", path, "choose a regular file") from None
     rule = f"the file is larger than {MAX_WORKSPACE_FILE_BYTES} bytes"
     raise refusal(Reason.FILE_TOO_LARGE, rule, path, "split the file")
 
@@ -132,7 +134,7 @@ def _list_directory(walk: Walk, path: str) -> tuple[DirectoryEntry, ...]:
         for entry in names:
             seen += 1
             if seen > MAX_WORKSPACE_ENTRIES:
-                rule = f"the directory holds more than {MAX_WORKSPACE_ENTRIES} entries"
+                rule = f"the directory has more than {MAX_WORKSPACE_ENTRIES} entries"
                 raise refusal(Reason.FILE_TOO_LARGE, rule, path, "read its files by name")
             if path_problem(entry.name) is None and not entry.is_symlink():
                 entries += _describe(entry)
@@ -153,7 +155,5 @@ def _describe(entry: os.DirEntry[str]) -> list[DirectoryEntry]:
 
 def _from_os(error: OSError, path: str) -> CapabilityDeniedError:
     if isinstance(error, OutsideError):
-        return refusal(
-            Reason.INVALID_PATH, "the path leads out of the workspace", path, "name the file by its own path"
-        )
-    return refusal(Reason.NOT_FOUND, "there is no such file that can be read", path, "list the folder above it")
+        return refusal(Reason.INVALID_PATH, "the path leads out of the workspace", path, "use a path without links")
+    return refusal(Reason.NOT_FOUND, "there is no readable file with this path", path, "list its parent folder")

@@ -1,4 +1,4 @@
-"""Refusals of the workspace: decisions with a reason of the closed set, without a path of this machine."""
+"""Errors for denied workspace paths, without paths of this machine."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from wasmrt.core.model import Decision, GrantList, Reason
 
 
 def refusal(reason: Reason, rule: str, path: str, hint: str, *, writing: bool = False) -> CapabilityDeniedError:
-    """Return the refusal of a path that is read, or written."""
+    """Return the error for a path that may not be read or written."""
     shown = path[:MAX_PATH_BYTES].encode("unicode_escape").decode("ascii")
     capability = (GrantList.WORKSPACE_WRITE if writing else GrantList.WORKSPACE).section
-    return refused(Decision(False, reason, rule, hint=hint, capability=capability, subject=shown))
+    return refusal_of(Decision(False, reason, rule, hint=hint, capability=capability, subject=shown))
 
 
-def refused(decision: Decision) -> CapabilityDeniedError:
-    """Return the error of a decision."""
+def refusal_of(decision: Decision) -> CapabilityDeniedError:
+    """Return the error for a denial."""
     act = "write" if decision.capability == GrantList.WORKSPACE_WRITE.section else "read"
     return CapabilityDeniedError(
-        f"the workspace refused to {act} {decision.subject!r}: {decision.rule}", decision=decision
+        f"the workspace denied to {act} {decision.subject!r}: {decision.rule}", decision=decision
     )

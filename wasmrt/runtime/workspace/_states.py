@@ -1,4 +1,4 @@
-"""States of a name in the workspace, and their form in a journal: absent, a folder, or a file with its content."""
+"""States of names in the workspace, and their representation in a journal."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _MODE = 0o7777
 
 
 class Kind(StrEnum):
-    """Kinds of what a name can be."""
+    """Kinds of a name."""
 
     ABSENT = "absent"
     FILE = "file"
     DIRECTORY = "directory"
     OTHER = "other"
-    """A link, a device, a pipe: never written, and never taken back."""
+    """A link, device or pipe: never written, and never restored."""
 
 
 class State(NamedTuple):
-    """The state of one name. Owner and time of a file are put back where that is possible, and not compared."""
+    """The state of one name. A file's owner and time are restored if possible, but not compared."""
 
     kind: Kind
     mode: int = 0
@@ -38,7 +38,7 @@ class State(NamedTuple):
     gid: int = -1
 
     def same_as(self, other: State) -> bool:
-        """Tell whether two states are the same to whoever reads the file."""
+        """Return whether two states are equal for a reader of the file."""
         if self.kind is not other.kind or self.kind is Kind.OTHER:
             return False
         return self.kind is not Kind.FILE or (self.mode, self.digest) == (other.mode, other.digest)
@@ -53,43 +53,43 @@ DIRECTORY = State(Kind.DIRECTORY)
 
 
 def read_state(data: Any) -> State:
-    """Return the state that `as_list` wrote.
+    """Parse a state written by `as_list`.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the data is not a state.
     """
     if not isinstance(data, list) or len(data) != len(State._fields):
-        raise ValueError("no state")
+        raise ValueError("invalid state")
     kind, mode, size, digest, mtime, uid, gid = data
     if not all(type(each) is int for each in (mode, size, mtime, uid, gid)) or not isinstance(digest, str):
-        raise ValueError("no state")
+        raise ValueError("invalid state")
     return State(Kind(kind), mode & _MODE, size, digest, mtime, uid, gid)
 
 
 def state_of(content: bytes, status: os.stat_result) -> State:
-    """Return the state of a file with this content and status."""
-    return _file(blake3(content).hexdigest(), len(content), status)
+    """Return the state of a file, given its content and status."""
+    return _file_state(blake3(content).hexdigest(), len(content), status)
 
 
 def state_at(folder: int, name: str) -> State:
-    """Return the state of a name in an open folder; a file is read in pieces.
+    """Return the state of a name in an open folder; files are read in pieces.
 
     Raises:
-        OSError: it cannot be looked at.
+        OSError: it cannot be read.
     """
-    return _seen(folder, name, None)[0]
+    return _read_state(folder, name, None)[0]
 
 
 def content_at(folder: int, name: str, max_bytes: int) -> tuple[State, bytes | None]:
-    """Return the state of a name, and the content of a file that has at most `max_bytes`, else None.
+    """Return a name's state, and its content if it is a file of at most `max_bytes`, otherwise None.
 
     Raises:
-        OSError: it cannot be looked at.
+        OSError: it cannot be read.
     """
-    return _seen(folder, name, max_bytes)
+    return _read_state(folder, name, max_bytes)
 
 
-def _seen(folder: int, name: str, keep_bytes: int | None) -> tuple[State, bytes | None]:
+def _read_state(folder: int, name: str, keep_bytes: int | None) -> tuple[State, bytes | None]:
     try:
         status = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
@@ -106,7 +106,7 @@ def _seen(folder: int, name: str, keep_bytes: int | None) -> tuple[State, bytes 
                     return state_of(content, opened), content
                 file.seek(0)
             digest, size = _digest(file)
-            return _file(digest, size, opened), None
+            return _file_state(digest, size, opened), None
     except UnfitFileError:
         return State(Kind.OTHER), None
 
@@ -119,6 +119,6 @@ def _digest(file: BinaryIO) -> tuple[str, int]:
     return hashed.hexdigest(), size
 
 
-def _file(digest: str, size: int, status: os.stat_result) -> State:
+def _file_state(digest: str, size: int, status: os.stat_result) -> State:
     mode = stat.S_IMODE(status.st_mode)
     return State(Kind.FILE, mode, size, digest, status.st_mtime_ns, status.st_uid, status.st_gid)

@@ -1,7 +1,7 @@
-"""Taking a call's changes back: every name that it changed becomes again what it was, byte for byte.
+"""Undo a call's changes: restore every changed name to its previous state.
 
-A name that somebody has changed since is a conflict, and nothing is taken back while there is one. A process that is
-killed in the middle of it leaves each name as it was before or after; asked again, it goes on.
+If a name has changed since the call, it is a conflict, and nothing is undone. If the process is killed, each name has
+either the old or the new state, and undoing again completes the work.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from wasmrt.runtime.workspace._walk import walking
 
 
 class UndoConflict(NamedTuple):
-    """A name that cannot simply become what it was."""
+    """A name that cannot be restored without force."""
 
     path: str
     problem: str
     step: UndoStep | None
-    """The step that is taken where somebody insists; None where none can be."""
+    """The step to carry out with force; None if it is impossible."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the conflict as JSON data."""
@@ -34,7 +34,7 @@ class UndoConflict(NamedTuple):
 
 
 class UndoPlan(NamedTuple):
-    """The changes of one call, and what taking them back would do."""
+    """The changes of one call, and the steps to undo them."""
 
     head: JournalHead
     steps: tuple[UndoStep, ...]
@@ -42,7 +42,7 @@ class UndoPlan(NamedTuple):
 
     @property
     def forced(self) -> tuple[UndoStep, ...]:
-        """The steps that are taken besides where somebody insists."""
+        """Additional steps to carry out with force."""
         return tuple(conflict.step for conflict in self.conflicts if conflict.step is not None)
 
     def as_dict(self) -> dict[str, Any]:
@@ -60,19 +60,19 @@ class UndoPlan(NamedTuple):
 
 
 def plan_undo(journal: UndoJournal, call_id: str) -> UndoPlan:
-    """Return what taking back a call would do now. Nothing is changed.
+    """Return a plan for undoing a call now, without changing anything.
 
     Raises:
-        UndoError: no change of the call is known, the journal is damaged, or its workspace is gone.
+        UndoError: the call has no recorded changes, the journal is damaged, or the workspace is missing.
     """
     return _plan(journal.read(call_id)[1], {})[0]
 
 
 def plan_undo_all(journal: UndoJournal, call_ids: Iterable[str]) -> list[UndoPlan]:
-    """Return what taking back several calls one after the other would do; each plan counts on those before it.
+    """Return plans for undoing several calls in order; each plan assumes that the previous ones are carried out.
 
     Raises:
-        UndoError: as `plan_undo`, of any of them.
+        UndoError: as `plan_undo`, for any of the calls.
     """
     plans = []
     by_then: dict[str, dict[str, State]] = {}
@@ -86,30 +86,30 @@ def plan_undo_all(journal: UndoJournal, call_ids: Iterable[str]) -> list[UndoPla
 
 
 def undo(journal: UndoJournal, call_id: str, *, force: bool = False) -> UndoPlan:
-    """Take the changes of a call back and forget them; return what was done.
+    """Undo the changes of a call, delete its journal, and return the plan that was carried out.
 
-    With `force`, what was changed since is lost where it stands in the way; what nobody can put back is left.
+    With `force`, later changes that conflict are lost; names that cannot be restored are left unchanged.
 
     Raises:
-        UndoError: as `plan_undo`; there is a conflict, or a step failed. What was not done yet can be tried again.
+        UndoError: as `plan_undo`; there is a conflict, or a step failed. The remaining steps can be tried again.
     """
     path, record = journal.read(call_id)
     plan, current = _plan(record, {})
     if not force:
         check_conflicts(plan)
-    plan = plan._replace(steps=_ordered((*plan.steps, *plan.forced)))
+    plan = plan._replace(steps=_sort_steps((*plan.steps, *plan.forced)))
     try:
         Restorer(Path(plan.head.root), path, record, current).run(plan.steps)
         path.unlink(missing_ok=True)
     except OSError as error:
         raise UndoError(
-            f"not everything could be put back ({error.strerror})", hint="mend that, and run the command again"
+            f"could not restore everything ({error.strerror})", hint="fix the cause, then run the command again"
         ) from error
     return plan
 
 
 def check_conflicts(plan: UndoPlan) -> None:
-    """Refuse a plan that cannot simply be carried out.
+    """Check that a plan can be carried out without force.
 
     Raises:
         UndoError: there is a conflict.
@@ -119,15 +119,15 @@ def check_conflicts(plan: UndoPlan) -> None:
         raise UndoError(
             f"{first.path} {first.problem}" + (f", and {more} more" if more else ""),
             code="undo-conflict",
-            hint="look at it, then say --force to take the call back all the same",
+            hint="review the conflicts, then pass --force to undo the call anyway",
         )
 
 
 def _plan(record: JournalRecord, expected: Mapping[str, State]) -> tuple[UndoPlan, dict[str, State]]:
-    """Plan from the states that names have now, but for those that are expected to have others by then."""
+    """Make a plan from the current states of names; `expected` overrides the current states."""
     root = Path(record.head.root)
     if not root.is_dir():
-        raise UndoError("the workspace of the call is gone", code="undo-unknown", hint="put the folder back first")
+        raise UndoError("the workspace of the call is missing", code="undo-unknown", hint="restore the folder first")
     before: dict[str, State] = {}
     after: dict[str, list[State]] = {}
     for change in record.changes:
@@ -135,7 +135,7 @@ def _plan(record: JournalRecord, expected: Mapping[str, State]) -> tuple[UndoPla
             before[change.path] = change.before or ABSENT
         after.setdefault(change.path, []).append(change.after)
     current = {path: expected[path] if path in expected else current_state(root, path) for path in before}
-    at_hand = {*record.kept, *(state.digest for state in current.values())}
+    at_hand = {*record.contents, *(state.digest for state in current.values())}
     steps: list[UndoStep] = []
     conflicts: list[UndoConflict] = []
     for path, then in before.items():
@@ -148,7 +148,7 @@ def _plan(record: JournalRecord, expected: Mapping[str, State]) -> tuple[UndoPla
             steps.append(step)
         else:
             conflicts.append(UndoConflict(path, problem, step if can_force else None))
-    return UndoPlan(record.head, _ordered(steps), tuple(conflicts)), current
+    return UndoPlan(record.head, _sort_steps(steps), tuple(conflicts)), current
 
 
 def _act(then: State, now: State) -> Act:
@@ -162,25 +162,25 @@ def _act(then: State, now: State) -> Act:
 def _problem(
     root: Path, step: UndoStep, now: State, after: list[State], before: dict[str, State], at_hand: set[str]
 ) -> tuple[str | None, bool]:
-    """Return why a step cannot simply be taken, or None, and whether it could be taken nevertheless."""
+    """Return why a step is a conflict, or None, and whether it can be forced."""
     expected = any(now.same_as(each) for each in after)
     if now.kind is Kind.OTHER or (not expected and {now.kind, step.to.kind} == {Kind.FILE, Kind.DIRECTORY}):
-        return "is something else now", False
+        return "is a different kind of file now", False
     if step.do is Act.RESTORE and step.to.digest not in at_hand:
-        return "was moved, and the file it became was changed since", False
+        return "was moved, and the moved file has changed since", False
     if not expected:
-        return "was changed since", True
+        return "has changed since", True
     if now.kind is Kind.DIRECTORY and not _holds_only(root, step.path, before):
-        return "holds files that the call did not make", False
+        return "contains files that the call did not create", False
     if step.do in (Act.RESTORE, Act.MAKE_FOLDER) and not _has_folder(root, step.path, before):
-        return "has no folder any more", True
+        return "has no parent folder any more", True
     return None, True
 
 
 def _holds_only(root: Path, path: str, before: dict[str, State]) -> bool:
-    """Tell whether all that is in a folder goes away too."""
+    """Return whether everything in a folder is removed too."""
     paths = {each for each in before if each.rpartition("/")[0] == path}
-    with suppress(FileNotFoundError), walking(root) as walk:  # a call that is taken back first may make it
+    with suppress(FileNotFoundError), walking(root) as walk:  # undoing a different call first may create it
         walk.down(path)
         with os.scandir(walk.here) as entries:
             paths |= {f"{path}/{entry.name}" for entry in entries}
@@ -194,8 +194,8 @@ def _has_folder(root: Path, path: str, before: dict[str, State]) -> bool:
     return current_state(root, folder).kind is Kind.DIRECTORY
 
 
-def _ordered(steps: tuple[UndoStep, ...] | list[UndoStep]) -> tuple[UndoStep, ...]:
-    """Sort steps: folders from the root down, files, and folders that go from the deepest up."""
+def _sort_steps(steps: tuple[UndoStep, ...] | list[UndoStep]) -> tuple[UndoStep, ...]:
+    """Sort steps: create folders top-down, then files, then remove folders bottom-up."""
     order = list(Act)
 
     def place(step: UndoStep) -> tuple[int, int, str]:

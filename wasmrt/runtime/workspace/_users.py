@@ -1,4 +1,4 @@
-"""A workspace for each user: a folder of its own below one root, made when it is first used."""
+"""Workspaces of users: a separate folder per user below one root, created on first use."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from wasmrt.core.errors import ConfigurationError
 _PLAIN = re.compile(r"[a-z0-9_-]")
 _MAX_LENGTH = 120
 _JOINT = "~"
-"""Escaped in every name, so that a shortened name is no other user's."""
+"""Escaped in user names, so that a shortened name cannot equal another user's name."""
 
 
 class UserFolders:
-    """The folder of each user below `root`, for `WasmRuntimeConfig(workspace=...)`; it may be shared by threads."""
+    """Each user's folder below `root`, for `WasmRuntimeConfig(workspace=...)`; threads may share it."""
 
     def __init__(self, root: Path | str) -> None:
         self.root = Path(root).absolute()
 
     def __call__(self, user: str) -> Path:
-        """Return the folder of a user, which is there.
+        """Return the folder of a user; create it if needed.
 
         Raises:
-            ConfigurationError: the root is no folder, or the user's cannot be made.
+            ConfigurationError: the root is not a folder, or the user's folder cannot be created.
         """
         folder = self.root / folder_name(user)
         try:
             folder.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             raise ConfigurationError(
-                f"the workspace of a user cannot be made ({error.strerror})", hint="make the folder of [workspace]"
+                f"cannot create a user's workspace ({error.strerror})", hint="create the folder set in [workspace]"
             ) from None
         return folder
 
 
 def folder_name(user: str) -> str:
-    """Return the name of a user's folder: no two users share one, also where letter case does not count.
+    """Return the name of a user's folder, which differs for all users even on case-insensitive file systems.
 
-    SECURITY: whatever a user is called, the name is one plain segment: no dot, no separator, nothing empty.
+    SECURITY: for any user name, the result is one non-empty path segment without dots and separators.
     """
     name = "".join(c if _PLAIN.match(c) else "".join(f"%{byte:02x}" for byte in _bytes(c)) for c in user)
     if len(name) <= _MAX_LENGTH and name:
@@ -49,4 +49,4 @@ def folder_name(user: str) -> str:
 
 
 def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")  # names from the command line may hold lone surrogates
+    return text.encode("utf-8", "surrogatepass")  # names from the command line may contain lone surrogates

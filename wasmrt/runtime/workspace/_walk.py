@@ -1,9 +1,8 @@
-"""Walks from the root to one name by directory descriptors, so that no rename or link can win a race.
+"""Walk from the root to a name with directory descriptors, so that renames and links cannot cause a race.
 
-Every step opens one name inside a directory that is already open, and follows nothing. A relative link is read and its
-words are walked like any others, from where they stand; a link that is absolute, or climbs over the root, ends the
-walk, as does one of the kernel's magic links, which has no words to walk. The kernel's own RESOLVE_BENEATH does the
-same, but is not reachable from Python.
+Each step opens one name in an open directory without following links. A relative link is read, and its segments are
+walked from the link's directory; absolute links, links above the root, and the kernel's magic links end the walk. The
+kernel's RESOLVE_BENEATH would do the same, but Python does not support it.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ class OutsideError(OSError):
 
 
 class LinkError(OSError):
-    """A name on the way is a link, where none is followed."""
+    """A path contains a link, where links are not followed."""
 
 
 class Walk:
-    """Open directories from the root down to one place; close it to close them all."""
+    """Open directories from the root to the current place; `close` closes them all."""
 
     def __init__(self, root: Path) -> None:
         self._open = [os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)]
@@ -38,18 +37,18 @@ class Walk:
 
     @property
     def here(self) -> int:
-        """The descriptor of the directory reached."""
+        """The descriptor of the current directory."""
         return self._open[-1]
 
     def path_of(self, name: str | None = None) -> str:
-        """The real path, from the root, of the directory reached or of a name in it."""
+        """Return the real path, relative to the root, of the current directory or of a name in it."""
         return "/".join([*self._names, name] if name else self._names)
 
     def to(self, path: str) -> str | None:
-        """Walk to the last word of `path`; return it when it is no directory, else enter it and return None.
+        """Walk along `path`. Return its last segment if that is not a directory; otherwise enter it and return None.
 
         Raises:
-            OSError: a word is missing, or leads out of the root.
+            OSError: a segment does not exist, or leads out of the root.
         """
         words = [word for word in reversed(path.split("/")) if word not in ("", ".")]
         while words:
@@ -69,11 +68,11 @@ class Walk:
         return None
 
     def down(self, path: str) -> None:
-        """Enter every folder of a path without `..`, and follow no link.
+        """Enter every folder of a path without `..`, without following links.
 
         Raises:
-            LinkError: a word is one.
-            OSError: a word is missing, or no folder.
+            LinkError: a segment is a link.
+            OSError: a segment does not exist, or is not a folder.
         """
         for word in path.split("/"):
             if word in ("", "."):
@@ -83,11 +82,11 @@ class Walk:
             self._enter(word)
 
     def up(self) -> None:
-        """Go back to the folder that was entered before."""
+        """Return to the parent directory."""
         self._leave()
 
     def statuses(self) -> list[os.stat_result]:
-        """Return the status of every folder from the root down to the one reached."""
+        """Return the status of every directory from the root to the current one."""
         return [os.fstat(handle) for handle in self._open]
 
     def _enter(self, name: str) -> None:
@@ -98,7 +97,7 @@ class Walk:
 
     def _leave(self) -> None:
         if not self._names:
-            raise OutsideError(errno.EXDEV, "climbs over the root")
+            raise OutsideError(errno.EXDEV, "leads above the root")
         os.close(self._open.pop())
         self._names.pop()
 
@@ -118,7 +117,7 @@ class Walk:
 
 @contextmanager
 def walking(root: Path) -> Iterator[Walk]:
-    """Open a walk at the root and close it in any case."""
+    """Open a walk at the root, and close it at the end."""
     walk = Walk(root)
     try:
         yield walk

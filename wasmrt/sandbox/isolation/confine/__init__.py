@@ -1,9 +1,9 @@
-"""Confinement of processes: what one may call, read, write, execute, connect to and use up, from inside itself."""
+"""Confine the calling process: system calls, files, executables, network and resources."""
 
 from wasmrt.core.errors import ConfineError
 from wasmrt.sandbox.isolation.confine._command import Command, confined_command
-from wasmrt.sandbox.isolation.confine._confinement import OUTLET_LAYER, OUTLET_PORT, Confinement, Kind, ProcessLimits
 from wasmrt.sandbox.isolation.confine._libc import NUMBERS as SYSTEM_CALLS
+from wasmrt.sandbox.isolation.confine._outlet import OUTLET_PORT
 from wasmrt.sandbox.isolation.confine._prepare import Mode, Specifics, confine, prepare
 from wasmrt.sandbox.isolation.confine._process import enter_namespaces
 from wasmrt.sandbox.isolation.confine._sealing import CORE, Prepared
@@ -16,8 +16,11 @@ from wasmrt.sandbox.isolation.confine.kinds import (
     RUN_WORKER,
     SHELL,
     TEMPLATE,
+    Confinement,
+    Kind,
+    ProcessLimits,
 )
-from wasmrt.sandbox.isolation.confine.probe import Layer, layers
+from wasmrt.sandbox.isolation.confine.probe import OUTLET_LAYER, Layer, layers
 from wasmrt.sandbox.isolation.confine.stub import NOT_CONFINED, NOT_EXECUTED
 
 __all__ = [

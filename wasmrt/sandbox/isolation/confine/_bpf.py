@@ -1,7 +1,7 @@
-"""An assembler for seccomp filters: rules by system-call number become one classic BPF program.
+"""Assemble seccomp filters: compile rules for system-call numbers into a classic BPF program.
 
-Source: linux/filter.h, linux/seccomp.h, seccomp(2). The numbers are searched by halving, so that a call costs a
-handful of instructions however long the list is.
+Source: linux/filter.h, linux/seccomp.h, seccomp(2). The program finds a number by binary search, so a system call costs
+few instructions, however long the list is.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ Instruction = tuple[int, int, int, int]
 
 
 def errno_action(number: int) -> int:
-    """Return the action that fails a call with the errno `number`."""
+    """Return the filter action that fails a call with the errno `number`."""
     return _ERRNO | number
 
 
 class Check(NamedTuple):
-    """A condition on one argument of a call: one half of it, masked, is among `values`, or not if `negated`.
+    """A condition on one argument of a system call: half of it, masked, must be one of `values`, or none if `negated`.
 
-    Most arguments are 32 bits wide to the kernel, which ignores the upper half; `upper` asks for that half.
+    The kernel uses the lower 32 bits of most arguments and ignores the upper half; `upper` checks the upper half.
     """
 
     argument: int
@@ -48,16 +48,16 @@ Clause = tuple[Check, ...]
 
 
 class Rule(NamedTuple):
-    """Allows a call where all checks of one clause hold; `otherwise` is the action if no clause does.
+    """Allow a call if every check of at least one clause matches; otherwise take the action `otherwise`.
 
-    No clauses: `otherwise` always. `otherwise` is None for the filter's default action.
+    Without clauses, `otherwise` always applies. If `otherwise` is None, the filter's default action applies.
     """
 
     clauses: tuple[Clause, ...]
     otherwise: int | None = None
 
-    def joined(self, other: Rule) -> Rule:
-        """Return the rule that allows what either of them allows."""
+    def union(self, other: Rule) -> Rule:
+        """Return the rule that allows every call that either rule allows."""
         return Rule(self.clauses + other.clauses, self.otherwise if other.otherwise is None else other.otherwise)
 
 
@@ -65,17 +65,17 @@ ALWAYS = Rule(((),))
 
 
 def assemble(rules: Mapping[int, Rule], *, default: int, unknown: int, first_unknown: int, architecture: int) -> bytes:
-    """Return the program, an array of struct sock_filter.
+    """Return the BPF program as an array of struct sock_filter.
 
     Args:
-        rules: What is done with each number.
+        rules: The rule for each system-call number.
         default: The action for every other number below `first_unknown`.
-        unknown: The action from there on: calls newer than our tables.
-        first_unknown: The first number that our tables do not know.
-        architecture: Calls of any other one, and x32 calls, end the process.
+        unknown: The action for `first_unknown` and above: calls newer than the tables in `_syscalls.py`.
+        first_unknown: The first number after those tables.
+        architecture: The only architecture allowed. Calls of other architectures and x32 calls kill the process.
 
     Raises:
-        ValueError: the program is longer than the kernel takes.
+        ValueError: the program exceeds the kernel's maximum length.
     """
     spans = _spans(rules, default, unknown, first_unknown)
     program = [
@@ -86,14 +86,14 @@ def assemble(rules: Mapping[int, Rule], *, default: int, unknown: int, first_unk
         *_search(spans),
     ]
     if len(program) > _MAX_INSTRUCTIONS:
-        raise ValueError(f"a filter of {len(program)} instructions")
+        raise ValueError(f"the seccomp filter has {len(program)} instructions; at most {_MAX_INSTRUCTIONS} are allowed")
     return b"".join(pack("=HBBI", *instruction) for instruction in program)
 
 
 def _spans(
     rules: Mapping[int, Rule], default: int, unknown: int, first_unknown: int
 ) -> list[tuple[int, list[Instruction]]]:
-    """Cut all numbers into spans with one code each: (first number, code)."""
+    """Split the number range into spans with the same code; return pairs of first number and code."""
     spans: list[tuple[int, list[Instruction]]] = []
     following = 0
 
@@ -109,7 +109,7 @@ def _spans(
     if following < first_unknown:
         add(following, [(_RETURN, 0, 0, default)])
     add(max(following, first_unknown), [(_RETURN, 0, 0, unknown)])
-    # SECURITY: x32 calls have the architecture of x86_64 and their own numbers.
+    # SECURITY: x32 calls report the architecture x86_64, but have separate numbers.
     add(_X32_BIT, [(_RETURN, 0, 0, KILL)])
     return spans
 
@@ -130,12 +130,12 @@ def _rule(rule: Rule, default: int) -> list[Instruction]:
     for clause in rule.clauses:
         code += _clause(clause)
         if not clause:
-            return code  # holds for every argument
+            return code  # an empty clause matches any arguments
     return [*code, (_RETURN, 0, 0, default if rule.otherwise is None else rule.otherwise)]
 
 
 def _clause(clause: Clause) -> list[Instruction]:
-    """Code that allows the call where every check holds, and runs on behind its end where one does not."""
+    """Return code that allows the call if every check matches, and otherwise continues after the clause."""
     code: list[Instruction] = [(_RETURN, 0, 0, ALLOW)]
     for check in reversed(clause):
         loading: list[Instruction] = [(_LOAD, 0, 0, _ARGUMENTS + 8 * check.argument + 4 * check.upper)]

@@ -1,4 +1,4 @@
-"""Named groups of system calls, with rules for their arguments: what the filters of all kinds are made of."""
+"""Named groups of system calls with rules for their arguments. Every kind's filter consists of such groups."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from wasmrt.sandbox.isolation.confine._syscalls import MACHINE, audit_architectu
 Group = dict[str, Rule]
 
 CONNECTION = 3
-"""The one descriptor of a worker."""
+"""The only descriptor of a worker."""
 
 _PROT_EXEC = 4
 _PAGEMAP_SCAN = 0xC0606610  # linux/fs.h, _IOWR('f', 16, struct pm_scan_arg)
-# CLONE_VM|FS|FILES|SIGHAND|THREAD|SYSVSEM|SETTLS|PARENT_SETTID|CHILD_CLEARTID: what pthread_create asks for. musl
-# adds CLONE_DETACHED, which does nothing.
+# The flags that pthread_create uses: CLONE_VM|FS|FILES|SIGHAND|THREAD|SYSVSEM|SETTLS|PARENT_SETTID|CHILD_CLEARTID. musl
+# adds CLONE_DETACHED, which has no effect.
 _THREAD_FLAGS, _CLONE_DETACHED = 0x003D0F00, 0x00400000
-_FORK_FLAGS = 0x01200011  # CLONE_CHILD_SETTID|CHILD_CLEARTID and SIGCHLD: what fork() asks for
+_FORK_FLAGS = 0x01200011  # the flags that fork() uses: CLONE_CHILD_SETTID|CHILD_CLEARTID and SIGCHLD
 _PR_SET_NAME = 15
 
 
 def allow(names: str) -> Group:
-    """Return the group that allows the calls `names` with any argument."""
+    """Return the group that allows the calls `names` with any arguments."""
     return dict.fromkeys(names.split(), ALWAYS)
 
 
 def refuse(number: int, names: str) -> Group:
-    """Return the group in which the calls `names` fail with the errno `number`."""
+    """Return the group that fails the calls `names` with the errno `number`."""
     return dict.fromkeys(names.split(), Rule((), errno_action(number)))
 
 
 def only(*checks: Check, otherwise: int | None = None) -> Rule:
-    """Return the rule that allows a call where every check holds."""
+    """Return the rule that allows a call only if every check matches."""
     return Rule((checks,), otherwise)
 
 
 def without(argument: int, bits: int) -> Check:
-    """Return the check that none of `bits` is set in an argument."""
+    """Return a check that none of `bits` is set in an argument."""
     return Check(argument, (0,), bits)
 
 
@@ -52,9 +52,9 @@ WORKER_GROUPS: dict[str, Group] = {
     | {"ioctl": only(Check(1, (_PAGEMAP_SCAN,)))},
     "connection": dict.fromkeys(_TRANSFER.split(), only(Check(0, (CONNECTION,)))),
     "memory": dict.fromkeys(("mmap", "mprotect"), only(without(2, _PROT_EXEC))),
-    # Mapping code from memory by its name under /proc/self/fd; Landlock keeps every real file out of reach.
+    # Code is mapped from a memfd through /proc/self/fd; Landlock denies access to real files.
     "memory-files": allow("openat fstat newfstatat lseek") | refuse(errno.ENOSYS, "statx"),
-    # A fork, and what its child needs to become a worker that is sealed further.
+    # Forking, and the calls with which a child confines itself further.
     "forking": {"clone": only(Check(0, (_FORK_FLAGS,)))}
     | allow(
         "wait4 set_robust_list set_tid_address getsockname setsockopt fcntl dup2 dup3 close close_range"
@@ -64,36 +64,36 @@ WORKER_GROUPS: dict[str, Group] = {
     "threads": {
         "clone": only(Check(0, (_THREAD_FLAGS,), ~_CLONE_DETACHED & 0xFFFFFFFF)),
         "prctl": only(Check(0, (_PR_SET_NAME,)), otherwise=errno_action(errno.EPERM)),
-        # Reading one's own limits; both halves of the pointer to new ones are zero.
+        # Reading the process's own limits: both halves of the pointer to new limits must be zero.
         "prlimit64": only(Check(0, (0,)), Check(2, (0,)), Check(2, (0,), upper=True)),
     }
     | allow("set_robust_list sched_getaffinity")
-    | refuse(errno.ENOSYS, "clone3"),  # its flags lie in memory; the C library falls back on clone
-    # Rust looks for /proc/self/cgroup before it counts processors; without memfd_create wasmtime copies memory images.
+    | refuse(errno.ENOSYS, "clone3"),  # its flags are in memory, which filters cannot read; libc falls back to clone
+    # Rust reads /proc/self/cgroup before it counts processors; without memfd_create, wasmtime copies memory images.
     "no-files": refuse(errno.EPERM, "openat") | refuse(errno.ENOSYS, "memfd_create"),
 }
-"""Groups for workers, which run code that we know. Everything else ends the process."""
+"""Groups for workers, which only run wasmrt's code. Any other call kills the process."""
 
 
 def compile_filter(
     groups: tuple[Group, ...], *, default: int, unknown: int, report: int | None = None, machine: str = MACHINE
 ) -> bytes:
-    """Return the filter that allows what `groups` allow.
+    """Return the filter that allows the calls that `groups` allow.
 
     Args:
-        groups: Where two have a rule for one call, it is allowed if one of them allows it.
+        groups: If two groups have a rule for the same call, the call is allowed if either rule allows it.
         default: The action for every other call.
         unknown: The action for calls newer than the tables.
         report: A descriptor that may always be written to.
-        machine: The machine that the numbers are of.
+        machine: The machine type whose call numbers are used.
     """
     rules: Group = {}
     for group in groups:
         for name, rule in group.items():
-            rules[name] = rules[name].joined(rule) if name in rules else rule
+            rules[name] = rules[name].union(rule) if name in rules else rule
     if report is not None:
         reporting = only(Check(0, (report,)))
-        rules["write"] = rules["write"].joined(reporting) if "write" in rules else reporting
+        rules["write"] = rules["write"].union(reporting) if "write" in rules else reporting
     known = numbers(machine)
     return assemble(
         {known[name]: rule for name, rule in rules.items() if name in known},
@@ -105,15 +105,15 @@ def compile_filter(
 
 
 KILLED, LISTED, REFUSED, NOT_THERE = KILL, TRAP, errno_action(errno.EPERM), errno_action(errno.ENOSYS)
-"""Actions: end the process, report, EPERM, ENOSYS."""
+"""Filter actions: kill the process, report the call, fail with EPERM, fail with ENOSYS."""
 
 
-_O_CREATES = 0o100 | 0o20000000  # O_CREAT, and the bit of O_TMPFILE
+_O_CREATES = 0o100 | 0o20000000  # O_CREAT and the bit of O_TMPFILE
 _SET_ID = 0o6000
 _FILE_TYPE, _REGULAR, _FIFO = 0o170000, 0o100000, 0o010000
 _CLONE_NEW = 0x7E020000  # CLONE_NEWNS, CGROUP, UTS, IPC, USER, PID, NET
-_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C  # type into the terminal of whoever started the program
-_PERSONALITIES = (0, 0x8, 0x20000, 0x20008, 0xFFFFFFFF)  # as containers allow: none of them weakens the process
+_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C  # both insert input into the controlling terminal
+_PERSONALITIES = (0, 0x8, 0x20000, 0x20008, 0xFFFFFFFF)  # the values that containers allow; they weaken no protection
 _UNIX, _INET, _INET6 = 1, 2, 10
 _STREAM, _DATAGRAM, _SEQUENCED = 1, 2, 5
 _SOCKET_TYPE = 0x7FF  # without SOCK_NONBLOCK and SOCK_CLOEXEC
@@ -122,7 +122,7 @@ _MSG_FASTOPEN = 0x20000000
 
 
 def _creating(flags: int, mode: int) -> tuple[Clause, ...]:
-    """Clauses for an open: it makes no file, or one that is not set-user-id."""
+    """Return clauses for an open call that creates no file, or no set-user-ID file."""
     return (without(flags, _O_CREATES),), (without(mode, _SET_ID),)
 
 
@@ -137,7 +137,7 @@ _FILES: Group = {
         " inotify_add_watch inotify_rm_watch cachestat close_range chown"
         " lchown fchown fchownat"
     ),
-    # SECURITY: no set-user-id file is left behind for others to run. openat2 has its mode in memory.
+    # SECURITY: no set-user-ID file may be created for other users to run. The mode of openat2 is in memory.
     "open": Rule(_creating(1, 2)),
     "openat": Rule(_creating(2, 3)),
     **dict.fromkeys(("creat", "chmod", "fchmod"), only(without(1, _SET_ID))),
@@ -161,12 +161,12 @@ _PROCESSES: Group = {
         " restart_syscall seccomp landlock_create_ruleset landlock_add_rule landlock_restrict_self futex futex_waitv"
         " futex_wake futex_wait futex_requeue rseq membarrier getrandom"
     ),
-    # SECURITY: its own limits and priority, not those of the user's other processes.
+    # SECURITY: only its own limits and priority, not those of the user's other processes.
     "prlimit64": only(Check(0, (0,))),
     **dict.fromkeys(("setpriority", "ioprio_set"), only(Check(1, (0,)))),
     "clone": only(without(0, _CLONE_NEW)),
     "personality": only(Check(0, _PERSONALITIES)),
-    **refuse(errno.ENOSYS, "clone3"),  # its flags lie in memory
+    **refuse(errno.ENOSYS, "clone3"),  # its flags are in memory
 }
 
 _MEMORY = allow(
@@ -183,36 +183,36 @@ _WAITING = allow(
 )
 
 _LOCAL_SOCKETS: Group = {
-    # SECURITY: never `socket` of AF_UNIX: Landlock does not cover sockets with a path, and behind them are daemons.
-    # Not datagrams either, whose sender may name any path.
+    # SECURITY: `socket` with AF_UNIX is never allowed: Landlock does not cover path-based sockets, and daemons listen
+    # on them. Datagrams are not allowed either, because a sender may address any path.
     "socketpair": only(Check(0, (_UNIX,)), Check(1, (_STREAM, _SEQUENCED), _SOCKET_TYPE)),
-    # SECURITY: a message with MSG_FASTOPEN connects without Landlock being asked.
+    # SECURITY: MSG_FASTOPEN connects without a Landlock check.
     **dict.fromkeys(("sendto", "sendmmsg"), only(without(3, _MSG_FASTOPEN))),
     "sendmsg": only(without(2, _MSG_FASTOPEN)),
     **allow("recvfrom recvmsg recvmmsg shutdown getsockopt setsockopt getsockname getpeername"),
 }
 
 PROGRAM: tuple[Group, ...] = (_FILES, _PROCESSES, _MEMORY, _WAITING, _LOCAL_SOCKETS)
-"""A program without the network."""
+"""Groups for a program without network access."""
 
 _LEAVING = ("setsid", "setpgid")
 GROUPED_PROGRAM: tuple[Group, ...] = tuple(
     {name: rule for name, rule in group.items() if name not in _LEAVING} for group in PROGRAM
 )
-"""SECURITY: a program that cannot leave its process group, so that killing the group ends all that it started."""
+"""SECURITY: for programs that cannot leave their process group, so that killing the group ends all their processes."""
 
 NETWORK: Group = {
-    # SECURITY: plain TCP and UDP only: Landlock's ports do not bind MPTCP, and raw sockets have none.
+    # SECURITY: only plain TCP and UDP: Landlock's port rules do not cover MPTCP, and raw sockets have no ports.
     "socket": only(
         Check(0, (_INET, _INET6)), Check(1, (_STREAM, _DATAGRAM), _SOCKET_TYPE), Check(2, (_ANY, _TCP, _UDP))
     ),
     **allow("connect bind listen accept accept4"),
 }
-"""The calls that a program needs to reach the network, beside `PROGRAM`."""
+"""The additional calls that a program with network access needs."""
 
 OUTLET: Group = {
-    # SECURITY: in a network of its own, where nothing is but the outlet. No datagrams, no IPv6, nothing to listen on.
+    # SECURITY: for a separate network namespace that only contains the outlet. No datagrams, IPv6 or listening sockets.
     "socket": only(Check(0, (_INET,)), Check(1, (_STREAM,), _SOCKET_TYPE), Check(2, (_ANY, _TCP))),
     **allow("connect"),
 }
-"""The calls that a program needs to reach its outlet, beside `PROGRAM`."""
+"""The additional calls that a program with an outlet needs."""

@@ -1,4 +1,4 @@
-"""Programs that are executed confined: their command line, in front of it the stub's."""
+"""Build the command lines of confined programs: the stub's command, followed by the program's."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import NamedTuple, Unpack
 
 from wasmrt.core.errors import ConfineError
-from wasmrt.sandbox.isolation.confine._confinement import Confinement
 from wasmrt.sandbox.isolation.confine._prepare import Specifics, plan
+from wasmrt.sandbox.isolation.confine.kinds import Confinement
 from wasmrt.sandbox.isolation.confine.stub import encode
 
 _ROOT = str(Path(__file__).resolve().parents[4])
-# The faces of the packages above are not loaded: they would double the stub's start.
+# The real packages are not imported: that would double the stub's start time.
 _STUB = """import sys, types
 root = sys.argv.pop(1)
 for name in ("wasmrt", "wasmrt.sandbox", "wasmrt.sandbox.isolation", "wasmrt.sandbox.isolation.confine"):
@@ -27,18 +27,18 @@ main()
 
 
 class Command(NamedTuple):
-    """A command to start with `subprocess`, `asyncio` or anything else that executes without running Python between.
+    """A command for `subprocess`, `asyncio` or any API that executes it without running Python between fork and exec.
 
-    Keep `close_fds` at True. Descriptors in `pass_fds` need to be granted with `keep` as well.
+    Keep `close_fds` at True. Descriptors in `pass_fds` must also be granted with `keep`.
     """
 
     argv: list[str]
     env: dict[str, str]
     passed: tuple[int, ...] = ()
-    """Descriptors that the stub needs, for `pass_fds`."""
+    """Descriptors that the stub needs; add them to `pass_fds`."""
 
     def start(self, cwd: str) -> subprocess.Popen[bytes]:
-        """Start it in a folder, with three pipes that nothing buffers.
+        """Start the command in the directory `cwd`, with three unbuffered pipes.
 
         Raises:
             OSError: it cannot be started.
@@ -52,7 +52,7 @@ class Command(NamedTuple):
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             bufsize=0,
-            start_new_session=True,  # SECURITY: its group is all that it starts: it may not leave it
+            start_new_session=True,  # SECURITY: its processes cannot leave this group, so a kill ends them all
         )
 
 
@@ -63,23 +63,23 @@ def confined_command(
     env: Mapping[str, str] | None = None,
     **specifics: Unpack[Specifics],
 ) -> Command:
-    """Return the command that runs `argv` confined, by way of a stub that takes 30 to 40 ms.
+    """Return the command that runs `argv` confined. Its stub takes 30 to 40 ms to start.
 
-    The process ends with `stub.NOT_CONFINED` where it could not be confined, and then the program did not start.
+    If confinement fails, the process exits with `stub.NOT_CONFINED` and the program is not started.
 
     Args:
-        confinement: What the program may do; one of a kind that executes.
-        argv: The program and its arguments; it is searched in the PATH of `env`.
-        env: Variables beside those of this process that the confinement keeps.
-        specifics: What this start grants.
+        confinement: The program's permissions; its kind must allow executing programs.
+        argv: The program and its arguments. The program is searched for in the PATH of `env`.
+        env: Additional variables; the confinement's `environment` lists the variables inherited from this process.
+        specifics: Permissions for this start only.
 
     Raises:
-        ConfineError: the arguments do not fit, or this interpreter cannot be started again.
+        ConfineError: the arguments are invalid, or the path of this interpreter is unknown.
     """
     if not confinement.executes:
-        raise ConfineError(f"a {confinement.kind} executes no programs")
+        raise ConfineError(f"a {confinement.kind} cannot execute programs")
     if not argv:
-        raise ConfineError("no program is named")
+        raise ConfineError("argv must name a program, got an empty list")
     kept = {name: os.environ[name] for name in confinement.environment if name in os.environ}
     outlet = specifics.get("outlet")
     return Command(
@@ -93,8 +93,8 @@ def stub_command(module: str) -> list[str]:
     """Return the command that runs `main` of a module of this package in a bare interpreter.
 
     Raises:
-        ConfineError: this process does not know its interpreter.
+        ConfineError: the path of this interpreter is unknown.
     """
     if not sys.executable:
-        raise ConfineError("this process does not know its interpreter, so nothing can be started confined")
+        raise ConfineError("sys.executable is not set, so no confined process can be started")
     return [sys.executable, "-I", "-S", "-c", _STUB.format(module), _ROOT]

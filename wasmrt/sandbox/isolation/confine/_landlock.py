@@ -1,7 +1,7 @@
-"""Landlock: which files a process may read, write and execute, which TCP ports it may connect to.
+"""Landlock: restrict the files that a process may read, write and execute, and the TCP ports it may connect to.
 
-Source: linux/landlock.h, landlock(7). Unprivileged; what is not granted is refused for this process and all that it
-starts. It does not cover changing modes, owners, times and attributes, `stat`, UDP, or sockets with a path.
+Source: linux/landlock.h, landlock(7). Needs no privileges; everything not granted is denied for this process and its
+children. Landlock does not cover changes of modes, owners, times and attributes, `stat`, UDP, or path-based sockets.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from wasmrt.sandbox.isolation.confine import _libc, _process
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _MAKE_CHAR, _MAKE_SOCK, _MAKE_BLOCK = 1 << 6, 1 << 9, 1 << 11
 _REFER, _TRUNCATE, _IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
-_FILE_SYSTEM_BITS = (0, 13, 14, 15, 15, 16)  # how many rights each ABI knows
+_FILE_SYSTEM_BITS = (0, 13, 14, 15, 15, 16)  # number of rights in each ABI version
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
 _BIND_TCP, _CONNECT_TCP = 1, 2
 NETWORK_ABI, _SCOPE_ABI = 4, 6
@@ -26,7 +26,7 @@ _GET_VERSION = 1
 
 
 def abi() -> int:
-    """Return the version of Landlock that the kernel offers; 0 for none."""
+    """Return the Landlock ABI version of the kernel, or 0 if it has none."""
     try:
         return _libc.syscall("landlock_create_ruleset", 0, 0, _GET_VERSION)
     except OSError:
@@ -34,17 +34,17 @@ def abi() -> int:
 
 
 class Ruleset:
-    """The paths and ports that may be reached, as a descriptor of the kernel's; everything else will be refused.
+    """A kernel ruleset of the paths and ports that may be accessed; everything else is denied.
 
     Args:
-        read: Paths that may be read, with all below them.
-        write: Paths that may be read and written, with all below them. No device or socket is made there.
-        execute: Paths that may be read and executed, with all below them.
-        connect: TCP ports that may be connected to; None for every port. None may be bound unless it is None.
-        optional: Paths among these that may be missing.
+        read: Paths that may be read recursively.
+        write: Paths that may be read and written recursively. No devices or sockets can be created there.
+        execute: Paths that may be read and executed recursively.
+        connect: TCP ports that may be connected to, or None for all ports. Binding is only allowed with None.
+        optional: Paths that may be missing.
 
     Raises:
-        ConfineError: a path that is not optional does not exist, or the kernel refuses the rules.
+        ConfineError: a path that is not optional does not exist, or the kernel rejects the rules.
     """
 
     def __init__(
@@ -57,14 +57,18 @@ class Ruleset:
     ) -> None:
         version = abi()
         if connect and version < NETWORK_ABI:
-            # SECURITY: never more ports than were named.
-            raise ConfineError("this kernel cannot tell TCP ports apart", hint="Linux 6.7 or newer, or every port")
+            # SECURITY: never allow more ports than were named.
+            raise ConfineError(
+                "this kernel cannot restrict TCP ports", hint="use Linux 6.7 or newer, or allow every port"
+            )
         self._rights = (1 << _FILE_SYSTEM_BITS[min(version, len(_FILE_SYSTEM_BITS) - 1)]) - 1
         network = (_BIND_TCP | _CONNECT_TCP) if version >= NETWORK_ABI and connect is not None else 0
         scoped = (_SCOPE_ABSTRACT_SOCKETS | _SCOPE_SIGNALS) if version >= _SCOPE_ABI else 0
         size = 24 if version >= _SCOPE_ABI else 16 if version >= NETWORK_ABI else 8
         attributes = pack("=QQQ", self._rights, network, scoped)[:size]
-        self.descriptor = _process.high(_libc.syscall("landlock_create_ruleset", _libc.address(attributes), size, 0))
+        self.descriptor = _process.move_high(
+            _libc.syscall("landlock_create_ruleset", _libc.address(attributes), size, 0)
+        )
         reading = _READ_FILE | _READ_DIR
         writing = self._rights & ~(_EXECUTE | _MAKE_CHAR | _MAKE_BLOCK | _MAKE_SOCK | _IOCTL_DEV)
         try:
@@ -79,10 +83,10 @@ class Ruleset:
             raise
 
     def enter(self) -> None:
-        """Confine this thread, and close the descriptor; needs no_new_privs.
+        """Confine this thread, and close the descriptor. no_new_privs must be set.
 
         Raises:
-            OSError: the kernel refuses.
+            OSError: the kernel rejects the ruleset.
         """
         _libc.syscall("landlock_restrict_self", self.descriptor, 0)
         os.close(self.descriptor)
@@ -93,7 +97,9 @@ class Ruleset:
         except OSError as error:
             if may_be_missing:
                 return
-            raise ConfineError(f"{path} cannot be granted: {error.strerror}", hint="name paths that exist") from error
+            raise ConfineError(
+                f"cannot grant access to {path}: {error.strerror}", hint="name existing paths"
+            ) from error
         try:
             if not _is_directory(descriptor):
                 rights &= _OF_FILES

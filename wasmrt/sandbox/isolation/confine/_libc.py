@@ -1,4 +1,4 @@
-"""The C library's functions that confinement needs, bound once: nothing is looked up after a fork."""
+"""Functions of the C library that confinement needs, bound at import, so that nothing is looked up after a fork."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def syscall(name: str, *arguments: int) -> int:
 
 
 def prctl(option: int, *arguments: int) -> int:
-    """Control this process (the manual's page 2); arguments that are not given are zero.
+    """Make the system call prctl; arguments that are not given are zero.
 
     Raises:
         OSError: it failed.
@@ -51,7 +51,7 @@ def prctl(option: int, *arguments: int) -> int:
 
 
 def sigaction(signal: int, action: int) -> None:
-    """Set the action of a signal, given the address of a struct sigaction of the C library.
+    """Set the action of a signal, given the address of libc's struct sigaction.
 
     Raises:
         OSError: it failed.
@@ -61,7 +61,7 @@ def sigaction(signal: int, action: int) -> None:
 
 
 def address(data: bytes) -> int:
-    """Return where `data` lies; the caller keeps it alive."""
+    """Return the address of `data`; the caller must keep `data` alive."""
     return ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value or 0
 
 

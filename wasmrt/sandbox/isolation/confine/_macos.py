@@ -1,6 +1,6 @@
-"""The sandbox of macOS, a deny-default profile entered by a function that Apple calls deprecated.
+"""The macOS sandbox: a deny-by-default profile, entered through a function that Apple has deprecated.
 
-Unproved: written from the documentation and from how others use it, never run by our tests.
+Not tested: written from documentation and other projects' use.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ON_MACOS: bool = sys.platform == "darwin"
 def profile(
     read: Iterable[str], write: Iterable[str], execute: Iterable[str], connect: Sequence[int] | None
 ) -> str | None:
-    """Return a profile in the sandbox's language (SBPL) that denies what is not named; None on other systems."""
+    """Return a sandbox profile (SBPL) that denies everything not listed, or None on other systems."""
     if not ON_MACOS:
         return None
     read, write, execute = tuple(read), tuple(write), tuple(execute)
@@ -38,10 +38,10 @@ def enter(text: str) -> None:
     """Confine this process with `sandbox_init_with_parameters`.
 
     Raises:
-        ConfineError: the system refuses the profile.
+        ConfineError: the system rejects the profile.
     """
     library = ctypes.CDLL("/usr/lib/libSystem.dylib")
     problem = ctypes.c_char_p()
     parameters = (ctypes.c_char_p * 1)(None)
     if library.sandbox_init_with_parameters(text.encode(), ctypes.c_uint64(0), parameters, ctypes.byref(problem)):
-        raise ConfineError(f"macOS refuses the sandbox profile: {(problem.value or b'').decode(errors='replace')}")
+        raise ConfineError(f"macOS rejected the sandbox profile: {(problem.value or b'').decode(errors='replace')}")

@@ -1,7 +1,7 @@
-"""A network of a process's own, in which nothing is but a port of loopback that leads to whoever started it.
+"""Create a separate network namespace that only contains one loopback port, the outlet to wasmrt's proxy.
 
-The socket that listens there is sent out over a Unix socket. Whoever gets it accepts the connections, though it stands
-in another network; nobody else on the machine reaches that port.
+The port's listening socket is sent to the parent over a Unix socket. The parent accepts connections on it from outside
+the namespace; no process outside the namespace can connect to the port.
 """
 
 from __future__ import annotations
@@ -14,24 +14,25 @@ from collections.abc import Collection
 from struct import pack, unpack
 
 from wasmrt.core.errors import ConfineError
-from wasmrt.sandbox.isolation.confine._confinement import OUTLET_PORT
 
+OUTLET_PORT = 3128
+"""The loopback port of the outlet in a process's separate network namespace."""
 _BACKLOG = 64
 _SIOCGIFFLAGS, _SIOCSIFFLAGS = 0x8913, 0x8914
 _IFF_UP = 1
 _REQUEST = "16sH22x"  # struct ifreq: a name and flags
 
 
-def send(over: int, standing: Collection[str]) -> None:
-    """Make the port of this process's own network and send the socket that listens there; needs the namespaces.
+def send(over: int, active: Collection[str]) -> None:
+    """Open the outlet's port in this process's network namespace, and send its listening socket.
 
     Raises:
-        ConfineError: this process has no network of its own, or may not set it up.
+        ConfineError: this process has no separate network namespace, or may not configure it.
     """
-    if "namespace-net" not in standing or "namespace-user" not in standing:
-        # SECURITY: ports of Landlock have no address: with them alone a program could dial any host at this port.
+    if "namespace-net" not in active or "namespace-user" not in active:
+        # SECURITY: Landlock rules have ports but no addresses: alone, they would allow this port on any host.
         raise ConfineError(
-            "this machine gives a process no network of its own, and without one no outlet can be guarded",
+            "this machine does not allow separate network namespaces, which an outlet needs",
             hint="wasmrt doctor shows network-outlet; allow unprivileged user namespaces, or grant no network",
         )
     try:
@@ -39,7 +40,7 @@ def send(over: int, standing: Collection[str]) -> None:
         with listener, socket.socket(fileno=os.dup(over)) as channel:
             channel.sendmsg([b"d"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [listener.fileno()]))])
     except OSError as error:
-        raise ConfineError(f"the network of its own cannot be set up: {error.strerror}") from error
+        raise ConfineError(f"cannot set up the network namespace: {error.strerror}") from error
 
 
 def _listening() -> socket.socket:

@@ -1,4 +1,4 @@
-"""From a declaration to a process: everything that a start grants is put together and made ready."""
+"""Prepare a confinement: combine a kind's permissions with those of a single start."""
 
 from __future__ import annotations
 
@@ -7,79 +7,80 @@ from typing import Literal, TypedDict, Unpack
 
 from wasmrt.core.errors import ConfineError
 from wasmrt.sandbox.isolation.confine._calls import KILLED, LISTED, NETWORK, NOT_THERE, OUTLET, REFUSED, compile_filter
-from wasmrt.sandbox.isolation.confine._confinement import OUTLET_PORT, Confinement
 from wasmrt.sandbox.isolation.confine._landlock import NETWORK_ABI, abi
 from wasmrt.sandbox.isolation.confine._macos import ON_MACOS
+from wasmrt.sandbox.isolation.confine._outlet import OUTLET_PORT
 from wasmrt.sandbox.isolation.confine._sealing import CORE, Plan, Prepared
 from wasmrt.sandbox.isolation.confine._syscalls import SUPPORTED
+from wasmrt.sandbox.isolation.confine.kinds import Confinement
 
 Mode = Literal["enforce", "errno", "log"]
-"""The answer to a call that is not allowed: what the confinement says, EPERM, or EPERM and a report of its number."""
+"""The response to a disallowed call: the confinement's action, EPERM, or EPERM and a report of the call's number."""
 
 _FILES = frozenset(() if ON_MACOS else ("landlock",))
 
 
 class Specifics(TypedDict, total=False):
-    """Everything that one start grants or asks beside the confinement of its kind."""
+    """Permissions and options of a single start, in addition to its kind's confinement."""
 
     read: Iterable[str]
-    """Paths that may be read too, with all below them."""
+    """Additional paths that may be read recursively."""
     write: Iterable[str]
-    """Paths that may be read and written."""
+    """Additional paths that may be read and written recursively."""
     execute: Iterable[str]
-    """Paths that may be read and executed."""
+    """Additional paths that may be read and executed recursively."""
     network: bool
-    """True for the network, False for none, instead of what the confinement says."""
+    """True to allow network access; by default, as the confinement specifies."""
     connect: Collection[int]
-    """TCP ports that may be connected to, with the network; every port by default. Landlock's ABI 4 is needed."""
+    """TCP ports that may be connected to, if the network is allowed; all ports by default. Needs Landlock ABI 4."""
     outlet: int | None
-    """A connected Unix socket. The process gets a network of its own, in which nothing is but a port of loopback,
-    `OUTLET_PORT`, and the socket that listens there is sent over this one. Where the machine has no such networks,
-    nothing is sealed. None for no outlet."""
+    """A connected Unix socket, or None for no outlet. The process gets a separate network namespace with only one
+    loopback port, `OUTLET_PORT`, and the port's listening socket is sent over this socket. If the machine does not
+    allow network namespaces, confinement fails."""
     data_bytes: int
-    """Private memory, instead of the confinement's bound."""
+    """Private memory, instead of the confinement's limit."""
     cpu_seconds: int
-    """Processor time, instead of the confinement's bound."""
+    """CPU time, instead of the confinement's limit."""
     keep: Iterable[int]
-    """Further descriptors that stay open."""
+    """Additional descriptors that stay open."""
     parent: int
-    """The process id that the parent must have: sealing fails if it has ended already."""
+    """The expected parent process ID; confinement fails if that process has already ended."""
     required: Collection[str]
-    """Layers without which nothing is sealed, by their names in `layers`.
+    """Names of required layers, as in `layers`; confinement fails if one is missing.
 
-    By default `CORE`, and for programs Landlock too: a worker cannot open files anyway, a program can.
+    Defaults to `CORE`, plus Landlock for programs: unlike workers, they may open files.
     """
     mode: Mode
-    """The answer to a call that is not allowed; "enforce" by default, everything else is for development."""
+    """The response to a disallowed call; "enforce" by default. The other modes are for development."""
     report: int
-    """The descriptor that mode "log" writes the numbers of refused calls to, four bytes each."""
+    """The descriptor to which mode "log" writes the numbers of disallowed calls, four bytes each."""
 
 
 def plan(confinement: Confinement, **specifics: Unpack[Specifics]) -> Plan:
-    """Decide everything that sealing one process will do.
+    """Resolve everything that confining one process will do.
 
     Raises:
-        ConfineError: arguments do not fit the confinement or each other.
+        ConfineError: the arguments are invalid for this confinement or contradict each other.
     """
     mode, report = specifics.get("mode", "enforce"), specifics.get("report")
     if (mode == "log") != (report is not None):
-        raise ConfineError('mode "log" and a descriptor to report to belong together')
+        raise ConfineError('mode "log" needs a report descriptor, and other modes accept none')
     network, connect = specifics.get("network", confinement.network), specifics.get("connect")
     if network and not confinement.executes:
-        raise ConfineError(f"a {confinement.kind} never has the network")
+        raise ConfineError(f"a {confinement.kind} cannot have network access")
     if connect is not None and not connect:
-        raise ConfineError("an empty list of ports is no network: leave network out")
+        raise ConfineError("connect is empty: omit network to deny network access")
     if connect is not None and not network:
-        raise ConfineError("ports can be granted only together with the network")
+        raise ConfineError("connect needs network=True")
     outlet = specifics.get("outlet")
     if outlet is not None and (network or "net" not in confinement.namespaces):
-        raise ConfineError(f"a {confinement.kind} has an outlet or the network, and not both")
+        raise ConfineError(f"a {confinement.kind} can have either an outlet or network access, not both")
     if outlet is not None and not SUPPORTED:
-        raise ConfineError("an outlet needs networks of their own, which this platform has not")
+        raise ConfineError("an outlet needs network namespaces, which this platform does not support")
     if outlet is not None and abi() >= NETWORK_ABI:
-        connect = (OUTLET_PORT,)  # a second layer: the network of its own has no other port that answers
+        connect = (OUTLET_PORT,)  # a second layer: the namespace has no other listening port
     if mode == "log" and confinement.executes:
-        raise ConfineError('mode "log" ends where a program is executed: it is for workers')
+        raise ConfineError('mode "log" is only for workers: executing a program removes its signal handler')
     read, write, execute = (
         tuple(map(str, paths))
         for paths in (specifics.get("read", ()), specifics.get("write", ()), specifics.get("execute", ()))
@@ -110,16 +111,16 @@ def plan(confinement: Confinement, **specifics: Unpack[Specifics]) -> Plan:
 
 
 def prepare(confinement: Confinement, **specifics: Unpack[Specifics]) -> Prepared:
-    """Make a confinement ready, so that this process or one forked from it can enter it in under a millisecond.
+    """Prepare a confinement that this process, or a process forked from it, can enter in under a millisecond.
 
     Raises:
-        ConfineError: a required layer is missing, a path does not exist, or arguments do not fit the confinement.
+        ConfineError: a required layer is missing, a path does not exist, or the arguments are invalid.
     """
     return Prepared(plan(confinement, **specifics))
 
 
 def confine(confinement: Confinement, before_filter: Callable[[], None] | None = None) -> tuple[str, ...]:
-    """Seal the calling process at once, with nothing granted beyond the confinement; see `Prepared.apply`."""
+    """Confine the calling process now, without additional permissions; see `Prepared.apply`."""
     return prepare(confinement).apply(before_filter)
 
 
@@ -131,7 +132,7 @@ def _filter(
     confinement: Confinement, network: bool, mode: Mode, report: int | None, *, has_outlet: bool = False
 ) -> bytes:
     default = {"errno": REFUSED, "log": LISTED}.get(mode, KILLED if confinement.kills else REFUSED)
-    # A program made for newer kernels tries a call and falls back on an older one if it is not there.
+    # A program built for newer kernels tries a new call and falls back to an older one on ENOSYS.
     unknown = default if confinement.kills or mode != "enforce" else NOT_THERE
     further = (NETWORK,) if network else (OUTLET,) if has_outlet else ()
     calls = (*confinement.calls, *further)

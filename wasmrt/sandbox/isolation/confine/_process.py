@@ -1,4 +1,4 @@
-"""Steps by which a process gives up capabilities, descriptors, memory, privileges and a life after its parent's."""
+"""Steps with which a process drops capabilities, descriptors and privileges, and limits its resources."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ _OWN_CAPABILITIES = pack("=Ii", _CAPABILITY_VERSION_3, 0)
 
 
 def drop_capabilities(bounding: int = -1) -> None:
-    """Give up every capability: bounding set where allowed, ambient, effective, permitted and inheritable.
+    """Drop every capability: bounding set (if permitted), ambient, effective, permitted and inheritable.
 
-    `bounding` is the present bounding set, if known: a bit for each capability.
+    `bounding` is the current bounding set, if known, with one bit for each capability.
 
     Raises:
-        OSError: the kernel refuses the empty sets.
+        OSError: the kernel rejects the empty sets.
     """
     for number in range(_LAST_CAPABILITY + 1):
         if bounding >> number & 1:
             try:
                 _libc.prctl(_libc.PR_CAPBSET_DROP, number)
             except OSError:
-                break  # the kernel knows no more of them, or we may not: no_new_privs keeps them out of reach
-    with suppress(OSError):  # before 4.3 there is no such set
+                break  # no more capabilities, or not permitted; no_new_privs keeps the process from gaining them
+    with suppress(OSError):  # kernels before 4.3 have no ambient set
         _libc.prctl(_libc.PR_CAP_AMBIENT, _libc.PR_CAP_AMBIENT_CLEAR_ALL)
     _libc.syscall("capset", _libc.address(_OWN_CAPABILITIES), _libc.address(_NO_CAPABILITIES))
 
 
 def close_descriptors(keep: Iterable[int]) -> None:
-    """Close every descriptor but `keep`.
+    """Close every descriptor except `keep`.
 
     Raises:
         OSError: the kernel has no close_range (before 5.9).
@@ -59,16 +59,16 @@ def close_descriptors(keep: Iterable[int]) -> None:
     _libc.syscall("close_range", first, _LAST_DESCRIPTOR, 0)
 
 
-def high(descriptor: int) -> int:
-    """Move a descriptor out of the way of those that a forked process puts in their places."""
+def move_high(descriptor: int) -> int:
+    """Move a descriptor to a high number, so that a forked process can use the low numbers."""
     try:
         return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _FIRST_HIGH)
     finally:
         os.close(descriptor)
 
 
-def limit(name: str, value: int) -> None:
-    """Set the soft and the hard limit RLIMIT_`name`, never above the present hard one."""
+def set_limit(name: str, value: int) -> None:
+    """Set the soft and hard limit RLIMIT_`name`, but never above the current hard limit."""
     which = getattr(resource, f"RLIMIT_{name}")
     _, hard = resource.getrlimit(which)
     if hard != resource.RLIM_INFINITY:
@@ -77,50 +77,50 @@ def limit(name: str, value: int) -> None:
 
 
 def open_own_status() -> int:
-    """Open the file that `own_status` reads, for a time when opening is no longer possible."""
-    return high(os.open("/proc/self/status", os.O_RDONLY | os.O_CLOEXEC))
+    """Open the file that `own_status` reads, for use after the process can no longer open files."""
+    return move_high(os.open("/proc/self/status", os.O_RDONLY | os.O_CLOEXEC))
 
 
 class OwnStatus(NamedTuple):
-    """A process's own state, as the kernel tells it (proc(5))."""
+    """A process's own status, as reported by the kernel (proc(5))."""
 
     threads: int
     bounding: int
     """The capability bounding set."""
     data_bytes: int
-    """The memory that RLIMIT_DATA counts."""
+    """The memory counted by RLIMIT_DATA."""
 
 
 def own_status(status: int) -> OwnStatus:
-    """Read the state of this process.
+    """Read the status of this process.
 
     Raises:
-        ConfineError: the kernel does not tell all of it.
+        ConfineError: the kernel does not report every field.
     """
     fields = dict(line.split(b":", 1) for line in os.pread(status, 8192, 0).splitlines())
     try:
         threads, bounding, data = int(fields[b"Threads"]), int(fields[b"CapBnd"], 16), fields[b"VmData"].split()[0]
         return OwnStatus(threads, bounding, int(data) * 1024)
     except (KeyError, ValueError) as error:
-        raise ConfineError("the kernel does not tell a process its threads, capabilities and memory") from error
+        raise ConfineError("/proc/self/status lacks this process's threads, capabilities or memory") from error
 
 
 def processes_of_this_user() -> int:
-    """Count the tasks that RLIMIT_NPROC counts: all threads of this real user id."""
+    """Count the tasks that RLIMIT_NPROC counts: all threads of this real user ID."""
     user, count = os.getuid(), 0
     for process in os.scandir("/proc"):
         if process.name.isdigit():
-            with suppress(OSError):  # it may end meanwhile
+            with suppress(OSError):  # the process may have ended
                 if process.stat().st_uid == user:
                     count += sum(1 for _ in os.scandir(f"/proc/{process.name}/task"))
     return count
 
 
 def die_with(parent: int | None) -> None:
-    """Have the kernel kill this process when the thread that made it ends.
+    """Ask the kernel to kill this process when the thread that created it ends.
 
     Raises:
-        ConfineError: `parent` is not, or no longer, the parent.
+        ConfineError: `parent` is not the parent, or no longer.
     """
     _libc.prctl(_libc.PR_SET_PDEATHSIG, signal.SIGKILL)
     if parent is not None and os.getppid() != parent:
@@ -128,7 +128,7 @@ def die_with(parent: int | None) -> None:
 
 
 def forbid_privileges() -> None:
-    """Gain nothing by executing a file any more, and be no file of /proc to others of the same user.
+    """Disallow new privileges on exec, and hide /proc files from other processes of the same user.
 
     Raises:
         OSError: the kernel refuses.
@@ -138,9 +138,9 @@ def forbid_privileges() -> None:
 
 
 def enter_namespaces(names: Iterable[str]) -> tuple[str, ...]:
-    """Enter new namespaces (user, net, ipc, uts) and return their names; () where the machine refuses.
+    """Enter new namespaces (user, net, ipc, uts) and return their names, or () if the machine does not allow it.
 
-    The user keeps its own id in a new user namespace. The process must have one thread.
+    The user keeps the same ID in a new user namespace. The process must have a single thread.
     """
     names = tuple(names)
     if not names or not _user_namespace_works():
@@ -153,7 +153,7 @@ def enter_namespaces(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _user_namespace_works() -> bool:
-    """Try one in a child: who has entered it and then may not map its own id cannot get out again."""
+    """Try a user namespace in a child: a process that has entered one and may not map its ID cannot leave it."""
     child = os.fork()
     if child == 0:
         try:

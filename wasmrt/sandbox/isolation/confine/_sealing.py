@@ -1,4 +1,4 @@
-"""Sealing a process: everything prepared in memory first, then one pass that gives up one thing after the other."""
+"""Confine a process: everything is prepared in memory first, then applied step by step."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from wasmrt.sandbox.isolation.confine import _landlock, _macos, _process, _secco
 from wasmrt.sandbox.isolation.confine._syscalls import SUPPORTED
 
 CORE = frozenset(("sandbox",) if _macos.ON_MACOS else ("seccomp", "no-new-privileges"))
-"""The layers without which sealing fails unless the caller asks for less; on a system that has none, it fails."""
+"""Layers required by default. On systems with none of them, confinement fails unless the caller requires fewer."""
 
 
 class Plan(NamedTuple):
-    """A confinement with everything decided, as plain values: what a process does to itself.
+    """A fully resolved confinement: the plain values that a process applies to itself.
 
     Attributes:
         filter: The seccomp program.
-        read, write, execute: Paths, with all below them.
-        optional: Those of them that may be missing.
+        read, write, execute: Paths that may be accessed recursively.
+        optional: The paths among these that may be missing.
         connect: TCP ports that may be connected to; None for all.
-        limits: Names of rlimits and values.
-        data_bytes: Budget over the memory in use when sealed, if `data_relative`, or the whole.
-        new_processes: How many tasks may be started; 0 for none, None for no bound.
-        keep: Descriptors that stay open beside 0, 1 and 2.
-        outlet: The socket over which the listening socket of this process's own network is sent; None without one.
-        streams: Whether 0, 1 and 2 stay what they are; they become /dev/null otherwise.
-        environment: Names of variables that stay; None for all.
-        parent: The process that has to be the parent, where that is to be checked.
-        report: The descriptor that refused calls are reported to, in mode "log".
-        required: Layers without which sealing fails.
+        limits: Names and values of rlimits.
+        data_bytes: Memory budget, on top of the memory in use if `data_relative`, or in total.
+        new_processes: Number of tasks that may be started; None for no limit.
+        keep: Descriptors that stay open, in addition to 0, 1 and 2.
+        outlet: The socket over which the outlet's listening socket is sent, or None.
+        streams: Whether 0, 1 and 2 are kept; otherwise they become /dev/null.
+        environment: Names of the variables that are kept; None for all.
+        parent: The expected parent process ID, or None to skip the check.
+        report: The descriptor for reports of disallowed calls in mode "log".
+        required: Layers without which confinement fails.
     """
 
     filter: bytes
@@ -71,11 +71,11 @@ class Prepared:
         self._reporter = _seccomp.Reporter(plan.report) if SUPPORTED and plan.report is not None else None
         self._require(self._expected())
         self._ruleset = self._rules() if self._landlock else None
-        self._null = None if plan.streams else _process.high(os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC))
+        self._null = None if plan.streams else _process.move_high(os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC))
 
     @property
     def descriptors(self) -> tuple[int, ...]:
-        """Descriptors that it needs until it is entered."""
+        """Descriptors that must stay open until the confinement is entered."""
         ruleset = () if self._ruleset is None else (self._ruleset.descriptor,)
         return ruleset if self._null is None else (*ruleset, self._null)
 
@@ -86,80 +86,80 @@ class Prepared:
         data_in_use: int | None = None,
         keep: tuple[int, ...] = (),
     ) -> tuple[str, ...]:
-        """Seal this process for good and return the names of the layers that stand.
+        """Confine this process permanently; return the names of the active layers.
 
         Args:
-            before_filter: Called when all but the last limits and the filter stands: the place to start threads.
-                A process that has some already is refused.
-            data_in_use: Bytes of private memory that this process has now, where it was sealed before and cannot look
-                itself; it has one thread then.
-            keep: Descriptors that stay open besides those of the declaration.
+            before_filter: Called before the last limits and the filter are applied, to start threads.
+                A process that already has threads is rejected.
+            data_in_use: Bytes of private memory in use, if the process was confined before and cannot read this
+                itself; it must then have a single thread.
+            keep: Descriptors that stay open, in addition to the declared ones.
 
         Raises:
-            ConfineError: a layer could not be put up. The process is half sealed and must end.
+            ConfineError: a layer could not be applied. The process is partly confined and must end.
         """
         try:
-            standing = (
-                self._apply(before_filter, data_in_use, keep) if SUPPORTED else self._apply_elsewhere(before_filter)
-            )
+            if SUPPORTED:
+                active = self._apply(before_filter, data_in_use, keep)
+            else:
+                active = self._apply_elsewhere(before_filter)
         except OSError as error:
-            raise ConfineError(f"this process could not be confined: {error}") from error
-        self._require(standing)
-        return standing
+            raise ConfineError(f"cannot confine this process: {error}") from error
+        self._require(active)
+        return active
 
     def _apply(
         self, before_filter: Callable[[], None] | None, in_use: int | None, keep: tuple[int, ...]
     ) -> tuple[str, ...]:
-        # The order matters: each step still needs what a later one takes away.
+        # The order matters: each step needs permissions that a later step removes.
         plan = self._plan
         status = _process.open_own_status() if in_use is None else None
         before = None if status is None else _process.own_status(status)
         if before is not None and before.threads > 1:
-            # SECURITY: capabilities and Landlock are a thread's own: the others would keep what they have.
-            raise ConfineError("a process with threads cannot be confined", hint="start them in before_filter")
+            # SECURITY: capabilities and Landlock apply per thread: other threads would keep their permissions.
+            raise ConfineError("a process with threads cannot be confined", hint="start threads in before_filter")
         if plan.session and os.getpid() != os.getpgrp():
             os.setsid()
-        standing = [f"namespace-{name}" for name in _process.enter_namespaces(plan.namespaces)]
-        self._send_outlet(standing)
+        active = [f"namespace-{name}" for name in _process.enter_namespaces(plan.namespaces)]
+        self._send_outlet(active)
         self._close_descriptors(keep if status is None else (*keep, status))
         _keep_environment(plan.environment)
         started = _process.processes_of_this_user() if plan.new_processes else 0
-        _process.drop_capabilities(0 if before is None else before.bounding)  # sealed before, it has none
+        _process.drop_capabilities(0 if before is None else before.bounding)  # an already confined process has none
         for name, value in plan.limits:
-            _process.limit(name, value)
+            _process.set_limit(name, value)
         if plan.parent_death:
             _process.die_with(plan.parent)
         _process.forbid_privileges()
-        standing += ["descriptors", "capabilities", "limits", "no-new-privileges"]
+        active += ["descriptors", "capabilities", "limits", "no-new-privileges"]
         if self._ruleset is not None:
             self._ruleset.enter()
-            standing.append("landlock")
+            active.append("landlock")
         if before_filter is not None:
             before_filter()
         if plan.data_bytes is not None:
             now = in_use or 0 if status is None else _process.own_status(status).data_bytes
-            _process.limit("DATA", plan.data_bytes + (now if plan.data_relative else 0))
+            _process.set_limit("DATA", plan.data_bytes + (now if plan.data_relative else 0))
         if status is not None:
             os.close(status)
         if plan.new_processes is not None:
-            _process.limit("NPROC", started + plan.new_processes)
+            _process.set_limit("NPROC", started + plan.new_processes)
         if self._reporter is not None:
             self._reporter.install()
-        if self._filter is not None:
-            standing.append("seccomp")
-            result = tuple(standing)
-            self._filter.install()
-            return result
-        return tuple(standing)
+        if self._filter is None:
+            return tuple(active)
+        result = (*active, "seccomp")
+        self._filter.install()
+        return result
 
-    def _send_outlet(self, standing: list[str]) -> None:
+    def _send_outlet(self, active: list[str]) -> None:
         if self._plan.outlet is not None:
-            from wasmrt.sandbox.isolation.confine import _outlet  # with sockets, of which few stubs have need
+            from wasmrt.sandbox.isolation.confine import _outlet  # imports socket, which few stubs need
 
-            _outlet.send(self._plan.outlet, standing)
+            _outlet.send(self._plan.outlet, active)
 
     def _apply_elsewhere(self, before_filter: Callable[[], None] | None) -> tuple[str, ...]:
-        """Do what a platform without our system calls can do; on macOS, enter its sandbox."""
+        """Confine a process on a platform other than Linux: on macOS, enter its sandbox."""
         _keep_environment(self._plan.environment)
         if before_filter is not None:
             before_filter()
@@ -191,12 +191,12 @@ class Prepared:
         found += ["landlock"] if self._landlock else []
         return (*found, "seccomp") if self._filter is not None else tuple(found)
 
-    def _require(self, standing: tuple[str, ...]) -> None:
-        missing = sorted(set(self._plan.required) - set(standing))
+    def _require(self, active: tuple[str, ...]) -> None:
+        missing = sorted(set(self._plan.required) - set(active))
         if missing:
             raise ConfineError(
-                f"this machine does not offer what confinement needs: {', '.join(missing)}",
-                hint="wasmrt doctor lists the layers and says what each needs",
+                f"this machine lacks required confinement layers: {', '.join(missing)}",
+                hint="wasmrt doctor lists the layers and what each one needs",
             )
 
 

@@ -1,4 +1,4 @@
-"""Installing a seccomp filter, and the report of refused calls that development uses."""
+"""Install seccomp filters, and report disallowed calls during development."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _RESULT = {"x86_64": 40 + 13 * 8, "aarch64": 176 + 8}
 
 
 class _Program(ctypes.Structure):
-    """struct sock_fprog."""
+    """The kernel's struct sock_fprog."""
 
     _fields_ = [("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p)]
 
@@ -34,17 +34,17 @@ class Filter:
         self._address = ctypes.addressof(self._program)
 
     def install(self) -> None:
-        """Install it for every thread of this process; needs no_new_privs.
+        """Install the filter for every thread of this process. no_new_privs must be set.
 
         Raises:
-            OSError: the kernel refuses it, or a thread has a filter that ours does not descend from.
+            OSError: the kernel rejects it, or a thread has a filter that is not an ancestor of the caller's.
         """
         if _libc.syscall("seccomp", _SET_MODE_FILTER, _FLAG_TSYNC, self._address):
-            raise OSError(errno.EBUSY, "seccomp: a thread could not be given the filter")
+            raise OSError(errno.EBUSY, "seccomp: the filter could not be applied to every thread")
 
 
 def available() -> bool:
-    """Return True where the kernel has filters that end a process."""
+    """Return whether the kernel supports filters that kill a process."""
     action = ctypes.c_uint32(0x80000000)
     try:
         _libc.syscall("seccomp", _GET_ACTION_AVAIL, 0, ctypes.addressof(action))
@@ -54,7 +54,7 @@ def available() -> bool:
 
 
 class _Action(ctypes.Structure):
-    """struct sigaction of glibc and musl."""
+    """The struct sigaction of glibc and musl."""
 
     _fields_ = [
         ("handler", ctypes.c_void_p),
@@ -65,9 +65,9 @@ class _Action(ctypes.Structure):
 
 
 class Reporter:
-    """Writes the number of each refused call to a descriptor (four bytes each), and lets the call fail with EPERM.
+    """Write the number of each disallowed call to a descriptor (four bytes each), and fail the call with EPERM.
 
-    For development: the handler runs Python inside a signal.
+    For development only: the signal handler runs Python.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -84,5 +84,5 @@ class Reporter:
         self._action = _Action(ctypes.cast(self._handler, ctypes.c_void_p).value, flags=_SA_SIGINFO)
 
     def install(self) -> None:
-        """Begin to report."""
+        """Install the signal handler."""
         _libc.sigaction(signal.SIGSYS, ctypes.addressof(self._action))

@@ -1,4 +1,4 @@
-"""Numbers of Linux's system calls by name, for x86_64 and aarch64.
+"""Numbers of Linux system calls by name, for x86_64 and aarch64.
 
 Source: the kernel's tables, arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h. Each entry
 is a run: the number of its first name, then the names in order.
@@ -82,17 +82,17 @@ _AARCH64 = {
 _TABLES = {"x86_64": (_X86_64, 0xC000003E), "aarch64": (_AARCH64, 0xC00000B7)}
 
 MACHINE = os.uname().machine if hasattr(os, "uname") else ""
-"""The machine as the kernel names it."""
+"""The machine type, as reported by the kernel."""
 SUPPORTED = sys.platform == "linux" and MACHINE in _TABLES and sys.maxsize > 2**32
-"""True where this process's system calls are in the tables."""
+"""True if the tables contain this process's system calls."""
 
 
 def numbers(machine: str = MACHINE) -> dict[str, int]:
-    """Return the numbers by name for `machine`."""
+    """Return the call numbers by name for `machine`."""
     runs = _TABLES[machine][0] | _SHARED
     return {name: first + offset for first, names in runs.items() for offset, name in enumerate(names.split())}
 
 
 def audit_architecture(machine: str = MACHINE) -> int:
-    """Return the value of AUDIT_ARCH_... that a filter sees for 64-bit calls of `machine` (linux/audit.h)."""
+    """Return the AUDIT_ARCH_... value that a filter sees for 64-bit calls of `machine` (linux/audit.h)."""
     return _TABLES[machine][1]

@@ -1,12 +1,85 @@
-"""The confinement of each kind of process: one declaration each."""
+"""The confinement of each kind of process."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import StrEnum
+
 from wasmrt.sandbox.isolation.confine._calls import CONNECTION, GROUPED_PROGRAM, PROGRAM, WORKER_GROUPS, Group
-from wasmrt.sandbox.isolation.confine._confinement import Confinement, Kind, ProcessLimits
 
 _MIB = 1024 * 1024
 _GIB = 1024 * _MIB
+
+
+class Kind(StrEnum):
+    """Kinds of confined processes."""
+
+    RUN_WORKER = "run-worker"
+    TEMPLATE = "template"
+    COMPILE_WORKER = "compile-worker"
+    SHELL = "shell"
+    NATIVE_PLUGIN = "native-plugin"
+    MCP_SERVER = "mcp-server"
+    BUILD_TOOL = "build-tool"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessLimits:
+    """Resource limits of a process (setrlimit(2)); None means unchanged. Core files and locked memory are always 0."""
+
+    data_bytes: int | None = None
+    """Private writable memory (RLIMIT_DATA): in addition to its memory when confined for a worker, else in total."""
+    cpu_seconds: int | None = None
+    """CPU time; the process is then killed with SIGKILL."""
+    new_processes: int | None = None
+    """Tasks that may be started. The kernel counts all tasks of the user, except root's; 0 is exact except for root."""
+    file_bytes: int | None = None
+    """Maximum size of a file that it writes."""
+    descriptors: int | None = None
+    """Maximum number of open descriptors."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confinement:
+    """The permissions of processes of one kind. Everything that is not listed is denied.
+
+    Attributes:
+        kind: The kind of process.
+        calls: Groups of allowed system calls; see `_calls.py`.
+        kills: Whether any other call kills the process; otherwise it fails with EPERM.
+        read: Paths that may be read recursively, if they exist. Each start may grant more.
+        write: Paths that may be written recursively, likewise.
+        execute: Paths that may be executed recursively, likewise.
+        network: Whether it may open TCP and UDP sockets for IPv4 and IPv6.
+        limits: Resource limits.
+        keep: Descriptors that stay open, in addition to the standard streams.
+        streams: Whether the standard streams are kept; otherwise they become /dev/null.
+        environment: Names of the environment variables that are kept.
+        parent_death: Whether it is killed when the thread that started it ends (PR_SET_PDEATHSIG).
+        session: Whether it starts a new session and process group, so that all its processes can be killed.
+        namespaces: Namespaces to enter if the machine allows it: user, ipc, uts, and net unless it has network access.
+    """
+
+    kind: Kind
+    calls: tuple[Group, ...]
+    kills: bool
+    read: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
+    execute: tuple[str, ...] = ()
+    network: bool = False
+    limits: ProcessLimits
+    keep: tuple[int, ...] = ()
+    streams: bool = True
+    environment: tuple[str, ...] = ()
+    parent_death: bool = True
+    session: bool = True
+    namespaces: tuple[str, ...] = ()
+
+    @property
+    def executes(self) -> bool:
+        """True if processes of this kind may execute programs."""
+        return bool(self.execute)
+
 
 RUN_WORKER = Confinement(
     kind=Kind.RUN_WORKER,
@@ -16,7 +89,7 @@ RUN_WORKER = Confinement(
     keep=(CONNECTION,),
     streams=False,
 )
-"""Runs one component, whose code is mapped before it is sealed: no file, no socket but its connection, no new code."""
+"""Runs one component, whose code is mapped before confinement: no files, no new code, no socket but its connection."""
 
 TEMPLATE = Confinement(
     kind=Kind.TEMPLATE,
@@ -29,7 +102,7 @@ TEMPLATE = Confinement(
     streams=False,
     session=False,
 )
-"""Maps one component's code and forks its run workers: no file, no socket but those that its host passes it."""
+"""Maps one component's code and forks its run workers: no files, no sockets except those that the host passes."""
 
 COMPILE_WORKER = Confinement(
     kind=Kind.COMPILE_WORKER,
@@ -39,7 +112,7 @@ COMPILE_WORKER = Confinement(
     keep=(CONNECTION,),
     streams=False,
 )
-"""Compiles one component, with threads: like a run worker, but it may make code."""
+"""Compiles one component, with threads: like a run worker, but it may generate code."""
 
 _PROGRAMS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
 _SYSTEM = (
@@ -58,7 +131,7 @@ _ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM")
 def _program(
     kind: Kind, limits: ProcessLimits, *, parent_death: bool, calls: tuple[Group, ...] = PROGRAM
 ) -> Confinement:
-    """Declare a kind of program that others wrote: the system to read and execute, and nothing of the user's."""
+    """Declare a kind of third-party program: it may read and execute the system's files, but none of the user's."""
     return Confinement(
         kind=kind,
         calls=calls,
@@ -79,7 +152,7 @@ SHELL = _program(
     parent_death=True,
     calls=GROUPED_PROGRAM,
 )
-"""A command that an agent wrote. The thread that starts it waits for it; its processes stay in one group."""
+"""A command written by an agent. The thread that starts it waits for it; its processes stay in one group."""
 
 NATIVE_PLUGIN = _program(
     Kind.NATIVE_PLUGIN,
@@ -87,7 +160,7 @@ NATIVE_PLUGIN = _program(
     parent_death=True,
     calls=GROUPED_PROGRAM,
 )
-"""A plugin in native code, for one call. The thread that starts it waits for it; its processes stay in one group."""
+"""A native plugin, for one call. The thread that starts it waits for it; its processes stay in one group."""
 
 MCP_SERVER = _program(
     Kind.MCP_SERVER,
@@ -95,7 +168,7 @@ MCP_SERVER = _program(
     parent_death=False,
     calls=GROUPED_PROGRAM,
 )
-"""An MCP server on standard streams. It outlives the thread that starts it, and ends when its standard input does; its
+"""An MCP server over stdio. It outlives the thread that starts it, and ends when its standard input is closed; its
 processes stay in one group."""
 
 BUILD_TOOL = _program(
@@ -103,7 +176,7 @@ BUILD_TOOL = _program(
     ProcessLimits(data_bytes=8 * _GIB, cpu_seconds=3600, new_processes=1024, file_bytes=4 * _GIB, descriptors=4096),
     parent_death=True,
 )
-"""A compiler or a build script of a stranger's project. The thread that starts it waits for it."""
+"""A compiler or build script of an untrusted project. The thread that starts it waits for it."""
 
 CONFINEMENTS: dict[Kind, Confinement] = {
     one.kind: one for one in (RUN_WORKER, TEMPLATE, COMPILE_WORKER, SHELL, NATIVE_PLUGIN, MCP_SERVER, BUILD_TOOL)

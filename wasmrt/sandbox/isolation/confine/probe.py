@@ -1,4 +1,4 @@
-"""The layers that stand on this machine: each is tried in a process of its own, and described in a sentence."""
+"""Test which confinement layers work on this machine, each in a separate process."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from typing import NamedTuple
 from wasmrt.sandbox.isolation.confine import _landlock, _outlet, _process, _seccomp
 from wasmrt.sandbox.isolation.confine._bpf import ALLOW, assemble
 from wasmrt.sandbox.isolation.confine._command import stub_command
-from wasmrt.sandbox.isolation.confine._confinement import OUTLET_LAYER
 from wasmrt.sandbox.isolation.confine._macos import ON_MACOS
 from wasmrt.sandbox.isolation.confine._syscalls import MACHINE, SUPPORTED, audit_architecture
 
+OUTLET_LAYER = "network-outlet"
 _SECONDS = 30.0
 _OPTIONAL = {"namespaces", OUTLET_LAYER}
 
 
 class Layer(NamedTuple):
-    """One layer of confinement. `name` is what `required` takes."""
+    """A layer of confinement. `name` is the value for `required`."""
 
     name: str
     standing: bool
     sentence: str
     optional: bool = False
-    """True where nothing relies on it."""
+    """True if wasmrt works without it."""
 
 
 def layers() -> tuple[Layer, ...]:
-    """Return every layer, standing or missing, as tried by a short-lived process; takes some 50 ms."""
+    """Return every layer and whether it works, as tested by a short-lived process; takes about 50 ms."""
     if not SUPPORTED:
         return (_elsewhere(),)
     try:
@@ -40,12 +40,12 @@ def layers() -> tuple[Layer, ...]:
         )
         rows = json.loads(answer.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
-        return (Layer("seccomp", False, f"the trial of the layers broke: {type(error).__name__}"),)
+        return (Layer("seccomp", False, f"the test of the layers failed: {type(error).__name__}"),)
     return tuple(Layer(name, standing, sentence, name in _OPTIONAL) for name, standing, sentence in rows)
 
 
 def main() -> None:
-    """Try each layer in a forked child of this bare process, and print the rows as JSON."""
+    """Test each layer in a forked child of this bare process, and print the results as JSON."""
     rows = []
     for name, (attempt, works) in _TRIALS.items():
         problem = _problem(attempt)
@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def _problem(attempt: Callable[[], object]) -> str:
-    """Return what is wrong with an attempt, made in a child; "" where it works."""
+    """Return why an attempt failed in a child process, or "" if it worked."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -69,7 +69,7 @@ def _problem(attempt: Callable[[], object]) -> str:
     with os.fdopen(reading, "rb") as pipe:
         text = pipe.read().decode(errors="replace")
     _, status = os.waitpid(child, 0)
-    return text or (f"the trial ended with status {status}" if status else "")
+    return text or (f"the test ended with status {status}" if status else "")
 
 
 def _try_seccomp() -> None:
@@ -87,32 +87,32 @@ def _try_landlock() -> None:
         os.open("/", os.O_RDONLY)
     except PermissionError:
         return
-    raise RuntimeError("it does not refuse what was not granted")
+    raise RuntimeError("Landlock did not deny access that was not granted")
 
 
 def _try_limits() -> None:
     status = _process.open_own_status()
-    _process.limit("DATA", _process.own_status(status).data_bytes)
+    _process.set_limit("DATA", _process.own_status(status).data_bytes)
     try:
         bytearray(64 << 20)
     except MemoryError:
         return
-    raise RuntimeError("memory is not bounded by RLIMIT_DATA")
+    raise RuntimeError("RLIMIT_DATA does not limit memory")
 
 
 def _try_namespaces() -> None:
     if not _process.enter_namespaces(("user", "ipc", "uts", "net")):
-        raise RuntimeError("refused here, as in most containers; nothing needs them")
+        raise RuntimeError("not allowed here, as in most containers; wasmrt works without them")
 
 
 def _try_outlet() -> None:
     from socket import AF_UNIX, recv_fds, socketpair
 
     ours, theirs = socketpair(AF_UNIX)
-    standing = [f"namespace-{name}" for name in _process.enter_namespaces(("user", "net"))]
-    _outlet.send(theirs.fileno(), standing)
+    active = [f"namespace-{name}" for name in _process.enter_namespaces(("user", "net"))]
+    _outlet.send(theirs.fileno(), active)
     if not recv_fds(ours, 1, 1)[1]:
-        raise RuntimeError("the listening socket of another network does not arrive")
+        raise RuntimeError("no listening socket was received from the network namespace")
 
 
 def _landlock_sentence() -> str:
@@ -125,17 +125,17 @@ def _landlock_sentence() -> str:
 
 def _elsewhere() -> Layer:
     if ON_MACOS:
-        return Layer("sandbox", True, "macOS's sandbox with a profile that denies by default; not proved by our tests")
-    return Layer("seccomp", False, "this platform has no confinement that wasmrt knows; processes are only separate")
+        return Layer("sandbox", True, "the macOS sandbox with a deny-by-default profile; not tested")
+    return Layer("seccomp", False, "wasmrt cannot confine processes on this platform; it only separates them")
 
 
 _TRIALS: dict[str, tuple[Callable[[], object], Callable[[], str]]] = {
     "seccomp": (_try_seccomp, lambda: f"system calls by allowlist, {MACHINE}"),
     "landlock": (_try_landlock, _landlock_sentence),
-    "no-new-privileges": (_process.forbid_privileges, lambda: "nothing is gained by executing a file"),
-    "capabilities": (_process.drop_capabilities, lambda: "all can be dropped"),
+    "no-new-privileges": (_process.forbid_privileges, lambda: "executing a file gains no privileges"),
+    "capabilities": (_process.drop_capabilities, lambda: "every capability can be dropped"),
     "descriptors": (lambda: _process.close_descriptors(range(1024)), lambda: "close_range closes what was inherited"),
-    "limits": (_try_limits, lambda: "RLIMIT_DATA bounds memory over what is in use"),
-    "namespaces": (_try_namespaces, lambda: "user, ipc, uts and net, without privileges; taken where they help"),
-    OUTLET_LAYER: (_try_outlet, lambda: "programs can be given single hosts, through a proxy of wasmrt's"),
+    "limits": (_try_limits, lambda: "RLIMIT_DATA limits memory on top of the memory in use"),
+    "namespaces": (_try_namespaces, lambda: "unprivileged user, ipc, uts and net namespaces, used if available"),
+    OUTLET_LAYER: (_try_outlet, lambda: "programs can be limited to hosts, through wasmrt's proxy"),
 }

@@ -1,6 +1,6 @@
-"""The small program that confines itself and becomes another: `python -I -S`, nothing but the standard library.
+"""A small program that confines itself, then executes another: `python -I -S`, standard library only.
 
-A host with threads must not run Python between fork and exec, so what has to happen there happens here, after exec.
+A multithreaded host must not run Python between fork and exec, so these steps run after exec, in this program.
 """
 
 from __future__ import annotations
@@ -16,37 +16,37 @@ from wasmrt.core.errors import ConfineError
 from wasmrt.sandbox.isolation.confine._sealing import Plan, Prepared
 
 NOT_CONFINED = 125
-"""The exit code where the process could not be confined; the program was not started. A sentence is on stderr."""
+"""Exit code if the process could not be confined; the program was not started. The reason is on stderr."""
 NOT_EXECUTED = 126
-"""The exit code where the program could not be executed."""
+"""Exit code if the program could not be executed."""
 
 
 def encode(plan: Plan) -> str:
-    """Return a plan as text for the stub's command line. It holds paths and numbers, and nothing secret."""
+    """Encode a plan for the stub's command line. It contains paths and numbers, but no secrets."""
     return json.dumps(plan._replace(filter=base64.b64encode(plan.filter).decode()))  # type: ignore[arg-type]
 
 
 def decode(text: str) -> Plan:
-    """Return the plan that `encode` wrote."""
+    """Decode a plan written by `encode`."""
     read = Plan(*json.loads(text))
     return read._replace(filter=base64.b64decode(read.filter))
 
 
 def main() -> NoReturn:
-    """Confine this process by the plan in the first argument and execute the rest of them."""
+    """Confine this process with the plan in the first argument, then execute the remaining arguments."""
     text, *argv = sys.argv[1:]
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
-        signal.signal(number, signal.SIG_DFL)  # the interpreter ignores them, and a program would inherit that
+        signal.signal(number, signal.SIG_DFL)  # Python ignores them, and the program would inherit that
     try:
         Prepared(decode(text)).apply()
     except ConfineError as error:
-        _end(NOT_CONFINED, error.message)
+        _exit(NOT_CONFINED, error.message)
     try:
         os.execvpe(argv[0], argv, os.environ)  # noqa: S606
     except OSError as error:
-        _end(NOT_EXECUTED, f"{argv[0]} could not be executed: {error.strerror}")
+        _exit(NOT_EXECUTED, f"cannot execute {argv[0]}: {error.strerror}")
 
 
-def _end(code: int, sentence: str) -> NoReturn:
-    os.write(2, f"wasmrt: {sentence}\n".encode(errors="replace"))
+def _exit(code: int, message: str) -> NoReturn:
+    os.write(2, f"wasmrt: {message}\n".encode(errors="replace"))
     os._exit(code)

@@ -38,7 +38,7 @@ def unbroken(exchange: Callable[[], _T]) -> _T:
     return _run(exchange, waits=True)
 
 
-def unwatched(work: Callable[[], _T]) -> _T:
+def run_abandonable(work: Callable[[], _T]) -> _T:
     """Return the result of `work`; if a signal handler raises, `work` continues in the background.
 
     For long work that owns everything it uses.
@@ -111,13 +111,13 @@ class GoneError(InternalError):
     """A process that forks others has ended, does not answer, or sent an unexpected answer."""
 
 
-def unhurried() -> Lifetime:
+def unlimited_lifetime() -> Lifetime:
     """Return the lifetime of work that no call waits for; `Control` itself bounds how long a process may take."""
     return Lifetime(float("inf"))
 
 
 @contextmanager
-def held(lock: threading.RLock, lifetime: Lifetime) -> Iterator[None]:
+def acquire(lock: threading.RLock, lifetime: Lifetime) -> Iterator[None]:
     """Hold a lock; wait for it no longer than `lifetime`.
 
     It is a reentrant lock, which knows its owner, so that a signal handler cannot leave it held.

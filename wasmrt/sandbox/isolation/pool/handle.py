@@ -65,7 +65,7 @@ class Worker:
         self._process = 0
         self._handle = -1
 
-    def greet(self, lifetime: Lifetime) -> None:
+    def wait_until_ready(self, lifetime: Lifetime) -> None:
         """Wait until the worker has confined itself, and read its PID from the kernel.
 
         Raises:

@@ -20,9 +20,9 @@ from wasmrt.core.limits import MIB, ResourceLimits
 from wasmrt.sandbox.guest.artifacts import DiskCache, NotCachedError, cache_key
 from wasmrt.sandbox.guest.settings import Allocator, EngineConfig, best_allocator, fits_the_pool
 from wasmrt.sandbox.isolation.pool import launcher
-from wasmrt.sandbox.isolation.pool.control import TICK_SECONDS, unhurried, unwatched
+from wasmrt.sandbox.isolation.pool.control import TICK_SECONDS, run_abandonable, unlimited_lifetime
 from wasmrt.sandbox.isolation.pool.memory import memory_file, sealed_after, sealed_memory, socket_pair
-from wasmrt.sandbox.isolation.pool.program import Program, Shelf
+from wasmrt.sandbox.isolation.pool.program import IdleWorkers, Program
 from wasmrt.sandbox.isolation.pool.template import ProgramKey
 from wasmrt.sandbox.isolation.wire import Channel, ClosedError, Kind, ProtocolError
 from wasmrt.sandbox.isolation.wire.calls import read_error
@@ -44,7 +44,7 @@ class WorkerHome:
         self._required = required
         self._zygote = launcher.retain()
         self._compiling = threading.BoundedSemaphore(max_compiles)
-        self._shelf = Shelf(MAX_IDLE_WORKERS, MAX_PROGRAMS)
+        self._idle_workers = IdleWorkers(MAX_IDLE_WORKERS, MAX_PROGRAMS)
         self._lock = threading.Lock()
         self._kept: OrderedDict[ProgramKey, Program] = OrderedDict()
         self._closed = False
@@ -70,7 +70,7 @@ class WorkerHome:
         with self._lock:
             self._closed = True
             self._kept.clear()
-        for program in self._shelf.close():
+        for program in self._idle_workers.close():
             program.close()
         launcher.release(self._zygote)
 
@@ -83,11 +83,11 @@ class WorkerHome:
                 self._kept.move_to_end(key)
                 return known
         # A signal handler that raises here would leak a permit, a lock or a process.
-        return unwatched(lambda: self._made(key, data))
+        return run_abandonable(lambda: self._made(key, data))
 
     def _made(self, key: ProgramKey, data: bytes) -> Program:
         artifact = self._artifact(key, data)
-        program = Program(self._zygote, key, artifact, data, self._shelf)  # which now owns the artifact
+        program = Program(self._zygote, key, artifact, data, self._idle_workers)  # which now owns the artifact
         with self._lock:
             is_late = self._closed
             if not is_late:
@@ -102,7 +102,7 @@ class WorkerHome:
         """Return a sealed memfd with the compiled code."""
         if self._disk is None:
             return sealed_memory(self._compile(key, data))
-        entry = cache_key(key.digest, self._zygote.version(unhurried()), key.engine)
+        entry = cache_key(key.digest, self._zygote.version(unlimited_lifetime()), key.engine)
         with suppress(NotCachedError):
             return sealed_after(partial(self._disk.copy, entry))
         artifact = self._compile(key, data)
@@ -135,7 +135,7 @@ def _compiler(zygote: launcher.Zygote, key: ProgramKey, data: bytes) -> Iterator
         lifetime = Lifetime(COMPILE_SECONDS)
         head: dict[str, object] = {**key.engine_fields(), "required": key.required}
         with theirs, memory_file(data) as source:
-            pid = zygote.fork(Kind.COMPILE, head, [theirs.fileno(), source], unhurried())
+            pid = zygote.fork(Kind.COMPILE, head, [theirs.fileno(), source], unlimited_lifetime())
         channel = Channel(ours).patient(TICK_SECONDS)
         channel.waiting = channel.between = lifetime.check
         try:
@@ -148,4 +148,4 @@ def _compiler(zygote: launcher.Zygote, key: ProgramKey, data: bytes) -> Iterator
         except ProtocolError as error:
             raise InternalError("a compile worker broke the rules") from error
         finally:
-            zygote.end(pid, unhurried())
+            zygote.end(pid, unlimited_lifetime())

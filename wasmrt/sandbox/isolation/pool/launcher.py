@@ -12,7 +12,7 @@ from typing import TypeVar
 from wasmrt.core.errors import ToolError
 from wasmrt.core.lifetime import Lifetime
 from wasmrt.sandbox.isolation.pool import spawn
-from wasmrt.sandbox.isolation.pool.control import Control, GoneError, held, unbroken
+from wasmrt.sandbox.isolation.pool.control import Control, GoneError, acquire, unbroken
 from wasmrt.sandbox.isolation.wire import Kind
 
 _T = TypeVar("_T")
@@ -87,7 +87,7 @@ class Zygote:
     def _end(self, pid: int, lifetime: Lifetime) -> int:
         asked = False
         try:
-            with held(self._lock, lifetime):
+            with acquire(self._lock, lifetime):
                 asked = True
                 return self._control.status(pid, lifetime) if self.is_ours else 0
         except (GoneError, ToolError):
@@ -97,7 +97,7 @@ class Zygote:
 
     def _exchange(self, ask: Callable[[], _T], lifetime: Lifetime) -> _T:
         def alone() -> _T:
-            with held(self._lock, lifetime):
+            with acquire(self._lock, lifetime):
                 return self._again(ask)
 
         return unbroken(alone)

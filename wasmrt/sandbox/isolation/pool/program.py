@@ -14,7 +14,7 @@ from wasmrt.core.limits import ResourceLimits
 from wasmrt.sandbox.component import ComponentType
 from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.runner import Description
-from wasmrt.sandbox.isolation.pool.control import GoneError, held, unhurried
+from wasmrt.sandbox.isolation.pool.control import GoneError, acquire, unlimited_lifetime
 from wasmrt.sandbox.isolation.pool.handle import Worker, WorkerGoneError, crashed
 from wasmrt.sandbox.isolation.pool.launcher import Zygote
 from wasmrt.sandbox.isolation.pool.template import ProgramKey, Template
@@ -37,11 +37,11 @@ class Program:
 
     checks_params = True
 
-    def __init__(self, zygote: Zygote, key: ProgramKey, artifact: int, data: bytes, shelf: Shelf) -> None:
+    def __init__(self, zygote: Zygote, key: ProgramKey, artifact: int, data: bytes, idle_workers: IdleWorkers) -> None:
         self._zygote = zygote
         self._key = key
         self._artifact = artifact
-        self._shelf = shelf
+        self._idle_workers = idle_workers
         self._lock = threading.Lock()
         """Held only briefly, unlike `_loading`, which is held until a template was forked."""
         self._loading = threading.RLock()
@@ -65,7 +65,7 @@ class Program:
     def type(self) -> ComponentType:
         """Imports and exports, as the engine describes them."""
         if self._type is None:
-            lifetime = unhurried()
+            lifetime = unlimited_lifetime()
             with self._busy():
                 self._type = self._loaded(lifetime).type(lifetime)
         return self._type
@@ -82,7 +82,9 @@ class Program:
 
     def _run(self, call: GuestCall, tool: str, params: str, context: str | None, user: str) -> str:
         while True:
-            worker = self._shelf.take(self, user) or self._shelf.take(self, None) or self._fork(call.lifetime)
+            worker = (
+                self._idle_workers.take(self, user) or self._idle_workers.take(self, None) or self._fork(call.lifetime)
+            )
             whole = False
             try:
                 text = worker.run(call, tool, params, context)
@@ -97,7 +99,7 @@ class Program:
                 raise self._crash(worker, error, call.lifetime) from error
             finally:
                 if whole and worker.calls < MAX_CALLS:
-                    self._shelf.put(self, user, worker)
+                    self._idle_workers.put(self, user, worker)
                 else:
                     self.retire(worker)
 
@@ -121,10 +123,10 @@ class Program:
         """End its processes."""
         with self._lock:
             template, self._template = self._template, None
-        self._end(template, unhurried())
+        self._end(template, unlimited_lifetime())
 
     def _end(self, template: Template | None, lifetime: Lifetime) -> None:
-        gone = self._shelf.drop(self)
+        gone = self._idle_workers.drop(self)
         if template is not None:
             for worker in gone:
                 template.status(worker.pid, lifetime)
@@ -140,13 +142,13 @@ class Program:
         return crashed(0 if template is None else template.status(pid, lifetime))
 
     def _describe(self, data: bytes) -> Description:
-        loading = unhurried()
+        loading = unlimited_lifetime()
         with self._busy():
             self._world = self._loaded(loading, data).world
             worker = self._forked(loading)
             lifetime = Lifetime(DESCRIBE_SECONDS)
             try:
-                worker.greet(lifetime)
+                worker.wait_until_ready(lifetime)
                 description = worker.describe(lifetime)
             except (ClosedError, ProtocolError) as error:
                 raise self._crash(worker, error, lifetime) from error
@@ -164,14 +166,14 @@ class Program:
         if not any(spec.problems for spec in description.specs.values()):
             with suppress(WasmrtError):
                 worker.adopt(description, lifetime)  # as validated by the host
-                self._shelf.put(self, None, worker)
+                self._idle_workers.put(self, None, worker)
                 return
         self.retire(worker)
 
     def _fork(self, lifetime: Lifetime) -> Worker:
         worker = self._forked(lifetime)
         try:
-            worker.greet(lifetime)
+            worker.wait_until_ready(lifetime)
             worker.adopt(self.description, lifetime)
         except ClosedError as error:
             raise self._crash(worker, error, lifetime) from error
@@ -193,13 +195,13 @@ class Program:
 
         `data` is only needed the first time, to detect the component's world.
         """
-        with held(self._loading, lifetime):
+        with acquire(self._loading, lifetime):
             template = self._template
             if template is None:
                 template = Template(self._zygote, self._key, self._artifact, data, lifetime)
                 with self._lock:
                     self._template = template
-                self._shelf.loaded(self, lifetime)
+                self._idle_workers.loaded(self, lifetime)
         try:
             template.load(lifetime)
         except WasmrtError:
@@ -212,7 +214,7 @@ class Program:
         with self._lock:
             if self._template is template:
                 self._template = None
-        template.close(unhurried())
+        template.close(unlimited_lifetime())
 
     @contextmanager
     def _busy(self) -> Iterator[None]:
@@ -225,7 +227,7 @@ class Program:
                 self._calls -= 1
 
 
-class Shelf:
+class IdleWorkers:
     """Idle workers, each of one component and user, or not of a user yet; and the components that have a template.
 
     Both are bounded: the least recently used is ended first.

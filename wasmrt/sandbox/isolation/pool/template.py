@@ -11,7 +11,7 @@ from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.limits import ResourceLimits
 from wasmrt.sandbox.component import ComponentType
 from wasmrt.sandbox.guest.settings import EngineConfig
-from wasmrt.sandbox.isolation.pool.control import Control, GoneError, held, unbroken
+from wasmrt.sandbox.isolation.pool.control import Control, GoneError, acquire, unbroken
 from wasmrt.sandbox.isolation.pool.handle import Worker, crashed
 from wasmrt.sandbox.isolation.pool.launcher import Zygote
 from wasmrt.sandbox.isolation.pool.memory import memory_file, socket_pair
@@ -76,7 +76,7 @@ class Template:
             WorkerCrashedError: the process crashed, or took too long.
             DeadlineExceededError, CancelledError, RuntimeClosedError: the lifetime ended.
         """
-        with held(self._lock, lifetime):
+        with acquire(self._lock, lifetime):
             try:
                 frame = self._control.greeting(lifetime)
                 if frame.kind == Kind.REFUSED:
@@ -104,7 +104,7 @@ class Template:
         return worker
 
     def _number_of_new(self, end: int, lifetime: Lifetime) -> int:
-        with held(self._lock, lifetime):
+        with acquire(self._lock, lifetime):
             return self._control.number(Kind.FORK, {}, [end], Kind.SPAWNED, "pid", lifetime)
 
     def status(self, pid: int, lifetime: Lifetime) -> int:
@@ -114,7 +114,7 @@ class Template:
     def _status(self, pid: int, lifetime: Lifetime) -> int:
         asked = False
         try:
-            with held(self._lock, lifetime):
+            with acquire(self._lock, lifetime):
                 asked = True
                 return self._control.status(pid, lifetime)
         except (GoneError, ToolError):
@@ -134,7 +134,7 @@ class Template:
         """
 
         def ask() -> Frame:
-            with held(self._lock, lifetime):
+            with acquire(self._lock, lifetime):
                 return self._control.ask(Kind.DESCRIBE, {}, (), Kind.DESCRIBED, lifetime)
 
         frame = unbroken(ask)
