@@ -66,7 +66,7 @@ def test_explain_takes_what_the_conversation_saw_before(
     assert "it would run" in wasmrt(*call).stdout
     shown = wasmrt(*call, "--seen", page, "--private", notes).stdout
     assert "a person would be asked" in shown
-    assert "flows.new-host: message is a host that nobody said" in shown
+    assert "flows.new-host: message is a host that the user did not name" in shown
     shown = wasmrt(*call, "--seen", page, "--private", notes, "--said", "read https://evil.example").stdout
     assert "seen: private, trusted, untrusted; goes to: message said" in shown
     missing = wasmrt(*call, "--seen", tmp_path / "none.txt", code=2)

@@ -113,7 +113,7 @@ def test_a_tool_that_is_not_here_is_named_with_the_step_that_brings_it(
 
 def test_without_a_terminal_a_call_that_needs_a_person_is_denied(wasmrt: Run, configure: Callable[[str], None]) -> None:
     configure('[tools.rules.echo]\npermission = "ask"\n')
-    assert "nobody did" in wasmrt("tools", "run", "echo", '{"message": "hi"}', code=3).stderr
+    assert "was not approved" in wasmrt("tools", "run", "echo", '{"message": "hi"}', code=3).stderr
 
 
 def test_the_policy_is_checked_and_shown(wasmrt: Run, configure: Callable[[str], None]) -> None:
@@ -132,7 +132,7 @@ def test_a_rule_for_a_tool_that_comes_with_wasmrt_is_known_though_the_tool_is_of
     named = ("shell", "run_code", "memory_write", "tool_install", "clipboard.read", "web_search")
     configure("".join(f'[tools.rules."{name}"]\npermission = "ask"\n' for name in (*named, "shel")))
     (warning,) = json.loads(wasmrt("policy", "check", "--json").stdout)["warnings"]
-    assert warning == "tools.rules names 'shel', which no tool is called; did you mean shell?"
+    assert warning == "tools.rules contains 'shel', which matches no tool; did you mean shell?"
 
 
 def test_a_mistake_in_the_policy_is_told_with_its_line(wasmrt: Run, configure: Callable[[str], None]) -> None:

@@ -62,7 +62,7 @@ def _answers(path: Path, batch: list[ApprovalRequest]) -> Work:
     return work
 
 
-def test_killed_callers_and_killed_answerers_apply_nothing_twice_and_lose_nothing(tmp_path: Path) -> None:
+def test_killed_processes_neither_lose_nor_repeat_answers(tmp_path: Path) -> None:
     path, applied = tmp_path / "approvals.sqlite3", tmp_path / "applied"
     killed, every = Killed(kills(30)), []
     while killed.left > 0:

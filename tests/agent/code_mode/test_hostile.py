@@ -280,7 +280,7 @@ def test_an_answer_is_not_given_again_to_a_view_that_has_the_tool_no_more(
     registry: ToolRegistry, desk: Desk, waiting: Path
 ) -> None:
     desk.answers = [True]
-    with pytest.raises(RunReplayError, match="would be refused now") as caught:
+    with pytest.raises(RunReplayError, match="would be denied now") as caught:
         _again(registry.only(["run_code", "write_note"]))
     assert caught.value.code == "run-refused" and desk.done == ["add 1 1"]
 

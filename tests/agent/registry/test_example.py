@@ -51,7 +51,7 @@ def test_the_example_has_at_most_forty_lines() -> None:
 
 
 @pytest.mark.usefixtures("confined")
-def test_a_model_is_corrected_waits_for_a_person_and_goes_on(tmp_path: Path) -> None:
+def test_a_model_is_corrected_waits_for_approval_and_continues(tmp_path: Path) -> None:
     _plugin(tmp_path / "plugins")
     asked: list[ApprovalRequest] = []
 
@@ -67,7 +67,7 @@ def test_a_model_is_corrected_waits_for_a_person_and_goes_on(tmp_path: Path) -> 
     assert told[4] == '<tool_output name="echo" sanitized="true">\nhi\n</tool_output>'
     assert "there is no such note" in told[5]
     assert "NOW" in told[6]
-    assert "a person has to approve this call" in told[7]
+    assert "the call requires approval" in told[7]
     assert "wrote 3 characters" in told[8]
     assert "fly" in told[9]
     assert "there is no tool 'delete_all'" in told[10]

@@ -200,7 +200,7 @@ def test_an_approval_of_a_question_that_this_process_did_not_ask_runs_nothing() 
         [item] = state.get_interruptions()
         state.approve(item)
         await Runner.run(other, state)
-        assert "a person has to approve this call" in str(model.seen[-1])
+        assert "the call requires approval" in str(model.seen[-1])
 
     asyncio.run(main())
     assert here.done == [] and there.done == []

@@ -178,7 +178,7 @@ def test_mistakes_are_told_in_a_sentence(home: Path, arguments: list[str], said:
 
 
 def test_a_preset_that_is_not_there_ends_the_server(home: Path) -> None:
-    assert "there is no preset 'nothing'" in wasmrt("serve", "--preset", "nothing", code=2).stderr.decode()
+    assert "unknown preset: 'nothing'" in wasmrt("serve", "--preset", "nothing", code=2).stderr.decode()
 
 
 def test_a_broken_configuration_ends_the_server_and_is_told_on_stderr(home: Path) -> None:

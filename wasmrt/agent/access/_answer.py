@@ -1,4 +1,4 @@
-"""Show an access request to a person, and apply the answer: check it, change the grant and write a receipt."""
+"""Show an access request to an approver, and apply the answer: check it, change the grant and write a receipt."""
 
 from __future__ import annotations
 

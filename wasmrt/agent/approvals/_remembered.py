@@ -120,7 +120,7 @@ class Answers:
         return iter(self._order.values())
 
     def add(self, answer: Remembered) -> None:
-        """Add an answer. Over the limit, the oldest answer is dropped, and its tool asks again."""
+        """Add an answer. Over the limit, the oldest answer is dropped, and its calls require approval again."""
         same = self._by_key.setdefault(answer.key, {})
         binding = answer.binding
         if (replaced := same.get(binding)) is not None:

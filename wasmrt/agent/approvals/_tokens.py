@@ -1,4 +1,4 @@
-"""Confirmation tokens: signed, counted and short-lived proof that a person confirmed a call."""
+"""Confirmation tokens: signed, counted and short-lived proof that a user confirmed a call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sections of the configuration file that make a policy: [tools], [presets.NAME] and [approvals]."""
+"""Read a policy from the configuration file: the sections [tools], [presets.NAME] and [approvals]."""
 
 from __future__ import annotations
 
@@ -56,20 +56,20 @@ _APPROVALS: dict[str, Reader] = {
     "access": one_of(AccessAction, AccessAction),
 }
 _BLOCKED_TOOLS = (
-    "tools.exfiltration_guard.blocked_tools is no longer needed: every tool that can send something outside is kept "
-    "away; name those that may stay in allow_tools"
+    "tools.exfiltration_guard.blocked_tools has no effect: every tool that can send data over the network is denied, "
+    "except those in allow_tools"
 )
 
 
 def read_policy(tree: Mapping[str, Any], folder: Path, mistakes: list[Mistake]) -> ToolPolicy:
-    """Return the policy of a parsed configuration file; what is wrong is added to `mistakes`.
+    """Return the policy of a parsed configuration file, and append errors to `mistakes`.
 
-    A relative path counts from `folder`, where the file is.
+    Relative paths refer to `folder`, the directory of the file.
     """
     before = len(mistakes)
     tools = dict(tree["tools"]) if isinstance(tree.get("tools"), dict) else {}
     if "tools" in tree and not isinstance(tree["tools"], dict):
-        mistakes.append(Mistake("tools", "must be a section", "write [tools] in a line of its own"))
+        mistakes.append(Mistake("tools", "must be a section", "write [tools] on a separate line"))
     parts = {name: tools.pop(name) for name in ("filter", "exfiltration_guard", "rules") if name in tools}
     flows = read_flows(tools.pop("flows", None), mistakes)
     own = read_table(tools, Place(("tools",)), _TOOLS, mistakes, example='and preset = "dev" below')
@@ -99,7 +99,7 @@ def read_policy(tree: Mapping[str, Any], folder: Path, mistakes: list[Mistake]) 
             unsafe_native_plugins=own.get("unsafe_native_plugins", False),
             notes=notes,
         )
-    except ConfigurationError as error:  # of all that is left: the active preset is none of them
+    except ConfigurationError as error:  # the values were checked before, so only the active preset can be unknown
         mistakes.append(Mistake("tools.preset", error.message, error.hint))
         return ToolPolicy()
 
@@ -127,7 +127,7 @@ def _part(
 
 def _presets(tree: Any, mistakes: list[Mistake]) -> dict[str, Preset]:
     if not isinstance(tree, dict):
-        mistakes.append(Mistake("presets", "must be a section", "write [presets.NAME] in a line of its own"))
+        mistakes.append(Mistake("presets", "must be a section", "write [presets.NAME] on a separate line"))
         return {}
     presets = {}
     for name, table in tree.items():
@@ -142,7 +142,7 @@ def _presets(tree: Any, mistakes: list[Mistake]) -> dict[str, Preset]:
 
 def _rules(tree: Any, mistakes: list[Mistake]) -> tuple[ToolRule, ...]:
     if not isinstance(tree, dict):
-        mistakes.append(Mistake("tools.rules", "must be a section", "write [tools.rules.NAME] in a line of its own"))
+        mistakes.append(Mistake("tools.rules", "must be a section", "write [tools.rules.NAME] on a separate line"))
         return ()
     return tuple(_rule(name, table, mistakes) for name, table in tree.items())
 
@@ -156,8 +156,8 @@ def _rule(name: str, table: Any, mistakes: list[Mistake]) -> ToolRule:
         rate = RateLimitConfig(minute or min(hour, _MAX_RATE), hour or min(minute * 60, _MAX_RATE))
     permission, timeout = values.pop("permission", None), values.pop("timeout_seconds", None)
     tier = values.pop("safety_tier", None)
-    about_flows = {name: values.pop(name) for name in ("results", "destinations", "ids", "vouched") if name in values}
+    flow_values = {name: values.pop(name) for name in ("results", "destinations", "ids", "vouched") if name in values}
     return ToolRule(
         tool=name, permission=permission, tightening=Tightening(tier=tier, **values), rate=rate,
-        timeout_seconds=timeout, **about_flows,
+        timeout_seconds=timeout, **flow_values,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The section [tools.flows] of the configuration file: a preset, rules that are switched, and rules of the operator."""
+"""Read the section [tools.flows] of the configuration file: a preset, changed actions, and the operator's rules."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _FLOWS: dict[str, Reader] = {
     "files_untrusted": boolean,
 }
 flow_preset: Reader = one_of(flow_policy, FLOW_PRESETS)
-"""Reads the name of a preset of flows."""
+"""Reads the name of a flow preset."""
 
 
 def labels(value: Any) -> Any:
-    """Return labels.
+    """Read a list of labels.
 
     Raises:
-        ConfigurationError: a name is none of them, or they contradict each other.
+        ConfigurationError: a label is unknown, or labels contradict each other.
     """
     return read_labels(texts(value))
 
@@ -46,9 +46,9 @@ _RULE: dict[str, Reader] = {
 
 
 def read_flows(tree: Any, mistakes: list[Mistake]) -> FlowPolicy | None:
-    """Return the rules over flows of a parsed section; what is wrong is added to `mistakes`. None where there is none.
+    """Return the flow policy of a parsed section, or None without one, and append errors to `mistakes`.
 
-    Every key but the rules has the value of the preset where it is not written.
+    Missing keys have the value of the preset.
     """
     if tree is None:
         return None
@@ -60,10 +60,10 @@ def read_flows(tree: Any, mistakes: list[Mistake]) -> FlowPolicy | None:
     if not isinstance(rules, dict):
         mistakes.append(Mistake(str(_PLACE.at("rules")), "must be a section", 'write new-host = "allow" below it'))
         return found
-    for name, said in rules.items():
+    for name, rule in rules.items():
         place = _PLACE.at("rules").at(name)
         try:
-            found = found.switched({name: said}) if isinstance(said, str) else _added(found, name, said, mistakes)
+            found = found.switched({name: rule}) if isinstance(rule, str) else _added(found, name, rule, mistakes)
         except ConfigurationError as error:
             mistakes.append(Mistake(str(place), error.message, error.hint))
     return found
@@ -74,5 +74,5 @@ def _added(policy: FlowPolicy, name: str, table: Any, mistakes: list[Mistake]) -
     values = read_table(table, place, _RULE, mistakes, example='and action = "ask" below')
     values.setdefault("effects", OUTGOING)
     values.setdefault("provenance", frozenset({Provenance.UNSAID, Provenance.UNTRUSTED}))
-    rule = FlowRule(name=name, why=f"is kept back by the rule {name}", **values)
+    rule = FlowRule(name=name, why=f"matches the rule {name}", **values)
     return replace(policy, rules=(*policy.rules, rule))

@@ -29,7 +29,7 @@ async def execute_many(calls: Sequence[ToolCall], state_of: Callable[[ToolCall],
     ended: dict[int, _Ended] = {}
     try:
         await _run(states, ended)
-    except BaseException as error:  # such as a cancellation, which ends the remaining calls
+    except BaseException as error:  # a cancellation ends the remaining calls
         for place, state in enumerate(states):
             if place not in ended:
                 finished(state, error)

@@ -1,4 +1,4 @@
-"""Executors: how a call waits for an approver and for its tool, in blocking and in asynchronous programs."""
+"""Executors: wait for approvers and tools, in blocking and in asynchronous programs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class Executor(Protocol):
-    """A way of waiting."""
+    """The strategy for waiting: `BlockingExecutor` or `AsyncExecutor`."""
 
     async def decide(self, approvals: Approvals, request: ApprovalRequest, approver: Approver | None) -> ApprovalAnswer:
         """Wait for the answer to a request."""
@@ -36,7 +36,7 @@ class Executor(Protocol):
 
 
 class BlockingExecutor:
-    """Block the thread. A coroutine with this executor never suspends, and needs no event loop."""
+    """An executor that blocks the thread. A coroutine with this executor never suspends, and needs no event loop."""
 
     async def decide(self, approvals: Approvals, request: ApprovalRequest, approver: Approver | None) -> ApprovalAnswer:
         """Wait for the answer to a request."""
@@ -55,7 +55,7 @@ class BlockingExecutor:
             return future.result(seconds)
         except FutureTimeoutError as error:
             if future.done():
-                raise  # the tool's own
+                raise  # the tool itself raised it
             _end(context)
             raise _late(tool, seconds) from error
         except BaseException:
@@ -64,7 +64,7 @@ class BlockingExecutor:
 
 
 class AsyncExecutor:
-    """Executor in the event loop; a tool that blocks runs in a thread."""
+    """An executor for the event loop. A blocking tool runs in a thread."""
 
     async def decide(self, approvals: Approvals, request: ApprovalRequest, approver: Approver | None) -> ApprovalAnswer:
         """Wait for the answer to a request."""
@@ -82,7 +82,7 @@ class AsyncExecutor:
             async with asyncio.timeout(seconds):
                 if tool.is_async:
                     return await _settled(tool.execute(params, context))
-                # A thread of its own, and no pool: neither other calls nor the end of the loop wait for one that stays.
+                # Use a new thread instead of a pool: a tool that never ends blocks neither other calls nor the loop.
                 return await asyncio.wrap_future(_started(tool, params, context))
         except TimeoutError:
             _end(context)
@@ -93,7 +93,7 @@ class AsyncExecutor:
 
 
 def blocking(awaitable: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end, in this thread or, where that has an event loop already, in another one."""
+    """Run a coroutine and return its result, in a new thread if this thread already has an event loop."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -122,7 +122,7 @@ def driven(coroutine: Coroutine[Any, Any, T]) -> T:
     except StopIteration as ended:
         result: T = ended.value
         return result
-    raise AssertionError("a step waited for an event loop in a call that has none")
+    raise AssertionError("a step of a blocking call waited for an event loop")
 
 
 def _ends_by_itself(tool: Tool) -> bool:
@@ -130,7 +130,7 @@ def _ends_by_itself(tool: Tool) -> bool:
 
 
 def _started(tool: Tool, params: Any, context: ToolContext) -> Future[ToolOutput]:
-    """Start a tool on a thread of its own, which keeps neither other calls nor the process from ending."""
+    """Start a tool in a new daemon thread, which neither blocks other calls nor keeps the process alive."""
     future: Future[ToolOutput] = Future()
     work = partial(_settle, future, copy_context(), tool, params, context)
     threading.Thread(target=work, name="wasmrt-tool", daemon=True).start()
@@ -141,9 +141,9 @@ def _settle(future: Future[ToolOutput], variables: Context, tool: Tool, params: 
     try:
         result = variables.run(_finished, tool, params, context)
     except BaseException as error:
-        # A future of asyncio takes no StopIteration (PEP 479): its waiter would never be told.
+        # An asyncio future does not accept StopIteration (PEP 479), so its waiter would wait forever.
         failure = RuntimeError("StopIteration") if isinstance(error, StopIteration) else error
-        with suppress(InvalidStateError):  # nobody waits any more
+        with suppress(InvalidStateError):  # the waiter has cancelled the future
             future.set_exception(failure)
     else:
         with suppress(InvalidStateError):
@@ -167,5 +167,5 @@ def _end(context: ToolContext) -> None:
 def _late(tool: Tool, seconds: float) -> DeadlineExceededError:
     return DeadlineExceededError(
         f"{tool.name} took longer than {seconds:g} s", limit=seconds, used=None, setting="timeout_seconds",
-        hint="ask for less at once",
+        hint="request less at once",
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The pipeline: every step of a call, in order. Each step may deny the call, and every decision is recorded."""
+"""Run a call through the steps of the pipeline, in order. Each step may deny the call; every decision is recorded."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from wasmrt.runtime.audit import OK
 from wasmrt.runtime.context import ToolContext
 
 FORGET = "wasmrt approvals list shows the answer, and wasmrt approvals forget ID forgets it"
-"""The step for whoever was denied by an answer that was given for good."""
+"""The hint for a call that a remembered answer denied."""
 
 
 async def execute(state: CallState, executor: Executor) -> ToolOutput:
-    """Take one call through every step, and return the tool's output, scanned.
+    """Run one call through every step, and return the tool's scanned output.
 
     Raises:
-        ToolError: a step refused it, or the tool failed; its decisions say which.
+        ToolError: a step denied the call, or the tool failed; see its `decisions`.
     """
     try:
         admit(state)
@@ -38,34 +38,34 @@ async def execute(state: CallState, executor: Executor) -> ToolOutput:
         return await run(state, executor)
     except BaseException as error:
         failure = finished(state, error)
-        if failure is error or not isinstance(error, Exception):  # such as a cancellation, which goes on as it is
+        if failure is error or not isinstance(error, Exception):  # re-raise a cancellation unchanged
             raise
         raise failure from error
 
 
 def finished(state: CallState, error: BaseException) -> ToolError:
-    """Return the error of a failed call with all its decisions, and write the receipt."""
+    """Return the error of a failed call with all decisions, and write the receipt."""
     failure = _as_tool_error(error)
     failure.decisions = _with_sandbox(state, failure)
     if not state.in_sandbox:
-        # SECURITY: what a function or a plugin says of its failure goes where its answer would have gone.
+        # SECURITY: the error message of a function or a plugin may contain secrets, like its result.
         failure.message = state.services.detector.redact(failure.message)
         failure.args = (failure.message,)
         failure.logs = clean_logs(state, failure.logs)
         if failure.code == OK:
             failure.code = type(failure).code
     failure.call_id = failure.call_id or state.request.call_id
-    told = failure
+    reported = failure
     if state.ran:
-        told = _access.asked(state, failure)  # before the trace has seen the tool's own words
+        reported = _access.asked(state, failure)  # before the error message becomes part of the trace
     if state.ran or state.previewing:
         _flow.saw(state, failure.message)
     _end(state, failure)
-    return told
+    return reported
 
 
 def _end(state: CallState, failure: ToolError | None) -> None:
-    """Write the receipt of a call, and end what telemetry has of it."""
+    """Write the receipt of a call, and end its telemetry span."""
     try:
         write_receipt(state, failure)
     finally:
@@ -74,13 +74,16 @@ def _end(state: CallState, failure: ToolError | None) -> None:
 
 
 def _told_code(state: CallState, failure: ToolError) -> str:
-    """Return the code that telemetry tells. SECURITY: one that a function chose could carry what it read."""
+    """Return the error code for telemetry.
+
+    SECURITY: a code that a function chose could contain data that it read, so it is not reported.
+    """
     chosen = state.ran and not state.in_sandbox and failure.code != type(failure).code
     return TOOL_ERROR if chosen and state.known.source in _flow.OWN_SOURCES else failure.code
 
 
 def _begin(state: CallState) -> None:
-    """Begin what telemetry has of a call. A name that no tool has is the model's own text, and stays out of it."""
+    """Begin the telemetry span of a call. Unknown tool names are omitted: they are text of the model."""
     services = state.services
     if services.telemetry is not None:
         found = services.store.find(state.request.name)
@@ -91,10 +94,10 @@ def _begin(state: CallState) -> None:
 
 
 def admit(state: CallState) -> None:
-    """Run the steps that require no approval.
+    """Run the steps before the approval.
 
     Raises:
-        ToolError: one refused it.
+        ToolError: a step denied the call.
     """
     _begin(state)
     look(state)
@@ -105,10 +108,10 @@ def admit(state: CallState) -> None:
 
 
 def look(state: CallState) -> None:
-    """Run the steps that decide on the tool and its params, and that consume nothing.
+    """Run the steps that check the tool and its params, without counting the call or using up tokens.
 
     Raises:
-        ToolError: one refused it.
+        ToolError: a step denied the call.
     """
     state.take(_steps.parse(state))
     state.take(_steps.look_up(state))
@@ -152,42 +155,42 @@ async def approve(state: CallState, executor: Executor) -> None:
     if not answer.approved:
         raise denied(_taken(state, _not_approved(state, answer)))
     if state.services.store.find(state.known.name) is not state.registered:
-        rule, hint = "the tool was removed or exchanged while a person was asked", "make the call again"
+        rule, hint = "the tool was removed or replaced while the approval was pending", "make the call again"
         raise denied(_taken(state, Decision(False, Reason.APPROVAL_DENIED, rule, hint, "tool.approval",
                      state.known.name)))  # fmt: skip
     state.edited = changed(answer.params, state.params)
-    words = f"approved {answer.scope}{by}{', with other parameters' if state.edited else ''}"
-    _taken(state, Decision(True, Reason.ALLOWED, words, None, "tool.approval", name))
+    rule = f"approved {answer.scope}{by}{', with other parameters' if state.edited else ''}"
+    _taken(state, Decision(True, Reason.ALLOWED, rule, None, "tool.approval", name))
     if state.edited:
         _check_edited(state, dict(answer.params or {}))
-    # SECURITY: an answer that was given before, or to other params, is none to what was shown now.
+    # SECURITY: a remembered answer, or one with edited params, does not approve this preview.
     state.shown = None if answer.remembered or state.edited else shown
     _flow.approved(state)
 
 
 def _not_approved(state: CallState, answer: ApprovalAnswer) -> Decision:
-    """Return the denial of a call that nobody approved. What a person noted is for people, like every hint."""
+    """Return the denial of a call that was not approved. The approver's note is in the hint, which models never see."""
     assert state.approval_needed is not None
-    rule = "a person denied this call" if answer.by else "a person has to approve this call, and nobody did"
-    ways = 'give the registry an approver (approver = "queue" in [approvals])'
+    rule = "the call was denied by an approver" if answer.by else "the call requires approval, and it was not approved"
+    steps = 'give the registry an approver (approver = "queue" in [approvals])'
     if answer.timed_out:
-        ways = "make the call again and answer it; timeout_seconds in [approvals] gives more time"
+        steps = "make the call again and answer the request; timeout_seconds in [approvals] sets the time for it"
     line = _steps.approving_line(state)
-    ways += f", or {line}" if line else ""
+    steps += f", or {line}" if line else ""
     command = state.tool.manual_command(state.params)
-    ways += f"; a person does it with: {command}" if command else ""
-    said = f"{answer.note}; " if answer.note else ""
+    steps += f"; to do it yourself: {command}" if command else ""
+    note = f"{answer.note}; " if answer.note else ""
     if answer.by:
-        ways = FORGET if answer.remembered else "make the call again to ask once more"
-    hint = f"{said}{state.approval_needed.rule}; {ways}"
+        steps = FORGET if answer.remembered else "make the call again to request approval again"
+    hint = f"{note}{state.approval_needed.rule}; {steps}"
     return Decision(False, Reason.APPROVAL_DENIED, rule, hint, "tool.approval", state.known.name)
 
 
 async def run(state: CallState, executor: Executor) -> ToolOutput:
-    """Run the tool within its deadline, scan what it answers, and write the receipt.
+    """Run the tool within its deadline, scan its output, and write the receipt.
 
     Raises:
-        ToolError: it failed, or its answer was withheld.
+        ToolError: the tool failed, or its output was withheld.
     """
     tool, entry = state.tool, state.known
     _access.use(state)
@@ -204,7 +207,7 @@ async def run(state: CallState, executor: Executor) -> ToolOutput:
         else:
             output = await executor.run(tool, state.params, context, seconds)
     if not isinstance(output, ToolOutput):
-        raise ToolError(f"the tool broke: it returned {type(output).__name__}, and no ToolOutput")
+        raise ToolError(f"the tool failed: expected a ToolOutput, got {type(output).__name__}")
     output = scanned(state, output)
     _access.ask(state, output.decisions, output.call_id or state.request.call_id)
     _flow.saw(state, output.result, output.labels)
@@ -215,7 +218,7 @@ async def run(state: CallState, executor: Executor) -> ToolOutput:
 
 
 async def _run_program(state: CallState, executor: Executor, context: ToolContext, seconds: float) -> ToolOutput:
-    from wasmrt.agent.registry._program import Steps, run_program  # few programs have code mode on
+    from wasmrt.agent.registry._program import Steps, run_program  # code mode is off by default
 
     steps = Steps(look, admit, asks, approve, run, finished)
     return await run_program(state, executor, context, seconds, steps)
@@ -223,11 +226,9 @@ async def _run_program(state: CallState, executor: Executor, context: ToolContex
 
 def tool_context(state: CallState, seconds: float) -> ToolContext:
     """Return the context of the call for the tool."""
-    entry = state.known
-    # SECURITY: the sandbox holds a component to what it declares, and to the view; else a declaration were a claim.
-    restrictions = state.restrictions
-    # Of a tool with actions, to those of the one that was let through.
-    held = state.effects & restrictions.in_sandbox(state.services.policy.guard, entry.name)
+    entry, restrictions = state.known, state.restrictions
+    # SECURITY: the sandbox enforces the declared effects of the chosen action, and the limits of the view.
+    allowed = state.effects & restrictions.in_sandbox(state.services.policy.guard, entry.name)
     return ToolContext(
         user=state.request.user,
         trace_id=state.request.trace,
@@ -237,7 +238,7 @@ def tool_context(state: CallState, seconds: float) -> ToolContext:
         on_progress=state.request.on_progress,
         receipt=known_receipt(state),
         on_begin=state.begin_in_sandbox,
-        effects=None if entry.granted_effects <= held and not restrictions.narrows else held,
+        effects=None if entry.granted_effects <= allowed and not restrictions.narrows else allowed,
         write_paths=restrictions.write_paths,
         may_invoke=partial(_may_invoke, state),
         seen=_flow.labels_seen(state),
@@ -248,7 +249,7 @@ def tool_context(state: CallState, seconds: float) -> ToolContext:
 
 
 def approval_request(state: CallState, preview: str | None) -> ApprovalRequest:
-    """Return the request for an approver; `preview` shows what the call would change."""
+    """Return the request for an approver; `preview` shows the changes that the call would make."""
     assert state.approval_needed is not None
     entry, now = state.known, time.time_ns() // 1_000_000
     return ApprovalRequest(
@@ -272,13 +273,13 @@ def approval_request(state: CallState, preview: str | None) -> ApprovalRequest:
 
 
 def _check_edited(state: CallState, params: dict[str, object]) -> None:
-    """Repeat the steps that depend on the params, except approval, for params that an approver edited."""
+    """Repeat the steps that depend on the params, except approval, because an approver edited the params."""
     try:
         state.params = parse_arguments(params)
         state.take(_steps.check_schema(state))
     except InvalidParametersError as error:
-        rule = f"the person changed the parameters, and they do not fit: {error.message}"
-        hint = "make the call again, and have the person keep to the tool's schema"
+        rule = f"the approver edited the parameters, and they are invalid: {error.message}"
+        hint = "make the call again; edited parameters must match the tool's schema"
         raise denied(_taken(state, Decision(False, Reason.INVALID_ARGUMENTS, rule, hint, "tool.approval",
                      state.known.name))) from error  # fmt: skip
     state.take(_steps.check_view(state))
@@ -286,18 +287,18 @@ def _check_edited(state: CallState, params: dict[str, object]) -> None:
 
 
 def _may_invoke(state: CallState, name: str) -> Decision | None:
-    """Decide on a tool that this tool invokes: the same policy applies, whether it is registered or not."""
+    """Decide whether this tool may invoke another tool. The same policy applies, even if that is not registered."""
     services = state.services
     prepared = None if services.runtime is None else services.runtime.prepared(name)
     if prepared is None:
-        return None  # there is nothing that could be invoked
-    # SECURITY: an alias may name it otherwise than it is registered, such as a package with a single tool.
+        return None  # no such tool could be invoked
+    # SECURITY: the name may be an alias of the registered name, such as for a package with a single tool.
     entry = services.store.find(prepared.name)
     if entry is None or entry.tool is not prepared:
         source = ToolSource.INSTALLED if prepared.installed else ToolSource.COMPONENT
         entry = RegisteredTool(prepared, prepared.name, source, "", ())
     traits = entry.traits(services.policy)
-    # SECURITY: nobody knows its params yet; those of the call choose no action of another tool.
+    # SECURITY: its params are not known yet. The params of the calling tool must not choose one of its actions.
     inner = replace(state, entry=entry, traits=traits, params={}, bound=None, decisions=[], approval_needed=None)
     checks = (
         _steps.check_view, _steps.check_filter, _steps.check_preset, _steps.check_rules, _steps.check_exfiltration,
@@ -321,19 +322,19 @@ def _stamped(state: CallState, decision: Decision) -> Decision:
 
 
 def _with_sandbox(state: CallState, failure: ToolError) -> tuple[Decision, ...]:
-    """Return the decisions of the steps, followed by those of the sandbox."""
+    """Return the decisions of the steps, followed by the sandbox's decisions."""
     known = set(state.decisions)
     return (*state.decisions, *(_stamped(state, each) for each in failure.decisions if each not in known))
 
 
 def _as_tool_error(error: BaseException) -> ToolError:
-    """Return an error as one of a call, such as a withheld answer, a broken schema or a cancellation."""
+    """Convert any error to a `ToolError`, such as a withheld output, an invalid schema or a cancellation."""
     if isinstance(error, ToolError):
         return error
     if not isinstance(error, Exception):
         return CancelledError(f"the call was ended by {type(error).__name__}")
-    if not isinstance(error, WasmrtError):  # a tool of the program's own, or what it decides by, with a bug in it
-        return ToolError(f"the call broke with {type(error).__name__}")
+    if not isinstance(error, WasmrtError):  # a bug in a tool or a callback of the program
+        return ToolError(f"the call failed with {type(error).__name__}")
     failure = ToolError(error.message, code=error.code, hint=error.hint)
     failure.retryable = error.retryable
     return failure

@@ -1,4 +1,4 @@
-"""RegisteredTool: a tool in a registry, with its names and its definitions for models."""
+"""A tool in a registry, with its names and its definitions for models."""
 
 from __future__ import annotations
 
@@ -84,14 +84,14 @@ class RegisteredTool:
 
     @property
     def document(self) -> str:
-        """A document for models from the tool's package; empty if it has none."""
-        # SECURITY: models read this untrusted text like an answer.
+        """The document for models from the tool's package, or an empty string."""
+        # SECURITY: this text is untrusted, like a result, and models read it.
         document: str = _cleaned(self.tool.prompt)
         return document
 
     @cached_property
     def validator(self) -> Validator | None:
-        """The validator of params in this process; None if the tool's worker checks them.
+        """The validator for params in this process; None if the tool's worker validates them.
 
         SECURITY: a component's schema is untrusted. Only small schemas are evaluated in this process.
         """
@@ -114,7 +114,7 @@ class RegisteredTool:
 
     def _rendered(self, provider: Provider, actions: frozenset[str] | None) -> dict[str, Any]:
         tool = self.tool
-        # SECURITY: models read this untrusted description like an answer.
+        # SECURITY: schema and description are untrusted, like a result, and models read them.
         schema, description = _cleaned(tool.schema), _cleaned(tool.description)
         if actions is not None:
             schema = with_actions(schema, tool.traits.action_param, actions)
@@ -138,7 +138,7 @@ def _cleaned(value: Any) -> Any:
 
 
 def with_actions(schema: dict[str, Any], param: str, actions: frozenset[str]) -> dict[str, Any]:
-    """Return a schema in which the action parameter is required, and accepts only these actions."""
+    """Return a schema that requires the action parameter, and accepts only these actions for it."""
     listed = action_names(schema, param) or ()
     kept = [name for name in listed if name in actions] or sorted(actions)
     properties = dict(schema.get("properties", {}))

@@ -1,7 +1,4 @@
-"""Prepare a tool's output for a model: validate, sanitize, redact, truncate and wrap it.
-
-Pure: text in, text out.
-"""
+"""Prepare a tool's output for a model: validate, sanitize, redact, truncate and wrap it."""
 
 from __future__ import annotations
 

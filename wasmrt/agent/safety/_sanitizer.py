@@ -28,12 +28,12 @@ _INVISIBLE = (
 )
 _ZERO_WIDTH = re.compile(f"[{_INVISIBLE}]")
 _SCRIPTS, _EMOJI = "\u0590-\u1fff", "\u2600-\u27bf\U0001f000-\U0001faff"
-# Unicode 15, section 23.2: a joiner stands between two letters, or ends a word; between two emoji only the one joins.
+# Unicode 15, section 23.2: a joiner is between two letters, or ends a word; between two emoji, only U+200D is valid.
 _JOINERS = re.compile(
     f"(?<![{_SCRIPTS}{_EMOJI}\ufe0f])[\u200c\u200d]"
     f"|(?<=[{_EMOJI}\ufe0f])(?:\u200c|\u200d(?![{_EMOJI}\u2190-\u25ff\u2b00-\u2bff]))"
 )
-# Unicode's StandardizedVariants.txt and emoji-variation-sequences.txt: one selector behind a character that has one.
+# StandardizedVariants.txt and emoji-variation-sequences.txt: at most one selector, after a character with variants.
 _SELECTORS = re.compile(
     "(?<![\u00a9\u00ae\u203c-\u3299\U0001f000-\U0001faff#*0-9])[\ufe0e\ufe0f]"
     "|(?<![\u1000-\u109f\u2200-\u22ff\u3000-\u9fff\ua840-\ua87f\uf900-\ufaff\uff00-\uffef])[\ufe00-\ufe0d]"
