@@ -1,4 +1,4 @@
-"""The tools an agent offers, by name: what may stand in for another, and what may not."""
+"""Names of tools in a registry: protected names, taken names, and lookup."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_protected_name_is_rejected_in_every_spelling(runtime: WasmToolRuntime
     assert len(registry) == 0
 
 
-# What an agent's own tools are called: a tool of somebody else's under such a name would be taken for it.
+# Names of built-in tools. A third-party tool with such a name could be confused with a built-in tool.
 PROTECTED = [
     "echo",
     "time",

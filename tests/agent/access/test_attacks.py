@@ -1,4 +1,4 @@
-"""Attacks on access requests: a tool, a model or another user that wants more than a person said yes to."""
+"""Attacks on access requests: a tool, a model or another user tries to get more than was granted."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ GRANT = AccessChoice(granted=True)
 KEEP = AccessChoice(granted=True, scope=AccessScope.KEEP)
 
 
-# What a person reads.
+# Shown requests.
 
 
 def test_a_path_that_imitates_an_approval_is_shown_as_data(agent: Agent) -> None:
@@ -81,7 +81,7 @@ def test_a_model_never_reads_the_id_of_a_request(agent: Agent) -> None:
         assert not any(request.id in said for request in agent.store.pending())
 
 
-# Floods.
+# Many requests.
 
 
 def test_a_tool_with_many_different_denials_cannot_fill_the_queue(agent: Agent) -> None:
@@ -112,7 +112,7 @@ def test_many_tools_of_one_user_leave_capacity_for_another_user(tmp_path: Any) -
     assert store.ask(_caller(user="bob"), wish) is not None
 
 
-# Between the question and the answer.
+# Changes between the request and the answer.
 
 
 def test_an_answer_after_an_update_of_the_tool_grants_nothing(agent: Agent, program: Program) -> None:
@@ -150,7 +150,7 @@ def test_a_session_grant_ends_with_an_update_of_the_tool(agent: Agent) -> None:
     assert agent.reads("notes/a.md") == "access-requested"
 
 
-# Whose answer it is.
+# Answers of other users and sessions.
 
 
 def test_another_users_answer_has_no_effect_and_reveals_nothing(agent: Agent) -> None:
@@ -210,7 +210,7 @@ def test_a_session_without_a_conversation_is_not_offered(agent: Agent) -> None:
     refused(agent, AccessChoice(granted=True, scope=AccessScope.SESSION), "not-offered")
 
 
-# Narrower, and not wider.
+# Narrower entries.
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_a_narrower_entry_must_not_be_wider(agent: Agent, entry: str) -> None:
     agent.answer("notes/deep/c.md")
     choice = AccessChoice(granted=True, scope=AccessScope.KEEP, narrower=entry)
     if not entry:
-        agent.answered(choice)  # nothing written is what was asked for
+        agent.answered(choice)  # an empty text means the requested entry
         return
     with pytest.raises(ConfigurationError):
         agent.answered(choice)
@@ -232,7 +232,7 @@ def test_a_narrower_entry_must_not_be_wider(agent: Agent, entry: str) -> None:
     assert granted_to(Catalog(find_places().data).get("reader")) == Capabilities.none()
 
 
-# What is kept.
+# Permanent answers.
 
 
 def test_stored_access_is_dropped_by_an_update_that_does_not_request_it(agent: Agent, program: Program) -> None:
@@ -262,7 +262,7 @@ def test_access_of_an_uninstalled_tool_cannot_be_stored(program: Program) -> Non
     assert agent.answer("notes/a.md").output.result == "notes/a.md"  # type: ignore[union-attr]
 
 
-# What the policy keeps back.
+# Denials by policy.
 
 
 def test_access_denied_by_a_view_is_not_requested(program: Program) -> None:
@@ -311,7 +311,7 @@ def test_a_once_answer_applies_to_one_of_two_calls_in_a_turn(agent: Agent) -> No
 def test_an_unusable_store_grants_and_requests_nothing(agent: Agent) -> None:
     agent.answer("notes/a.md")
     agent.grant("session")
-    find_places().access.chmod(0o666)  # whoever can write here could grant
+    find_places().access.chmod(0o666)  # users with write access could grant requests
     answer = agent.answer("notes/a.md")
     assert answer.error is not None and answer.error.code != "access-requested"
     find_places().access.chmod(0o600)

@@ -1,4 +1,4 @@
-"""Access requests at the command line: listed, shown, granted, denied, with receipts that hold."""
+"""Access requests at the command line: list, show, grant and deny them, with valid receipts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of growth: a grant after an answer is the grant before it and the entry, whatever both are, and nothing else."""
+"""Properties of extended grants: the grant after an answer is the earlier grant and exactly the entry."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def grants(draw: st.DrawFn, *, tools: bool = True) -> Capabilities:
 
 
 def powers(grant: Capabilities) -> set[str]:
-    """Everything that a grant allows of what the probes try."""
+    """Return the probes that a grant allows."""
     found = {f"read {path}" for path in PROBES if grant.explain_workspace(path)}
     found |= {f"write {path}" for path in PROBES if grant.explain_workspace_write(path)}
     found |= {f"{verb} {url}" for verb in ("GET", "POST") for url in URLS if grant.explain_http(verb, url)}
@@ -159,7 +159,7 @@ def test_only_the_requesting_tool_of_a_separated_grant_is_extended() -> None:
     section = Capabilities.none().with_workspace_read(["notes/", "plans/"])
     grant = Capabilities.none().with_workspace_read(["notes/"]).with_tools([ToolGrant("b", section)])
     entry = Addition(GrantList.WORKSPACE, '"plans/"')
-    after = grown(grant, (entry,), "a")  # it had no section, and so nothing
+    after = grown(grant, (entry,), "a")  # it had no section, and therefore allowed nothing
     assert powers(for_tool(after, "a")) == {"read plans/p.md"}
     assert powers(for_tool(after, "b")) == powers(for_tool(grant, "b")) == {"read notes/a.md", "read notes/deep/c.md"}
     of_none = grown(grant, (entry,))

@@ -1,4 +1,4 @@
-"""Each kind of power by its own road: requests to a real server, tools that are invoked, tools of one component."""
+"""Access requests for HTTP with a real server, for invoked tools, and for the tools of one component."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def authority() -> trustme.CA:
 
 @pytest.fixture
 def made(site: Callable[..., Site]) -> Iterator[Made]:  # noqa: F811
-    """Makes a program's own component `reader`, and the list of the requests that came to the server."""
+    """Creates a component `reader`, and the list of requests that reach the server."""
     opened: list[WasmToolRuntime] = []
 
     def make(relay: Relay, grant: Capabilities | None = None, **more: Any) -> tuple[Agent, Site, list[str]]:

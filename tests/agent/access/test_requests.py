@@ -1,4 +1,4 @@
-"""A refusal becomes a request, a person's answer grows the grant by that line, and the call made again goes through."""
+"""A denial becomes an access request. After the grant is extended by an answer, the repeated call succeeds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_a_denied_call_requests_access_and_the_model_is_informed(agent: Agent) -
     answer = agent.answer("notes/a.md")
     assert isinstance(answer.error, AccessRequestedError)
     assert answer.error.requests == (agent.only().id,)
-    assert "not yet" in answer.text and "access was requested" in answer.text and "same call again later" in answer.text
+    assert "not yet" in answer.text and "a person was asked" in answer.text and "same call again later" in answer.text
     assert agent.only().id not in answer.text and "notes" not in answer.text and "wasmrt" not in answer.text
 
 
@@ -93,7 +93,7 @@ def test_a_call_that_needs_two_entries_succeeds_after_two_once_answers(program: 
     agent = program()
     agent.answer("notes/a.md")
     asked = agent.only()
-    agent.grant("once", narrower="notes/b.md")  # it does not help this call, and is used up by it
+    agent.grant("once", narrower="notes/b.md")  # the answer is used up, although it does not help this call
     assert agent.answer("notes/a.md").output.result is None  # type: ignore[union-attr]
     again = agent.only()
     assert again.denied.addition.entry == asked.denied.addition.entry
@@ -215,5 +215,5 @@ def test_a_permanent_answer_outdates_other_requests_of_the_tool(agent: Agent) ->
     found = agent.store.get(second.id)
     assert found is not None and found.state is AccessState.OUTDATED
     assert agent.reads("notes/a.md") == "notes/a.md"
-    assert agent.reads("plans/p.md") == "access-requested"  # of a session it is asked again, for the grant as it is now
+    assert agent.reads("plans/p.md") == "access-requested"  # session access is requested again for the changed grant
     assert other.id != agent.only().id

@@ -1,4 +1,4 @@
-"""Access requests over MCP: the call ends with the request's id, and the same call, made again, takes the answer."""
+"""Access requests over MCP: the call ends with the request's ID, and the repeated call uses the answer."""
 
 from __future__ import annotations
 

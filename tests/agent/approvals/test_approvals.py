@@ -1,4 +1,4 @@
-"""Asking and remembering: an answer holds for what it was given for, and for nothing else."""
+"""Requesting approval and remembering answers: an answer applies only to the requests of its scope."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ONCE = ApprovalAnswer(approved=True, by="bob")
 
 
 class Person:
-    """Answers as told, when told, and counts the questions."""
+    """Gives prepared answers when the test allows it, and counts the requests."""
 
     def __init__(self, answer: ApprovalAnswer | None = None) -> None:
         self.asked: list[ApprovalRequest] = []
@@ -187,7 +187,7 @@ def test_later_changes_of_params_do_not_affect_the_request() -> None:
 
 @pytest.mark.parametrize("params", [{"x": float("nan")}, {"x": object()}, {"x": "\ud800"}, ["x"], {"x": [[[]]] * 2}])
 def test_params_that_are_not_a_json_object_are_rejected(params: Any) -> None:
-    if params == {"x": [[[]]] * 2}:  # a value that holds itself
+    if params == {"x": [[[]]] * 2}:  # a value that contains itself
         params["x"].append(params)
     with pytest.raises(InvalidParametersError):
         request(params)
@@ -278,7 +278,7 @@ def test_cancelling_withdraws_and_later_answers_have_no_effect() -> None:
         with pytest.raises(asyncio.CancelledError):
             await waiting
         assert person.withdrawn == [asked.id]
-        assert late.cancelled()  # whoever answers now is told so
+        assert late.cancelled()  # answering now is an error
         assert approvals.remembered(asked) is None
 
     asyncio.run(scene())
@@ -358,7 +358,7 @@ def test_a_session_answer_also_answers_pending_requests_of_the_session() -> None
 
 def test_a_denial_wins_over_a_simultaneous_approval(tmp_path: Path) -> None:
     class Store(ApprovalStore):
-        """Has the second request denied in the moment in which the first one's answer would approve it."""
+        """Denies the second request at the moment when the answer to the first would approve it."""
 
         def remembered(self, request: ApprovalRequest) -> Remembered | None:
             if request is second and request.id in person.open:

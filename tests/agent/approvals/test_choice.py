@@ -1,4 +1,4 @@
-"""A person's choice, as the command and the page apply it."""
+"""The choice of an approver, as the command and the web page apply it."""
 
 from __future__ import annotations
 

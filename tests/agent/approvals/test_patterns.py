@@ -1,4 +1,4 @@
-"""Patterns: they match the call that they were made of, and nothing that differs outside of what was widened."""
+"""Patterns match their own call, and calls that differ only in widened params."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PARAMS = st.dictionaries(NAMES, VALUES, max_size=4)
 
 
 def places(value: Any, pointer: str = "") -> Iterator[str]:
-    """Every place in params but the whole, as JSON Pointers."""
+    """Return the JSON Pointers of all values in params, except the whole."""
     steps: list[tuple[str, Any]] = []
     if isinstance(value, dict):
         steps = [(name.replace("~", "~0").replace("/", "~1"), item) for name, item in value.items()]
@@ -68,7 +68,7 @@ def test_a_param_that_is_not_widened_matches_no_other_value(
     at = data.draw(st.sampled_from(every))
     other = changed(params, at, value)
     assume(repr(other) != repr(params))
-    # Under a parent that changed, the widened places of the old one still have to be where they were.
+    # If a parent value changed, the widened places of the old value must still exist.
     if not within(at, wide) and not any(w.startswith(at + "/") for w in wide):
         assert pattern.matches(other) is same(params, other)
     elif within(at, wide):
@@ -76,7 +76,7 @@ def test_a_param_that_is_not_widened_matches_no_other_value(
 
 
 def same(one: Any, other: Any) -> bool:
-    """Equality of JSON data in any order of names, but with types."""
+    """Return whether JSON data is equal, regardless of the order of names, including types."""
     if type(one) is not type(other):
         return False
     if isinstance(one, dict):

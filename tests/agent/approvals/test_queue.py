@@ -1,4 +1,4 @@
-"""The queue: a caller waits in one process or thread, and whoever looks answers in another."""
+"""The queue: a caller waits in one process or thread, and an approver answers in another."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 def answers(path: Path, asked: ApprovalRequest, answer: ApprovalAnswer) -> ApprovalAnswer:
-    """Have somebody else answer what one asks."""
+    """Answer a request from another thread."""
     other = ApprovalStore(path)
 
     async def scene() -> ApprovalAnswer:
@@ -152,7 +152,7 @@ def test_an_update_in_another_process_denies(path: Path) -> None:
         answer = await waiting
         assert not answer.approved
         assert "updated" in answer.note
-        assert asked.id not in answer.note  # it may reach a model
+        assert asked.id not in answer.note  # the note may reach a model
 
     asyncio.run(scene())
 

@@ -1,4 +1,4 @@
-"""The store: who may answer what and when, what is kept of it, and what another process finds."""
+"""The store: valid answers, the stored data, and access by other processes."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_an_answer_to_an_expired_request_has_no_effect(store: ApprovalStore, clo
     assert found is not None and (found.state, found.params) == (State.EXPIRED, None)
     assert code(store.answer, asked.id, ALWAYS, user="alice") == "expired"
     assert code(store.take, answered.id) == "expired"
-    clock.seconds -= 61  # a clock that is set back revives nothing
+    clock.seconds -= 61  # setting the clock back does not revive a request
     assert code(store.answer, asked.id, ALWAYS, user="alice") == "expired"
 
 
@@ -241,7 +241,7 @@ def test_params_are_stored_only_while_a_request_is_pending(store: ApprovalStore,
         lambda r: (setattr(clock, "seconds", clock.seconds + 61), store.withdraw("another")),
     ]
     for end in ends:
-        store.version()  # whoever waits keeps the file open, and with it the write-ahead log
+        store.version()  # a waiting process keeps the file and its write-ahead log open
         asked = timed(clock, params, preview=word.decode())
         store.add(asked)
         assert any(b"otters" in file.read_bytes() for file in path.parent.iterdir())
@@ -282,7 +282,7 @@ def test_the_size_of_the_store_is_bounded(store: ApprovalStore, clock: Clock, mo
         store.add(each)
     assert code(store.add, timed(clock)) == "queue-full"
     store.answer(asked[0].id, ALWAYS, user="alice")
-    assert code(store.add, timed(clock)) == "queue-full"  # its caller has not taken it yet
+    assert code(store.add, timed(clock)) == "queue-full"  # the caller has not used the answer yet
     for n, each in enumerate(asked[1:]):
         store.answer(each.id, ApprovalAnswer(approved=True, note="n" * 5000, by="b" * 5000), user="alice")
         assert n or store.take(asked[0].id)
@@ -296,7 +296,7 @@ def test_the_size_of_the_store_is_bounded(store: ApprovalStore, clock: Clock, mo
     store.add(more[1])
     store.answer(more[0].id, ALWAYS, user="alice")
     assert code(store.answer, more[1].id, ALWAYS, user="alice") == "too-many-answers"
-    store.answer(more[1].id, YES, user="alice")  # nothing of the refused answer was kept
+    store.answer(more[1].id, YES, user="alice")  # the rejected answer was not stored
 
 
 def test_the_size_of_pending_requests_is_bounded(

@@ -1,4 +1,4 @@
-"""A person at a terminal: sees what would be done, and answers it and nothing else."""
+"""The terminal approver: it shows a request, and reads the answer to that request only."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from wasmrt.agent.approvals import _terminal as module
 
 
 class Screen:
-    """Our end of a terminal: types, and sees what is on it."""
+    """The controlling end of a pseudo-terminal: types text, and reads the screen."""
 
     def __init__(self) -> None:
         self.ours, self.theirs = pty.openpty()
@@ -40,7 +40,7 @@ class Screen:
         os.write(self.ours, text.encode())
 
     async def shows(self, text: str) -> None:
-        """Wait until a text is on the screen, after the one that was waited for before."""
+        """Wait until a text appears on the screen, after the text of the previous wait."""
         while (found := self.seen.find(text, self.at)) < 0:
             try:
                 self.seen += os.read(self.ours, 65536).decode("utf-8", "replace").replace("\r\n", "\n")
@@ -61,7 +61,7 @@ def screen() -> Iterator[Screen]:
 
 
 def dialogue(screen: Screen, asked: ApprovalRequest, *turns: tuple[str, str]) -> ApprovalAnswer:
-    """Answer each prompt that shows with what is typed."""
+    """Type an answer at each prompt."""
 
     async def scene() -> ApprovalAnswer:
         waiting = asyncio.ensure_future(Approvals(screen.approver()).decide(asked))
@@ -234,7 +234,7 @@ def test_requests_are_shown_one_at_a_time_and_earlier_keys_are_ignored(screen: S
         for _ in asked:
             await screen.shows("[e]dit: ")
             assert screen.seen.count("\napproval ") == len(answers) + 1
-            screen.type("n\ny\ny\n")  # the keys after the first line are of nobody's question
+            screen.type("n\ny\ny\n")  # keys after the first line answer no request
             done, _ = await asyncio.wait([w for w in waiting if w not in answers], return_when="FIRST_COMPLETED")
             assert len(done) == 1
             answers += done
@@ -255,7 +255,7 @@ def test_an_answer_after_cancellation_is_reported_as_too_late(screen: Screen) ->
             await cancelled
         screen.type("a\n")
         await screen.shows("the request was withdrawn; nothing was changed")
-        await screen.shows("[e]dit: ")  # and the next one's turn comes
+        await screen.shows("[e]dit: ")  # and the next request is shown
         screen.type("y\n")
         assert (await queued).approved
         assert approvals.remembered(first) is None

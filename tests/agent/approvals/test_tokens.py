@@ -1,4 +1,4 @@
-"""Confirmation tokens: one call that a person confirmed, and no other, and not for long."""
+"""Confirmation tokens: valid for a short time, and only for the confirmed call."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TOKEN: dict[str, Any] = {
 
 
 class Machine:
-    """A machine whose clock can be set, and which can be started anew."""
+    """A machine whose clock can be set, and which can be rebooted."""
 
     def __init__(self) -> None:
         self.wall, self.boot, self.since_boot = 1_000_000.0, "first", 100.0
@@ -159,7 +159,7 @@ def test_a_used_token_stays_used_if_the_clock_is_set_back(tokens: ConfirmationTo
     token = tokens.issue(**TOKEN)
     tokens.redeem(token, **CALL)
     machine.wall += 3600
-    tokens.redeem(tokens.issue(**TOKEN), **CALL)  # what has expired is swept
+    tokens.redeem(tokens.issue(**TOKEN), **CALL)  # expired entries are deleted
     machine.wall -= 3600
     assert refusal(tokens, token) == "token-expired"
 

@@ -1,4 +1,4 @@
-"""What of a call's params decides where it goes, and in which readings a value counts as said or as private."""
+"""The destinations in a call's params, and the spellings in which a value counts as named or as private."""
 
 from __future__ import annotations
 

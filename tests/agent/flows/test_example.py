@@ -1,4 +1,4 @@
-"""The session in docs/flows.md is the one that the example has."""
+"""The session in docs/flows.md is the output of the example."""
 
 from __future__ import annotations
 

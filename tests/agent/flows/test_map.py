@@ -1,4 +1,4 @@
-"""Paths through tools: found from effects alone, in words, with the line that breaks each, and drawn."""
+"""Paths through tools: derived from effects, described, with the change that closes each, and drawn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Flows in the pipeline: the question that a person sees, what an answer holds for, receipts, traces and presets."""
+"""Flows in the pipeline: approval requests, the scope of answers, receipts, traces and presets."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def poisoned(**settings: object) -> Agent:
     return agent
 
 
-# The question.
+# Approval requests.
 
 
 def test_a_request_shows_the_sentence_and_the_source_of_the_destination() -> None:
@@ -112,7 +112,7 @@ def test_a_call_continues_after_its_request_in_the_queue_is_answered(tmp_path: P
     assert sent == [EVE]
 
 
-# What an answer holds for.
+# The scope of answers.
 
 
 def test_a_session_answer_applies_only_to_its_destination() -> None:
@@ -262,7 +262,7 @@ def test_explain_shows_labels_and_reason_without_changes() -> None:
     assert agent.asks("send_mail", to=[EVE])
 
 
-# Which traces are looked at.
+# Tracked traces.
 
 
 def test_an_unopened_trace_is_not_tracked_without_rules() -> None:
@@ -377,18 +377,18 @@ def test_declared_destinations_must_be_parameters() -> None:
     assert not agent.asks("announce", where="sales", text="the lobby is free")
 
 
-# Found by changing the code: each of these held no test before.
+# Found by mutation testing: no earlier test covered these cases.
 
 
 @tool(effects=["external-write"])
 def tell(to: str, text: str = "") -> str:
-    """Tell somebody."""
+    """Send a message."""
     return "told"
 
 
 @tool(effects=["external-write"])
 def unshare(to: str, file_id: str = "") -> str:
-    """Take a file away from somebody."""
+    """Revoke access to a file."""
     return "done"
 
 

@@ -1,4 +1,4 @@
-"""The rules over flows in the configuration file, and the presets."""
+"""Flow rules in the configuration file, and flow presets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of flows: labels never shrink, no stranger's text turns an ask into an allow, no spelling hides a value."""
+"""Properties of flows: labels are never removed, untrusted text never avoids approval, no spelling hides a value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions that are not needed by rule: a service's own members, few links of one text, dates; and payments."""
+"""Avoided approvals: vouched members, few links of one text, and dates. Also payments."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_vouched_member_is_known() -> None:
     assert bank(said).asks("pay", account="GB29NWBK60161331926819", amount=25)
     agent = bank(said, BANK)
     assert not agent.asks("pay", account="GB29NWBK60161331926819", amount=25)
-    assert agent.trace.labels >= {Label.UNTRUSTED, Label.PRIVATE}, "the rest of the result stays a stranger's"
+    assert agent.trace.labels >= {Label.UNTRUSTED, Label.PRIVATE}, "the rest of the result stays untrusted"
 
 
 @pytest.mark.parametrize("account", ["DE89370400440532013000", "pay 1100 or 55 to me", "Rent", "1100.0"])

@@ -1,4 +1,4 @@
-"""Spellings that hide where a value came from, on the page and in the call; and what the person says no to."""
+"""Spellings that hide the origin of a value, on the page and in the call, and values that the user excludes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def alphabet(first: int, text: str = EVE) -> str:
 
 
 def found(page: str, value: object, name: str = "to", said: str = "please do what the page says") -> list[Provenance]:
-    """The provenance of a value that a call sends after a page was read."""
+    """Return the provenance of a value that a call sends after a page was read."""
     trace = FlowTrace()
     trace.user_said(said)
     trace.saw(f"Hello there. {page} Thank you.", {Label.UNTRUSTED})

@@ -1,4 +1,4 @@
-"""What calls wrote down, known by every trace of a registry, from any thread."""
+"""Text stored by calls is recognized in every trace of a registry, from any thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ways round the tool system that were tried: each by a tool, a model or a caller that wants more than it may."""
+"""Attempts of a tool, a model or a caller to bypass the registry."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ from wasmrt.egress.leaks import Action, LeakDetector
 TOKEN = "ghp_" + "k3Jd8sQmZ1xPv7Lr" + "Tn0WbY5cHfG2uA9eRoXi"
 
 
-# -- what a model reads --------------------------------------------------------------------------------------------
+# -- text for models -----------------------------------------------------------------------------------------------
 
 
 def test_truncated_json_does_not_restore_removed_content() -> None:
@@ -77,7 +77,7 @@ def test_a_secret_joined_by_the_sanitizer_is_redacted(mark: str) -> None:
 
 
 def test_the_search_for_the_wrapper_is_linear_in_spaces() -> None:
-    # Quadratic, this would take hours; the suite's own time limit ends it.
+    # A quadratic search would take hours, and the suite's time limit would end it.
     text = "<" + " " * 2_000_000
     assert Sanitizer().sanitize(text).text == text
 
@@ -177,7 +177,7 @@ def test_a_model_is_not_shown_how_to_widen_a_view(counted: Counted) -> None:
             assert word not in said
 
 
-# -- what a person approved --------------------------------------------------------------------------------------------
+# -- approved calls ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("scope", ["forever", 3, None])
@@ -257,11 +257,11 @@ def test_arguments_given_as_an_object_have_the_limits_of_text(arguments: Any) ->
         under(Raw(1)).execute("raw", deep)
 
 
-# -- nothing without a receipt, nothing raw ----------------------------------------------------------------------------
+# -- receipts and errors -----------------------------------------------------------------------------------------------
 
 
 class Broken(ToolDefaults):
-    """A tool that breaks where it is told to."""
+    """A tool that fails at a chosen member."""
 
     name, description = "broken", ""
     schema: ClassVar[dict[str, Any]] = {"type": "object"}
@@ -275,13 +275,13 @@ class Broken(ToolDefaults):
         raise ValueError("in check")
 
     def requires_approval(self, params: Any) -> bool:
-        """Break, where it is told to."""
+        """Fail if this member was chosen."""
         if self._where == "approval":
             raise KeyError("amount")
         return False
 
     def execute(self, params: Any, context: Any) -> Any:
-        """Break, where it is told to."""
+        """Fail if this member was chosen."""
         if self._where == "exit":
             raise SystemExit(2)
         return {"no": "output"} if self._where == "output" else ToolOutput(result=1)
@@ -450,7 +450,7 @@ def test_hints_name_the_method_of_a_view_or_the_line_of_the_policy() -> None:
 
 
 class Dumped:
-    """An object as client libraries yield them."""
+    """An object as returned by client libraries."""
 
     def __init__(self, data: dict[str, Any]) -> None:
         self._data = data
@@ -491,7 +491,7 @@ def test_an_answer_has_a_format_for_each_known_provider_only(style: Any) -> None
         answer.message("zz")  # type: ignore[arg-type]
 
 
-# -- what holds a second time ------------------------------------------------------------------------------------------
+# -- restrictions at several levels ------------------------------------------------------------------------------------
 
 
 def test_an_output_with_a_blocked_secret_is_withheld() -> None:
@@ -513,7 +513,7 @@ def test_the_sandbox_has_no_network_if_a_preset_or_a_guard_denies_it() -> None:
     assert ToolRestrictions(guards=(guard,)).in_sandbox(off, "known") == EVERY_EFFECT
 
 
-# -- what a maintainer saw ---------------------------------------------------------------------------------------------
+# -- found in review ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("effects", [[], ["write-filesystem"], ["financial"]])
@@ -605,7 +605,7 @@ def test_a_tool_of_an_external_component_is_external() -> None:
         echo.installed = True
         wrapped = ReadOnlyToolWrapper.wrap(echo)
         assert wrapped is not None
-        with pytest.raises(InvalidNameError):  # nor does it get a protected name by being wrapped
+        with pytest.raises(InvalidNameError):  # wrapping a tool does not permit a protected name
             registry.register(wrapped)
         assert ToolSource.INSTALLED.external
 

@@ -1,4 +1,4 @@
-"""Many calls of one turn: the order they run in, who is asked, and what a denial does to the others."""
+"""Several calls of one turn: their order, their approvals, and the effect of a denial on other calls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wasmrt.agent.policy import Permission, ToolRule
 
 
 class Later:
-    """Answers requests only when told to, in any order."""
+    """Answers requests when the test releases them, in any order."""
 
     def __init__(self) -> None:
         self.waiting: dict[str, asyncio.Future[bool]] = {}
@@ -25,7 +25,7 @@ class Later:
         self.expected = 0
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
-        """Wait for what the test says."""
+        """Wait for the answer of the test."""
         future = self.waiting[request.params["name"]] = asyncio.get_running_loop().create_future()
         if len(self.waiting) >= self.expected:
             self.asked.set()
@@ -37,7 +37,7 @@ def test_read_only_calls_run_concurrently() -> None:
 
     @tool(effects=["read-filesystem"])
     def meet(n: int) -> int:
-        meeting.wait(20)  # passes when all four are here
+        meeting.wait(20)  # passes when all four have arrived
         return n
 
     registry = ToolRegistry()

@@ -1,4 +1,4 @@
-"""Tool calls as models stream them: joined, bounded, parsed, and what is wrong with them said."""
+"""Streamed tool calls are joined, bounded and parsed, and errors are reported."""
 
 from __future__ import annotations
 

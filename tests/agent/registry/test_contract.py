@@ -1,4 +1,4 @@
-"""The contract of a tool: what a registry accepts, and what it refuses at registration."""
+"""The tool contract: objects that a registry accepts or rejects at registration."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wasmrt.agent.registry._tool import _MEMBERS
 
 
 class Plain(ToolDefaults):
-    """A tool with everything that has no default."""
+    """A tool with the members that have no default."""
 
     name, description = "plain", "Does nothing."
     schema: ClassVar[dict[str, Any]] = {"type": "object"}
@@ -25,7 +25,7 @@ class Plain(ToolDefaults):
 
 
 class Helpful(Plain):
-    """A tool with helpers that the contract does not know."""
+    """A tool with additional members that are not part of the contract."""
 
     owner, identity, world = "ann", 7, "here"
 

@@ -1,4 +1,4 @@
-"""The example of an agent, run with a scripted model that makes mistakes, is corrected, and waits for a person."""
+"""The example agent, run with a scripted model that makes mistakes, is corrected, and waits for approval."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from wasmrt.runtime.audit.verify import verify
 
 Script = list[list[tuple[str, str]]]
 SCRIPT: Script = [
-    [("echo", '{"message": "hi"'), ("json", '{"operation": "parse", "data": "[1"}')],  # cut, and a broken text
+    [("echo", '{"message": "hi"'), ("json", '{"operation": "parse", "data": "[1"}')],  # truncated, and malformed
     [("echo", '{"mesage": "hi"}'), ("time", '{"operation": "now"}')],  # a misspelt param
     [("echo", '{"message": "hi"}'), ("read_note", '{"name": "plan"}'), ("shout", '{"text": "now"}')],
     [("write_note", '{"name": "secret", "text": "no"}'), ("write_note", '{"name": "plan", "text": "fly"}')],
@@ -29,14 +29,14 @@ SCRIPT: Script = [
 
 
 class Model:
-    """Plays a script, and keeps what it was told."""
+    """Plays a script, and records the messages it receives."""
 
     def __init__(self) -> None:
         self.turns = iter(SCRIPT)
         self.offered: list[str] = []
 
     def __call__(self, messages: list[dict[str, Any]], definitions: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return the calls of the next turn; none ends the conversation."""
+        """Return the calls of the next turn. A turn without calls ends the conversation."""
         self.offered = [definition["function"]["name"] for definition in definitions]
         return [
             {"id": f"call-{number}", "type": "function", "function": {"name": name, "arguments": arguments}}

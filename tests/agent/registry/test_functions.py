@@ -1,4 +1,4 @@
-"""Python functions as tools: what they are described as, what they are given, what is refused where it is defined."""
+"""Python functions as tools: schemas, arguments, and errors at the definition."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import BaseModel, Field
-from typing_extensions import TypedDict  # before Python 3.12 pydantic takes no other
+from typing_extensions import TypedDict  # pydantic requires this one before Python 3.12
 
 from wasmrt import ConfigurationError, Effect, FunctionTool, SafetyTier, ToolContext, ToolError, ToolOutput, tool
 from wasmrt.core.errors import InvalidParametersError

@@ -1,4 +1,4 @@
-"""The registry that the configuration describes: what is in it, who is asked, and what could not be had."""
+"""The registry of an installation: its tools, its approver, and unavailable tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Blocks beside the text of an answer: their bounds."""
+"""Limits of media blocks in an answer."""
 
 from __future__ import annotations
 

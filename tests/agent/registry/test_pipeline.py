@@ -1,4 +1,4 @@
-"""The pipeline: each step can refuse, with a decision, and what passes is safe for a model to read."""
+"""The pipeline: each step can deny with a decision, and output is safe for a model."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def test_edited_params_are_checked_and_used(notebook: Notebook) -> None:
 
 
 class Fussy(ToolDefaults):
-    """A tool with a policy of its own over its params."""
+    """A tool that checks its params by its own policy."""
 
     name, description = "fussy", "Runs commands."
     schema: ClassVar[dict[str, Any]] = {"type": "object", "properties": {"command": {"type": "string"}}}
@@ -233,7 +233,7 @@ async def _released(registry: ToolRegistry, release: threading.Event) -> None:
     try:
         await registry.aexecute("slow")
     finally:
-        release.set()  # the loop waits for its threads
+        release.set()  # the event loop waits for its threads
 
 
 def test_a_rule_shortens_a_tools_timeout() -> None:
@@ -341,7 +341,7 @@ def test_every_call_writes_one_receipt_even_if_it_is_denied(notebook: Notebook) 
 
 
 class Raw(ToolDefaults):
-    """A tool that answers with whatever it was made with."""
+    """A tool that returns a fixed result."""
 
     name, description = "raw", ""
     schema: ClassVar[dict[str, Any]] = {"type": "object"}
@@ -503,7 +503,7 @@ def test_the_hint_after_a_timeout_names_the_timeout_setting() -> None:
     class Away:
         async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
             await asyncio.Event().wait()
-            raise AssertionError("nobody ends the wait")
+            raise AssertionError("the wait never ends")
 
     @tool(effects=["financial"])
     def pay() -> str:

@@ -1,4 +1,4 @@
-"""The policy in the configuration file: read strictly, every mistake at once, each with its line."""
+"""The policy in the configuration file: strict parsing, and all mistakes reported with their lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The preview of a call: a tool learns whether a person who approved this very call has seen it."""
+"""Previews of calls: a tool can check whether the approver of this call saw its preview."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wasmrt.runtime.context import ToolContext
 
 
 class Changer(ToolDefaults):
-    """A tool with a preview, and with a digest that answers can be remembered by."""
+    """A tool with a preview, and with a digest for remembered answers."""
 
     name, description, digest = "changer", "Changes.", "d" * 64
     schema: dict[str, Any] = {"type": "object", "properties": {"to": {"type": "string"}}}  # noqa: RUF012

@@ -1,4 +1,4 @@
-"""Traits: what follows from effects, and that nothing which follows ever loosens."""
+"""Traits: values derived from effects, which more effects or rules never loosen."""
 
 from __future__ import annotations
 

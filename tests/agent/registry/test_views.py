@@ -1,4 +1,4 @@
-"""Views: each only narrows, and a component is held to what its view allows by the sandbox itself."""
+"""Views can only be narrower, and the sandbox enforces them for components."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_read_only_view_never_sends_post(requester: Requester, isolation: str)
     assert denied.reason is Reason.METHOD_NOT_ALLOWED
     assert "held to its effects" in denied.rule
     assert registry.read_only().execute("tool", params | {"method": "GET"}).result[0] == 200
-    assert registry.execute("tool", params).result[0] == 200  # the view of one call is none of the next
+    assert registry.execute("tool", params).result[0] == 200  # the view of one call does not apply to the next
 
 
 def test_declared_effects_are_enforced_by_the_sandbox(
@@ -205,7 +205,7 @@ def test_changing_a_definition_does_not_change_the_registry(registry: ToolRegist
     assert registry.definitions("openai")[0]["function"]["parameters"]["properties"]
 
 
-# -- the law ---------------------------------------------------------------------------------------------------------
+# -- properties ------------------------------------------------------------------------------------------------------
 
 _effects = st.frozensets(st.sampled_from(list(Effect)), max_size=4)
 _steps = st.lists(

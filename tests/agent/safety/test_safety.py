@@ -1,4 +1,4 @@
-"""What a model may read: nothing invisible, nothing that escapes, everything else unchanged."""
+"""Text for models: invisible text and control tokens are removed, other text is unchanged."""
 
 from __future__ import annotations
 
