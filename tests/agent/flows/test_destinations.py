@@ -77,4 +77,4 @@ def test_written_text_is_not_recorded_before_untrusted_text_was_read() -> None:
     trace.saw("call eve@evil.example", {Label.UNTRUSTED})
     assert "call eve@evil.example" in trace.written(call)
     assert trace.clear() == {Label.UNTRUSTED}
-    assert trace.written(call) == () and not trace.has_statement
+    assert trace.written(call) == () and Label.TRUSTED not in trace.labels

@@ -244,13 +244,9 @@ def _use(db: sqlite3.Connection, claims: dict[str, Any], now_ms: int) -> Redeeme
         return _refused("store", "too many tokens are in use")
     db.execute("INSERT OR REPLACE INTO used VALUES (?, ?, ?)", (claims["id"], uses + 1, claims["expires_ms"]))
     return Redeemed(
-        id=claims["id"],
-        trace=claims["trace"],
-        tools=tuple(claims["tools"]),
-        scopes=frozenset(map(Effect, claims["scopes"])),
-        expires_ms=claims["expires_ms"],
-        uses_left=claims["uses"] - uses - 1,
-    )
+        id=claims["id"], trace=claims["trace"], tools=tuple(claims["tools"]), expires_ms=claims["expires_ms"],
+        scopes=frozenset(map(Effect, claims["scopes"])), uses_left=claims["uses"] - uses - 1,
+    )  # fmt: skip
 
 
 def _claims(token: str, key: bytes) -> dict[str, Any]:

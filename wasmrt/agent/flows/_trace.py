@@ -84,11 +84,6 @@ class FlowTrace:
         """The stored size in bytes."""
         return self._untrusted.size + self._private.size
 
-    @property
-    def has_statement(self) -> bool:
-        """True if the user has sent a message."""
-        return Label.TRUSTED in self._labels
-
     def user_said(self, text: str) -> None:
         """Record a message from the user: destinations named in it need no approval."""
         with self._lock:

@@ -15,7 +15,7 @@ from wasmrt.agent.access import AccessRequest, AccessScope, Caller, DeniedAccess
 from wasmrt.agent.approvals import params_digest
 from wasmrt.agent.flows import Destination, Kind, Outgoing
 from wasmrt.agent.registry import _flow, _steps
-from wasmrt.agent.registry._state import CallState, denied
+from wasmrt.agent.registry._state import CallState, denial_error
 from wasmrt.capabilities import Capabilities, covers, effects_of, wanted, within_write_paths
 from wasmrt.capabilities.kinds import widest
 from wasmrt.capabilities.sentences import explain
@@ -41,7 +41,7 @@ _MAX_LOOKED_AT = 16
 _KINDS = {GrantList.HTTP: Kind.URL, GrantList.WORKSPACE: Kind.PATH, GrantList.WORKSPACE_WRITE: Kind.PATH}
 
 
-def grow(state: CallState) -> str:
+def add_granted(state: CallState) -> str:
     """Add entries of granted requests to the grant of a call. The registered tool is unchanged.
 
     Raises:
@@ -68,12 +68,12 @@ def grow(state: CallState) -> str:
         state.entry = entry.with_added_grant(tuple(dict.fromkeys(each for one in found for each in one.additions)))
     except ConfigurationError as error:
         rule = f"the granted access cannot be added to the tool's grant: {error.message}"
-        raise denied(Decision(False, Reason.NOT_GRANTED, rule, error.hint, _WHAT, entry.name)) from error
+        raise denial_error(Decision(False, Reason.NOT_GRANTED, rule, error.hint, _WHAT, entry.name)) from error
     _steps.derive(state)
-    return "; ".join(_said(each) for each in found)
+    return "; ".join(_describe_granted(each) for each in found)
 
 
-def use(state: CallState) -> None:
+def redeem_granted(state: CallState) -> None:
     """Redeem the one-time grants of this call right before it runs, and record all grants that apply.
 
     Raises:
@@ -84,19 +84,19 @@ def use(state: CallState) -> None:
         if store is None or not store.use(each):
             rule = "the access that was granted once was used by another call"
             state.take(Decision(False, Reason.NOT_GRANTED, rule, "call it again", _WHAT, name))
-        state.take(Decision(True, Reason.ALLOWED, _said(each), None, _WHAT, name))
+        state.take(Decision(True, Reason.ALLOWED, _describe_granted(each), None, _WHAT, name))
 
 
-def _said(granted: AccessRequest) -> str:
+def _describe_granted(granted: AccessRequest) -> str:
     lines = "; ".join(addition.hint for addition in granted.additions)
     return f"granted {granted.scope} by {granted.by}: {lines}"
 
 
-def asked(state: CallState, failure: ToolError) -> ToolError:
+def with_access_requests(state: CallState, failure: ToolError) -> ToolError:
     """Request access that a failed call was denied. Return an `AccessRequestedError`, or the original failure."""
     if not isinstance(failure, (GuestError, TrapError, GuestOutputError, NotAuthorizedError)):
         return failure  # a deadline or a cancellation must be reported unchanged
-    requests = ask(state, failure.decisions, failure.call_id or state.request.call_id)
+    requests = request_access(state, failure.decisions, failure.call_id or state.request.call_id)
     if not requests:
         return failure
     error = AccessRequestedError(requests)
@@ -107,7 +107,7 @@ def asked(state: CallState, failure: ToolError) -> ToolError:
     return error
 
 
-def ask(state: CallState, decisions: Iterable[Decision], call: str) -> tuple[str, ...]:
+def request_access(state: CallState, decisions: Iterable[Decision], call: str) -> tuple[str, ...]:
     """Request access that a call was denied, and return the IDs of the pending requests."""
     services, entry = state.services, state.entry
     if services.access is None or entry is None or not isinstance(entry.tool, PreparedTool):
@@ -234,7 +234,7 @@ def _origins(state: CallState, addition: Addition, decision: Decision) -> tuple[
     return tuple(line for each in flow.destinations for line in _flow.origin_lines(trace, each))
 
 
-def note(state: CallState) -> str:
+def access_note(state: CallState) -> str:
     """Return a note for the model if a part of a successful call was denied and access was requested, otherwise ""."""
     text = "part of this call was denied; access was requested, and the same call may do more once it is granted"
     return f"\n({text})" if state.access_requests else ""

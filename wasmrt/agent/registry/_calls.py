@@ -65,16 +65,16 @@ class ToolCallAccumulator:
             piece = dump() if callable(dump) else None
         if not isinstance(piece, Mapping):
             raise InvalidParametersError("a piece of a tool call is not an object", hint=_HINT)
-        for choice in _listed(piece.get("choices")):  # a whole OpenAI chunk
+        for choice in _as_list(piece.get("choices")):  # a whole OpenAI chunk
             self.add(choice)
         kind = piece.get("type")
         if kind in ("content_block_start", "content_block_delta"):
             self._add_anthropic(piece)
         elif "delta" in piece and isinstance(piece["delta"], Mapping):  # a choice of an OpenAI chunk
-            for entry in _listed(piece["delta"].get("tool_calls")):
+            for entry in _as_list(piece["delta"].get("tool_calls")):
                 self._add_openai(entry)
         elif "tool_calls" in piece:  # a delta or a whole message
-            for entry in _listed(piece["tool_calls"]):
+            for entry in _as_list(piece["tool_calls"]):
                 self._add_openai(entry)
         elif "function" in piece:
             self._add_openai(piece)
@@ -145,7 +145,7 @@ class ToolCallAccumulator:
         parts.arguments.append(text)
 
 
-def _listed(value: Any) -> Iterable[Any]:
+def _as_list(value: Any) -> Iterable[Any]:
     return value if isinstance(value, (list, tuple)) else ()
 
 

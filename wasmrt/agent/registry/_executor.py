@@ -10,7 +10,7 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
 from contextvars import Context, copy_context
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from wasmrt.agent.approvals import ApprovalAnswer, ApprovalRequest, Approvals, Approver
 from wasmrt.agent.registry._tool import Tool
@@ -20,19 +20,6 @@ from wasmrt.runtime.context import ToolContext
 from wasmrt.runtime.prepared import PreparedTool
 
 T = TypeVar("T")
-
-
-class Executor(Protocol):
-    """The strategy for waiting: `BlockingExecutor` or `AsyncExecutor`."""
-
-    async def decide(self, approvals: Approvals, request: ApprovalRequest, approver: Approver | None) -> ApprovalAnswer:
-        """Wait for the answer to a request."""
-
-    async def preview(self, tool: Tool, params: Any) -> str | None:
-        """Wait for the tool's preview of a call."""
-
-    async def run(self, tool: Tool, params: Any, context: ToolContext, seconds: float) -> ToolOutput:
-        """Wait for a tool's output, and no longer than `seconds`."""
 
 
 class BlockingExecutor:
@@ -49,15 +36,15 @@ class BlockingExecutor:
     async def run(self, tool: Tool, params: Any, context: ToolContext, seconds: float) -> ToolOutput:
         """Wait for a tool's output, and no longer than `seconds`."""
         if _ends_by_itself(tool):
-            return await _settled(tool.execute(params, context))
-        future = _started(tool, params, context)
+            return await _await_output(tool.execute(params, context))
+        future = _start(tool, params, context)
         try:
             return future.result(seconds)
         except FutureTimeoutError as error:
             if future.done():
                 raise  # the tool itself raised it
             _end(context)
-            raise _late(tool, seconds) from error
+            raise _deadline_error(tool, seconds) from error
         except BaseException:
             _end(context)
             raise
@@ -81,15 +68,18 @@ class AsyncExecutor:
         try:
             async with asyncio.timeout(seconds):
                 if tool.is_async:
-                    return await _settled(tool.execute(params, context))
+                    return await _await_output(tool.execute(params, context))
                 # Use a new thread instead of a pool: a tool that never ends blocks neither other calls nor the loop.
-                return await asyncio.wrap_future(_started(tool, params, context))
+                return await asyncio.wrap_future(_start(tool, params, context))
         except TimeoutError:
             _end(context)
-            raise _late(tool, seconds) from None
+            raise _deadline_error(tool, seconds) from None
         except asyncio.CancelledError:
             _end(context)
             raise
+
+
+Executor = BlockingExecutor | AsyncExecutor
 
 
 def blocking(awaitable: Coroutine[Any, Any, T]) -> T:
@@ -115,7 +105,7 @@ def blocking(awaitable: Coroutine[Any, Any, T]) -> T:
     return result[0]
 
 
-def driven(coroutine: Coroutine[Any, Any, T]) -> T:
+def drive(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine that never suspends, without an event loop."""
     try:
         coroutine.send(None)
@@ -129,7 +119,7 @@ def _ends_by_itself(tool: Tool) -> bool:
     return isinstance(tool, PreparedTool) or tool.ends_at_deadline
 
 
-def _started(tool: Tool, params: Any, context: ToolContext) -> Future[ToolOutput]:
+def _start(tool: Tool, params: Any, context: ToolContext) -> Future[ToolOutput]:
     """Start a tool in a new daemon thread, which neither blocks other calls nor keeps the process alive."""
     future: Future[ToolOutput] = Future()
     work = partial(_settle, future, copy_context(), tool, params, context)
@@ -139,7 +129,7 @@ def _started(tool: Tool, params: Any, context: ToolContext) -> Future[ToolOutput
 
 def _settle(future: Future[ToolOutput], variables: Context, tool: Tool, params: Any, context: ToolContext) -> None:
     try:
-        result = variables.run(_finished, tool, params, context)
+        result = variables.run(_execute, tool, params, context)
     except BaseException as error:
         # An asyncio future does not accept StopIteration (PEP 479), so its waiter would wait forever.
         failure = RuntimeError("StopIteration") if isinstance(error, StopIteration) else error
@@ -150,12 +140,12 @@ def _settle(future: Future[ToolOutput], variables: Context, tool: Tool, params: 
             future.set_result(result)
 
 
-def _finished(tool: Tool, params: Any, context: ToolContext) -> ToolOutput:
+def _execute(tool: Tool, params: Any, context: ToolContext) -> ToolOutput:
     returned = tool.execute(params, context)
-    return asyncio.run(_settled(returned)) if isinstance(returned, Awaitable) else returned
+    return asyncio.run(_await_output(returned)) if isinstance(returned, Awaitable) else returned
 
 
-async def _settled(returned: ToolOutput | Awaitable[ToolOutput]) -> ToolOutput:
+async def _await_output(returned: ToolOutput | Awaitable[ToolOutput]) -> ToolOutput:
     return await returned if isinstance(returned, Awaitable) else returned
 
 
@@ -164,7 +154,7 @@ def _end(context: ToolContext) -> None:
         context.lifetime.cancel()
 
 
-def _late(tool: Tool, seconds: float) -> DeadlineExceededError:
+def _deadline_error(tool: Tool, seconds: float) -> DeadlineExceededError:
     return DeadlineExceededError(
         f"{tool.name} took longer than {seconds:g} s", limit=seconds, used=None, setting="timeout_seconds",
         hint="request less at once",

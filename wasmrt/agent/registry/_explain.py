@@ -25,7 +25,7 @@ STEPS: tuple[tuple[str, Callable[[CallState], _steps.Step]], ...] = (
     ("arguments", _steps.parse),
     ("lookup", _steps.look_up),
     ("schema", _steps.check_schema),
-    ("access", _access.grow),
+    ("access", _access.add_granted),
     ("view", _steps.check_view),
     ("filter", _steps.check_filter),
     ("preset", _steps.check_preset),
@@ -75,7 +75,7 @@ class Explanation:
 
 def explain(state: CallState) -> Explanation:
     """Evaluate the steps of a call without running it, requesting approval, counting it or using up a token."""
-    walked = _walked(state)
+    walked = _walk(state)
     if not walked[-1][1].allowed:
         return Explanation(Outcome.REFUSED, tuple(walked))
     if state.approval_needed is None:
@@ -92,9 +92,9 @@ def explain(state: CallState) -> Explanation:
     return Explanation(Outcome.RUNS if answer.approved else Outcome.REFUSED, tuple(walked))
 
 
-def asked(state: CallState) -> ApprovalRequest | None:
+def approval_preview(state: CallState) -> ApprovalRequest | None:
     """Return the approval request of a call that is not made; None if no approval is required, or it is denied."""
-    if not _walked(state)[-1][1].allowed or state.approval_needed is None:
+    if not _walk(state)[-1][1].allowed or state.approval_needed is None:
         return None
     try:
         shown = state.tool.preview(state.params)
@@ -104,11 +104,11 @@ def asked(state: CallState) -> ApprovalRequest | None:
     return None if state.services.approvals.remembered(request) is not None else request
 
 
-def _walked(state: CallState) -> list[tuple[str, Decision]]:
+def _walk(state: CallState) -> list[tuple[str, Decision]]:
     """Return the decisions of the steps, up to the first denial."""
     walked: list[tuple[str, Decision]] = []
     for name, step in STEPS:
-        decision = _tried(state, step, name)
+        decision = _try_step(state, step, name)
         if not decision.policy:
             decision = decision._replace(policy=state.policy_digest)
         walked.append((name, decision))
@@ -117,7 +117,7 @@ def _walked(state: CallState) -> list[tuple[str, Decision]]:
     return walked
 
 
-def _tried(state: CallState, step: Callable[[CallState], _steps.Step], name: str) -> Decision:
+def _try_step(state: CallState, step: Callable[[CallState], _steps.Step], name: str) -> Decision:
     try:
         found = step(state)
         if isinstance(found, Decision):

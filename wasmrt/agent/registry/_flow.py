@@ -62,15 +62,16 @@ def check_flow(state: CallState) -> Decision | str:
         return "the trace was not opened, and no flow rules are configured"
     effects = state.effects
     if not effects - READING and not effects & NETWORKING:
-        return f"{_seen(trace.labels)}; the call only reads"
+        return f"{_describe_labels(trace.labels)}; the call only reads"
     known = tuple(name for policy in policies_of(state) for name in policy.known)
     state.flow = trace.flow(state.known.name, _outgoing(state), known)
     finding = decide_flow(rules_of(state), state.flow, effects, automation=trace.automation)
     name = state.known.name
     if finding is None:
-        return Decision(True, Reason.ALLOWED, f"{_seen(state.flow.labels)}; {_goes(state.flow)}", None, _WHAT, name)
+        rule = f"{_describe_labels(state.flow.labels)}; {_describe_destinations(state.flow)}"
+        return Decision(True, Reason.ALLOWED, rule, None, _WHAT, name)
     state.finding, state.linked = finding, _links_beside(state, trace, finding)
-    why = f"{finding.sentence}; {_seen(state.flow.labels)}"
+    why = f"{finding.sentence}; {_describe_labels(state.flow.labels)}"
     if finding.refused:
         hint = "have the user name it (trace.add_user_message), or add it to known in [tools.flows]"
         return Decision(False, Reason.UNTRUSTED_FLOW, why, hint, _WHAT, name)
@@ -118,7 +119,7 @@ def _links_beside(state: CallState, trace: FlowTrace, finding: FlowFinding) -> t
     return trace.links_beside(finding.destinations[0])
 
 
-def asked_destinations(state: CallState) -> tuple[str, ...]:
+def approval_destinations(state: CallState) -> tuple[str, ...]:
     """Return the destinations of an approval request. The answer is bound to them."""
     if state.finding is None:
         return ()
@@ -126,7 +127,7 @@ def asked_destinations(state: CallState) -> tuple[str, ...]:
     return (*(each.named for each in state.finding.destinations), *linked)
 
 
-def approved(state: CallState) -> None:
+def record_approval(state: CallState) -> None:
     """Record the destinations of an approved call. They are known in this trace from now on."""
     trace = state.services.traces.find(state.request.user, state.request.trace)
     if trace is None or state.flow is None:
@@ -138,7 +139,7 @@ def approved(state: CallState) -> None:
         trace.approve_links(state.known.name, state.linked)
 
 
-def wrote(state: CallState) -> None:
+def record_written(state: CallState) -> None:
     """Record the text that a call writes, if its trace contains untrusted text."""
     trace = state.services.traces.find(state.request.user, state.request.trace)
     if trace is None or state.effects <= READING or Label.UNTRUSTED not in trace.labels:
@@ -153,7 +154,7 @@ def labels_seen(state: CallState) -> frozenset[Label] | None:
     return None if trace is None else trace.labels
 
 
-def saw(state: CallState, result: Any, declared: Iterable[str] | None = None) -> None:
+def record_result(state: CallState, result: Any, declared: Iterable[str] | None = None) -> None:
     """Add a result, or the message of a failure, to the content of the trace.
 
     `declared` are the labels that the tool gives its result. They are used only if the program includes the tool.
@@ -210,11 +211,11 @@ _PROVENANCE = {
 }
 
 
-def _seen(labels: frozenset[Label]) -> str:
+def _describe_labels(labels: frozenset[Label]) -> str:
     return f"labels: {', '.join(sorted(labels)) or 'none'}"
 
 
-def _goes(flow: Flow) -> str:
+def _describe_destinations(flow: Flow) -> str:
     """Return the provenance of the call's destinations, without their values."""
     listed = dict.fromkeys(f"{each.destination.param} {each.provenance}" for each in flow.destinations)
     return f"destinations: {', '.join(listed) or 'those of its grant'}"

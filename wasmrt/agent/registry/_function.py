@@ -193,7 +193,7 @@ def output_of(name: str, run: Callable[[], Any], *, is_async: bool) -> ToolOutpu
     """
     started = time.monotonic()
     if is_async:
-        return _awaited(name, run, started)
+        return _await_output(name, run, started)
     try:
         result = run()
     except (Exception, SystemExit) as error:  # argparse, for example, raises SystemExit
@@ -201,7 +201,7 @@ def output_of(name: str, run: Callable[[], Any], *, is_async: bool) -> ToolOutpu
     return _output(result, started)
 
 
-async def _awaited(name: str, run: Callable[[], Any], started: float) -> ToolOutput:
+async def _await_output(name: str, run: Callable[[], Any], started: float) -> ToolOutput:
     try:
         result = await run()
     except (Exception, SystemExit) as error:

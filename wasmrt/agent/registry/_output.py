@@ -25,7 +25,7 @@ from wasmrt.egress.leaks import Action, LeakDetector
 _PLAIN = "return plain, uncompressed data from the tool"
 
 
-def scanned(state: CallState, output: ToolOutput) -> ToolOutput:
+def scan_output(state: CallState, output: ToolOutput) -> ToolOutput:
     """Return the output without secrets.
 
     Raises:
@@ -66,7 +66,7 @@ def _clean(state: CallState, output: ToolOutput, text: str) -> ToolOutput:
         raise LeakError(f"the tool's output {reason} and was withheld", hint="remove the secrets from its output")
     if all(match.action is Action.WARN for match in report.matches):
         return output._replace(raw=text)
-    clean = _redacted(detector, output.result)
+    clean = _redact(detector, output.result)
     text = write_json(clean)
     # SECURITY: a secret that spans several values cannot be removed from them.
     if detector.redact(text) != text:
@@ -74,13 +74,13 @@ def _clean(state: CallState, output: ToolOutput, text: str) -> ToolOutput:
     return output._replace(result=clean, raw=text)
 
 
-def _redacted(detector: LeakDetector, value: Any) -> Any:
+def _redact(detector: LeakDetector, value: Any) -> Any:
     if isinstance(value, str):
         return detector.redact(value)
     if isinstance(value, list):
-        return [_redacted(detector, item) for item in value]
+        return [_redact(detector, item) for item in value]
     if isinstance(value, dict):
-        return {detector.redact(key): _redacted(detector, item) for key, item in value.items()}
+        return {detector.redact(key): _redact(detector, item) for key, item in value.items()}
     return value
 
 
@@ -243,8 +243,7 @@ class ToolAnswer:
         if style == "mcp":
             return {"content": [{"type": "text", "text": self.text}], "isError": not self.ok}
         if style != "openai":
-            hint = "use openai, anthropic, gemini or mcp"
-            raise ConfigurationError(f"unknown message format: {style!r:.40}", hint=hint)
+            raise ConfigurationError(f"unknown message format: {style!r:.40}", hint="openai, anthropic, gemini or mcp")
         return {"role": "tool", "tool_call_id": self.id, "content": self.text}
 
 
@@ -270,7 +269,7 @@ def answer_of(state: CallState, identity: str, output: ToolOutput | None, error:
             error, output = ToolError(blocked.message, code=blocked.code, hint=blocked.hint), None
         else:
             note = "\n(the approver edited the parameters of this call)" if state.edited else ""
-            note += _access.note(state)
+            note += _access.access_note(state)
             return ToolAnswer(
                 id=identity, name=name, text=wrapped.text + note, body=wrapped.body, output=output,
                 decisions=output.decisions, flags=wrapped.flags, truncated=wrapped.truncated,

@@ -11,9 +11,9 @@ from wasmrt.agent.approvals import ApprovalAnswer, ApprovalRequest, new_request_
 from wasmrt.agent.registry import _access, _flow, _steps
 from wasmrt.agent.registry._calls import parse_arguments
 from wasmrt.agent.registry._executor import Executor
-from wasmrt.agent.registry._output import clean_logs, scanned
+from wasmrt.agent.registry._output import clean_logs, scan_output
 from wasmrt.agent.registry._registered import RegisteredTool
-from wasmrt.agent.registry._state import CallState, changed, denied, known_receipt, write_receipt
+from wasmrt.agent.registry._state import CallState, denial_error, is_edited, known_receipt, write_receipt
 from wasmrt.agent.registry._tool import ToolSource
 from wasmrt.core.errors import CancelledError, InvalidParametersError, RateLimitedError, ToolError, WasmrtError
 from wasmrt.core.lifetime import Lifetime
@@ -37,13 +37,13 @@ async def execute(state: CallState, executor: Executor) -> ToolOutput:
         await approve(state, executor)
         return await run(state, executor)
     except BaseException as error:
-        failure = finished(state, error)
+        failure = finish_failed(state, error)
         if failure is error or not isinstance(error, Exception):  # re-raise a cancellation unchanged
             raise
         raise failure from error
 
 
-def finished(state: CallState, error: BaseException) -> ToolError:
+def finish_failed(state: CallState, error: BaseException) -> ToolError:
     """Return the error of a failed call with all decisions, and write the receipt."""
     failure = _as_tool_error(error)
     failure.decisions = _with_sandbox(state, failure)
@@ -57,9 +57,9 @@ def finished(state: CallState, error: BaseException) -> ToolError:
     failure.call_id = failure.call_id or state.request.call_id
     reported = failure
     if state.ran:
-        reported = _access.asked(state, failure)  # before the error message becomes part of the trace
+        reported = _access.with_access_requests(state, failure)  # before the error message becomes part of the trace
     if state.ran or state.previewing:
-        _flow.saw(state, failure.message)
+        _flow.record_result(state, failure.message)
     _end(state, failure)
     return reported
 
@@ -70,10 +70,10 @@ def _end(state: CallState, failure: ToolError | None) -> None:
         write_receipt(state, failure)
     finally:
         if state.operation is not None:
-            state.operation.end(None if failure is None else _told_code(state, failure))
+            state.operation.end(None if failure is None else _telemetry_code(state, failure))
 
 
-def _told_code(state: CallState, failure: ToolError) -> str:
+def _telemetry_code(state: CallState, failure: ToolError) -> str:
     """Return the error code for telemetry.
 
     SECURITY: a code that a function chose could contain data that it read, so it is not reported.
@@ -100,14 +100,14 @@ def admit(state: CallState) -> None:
         ToolError: a step denied the call.
     """
     _begin(state)
-    look(state)
+    check_call(state)
     state.take(_steps.check_confirmation(state))
     state.take(_flow.check_flow(state))
     state.take(_steps.check_tool_policy(state))
     state.take(_steps.check_rate(state))
 
 
-def look(state: CallState) -> None:
+def check_call(state: CallState) -> None:
     """Run the steps that check the tool and its params, without counting the call or using up tokens.
 
     Raises:
@@ -117,7 +117,7 @@ def look(state: CallState) -> None:
     state.take(_steps.look_up(state))
     state.take(_steps.check_program(state))
     state.take(_steps.check_schema(state))
-    state.take(_access.grow(state))
+    state.take(_access.add_granted(state))
     state.take(_steps.check_view(state))
     state.take(_steps.check_filter(state))
     state.take(_steps.check_preset(state))
@@ -125,7 +125,7 @@ def look(state: CallState) -> None:
     state.take(_steps.check_exfiltration(state))
 
 
-def asks(state: CallState) -> bool:
+def needs_approval(state: CallState) -> bool:
     """Return whether the call requires approval, and no remembered answer applies."""
     if state.approval_needed is None or state.request.token is not None:
         return False
@@ -142,7 +142,7 @@ async def approve(state: CallState, executor: Executor) -> None:
         return
     if state.request.token is not None:
         state.take(_steps.redeem(state))
-        _flow.approved(state)
+        _flow.record_approval(state)
         return
     state.previewing = True
     shown = await executor.preview(state.tool, state.params)
@@ -153,19 +153,19 @@ async def approve(state: CallState, executor: Executor) -> None:
     state.answer = answer
     name, by = state.known.name, f" by {answer.by}" if answer.by else ""
     if not answer.approved:
-        raise denied(_taken(state, _not_approved(state, answer)))
+        raise denial_error(_record(state, _not_approved(state, answer)))
     if state.services.store.find(state.known.name) is not state.registered:
         rule, hint = "the tool was removed or replaced while the approval was pending", "make the call again"
-        raise denied(_taken(state, Decision(False, Reason.APPROVAL_DENIED, rule, hint, "tool.approval",
+        raise denial_error(_record(state, Decision(False, Reason.APPROVAL_DENIED, rule, hint, "tool.approval",
                      state.known.name)))  # fmt: skip
-    state.edited = changed(answer.params, state.params)
+    state.edited = is_edited(answer.params, state.params)
     rule = f"approved {answer.scope}{by}{', with other parameters' if state.edited else ''}"
-    _taken(state, Decision(True, Reason.ALLOWED, rule, None, "tool.approval", name))
+    _record(state, Decision(True, Reason.ALLOWED, rule, None, "tool.approval", name))
     if state.edited:
         _check_edited(state, dict(answer.params or {}))
     # SECURITY: a remembered answer, or one with edited params, does not approve this preview.
     state.shown = None if answer.remembered or state.edited else shown
-    _flow.approved(state)
+    _flow.record_approval(state)
 
 
 def _not_approved(state: CallState, answer: ApprovalAnswer) -> Decision:
@@ -193,14 +193,14 @@ async def run(state: CallState, executor: Executor) -> ToolOutput:
         ToolError: the tool failed, or its output was withheld.
     """
     tool, entry = state.tool, state.known
-    _access.use(state)
+    _access.redeem_granted(state)
     seconds = min(tool.timeout_seconds, state.services.policy.timeout_for(entry.name) or tool.timeout_seconds)
     if state.direct and state.request.within is not None:
         state.request.within.check()
         seconds = min(seconds, state.request.within.remaining())
     context = tool_context(state, seconds)
     state.ran = True
-    _flow.wrote(state)
+    _flow.record_written(state)
     with nullcontext() if state.operation is None else state.operation.current():
         if _steps.runs_programs(entry):
             output = await _run_program(state, executor, context, seconds)
@@ -208,10 +208,10 @@ async def run(state: CallState, executor: Executor) -> ToolOutput:
             output = await executor.run(tool, state.params, context, seconds)
     if not isinstance(output, ToolOutput):
         raise ToolError(f"the tool failed: expected a ToolOutput, got {type(output).__name__}")
-    output = scanned(state, output)
-    _access.ask(state, output.decisions, output.call_id or state.request.call_id)
-    _flow.saw(state, output.result, output.labels)
-    decisions = (*state.decisions, *(_stamped(state, decision) for decision in output.decisions))
+    output = scan_output(state, output)
+    _access.request_access(state, output.decisions, output.call_id or state.request.call_id)
+    _flow.record_result(state, output.result, output.labels)
+    decisions = (*state.decisions, *(_with_policy(state, decision) for decision in output.decisions))
     state.output = output._replace(decisions=decisions, call_id=output.call_id or state.request.call_id)
     _end(state, None)
     return state.output
@@ -220,7 +220,7 @@ async def run(state: CallState, executor: Executor) -> ToolOutput:
 async def _run_program(state: CallState, executor: Executor, context: ToolContext, seconds: float) -> ToolOutput:
     from wasmrt.agent.registry._program import Steps, run_program  # code mode is off by default
 
-    steps = Steps(look, admit, asks, approve, run, finished)
+    steps = Steps(check_call, admit, needs_approval, approve, run, finish_failed)
     return await run_program(state, executor, context, seconds, steps)
 
 
@@ -266,7 +266,7 @@ def approval_request(state: CallState, preview: str | None) -> ApprovalRequest:
         call=state.request.call_id,
         preview=preview,
         provenance=_flow.provenance_lines(state),
-        destinations=_flow.asked_destinations(state),
+        destinations=_flow.approval_destinations(state),
         created_ms=now,
         expires_ms=now + round(state.services.approvals.timeout_seconds * 1000),
     )
@@ -280,7 +280,7 @@ def _check_edited(state: CallState, params: dict[str, object]) -> None:
     except InvalidParametersError as error:
         rule = f"the approver edited the parameters, and they are invalid: {error.message}"
         hint = "make the call again; edited parameters must match the tool's schema"
-        raise denied(_taken(state, Decision(False, Reason.INVALID_ARGUMENTS, rule, hint, "tool.approval",
+        raise denial_error(_record(state, Decision(False, Reason.INVALID_ARGUMENTS, rule, hint, "tool.approval",
                      state.known.name))) from error  # fmt: skip
     state.take(_steps.check_view(state))
     state.take(_steps.check_tool_policy(state))
@@ -311,20 +311,20 @@ def _may_invoke(state: CallState, name: str) -> Decision | None:
         return Decision(False, Reason.RATE_LIMITED, error.message, error.hint, "tool.rate", entry.name)
 
 
-def _taken(state: CallState, decision: Decision) -> Decision:
+def _record(state: CallState, decision: Decision) -> Decision:
     decision = decision._replace(policy=state.policy_digest)
     state.decisions.append(decision)
     return decision
 
 
-def _stamped(state: CallState, decision: Decision) -> Decision:
+def _with_policy(state: CallState, decision: Decision) -> Decision:
     return decision if decision.policy else decision._replace(policy=state.policy_digest)
 
 
 def _with_sandbox(state: CallState, failure: ToolError) -> tuple[Decision, ...]:
     """Return the decisions of the steps, followed by the sandbox's decisions."""
     known = set(state.decisions)
-    return (*state.decisions, *(_stamped(state, each) for each in failure.decisions if each not in known))
+    return (*state.decisions, *(_with_policy(state, each) for each in failure.decisions if each not in known))
 
 
 def _as_tool_error(error: BaseException) -> ToolError:

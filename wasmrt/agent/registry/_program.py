@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from wasmrt.agent.approvals import Approver, DenyApprover
 from wasmrt.agent.builtin.code_mode import Answered, CodeTool, Run, asked_digest
 from wasmrt.agent.registry import _flow
-from wasmrt.agent.registry._executor import AsyncExecutor, BlockingExecutor, Executor, driven
+from wasmrt.agent.registry._executor import AsyncExecutor, BlockingExecutor, Executor, drive
 from wasmrt.agent.registry._state import CallRequest, CallState
 from wasmrt.core.effects import READING
 from wasmrt.core.errors import (
@@ -51,14 +51,14 @@ _FOR_GOOD = (GuestError, TrapError, LimitError)
 class Steps(NamedTuple):
     """The parts of the pipeline that a program's calls go through."""
 
-    look: Callable[[CallState], None]
+    check_call: Callable[[CallState], None]
     """Runs the steps that check the tool and its params, without counting the call or using up tokens."""
     admit: Callable[[CallState], None]
-    asks: Callable[[CallState], bool]
+    needs_approval: Callable[[CallState], bool]
     """Returns whether approval must be requested now."""
     approve: Callable[[CallState, Executor], Awaitable[None]]
     run: Callable[[CallState, Executor], Coroutine[Any, Any, ToolOutput]]
-    finished: Callable[[CallState, BaseException], ToolError]
+    finish_failed: Callable[[CallState, BaseException], ToolError]
 
 
 class _Waiting(NamedTuple):
@@ -152,12 +152,12 @@ class _Calls:
         size = len(params.encode("utf-8", "replace"))
         if known is not None:
             self._run.charge(size + len(known.text or ""))
-            return self._again(inner, known)
+            return self._replay(inner, known)
         self._run.charge(size)
         if size > MAX_CODE_CALL_BYTES:
             failure = ToolError(f"params are over {MAX_CODE_CALL_BYTES:,} bytes", code="params-too-large")
-            return self._taken(self._failed(asked, self._steps.finished(inner, failure)))
-        return self._taken(self._made_now(inner, asked))
+            return self._record(self._failed(asked, self._steps.finish_failed(inner, failure)))
+        return self._record(self._make_call(inner, asked))
 
     def end(self) -> None:
         """End the pass, and cancel the call that the program waits for."""
@@ -177,21 +177,21 @@ class _Calls:
             self._run.keep()
         except RunReplayError as error:
             if waiting.failure is None:
-                steps.finished(inner, error)
+                steps.finish_failed(inner, error)
             raise
         if waiting.failure is not None:
-            raise self._suspended(inner, waiting.failure) from waiting.failure
+            raise self._suspension_error(inner, waiting.failure) from waiting.failure
         inner.direct = False
         try:
             await steps.approve(inner, executor)
             self._run.begin(waiting.asked, reads=inner.effects <= READING)
             output = await steps.run(inner, executor)
         except BaseException as error:
-            failure = steps.finished(inner, error)
+            failure = steps.finish_failed(inner, error)
             if not isinstance(error, Exception) or isinstance(failure, _OVER):
                 raise
-            if isinstance(failure, AccessRequestedError) or _unanswered(inner):
-                raise self._suspended(inner, failure) from failure
+            if isinstance(failure, AccessRequestedError) or _is_pending(inner):
+                raise self._suspension_error(inner, failure) from failure
             answered = self._failed(waiting.asked, failure)
         else:
             answered = self._answered(waiting.asked, inner, output)
@@ -208,25 +208,25 @@ class _Calls:
         )  # fmt: skip
         return CallState(services=outer.services, restrictions=outer.restrictions, request=request, direct=True)
 
-    def _again(self, inner: CallState, known: Answered) -> str:
+    def _replay(self, inner: CallState, known: Answered) -> str:
         """Return a recorded result again, without calling the tool, counting the call or requesting approval.
 
         SECURITY: the view or the policy may have changed, so a result that would be denied now is not returned. The
         result is added to the trace again, because the trace may have dropped it since.
         """
         try:
-            self._steps.look(inner)
+            self._steps.check_call(inner)
         except ToolError as error:
             if known.text is not None or known.code != error.code:
                 text = f"call {self._made} of the program was made before, and would be denied now: {error.message}"
                 raise RunReplayError(text, code="run-refused", hint=error.hint) from error
         if inner.entry is not None:
-            _flow.saw(inner, known.message if known.text is None else json.loads(known.text), known.labels)
-        return self._given(known)
+            _flow.record_result(inner, known.message if known.text is None else json.loads(known.text), known.labels)
+        return self._return_or_raise(known)
 
-    def _made_now(self, inner: CallState, asked: str) -> Answered:
+    def _make_call(self, inner: CallState, asked: str) -> Answered:
         try:
-            output = self._waited(self._direct(inner, asked))
+            output = self._wait_for(self._direct(inner, asked))
         except _NeedsPersonError:
             self.waiting = _Waiting(inner, asked, None)
             raise RunSuspendedError("the program waits for a person") from None
@@ -244,9 +244,9 @@ class _Calls:
         executor = BlockingExecutor() if self._loop is None else AsyncExecutor()
         try:
             self._steps.admit(inner)
-            if (kept := _kept(inner)) is not None:
+            if (kept := _session_digest(inner)) is not None:
                 self._run.check_left(inner.known.name, kept)
-            if self._steps.asks(inner):
+            if self._steps.needs_approval(inner):
                 raise _NeedsPersonError
             await self._steps.approve(inner, executor)
             self._run.begin(asked, reads=inner.effects <= READING)
@@ -254,15 +254,15 @@ class _Calls:
         except _NeedsPersonError:
             raise
         except BaseException as error:
-            failure = self._steps.finished(inner, error)
+            failure = self._steps.finish_failed(inner, error)
             if failure is error or not isinstance(error, Exception):
                 raise
             raise failure from error
 
-    def _waited(self, call: Coroutine[Any, Any, ToolOutput]) -> ToolOutput:
+    def _wait_for(self, call: Coroutine[Any, Any, ToolOutput]) -> ToolOutput:
         """Run a call to completion: in this thread, or in the event loop of the program's caller."""
         if self._loop is None:
-            return driven(call)
+            return drive(call)
         self._future = asyncio.run_coroutine_threadsafe(call, self._loop)
         if self._over:  # the pass was ended concurrently
             self._future.cancel()
@@ -273,20 +273,20 @@ class _Calls:
 
     # -- answers ---------------------------------------------------------------------------------------------------
 
-    def _taken(self, answered: Answered) -> str:
+    def _record(self, answered: Answered) -> str:
         self._run.charge(len(answered.text or ""))
         self._run.add(answered)
-        return self._given(answered)
+        return self._return_or_raise(answered)
 
     @staticmethod
-    def _given(answered: Answered) -> str:
+    def _return_or_raise(answered: Answered) -> str:
         if answered.text is not None:
             return answered.text
         raise HostFailure(FailureKind(answered.kind), answered.code, answered.message)
 
     def _answered(self, asked: str, inner: CallState, output: ToolOutput) -> Answered:
         self._access_asked.update(dict.fromkeys(inner.access_requests))
-        kept = _kept(inner)
+        kept = _session_digest(inner)
         left = None if kept is None else (inner.known.name, kept)
         return Answered(asked, _text(output), labels=output.labels, left=left)
 
@@ -295,7 +295,7 @@ class _Calls:
         """Return a failure with the text that is shown to a model, which wrote the program."""
         return Answered(asked, None, str(FailureKind.OPERATION_FAILED), failure.code, failure.for_model())
 
-    def _suspended(self, inner: CallState, failure: ToolError) -> RunSuspendedError:
+    def _suspension_error(self, inner: CallState, failure: ToolError) -> RunSuspendedError:
         self._run.waits(inner.known.name)
         self._outer.access_requests = inner.access_requests
         done = len(self._run.answers)
@@ -319,7 +319,7 @@ def _approver_of(outer: CallState) -> Approver | None:
     return None if getattr(outer.request.approver, "for_one_call", False) else outer.request.approver
 
 
-def _unanswered(inner: CallState) -> bool:
+def _is_pending(inner: CallState) -> bool:
     """Return whether the request of a call that was not approved is still pending."""
     answer, approver = inner.answer, inner.request.approver or inner.services.approvals.approver
     if isinstance(approver, DenyApprover):
@@ -329,7 +329,7 @@ def _unanswered(inner: CallState) -> bool:
     return denied and answer is not None and not answer.approved and not answer.by
 
 
-def _kept(inner: CallState) -> str | None:
+def _session_digest(inner: CallState) -> str | None:
     return inner.tool.session_digest()
 
 

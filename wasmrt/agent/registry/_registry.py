@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from wasmrt.agent.access import AccessStore
-from wasmrt.agent.approvals import Approvals, Approver
+from wasmrt.agent.approvals import Approvals, Approver, ConfirmationTokens
 from wasmrt.agent.builtin.extensions.servers import Servers
 from wasmrt.agent.builtin.plugins import PluginTool
 from wasmrt.agent.policy import ToolPolicy
 from wasmrt.agent.registry._function import FunctionTool
 from wasmrt.agent.registry._registered import RegisteredTool
 from wasmrt.agent.registry._restrictions import ToolRestrictions
-from wasmrt.agent.registry._services import RegistryServices, Tokens
+from wasmrt.agent.registry._services import RegistryServices
 from wasmrt.agent.registry._tool import Tool, ToolSource, check_tool
 from wasmrt.agent.registry._view import ToolView
 from wasmrt.agent.registry._wrapper import ReadOnlyToolWrapper
@@ -30,15 +30,8 @@ from wasmrt.runtime.audit import Receipt
 from wasmrt.runtime.prepared import PreparedTool
 from wasmrt.runtime.runtime import WasmToolRuntime
 
-
-class Installed(Protocol):
-    """The installed tools. Other processes may change the catalog."""
-
-    def trace(self) -> tuple[Any, ...]:
-        """Return numbers that differ after a change of the catalog."""
-
-    def refresh(self) -> bool:
-        """Update the registry to the current catalog, and return whether anything changed."""
+if TYPE_CHECKING:
+    from wasmrt.agent.registry._load import InstalledTools
 
 
 class ToolRegistry(ToolView):
@@ -71,7 +64,7 @@ class ToolRegistry(ToolView):
         policy: ToolPolicy | None = None,
         approver: Approver | None = None,
         approvals: Approvals | None = None,
-        tokens: Tokens | None = None,
+        tokens: ConfirmationTokens | None = None,
         rates: RateLimiter | None = None,
         detector: LeakDetector | None = None,
         safety: Policy | None = None,
@@ -108,7 +101,7 @@ class ToolRegistry(ToolView):
         self.runtime = runtime
         self.problems: dict[str, WasmrtError] = {}
         """The reasons why tools are unavailable, by name of the tool."""
-        self.installed: Installed | None = None
+        self.installed: InstalledTools | None = None
         """The installed tools, if `load_registry` created the registry."""
         self.servers: Servers | None = None
         """The configured MCP servers, after `add_configured_servers`."""

@@ -5,18 +5,17 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from wasmrt.agent.access import AccessStore
-from wasmrt.agent.approvals import Approvals, DenyApprover
+from wasmrt.agent.approvals import Approvals, ConfirmationTokens, DenyApprover
 from wasmrt.agent.flows import FlowTrace, Label, Written, read_labels
 from wasmrt.agent.policy import ToolPolicy
 from wasmrt.agent.registry._registered import RegisteredTool
 from wasmrt.agent.registry._tool import ToolSource
 from wasmrt.agent.safety import Policy
-from wasmrt.core.effects import Effect
 from wasmrt.core.errors import ConfigurationError, InvalidNameError, NotInstalledError
 from wasmrt.core.limits import MAX_FLOW_TRACES
 from wasmrt.core.names import did_you_mean, folded, spelling
@@ -266,19 +265,6 @@ def _spellings(entry: RegisteredTool) -> dict[str, str]:
     return {form(name): name for name in names for form in (spelling, folded)}
 
 
-class Tokens(Protocol):
-    """The interface of `wasmrt.ConfirmationTokens`."""
-
-    def redeem(
-        self, token: str, *, trace: str, tool: str, effects: Collection[Effect], params_digest: str | None
-    ) -> object:
-        """Redeem a token for one call.
-
-        Raises:
-            NotAuthorizedError: the token is not valid for this call.
-        """
-
-
 @dataclass(slots=True, kw_only=True)
 class RegistryServices:
     """The tools of one agent, and everything that calls of them use."""
@@ -294,7 +280,7 @@ class RegistryServices:
     """Writes the receipts of calls that no runtime records."""
     hashed: Callable[[str], str] | None = None
     """The keyed hash of params and results in receipts."""
-    tokens: Tokens | None = None
+    tokens: ConfirmationTokens | None = None
     access: AccessStore | None = None
     """Requests for more permissions; None if such requests are off."""
     refresh: Callable[[], object] | None = None

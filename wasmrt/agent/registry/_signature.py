@@ -86,12 +86,13 @@ def read_signature(function: Callable[..., Any]) -> Signature:
             context_param = name
             continue
         if param.kind in (param.VAR_POSITIONAL, param.VAR_KEYWORD, param.POSITIONAL_ONLY):
-            raise _refused(function, name, "cannot be passed by name", "use parameters that can be passed by name")
+            hint = "use parameters that can be passed by name"
+            raise _parameter_error(function, name, "cannot be passed by name", hint)
         if name == "self" and name not in hints:
-            raise _refused(function, name, "belongs to a method", "decorate a function, or a bound method")
+            raise _parameter_error(function, name, "belongs to a method", "decorate a function, or a bound method")
         if name not in hints:
-            raise _refused(function, name, "has no type", f"annotate it, for example {name}: str")
-        adapter, schema = _described(function, name, hints[name], definitions)
+            raise _parameter_error(function, name, "has no type", f"annotate it, for example {name}: str")
+        adapter, schema = _describe_parameter(function, name, hints[name], definitions)
         if param.default is param.empty:
             required.append(name)
         elif (default := _json(param.default)) is not _NO_JSON:
@@ -118,7 +119,7 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
         ) from None
 
 
-def _described(
+def _describe_parameter(
     function: Callable[..., Any], name: str, hint: Any, definitions: dict[str, Any]
 ) -> tuple[TypeAdapter[Any], dict[str, Any]]:
     from pydantic import PydanticUserError, TypeAdapter
@@ -130,7 +131,7 @@ def _described(
     except (PydanticUserError, PydanticInvalidForJsonSchema) as error:
         reason = printable_line(str(error).splitlines()[0], 120)
         problem = f"cannot be described as JSON Schema: {reason}"
-        raise _refused(function, name, problem, "use types that JSON can represent") from None
+        raise _parameter_error(function, name, problem, "use types that JSON can represent") from None
     for inner, described in schema.pop("$defs", {}).items():
         definitions[f"{name}.{inner}"] = described
     schema.pop("title", None)
@@ -149,7 +150,7 @@ def _json(value: Any) -> Any:
         return _NO_JSON
 
 
-def _refused(function: Callable[..., Any], name: str, problem: str, hint: str) -> ConfigurationError:
+def _parameter_error(function: Callable[..., Any], name: str, problem: str, hint: str) -> ConfigurationError:
     return ConfigurationError(f"the parameter {name!r} of {_name(function)} {problem}", hint=hint)
 
 

@@ -154,10 +154,10 @@ class CallState:
             decision = decision._replace(policy=self.policy_digest)
         self.decisions.append(decision)
         if not decision.allowed:
-            raise denied(decision)
+            raise denial_error(decision)
 
 
-def denied(decision: Decision) -> NotAuthorizedError:
+def denial_error(decision: Decision) -> NotAuthorizedError:
     """Return the error for a denial, with its reason as the code."""
     subject = f"{decision.subject}: " if decision.subject else ""
     error = NotAuthorizedError(f"{subject}{decision.rule}", code=str(decision.reason), hint=decision.hint)
@@ -165,7 +165,7 @@ def denied(decision: Decision) -> NotAuthorizedError:
     return error
 
 
-def changed(params: Mapping[str, Any] | None, old: Mapping[str, Any]) -> bool:
+def is_edited(params: Mapping[str, Any] | None, old: Mapping[str, Any]) -> bool:
     """Return whether an approver edited the params. Digests tell `True` from `1`, which are equal in Python."""
     return params is not None and params_digest(params) != params_digest(old)
 

@@ -11,13 +11,13 @@ from wasmrt.agent.flows import FlowMap
 from wasmrt.agent.policy import ExfiltrationGuard, Preset, ToolPolicy
 from wasmrt.agent.registry import _batch, _explain, _pipeline, _steps
 from wasmrt.agent.registry._calls import ToolCall, read_call
-from wasmrt.agent.registry._executor import AsyncExecutor, BlockingExecutor, blocking, driven
+from wasmrt.agent.registry._executor import AsyncExecutor, BlockingExecutor, blocking, drive
 from wasmrt.agent.registry._explain import flow_map
 from wasmrt.agent.registry._output import ToolAnswer, answer_of, clean
 from wasmrt.agent.registry._registered import RegisteredTool
 from wasmrt.agent.registry._restrictions import ToolRestrictions, actions_within, is_visible
 from wasmrt.agent.registry._services import RegistryServices, Trace
-from wasmrt.agent.registry._state import CallRequest, CallState, denied
+from wasmrt.agent.registry._state import CallRequest, CallState, denial_error
 from wasmrt.agent.registry._tool import Tool
 from wasmrt.core.errors import ConfigurationError, NotAuthorizedError, NotInstalledError, ToolError
 from wasmrt.core.limits import MAX_USER_BYTES
@@ -190,7 +190,7 @@ class ToolView:
             ToolError: a step denied the call, or the tool failed; see its `decisions`.
         """
         state = self._state(name, params, user, trace, data=data, token=token, on_progress=on_progress)
-        return driven(_pipeline.execute(state, BlockingExecutor()))
+        return drive(_pipeline.execute(state, BlockingExecutor()))
 
     async def aexecute(
         self,
@@ -218,7 +218,7 @@ class ToolView:
         """
         asked = read_call(call)
         state = self._state(asked.name, asked.arguments, user, trace, data=data, approver=approver)
-        return driven(_answered(state, asked, BlockingExecutor()))
+        return drive(_answer(state, asked, BlockingExecutor()))
 
     async def aanswer(
         self,
@@ -237,7 +237,7 @@ class ToolView:
         asked = read_call(call)
         details = {"data": data, "on_progress": on_progress, "approver": approver}
         state = self._state(asked.name, asked.arguments, user, trace, **details)
-        return await _answered(state, asked, AsyncExecutor())
+        return await _answer(state, asked, AsyncExecutor())
 
     def refuse(
         self, name: str, params: Any, decision: Decision, *, user: str = "local", trace: str = ""
@@ -245,9 +245,9 @@ class ToolView:
         """Return the error for a call that the caller of the registry denies, and write its receipt."""
         state = self._state(name, params, user, trace)
         state.entry = self._services.store.find(name)
-        failure = denied(decision)
+        failure = denial_error(decision)
         state.decisions.append(decision._replace(policy=state.policy_digest))
-        _pipeline.finished(state, failure)
+        _pipeline.finish_failed(state, failure)
         return failure
 
     def record(self, receipt: Receipt) -> None:
@@ -287,7 +287,7 @@ class ToolView:
 
         Return None if no approval is required, an answer is remembered, or the call would be denied.
         """
-        return _explain.asked(self._state(name, params, user, trace))
+        return _explain.approval_preview(self._state(name, params, user, trace))
 
     def trace(self, name: str, *, user: str = "local", automation: bool = False) -> Trace:
         """Open a trace, which is a conversation or job. Its content gets labels, and flow rules apply to its calls.
@@ -361,7 +361,7 @@ class ToolView:
         return is_visible(traits, self._restrictions.allowed_effects(traits)) and _passes(probe)
 
 
-async def _answered(state: CallState, call: ToolCall, executor: BlockingExecutor | AsyncExecutor) -> ToolAnswer:
+async def _answer(state: CallState, call: ToolCall, executor: BlockingExecutor | AsyncExecutor) -> ToolAnswer:
     try:
         output = await _pipeline.execute(state, executor)
     except ToolError as error:

@@ -8,7 +8,7 @@ from typing import Any
 
 from wasmrt.agent.registry._registered import with_actions
 from wasmrt.agent.registry._restrictions import actions_within, decide_effects, is_visible
-from wasmrt.agent.registry._state import denied
+from wasmrt.agent.registry._state import denial_error
 from wasmrt.agent.registry._tool import Tool
 from wasmrt.core.effects import READING, Effect
 from wasmrt.core.model import ToolOutput
@@ -114,7 +114,7 @@ class ReadOnlyToolWrapper:
         """
         refused = decide_effects(self.name, self._tool.traits, READING, params)
         if refused is not None:
-            raise denied(refused)
+            raise denial_error(refused)
         context = context or ToolContext()
         held = READING if context.effects is None else READING & context.effects
         return self._tool.execute(params, replace(context, effects=held))

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from wasmrt.agent.safety._policy import Flag, Policy, PolicyAction, Threat, ThreatLevel
-from wasmrt.agent.safety._sanitizer import MAX_VALIDATED_BYTES, Sanitized, Sanitizer, Validator
+from wasmrt.agent.safety._sanitizer import (
+    MAX_VALIDATED_BYTES,
+    Flag,
+    Policy,
+    PolicyAction,
+    Sanitized,
+    Sanitizer,
+    Threat,
+    ThreatLevel,
+    Validator,
+)
 from wasmrt.agent.safety._wrapping import MAX_MODEL_OUTPUT_BYTES, WrappedOutput, truncate, wrap_tool_output
 
 __all__ = [
