@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from wasmrt.agent.access import AccessStore
 from wasmrt.agent.approvals import Approvals, Approver, ConfirmationTokens
@@ -30,8 +30,15 @@ from wasmrt.runtime.audit import Receipt
 from wasmrt.runtime.prepared import PreparedTool
 from wasmrt.runtime.runtime import WasmToolRuntime
 
-if TYPE_CHECKING:
-    from wasmrt.agent.registry._load import InstalledTools
+
+class Installed(Protocol):
+    """The installed tools. Other processes may change the catalog."""
+
+    def trace(self) -> tuple[Any, ...]:
+        """Return numbers that differ after a change of the catalog."""
+
+    def refresh(self) -> bool:
+        """Update the registry to the current catalog, and return whether anything changed."""
 
 
 class ToolRegistry(ToolView):
@@ -101,7 +108,7 @@ class ToolRegistry(ToolView):
         self.runtime = runtime
         self.problems: dict[str, WasmrtError] = {}
         """The reasons why tools are unavailable, by name of the tool."""
-        self.installed: InstalledTools | None = None
+        self.installed: Installed | None = None
         """The installed tools, if `load_registry` created the registry."""
         self.servers: Servers | None = None
         """The configured MCP servers, after `add_configured_servers`."""
