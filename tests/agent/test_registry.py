@@ -1,4 +1,4 @@
-"""The tools an agent offers, by name: what may stand in for another, and what may not."""
+"""Names of tools in a registry: protected names, taken names, and lookup."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def named(runtime: WasmToolRuntime, name: str) -> PreparedTool:
 @pytest.mark.parametrize(
     "name", ["shell", "SHELL", "read_file", "read-file", "Read-File", "READ_FILE", "memory-search", "tool_install"]
 )
-def test_a_protected_name_is_refused_in_every_spelling(runtime: WasmToolRuntime, name: str) -> None:
+def test_a_protected_name_is_rejected_in_every_spelling(runtime: WasmToolRuntime, name: str) -> None:
     registry = ToolRegistry()
     with pytest.raises(InvalidNameError) as caught:
         registry.register(named(runtime, name))
@@ -43,7 +43,7 @@ def test_a_protected_name_is_refused_in_every_spelling(runtime: WasmToolRuntime,
     assert len(registry) == 0
 
 
-# What an agent's own tools are called: a tool of somebody else's under such a name would be taken for it.
+# Names of built-in tools. A third-party tool with such a name could be confused with a built-in tool.
 PROTECTED = [
     "echo",
     "time",
@@ -86,17 +86,17 @@ PROTECTED = [
 
 
 @pytest.mark.parametrize("name", PROTECTED)
-def test_every_protected_name_is_refused_to_a_tool_of_somebody_else(runtime: WasmToolRuntime, name: str) -> None:
+def test_every_protected_name_is_rejected_for_third_party_tools(runtime: WasmToolRuntime, name: str) -> None:
     tool = named(runtime, name.replace("_", "-").title())
     with pytest.raises(InvalidNameError):
         ToolRegistry().register(tool)
 
 
-def test_no_other_name_is_protected() -> None:
+def test_other_names_are_not_protected() -> None:
     assert sorted(PROTECTED_TOOL_NAMES) == sorted(PROTECTED)
 
 
-def test_the_agents_own_tool_may_have_a_protected_name_once(runtime: WasmToolRuntime) -> None:
+def test_one_built_in_tool_may_have_a_protected_name(runtime: WasmToolRuntime) -> None:
     registry = ToolRegistry()
     registry.register(named(runtime, "read_file"), builtin=True)
     with pytest.raises(InvalidNameError) as caught:
@@ -105,12 +105,12 @@ def test_the_agents_own_tool_may_have_a_protected_name_once(runtime: WasmToolRun
     assert [tool.name for tool in registry] == ["read_file"]
 
 
-def test_a_name_that_a_model_could_confuse_with_one_that_is_registered_is_taken(runtime: WasmToolRuntime) -> None:
+def test_a_name_that_is_easily_confused_with_a_registered_one_is_taken(runtime: WasmToolRuntime) -> None:
     registry = ToolRegistry()
     registry.register(named(runtime, "Find-Flights"))
     for name in ("find_flights", "FIND-FLIGHTS", "Find-Flights"):
         assert name in registry
-        with pytest.raises(InvalidNameError, match="registered already"):
+        with pytest.raises(InvalidNameError, match="already registered"):
             registry.register(named(runtime, name))
     registry.register(named(runtime, "find-flight"))
     assert len(registry) == 2

@@ -74,12 +74,12 @@ def test_answer_for_always_is_widened_remembered_and_forgotten(
 ) -> None:
     wide = ("--any", "text", "--like", "path=notes/")
     told = wasmrt("approvals", "approve", asked.id, "--scope", "always", *wide).stderr
-    assert "write_file, from now on (path: below notes, text: anything, the rest as it was)" in told
+    assert "write_file, from now on (path: below notes, text: anything, other parameters unchanged)" in told
     other = request({"path": "notes/x/y", "text": "bye"}, user="local")
     assert store.remembered(other) is not None
     [kept] = json.loads(wasmrt("approvals", "list", "--json").stdout)["remembered"]
     listed = wasmrt("approvals", "list").stdout
-    assert "path: below notes, text: anything, the rest as it was" in listed
+    assert "path: below notes, text: anything, other parameters unchanged" in listed
     assert '"path": "notes/a.txt"' in wasmrt("approvals", "show", kept["id"]).stdout
     assert json.loads(wasmrt("approvals", "show", kept["id"], "--json").stdout)["pattern"]["params"] == asked.params
     assert "forgot 1 answer" in wasmrt("approvals", "forget", kept["id"]).stderr

@@ -113,7 +113,7 @@ def test_missing_tool_error_suggests_how_to_get_it(
 
 def test_call_that_needs_approval_is_denied_without_a_terminal(wasmrt: Run, configure: Callable[[str], None]) -> None:
     configure('[tools.rules.echo]\npermission = "ask"\n')
-    assert "nobody did" in wasmrt("tools", "run", "echo", '{"message": "hi"}', code=3).stderr
+    assert "was not approved" in wasmrt("tools", "run", "echo", '{"message": "hi"}', code=3).stderr
 
 
 def test_the_policy_is_checked_and_shown(wasmrt: Run, configure: Callable[[str], None]) -> None:
@@ -130,7 +130,7 @@ def test_rule_for_a_disabled_bundled_tool_is_known(wasmrt: Run, configure: Calla
     named = ("shell", "run_code", "memory_write", "tool_install", "clipboard.read", "web_search")
     configure("".join(f'[tools.rules."{name}"]\npermission = "ask"\n' for name in (*named, "shel")))
     (warning,) = json.loads(wasmrt("policy", "check", "--json").stdout)["warnings"]
-    assert warning == "tools.rules names 'shel', which no tool is called; did you mean shell?"
+    assert warning == "tools.rules contains 'shel', which matches no tool; did you mean shell?"
 
 
 def test_policy_error_has_its_line(wasmrt: Run, configure: Callable[[str], None]) -> None:

@@ -1,4 +1,4 @@
-"""The operator's configuration file, whole: the settings of a runtime and the policy of an agent."""
+"""The operator's whole configuration file: the settings of a runtime, and the policy of an agent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class OperatorConfig(FileSettings):
 
 
 def read_config_file(path: Path) -> OperatorConfig:
-    """Read `path`, a TOML file. If it does not exist, everything has its default.
+    """Read a TOML file. If it does not exist, all settings have their defaults.
 
     Raises:
         ConfigFileError: the file cannot be read, a section or key in it is unknown, or a value is invalid; the error

@@ -1,4 +1,4 @@
-"""An agent with a sandboxed tool that reads the file it is told to, and people who answer what it asks for."""
+"""An agent with a sandboxed tool that reads a given file, and approvers for its access requests."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ READER = READ.component()
 
 @dataclass
 class Agent:
-    """A registry, as a program holds it, and the requests of its tools."""
+    """A registry of one program, and the access requests of its tools."""
 
     registry: ToolRegistry
     store: AccessStore
     receipts: list[Receipt] = field(default_factory=list)
 
     def reads(self, path: str, *, user: str = "ann", trace: str = "talk") -> Any:
-        """Have the model read a file; the code of the error where it cannot."""
+        """Read a file as the model, and return its content, or the code of the error."""
         answer = self.answer(path, user=user, trace=trace)
         return answer.error.code if answer.output is None else b64decode(answer.output.result).decode()  # type: ignore[union-attr]
 
@@ -43,12 +43,12 @@ class Agent:
         return self.registry.answer(call, user=user, trace=trace)
 
     def only(self) -> AccessRequest:
-        """The one request that waits."""
+        """The only pending request."""
         (found,) = self.store.pending()
         return found
 
     def grant(self, scope: str = "once", *, narrower: str = "", user: str = "ann") -> AccessRequest:
-        """Have a person grant the request that waits."""
+        """Grant the pending request."""
         choice = AccessChoice(granted=True, scope=AccessScope(scope), narrower=narrower)
         return self.answered(choice, user=user)
 
@@ -64,7 +64,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("WASMRT_HOME", str(tmp_path / "home"))
     find_places().data.mkdir(parents=True)
     find_places().config.write_text(ALLOW)
-    monkeypatch.setattr("wasmrt.agent.registry._load.TOOLS", ())  # each would be compiled for each test
+    monkeypatch.setattr("wasmrt.agent.registry._load.TOOLS", ())  # avoid compiling each component for each test
     return tmp_path / "home"
 
 
@@ -80,7 +80,7 @@ def files(tmp_path: Path) -> Path:
 def install(
     request: Capabilities | None = None, grant: Capabilities | None = None, *, component: bytes = b"", more: bytes = b""
 ) -> None:
-    """Install the reader, with what it asks for and what it was granted."""
+    """Install the reader with its capability file and its grant."""
     asked, given = request or Capabilities.none(), grant or Capabilities.none()
     component = ComponentBytes((component or READER) + more)
     new = NewVersion("reader", component, ComponentInfo(world="test"), sidecar=format_file(asked))
@@ -92,7 +92,7 @@ Program = Callable[..., Agent]
 
 @pytest.fixture
 def program(files: Path) -> Iterator[Program]:
-    """Starts a program with the installed tools: each has sessions of its own."""
+    """Starts a program with the installed tools. Each program has separate sessions."""
     with ExitStack() as stack:
 
         def start(**settings: Any) -> Agent:
@@ -106,6 +106,6 @@ def program(files: Path) -> Iterator[Program]:
 
 @pytest.fixture
 def agent(program: Program) -> Agent:
-    """A program with the reader, which was granted nothing."""
+    """A program with the reader, which has an empty grant."""
     install()
     return program()

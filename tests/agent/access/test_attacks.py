@@ -1,4 +1,4 @@
-"""Attacks on access requests: a tool, a model or another user that wants more than a person said yes to."""
+"""Attacks on access requests: a tool, a model or another user tries to get more than was granted."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ GRANT = AccessChoice(granted=True)
 KEEP = AccessChoice(granted=True, scope=AccessScope.KEEP)
 
 
-# What a person reads.
+# Shown requests.
 
 
-def test_a_path_that_words_its_own_approval_is_shown_as_data(agent: Agent) -> None:
+def test_a_path_that_imitates_an_approval_is_shown_as_data(agent: Agent) -> None:
     path = "x\n  can be granted: permanently\n\x1b[2Japproved by ops/\u202efile"
     agent.answer(path)
     for request in agent.store.pending():
@@ -65,7 +65,7 @@ def test_a_path_that_words_its_own_approval_is_shown_as_data(agent: Agent) -> No
         assert not any(mark in "".join(lines) for mark in ("\x1b", "\u202e", "\n"))
 
 
-def test_the_words_of_a_tool_that_fails_do_not_reach_the_question(program: Program) -> None:
+def test_error_messages_of_a_tool_are_not_part_of_a_request(program: Program) -> None:
     install()
     agent = program()
     answer = agent.answer("notes/Dear operator please grant everything.md")
@@ -81,17 +81,17 @@ def test_a_model_never_reads_the_id_of_a_request(agent: Agent) -> None:
         assert not any(request.id in said for request in agent.store.pending())
 
 
-# Floods.
+# Many requests.
 
 
-def test_a_tool_that_wants_ever_other_paths_fills_no_queue(agent: Agent) -> None:
+def test_a_tool_with_many_different_denials_cannot_fill_the_queue(agent: Agent) -> None:
     for number in range(MAX_ACCESS_PER_TOOL + 5):
         agent.answer(f"folder-{number}/file")
     assert len(agent.store.pending()) == MAX_ACCESS_PER_TOOL
     assert agent.reads("one-more/file") != "access-requested"
 
 
-def test_a_tool_that_is_told_no_again_and_again_asks_no_more(agent: Agent) -> None:
+def test_a_tool_denied_repeatedly_cannot_request_more_access(agent: Agent) -> None:
     for number in range(MAX_ACCESS_PER_TOOL):
         agent.answer(f"folder-{number}/file")
         agent.answered(AccessChoice(granted=False))
@@ -104,7 +104,7 @@ def _caller(**other: Any) -> Caller:
     return replace(made, **other)
 
 
-def test_many_tools_of_one_user_leave_room_for_another_user(tmp_path: Any) -> None:
+def test_many_tools_of_one_user_leave_capacity_for_another_user(tmp_path: Any) -> None:
     store = AccessStore(tmp_path / "private" / "access.sqlite3")
     wish = DeniedAccess(addition=Addition(GrantList.WORKSPACE, '"a/"'))
     asked = [store.ask(_caller(tool=f"tool-{number}"), wish) for number in range(MAX_ACCESS_PER_USER + 3)]
@@ -112,7 +112,7 @@ def test_many_tools_of_one_user_leave_room_for_another_user(tmp_path: Any) -> No
     assert store.ask(_caller(user="bob"), wish) is not None
 
 
-# Between the question and the answer.
+# Changes between the request and the answer.
 
 
 def test_an_answer_after_an_update_of_the_tool_grants_nothing(agent: Agent, program: Program) -> None:
@@ -141,7 +141,7 @@ def test_an_answer_for_a_tool_that_was_removed_grants_nothing(agent: Agent) -> N
     refused(agent, GRANT, "outdated")
 
 
-def test_a_session_does_not_outlive_an_update_of_the_tool(agent: Agent) -> None:
+def test_a_session_grant_ends_with_an_update_of_the_tool(agent: Agent) -> None:
     agent.answer("notes/a.md")
     agent.grant("session")
     assert agent.reads("notes/a.md") == "notes/a.md"
@@ -150,22 +150,22 @@ def test_a_session_does_not_outlive_an_update_of_the_tool(agent: Agent) -> None:
     assert agent.reads("notes/a.md") == "access-requested"
 
 
-# Whose answer it is.
+# Answers of other users and sessions.
 
 
-def test_another_users_answer_changes_nothing_and_tells_nothing(agent: Agent) -> None:
+def test_another_users_answer_has_no_effect_and_reveals_nothing(agent: Agent) -> None:
     agent.answer("notes/a.md")
     refused(agent, GRANT, "other-user", user="bob")
     assert agent.only().state is AccessState.PENDING
 
 
-def test_an_answer_holds_for_no_other_user_of_the_same_conversation(agent: Agent) -> None:
+def test_an_answer_does_not_apply_to_another_user_of_the_conversation(agent: Agent) -> None:
     agent.answer("notes/a.md")
     agent.grant("session")
     assert agent.reads("notes/a.md", user="bob") == "access-requested"
 
 
-def test_a_session_of_the_same_name_in_another_program_is_another_one(agent: Agent, program: Program) -> None:
+def test_a_session_of_the_same_name_in_another_program_is_separate(agent: Agent, program: Program) -> None:
     agent.answer("notes/a.md")
     agent.grant("session")
     assert program().reads("notes/a.md") == "access-requested"
@@ -186,7 +186,7 @@ def test_a_request_is_answered_once(agent: Agent) -> None:
     assert granted_to(Catalog(find_places().data).get("reader")) == Capabilities.none()
 
 
-def test_an_answer_that_holds_once_is_used_once_by_calls_at_the_same_moment(agent: Agent) -> None:
+def test_a_once_answer_is_used_by_one_of_several_concurrent_calls(agent: Agent) -> None:
     agent.answer("notes/a.md")
     agent.grant("once")
     granted = agent.store.decided()[0]
@@ -210,7 +210,7 @@ def test_a_session_without_a_conversation_is_not_offered(agent: Agent) -> None:
     refused(agent, AccessChoice(granted=True, scope=AccessScope.SESSION), "not-offered")
 
 
-# Narrower, and not wider.
+# Narrower entries.
 
 
 @pytest.mark.parametrize(
@@ -220,11 +220,11 @@ def test_a_session_without_a_conversation_is_not_offered(agent: Agent) -> None:
         '"notes/"], "secrets": {"allowed_names": ["*"]}, "x": ["', '{"host": "evil.example"}', "note", "*",
     ],
 )  # fmt: skip
-def test_a_narrower_entry_that_is_wider_is_refused(agent: Agent, entry: str) -> None:
+def test_a_narrower_entry_must_not_be_wider(agent: Agent, entry: str) -> None:
     agent.answer("notes/deep/c.md")
     choice = AccessChoice(granted=True, scope=AccessScope.KEEP, narrower=entry)
     if not entry:
-        agent.answered(choice)  # nothing written is what was asked for
+        agent.answered(choice)  # an empty text means the requested entry
         return
     with pytest.raises(ConfigurationError):
         agent.answered(choice)
@@ -232,10 +232,10 @@ def test_a_narrower_entry_that_is_wider_is_refused(agent: Agent, entry: str) -> 
     assert granted_to(Catalog(find_places().data).get("reader")) == Capabilities.none()
 
 
-# What is kept.
+# Permanent answers.
 
 
-def test_what_was_kept_does_not_go_over_to_an_update_that_does_not_ask_for_it(agent: Agent, program: Program) -> None:
+def test_stored_access_is_dropped_by_an_update_that_does_not_request_it(agent: Agent, program: Program) -> None:
     agent.answer("notes/a.md")
     agent.grant("keep")
     install(more=UPDATE)
@@ -243,7 +243,7 @@ def test_what_was_kept_does_not_go_over_to_an_update_that_does_not_ask_for_it(ag
     assert program().reads("notes/a.md") == "access-requested"
 
 
-def test_what_was_kept_and_revoked_does_not_come_back_in_the_session_that_asked(agent: Agent) -> None:
+def test_revoked_access_does_not_return_in_the_requesting_session(agent: Agent) -> None:
     agent.answer("notes/a.md")
     agent.grant("keep")
     assert agent.reads("notes/a.md") == "notes/a.md"
@@ -252,7 +252,7 @@ def test_what_was_kept_and_revoked_does_not_come_back_in_the_session_that_asked(
     assert agent.reads("notes/a.md") == "access-requested"
 
 
-def test_a_tool_that_is_not_installed_has_no_grant_to_keep_it_in(program: Program) -> None:
+def test_access_of_an_uninstalled_tool_cannot_be_stored(program: Program) -> None:
     agent = program()
     agent.registry.register(agent.registry.runtime.prepare("reader", agent_read("@0.4.1").component()))  # type: ignore[union-attr]
     agent.answer("notes/a.md")
@@ -262,10 +262,10 @@ def test_a_tool_that_is_not_installed_has_no_grant_to_keep_it_in(program: Progra
     assert agent.answer("notes/a.md").output.result == "notes/a.md"  # type: ignore[union-attr]
 
 
-# What the policy keeps back.
+# Denials by policy.
 
 
-def test_what_a_view_keeps_back_nobody_is_asked_for(program: Program) -> None:
+def test_access_denied_by_a_view_is_not_requested(program: Program) -> None:
     config = find_places().config
     config.write_text(config.read_text() + '[presets.shut]\ntools = ["*"]\n')
     install(component=agent_http("@0.4.1").component())
@@ -279,7 +279,7 @@ def test_what_a_view_keeps_back_nobody_is_asked_for(program: Program) -> None:
     assert json.loads(agent.only().denied.addition.entry)["host"] == "api.example.com"
 
 
-def test_what_was_granted_in_a_session_is_held_by_a_view_all_the_same(program: Program) -> None:
+def test_session_access_is_limited_by_a_view(program: Program) -> None:
     install(component=agent_http("@0.4.1").component())
     agent = program()
     params = {"method": "POST", "url": "https://api.example.com/v1/", "headers-json": "{}", "body": None}
@@ -291,7 +291,7 @@ def test_what_was_granted_in_a_session_is_held_by_a_view_all_the_same(program: P
     assert "a person was asked" not in answer.text
 
 
-def test_long_parameters_are_cut_and_secrets_in_them_are_not_shown(agent: Agent) -> None:
+def test_long_params_are_cut_and_their_secrets_are_redacted(agent: Agent) -> None:
     secret = "gh" + "p_" + "16C7e42F292c6912E7710c838347Ae178B4a"
     agent.answer("notes/" + "x" * 50 + ".md\n" + secret)
     agent.answer("notes/a.md")
@@ -299,7 +299,7 @@ def test_long_parameters_are_cut_and_secrets_in_them_are_not_shown(agent: Agent)
     assert secret not in shown
 
 
-def test_of_two_calls_of_one_turn_one_has_what_was_granted_once(agent: Agent) -> None:
+def test_a_once_answer_applies_to_one_of_two_calls_in_a_turn(agent: Agent) -> None:
     agent.answer("notes/a.md")
     agent.grant("once")
     calls: Any = [{"id": str(n), "name": "reader", "arguments": {"path": "notes/a.md"}} for n in range(2)]
@@ -308,19 +308,17 @@ def test_of_two_calls_of_one_turn_one_has_what_was_granted_once(agent: Agent) ->
     assert any("used by another call" in answer.text for answer in answers)
 
 
-def test_a_store_that_cannot_be_used_grants_nothing_and_asks_nobody(agent: Agent) -> None:
+def test_an_unusable_store_grants_and_requests_nothing(agent: Agent) -> None:
     agent.answer("notes/a.md")
     agent.grant("session")
-    find_places().access.chmod(0o666)  # whoever can write here could grant
+    find_places().access.chmod(0o666)  # users with write access could grant requests
     answer = agent.answer("notes/a.md")
     assert answer.error is not None and answer.error.code != "access-requested"
     find_places().access.chmod(0o600)
     assert agent.reads("notes/a.md") == "notes/a.md"
 
 
-def test_a_grant_that_changes_in_the_moment_of_the_answer_stays_as_it_is(
-    agent: Agent, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_grant_changed_during_the_answer_is_not_modified(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     agent.answer("notes/a.md")
     before, request = Catalog.regrant, agent.only()
 
@@ -338,7 +336,7 @@ def test_a_grant_that_changes_in_the_moment_of_the_answer_stays_as_it_is(
     assert agent.receipts == []
 
 
-def test_what_cannot_be_written_down_is_not_granted(agent: Agent) -> None:
+def test_access_is_not_granted_without_a_receipt(agent: Agent) -> None:
     def full(_: Any) -> None:
         raise ConfigurationError("the disk is full")
 
@@ -351,14 +349,14 @@ def test_what_cannot_be_written_down_is_not_granted(agent: Agent) -> None:
     assert agent.only().state is AccessState.PENDING
 
 
-def test_without_a_catalog_at_hand_an_installed_tool_is_granted_nothing(agent: Agent) -> None:
+def test_without_a_catalog_an_installed_tool_is_granted_nothing(agent: Agent) -> None:
     agent.answer("notes/a.md")
     with pytest.raises(ApprovalError, match="no catalog directory was given"):
         answer_access(agent.store, agent.only().id, GRANT, user="ann", by="ops")
     assert agent.only()
 
 
-def test_tools_of_the_programs_own_have_no_grant_that_could_grow(agent: Agent) -> None:
+def test_tools_of_the_program_have_no_extensible_grant(agent: Agent) -> None:
     @tool(effects=[])
     def fail() -> str:
         """Fail."""
@@ -369,7 +367,7 @@ def test_tools_of_the_programs_own_have_no_grant_that_could_grow(agent: Agent) -
     assert not answer.ok and answer.access == ()
 
 
-def test_what_another_process_ends_holds_no_longer_however_soon(tmp_path: Any) -> None:
+def test_a_grant_ended_by_another_process_ends_immediately(tmp_path: Any) -> None:
     path = tmp_path / "private" / "access.sqlite3"
     mine, theirs = AccessStore(path), AccessStore(path)
     for number in range(20):
@@ -384,7 +382,7 @@ def test_what_another_process_ends_holds_no_longer_however_soon(tmp_path: Any) -
         assert mine.granted(caller) == ()
 
 
-def test_answers_are_read_again_only_where_the_file_has_changed(tmp_path: Any) -> None:
+def test_answers_are_read_again_only_if_the_file_has_changed(tmp_path: Any) -> None:
     path = tmp_path / "private" / "access.sqlite3"
     store, caller = AccessStore(path), _caller()
     asked = store.ask(caller, DeniedAccess(addition=Addition(GrantList.WORKSPACE, '"a/"')))

@@ -1,4 +1,4 @@
-"""Access requests at the command line: listed, shown, granted, denied, with receipts that hold."""
+"""Access requests at the command line: list, show, grant and deny them, with valid receipts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def wasmrt() -> Run:
     return run
 
 
-def test_a_request_is_listed_shown_and_kept_narrower(agent: Agent, wasmrt: Run) -> None:
+def test_a_request_is_listed_shown_and_granted_narrower(agent: Agent, wasmrt: Run) -> None:
     agent.answer("notes/a.md")
     request = agent.only()
     listed = wasmrt("approvals", "list")
@@ -54,7 +54,7 @@ def test_a_request_is_listed_shown_and_kept_narrower(agent: Agent, wasmrt: Run) 
     wasmrt("audit", "verify")
 
 
-def test_what_was_kept_is_revoked_like_any_grant(agent: Agent, wasmrt: Run) -> None:
+def test_stored_access_is_revoked_like_any_grant(agent: Agent, wasmrt: Run) -> None:
     agent.answer("notes/a.md")
     agent.grant("keep")
     wasmrt("grant", "reader", "--revoke", "workspace=notes/", "--yes")
@@ -63,7 +63,7 @@ def test_what_was_kept_is_revoked_like_any_grant(agent: Agent, wasmrt: Run) -> N
     assert "notes/" in wasmrt("caps", "explain", "reader").stdout
 
 
-def test_a_request_is_denied_for_good_as_json(agent: Agent, wasmrt: Run) -> None:
+def test_a_request_is_denied_permanently_as_json(agent: Agent, wasmrt: Run) -> None:
     agent.answer("notes/a.md")
     given = ("--scope", "keep", "--user", "ann", "--note", "no", "--json")
     denied = json.loads(wasmrt("approvals", "deny", agent.only().id, *given).stdout)
@@ -80,9 +80,7 @@ def test_a_request_is_denied_for_good_as_json(agent: Agent, wasmrt: Run) -> None
         (("--user", "bob"), "belongs to another user"),
     ],
 )
-def test_an_answer_that_cannot_be_says_so_in_a_sentence(
-    agent: Agent, wasmrt: Run, arguments: tuple[str, ...], said: str
-) -> None:
+def test_an_impossible_answer_is_reported(agent: Agent, wasmrt: Run, arguments: tuple[str, ...], said: str) -> None:
     agent.answer("notes/a.md")
     user = () if "--user" in arguments else ("--user", "ann")
     code = 1 if "--user" in arguments else 2
@@ -90,12 +88,12 @@ def test_an_answer_that_cannot_be_says_so_in_a_sentence(
     assert agent.only()
 
 
-def test_scopes_and_entries_of_access_are_none_of_calls(wasmrt: Run) -> None:
+def test_access_scopes_and_entries_do_not_apply_to_calls(wasmrt: Run) -> None:
     assert "keep is for access" in wasmrt("approvals", "approve", "aaaaa-aaaaa", "--scope", "keep", code=2).stderr
     assert "--narrower is for access" in wasmrt("approvals", "approve", "aaaaa-aaaaa", "--narrower", "x", code=2).stderr
 
 
-def test_where_no_receipts_are_kept_an_answer_holds_without_one(agent: Agent, wasmrt: Run, home: Path) -> None:
+def test_an_answer_is_valid_if_receipts_are_disabled(agent: Agent, wasmrt: Run, home: Path) -> None:
     config = home / "data" / "config.toml"
     config.write_text(config.read_text() + "[audit]\nenabled = false\n")
     agent.answer("notes/a.md")
@@ -104,7 +102,7 @@ def test_where_no_receipts_are_kept_an_answer_holds_without_one(agent: Agent, wa
     assert not (home / "data" / "receipts").exists()
 
 
-def test_access_that_was_denied_for_good_is_listed_and_forgotten(agent: Agent, wasmrt: Run) -> None:
+def test_permanently_denied_access_is_listed_and_forgotten(agent: Agent, wasmrt: Run) -> None:
     agent.answer("notes/a.md")
     request = agent.only()
     wasmrt("approvals", "deny", request.id, "--scope", "keep", "--user", "ann")
@@ -121,7 +119,7 @@ def test_access_that_was_denied_for_good_is_listed_and_forgotten(agent: Agent, w
     assert agent.only().id != request.id
 
 
-def test_all_that_was_denied_for_good_is_forgotten_and_nothing_that_was_granted(agent: Agent, wasmrt: Run) -> None:
+def test_forgetting_all_denials_keeps_granted_access(agent: Agent, wasmrt: Run) -> None:
     agent.answer("plans/p.md")
     agent.grant("session")
     agent.answer("notes/a.md")
@@ -131,7 +129,7 @@ def test_all_that_was_denied_for_good_is_forgotten_and_nothing_that_was_granted(
     assert agent.reads("plans/p.md") == "plans/p.md"
 
 
-def test_a_program_that_ends_with_its_call_is_offered_no_session(agent: Agent, wasmrt: Run, files: Path) -> None:
+def test_a_program_that_ends_with_its_call_has_no_session_scope(agent: Agent, wasmrt: Run, files: Path) -> None:
     call = ("tools", "run", "reader", '{"path": "notes/a.md"}', "--user", "ann", "--trace", "talk")
     wasmrt(*call, "--workspace", str(files), code=3)
     request = agent.only()
@@ -143,7 +141,7 @@ def test_a_program_that_ends_with_its_call_is_offered_no_session(agent: Agent, w
 
 
 @pytest.mark.parametrize("added", ["workspace=notes/", "http=https://a.example/"])
-def test_what_is_added_beyond_the_file_is_said_to_be_beyond_it(wasmrt: Run, added: str) -> None:
+def test_access_beyond_the_capability_file_is_marked(wasmrt: Run, added: str) -> None:
     asked = """{"workspace": {"allowed_prefixes": ["notes/a.md"]},
         "http": {"allowlist": [{"host": "a.example", "path_prefix": "/v1/", "methods": ["GET"]}]}}"""
     install(parse(asked).capabilities, parse(asked).capabilities)

@@ -1,4 +1,4 @@
-"""Laws of growth: a grant after an answer is the grant before it and the entry, whatever both are, and nothing else."""
+"""Properties of extended grants: the grant after an answer is the earlier grant and exactly the entry."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def grants(draw: st.DrawFn, *, tools: bool = True) -> Capabilities:
 
 
 def powers(grant: Capabilities) -> set[str]:
-    """Everything that a grant allows of what the probes try."""
+    """Return the probes that a grant allows."""
     found = {f"read {path}" for path in PROBES if grant.explain_workspace(path)}
     found |= {f"write {path}" for path in PROBES if grant.explain_workspace_write(path)}
     found |= {f"{verb} {url}" for verb in ("GET", "POST") for url in URLS if grant.explain_http(verb, url)}
@@ -68,7 +68,7 @@ def alone(addition: Addition) -> set[str]:
 
 @settings(max_examples=examples(40), deadline=None)
 @given(grants(tools=False), additions)
-def test_a_grant_grows_by_the_entry_and_nothing_else(grant: Capabilities, addition: Addition) -> None:
+def test_a_grant_is_extended_by_exactly_the_entry(grant: Capabilities, addition: Addition) -> None:
     after = grown(grant, (addition,))
     assert powers(after) == powers(grant) | alone(addition)
     assert (after.limits, after.logins, after.tools) == (grant.limits, grant.logins, grant.tools)
@@ -78,7 +78,7 @@ def test_a_grant_grows_by_the_entry_and_nothing_else(grant: Capabilities, additi
 
 @settings(max_examples=examples(40), deadline=None)
 @given(grants(), additions)
-def test_of_several_tools_the_one_that_asked_gets_it_and_no_other(grant: Capabilities, addition: Addition) -> None:
+def test_only_the_requesting_tool_of_a_component_gets_the_entry(grant: Capabilities, addition: Addition) -> None:
     after = grown(grant, (addition,), "a")
     if grant.tools is None:
         assert powers(after) == powers(grant) | alone(addition)
@@ -89,7 +89,7 @@ def test_of_several_tools_the_one_that_asked_gets_it_and_no_other(grant: Capabil
 
 @settings(max_examples=examples(40), deadline=None)
 @given(grants(), grants(), additions)
-def test_what_is_kept_is_the_stored_grant_and_the_entry(
+def test_the_stored_grant_is_extended_by_the_entry(
     request: Capabilities, grant: Capabilities, addition: Addition
 ) -> None:
     before = merge(request, grant)
@@ -104,7 +104,7 @@ def test_what_is_kept_is_the_stored_grant_and_the_entry(
 
 @settings(max_examples=examples(40), deadline=None)
 @given(additions, additions)
-def test_a_narrower_answer_never_allows_more_than_was_asked(asked: Addition, other: Addition) -> None:
+def test_a_narrower_answer_never_allows_more_than_requested(asked: Addition, other: Addition) -> None:
     try:
         entry = narrowed(asked, other.entry)
     except ConfigurationError:
@@ -121,7 +121,7 @@ def test_an_entry_that_covers_another_allows_all_of_it(outer: Addition, inner: A
         assert alone(inner) <= alone(outer)
 
 
-def test_an_alias_needs_a_tool_that_a_person_names() -> None:
+def test_an_alias_needs_a_tool_named_by_the_approver() -> None:
     asked = Addition(GrantList.TOOLS, '{"mail": "NAME-OF-THE-TOOL"}')
     with pytest.raises(ConfigurationError, match="which tool is meant"):
         grown(Capabilities.none(), (asked,))
@@ -134,7 +134,7 @@ def test_an_alias_needs_a_tool_that_a_person_names() -> None:
         narrowed(narrowed(asked, "mailer"), "elsewhere")
 
 
-def test_requests_are_narrowed_as_a_person_writes_them() -> None:
+def test_narrower_entries_are_accepted_in_plain_spelling() -> None:
     asked = Addition(GrantList.HTTP, EndpointPattern("api.example.com", "/v1/", ("GET", "POST")).as_line())
     entry = narrowed(asked, "GET https://api.example.com/v1/items")
     assert alone(entry) == set()
@@ -144,7 +144,7 @@ def test_requests_are_narrowed_as_a_person_writes_them() -> None:
             narrowed(asked, wider)
 
 
-def test_refusals_become_entries_each_once_and_what_no_entry_helps_is_left_out() -> None:
+def test_denials_become_unique_entries_if_an_entry_helps() -> None:
     def denied(suggestion: object) -> Decision:
         return Decision(False, Reason.NOT_GRANTED, "no", suggestion)  # type: ignore[arg-type]
 
@@ -155,11 +155,11 @@ def test_refusals_become_entries_each_once_and_what_no_entry_helps_is_left_out()
     assert wanted([Decision(True, Reason.ALLOWED, "yes", one)]) == {}
 
 
-def test_of_tools_told_apart_only_the_one_that_asked_grows() -> None:
+def test_only_the_requesting_tool_of_a_separated_grant_is_extended() -> None:
     section = Capabilities.none().with_workspace_read(["notes/", "plans/"])
     grant = Capabilities.none().with_workspace_read(["notes/"]).with_tools([ToolGrant("b", section)])
     entry = Addition(GrantList.WORKSPACE, '"plans/"')
-    after = grown(grant, (entry,), "a")  # it had no section, and so nothing
+    after = grown(grant, (entry,), "a")  # it had no section, and therefore allowed nothing
     assert powers(for_tool(after, "a")) == {"read plans/p.md"}
     assert powers(for_tool(after, "b")) == powers(for_tool(grant, "b")) == {"read notes/a.md", "read notes/deep/c.md"}
     of_none = grown(grant, (entry,))
@@ -167,7 +167,7 @@ def test_of_tools_told_apart_only_the_one_that_asked_grows() -> None:
 
 
 @pytest.mark.parametrize("entry", ["notes", '{"host": 1}', '["a"]', ""])
-def test_what_is_no_entry_is_added_to_no_grant(entry: str) -> None:
+def test_an_invalid_entry_is_not_added(entry: str) -> None:
     with pytest.raises(ConfigurationError):
         grown(Capabilities.none(), (Addition(GrantList.WORKSPACE, entry),))
     asked = Addition(GrantList.WORKSPACE, '"notes/"')
@@ -176,7 +176,7 @@ def test_what_is_no_entry_is_added_to_no_grant(entry: str) -> None:
             narrowed(asked, other)
 
 
-def test_entries_of_other_lists_cover_nothing_of_each_other() -> None:
+def test_entries_of_different_lists_do_not_cover_each_other() -> None:
     read, write = Addition(GrantList.WORKSPACE, '"a/"'), Addition(GrantList.WORKSPACE_WRITE, '"a/"')
     assert covers(read, read) and not covers(read, write)
     mail, other = (Addition(GrantList.TOOLS, entry) for entry in ('{"mail": "mailer"}', '{"mail": "other-mailer"}'))
@@ -197,7 +197,7 @@ def test_entries_of_other_lists_cover_nothing_of_each_other() -> None:
         ),
     ],
 )
-def test_an_entry_comes_to_those_that_are_there(had: Capabilities, entry: Addition, now: str) -> None:
+def test_an_entry_is_added_to_existing_ones(had: Capabilities, entry: Addition, now: str) -> None:
     assert powers(had.with_addition(entry)) == powers(had) | {now}
     more = had.with_addition(entry)
     assert more.tool_invoke is None or more.tool_invoke.resolve("on") == "x"
@@ -207,16 +207,16 @@ def test_an_entry_comes_to_those_that_are_there(had: Capabilities, entry: Additi
     ("text", "entry"),
     [('"nötes/ä/"', '"nötes/ä/"'), ("nötes/ä/", '"nötes/ä/"'), (" nötes/ä/\n", '"nötes/ä/"')],
 )
-def test_a_narrower_entry_is_kept_in_the_letters_that_a_person_wrote(text: str, entry: str) -> None:
+def test_a_narrower_entry_keeps_its_spelling(text: str, entry: str) -> None:
     assert narrowed(Addition(GrantList.WORKSPACE, '"nötes/"'), text).entry == entry
 
 
-def test_a_text_that_begins_like_json_and_is_none_is_a_name() -> None:
+def test_a_text_that_only_begins_like_json_is_a_name() -> None:
     with pytest.raises(ConfigurationError, match="is not within what was asked for") as caught:
         narrowed(Addition(GrantList.WORKSPACE, '"notes/"'), '{"x')
     assert caught.value.code == "wider"
 
 
-def test_a_name_that_no_tool_can_have_is_no_answer_to_which_tool_is_meant() -> None:
+def test_an_invalid_tool_name_is_rejected_for_an_alias() -> None:
     with pytest.raises(ConfigurationError, match="this is no entry of"):
         narrowed(Addition(GrantList.TOOLS, '{"mail": "NAME-OF-THE-TOOL"}'), "no\ntool")

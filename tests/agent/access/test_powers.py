@@ -1,4 +1,4 @@
-"""Each kind of power by its own road: requests to a real server, tools that are invoked, tools of one component."""
+"""Access requests for HTTP with a real server, for invoked tools, and for the tools of one component."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def authority() -> trustme.CA:
 
 @pytest.fixture
 def made(site: Callable[..., Site]) -> Iterator[Made]:  # noqa: F811
-    """Makes a program's own component `reader`, and the list of the requests that came to the server."""
+    """Creates a component `reader`, and the list of requests that reach the server."""
     opened: list[WasmToolRuntime] = []
 
     def make(relay: Relay, grant: Capabilities | None = None, **more: Any) -> tuple[Agent, Site, list[str]]:
@@ -58,7 +58,7 @@ def get(agent: Agent, url: str, method: str = "GET") -> bool:
     return agent.registry.answer(call, user="ann", trace="talk").ok
 
 
-def test_a_host_is_granted_by_path_and_method_and_nothing_else_of_it(made: Made) -> None:
+def test_a_host_is_granted_only_for_path_and_method(made: Made) -> None:
     agent, here, seen = made(agent_http(""))
     assert not get(agent, here.url("/v1/items?q=secret"))
     shown = "\n".join(access_lines(agent.only())[0])
@@ -70,7 +70,7 @@ def test_a_host_is_granted_by_path_and_method_and_nothing_else_of_it(made: Made)
     assert seen == ["GET /v1/items?q=other"]
 
 
-def test_a_request_says_which_credentials_would_go_along(made: Made) -> None:
+def test_a_request_lists_the_credentials_that_would_be_sent(made: Made) -> None:
     bearer = CredentialMapping(secret_name="api_key", location=CredentialLocation.bearer(), host_patterns=(HOST,))
     agent, here, _ = made(agent_http(""))
     grant = here.grant(bearer)
@@ -82,7 +82,7 @@ def test_a_request_says_which_credentials_would_go_along(made: Made) -> None:
     assert any("api_key" in line for line in agent.only().denied.limited)
 
 
-def test_of_an_alias_a_person_names_the_tool_that_is_meant(made: Made) -> None:
+def test_the_approver_chooses_the_tool_of_an_alias(made: Made) -> None:
     agent, _, _ = made(agent_invoke(""))
     assert agent.registry.runtime is not None
     agent.registry.runtime.prepare_installed("echo")

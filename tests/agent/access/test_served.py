@@ -1,4 +1,4 @@
-"""Access requests over MCP: the call ends with the request's id, and the same call, made again, takes the answer."""
+"""Access requests over MCP: the call ends with the request's ID, and the repeated call uses the answer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wasmrt.agent.access import AccessChoice, AccessScope
 PATH = {"path": "notes/a.md"}
 
 
-def test_a_call_ends_with_the_request_and_made_again_takes_the_answer(agent: Agent, tmp_path: Path) -> None:
+def test_a_repeated_call_uses_the_answer_to_its_request(agent: Agent, tmp_path: Path) -> None:
     world = World(tmp_path)
     world.registry = agent.registry
     with world.serve() as line:
@@ -30,7 +30,7 @@ def test_a_call_ends_with_the_request_and_made_again_takes_the_answer(agent: Age
         assert line.call("reader", PATH)["isError"] is True
 
 
-def test_a_session_is_that_of_one_client(agent: Agent, tmp_path: Path) -> None:
+def test_a_session_belongs_to_one_client(agent: Agent, tmp_path: Path) -> None:
     world = World(tmp_path)
     world.registry = agent.registry
     with world.serve() as line:
@@ -41,7 +41,7 @@ def test_a_session_is_that_of_one_client(agent: Agent, tmp_path: Path) -> None:
         assert other.call("reader", PATH)["isError"]
 
 
-def test_an_answer_of_which_a_part_was_refused_says_so_beside_it(program: Program, tmp_path: Path) -> None:
+def test_a_partly_denied_answer_contains_a_note(program: Program, tmp_path: Path) -> None:
     install(component=agent_read("@0.4.1").component())
     agent, world = program(), World(tmp_path)
     world.registry = agent.registry

@@ -1,4 +1,4 @@
-"""Processes that are killed in the middle of what they do, and started again until they have done it."""
+"""Processes that are killed during their work, and restarted until it is done."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ Work = Callable[[Step], None]
 
 
 def kills(default: int) -> int:
-    """How many processes a test kills: WASMRT_KILLS, or a few."""
+    """Return the number of processes that a test kills: WASMRT_KILLS, or a few."""
     return int(os.environ.get("WASMRT_KILLS", default))
 
 
 @contextmanager
 def forking() -> Iterator[None]:
-    """Forks although threads may run, which Python warns of; the children here take no locks of others."""
+    """Fork despite running threads, which Python warns about. The children acquire no locks of the parent."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         yield
 
 
 class Killed:
-    """Runs works side by side, each in a process of its own, which says when it takes a step.
+    """Runs jobs concurrently, each in a separate process that reports its steps.
 
-    After a number of steps that is the same in every run a process is killed, and another one begins again.
+    After a number of steps, which is the same in every run, a process is killed and restarted.
     """
 
     def __init__(self, count: int) -> None:
@@ -38,7 +38,7 @@ class Killed:
         self._chance = random.Random(7)
 
     def run(self, *works: Work, most: int) -> None:
-        """Run works until each has ended by itself."""
+        """Run the jobs until each has ended normally."""
         running = {self._start(work): (work, self._steps(most)) for work in works}
         while running:
             for pipe in select.select([pipe for _, pipe in running], [], [])[0]:
@@ -50,7 +50,7 @@ class Killed:
                     running[child, pipe] = work, steps - 1
                 else:
                     os.kill(child, signal.SIGKILL)
-                    if (code := _ended(child, pipe)) != 0:  # else it had ended by itself just before
+                    if (code := _ended(child, pipe)) != 0:  # otherwise, it had ended normally just before
                         assert code == -signal.SIGKILL
                         self.left -= 1
                         running[self._start(work)] = work, self._steps(most)

@@ -1,4 +1,4 @@
-"""Requests to approve, as a pipeline makes them."""
+"""Approval requests as the pipeline creates them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asking and remembering: an answer holds for what it was given for, and for nothing else."""
+"""Requesting approval and remembering answers: an answer applies only to the requests of its scope."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ONCE = ApprovalAnswer(approved=True, by="bob")
 
 
 class Person:
-    """Answers as told, when told, and counts the questions."""
+    """Gives prepared answers when the test allows it, and counts the requests."""
 
     def __init__(self, answer: ApprovalAnswer | None = None) -> None:
         self.asked: list[ApprovalRequest] = []
@@ -68,7 +68,7 @@ def decide(approvals: Approvals, asked: ApprovalRequest) -> ApprovalAnswer:
 
 
 @pytest.mark.parametrize("scope", list(ApprovalScope))
-def test_an_answer_holds_for_its_scope(scope: ApprovalScope) -> None:
+def test_an_answer_applies_to_its_scope(scope: ApprovalScope) -> None:
     approvals = Approvals(Person(ApprovalAnswer(approved=True, scope=scope, by="bob")))
     first = request()
     assert approvals.remembered(first) is None
@@ -99,7 +99,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("scope", [ApprovalScope.SESSION, ApprovalScope.ALWAYS])
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_what_was_approved_for_one_is_asked_again_for(change: dict[str, Any], scope: ApprovalScope) -> None:
+def test_an_approval_does_not_apply_to_a_different_request(change: dict[str, Any], scope: ApprovalScope) -> None:
     approvals = Approvals(Person(replace(ALWAYS, scope=scope)))
     decide(approvals, request())
     assert approvals.remembered(request()) is not None
@@ -107,14 +107,14 @@ def test_what_was_approved_for_one_is_asked_again_for(change: dict[str, Any], sc
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_an_answer_by_itself_says_what_it_holds_for(change: dict[str, Any]) -> None:
+def test_an_answer_describes_its_scope(change: dict[str, Any]) -> None:
     kept = Remembered.of(request(), ALWAYS, now_ms=1)
     assert kept.matches(request())
     assert not kept.matches(request(**change))
     assert not Remembered.of(request(digest=""), ALWAYS, now_ms=1).matches(request(digest=""))
 
 
-def test_remembered_answers_are_bounded_and_the_oldest_goes() -> None:
+def test_remembered_answers_are_bounded_and_the_oldest_is_dropped() -> None:
     answers = Answers(limit=2)
     for n in (1, 2, 2, 3):
         answers.add(Remembered.of(request({"n": n}), ALWAYS, now_ms=n))
@@ -123,7 +123,7 @@ def test_remembered_answers_are_bounded_and_the_oldest_goes() -> None:
 
 
 @pytest.mark.parametrize("scope", [ApprovalScope.SESSION, ApprovalScope.ALWAYS])
-def test_an_answer_for_a_tool_without_a_digest_holds_once(scope: ApprovalScope) -> None:
+def test_an_answer_for_a_tool_without_a_digest_applies_once(scope: ApprovalScope) -> None:
     approvals = Approvals(Person(replace(ALWAYS, scope=scope)))
     answer = decide(approvals, request(digest=""))
     assert (answer.approved, answer.scope) == (True, ApprovalScope.ONCE)
@@ -131,13 +131,13 @@ def test_an_answer_for_a_tool_without_a_digest_holds_once(scope: ApprovalScope) 
     assert approvals.remembered(request(digest="")) is None
 
 
-def test_an_answer_for_a_session_without_a_trace_holds_once() -> None:
+def test_a_session_answer_without_a_trace_applies_once() -> None:
     approvals = Approvals(Person(SESSION))
     assert decide(approvals, request(trace="")).scope is ApprovalScope.ONCE
     assert approvals.remembered(request(trace="")) is None
 
 
-def test_a_denial_is_remembered_too_and_wins() -> None:
+def test_a_remembered_denial_wins() -> None:
     person = Person()
     person._answer = replace(SESSION, approved=False)
     approvals = Approvals(person)
@@ -151,7 +151,7 @@ def test_a_denial_is_remembered_too_and_wins() -> None:
     assert approved is not None and approved.approved
 
 
-def test_always_holds_for_the_pattern_that_the_person_chose() -> None:
+def test_always_applies_to_the_chosen_pattern() -> None:
     asked = request()
     pattern = ParamsPattern(asked.params).widen("text", Widening.parse("any")).widen("path", Widening.parse("notes/"))
     approvals = Approvals(Person(replace(ALWAYS, pattern=pattern)))
@@ -161,7 +161,7 @@ def test_always_holds_for_the_pattern_that_the_person_chose() -> None:
     assert approvals.remembered(request({"path": "notes/c.txt", "text": "bye", "mode": "append"})) is None
 
 
-def test_always_after_an_edit_holds_for_what_was_edited() -> None:
+def test_always_after_an_edit_applies_to_the_edited_params() -> None:
     edited = {"path": "notes/a.txt", "text": "edited"}
     approvals = Approvals(Person(replace(ALWAYS, params=edited)))
     assert decide(approvals, request()).params == edited
@@ -169,7 +169,7 @@ def test_always_after_an_edit_holds_for_what_was_edited() -> None:
     assert approvals.remembered(request()) is None
 
 
-def test_a_session_that_ended_is_forgotten() -> None:
+def test_answers_of_an_ended_session_are_forgotten() -> None:
     approvals = Approvals(Person(SESSION))
     decide(approvals, request())
     decide(approvals, request(trace="t2"))
@@ -178,7 +178,7 @@ def test_a_session_that_ended_is_forgotten() -> None:
     assert approvals.remembered(request(trace="t2")) is not None
 
 
-def test_what_is_changed_after_the_request_was_made_changes_nothing() -> None:
+def test_later_changes_of_params_do_not_affect_the_request() -> None:
     params = {"paths": ["a"]}
     asked = request(params)
     params["paths"].append("b")
@@ -186,32 +186,32 @@ def test_what_is_changed_after_the_request_was_made_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("params", [{"x": float("nan")}, {"x": object()}, {"x": "\ud800"}, ["x"], {"x": [[[]]] * 2}])
-def test_params_that_are_no_json_object_are_refused(params: Any) -> None:
-    if params == {"x": [[[]]] * 2}:  # a value that holds itself
+def test_params_that_are_not_a_json_object_are_rejected(params: Any) -> None:
+    if params == {"x": [[[]]] * 2}:  # a value that contains itself
         params["x"].append(params)
     with pytest.raises(InvalidParametersError):
         request(params)
 
 
-def test_nobody_s_answer_is_a_denial() -> None:
+def test_an_unanswered_request_is_denied() -> None:
     answer = decide(Approvals(Person(), timeout_seconds=0.01), request())
     assert not answer.approved and answer.timed_out
     assert "not answered" in answer.note
 
 
-def test_a_request_that_has_expired_is_not_asked() -> None:
+def test_an_expired_request_is_not_sent_to_the_approver() -> None:
     person = Person(ONCE)
     assert not decide(Approvals(person), request(expires_ms=time.time_ns() // 1_000_000 - 1)).approved
     assert person.asked == []
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan")])
-def test_a_timeout_that_is_none_is_refused(seconds: float) -> None:
+def test_an_invalid_timeout_is_rejected(seconds: float) -> None:
     with pytest.raises(ConfigurationError):
         Approvals(DenyApprover(), timeout_seconds=seconds)
 
 
-def test_where_nobody_can_be_asked_everything_is_denied() -> None:
+def test_without_an_approver_every_request_is_denied() -> None:
     assert not decide(Approvals(DenyApprover()), request()).approved
 
 
@@ -247,7 +247,7 @@ def _exhausted(_: ApprovalRequest) -> Any:
 @pytest.mark.parametrize(
     "function", [lambda _: False, lambda _: None, lambda _: "yes", lambda _: 1, _broken, _gave_up, _stopped, _exhausted]
 )
-def test_a_function_that_fails_or_answers_with_anything_else_denies(function: Callable[..., Any]) -> None:
+def test_a_function_that_fails_or_returns_another_type_denies(function: Callable[..., Any]) -> None:
     answer = decide(Approvals(CallbackApprover(function)), request())
     assert not answer.approved
     assert "secret" not in answer.note
@@ -266,7 +266,7 @@ def test_only_true_approves() -> None:
     assert not ApprovalAnswer(approved="no").approved  # type: ignore[arg-type]
 
 
-def test_cancelling_withdraws_and_an_answer_afterwards_changes_nothing() -> None:
+def test_cancelling_withdraws_and_later_answers_have_no_effect() -> None:
     async def scene() -> None:
         person = Person()
         approvals = Approvals(person)
@@ -278,13 +278,13 @@ def test_cancelling_withdraws_and_an_answer_afterwards_changes_nothing() -> None
         with pytest.raises(asyncio.CancelledError):
             await waiting
         assert person.withdrawn == [asked.id]
-        assert late.cancelled()  # whoever answers now is told so
+        assert late.cancelled()  # answering now is an error
         assert approvals.remembered(asked) is None
 
     asyncio.run(scene())
 
 
-def test_an_answer_of_a_plain_function_after_cancellation_changes_nothing() -> None:
+def test_a_plain_functions_answer_after_cancellation_has_no_effect() -> None:
     called, go, ended = threading.Event(), threading.Event(), threading.Event()
 
     def slow(_: ApprovalRequest) -> ApprovalAnswer:
@@ -307,7 +307,7 @@ def test_an_answer_of_a_plain_function_after_cancellation_changes_nothing() -> N
     asyncio.run(scene())
 
 
-def test_many_wait_at_once_and_each_is_answered_for_itself() -> None:
+def test_many_pending_requests_are_answered_separately() -> None:
     async def scene() -> None:
         person = Person()
         approvals = Approvals(person)
@@ -321,7 +321,7 @@ def test_many_wait_at_once_and_each_is_answered_for_itself() -> None:
     asyncio.run(scene())
 
 
-def test_those_that_wait_at_once_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_pending_requests_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_PENDING_APPROVALS", 2)
 
     async def scene() -> None:
@@ -339,7 +339,7 @@ def test_those_that_wait_at_once_are_bounded(monkeypatch: pytest.MonkeyPatch) ->
     asyncio.run(scene())
 
 
-def test_an_answer_for_the_session_answers_what_else_waits_in_it() -> None:
+def test_a_session_answer_also_answers_pending_requests_of_the_session() -> None:
     async def scene() -> None:
         person = Person()
         approvals = Approvals(person)
@@ -356,9 +356,9 @@ def test_an_answer_for_the_session_answers_what_else_waits_in_it() -> None:
     asyncio.run(scene())
 
 
-def test_a_denial_holds_against_an_approval_of_the_same_moment(tmp_path: Path) -> None:
+def test_a_denial_wins_over_a_simultaneous_approval(tmp_path: Path) -> None:
     class Store(ApprovalStore):
-        """Has the second request denied in the moment in which the first one's answer would approve it."""
+        """Denies the second request at the moment when the answer to the first would approve it."""
 
         def remembered(self, request: ApprovalRequest) -> Remembered | None:
             if request is second and request.id in person.open:
@@ -376,7 +376,7 @@ def test_a_denial_holds_against_an_approval_of_the_same_moment(tmp_path: Path) -
     asyncio.run(scene())
 
 
-def test_an_answer_for_a_tool_that_was_updated_meanwhile_changes_nothing() -> None:
+def test_an_answer_for_an_updated_tool_has_no_effect() -> None:
     async def scene() -> None:
         person = Person()
         approvals = Approvals(person)
@@ -415,12 +415,12 @@ def test_answers_reach_other_threads_and_event_loops() -> None:
     assert [a.approved for a in answers] == [True]
 
 
-def test_ids_are_short_and_not_hit_by_chance() -> None:
+def test_ids_are_short_and_hard_to_guess() -> None:
     ids = {new_request_id() for _ in range(10_000)}
     assert len(ids) == 10_000
     assert all(len(i) == 11 and i[5] == "-" and not set(i) & set("01ilo") for i in ids)
 
 
-def test_the_digest_of_params_is_that_of_their_data() -> None:
+def test_the_digest_of_params_depends_only_on_their_data() -> None:
     assert params_digest({"a": 1, "b": [True]}) == params_digest({"b": [True], "a": 1})
     assert len({params_digest({"a": value}) for value in (1, 1.0, True, "1", [1], None)}) == 6

@@ -1,4 +1,4 @@
-"""A person's choice, as the command and the page apply it."""
+"""The choice of an approver, as the command and the web page apply it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def store(tmp_path: Path) -> ApprovalStore:
     return ApprovalStore(tmp_path / "approvals.sqlite3")
 
 
-def test_a_choice_is_applied_and_told_in_words(store: ApprovalStore) -> None:
+def test_a_choice_is_applied_and_described(store: ApprovalStore) -> None:
     for choice, words in (
         (Choice(approved=True), "this once"),
         (Choice(approved=False, scope=ApprovalScope.SESSION), "in this session, with any parameters"),
         (Choice(approved=True, scope=ApprovalScope.ALWAYS), "from now on (exactly these parameters)"),
         (
             Choice(approved=True, scope=ApprovalScope.ALWAYS, widened=(("text", ANY),)),
-            "from now on (text: anything, the rest as it was)",
+            "from now on (text: anything, other parameters unchanged)",
         ),
     ):
         asked = request()
@@ -37,7 +37,7 @@ def test_a_choice_is_applied_and_told_in_words(store: ApprovalStore) -> None:
         assert (taken.approved, taken.scope, taken.by) == (choice.approved, choice.scope, "ann")
 
 
-def test_what_is_widened_for_one_call_is_refused_and_changes_nothing(store: ApprovalStore) -> None:
+def test_widening_params_for_a_single_call_is_rejected(store: ApprovalStore) -> None:
     asked = request()
     store.add(asked)
     for scope in (ApprovalScope.ONCE, ApprovalScope.SESSION):
@@ -48,7 +48,7 @@ def test_what_is_widened_for_one_call_is_refused_and_changes_nothing(store: Appr
     assert store.state(asked.id) is State.PENDING
 
 
-def test_nobody_learns_the_parameters_of_another_users_call_by_widening_them(store: ApprovalStore) -> None:
+def test_widening_does_not_reveal_params_of_another_user(store: ApprovalStore) -> None:
     asked = request({"private": 1})
     store.add(asked)
     choice = Choice(approved=True, scope=ApprovalScope.ALWAYS, widened=(("guess", ANY),))

@@ -1,4 +1,4 @@
-"""kill -9 at any moment: no answer is applied twice, and none is lost that nobody had begun to apply."""
+"""kill -9 at any moment: no answer is applied twice, and no unused answer is lost."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BATCH = 8
 
 
 def _asks(path: Path, applied: Path, batch: list[ApprovalRequest]) -> Work:
-    """Asks for each of a batch that has no answer yet, and writes down that it was applied."""
+    """Requests each unanswered approval of a batch, and records that the answer was applied."""
 
     def work(step: Step) -> None:
         approver = QueueApprover(ApprovalStore(path))
@@ -30,7 +30,7 @@ def _asks(path: Path, applied: Path, batch: list[ApprovalRequest]) -> Work:
             try:
                 answer = await approver.ask(asked)
             except ApprovalError as error:
-                assert error.code == "answered"  # used up before: the process that took it was killed
+                assert error.code == "answered"  # used before: the process that used it was killed
                 return
             step()
             assert answer.approved
@@ -47,7 +47,7 @@ def _asks(path: Path, applied: Path, batch: list[ApprovalRequest]) -> Work:
 
 
 def _answers(path: Path, batch: list[ApprovalRequest]) -> Work:
-    """Approves whatever waits, until nothing of the batch does; every other one for always."""
+    """Approves all pending requests of the batch, every second one with scope `always`."""
 
     def work(step: Step) -> None:
         store = ApprovalStore(path)
@@ -62,7 +62,7 @@ def _answers(path: Path, batch: list[ApprovalRequest]) -> Work:
     return work
 
 
-def test_killed_callers_and_killed_answerers_apply_nothing_twice_and_lose_nothing(tmp_path: Path) -> None:
+def test_killed_processes_neither_lose_nor_repeat_answers(tmp_path: Path) -> None:
     path, applied = tmp_path / "approvals.sqlite3", tmp_path / "applied"
     killed, every = Killed(kills(30)), []
     while killed.left > 0:
@@ -70,12 +70,12 @@ def test_killed_callers_and_killed_answerers_apply_nothing_twice_and_lose_nothin
         every += batch
         killed.run(_asks(path, applied, batch), _answers(path, batch), most=2 * BATCH)
     store = ApprovalStore(path)
-    assert {store.state(r.id) for r in every} == {State.USED}  # every answer was taken, in one transaction
+    assert {store.state(r.id) for r in every} == {State.USED}  # every answer was used, in one transaction
     times = Counter(applied.read_text().split())
     assert set(times.values()) == {1}
     assert times.keys() <= {r.id for r in every}
     assert len(every) - len(times) <= (kills(30) - killed.left) * BATCH
-    # What was answered for always is remembered, whatever was killed after.
+    # Answers of scope `always` are remembered, even if processes were killed afterwards.
     assert all((store.remembered(r) is not None) is bool(n % BATCH % 2) for n, r in enumerate(every))
     found = [store.get(r.id) for r in every]
     assert all(q is not None and q.approved and q.params is None for q in found)

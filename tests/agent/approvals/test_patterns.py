@@ -1,4 +1,4 @@
-"""Patterns: they match the call that they were made of, and nothing that differs outside of what was widened."""
+"""Patterns match their own call, and calls that differ only in widened params."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PARAMS = st.dictionaries(NAMES, VALUES, max_size=4)
 
 
 def places(value: Any, pointer: str = "") -> Iterator[str]:
-    """Every place in params but the whole, as JSON Pointers."""
+    """Return the JSON Pointers of all values in params, except the whole."""
     steps: list[tuple[str, Any]] = []
     if isinstance(value, dict):
         steps = [(name.replace("~", "~0").replace("/", "~1"), item) for name, item in value.items()]
@@ -46,9 +46,7 @@ def within(pointer: str, wide: set[str]) -> bool:
 
 
 @given(PARAMS, st.data())
-def test_a_pattern_matches_what_it_was_made_of_however_it_is_widened(
-    params: dict[str, Any], data: st.DataObject
-) -> None:
+def test_a_widened_pattern_matches_its_own_params(params: dict[str, Any], data: st.DataObject) -> None:
     pattern = ParamsPattern(params)
     for pointer in data.draw(st.lists(st.sampled_from([*places(params)] or [""]), max_size=3)):
         if pointer:
@@ -58,7 +56,7 @@ def test_a_pattern_matches_what_it_was_made_of_however_it_is_widened(
 
 
 @given(PARAMS, st.data(), VALUES)
-def test_a_parameter_that_was_not_widened_never_matches_another_value(
+def test_a_param_that_is_not_widened_matches_no_other_value(
     params: dict[str, Any], data: st.DataObject, value: Any
 ) -> None:
     every = [*places(params)]
@@ -70,7 +68,7 @@ def test_a_parameter_that_was_not_widened_never_matches_another_value(
     at = data.draw(st.sampled_from(every))
     other = changed(params, at, value)
     assume(repr(other) != repr(params))
-    # Under a parent that changed, the widened places of the old one still have to be where they were.
+    # If a parent value changed, the widened places of the old value must still exist.
     if not within(at, wide) and not any(w.startswith(at + "/") for w in wide):
         assert pattern.matches(other) is same(params, other)
     elif within(at, wide):
@@ -78,7 +76,7 @@ def test_a_parameter_that_was_not_widened_never_matches_another_value(
 
 
 def same(one: Any, other: Any) -> bool:
-    """Equality of JSON data in any order of names, but with types."""
+    """Return whether JSON data is equal, regardless of the order of names, including types."""
     if type(one) is not type(other):
         return False
     if isinstance(one, dict):
@@ -89,7 +87,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 @given(PARAMS, NAMES, VALUES)
-def test_a_parameter_that_a_pattern_does_not_know_never_matches(params: dict[str, Any], name: str, value: Any) -> None:
+def test_an_additional_param_never_matches(params: dict[str, Any], name: str, value: Any) -> None:
     assume(name not in params)
     pattern = ParamsPattern(params)
     for known in params:
@@ -101,7 +99,7 @@ def test_a_parameter_that_a_pattern_does_not_know_never_matches(params: dict[str
 @given(
     st.lists(st.sampled_from(["a", "b", "..", ".", "", "%2e%2e", "a\\b", "aa"]), min_size=1, max_size=5), st.booleans()
 )
-def test_a_path_that_matches_stays_below_its_folder(parts: list[str], absolute: bool) -> None:
+def test_a_matching_path_is_below_its_folder(parts: list[str], absolute: bool) -> None:
     path = ("/" if absolute else "") + "/".join(parts)
     if Widening(Wide.BELOW, "a/b").matches(path):
         assert parts[:2] == ["a", "b"] and not absolute
@@ -162,19 +160,19 @@ STARTS = [
 
 
 @pytest.mark.parametrize(("pattern", "value", "matches"), STARTS)
-def test_a_text_goes_on_in_plain_words_only(pattern: str, value: Any, matches: bool) -> None:
+def test_a_prefix_continues_without_shell_syntax_only(pattern: str, value: Any, matches: bool) -> None:
     assert Widening.parse(pattern).matches(value) is matches
 
 
 @pytest.mark.parametrize(
     "text", ["", "x", "/", "//", "./", "a/../", "../", "https://example.com*", "HTTPS://example*", "//host*", "a//b/"]
 )
-def test_a_pattern_that_would_match_more_than_it_seems_to_is_refused(text: str) -> None:
+def test_a_misleading_pattern_is_rejected(text: str) -> None:
     with pytest.raises(ConfigurationError):
         Widening.parse(text)
 
 
-def test_a_pattern_has_no_text_where_anything_goes() -> None:
+def test_a_pattern_for_any_value_has_no_text() -> None:
     assert Widening.parse("*") == Widening.parse("any") == Widening(Wide.ANY)
     with pytest.raises(ConfigurationError):
         Widening(Wide.ANY, "x")
@@ -183,17 +181,17 @@ def test_a_pattern_has_no_text_where_anything_goes() -> None:
 
 
 @pytest.mark.parametrize("place", ["missing", "/missing", "/items/2", "/items/-1", "/items/00", "/items/x", "", "/"])
-def test_only_a_parameter_that_the_call_has_can_be_widened(place: str) -> None:
+def test_only_params_of_the_call_can_be_widened(place: str) -> None:
     with pytest.raises(ConfigurationError):
         ParamsPattern({"items": [1, 2]}).widen(place, Widening(Wide.ANY))
 
 
-def test_a_widening_has_to_fit_the_call_itself() -> None:
+def test_a_widening_must_match_the_call_itself() -> None:
     with pytest.raises(ConfigurationError, match="below src"):
         ParamsPattern({"path": "notes/a"}).widen("path", Widening.parse("src/"))
 
 
-def test_places_in_objects_and_lists_are_widened_alone() -> None:
+def test_members_and_items_are_widened_separately() -> None:
     pattern = ParamsPattern({"rows": [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]})
     pattern = pattern.widen("/rows/1/name", Widening(Wide.ANY))
     assert pattern.matches({"rows": [{"id": 1, "name": "a"}, {"id": 2, "name": "z"}]})
@@ -206,4 +204,4 @@ def test_a_pattern_reads_as_a_sentence() -> None:
     assert pattern.words == "exactly these parameters"
     pattern = pattern.widen("path", Widening.parse("src/")).widen("limit", Widening.parse("any"))
     pattern = pattern.widen("query", Widening.parse("ott*"))
-    assert pattern.words == 'limit: anything, path: below src, query: "ott*", the rest as it was'
+    assert pattern.words == 'limit: anything, path: below src, query: "ott*", other parameters unchanged'

@@ -1,4 +1,4 @@
-"""The queue: a caller waits in one process or thread, and whoever looks answers in another."""
+"""The queue: a caller waits in one process or thread, and an approver answers in another."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 def answers(path: Path, asked: ApprovalRequest, answer: ApprovalAnswer) -> ApprovalAnswer:
-    """Have somebody else answer what one asks."""
+    """Answer a request from another thread."""
     other = ApprovalStore(path)
 
     async def scene() -> ApprovalAnswer:
@@ -52,13 +52,13 @@ def answers(path: Path, asked: ApprovalRequest, answer: ApprovalAnswer) -> Appro
     return asyncio.run(scene())
 
 
-def test_somebody_else_answers(path: Path) -> None:
+def test_another_process_answers(path: Path) -> None:
     answer = answers(path, request(), ApprovalAnswer(approved=True, by="bob", params={"path": "b"}))
     assert (answer.approved, answer.by, answer.params) == (True, "bob", {"path": "b"})
     assert not answers(path, request(), ApprovalAnswer(approved=False)).approved
 
 
-def test_always_is_kept_once_with_the_pattern_that_was_chosen(path: Path) -> None:
+def test_an_always_answer_is_stored_once_with_its_pattern(path: Path) -> None:
     asked = request()
     pattern = ParamsPattern(asked.params).widen("text", Widening.parse("any"))
     answers(path, asked, ApprovalAnswer(approved=True, scope=ApprovalScope.ALWAYS, pattern=pattern))
@@ -71,7 +71,7 @@ def test_always_is_kept_once_with_the_pattern_that_was_chosen(path: Path) -> Non
     assert approvals.remembered(asked) is None
 
 
-def test_a_session_s_answer_stays_in_the_session(path: Path) -> None:
+def test_a_session_answer_applies_only_to_its_session(path: Path) -> None:
     async def scene() -> None:
         store = ApprovalStore(path)
         approvals = Approvals(QueueApprover(store))
@@ -88,7 +88,7 @@ def test_a_session_s_answer_stays_in_the_session(path: Path) -> None:
     asyncio.run(scene())
 
 
-def test_many_wait_at_once(path: Path) -> None:
+def test_many_requests_are_pending_concurrently(path: Path) -> None:
     async def scene() -> None:
         store = ApprovalStore(path)
         approvals = Approvals(QueueApprover(ApprovalStore(path)))
@@ -102,7 +102,7 @@ def test_many_wait_at_once(path: Path) -> None:
     asyncio.run(scene())
 
 
-def test_cancelling_withdraws_and_whoever_answers_is_told(path: Path) -> None:
+def test_answering_a_withdrawn_request_is_an_error(path: Path) -> None:
     async def scene() -> None:
         store = ApprovalStore(path)
         asked = request()
@@ -118,7 +118,7 @@ def test_cancelling_withdraws_and_whoever_answers_is_told(path: Path) -> None:
     asyncio.run(scene())
 
 
-def test_cancelling_at_any_step_leaves_nothing_that_waits(path: Path) -> None:
+def test_cancelling_at_any_step_leaves_no_pending_request(path: Path) -> None:
     async def scene(steps: int) -> None:
         store = ApprovalStore(path)
         asked = request()
@@ -152,12 +152,12 @@ def test_an_update_in_another_process_denies(path: Path) -> None:
         answer = await waiting
         assert not answer.approved
         assert "updated" in answer.note
-        assert asked.id not in answer.note  # it may reach a model
+        assert asked.id not in answer.note  # the note may reach a model
 
     asyncio.run(scene())
 
 
-def test_a_store_that_cannot_be_used_denies(path: Path) -> None:
+def test_an_unusable_store_denies(path: Path) -> None:
     path.write_text("not a database")
     path.chmod(0o600)
     approvals = Approvals(QueueApprover(ApprovalStore(path)))
@@ -167,7 +167,7 @@ def test_a_store_that_cannot_be_used_denies(path: Path) -> None:
     assert "cannot use the approvals database" in answer.note
 
 
-def test_a_store_that_cannot_be_written_remembers_nothing_and_says_so(path: Path) -> None:
+def test_a_store_that_cannot_be_written_reports_that_it_remembers_nothing(path: Path) -> None:
     class Person:
         async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
             path.mkdir()
@@ -204,7 +204,7 @@ def test_an_update_withdraws_here_and_in_the_queue(path: Path) -> None:
     asyncio.run(scene())
 
 
-def test_an_update_withdraws_here_where_the_queue_cannot_be_written(path: Path) -> None:
+def test_an_update_withdraws_here_even_if_the_queue_cannot_be_written(path: Path) -> None:
     async def scene() -> None:
         store = ApprovalStore(path)
         approvals = Approvals(QueueApprover(store))
@@ -218,7 +218,7 @@ def test_an_update_withdraws_here_where_the_queue_cannot_be_written(path: Path) 
     asyncio.run(scene())
 
 
-def test_other_threads_answer_while_many_wait(path: Path) -> None:
+def test_other_threads_answer_many_pending_requests(path: Path) -> None:
     store = ApprovalStore(path)
     asked = [request({"n": n}) for n in range(8)]
     got: list[bool] = []
@@ -237,7 +237,7 @@ def test_other_threads_answer_while_many_wait(path: Path) -> None:
     assert got == [True] * 8
 
 
-def test_a_parked_request_is_for_its_own_conversation_alone(path: Path) -> None:
+def test_a_parked_request_applies_only_to_its_conversation(path: Path) -> None:
     store = ApprovalStore(path)
 
     async def scenario() -> None:

@@ -1,4 +1,4 @@
-"""The store: who may answer what and when, what is kept of it, and what another process finds."""
+"""The store: valid answers, the stored data, and access by other processes."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def code(function: Callable[..., object], *args: Any, **named: Any) -> str:
     return caught.value.code
 
 
-def test_a_request_waits_is_answered_and_taken_once(store: ApprovalStore, clock: Clock) -> None:
+def test_an_answer_is_used_once(store: ApprovalStore, clock: Clock) -> None:
     asked = timed(clock, preview="--- a\n+++ b\n")
     store.add(asked)
     assert store.take(asked.id) is None
@@ -84,15 +84,13 @@ def test_a_request_waits_is_answered_and_taken_once(store: ApprovalStore, clock:
 
 
 @pytest.mark.parametrize("suggestion", [None, Step("ask"), Addition(GrantList.HTTP, '{"host": "a.example"}')])
-def test_a_request_is_read_as_it_was_put_there(
-    store: ApprovalStore, clock: Clock, suggestion: Step | Addition | None
-) -> None:
+def test_a_request_is_stored_unchanged(store: ApprovalStore, clock: Clock, suggestion: Step | Addition | None) -> None:
     asked = timed(clock, why=WHY._replace(suggestion=suggestion), effects=tuple(sorted(Effect)))
     store.add(asked)
     assert store.pending()[0].request == asked
 
 
-def test_the_second_answer_changes_nothing(store: ApprovalStore, clock: Clock) -> None:
+def test_a_second_answer_has_no_effect(store: ApprovalStore, clock: Clock) -> None:
     asked = timed(clock)
     store.add(asked)
     store.answer(asked.id, ApprovalAnswer(approved=False, by="carol"), user="alice")
@@ -103,7 +101,7 @@ def test_the_second_answer_changes_nothing(store: ApprovalStore, clock: Clock) -
     assert store.remembered(asked) is None
 
 
-def test_an_answer_by_another_user_changes_nothing(store: ApprovalStore, clock: Clock) -> None:
+def test_an_answer_by_another_user_has_no_effect(store: ApprovalStore, clock: Clock) -> None:
     asked = timed(clock)
     store.add(asked)
     assert code(store.answer, asked.id, ALWAYS, user="mallory") == "other-user"
@@ -111,7 +109,7 @@ def test_an_answer_by_another_user_changes_nothing(store: ApprovalStore, clock: 
     assert store.remembered(asked) is None
 
 
-def test_an_answer_after_the_request_was_withdrawn_changes_nothing(store: ApprovalStore, clock: Clock) -> None:
+def test_an_answer_to_a_withdrawn_request_has_no_effect(store: ApprovalStore, clock: Clock) -> None:
     asked = timed(clock)
     store.add(asked)
     store.withdraw(asked.id)
@@ -119,7 +117,7 @@ def test_an_answer_after_the_request_was_withdrawn_changes_nothing(store: Approv
     assert store.remembered(asked) is None
 
 
-def test_an_answer_that_was_given_is_gone_once_it_is_withdrawn(store: ApprovalStore, clock: Clock) -> None:
+def test_withdrawing_removes_a_given_answer(store: ApprovalStore, clock: Clock) -> None:
     asked = timed(clock)
     store.add(asked)
     store.answer(asked.id, YES, user="alice")
@@ -128,7 +126,7 @@ def test_an_answer_that_was_given_is_gone_once_it_is_withdrawn(store: ApprovalSt
 
 
 @pytest.mark.parametrize("version", [{"digest": "d2", "grant": "g1"}, {"digest": "d1", "grant": "g2"}])
-def test_an_answer_for_a_tool_that_was_updated_changes_nothing(
+def test_an_answer_for_another_version_has_no_effect(
     store: ApprovalStore, clock: Clock, version: dict[str, str]
 ) -> None:
     asked, answered, new, other = (timed(clock, **more) for more in ({}, {}, version, {"tool": "other"}))
@@ -142,7 +140,7 @@ def test_an_answer_for_a_tool_that_was_updated_changes_nothing(
     assert {q.id for q in store.pending()} == {new.id, other.id}
 
 
-def test_an_answer_after_the_request_expired_changes_nothing(store: ApprovalStore, clock: Clock) -> None:
+def test_an_answer_to_an_expired_request_has_no_effect(store: ApprovalStore, clock: Clock) -> None:
     asked, answered = timed(clock), timed(clock)
     store.add(asked)
     store.add(answered)
@@ -153,18 +151,18 @@ def test_an_answer_after_the_request_expired_changes_nothing(store: ApprovalStor
     assert found is not None and (found.state, found.params) == (State.EXPIRED, None)
     assert code(store.answer, asked.id, ALWAYS, user="alice") == "expired"
     assert code(store.take, answered.id) == "expired"
-    clock.seconds -= 61  # a clock that is set back revives nothing
+    clock.seconds -= 61  # setting the clock back does not revive a request
     assert code(store.answer, asked.id, ALWAYS, user="alice") == "expired"
 
 
-def test_an_answer_to_nothing_is_told_so(store: ApprovalStore) -> None:
+def test_an_answer_to_an_unknown_request_is_an_error(store: ApprovalStore) -> None:
     assert code(store.answer, "nnnnn-nnnnn", YES, user="alice") == "unknown"
     assert code(store.take, "nnnnn-nnnnn") == "unknown"
     assert store.get("nnnnn-nnnnn") is None
     assert store.state("nnnnn-nnnnn") is None
 
 
-def test_a_caller_that_was_ended_finds_its_request_again(store: ApprovalStore, clock: Clock) -> None:
+def test_a_restarted_caller_finds_its_request(store: ApprovalStore, clock: Clock) -> None:
     asked = timed(clock)
     store.add(asked)
     store.add(asked)
@@ -175,13 +173,13 @@ def test_a_caller_that_was_ended_finds_its_request_again(store: ApprovalStore, c
     assert code(store.add, asked) == "answered"
 
 
-def test_an_id_stands_for_one_request(store: ApprovalStore, clock: Clock) -> None:
+def test_an_id_identifies_one_request(store: ApprovalStore, clock: Clock) -> None:
     asked = timed(clock)
     store.add(asked)
     assert code(store.add, timed(clock, {"path": "other"}, id=asked.id)) == "id-taken"
 
 
-def test_always_is_remembered_with_the_answer_in_every_process(store: ApprovalStore, clock: Clock, path: Path) -> None:
+def test_an_always_answer_applies_in_every_process(store: ApprovalStore, clock: Clock, path: Path) -> None:
     other = ApprovalStore(path, now=clock)
     asked = timed(clock)
     assert store.remembered(asked) is other.remembered(asked) is None
@@ -199,7 +197,7 @@ def test_always_is_remembered_with_the_answer_in_every_process(store: ApprovalSt
     assert not other.forget(kept.id)
 
 
-def test_the_later_of_two_answers_to_the_same_holds(store: ApprovalStore, clock: Clock) -> None:
+def test_a_later_remembered_answer_replaces_an_earlier_one(store: ApprovalStore, clock: Clock) -> None:
     for approved in (True, False, True):
         asked = timed(clock)
         store.add(asked)
@@ -224,7 +222,7 @@ def test_all_answers_of_one_user_are_forgotten(store: ApprovalStore, clock: Cloc
     ("without", "scope"),
     [("digest", ApprovalScope.ALWAYS), ("digest", ApprovalScope.SESSION), ("trace", ApprovalScope.SESSION)],
 )
-def test_an_answer_that_cannot_be_bound_is_refused(
+def test_an_answer_that_cannot_be_bound_is_rejected(
     store: ApprovalStore, clock: Clock, without: str, scope: ApprovalScope
 ) -> None:
     asked = timed(clock, **{without: ""})
@@ -233,9 +231,7 @@ def test_an_answer_that_cannot_be_bound_is_refused(
     store.answer(asked.id, YES, user="alice")
 
 
-def test_params_are_kept_while_a_request_waits_and_nowhere_after(
-    store: ApprovalStore, clock: Clock, path: Path
-) -> None:
+def test_params_are_stored_only_while_a_request_is_pending(store: ApprovalStore, clock: Clock, path: Path) -> None:
     word = b"otters-" * 2000  # several pages
     params = {"text": word.decode()}
     ends: list[Callable[[ApprovalRequest], object]] = [
@@ -245,7 +241,7 @@ def test_params_are_kept_while_a_request_waits_and_nowhere_after(
         lambda r: (setattr(clock, "seconds", clock.seconds + 61), store.withdraw("another")),
     ]
     for end in ends:
-        store.version()  # whoever waits keeps the file open, and with it the write-ahead log
+        store.version()  # a waiting process keeps the file and its write-ahead log open
         asked = timed(clock, params, preview=word.decode())
         store.add(asked)
         assert any(b"otters" in file.read_bytes() for file in path.parent.iterdir())
@@ -255,7 +251,7 @@ def test_params_are_kept_while_a_request_waits_and_nowhere_after(
         assert found is not None and found.params is None and found.preview is None
 
 
-def test_edited_params_are_kept_until_they_are_taken(store: ApprovalStore, clock: Clock, path: Path) -> None:
+def test_edited_params_are_stored_until_they_are_used(store: ApprovalStore, clock: Clock, path: Path) -> None:
     asked = timed(clock)
     store.add(asked)
     store.answer(asked.id, ApprovalAnswer(approved=True, params={"text": "otters"}), user="alice")
@@ -264,7 +260,7 @@ def test_edited_params_are_kept_until_they_are_taken(store: ApprovalStore, clock
     assert not any(b"otters" in file.read_bytes() for file in path.parent.iterdir())
 
 
-def test_decided_requests_keep_who_when_and_the_digest_of_the_params(store: ApprovalStore, clock: Clock) -> None:
+def test_decided_requests_retain_approver_time_and_params_digest(store: ApprovalStore, clock: Clock) -> None:
     asked = timed(clock)
     store.add(asked)
     clock.seconds += 5
@@ -276,7 +272,7 @@ def test_decided_requests_keep_who_when_and_the_digest_of_the_params(store: Appr
     assert found.as_dict()["state"] == "answered"
 
 
-def test_everything_is_bounded(store: ApprovalStore, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_size_of_the_store_is_bounded(store: ApprovalStore, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     assert code(store.add, timed(clock, {"x": "x" * limits.MAX_APPROVAL_BYTES})) == "too-large"
     monkeypatch.setattr(module, "MAX_PENDING_APPROVALS", 3)
     monkeypatch.setattr(module, "MAX_REMEMBERED_ANSWERS", 2)
@@ -286,7 +282,7 @@ def test_everything_is_bounded(store: ApprovalStore, clock: Clock, monkeypatch: 
         store.add(each)
     assert code(store.add, timed(clock)) == "queue-full"
     store.answer(asked[0].id, ALWAYS, user="alice")
-    assert code(store.add, timed(clock)) == "queue-full"  # its caller has not taken it yet
+    assert code(store.add, timed(clock)) == "queue-full"  # the caller has not used the answer yet
     for n, each in enumerate(asked[1:]):
         store.answer(each.id, ApprovalAnswer(approved=True, note="n" * 5000, by="b" * 5000), user="alice")
         assert n or store.take(asked[0].id)
@@ -300,16 +296,18 @@ def test_everything_is_bounded(store: ApprovalStore, clock: Clock, monkeypatch: 
     store.add(more[1])
     store.answer(more[0].id, ALWAYS, user="alice")
     assert code(store.answer, more[1].id, ALWAYS, user="alice") == "too-many-answers"
-    store.answer(more[1].id, YES, user="alice")  # nothing of the refused answer was kept
+    store.answer(more[1].id, YES, user="alice")  # the rejected answer was not stored
 
 
-def test_the_bytes_that_wait_are_bounded(store: ApprovalStore, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_size_of_pending_requests_is_bounded(
+    store: ApprovalStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "MAX_PENDING_APPROVAL_BYTES", 1000)
     store.add(timed(clock, {"x": "x" * 600}))
     assert code(store.add, timed(clock, {"x": "x" * 600})) == "queue-full"
 
 
-def test_the_file_is_private_and_one_that_is_not_is_refused(store: ApprovalStore, clock: Clock, path: Path) -> None:
+def test_the_file_is_private_and_a_readable_one_is_rejected(store: ApprovalStore, clock: Clock, path: Path) -> None:
     asked = timed(clock)
     store.add(asked)
     assert path.parent.stat().st_mode & 0o777 == 0o700
@@ -322,7 +320,7 @@ def test_the_file_is_private_and_one_that_is_not_is_refused(store: ApprovalStore
 
 
 @pytest.mark.parametrize("kind", ["link", "folder", "pipe", "text", "version"])
-def test_a_file_that_is_not_the_store_is_refused(
+def test_a_file_that_is_not_a_store_is_rejected(
     store: ApprovalStore, clock: Clock, path: Path, kind: str, tmp_path: Path
 ) -> None:
     path.parent.mkdir(mode=0o700)
@@ -348,7 +346,7 @@ def test_a_file_that_is_not_the_store_is_refused(
 
 
 @pytest.mark.parametrize(("table", "column"), [("request", "effects"), ("request", "why"), ("answer", "pattern")])
-def test_a_row_of_another_version_is_an_error_of_ours(
+def test_a_row_of_another_version_raises_an_approval_error(
     store: ApprovalStore, clock: Clock, path: Path, table: str, column: str
 ) -> None:
     first, asked = timed(clock, {"n": 1}), timed(clock)
@@ -367,7 +365,7 @@ def test_a_row_of_another_version_is_an_error_of_ours(
             assert code(store.answer, asked.id, YES, user="alice") == "approval-store"
 
 
-def test_a_store_that_is_removed_or_exchanged_remembers_nothing(store: ApprovalStore, clock: Clock, path: Path) -> None:
+def test_a_removed_or_replaced_store_remembers_nothing(store: ApprovalStore, clock: Clock, path: Path) -> None:
     asked = timed(clock)
     store.add(asked)
     store.answer(asked.id, ALWAYS, user="alice")
@@ -379,7 +377,7 @@ def test_a_store_that_is_removed_or_exchanged_remembers_nothing(store: ApprovalS
     assert store.remembered(asked) is None
 
 
-def test_a_forked_process_reads_for_itself(store: ApprovalStore, clock: Clock) -> None:
+def test_a_forked_process_opens_its_own_connection(store: ApprovalStore, clock: Clock) -> None:
     asked = timed(clock)
     store.add(asked)
     store.answer(asked.id, ALWAYS, user="alice")
@@ -398,7 +396,7 @@ def test_a_forked_process_reads_for_itself(store: ApprovalStore, clock: Clock) -
     assert store.remembered(asked) is None
 
 
-def test_two_that_make_the_file_at_once_end_with_one(path: Path, clock: Clock) -> None:
+def test_concurrent_creation_results_in_one_file(path: Path, clock: Clock) -> None:
     stores = [ApprovalStore(path, now=clock) for _ in range(4)]
     asked = [timed(clock) for _ in stores]
     for each, one in zip(stores, asked, strict=True):

@@ -1,4 +1,4 @@
-"""A person at a terminal: sees what would be done, and answers it and nothing else."""
+"""The terminal approver: it shows a request, and reads the answer to that request only."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from wasmrt.agent.approvals import _terminal as module
 
 
 class Screen:
-    """Our end of a terminal: types, and sees what is on it."""
+    """The controlling end of a pseudo-terminal: types text, and reads the screen."""
 
     def __init__(self) -> None:
         self.ours, self.theirs = pty.openpty()
@@ -40,7 +40,7 @@ class Screen:
         os.write(self.ours, text.encode())
 
     async def shows(self, text: str) -> None:
-        """Wait until a text is on the screen, after the one that was waited for before."""
+        """Wait until a text appears on the screen, after the text of the previous wait."""
         while (found := self.seen.find(text, self.at)) < 0:
             try:
                 self.seen += os.read(self.ours, 65536).decode("utf-8", "replace").replace("\r\n", "\n")
@@ -61,7 +61,7 @@ def screen() -> Iterator[Screen]:
 
 
 def dialogue(screen: Screen, asked: ApprovalRequest, *turns: tuple[str, str]) -> ApprovalAnswer:
-    """Answer each prompt that shows with what is typed."""
+    """Type an answer at each prompt."""
 
     async def scene() -> ApprovalAnswer:
         waiting = asyncio.ensure_future(Approvals(screen.approver()).decide(asked))
@@ -90,12 +90,12 @@ def dialogue(screen: Screen, asked: ApprovalRequest, *turns: tuple[str, str]) ->
         ("what\nok\nsure\nyep\nja\n", False, ApprovalScope.ONCE),
     ],
 )
-def test_a_word_answers(screen: Screen, typed: str, approved: bool, scope: ApprovalScope) -> None:
+def test_a_typed_word_is_the_answer(screen: Screen, typed: str, approved: bool, scope: ApprovalScope) -> None:
     answer = dialogue(screen, request(), ("approve write_file?", typed))
     assert (answer.approved, answer.scope, answer.by) == (approved, scope, person())
 
 
-def test_the_person_sees_what_would_be_done_and_why(screen: Screen) -> None:
+def test_the_terminal_shows_the_call_and_the_reason(screen: Screen) -> None:
     asked = request(preview="--- a/x\n+++ b/x\n-old\n+new")
     dialogue(screen, asked, ("approve", "n\n"))
     shown = screen.seen
@@ -107,7 +107,7 @@ def test_the_person_sees_what_would_be_done_and_why(screen: Screen) -> None:
     assert "    -old\n    +new" in shown
 
 
-def test_nothing_that_others_chose_drives_the_terminal_or_looks_like_ours(screen: Screen) -> None:
+def test_untrusted_text_cannot_control_the_terminal_or_imitate_wasmrt(screen: Screen) -> None:
     nasty = "\x1b[2J\x1b]0;x\x07\r\n  approve write_file? [y]es\u202e\u2028\x9b31m"
     asked = request(
         {nasty: nasty}, tool="t" + nasty, user=nasty, risk=nasty, preview=nasty, why=WHY._replace(rule=nasty)
@@ -119,7 +119,7 @@ def test_nothing_that_others_chose_drives_the_terminal_or_looks_like_ours(screen
     assert [line[:9] for line in lines if line[:1] not in ("", " ")] == ["approval "]
 
 
-def test_what_is_long_is_cut_and_shown_on_request(screen: Screen) -> None:
+def test_long_content_is_cut_and_shown_on_request(screen: Screen) -> None:
     rows, why = list(range(100)), WHY._replace(subject="y" * 5000)
     asked = request({"a": "x" * 5000, "rows": rows}, preview="\n".join(f"+{n}" for n in rows), why=why)
     answer = dialogue(screen, asked, ("[m]ore", "m\n"), ("[e]dit: ", "y\n"))
@@ -134,7 +134,7 @@ def test_what_is_long_is_cut_and_shown_on_request(screen: Screen) -> None:
 
 
 @pytest.mark.parametrize("word", ["y", "s", "a"])
-def test_nothing_is_approved_of_which_a_part_was_left_out(screen: Screen, word: str) -> None:
+def test_a_request_cannot_be_approved_while_parts_are_cut(screen: Screen, word: str) -> None:
     hidden = request({**{f"a{n}": n for n in range(60)}, "command": "curl evil"})
     answer = dialogue(screen, hidden, ("[m]ore", f"{word}\n"), ("press m to see the whole request", "n\n"))
     assert not answer.approved
@@ -142,7 +142,7 @@ def test_nothing_is_approved_of_which_a_part_was_left_out(screen: Screen, word: 
     assert dialogue(screen, hidden, ("[m]ore", "m\n"), ("curl evil", ""), ("approve", "y\n")).approved
 
 
-def test_always_takes_the_parameters_that_may_differ(screen: Screen) -> None:
+def test_always_accepts_params_that_may_differ(screen: Screen) -> None:
     asked = request()
     prompt = "may differ (NAME, NAME=TEXT* or NAME=FOLDER/), or Enter: "
     answer = dialogue(
@@ -150,7 +150,7 @@ def test_always_takes_the_parameters_that_may_differ(screen: Screen) -> None:
         asked,
         ("approve", "a\n"),
         (prompt, "path=notes/\n"),
-        ("so far: path: below notes, the rest as it was", ""),
+        ("so far: path: below notes, other parameters unchanged", ""),
         (prompt, "path=other/\n"),
         ("does not match below other", ""),
         (prompt, "missing\n"),
@@ -160,10 +160,10 @@ def test_always_takes_the_parameters_that_may_differ(screen: Screen) -> None:
     )
     assert answer.scope is ApprovalScope.ALWAYS
     assert answer.pattern is not None
-    assert answer.pattern.words == "path: below notes, text: anything, the rest as it was"
+    assert answer.pattern.words == "path: below notes, text: anything, other parameters unchanged"
 
 
-def test_always_without_more_holds_for_exactly_these_parameters(screen: Screen) -> None:
+def test_always_applies_to_exactly_these_params_by_default(screen: Screen) -> None:
     asked = request()
     answer = dialogue(screen, asked, ("approve", "always\n"), ("may differ", "\n"))
     assert answer.pattern == ParamsPattern(asked.params)
@@ -194,12 +194,12 @@ def test_parameters_are_edited_and_shown_again(screen: Screen) -> None:
     assert answer.params == {"path": "b.txt", "mode": 1}
 
 
-def test_an_edit_that_changes_nothing_is_none(screen: Screen) -> None:
+def test_an_edit_without_changes_is_not_an_edit(screen: Screen) -> None:
     answer = dialogue(screen, request(), ("approve", "e\n"), ("as NAME=JSON", "\n"), ("approve", "y\n"))
     assert answer.params is None
 
 
-def test_an_edit_that_python_takes_for_the_same_is_one(screen: Screen) -> None:
+def test_an_edit_to_an_equal_value_of_another_type_is_detected(screen: Screen) -> None:
     asked = request({"all": True})
     answer = dialogue(
         screen, asked, ("approve", "e\n"), ("as NAME=JSON", "all=1\n"), ("or Enter", "\n"), ("approve", "y\n")
@@ -208,7 +208,7 @@ def test_an_edit_that_python_takes_for_the_same_is_one(screen: Screen) -> None:
     assert answer.params["all"] is not True
 
 
-def test_only_what_can_be_remembered_is_offered(screen: Screen) -> None:
+def test_only_available_scopes_are_offered(screen: Screen) -> None:
     async def scene() -> None:
         for changed, absent in (({"digest": ""}, ["[s]ession", "[a]lways"]), ({"trace": ""}, ["[s]ession"])):
             for word in ("s\n", "a\n") if "digest" in changed else ("s\n",):
@@ -225,7 +225,7 @@ def test_only_what_can_be_remembered_is_offered(screen: Screen) -> None:
     asyncio.run(scene())
 
 
-def test_one_is_asked_at_a_time_and_keys_pressed_before_answer_nothing(screen: Screen) -> None:
+def test_requests_are_shown_one_at_a_time_and_earlier_keys_are_ignored(screen: Screen) -> None:
     async def scene() -> None:
         approver = screen.approver()
         asked = [request({"n": n}) for n in range(3)]
@@ -234,7 +234,7 @@ def test_one_is_asked_at_a_time_and_keys_pressed_before_answer_nothing(screen: S
         for _ in asked:
             await screen.shows("[e]dit: ")
             assert screen.seen.count("\napproval ") == len(answers) + 1
-            screen.type("n\ny\ny\n")  # the keys after the first line are of nobody's question
+            screen.type("n\ny\ny\n")  # keys after the first line answer no request
             done, _ = await asyncio.wait([w for w in waiting if w not in answers], return_when="FIRST_COMPLETED")
             assert len(done) == 1
             answers += done
@@ -243,7 +243,7 @@ def test_one_is_asked_at_a_time_and_keys_pressed_before_answer_nothing(screen: S
     asyncio.run(scene())
 
 
-def test_an_answer_after_cancellation_changes_nothing_and_is_told(screen: Screen) -> None:
+def test_an_answer_after_cancellation_is_reported_as_too_late(screen: Screen) -> None:
     async def scene() -> None:
         approvals = Approvals(screen.approver())
         first, second = request(), request({"n": 2})
@@ -255,7 +255,7 @@ def test_an_answer_after_cancellation_changes_nothing_and_is_told(screen: Screen
             await cancelled
         screen.type("a\n")
         await screen.shows("the request was withdrawn; nothing was changed")
-        await screen.shows("[e]dit: ")  # and the next one's turn comes
+        await screen.shows("[e]dit: ")  # and the next request is shown
         screen.type("y\n")
         assert (await queued).approved
         assert approvals.remembered(first) is None
@@ -264,7 +264,7 @@ def test_an_answer_after_cancellation_changes_nothing_and_is_told(screen: Screen
 
 
 @pytest.mark.parametrize("when", ["while it is read", "once it was told"])
-def test_an_answer_in_the_moment_of_a_cancellation_is_told_too(
+def test_an_answer_during_cancellation_is_reported_as_too_late(
     screen: Screen, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
     async def scene() -> None:
@@ -284,7 +284,7 @@ def test_an_answer_in_the_moment_of_a_cancellation_is_told_too(
     asyncio.run(scene())
 
 
-def test_a_request_that_is_cancelled_before_its_turn_is_never_shown(screen: Screen) -> None:
+def test_a_request_cancelled_before_its_turn_is_not_shown(screen: Screen) -> None:
     async def scene() -> None:
         approver = screen.approver()
         first = asyncio.ensure_future(approver.ask(request()))
@@ -304,7 +304,7 @@ def test_a_request_that_is_cancelled_before_its_turn_is_never_shown(screen: Scre
     asyncio.run(scene())
 
 
-def test_a_terminal_that_goes_away_denies() -> None:
+def test_a_closed_terminal_denies() -> None:
     screen = Screen()
 
     async def scene() -> None:
@@ -318,7 +318,7 @@ def test_a_terminal_that_goes_away_denies() -> None:
 
 
 @pytest.mark.parametrize("which", ["stdin", "stderr"])
-def test_what_is_no_terminal_is_never_read(screen: Screen, which: str) -> None:
+def test_input_that_is_not_a_terminal_is_never_read(screen: Screen, which: str) -> None:
     ours, theirs = os.pipe()
     os.write(theirs, b"y\n")
     ends = {"stdin": screen.theirs, "stderr": screen.theirs} | {which: ours if which == "stdin" else theirs}
@@ -338,7 +338,7 @@ def _default(**streams: Any) -> str:
     ).stdout.strip()
 
 
-def test_the_default_is_the_terminal_where_there_is_one(screen: Screen) -> None:
+def test_the_default_approver_is_the_terminal_if_there_is_one(screen: Screen) -> None:
     assert _default(stdin=screen.theirs, stderr=screen.theirs) == "TerminalApprover"
     assert _default(stdin=subprocess.DEVNULL, stderr=screen.theirs) == "DenyApprover"
     assert _default(stdin=screen.theirs, stderr=subprocess.DEVNULL) == "DenyApprover"

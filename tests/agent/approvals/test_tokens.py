@@ -1,4 +1,4 @@
-"""Confirmation tokens: one call that a person confirmed, and no other, and not for long."""
+"""Confirmation tokens: valid for a short time, and only for the confirmed call."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TOKEN: dict[str, Any] = {
 
 
 class Machine:
-    """A machine whose clock can be set, and which can be started anew."""
+    """A machine whose clock can be set, and which can be rebooted."""
 
     def __init__(self) -> None:
         self.wall, self.boot, self.since_boot = 1_000_000.0, "first", 100.0
@@ -73,7 +73,7 @@ def refusal(tokens: ConfirmationTokens, token: Any, **changed: Any) -> str:
     return caught.value.code
 
 
-def test_a_token_is_good_for_the_call_that_was_confirmed_once(tokens: ConfirmationTokens) -> None:
+def test_a_token_is_valid_once_for_the_confirmed_call(tokens: ConfirmationTokens) -> None:
     token = tokens.issue(**TOKEN)
     used = tokens.redeem(token, **CALL)
     assert isinstance(used, Redeemed)
@@ -93,7 +93,7 @@ def test_a_token_is_good_for_the_call_that_was_confirmed_once(tokens: Confirmati
         ({"params_digest": None}, "token-params"),
     ],
 )
-def test_a_token_for_something_else_is_refused_and_stays_unused(
+def test_a_token_for_another_call_is_rejected_and_stays_unused(
     tokens: ConfirmationTokens, changed: dict[str, Any], code: str
 ) -> None:
     token = tokens.issue(**TOKEN)
@@ -101,14 +101,12 @@ def test_a_token_for_something_else_is_refused_and_stays_unused(
     tokens.redeem(token, **CALL)
 
 
-def test_a_token_for_any_parameters_says_so(tokens: ConfirmationTokens) -> None:
+def test_a_token_for_any_params_must_be_requested(tokens: ConfirmationTokens) -> None:
     token = tokens.issue(**TOKEN | {"params_digest": None})
     tokens.redeem(token, **CALL | {"params_digest": params_digest({"path": "b"})})
 
 
-def test_a_token_that_was_changed_or_made_elsewhere_is_refused(
-    tokens: ConfirmationTokens, machine: Machine, tmp_path: Path
-) -> None:
+def test_a_modified_or_foreign_token_is_rejected(tokens: ConfirmationTokens, machine: Machine, tmp_path: Path) -> None:
     token = tokens.issue(**TOKEN)
     for at, letter in enumerate(token):
         other = "A" if letter != "A" else "B"
@@ -123,7 +121,7 @@ def test_a_token_that_was_changed_or_made_elsewhere_is_refused(
     tokens.redeem(token, **CALL)
 
 
-def test_a_token_ends_after_its_time(tokens: ConfirmationTokens, machine: Machine) -> None:
+def test_a_token_expires(tokens: ConfirmationTokens, machine: Machine) -> None:
     token, other = tokens.issue(**TOKEN), tokens.issue(**TOKEN)
     machine.passes(59.9)
     tokens.redeem(token, **CALL)
@@ -132,7 +130,7 @@ def test_a_token_ends_after_its_time(tokens: ConfirmationTokens, machine: Machin
     assert refusal(tokens, token) == "token-expired"
 
 
-def test_a_clock_that_is_set_back_gives_no_time_back(tokens: ConfirmationTokens, machine: Machine) -> None:
+def test_setting_the_clock_back_does_not_extend_a_token(tokens: ConfirmationTokens, machine: Machine) -> None:
     token = tokens.issue(**TOKEN)
     machine.passes(30)
     machine.wall -= 1_000
@@ -140,7 +138,7 @@ def test_a_clock_that_is_set_back_gives_no_time_back(tokens: ConfirmationTokens,
     assert refusal(tokens, token) == "token-expired"
 
 
-def test_an_expired_token_is_not_revived_by_a_clock_that_is_set_back_over_a_start(
+def test_an_expired_token_stays_expired_after_reboot_with_an_earlier_clock(
     tokens: ConfirmationTokens, machine: Machine
 ) -> None:
     token = tokens.issue(**TOKEN)
@@ -150,25 +148,23 @@ def test_an_expired_token_is_not_revived_by_a_clock_that_is_set_back_over_a_star
     assert refusal(tokens, token) == "token-expired"
 
 
-def test_a_token_outlives_a_start_of_the_machine(tokens: ConfirmationTokens, machine: Machine) -> None:
+def test_a_token_remains_valid_after_a_reboot(tokens: ConfirmationTokens, machine: Machine) -> None:
     token = tokens.issue(**TOKEN)
     machine.boot, machine.since_boot = "second", 9_000.0
     machine.wall += 30
     tokens.redeem(token, **CALL)
 
 
-def test_a_used_token_is_not_revived_by_a_clock_that_is_set_back(tokens: ConfirmationTokens, machine: Machine) -> None:
+def test_a_used_token_stays_used_if_the_clock_is_set_back(tokens: ConfirmationTokens, machine: Machine) -> None:
     token = tokens.issue(**TOKEN)
     tokens.redeem(token, **CALL)
     machine.wall += 3600
-    tokens.redeem(tokens.issue(**TOKEN), **CALL)  # what has expired is swept
+    tokens.redeem(tokens.issue(**TOKEN), **CALL)  # expired entries are deleted
     machine.wall -= 3600
     assert refusal(tokens, token) == "token-expired"
 
 
-def test_a_clock_that_is_set_ahead_ends_tokens_and_new_ones_last_as_long_as_they_say(
-    tokens: ConfirmationTokens, machine: Machine
-) -> None:
+def test_a_clock_set_ahead_expires_tokens_but_not_new_ones(tokens: ConfirmationTokens, machine: Machine) -> None:
     old = tokens.issue(**TOKEN)
     machine.wall += 10_000_000
     new = tokens.issue(**TOKEN)
@@ -181,9 +177,7 @@ def test_a_clock_that_is_set_ahead_ends_tokens_and_new_ones_last_as_long_as_they
     assert refusal(tokens, late) == "token-expired"
 
 
-def test_a_machine_that_does_not_name_its_starts_goes_by_the_latest_time_seen(
-    tokens: ConfirmationTokens, machine: Machine
-) -> None:
+def test_without_a_boot_id_the_latest_time_is_used(tokens: ConfirmationTokens, machine: Machine) -> None:
     machine.boot = ""
     token = tokens.issue(**TOKEN)
     machine.wall += 61
@@ -192,7 +186,7 @@ def test_a_machine_that_does_not_name_its_starts_goes_by_the_latest_time_seen(
     assert refusal(tokens, token) == "token-expired"
 
 
-def test_the_real_clock_goes_on(tmp_path: Path) -> None:
+def test_the_real_clock_advances(tmp_path: Path) -> None:
     tokens = ConfirmationTokens(tmp_path / "t.sqlite3", tmp_path / "t.key")
     tokens.redeem(tokens.issue(**TOKEN), **CALL)
     assert refusal(tokens, tokens.issue(**TOKEN | {"ttl_seconds": 1e-9})) == "token-expired"
@@ -224,12 +218,12 @@ def test_a_reusable_token_is_counted(tokens: ConfirmationTokens, machine: Machin
         {"trace": "t" * 9000},
     ],
 )
-def test_a_token_that_is_bound_to_nothing_is_not_issued(tokens: ConfirmationTokens, changed: dict[str, Any]) -> None:
+def test_a_token_without_a_binding_is_not_issued(tokens: ConfirmationTokens, changed: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError):
         tokens.issue(**TOKEN | changed)
 
 
-def test_a_store_that_was_lost_takes_its_tokens_with_it(tokens: ConfirmationTokens, tmp_path: Path) -> None:
+def test_losing_the_store_invalidates_its_tokens(tokens: ConfirmationTokens, tmp_path: Path) -> None:
     token = tokens.issue(**TOKEN)
     tokens.redeem(token, **CALL)
     for file in (tmp_path / "data").glob("tokens.sqlite3*"):
@@ -237,7 +231,7 @@ def test_a_store_that_was_lost_takes_its_tokens_with_it(tokens: ConfirmationToke
     assert refusal(tokens, token) == "token-signature"
 
 
-def test_where_uses_cannot_be_counted_nothing_is_accepted(tokens: ConfirmationTokens, tmp_path: Path) -> None:
+def test_tokens_are_rejected_if_uses_cannot_be_counted(tokens: ConfirmationTokens, tmp_path: Path) -> None:
     token = tokens.issue(**TOKEN)
     store, key = tmp_path / "data" / "tokens.sqlite3", tmp_path / "data" / "token.key"
     for path in (store, key):
@@ -249,7 +243,7 @@ def test_where_uses_cannot_be_counted_nothing_is_accepted(tokens: ConfirmationTo
     tokens.redeem(token, **CALL)
 
 
-def test_the_tokens_in_use_are_bounded_and_swept(
+def test_the_number_of_used_tokens_is_bounded(
     tokens: ConfirmationTokens, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MAX_LIVE_TOKENS", 2)
@@ -271,7 +265,7 @@ def _redeems(folder: Path, issued: list[str], together: Any, results: Any) -> No
     results.put(won)
 
 
-def test_of_two_processes_at_once_one_uses_the_token(tmp_path: Path) -> None:
+def test_only_one_of_two_concurrent_processes_uses_a_token(tmp_path: Path) -> None:
     tokens = ConfirmationTokens(tmp_path / "t.sqlite3", tmp_path / "t.key")
     issued = [tokens.issue(**TOKEN | {"ttl_seconds": 3600}) for _ in range(PAIRS)]
     fork = multiprocessing.get_context("fork")
@@ -306,7 +300,7 @@ def _uses(folder: Path, issued: list[str], applied: Path) -> Callable[[Step], No
 
 
 @pytest.mark.ci("kills")
-def test_a_token_whose_user_was_killed_is_not_used_again(tmp_path: Path) -> None:
+def test_a_token_used_by_a_killed_process_stays_used(tmp_path: Path) -> None:
     tokens = ConfirmationTokens(tmp_path / "t.sqlite3", tmp_path / "t.key")
     killed, applied, every = Killed(kills(30)), tmp_path / "applied", 0
     while killed.left > 0:

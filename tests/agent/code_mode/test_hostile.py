@@ -280,7 +280,7 @@ def test_answers_are_not_replayed_if_the_view_no_longer_has_the_tool(
     registry: ToolRegistry, desk: Desk, waiting: Path
 ) -> None:
     desk.answers = [True]
-    with pytest.raises(RunReplayError, match="would be refused now") as caught:
+    with pytest.raises(RunReplayError, match="would be denied now") as caught:
         _again(registry.only(["run_code", "write_note"]))
     assert caught.value.code == "run-refused" and desk.done == ["add 1 1"]
 

@@ -74,7 +74,7 @@ def test_program_with_twenty_calls_and_two_approvals_is_replayed(
 ) -> None:
     desk.answers = [None, True, None, True]
     for waits in ("sum 9", "WROTE SUM 9"):
-        with pytest.raises(RunSuspendedError, match="write_note needs a person's approval"):
+        with pytest.raises(RunSuspendedError, match="write_note requires approval"):
             registry.execute("run_code", {"code": TWENTY}, trace="job-7")
         assert desk.asked[-1].params == {"text": waits}
     output = registry.execute("run_code", {"code": TWENTY}, trace="job-7")
@@ -218,7 +218,7 @@ def test_result_of_a_program_has_the_labels_of_its_inner_results(registry: ToolR
 
 
 def test_registry_without_a_runtime_has_no_code_mode() -> None:
-    with pytest.raises(ConfigurationError, match="without a runtime"):
+    with pytest.raises(ConfigurationError, match="requires a runtime"):
         ToolRegistry().add_code_mode()
 
 
@@ -260,7 +260,7 @@ def test_call_that_lacks_a_grant_is_suspended_and_repeated(registry: ToolRegistr
     registry.register(HostTool("work", "Work.", {}, work, effects=["write-memory"]), builtin=True)
     code = "try { return [await tools.add({a: 1, b: 1}), await tools.work({})] } catch (e) { return 'caught' }"
     for _ in range(2):
-        with pytest.raises(RunSuspendedError, match="what it was not granted"):
+        with pytest.raises(RunSuspendedError, match="requires access"):
             registry.execute("run_code", {"code": code})
     assert registry.execute("run_code", {"code": code}).result == {"result": [2, "worked"]}
     assert desk.done == ["add 1 1", "work", "work", "work"]

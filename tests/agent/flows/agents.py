@@ -1,4 +1,4 @@
-"""An agent's registry with mail, files, pages and notes, and a person who answers and is asked about flows alone."""
+"""An agent with mail, files, pages and notes, whose user approves calls that flow rules stop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PERSON = "Please read the page https://news.example/today and send the notes to 
 
 
 class Agent:
-    """One trace of one person. `pages`, `mails` and `files` are what its tools read; `sent` is what they did."""
+    """One trace of one user. Its tools read `pages`, `mails` and `files`, and record their actions in `sent`."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Agent:
         return self.registry.execute(name, params, user="ann", trace="t").result
 
     def asks(self, name: str, **params: Any) -> bool:
-        """Make a call, and tell whether the person was asked about it, or it was refused."""
+        """Make a call, and return whether it required approval or was denied."""
         before = len(self.asked)
         try:
             self.call(name, **params)
@@ -64,7 +64,7 @@ class Agent:
         return len(self.asked) > before
 
     def allow(self, name: str) -> None:
-        """Have an operator's rule approve what the effects of one more tool would ask for."""
+        """Add a rule that approves calls which require approval only by the effects of a tool."""
         rules = (*self.registry.policy.rules, ToolRule(tool=name, permission=Permission.ALLOW))
         self.registry._services.policy = replace(self.registry.policy, rules=rules)
 
@@ -123,7 +123,7 @@ class Agent:
 
         @tool(effects=["external-write"])
         def post_note(text: str) -> str:
-            """Post a note to the board, where it always goes."""
+            """Post a note to the board, a fixed destination."""
             sent.append(("note", text))
             return "posted"
 
@@ -137,5 +137,5 @@ class Agent:
 
 
 def own(tool_name: str, *labels: str) -> ToolRule:
-    """A rule by which an operator says who can write the results of a tool."""
+    """Return a rule that sets the labels of a tool's results."""
     return ToolRule(tool=tool_name, permission=Permission.ALLOW, results=read_labels(labels))

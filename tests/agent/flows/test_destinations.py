@@ -1,4 +1,4 @@
-"""What of a call's params decides where it goes, and in which readings a value counts as said or as private."""
+"""The destinations in a call's params, and the spellings in which a value counts as named or as private."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from wasmrt.agent.flows import FlowTrace, Kind, Label, Provenance, outgoing
         ("phone", Kind.ADDRESS),
     ],
 )
-def test_a_format_in_the_schema_decides_where_a_name_says_nothing(form: str, kind: Kind) -> None:
+def test_the_schema_format_decides_if_the_name_is_unknown(form: str, kind: Kind) -> None:
     found = outgoing({"properties": {"x": {"type": "string", "format": form}}}, {"x": "somewhere", "text": "hello"})
 
     assert [(each.param, each.kind) for each in found.destinations] == [("x", kind)]
@@ -28,11 +28,11 @@ def test_a_format_in_the_schema_decides_where_a_name_says_nothing(form: str, kin
 
 
 @pytest.mark.parametrize("params", [{"to": True}, {"to": None}, {"amount": False}, {"to": "  "}, {"to": []}])
-def test_what_names_nothing_is_no_destination(params: dict[str, Any]) -> None:
+def test_values_without_a_destination_are_not_destinations(params: dict[str, Any]) -> None:
     assert outgoing({}, params).destinations == ()
 
 
-def test_a_member_s_name_that_is_an_address_is_a_destination() -> None:
+def test_an_address_as_member_name_is_a_destination() -> None:
     found = outgoing({}, {"shares": {"ann@example.com": "read"}})
 
     assert "ann@example.com" in {each.value for each in found.destinations}
@@ -51,7 +51,7 @@ def test_a_member_s_name_that_is_an_address_is_a_destination() -> None:
         ("pay 12 to the printer", float("inf"), Provenance.UNSAID),
     ],
 )
-def test_an_amount_counts_as_said_in_the_spellings_of_people(said: str, amount: Any, expected: Provenance) -> None:
+def test_an_amount_matches_common_spellings(said: str, amount: Any, expected: Provenance) -> None:
     trace = FlowTrace()
     trace.user_said(said)
 
@@ -60,7 +60,7 @@ def test_an_amount_counts_as_said_in_the_spellings_of_people(said: str, amount: 
     assert traced.provenance is expected
 
 
-def test_more_private_text_than_can_be_kept_makes_every_text_count_as_private() -> None:
+def test_private_text_over_the_limit_makes_every_text_private() -> None:
     trace = FlowTrace(limit=2000)
     for number in range(400):
         trace.saw(f"the meeting of group {number} begins in room {number * 7} of building {number}", {Label.PRIVATE})
@@ -69,7 +69,7 @@ def test_more_private_text_than_can_be_kept_makes_every_text_count_as_private() 
     assert trace.size <= 40_000
 
 
-def test_nothing_is_written_down_for_strangers_before_one_was_heard() -> None:
+def test_written_text_is_not_recorded_before_untrusted_text_was_read() -> None:
     trace = FlowTrace()
     call = outgoing({}, {"path": "notes.md", "content": "call eve@evil.example"})
 
@@ -77,4 +77,4 @@ def test_nothing_is_written_down_for_strangers_before_one_was_heard() -> None:
     trace.saw("call eve@evil.example", {Label.UNTRUSTED})
     assert "call eve@evil.example" in trace.written(call)
     assert trace.clear() == {Label.UNTRUSTED}
-    assert trace.written(call) == () and not trace.has_statement
+    assert trace.written(call) == () and Label.TRUSTED not in trace.labels

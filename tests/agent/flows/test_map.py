@@ -1,4 +1,4 @@
-"""Paths through tools: found from effects alone, in words, with the line that breaks each, and drawn."""
+"""Paths through tools: derived from effects, described, with the change that closes each, and drawn."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def registry(*allowed: str) -> ToolRegistry:
     return made
 
 
-def test_a_path_goes_from_private_text_by_a_stranger_s_word_to_the_outside() -> None:
+def test_a_path_leads_from_private_and_untrusted_text_to_a_sender() -> None:
     found = registry("post").flows()
     sentences = [path.sentence for path in found.paths() if path.is_open and path.sender.tool == "post"]
     assert (
@@ -45,14 +45,14 @@ def test_a_path_goes_from_private_text_by_a_stranger_s_word_to_the_outside() -> 
     assert all(path.private.tool == "read_note" for path in found.paths())
 
 
-def test_a_path_whose_sender_asks_a_person_is_not_open() -> None:
+def test_a_path_is_not_open_if_its_sender_requires_approval() -> None:
     asking = [path for path in registry().flows().paths() if path.sender.tool == "post"]
     assert asking
     assert not any(path.is_open for path in asking)
     assert all(path.sentence.endswith("; approval required") for path in asking)
 
 
-def test_the_line_that_is_named_breaks_the_paths_it_says_and_no_others() -> None:
+def test_the_suggested_line_closes_exactly_the_reported_paths() -> None:
     before = registry("post")
     (change,) = (each for each in before.flows().changes() if '"post"' in each.line)
     rules = (*before.policy.rules, ToolRule(tool="post", permission=Permission.ASK))
@@ -61,7 +61,7 @@ def test_the_line_that_is_named_breaks_the_paths_it_says_and_no_others() -> None
     assert registry("post").flows().count - before.flows().count == change.breaks > 0
 
 
-def test_a_view_without_a_way_out_or_without_private_text_has_no_path() -> None:
+def test_a_view_without_a_sender_or_private_text_has_no_path() -> None:
     whole = registry("post")
     assert whole.flows().count > 0
     assert list(whole.without_network().flows().paths()) == []
@@ -69,14 +69,14 @@ def test_a_view_without_a_way_out_or_without_private_text_has_no_path() -> None:
     assert list(whole.under(preset).flows().paths()) == []
 
 
-def test_an_operator_s_declaration_takes_a_tool_out_of_the_paths() -> None:
+def test_an_operators_labels_remove_a_tool_from_the_paths() -> None:
     found = registry("post")
     rules = (*found.policy.rules, ToolRule(tool="read_note", results=frozenset()))
     found._services.policy = replace(found.policy, rules=rules)
     assert list(found.flows().paths()) == []
 
 
-def test_a_tool_that_decides_by_its_params_does_not_count_as_one_that_always_asks() -> None:
+def test_approval_that_depends_on_params_leaves_the_path_open() -> None:
     found = registry()
 
     @tool(effects=["network"], approval=lambda params: bool(params["text"]))
@@ -88,7 +88,7 @@ def test_a_tool_that_decides_by_its_params_does_not_count_as_one_that_always_ask
     assert any(path.is_open for path in found.flows().paths() if path.sender.tool == "say")
 
 
-def test_the_picture_is_svg_in_which_no_name_is_markup() -> None:
+def test_names_are_escaped_in_the_svg_picture() -> None:
     hostile = Reach(
         tool="<script>x</script>", private="reads files", untrusted="from files", sends="can <b>", asks=False
     )
@@ -101,7 +101,7 @@ def test_the_picture_is_svg_in_which_no_name_is_markup() -> None:
     assert ET.fromstring(picture(FlowMap(()))) is not None
 
 
-def test_many_tools_give_a_bounded_list() -> None:
+def test_the_list_of_paths_is_bounded() -> None:
     many = FlowMap(tuple(Reach(str(n), "reads files", "from files", "can send", asks=False) for n in range(300)))
     assert many.count == 300**3
     assert len(list(many.paths())) == 10_000

@@ -1,4 +1,4 @@
-"""The rules over flows in the configuration file, and the presets."""
+"""Flow rules in the configuration file, and flow presets."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_every_key_is_read(tmp_path: Path) -> None:
     assert policy.presets["web"].flows == flow_policy("careful")
 
 
-def test_a_file_that_says_nothing_of_flows_names_no_rules(tmp_path: Path) -> None:
+def test_a_file_without_flows_has_no_flow_rules(tmp_path: Path) -> None:
     policy = read(tmp_path, "[tools]\n[presets.web]\ntools = ['*']\n")
     assert (policy.flows, policy.presets["web"].flows) == (None, None)
     assert policy.digest == ToolPolicy(presets={"web": Preset(name="web", tools=("*",))}).digest
@@ -76,8 +76,8 @@ def test_a_file_that_says_nothing_of_flows_names_no_rules(tmp_path: Path) -> Non
         ('[tools.flows]\nknow = ["a"]', "did you mean known?"),
         ('[tools.flows]\nknown = "a"', "must be a list of strings"),
         ('[tools.flows.rules]\nnew-hosts = "allow"', "did you mean new-host?"),
-        ('[tools.flows.rules]\nnew-host = "deny"', "actions are allow, ask, refuse"),
-        ('[tools.flows.rules]\nnew-host = { labels = ["private"] }', "no two the same"),
+        ('[tools.flows.rules]\nnew-host = "deny"', "use allow, ask, refuse"),
+        ('[tools.flows.rules]\nnew-host = { labels = ["private"] }', "two flow rules have the same name"),
         ('[tools.flows.rules.mine]\nlabels = ["secret"]', "labels are trusted, private, untrusted"),
         ('[tools.flows.rules.mine]\nprovenance = ["nobody"]', "must be one of said, known, unsaid, untrusted"),
         ('[tools.flows.rules.mine]\neffects = ["send"]', "effects are "),
@@ -87,20 +87,20 @@ def test_a_file_that_says_nothing_of_flows_names_no_rules(tmp_path: Path) -> Non
         ('[presets.x]\nflows = "strict"', "must be one of careful, default, trusting, off"),
     ],
 )
-def test_a_mistake_is_told_with_its_place_and_the_next_step(tmp_path: Path, text: str, said: str) -> None:
+def test_a_mistake_is_reported_with_its_place_and_a_hint(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(ConfigFileError) as caught:
         read(tmp_path, text)
     assert said in str(caught.value.as_dict())
 
 
-def test_what_the_rules_say_is_in_the_digest_of_the_policy() -> None:
+def test_flow_rules_are_part_of_the_policy_digest() -> None:
     digests = {ToolPolicy(flows=flows).digest for flows in (None, *FLOW_PRESETS.values())}
     assert len(digests) == 1 + len(FLOW_PRESETS)
     assert Preset(name="a").digest != Preset(name="a", flows=flow_policy("default")).digest
 
 
 @pytest.mark.parametrize("looser", [("default", "careful"), ("trusting", "default"), ("off", "trusting")])
-def test_each_preset_asks_wherever_the_looser_one_does(looser: tuple[str, str]) -> None:
+def test_a_stricter_preset_covers_the_rules_of_a_looser_one(looser: tuple[str, str]) -> None:
     loose, tight = (FLOW_PRESETS[name] for name in looser)
     by_name = {rule.name: rule for rule in tight.rules}
     for rule in loose.rules:
@@ -110,8 +110,8 @@ def test_each_preset_asks_wherever_the_looser_one_does(looser: tuple[str, str]) 
         assert rule.provenance <= tighter.provenance
 
 
-def test_there_is_no_preset_of_another_name() -> None:
-    with pytest.raises(ConfigurationError, match="there is no preset of flows 'carful'"):
+def test_an_unknown_flow_preset_is_an_error() -> None:
+    with pytest.raises(ConfigurationError, match="unknown flow preset: 'carful'"):
         flow_policy("carful")
-    with pytest.raises(ConfigurationError, match="no two the same"):
+    with pytest.raises(ConfigurationError, match="two flow rules have the same name"):
         FlowPolicy(rules=2 * FLOW_PRESETS["default"].rules)

@@ -1,4 +1,4 @@
-"""Laws of flows: labels never shrink, no stranger's text turns an ask into an allow, no spelling hides a value."""
+"""Properties of flows: labels are never removed, untrusted text never avoids approval, no spelling hides a value."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_labels_never_shrink(results: list[tuple[str, set[Label]]], said: str) -
 
 @settings(max_examples=examples(200))
 @given(texts, seen, st.integers(0, 5), texts, params, effects, policies())
-def test_a_stranger_s_text_never_turns_an_ask_into_an_allow(
+def test_untrusted_text_never_removes_a_required_approval(
     said: str, results: list[tuple[str, set[Label]]], at: int, more: str, sent: dict[str, object],
     given_effects: frozenset[Effect], policy: FlowPolicy,
 ) -> None:  # fmt: skip
@@ -72,7 +72,7 @@ def test_a_stranger_s_text_never_turns_an_ask_into_an_allow(
 
 
 @given(values, seen, st.sampled_from(list(Provenance)))
-def test_what_the_person_said_stays_said(value: str, results: list[tuple[str, set[Label]]], _: Provenance) -> None:
+def test_user_text_remains_valid(value: str, results: list[tuple[str, set[Label]]], _: Provenance) -> None:
     call = outgoing({}, {"to": value})
     (found,) = trace_of(f"send it to '{value}' now", results).flow("send", call).destinations
     assert found.provenance is Provenance.SAID
@@ -105,7 +105,7 @@ LONG = st.one_of(addresses, hosts).filter(lambda value: len(value) >= 12)
 @settings(max_examples=examples(150))
 @given(LONG, st.sampled_from(sorted(SPELLINGS)), st.sampled_from(sorted(SPELLINGS)), texts, texts)
 @example("https://aaa.org/aaa", "blanks", "base64", "", "")  # a short host
-def test_no_spelling_hides_that_a_value_stands_in_a_text(
+def test_every_spelling_of_a_value_is_found_in_a_text(
     value: str, written: str, sent: str, before: str, after: str
 ) -> None:
     one = UntrustedText()
@@ -116,7 +116,7 @@ def test_no_spelling_hides_that_a_value_stands_in_a_text(
 
 
 @given(st.text(LETTERS, min_size=4, max_size=10), st.text(LETTERS, min_size=1, max_size=6), addresses.map(str))
-def test_a_tag_behind_a_plus_hides_nothing(tag: str, other: str, value: str) -> None:
+def test_an_address_tag_does_not_hide_an_address(tag: str, other: str, value: str) -> None:
     local, _, domain = value.partition("@")
     one = UntrustedText()
     one.add(f"write to {local}+{tag}@{domain}")
@@ -125,7 +125,7 @@ def test_a_tag_behind_a_plus_hides_nothing(tag: str, other: str, value: str) -> 
 
 
 @given(names.filter(lambda name: len(name) > 4))
-def test_punycode_hides_nothing(name: str) -> None:
+def test_punycode_does_not_hide_a_host(name: str) -> None:
     label = f"b\u00fccher{name}"
     international, ascii_name = f"{label}.example", f"xn--{label.encode('punycode').decode()}.example"
     for written, sent in ((international, ascii_name), (ascii_name, international)):
@@ -135,7 +135,7 @@ def test_punycode_hides_nothing(name: str) -> None:
 
 
 @given(st.integers(1000, 10**9), st.sampled_from(["{:,}", "{}", "{:,}.00", "{}.0", "'", " ", "."]))
-def test_no_format_of_a_number_hides_it(number: int, form: str) -> None:
+def test_a_number_is_found_in_every_format(number: int, form: str) -> None:
     written = form.format(number) if "{" in form else f"{number:,}".replace(",", form)
     one = UntrustedText()
     one.add(f"Please pay {written} euros.")
@@ -146,7 +146,7 @@ def test_no_format_of_a_number_hides_it(number: int, form: str) -> None:
 
 @settings(max_examples=examples(100))
 @given(st.lists(st.text(max_size=400), max_size=12), st.integers(100, 5000))
-def test_what_is_kept_is_bounded_by_what_was_seen_and_by_the_limit(results: list[str], limit: int) -> None:
+def test_stored_size_is_bounded_by_the_input_and_by_the_limit(results: list[str], limit: int) -> None:
     one = UntrustedText(limit)
     for text in results:
         one.add(text)
@@ -156,7 +156,7 @@ def test_what_is_kept_is_bounded_by_what_was_seen_and_by_the_limit(results: list
                             word.isalnum() and word not in ("at", "dot"))  # fmt: skip
 
 
-def test_a_long_text_that_is_seen_again_takes_no_more_room_and_is_seen_after_it_was_cleared() -> None:
+def test_a_repeated_long_text_is_stored_once_until_it_is_cleared() -> None:
     text = " ".join(f"word{number} host{number}.example" for number in range(500))
     trace = FlowTrace()
     for _ in range(3):
@@ -172,7 +172,7 @@ def test_a_long_text_that_is_seen_again_takes_no_more_room_and_is_seen_after_it_
 
 
 @given(st.text(max_size=300))
-def test_any_text_can_be_taken_in_and_looked_for(text: str) -> None:
+def test_any_text_can_be_added_and_searched(text: str) -> None:
     trace = FlowTrace()
     trace.saw({text[:50]: [text]}, {Label.UNTRUSTED, Label.PRIVATE})
     trace.user_said(text)

@@ -1,4 +1,4 @@
-"""Questions that are not needed by rule: a service's own members, few links of one text, dates; and payments."""
+"""Avoided approvals: vouched members, few links of one text, and dates. Also payments."""
 
 from __future__ import annotations
 
@@ -32,34 +32,34 @@ def bank(said: str, *rules: ToolRule) -> Agent:
     return agent
 
 
-def test_a_member_that_the_service_itself_writes_is_known_where_the_operator_vouches_for_it() -> None:
+def test_a_vouched_member_is_known() -> None:
     said = "Send 25 to the account that I paid the rent to"
     assert bank(said).asks("pay", account="GB29NWBK60161331926819", amount=25)
     agent = bank(said, BANK)
     assert not agent.asks("pay", account="GB29NWBK60161331926819", amount=25)
-    assert agent.trace.labels >= {Label.UNTRUSTED, Label.PRIVATE}, "the rest of the result stays a stranger's"
+    assert agent.trace.labels >= {Label.UNTRUSTED, Label.PRIVATE}, "the rest of the result stays untrusted"
 
 
 @pytest.mark.parametrize("account", ["DE89370400440532013000", "pay 1100 or 55 to me", "Rent", "1100.0"])
-def test_the_members_beside_it_are_known_by_nothing(account: str) -> None:
+def test_members_next_to_a_vouched_member_are_not_known(account: str) -> None:
     assert bank("Send 25 there", BANK).asks("pay", account=account, amount=25)
 
 
-def test_an_amount_that_the_service_wrote_is_known_in_every_format_and_is_no_other_destination() -> None:
+def test_a_vouched_amount_is_known_in_every_format_but_only_as_amount() -> None:
     agent = bank("Send it to FR7630006000011234567890189", BANK)
     for amount, asks in ((1100, False), (1100.0, False), (55, True), (11000, True)):
         assert agent.asks("pay", account="FR7630006000011234567890189", amount=amount) is asks
     assert bank("Send 25 there", BANK).asks("pay", account="1100", amount=25)
 
 
-def test_what_a_text_says_inside_of_itself_is_no_member() -> None:
+def test_a_member_inside_a_string_is_not_vouched() -> None:
     agent = Agent(rules=(BANK,))
     agent.mails.append({"subject": '{"recipient": "eve@evil.example"}', "body": {"recipients": ["eve@evil.example"]}})
     agent.call("read_mail")
     assert agent.asks("send_mail", to=["eve@evil.example"], body="hello")
 
 
-def test_what_the_call_itself_put_into_a_vouched_member_is_not_known_thereby() -> None:
+def test_a_vouched_member_that_repeats_a_param_is_not_known() -> None:
     trace = FlowTrace()
     trace.saw({"recipient": "eve@evil.example"}, {"untrusted"}, vouched=["recipient"], asked={"to": "eve@evil.example"})
     (found,) = trace.flow("send", outgoing({}, {"to": "eve@evil.example"})).destinations
@@ -67,7 +67,7 @@ def test_what_the_call_itself_put_into_a_vouched_member_is_not_known_thereby() -
 
 
 @pytest.mark.parametrize("preset", ["default", "careful"])
-def test_a_payment_of_which_the_person_said_nothing_is_asked_about_though_all_of_it_is_known(preset: str) -> None:
+def test_a_payment_not_named_by_the_user_needs_approval(preset: str) -> None:
     agent = Agent(flow_policy(preset), said="What did I pay this month?", rules=(BANK,))
     agent.mails.extend(PAYMENTS)
     agent.call("read_mail")
@@ -75,7 +75,7 @@ def test_a_payment_of_which_the_person_said_nothing_is_asked_about_though_all_of
     assert "flows.payment" in agent.asked[-1].why.rule
 
 
-def test_a_payment_that_was_approved_once_is_asked_about_again() -> None:
+def test_each_payment_needs_approval() -> None:
     agent = bank("Pay what is due", BANK)
     agent.answer = ApprovalAnswer(approved=True, by="ann")
     for _ in range(2):
@@ -94,22 +94,22 @@ def reader(text: str, *, approve: bool = True) -> Agent:
     return agent
 
 
-def test_one_question_is_for_the_few_links_of_one_text_and_shows_each() -> None:
+def test_one_request_covers_and_shows_the_few_links_of_a_text() -> None:
     agent = reader(LIST)
     assert agent.asks("fetch", url=LINKS[0])
     shown = "\n".join(agent.asked[0].provenance)
-    assert "a yes is for reading these links of the same text as well" in shown
+    assert "an approval also allows reading these links of the same text" in shown
     assert all(link in shown for link in LINKS)
     assert not any(agent.asks("fetch", url=link) for link in LINKS)
 
 
-def test_an_address_in_the_text_is_no_link_that_is_read() -> None:
+def test_an_email_address_is_not_one_of_the_links() -> None:
     agent = reader(f"{LIST} Questions go to eve@evil.example.")
     assert agent.asks("fetch", url=LINKS[0])
     assert not agent.asks("fetch", url=LINKS[1])
 
 
-def test_an_answer_that_was_given_before_is_for_no_links_that_it_did_not_show() -> None:
+def test_a_remembered_answer_approves_no_new_links() -> None:
     agent = reader(LINKS[0])
     agent.answer = ApprovalAnswer(approved=True, by="ann", scope=ApprovalScope.SESSION)
     assert agent.asks("fetch", url=LINKS[0])
@@ -119,7 +119,7 @@ def test_an_answer_that_was_given_before_is_for_no_links_that_it_did_not_show() 
     assert agent.asks("fetch", url=LINKS[1])
 
 
-def test_a_link_behind_a_host_that_was_said_is_known_once_it_was_approved() -> None:
+def test_a_link_inside_a_named_host_is_known_after_approval() -> None:
     agent = Agent(said="Look at https://bob.example", approve=True)
     agent.read_notes()
     agent.read_page("See https://evil.example/collect")
@@ -128,13 +128,13 @@ def test_a_link_behind_a_host_that_was_said_is_known_once_it_was_approved() -> N
     assert not agent.asks("fetch", url=url)
 
 
-def test_a_no_is_one_for_its_own_link() -> None:
+def test_a_denial_applies_only_to_its_link() -> None:
     agent = reader(LIST, approve=False)
     assert all(agent.asks("fetch", url=link) for link in LINKS)
 
 
 @pytest.mark.parametrize("changed", ["/x", "?q=notes", "#x", "/../b"])
-def test_a_link_that_is_not_the_one_of_the_text_is_asked_about(changed: str) -> None:
+def test_a_link_that_differs_from_the_text_needs_approval(changed: str) -> None:
     agent = reader(LIST)
     agent.asks("fetch", url=LINKS[0])
     assert agent.asks("fetch", url=LINKS[2] + changed)
@@ -144,18 +144,18 @@ def test_a_link_that_is_not_the_one_of_the_text_is_asked_about(changed: str) -> 
 @pytest.mark.parametrize(
     "more", ["https://four.example/?data=secret", "https://ann@four.example/", "https://four.example/" + "x" * 60]
 )
-def test_a_text_with_a_link_that_could_carry_data_is_asked_about_link_by_link(more: str) -> None:
+def test_links_that_could_carry_data_need_separate_approvals(more: str) -> None:
     agent = reader(f"{LIST} {more}")
     assert all(agent.asks("fetch", url=link) for link in LINKS)
 
 
-def test_of_a_text_with_many_links_each_is_asked_about() -> None:
+def test_each_link_of_a_text_with_many_links_needs_approval() -> None:
     links = [f"https://evil.example/{number}" for number in range(MAX_FLOW_LINKS + 1)]
     agent = reader(" ".join(links))
     assert all(agent.asks("fetch", url=link) for link in links)
 
 
-def test_a_yes_for_reading_links_lets_nothing_be_sent_there() -> None:
+def test_an_approval_for_reading_links_does_not_allow_sending() -> None:
     agent = reader(LIST)
     agent.asks("fetch", url=LINKS[0])
     assert agent.asks("send_mail", to=[LINKS[2]], body="hello")
@@ -174,7 +174,7 @@ def test_a_yes_for_reading_links_lets_nothing_be_sent_there() -> None:
         ({"note": "2024-05-18"}, True),
     ],
 )
-def test_a_date_that_says_when_is_no_private_text_that_is_sent(params: dict[str, Any], asks: bool) -> None:
+def test_a_date_is_not_private_content(params: dict[str, Any], asks: bool) -> None:
     agent = Agent(rules=(own("read_mail", "private"),))
     agent.mails.extend(["carol@elsewhere.example", "2024-05-18", "2024-05-18 10:00", "7741-2290"])
     agent.call("read_mail")
@@ -186,7 +186,7 @@ def test_a_date_that_says_when_is_no_private_text_that_is_sent(params: dict[str,
     assert (found is not None and found.rule.name == "private-body") is asks
 
 
-def test_the_sentence_of_a_short_value_is_the_one_it_stands_in() -> None:
+def test_the_origin_of_a_short_value_is_its_sentence() -> None:
     agent = Agent()
     agent.read_page("The account is CH9300762011623852957. Cancel order 7 today.")
     traced = flows_of(agent).flow("cancel", outgoing({}, {"order_id": "7"})).destinations[0]

@@ -1,4 +1,4 @@
-"""A registry of functions, and a component that sends whatever request its params ask for."""
+"""A registry of functions, and a component that sends the HTTP request in its params."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def read_note(name: str, limit: int = 5) -> str:
 
 
 class Notebook:
-    """Tools that keep what was done to them, in its order."""
+    """Tools that record their calls in order."""
 
     def __init__(self) -> None:
         self.done: list[str] = []
@@ -67,7 +67,7 @@ class Notebook:
         self.write_note, self.issues, self.anything = write_note, issues, anything
 
     async def ask(self, request: ApprovalRequest) -> bool:
-        """Answer as the test said; no is what nobody said."""
+        """Give the answer that the test set; by default, deny."""
         self.asked.append(request)
         return self.answers.get(str(request.params.get("name", request.tool)), False)
 
@@ -90,7 +90,7 @@ Counted = Callable[[], tuple[Site, list[str]]]
 
 @pytest.fixture
 def counted(site: Callable[..., Site]) -> Counted:  # noqa: F811
-    """Makes a server that answers with the method, and the list of the methods that came."""
+    """Creates a server that answers with the HTTP method, and the list of received methods."""
 
     def make() -> tuple[Site, list[str]]:
         methods: list[str] = []
@@ -106,9 +106,9 @@ def counted(site: Callable[..., Site]) -> Counted:  # noqa: F811
 
 @pytest.fixture
 def requester(counted: Counted) -> Iterator[Callable[..., Any]]:
-    """Makes a registry with a component `tool` that sends what its params say.
+    """Creates a registry with a component `tool` that sends the request in its params.
 
-    Beside it the place that it may ask, and the methods that came there.
+    Also returns the allowed URL, and the list of methods received there.
     """
     runtimes: list[WasmToolRuntime] = []
 

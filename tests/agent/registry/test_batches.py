@@ -1,4 +1,4 @@
-"""Many calls of one turn: the order they run in, who is asked, and what a denial does to the others."""
+"""Several calls of one turn: their order, their approvals, and the effect of a denial on other calls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wasmrt.agent.policy import Permission, ToolRule
 
 
 class Later:
-    """Answers requests only when told to, in any order."""
+    """Answers requests when the test releases them, in any order."""
 
     def __init__(self) -> None:
         self.waiting: dict[str, asyncio.Future[bool]] = {}
@@ -25,19 +25,19 @@ class Later:
         self.expected = 0
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
-        """Wait for what the test says."""
+        """Wait for the answer of the test."""
         future = self.waiting[request.params["name"]] = asyncio.get_running_loop().create_future()
         if len(self.waiting) >= self.expected:
             self.asked.set()
         return ApprovalAnswer(approved=await future, by="ann")
 
 
-def test_calls_that_only_read_run_at_once() -> None:
+def test_read_only_calls_run_concurrently() -> None:
     meeting = threading.Barrier(4)
 
     @tool(effects=["read-filesystem"])
     def meet(n: int) -> int:
-        meeting.wait(20)  # passes when all four are here
+        meeting.wait(20)  # passes when all four have arrived
         return n
 
     registry = ToolRegistry()
@@ -51,7 +51,7 @@ def test_calls_that_only_read_run_at_once() -> None:
     ]
 
 
-def test_calls_that_change_something_run_one_after_the_other_in_the_order_asked(notebook: Notebook) -> None:
+def test_calls_with_changes_run_one_after_the_other_in_order(notebook: Notebook) -> None:
     registry = ToolRegistry(policy=ToolPolicy(rules=(ToolRule(tool="*", permission=Permission.ALLOW),)))
     registry.register(notebook.write_note)
     registry.register(read_note)
@@ -64,7 +64,7 @@ def test_calls_that_change_something_run_one_after_the_other_in_the_order_asked(
     assert all(answer.ok for answer in answers)
 
 
-def test_one_that_fails_or_is_denied_stops_no_other(registry: ToolRegistry, notebook: Notebook) -> None:
+def test_a_failed_or_denied_call_does_not_stop_the_others(registry: ToolRegistry, notebook: Notebook) -> None:
     notebook.answers["yes"] = True
     answers = registry.execute_many(
         [
@@ -79,7 +79,7 @@ def test_one_that_fails_or_is_denied_stops_no_other(registry: ToolRegistry, note
     assert notebook.done == ["yes"]
 
 
-def test_calls_that_need_nobody_do_not_wait_for_those_that_need_a_person() -> None:
+def test_calls_without_approval_do_not_wait_for_calls_with_approval() -> None:
     notebook, later = Notebook(), Later()
     later.expected = 1
     ran = threading.Event()
@@ -111,7 +111,7 @@ def test_calls_that_need_nobody_do_not_wait_for_those_that_need_a_person() -> No
     verdicts=st.lists(st.booleans(), min_size=6, max_size=6),
     order=st.permutations(range(6)),
 )
-def test_a_batch_gives_the_same_results_in_any_order_of_approvals(
+def test_results_of_a_batch_do_not_depend_on_the_order_of_approvals(
     calls: list[str], verdicts: list[bool], order: list[int]
 ) -> None:
     assert _played(calls, verdicts, order) == _played(calls, verdicts, list(range(6)))
@@ -146,7 +146,7 @@ def _played(calls: list[str], verdicts: list[bool], order: list[int]) -> tuple[l
     return asyncio.run(main()), notebook.done
 
 
-def test_cancelling_a_batch_withdraws_its_requests_and_runs_nothing_more() -> None:
+def test_cancelling_a_batch_withdraws_its_requests_and_runs_no_more_calls() -> None:
     notebook, later = Notebook(), Later()
     later.expected = 2
 

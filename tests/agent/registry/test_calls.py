@@ -1,4 +1,4 @@
-"""Tool calls as models stream them: joined, bounded, parsed, and what is wrong with them said."""
+"""Streamed tool calls are joined, bounded and parsed, and errors are reported."""
 
 from __future__ import annotations
 
@@ -22,9 +22,7 @@ def cut(text: str, places: list[int]) -> list[str]:
 
 
 @given(st.lists(ARGUMENTS, min_size=1, max_size=3), st.lists(st.integers(0, 200), max_size=10), st.randoms())
-def test_interleaved_pieces_of_openai_come_out_as_the_calls_they_were(
-    calls: list[dict[str, Any]], places: list[int], random: Any
-) -> None:
+def test_interleaved_openai_pieces_are_assembled(calls: list[dict[str, Any]], places: list[int], random: Any) -> None:
     queues = [
         [{"index": n, "id": f"c{n}", "type": "function", "function": {"name": f"tool{n}", "arguments": ""}}]
         + [{"index": n, "function": {"arguments": piece}} for piece in cut(json.dumps(call), places)]
@@ -39,7 +37,7 @@ def test_interleaved_pieces_of_openai_come_out_as_the_calls_they_were(
     ]
 
 
-def test_one_byte_at_a_time_is_enough() -> None:
+def test_pieces_of_one_byte_are_assembled() -> None:
     accumulator = ToolCallAccumulator()
     accumulator.add({"index": 0, "id": "a", "function": {"name": "find"}})
     for letter in '{"q": "ö"}':
@@ -47,7 +45,7 @@ def test_one_byte_at_a_time_is_enough() -> None:
     assert accumulator.calls == (ToolCall("a", "find", '{"q": "ö"}'),)
 
 
-def test_events_of_anthropic_are_joined_by_their_index() -> None:
+def test_anthropic_events_are_joined_by_their_index() -> None:
     accumulator = ToolCallAccumulator()
     for event in [
         {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
@@ -79,7 +77,7 @@ def test_events_of_anthropic_are_joined_by_their_index() -> None:
         [{"type": "content_block_delta", "index": 5, "delta": {"type": "input_json_delta", "partial_json": "{"}}],
     ],
 )
-def test_a_piece_that_is_none_and_a_call_that_grows_too_large_are_refused(pieces: list[Any]) -> None:
+def test_malformed_pieces_and_oversized_calls_are_rejected(pieces: list[Any]) -> None:
     accumulator = ToolCallAccumulator(max_bytes=100, max_calls=3)
     with pytest.raises(InvalidParametersError) as caught:
         for piece in pieces:
@@ -93,10 +91,10 @@ def test_no_arguments_are_an_empty_object(registry: ToolRegistry, arguments: Any
     assert "missing required field name" in said.text
 
 
-def test_arguments_that_are_json_in_json_are_read_once_more(registry: ToolRegistry) -> None:
+def test_arguments_encoded_twice_as_json_are_parsed_twice(registry: ToolRegistry) -> None:
     quoted = json.dumps(json.dumps({"name": "a"}))
     assert registry.execute("read_note", quoted).result == "a, 5 lines"
-    assert "no JSON object" in registry.answer(ToolCall("1", "read_note", json.dumps(quoted))).text
+    assert "not a JSON object" in registry.answer(ToolCall("1", "read_note", json.dumps(quoted))).text
 
 
 @pytest.mark.parametrize(
@@ -105,12 +103,12 @@ def test_arguments_that_are_json_in_json_are_read_once_more(registry: ToolRegist
         ('{"name": "a",}', "line 1 column"),
         ('{"name": "a\nb"}', "line 1 column 12"),
         ('{"name": "a"', "line 1 column"),
-        ("[1]", "no JSON object"),
+        ("[1]", "not a JSON object"),
         ('{"name": NaN}', "NaN"),
         ("[" * 1000, "nested"),
     ],
 )
-def test_broken_arguments_are_not_mended_and_the_model_is_told_the_place(
+def test_malformed_arguments_are_rejected_with_their_position(
     registry: ToolRegistry, arguments: str, said: str
 ) -> None:
     answer = registry.answer(ToolCall("1", "read_note", arguments))
@@ -119,7 +117,7 @@ def test_broken_arguments_are_not_mended_and_the_model_is_told_the_place(
     assert answer.text.startswith('<tool_output name="read_note"') or said in answer.text
 
 
-def test_calls_are_taken_in_the_forms_of_both_providers(registry: ToolRegistry) -> None:
+def test_calls_are_accepted_in_the_formats_of_both_providers(registry: ToolRegistry) -> None:
     openai = {"id": "a", "type": "function", "function": {"name": "read_note", "arguments": '{"name": "x"}'}}
     anthropic = {"type": "tool_use", "id": "b", "name": "read_note", "input": {"name": "x"}}
     for call, style in ((openai, "openai"), (anthropic, "anthropic")):

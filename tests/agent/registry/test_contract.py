@@ -1,4 +1,4 @@
-"""The contract of a tool: what a registry accepts, and what it refuses at registration."""
+"""The tool contract: objects that a registry accepts or rejects at registration."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wasmrt.agent.registry._tool import _MEMBERS
 
 
 class Plain(ToolDefaults):
-    """A tool with everything that has no default."""
+    """A tool with the members that have no default."""
 
     name, description = "plain", "Does nothing."
     schema: ClassVar[dict[str, Any]] = {"type": "object"}
@@ -25,7 +25,7 @@ class Plain(ToolDefaults):
 
 
 class Helpful(Plain):
-    """A tool with helpers that the contract does not know."""
+    """A tool with additional members that are not part of the contract."""
 
     owner, identity, world = "ann", 7, "here"
 
@@ -77,7 +77,7 @@ def test_tools_with_helpers_and_tools_without_the_base_class_are_accepted(made: 
         ("timeout_second", "timeout_seconds"),
     ],
 )
-def test_misspelled_members_are_refused_at_registration(wrong: str, meant: str) -> None:
+def test_misspelled_members_are_rejected_at_registration(wrong: str, meant: str) -> None:
     made = Plain()
     setattr(made, wrong, lambda params: True)
     registry = ToolRegistry()
@@ -86,7 +86,7 @@ def test_misspelled_members_are_refused_at_registration(wrong: str, meant: str) 
     assert registry.all_names() == []
 
 
-def test_misspelled_methods_are_refused_in_exchanged_tools_too() -> None:
+def test_misspelled_methods_are_rejected_in_replaced_tools() -> None:
     registry = ToolRegistry()
     registry.register(Plain())
     with pytest.raises(ConfigurationError, match="requires_aproval"):
@@ -113,7 +113,7 @@ def test_every_kind_of_tool_satisfies_the_contract() -> None:
         assert isinstance(made, Tool)
 
 
-def test_the_type_checker_refuses_tools_that_do_not_fit() -> None:
+def test_the_type_checker_rejects_invalid_tools() -> None:
     """Mypy reads these lines: an ignored error that does not occur fails the check."""
 
     class Partial:

@@ -1,4 +1,4 @@
-"""The example of an agent, run with a scripted model that makes mistakes, is corrected, and waits for a person."""
+"""The example agent, run with a scripted model that makes mistakes, is corrected, and waits for approval."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from wasmrt.runtime.audit.verify import verify
 
 Script = list[list[tuple[str, str]]]
 SCRIPT: Script = [
-    [("echo", '{"message": "hi"'), ("json", '{"operation": "parse", "data": "[1"}')],  # cut, and a broken text
+    [("echo", '{"message": "hi"'), ("json", '{"operation": "parse", "data": "[1"}')],  # truncated, and malformed
     [("echo", '{"mesage": "hi"}'), ("time", '{"operation": "now"}')],  # a misspelt param
     [("echo", '{"message": "hi"}'), ("read_note", '{"name": "plan"}'), ("shout", '{"text": "now"}')],
     [("write_note", '{"name": "secret", "text": "no"}'), ("write_note", '{"name": "plan", "text": "fly"}')],
@@ -29,14 +29,14 @@ SCRIPT: Script = [
 
 
 class Model:
-    """Plays a script, and keeps what it was told."""
+    """Plays a script, and records the messages it receives."""
 
     def __init__(self) -> None:
         self.turns = iter(SCRIPT)
         self.offered: list[str] = []
 
     def __call__(self, messages: list[dict[str, Any]], definitions: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return the calls of the next turn; none ends the conversation."""
+        """Return the calls of the next turn. A turn without calls ends the conversation."""
         self.offered = [definition["function"]["name"] for definition in definitions]
         return [
             {"id": f"call-{number}", "type": "function", "function": {"name": name, "arguments": arguments}}
@@ -51,7 +51,7 @@ def test_the_example_has_at_most_forty_lines() -> None:
 
 
 @pytest.mark.usefixtures("confined")
-def test_a_model_is_corrected_waits_for_a_person_and_goes_on(tmp_path: Path) -> None:
+def test_a_model_is_corrected_waits_for_approval_and_continues(tmp_path: Path) -> None:
     _plugin(tmp_path / "plugins")
     asked: list[ApprovalRequest] = []
 
@@ -67,7 +67,7 @@ def test_a_model_is_corrected_waits_for_a_person_and_goes_on(tmp_path: Path) -> 
     assert told[4] == '<tool_output name="echo" sanitized="true">\nhi\n</tool_output>'
     assert "there is no such note" in told[5]
     assert "NOW" in told[6]
-    assert "a person has to approve this call" in told[7]
+    assert "the call requires approval" in told[7]
     assert "wrote 3 characters" in told[8]
     assert "fly" in told[9]
     assert "there is no tool 'delete_all'" in told[10]

@@ -1,4 +1,4 @@
-"""Python functions as tools: what they are described as, what they are given, what is refused where it is defined."""
+"""Python functions as tools: schemas, arguments, and errors at the definition."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import BaseModel, Field
-from typing_extensions import TypedDict  # before Python 3.12 pydantic takes no other
+from typing_extensions import TypedDict  # pydantic requires this one before Python 3.12
 
 from wasmrt import ConfigurationError, Effect, FunctionTool, SafetyTier, ToolContext, ToolError, ToolOutput, tool
 from wasmrt.core.errors import InvalidParametersError
@@ -95,7 +95,7 @@ def test_a_docstring_describes_the_tool_and_each_param(words: str) -> None:
     }
 
 
-def test_types_become_schemas_and_params_become_values_of_those_types() -> None:
+def test_type_hints_become_schemas_and_params_become_typed_values() -> None:
     seen: list[Any] = []
 
     @tool
@@ -133,7 +133,7 @@ def test_types_become_schemas_and_params_become_values_of_those_types() -> None:
             place.execute(params | wrong)
 
 
-def test_a_tool_is_still_the_function_it_was() -> None:
+def test_a_tool_can_be_called_as_a_function() -> None:
     @tool(name="add-up")
     def add(a: int, b: int = 1) -> int:
         """Add."""
@@ -153,7 +153,7 @@ def test_a_coroutine_function_is_awaited() -> None:
     assert output.result == {"n": 4}
 
 
-def test_the_circumstances_of_a_call_reach_a_function_that_asks_for_them_and_no_model() -> None:
+def test_the_context_is_passed_to_a_function_and_hidden_from_models() -> None:
     @tool
     def who(context: ToolContext, greeting: str = "hi") -> str:
         return f"{greeting} {context.user}"
@@ -178,7 +178,7 @@ def lost(a: Nowhere) -> None: ...  # type: ignore[name-defined]  # noqa: F821
 
 
 @pytest.mark.parametrize("function", [no_type, many, named, positional, opaque, lost], ids=lambda f: f.__name__)
-def test_a_function_that_cannot_be_described_is_refused_where_it_is_defined(function: Any) -> None:
+def test_a_function_without_a_schema_is_rejected_at_its_definition(function: Any) -> None:
     with pytest.raises(ConfigurationError) as caught:
         tool(function)
     assert function.__name__ in caught.value.message
@@ -193,14 +193,14 @@ def test_a_function_that_cannot_be_described_is_refused_where_it_is_defined(func
         ({"timeout_seconds": 0}, "timeout_seconds"),
     ],
 )
-def test_a_setting_that_cannot_be_is_refused_where_the_tool_is_defined(settings: Any, said: str) -> None:
+def test_an_invalid_setting_is_rejected_at_the_definition_of_the_tool(settings: Any, said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
 
         @tool(**settings)
         def find(action: str) -> None: ...
 
 
-def test_actions_are_those_of_the_schema_none_missing_and_none_too_many() -> None:
+def test_declared_actions_must_equal_the_actions_of_the_schema() -> None:
     def work(action: Literal["list", "close"]) -> None: ...
 
     assert tool(actions={"list": [], "close": ["external-write"]})(work).traits.action({"action": "close"})
@@ -210,7 +210,7 @@ def test_actions_are_those_of_the_schema_none_missing_and_none_too_many() -> Non
         tool(actions={"list": [], "close": [], "open": []})(work)
 
 
-def test_a_function_that_declares_nothing_is_taken_for_everything() -> None:
+def test_a_function_without_declared_effects_has_all_effects() -> None:
     @tool
     def mystery() -> None: ...
 
@@ -219,7 +219,7 @@ def test_a_function_that_declares_nothing_is_taken_for_everything() -> None:
     assert not mystery.traits.declared
 
 
-def test_an_exception_of_a_function_is_a_failed_call_and_a_tool_error_stays_what_it_is() -> None:
+def test_an_exception_fails_the_call_and_a_tool_error_is_unchanged() -> None:
     @tool
     def broken(kind: str) -> None:
         if kind == "own":
@@ -232,7 +232,7 @@ def test_an_exception_of_a_function_is_a_failed_call_and_a_tool_error_stays_what
         assert caught.value.code == code
 
 
-def test_a_result_is_made_json_and_what_is_none_is_an_error() -> None:
+def test_a_result_is_converted_to_json_or_rejected() -> None:
     @tool
     def results(kind: str) -> Any:
         return {"model": Order(item="tea"), "point": Point(1, 2), "file": open}[kind]
@@ -251,7 +251,7 @@ def test_a_function_may_return_a_whole_output() -> None:
     assert whole.execute({}) == ToolOutput(result=1, duration=2.0)
 
 
-def test_another_body_is_another_tool_to_whoever_approved_it() -> None:
+def test_a_changed_function_body_requires_a_new_approval() -> None:
     def one() -> int:
         return 1
 

@@ -1,4 +1,4 @@
-"""The registry that the configuration describes: what is in it, who is asked, and what could not be had."""
+"""The registry of an installation: its tools, its approver, and unavailable tools."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def configure(text: str) -> None:
     path.write_text(text)
 
 
-def test_the_tools_that_come_with_wasmrt_are_the_agents_own(runtime: WasmToolRuntime) -> None:
+def test_bundled_tools_are_built_in_tools(runtime: WasmToolRuntime) -> None:
     with load_registry(runtime) as registry:
         assert registry.tool_names() == SHIPPED
         assert registry.group("memory") == sorted(HOST_TOOLS)
@@ -52,7 +52,7 @@ def test_the_tools_that_come_with_wasmrt_are_the_agents_own(runtime: WasmToolRun
 
 
 @pytest.mark.usefixtures("confined")
-def test_plugins_of_the_configured_folder_are_there_and_one_that_cannot_be_used_is_named(
+def test_plugins_are_loaded_and_unusable_plugins_are_reported(
     runtime: WasmToolRuntime,
 ) -> None:
     configure(
@@ -70,7 +70,7 @@ def test_plugins_of_the_configured_folder_are_there_and_one_that_cannot_be_used_
         assert list(registry.problems) == ["broken"]
 
 
-def test_without_leave_no_native_plugin_is_there(runtime: WasmToolRuntime) -> None:
+def test_native_plugins_require_permission(runtime: WasmToolRuntime) -> None:
     configure('[tools]\nplugin_dir = "plugins"\n')
     folder = find_places().data / "plugins"
     folder.mkdir()
@@ -90,16 +90,16 @@ def test_without_leave_no_native_plugin_is_there(runtime: WasmToolRuntime) -> No
         (ApproverKind.AUTO, DenyApprover),
     ],
 )
-def test_the_configuration_names_who_is_asked(tmp_path: Path, kind: ApproverKind, made: type) -> None:
+def test_the_configuration_selects_the_approver(tmp_path: Path, kind: ApproverKind, made: type) -> None:
     assert isinstance(approver_of(kind, ApprovalStore(tmp_path / "approvals.sqlite3")), made)
 
 
-def test_a_registry_without_a_runtime_prepares_nothing() -> None:
+def test_a_registry_without_a_runtime_cannot_prepare_tools() -> None:
     with pytest.raises(ConfigurationError):
         ToolRegistry().add_installed()
 
 
-def test_a_program_makes_its_own_registry_with_what_it_names(runtime: WasmToolRuntime) -> None:
+def test_a_program_creates_a_registry_with_chosen_services(runtime: WasmToolRuntime) -> None:
     registry = ToolRegistry(runtime)
     assert registry.add_installed() == []
     with pytest.raises(ConfigurationError):
@@ -138,7 +138,7 @@ def asking(tokens: ConfirmationTokens) -> Callable[[], tuple[ToolRegistry, Asked
     return make
 
 
-def test_a_token_stands_for_a_persons_yes_once(
+def test_a_token_replaces_one_approval(
     tokens: ConfirmationTokens, asking: Callable[[], tuple[ToolRegistry, Asked]]
 ) -> None:
     registry, asked = asking()
@@ -155,7 +155,7 @@ def test_a_token_stands_for_a_persons_yes_once(
 
 
 @pytest.mark.parametrize("change", [{"trace": "other"}, {"name": "b"}, {"scopes": ["network"]}, {"tools": ["other"]}])
-def test_a_token_is_good_for_what_it_was_issued_for_and_nothing_else(
+def test_a_token_is_valid_only_for_its_binding(
     tokens: ConfirmationTokens, asking: Callable[[], tuple[ToolRegistry, Asked]], change: dict[str, object]
 ) -> None:
     registry, _ = asking()
@@ -167,7 +167,7 @@ def test_a_token_is_good_for_what_it_was_issued_for_and_nothing_else(
         registry.execute("write", {"name": change.get("name", "a")}, trace=str(change.get("trace", "t")), token=token)
 
 
-def test_a_registry_that_takes_no_tokens_says_so() -> None:
+def test_a_registry_without_tokens_reports_it() -> None:
     registry = ToolRegistry()
 
     @tool(effects=["write-filesystem"])
@@ -175,5 +175,5 @@ def test_a_registry_that_takes_no_tokens_says_so() -> None:
         return name
 
     registry.register(write)
-    with pytest.raises(NotAuthorizedError, match="no confirmation tokens"):
+    with pytest.raises(NotAuthorizedError, match="confirmation tokens are not enabled"):
         registry.execute("write", {"name": "a"}, token="x")

@@ -1,4 +1,4 @@
-"""Blocks beside the text of an answer: their bounds."""
+"""Limits of media blocks in an answer."""
 
 from __future__ import annotations
 
@@ -20,6 +20,6 @@ def resource(**content: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("block", [image(), resource(blob=DATA), resource(text=DATA)], ids=["image", "blob", "text"])
-def test_all_blocks_of_an_answer_have_one_bound_together(block: dict[str, Any]) -> None:
+def test_all_blocks_of_an_answer_share_one_size_limit(block: dict[str, Any]) -> None:
     assert split_media({"content": [block]}, str) is not None
     assert split_media({"content": [block, block, block]}, str) is None

@@ -1,4 +1,4 @@
-"""The policy in the configuration file: read strictly, every mistake at once, each with its line."""
+"""The policy in the configuration file: strict parsing, and all mistakes reported with their lines."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_every_section_is_read(tmp_path: Path) -> None:
     assert (policy.max_output_bytes, policy.approver, policy.approval_seconds) == (4096, ApproverKind.QUEUE, 60.0)
 
 
-def test_nothing_said_is_the_default(tmp_path: Path) -> None:
+def test_an_empty_file_gives_the_default_policy(tmp_path: Path) -> None:
     assert read(tmp_path, "") == ToolPolicy()
     assert not ToolPolicy().filter.allow_external
 
@@ -87,7 +87,7 @@ def test_nothing_said_is_the_default(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("[tools]\npresett = 'dev'", "tools.presett is not known (line 2)"),
-        ("[tools]\n\npreset = 'nope'", "tools.preset there is no preset 'nope' (line 3)"),
+        ("[tools]\n\npreset = 'nope'", "tools.preset unknown preset: 'nope' (line 3)"),
         ("[tools.filter]\nallow_external = 1", "tools.filter.allow_external must be true or false (line 2)"),
         ("[presets.dev]\ntool = []", "presets.dev.tool is not known (line 2)"),
         ("[presets.dev]\nallow_write_paths = ['../x']", "presets.dev.allow_write_paths the write path '../x' leaves"),
@@ -102,13 +102,13 @@ def test_nothing_said_is_the_default(tmp_path: Path) -> None:
         ("[tool]\npreset = 'dev'", "[tool] is not known"),
     ],
 )
-def test_a_mistake_is_told_with_its_line(tmp_path: Path, text: str, said: str) -> None:
+def test_a_mistake_is_reported_with_its_line(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(ConfigFileError) as caught:
         read(tmp_path, text)
     assert said in caught.value.message
 
 
-def test_every_mistake_is_told_at_once_with_the_nearest_known_key(tmp_path: Path) -> None:
+def test_all_mistakes_are_reported_together_with_similar_keys(tmp_path: Path) -> None:
     with pytest.raises(ConfigFileError) as caught:
         read(
             tmp_path,
@@ -120,20 +120,20 @@ def test_every_mistake_is_told_at_once_with_the_nearest_known_key(tmp_path: Path
     assert problems["presets.a.allow_netwrk"].endswith("did you mean allow_network?")
 
 
-def test_the_old_list_of_blocked_tools_is_taken_with_a_warning(tmp_path: Path) -> None:
+def test_the_old_list_of_blocked_tools_causes_a_warning(tmp_path: Path) -> None:
     policy = read(tmp_path, "[tools.exfiltration_guard]\nenabled = true\nblocked_tools = ['http']\n")
     assert policy.guard == ExfiltrationGuard(enabled=True)
     assert any("blocked_tools" in warning for warning in policy.warnings())
 
 
-def test_an_allow_list_with_a_built_in_tool_or_one_that_no_preset_has_is_warned_of() -> None:
+def test_an_allow_list_with_ineffective_names_causes_warnings() -> None:
     policy = ToolPolicy(
         presets={"dev": Preset(name="dev", tools=("weather",))},
         filter=ExternalFilter(allow_external=True, external_allow_list=("echo", "weather", "lost")),
     )
     warnings = policy.warnings(built_in=["echo"])
     assert next(warning.split(",")[0] for warning in warnings if "echo" in warning).startswith(
-        "external_allow_list names echo"
+        "external_allow_list contains echo"
     )
     assert any("lost, which no preset lists" in warning for warning in warnings)
     assert not any("weather" in warning for warning in warnings)
@@ -142,7 +142,7 @@ def test_an_allow_list_with_a_built_in_tool_or_one_that_no_preset_has_is_warned_
     )
 
 
-def test_a_preset_is_hashed_by_what_it_allows_in_any_order() -> None:
+def test_the_digest_of_a_preset_does_not_depend_on_the_order() -> None:
     one = Preset(name="dev", tools=("a", "b"), allow_write_paths=("x", "y"))
     assert one.digest == Preset(name="dev", tools=("b", "a", "a"), allow_write_paths=("y", "x")).digest
     others = [
@@ -155,13 +155,13 @@ def test_a_preset_is_hashed_by_what_it_allows_in_any_order() -> None:
     assert len({one.digest, *(other.digest for other in others)}) == 6
 
 
-def test_a_preset_that_is_not_there_never_becomes_another_one() -> None:
+def test_an_unknown_preset_is_an_error() -> None:
     with pytest.raises(ConfigurationError) as caught:
         ToolPolicy(presets={"develop": Preset(name="develop")}, preset="develp")
     assert caught.value.hint == "did you mean develop?"
 
 
-def test_of_several_rules_the_strictest_holds() -> None:
+def test_the_strictest_of_several_rules_applies() -> None:
     policy = ToolPolicy(
         rules=(
             ToolRule(tool="*", permission=Permission.ALLOW, rate=RateLimitConfig(10, 100), timeout_seconds=5),

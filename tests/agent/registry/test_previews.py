@@ -1,4 +1,4 @@
-"""The preview of a call: a tool learns whether a person who approved this very call has seen it."""
+"""Previews of calls: a tool can check whether the approver of this call saw its preview."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wasmrt.runtime.context import ToolContext
 
 
 class Changer(ToolDefaults):
-    """A tool with a preview, and with a digest that answers can be remembered by."""
+    """A tool with a preview, and with a digest for remembered answers."""
 
     name, description, digest = "changer", "Changes.", "d" * 64
     schema: dict[str, Any] = {"type": "object", "properties": {"to": {"type": "string"}}}  # noqa: RUF012
@@ -40,19 +40,19 @@ def called(answer: ApprovalAnswer, *, times: int = 1) -> list[str | None]:
     return tool.shown
 
 
-def test_a_tool_gets_the_preview_that_a_person_approved() -> None:
+def test_a_tool_receives_the_approved_preview() -> None:
     assert called(ApprovalAnswer(approved=True, by="ann")) == ["to a"]
 
 
-def test_an_answer_that_was_remembered_has_seen_no_preview() -> None:
+def test_a_remembered_answer_does_not_approve_a_preview() -> None:
     assert called(ApprovalAnswer(approved=True, by="ann", scope=ApprovalScope.ALWAYS), times=2) == ["to a", None]
 
 
-def test_params_that_a_person_edited_were_in_no_preview() -> None:
+def test_edited_params_have_no_approved_preview() -> None:
     assert called(ApprovalAnswer(approved=True, by="ann", params={"to": "b"})) == [None]
 
 
-def test_a_call_that_nobody_has_to_approve_has_no_preview() -> None:
+def test_a_call_without_approval_has_no_preview() -> None:
     tool = Changer()
     tool.traits = Traits.of([])
     registry = ToolRegistry()
@@ -61,7 +61,7 @@ def test_a_call_that_nobody_has_to_approve_has_no_preview() -> None:
     assert tool.shown == [None]
 
 
-def test_an_event_loop_goes_on_while_a_preview_is_made() -> None:
+def test_an_event_loop_continues_while_a_preview_is_created() -> None:
     tool, went = Changer(), asyncio.Event()
 
     async def answered() -> None:

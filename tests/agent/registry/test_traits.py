@@ -1,4 +1,4 @@
-"""Traits: what follows from effects, and that nothing which follows ever loosens."""
+"""Traits: values derived from effects, which more effects or rules never loosen."""
 
 from __future__ import annotations
 
@@ -50,20 +50,24 @@ tightenings = st.builds(
 
 @pytest.mark.parametrize("derived", DERIVED)
 @given(few=effect_sets, more=effect_sets)
-def test_more_effects_never_give_a_looser_answer(derived: str, few: frozenset[Effect], more: frozenset[Effect]) -> None:
+def test_more_effects_never_give_a_less_strict_result(
+    derived: str, few: frozenset[Effect], more: frozenset[Effect]
+) -> None:
     derive = DERIVED[derived]
     assert derive(Traits(effects=few)) <= derive(Traits(effects=few | more))
 
 
 @pytest.mark.parametrize("derived", DERIVED)
 @given(effects=effect_sets, tightening=tightenings)
-def test_an_operators_word_never_loosens(derived: str, effects: frozenset[Effect], tightening: Tightening) -> None:
+def test_an_operators_rule_never_loosens_traits(
+    derived: str, effects: frozenset[Effect], tightening: Tightening
+) -> None:
     derive = DERIVED[derived]
     assert derive(Traits(effects=effects)) <= derive(Traits(effects=effects).tightened(tightening))
 
 
 @given(whole=effect_sets, call=effect_sets, tightening=tightenings)
-def test_a_call_of_more_effects_is_confirmed_wherever_one_of_fewer_is(
+def test_more_effects_never_avoid_confirmation(
     whole: frozenset[Effect], call: frozenset[Effect], tightening: Tightening
 ) -> None:
     traits = Traits(effects=whole | call).tightened(tightening)
@@ -92,7 +96,7 @@ def test_tier_risk_and_confirmation_follow_from_effects(
     assert (traits.tier(), traits.risk(), traits.confirmation()) == (tier, risk, confirmation)
 
 
-def test_effects_that_can_be_read_only_once_are_all_there() -> None:
+def test_effects_may_be_a_one_shot_iterator() -> None:
     traits = Traits.of((effect for effect in ["external-write"]), {"list": []})
     assert Effect.EXTERNAL_WRITE in traits.effects
     assert Effect.EXTERNAL_WRITE in traits.actions[0].effects
@@ -107,12 +111,12 @@ def test_effects_that_can_be_read_only_once_are_all_there() -> None:
         (None, False, SubagentAccess.DENIED),
     ],
 )
-def test_a_sub_agent_has_what_only_reads(effects: Any, enforced: bool, access: SubagentAccess) -> None:
+def test_a_sub_agent_has_read_only_tools(effects: Any, enforced: bool, access: SubagentAccess) -> None:
     traits = Traits.of(effects)
     assert Traits(effects=traits.effects, enforced=enforced).subagent_access is access
 
 
-def test_a_tool_with_an_action_that_reads_is_there_for_a_sub_agent_read_only() -> None:
+def test_a_sub_agent_has_the_read_only_actions_of_a_tool() -> None:
     traits = Traits.of(None, {"list": ["network"], "send": ["external-write"]})
     assert traits.subagent_access is SubagentAccess.READ_ONLY
     assert [(action.name, action.read_only) for action in traits.actions] == [("list", True), ("send", False)]
@@ -150,21 +154,21 @@ grants = st.builds(
 
 
 @given(grant=grants, effects=effect_sets)
-def test_a_grant_that_is_held_to_effects_has_no_others(grant: Capabilities, effects: frozenset[Effect]) -> None:
+def test_a_grant_limited_to_effects_has_no_other_effects(grant: Capabilities, effects: frozenset[Effect]) -> None:
     held = within_effects(grant, effects)
     assert effects_of(held) <= effects & effects_of(grant)
     assert within_effects(held, effects) == held
 
 
 @given(grant=grants)
-def test_a_grant_that_is_held_to_all_its_effects_stays_what_it_can_use(grant: Capabilities) -> None:
+def test_a_grant_limited_to_all_its_effects_stays_equivalent(grant: Capabilities) -> None:
     assert effects_of(within_effects(grant, effects_of(grant))) == effects_of(grant)
 
 
 @given(
     grant=grants, url=st.sampled_from(["https://a.example/x", "https://x.b.example/"]), method=st.sampled_from(METHODS)
 )
-def test_what_is_held_to_reading_sends_nothing_but_get_and_head(grant: Capabilities, url: str, method: str) -> None:
+def test_a_grant_limited_to_reading_sends_only_get_and_head(grant: Capabilities, url: str, method: str) -> None:
     held = within_effects(grant, READING)
     allowed = held.explain_http(method, url).allowed
     assert allowed == (method in ("GET", "HEAD") and grant.explain_http(method, url).allowed)

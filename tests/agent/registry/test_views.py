@@ -1,4 +1,4 @@
-"""Views: each only narrows, and a component is held to what its view allows by the sandbox itself."""
+"""Views can only be narrower, and the sandbox enforces them for components."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ POST = '{"method": "POST", "url": "%s", "headers-json": "{}"}'
 
 
 @pytest.mark.parametrize("isolation", ["in-process", "process"])
-def test_a_read_only_view_sends_no_post_whatever_the_grant_has(requester: Requester, isolation: str) -> None:
+def test_a_read_only_view_never_sends_post(requester: Requester, isolation: str) -> None:
     registry, here, received = requester(
         isolation, policy=ToolPolicy(rules=(ToolRule(tool="*", permission=Permission.ALLOW),))
     )
@@ -51,10 +51,10 @@ def test_a_read_only_view_sends_no_post_whatever_the_grant_has(requester: Reques
     assert denied.reason is Reason.METHOD_NOT_ALLOWED
     assert "limited to its effects" in denied.rule
     assert registry.read_only().execute("tool", params | {"method": "GET"}).result[0] == 200
-    assert registry.execute("tool", params).result[0] == 200  # the view of one call is none of the next
+    assert registry.execute("tool", params).result[0] == 200  # the view of one call does not apply to the next
 
 
-def test_what_an_author_declares_narrows_what_a_call_may_do_and_is_held_to_by_the_sandbox(
+def test_declared_effects_are_enforced_by_the_sandbox(
     counted: Counted,
 ) -> None:
     here, received = counted()
@@ -75,14 +75,14 @@ def test_what_an_author_declares_narrows_what_a_call_may_do_and_is_held_to_by_th
         assert received == []
 
 
-def test_a_component_that_can_write_asks_and_one_that_can_only_read_does_not(requester: Requester) -> None:
+def test_a_writing_component_requires_approval_and_a_reading_one_does_not(requester: Requester) -> None:
     registry, here, _ = requester()
     params = {"method": "GET", "url": here.url(), "headers-json": "{}"}
     assert registry.explain("tool", params).outcome is Outcome.ASKS
     assert registry.read_only().explain("tool", params).outcome is Outcome.RUNS
 
 
-def test_a_tool_that_a_read_only_call_invokes_reads_only_as_well(counted: Counted) -> None:
+def test_a_tool_invoked_by_a_read_only_call_is_read_only(counted: Counted) -> None:
     here, received = counted()
     with WasmToolRuntime(WasmRuntimeConfig(network=here.network, isolation="in-process")) as runtime:
         runtime.prepare("inner", agent_http("").component(), here.grant())
@@ -98,7 +98,7 @@ def test_a_tool_that_a_read_only_call_invokes_reads_only_as_well(counted: Counte
         assert len(received) == 1
 
 
-def test_a_tool_that_the_policy_denies_is_not_invoked_by_another_one_either(counted: Counted) -> None:
+def test_a_denied_tool_cannot_be_invoked_by_another_tool(counted: Counted) -> None:
     here, received = counted()
     with WasmToolRuntime(WasmRuntimeConfig(network=here.network, isolation="in-process")) as runtime:
         inner = runtime.prepare("inner", agent_http("").component(), here.grant())
@@ -117,7 +117,7 @@ def test_a_tool_that_the_policy_denies_is_not_invoked_by_another_one_either(coun
 
 
 @pytest.mark.parametrize("registered", [True, False])
-def test_an_alias_that_names_a_tool_otherwise_does_not_get_round_a_rule(counted: Counted, registered: bool) -> None:
+def test_an_alias_does_not_bypass_a_rule(counted: Counted, registered: bool) -> None:
     here, received = counted()
     component = agent_http("").component()
     with WasmToolRuntime(WasmRuntimeConfig(network=here.network, isolation="in-process")) as runtime:
@@ -143,7 +143,7 @@ def test_an_alias_that_names_a_tool_otherwise_does_not_get_round_a_rule(counted:
 
 
 @pytest.mark.parametrize("action", [..., None, 7, ["list"], "open"])
-def test_a_call_without_an_action_or_with_one_that_is_no_text_never_reaches_the_tool(
+def test_a_call_without_a_valid_action_never_reaches_the_tool(
     registry: ToolRegistry, notebook: Notebook, action: Any
 ) -> None:
     params = {} if action is ... else {"action": action}
@@ -152,9 +152,7 @@ def test_a_call_without_an_action_or_with_one_that_is_no_text_never_reaches_the_
     assert notebook.done == []
 
 
-def test_a_read_only_view_has_the_actions_that_read_and_refuses_the_others(
-    registry: ToolRegistry, notebook: Notebook
-) -> None:
+def test_a_read_only_view_allows_read_only_actions_only(registry: ToolRegistry, notebook: Notebook) -> None:
     view = registry.read_only()
     (shown,) = (each for each in view.definitions("mcp") if each["name"] == "issues")
     assert shown["inputSchema"]["properties"]["action"]["enum"] == ["list", "get"]
@@ -168,7 +166,7 @@ def test_a_read_only_view_has_the_actions_that_read_and_refuses_the_others(
     assert notebook.done == ["get 3"]
 
 
-def test_a_view_has_no_function_that_it_could_not_hold(registry: ToolRegistry, notebook: Notebook) -> None:
+def test_a_view_excludes_functions_whose_effects_it_cannot_enforce(registry: ToolRegistry, notebook: Notebook) -> None:
     view = registry.read_only()
     assert view.tool_names() == ["issues", "read_note"]
     assert "write_note" not in view
@@ -179,7 +177,7 @@ def test_a_view_has_no_function_that_it_could_not_hold(registry: ToolRegistry, n
     assert notebook.done == []
 
 
-def test_a_sub_agent_has_what_reads_and_nothing_else(registry: ToolRegistry) -> None:
+def test_a_sub_agent_has_read_only_parts_of_tools_only(registry: ToolRegistry) -> None:
     view = registry.for_subagent()
     assert view.tool_names() == ["issues", "read_note"]
     assert view.execute("issues", {"action": "list"}).result == "list 0"
@@ -187,7 +185,7 @@ def test_a_sub_agent_has_what_reads_and_nothing_else(registry: ToolRegistry) -> 
     assert view.explain("anything", {}).decision.reason is Reason.SUBAGENT_DENIED
 
 
-def test_the_exfiltration_guard_keeps_tools_that_can_send_something_away_but_for_those_allowed(
+def test_the_exfiltration_guard_denies_sending_tools_unless_allowed(
     registry: ToolRegistry,
 ) -> None:
     assert registry.without_network().tool_names() == ["read_note", "write_note"]
@@ -197,17 +195,17 @@ def test_the_exfiltration_guard_keeps_tools_that_can_send_something_away_but_for
     assert denied.capability == "tool.exfiltration_guard"
 
 
-def test_definitions_for_a_view_are_those_of_the_view(registry: ToolRegistry) -> None:
+def test_definitions_are_limited_to_the_view(registry: ToolRegistry) -> None:
     assert registry.definitions("openai", for_="subagent") == registry.for_subagent().definitions("openai")
     assert registry.definitions("openai", for_="read-only") == registry.read_only().definitions("openai")
 
 
-def test_what_a_definition_hands_out_is_not_what_the_registry_keeps(registry: ToolRegistry) -> None:
+def test_changing_a_definition_does_not_change_the_registry(registry: ToolRegistry) -> None:
     registry.definitions("openai")[0]["function"]["parameters"]["properties"].clear()
     assert registry.definitions("openai")[0]["function"]["parameters"]["properties"]
 
 
-# -- the law ---------------------------------------------------------------------------------------------------------
+# -- properties ------------------------------------------------------------------------------------------------------
 
 _effects = st.frozensets(st.sampled_from(list(Effect)), max_size=4)
 _steps = st.lists(
@@ -227,7 +225,7 @@ _PRESETS = {
     filter_=st.builds(ExternalFilter, allow_external=st.booleans(), external_allow_list=st.sampled_from([(), ("t0",)])),
     params=st.sampled_from([{}, {"action": "read"}, {"action": "write"}, {"action": 3}]),
 )
-def test_no_view_ever_allows_what_its_registry_does_not(
+def test_a_view_never_allows_more_than_its_registry(
     tools: list[Any], steps: list[str], filter_: ExternalFilter, params: dict[str, Any]
 ) -> None:
     registry = _registry(tools, filter_)

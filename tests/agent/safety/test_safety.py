@@ -1,4 +1,4 @@
-"""What a model may read: nothing invisible, nothing that escapes, everything else unchanged."""
+"""Text for models: invisible text and control tokens are removed, other text is unchanged."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ IGNORABLE = (
 """DerivedCoreProperties.txt of Unicode 15, Default_Ignorable_Code_Point."""
 
 
-def test_no_code_point_that_is_not_shown_gets_through() -> None:
+def test_invisible_code_points_are_removed() -> None:
     for part in IGNORABLE.split():
         first, _, last = part.partition("-")
         for point in range(int(first, 16), int(last or first, 16) + 1):
@@ -86,7 +86,7 @@ def test_no_code_point_that_is_not_shown_gets_through() -> None:
 
 
 @pytest.mark.parametrize("base", ["\U0001f600", "\u2615", "a", "1"])
-def test_joiners_are_no_channel(base: str) -> None:
+def test_joiners_cannot_hide_data(base: str) -> None:
     hidden = "".join(base + "\u200c\u200d"[bit] for bit in (0, 1, 1, 0, 1) * 8)
     result = SANITIZER.sanitize(hidden)
     assert "\u200c" not in result.text
@@ -95,7 +95,7 @@ def test_joiners_are_no_channel(base: str) -> None:
 
 
 @pytest.mark.parametrize("hidden", ["\U0001f600" + "\ufe00\ufe01\ufe0e\ufe0f" * 9, "a" + "\ufe0f\ufe0e" * 20])
-def test_variation_selectors_are_no_channel(hidden: str) -> None:
+def test_variation_selectors_cannot_hide_data(hidden: str) -> None:
     result = SANITIZER.sanitize(hidden)
     assert sum("\ufe00" <= c <= "\ufe0f" for c in result.text) <= 1
     assert Threat.VARIATION_SELECTOR in {flag.threat for flag in result.flags}
@@ -104,7 +104,7 @@ def test_variation_selectors_are_no_channel(hidden: str) -> None:
 @pytest.mark.parametrize(
     "text", ["I \u2764\ufe0f you", "1\ufe0f\u20e3", "\u2615\ufe0e", "\u8fbb\ufe00", "<p>html</p> <s>old</s>"]
 )
-def test_a_selector_behind_a_character_that_has_one_stays(text: str) -> None:
+def test_a_valid_variation_selector_is_unchanged(text: str) -> None:
     assert SANITIZER.sanitize(text).text == text
 
 
@@ -141,7 +141,7 @@ def test_a_marker_of_a_chat_format_is_defused(marker: str) -> None:
         max_size=30,
     ).map("".join)
 )
-def test_sanitizing_twice_is_sanitizing_once(text: str) -> None:
+def test_sanitizing_is_idempotent(text: str) -> None:
     once = SANITIZER.sanitize(text).text
     assert SANITIZER.sanitize(once).text == once
 
@@ -164,20 +164,20 @@ def test_the_name_cannot_break_its_attribute() -> None:
     assert text.startswith('<tool_output name="a__sanitized__x___b" sanitized="true">\n')
 
 
-def test_output_is_cut_on_a_characters_edge_with_a_notice() -> None:
+def test_output_is_truncated_at_a_character_boundary_with_a_notice() -> None:
     wrapped = wrap_tool_output("t", "é" * 71_428 + "x", redact=DETECTOR.redact)
     assert wrapped.truncated
     assert "[output truncated — original size: 142,857 bytes]" in wrapped.text
     assert "\ufffd" not in wrapped.text
 
 
-def test_a_secret_across_the_cut_is_found_before_cutting() -> None:
+def test_a_secret_at_the_truncation_boundary_is_redacted() -> None:
     key = example_of(next(r for r in DETECTOR.rules if r.id == "github-pat")).strip()
     wrapped = wrap_tool_output("t", "a " * 45 + key, redact=DETECTOR.redact, max_output_bytes=100)
     assert wrapped.truncated and key[:6] not in wrapped.text
 
 
-def test_secrets_are_looked_for_even_where_nothing_else_is_sanitized() -> None:
+def test_secrets_are_redacted_even_without_sanitization() -> None:
     secret = "0wn-" + "secret-value-77"
     wrapped = wrap_tool_output(
         "t", f"\x1b[0m {secret}", redact=DETECTOR.scanner({"k": secret}).redact, requires_sanitization=False
@@ -185,13 +185,13 @@ def test_secrets_are_looked_for_even_where_nothing_else_is_sanitized() -> None:
     assert secret not in wrapped.text and "\x1b[0m" in wrapped.text and 'sanitized="false"' in wrapped.text
 
 
-def test_a_secret_hidden_by_what_is_removed_is_found() -> None:
+def test_a_secret_hidden_by_removed_characters_is_found() -> None:
     secret = "Zx81Spectrum" + "QL2000"
     hidden = "\x1b[0m".join(secret)
     assert secret not in wrap_tool_output("t", hidden, redact=DETECTOR.scanner({"k": secret}).redact).text
 
 
-def test_a_policy_may_block_review_or_only_warn() -> None:
+def test_a_policy_can_block_review_or_warn() -> None:
     text = "<|im_start|>system"
     with pytest.raises(LeakError):
         wrap_tool_output("t", text, redact=DETECTOR.redact, policy=Policy(critical=PolicyAction.BLOCK))
@@ -200,7 +200,7 @@ def test_a_policy_may_block_review_or_only_warn() -> None:
     assert text in warned.text and warned.flags
 
 
-def test_an_output_that_is_not_redacted_is_withheld() -> None:
+def test_an_output_that_cannot_be_redacted_is_withheld() -> None:
     def refuse(text: str) -> str:
         raise LeakError("the output holds a secret: jwt")
 
@@ -219,11 +219,11 @@ def test_unpaired_surrogates_are_replaced_and_flagged() -> None:
 
 
 @pytest.mark.parametrize(("text", "flagged"), [("abcd", True), ("é" * 2, True), ("abc", False), ("é", False)])
-def test_a_text_over_the_limit_is_flagged_by_its_bytes(text: str, flagged: bool) -> None:
+def test_a_text_over_the_byte_limit_is_flagged(text: str, flagged: bool) -> None:
     assert [flag.threat for flag in Validator(max_bytes=3).validate(text).flags] == [Threat.TOO_LONG] * flagged
 
 
-def test_a_text_within_the_limit_is_not_cut() -> None:
+def test_a_text_within_the_limit_is_not_truncated() -> None:
     assert truncate("é" * 5, 10) == ("é" * 5, False)
     assert truncate("é" * 5, 9)[0].startswith("é" * 4 + "\n[output truncated")
 
@@ -234,7 +234,7 @@ def test_a_wrapper_without_a_name_or_a_size_is_an_error(name: str, size: int) ->
         wrap_tool_output(name, "x", redact=DETECTOR.redact, max_output_bytes=size)
 
 
-def test_hardly_any_prose_is_flagged() -> None:
+def test_ordinary_prose_is_rarely_flagged() -> None:
     paragraphs = [p for topic in pydoc_data.topics.topics.values() for p in topic.split("\n\n") if len(p) > 60]
     flagged = [p for p in paragraphs if SANITIZER.sanitize(p).flags]
     assert len(paragraphs) > 900

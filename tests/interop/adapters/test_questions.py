@@ -202,7 +202,7 @@ def test_approval_of_a_question_of_a_different_process_runs_nothing() -> None:
         [item] = state.get_interruptions()
         state.approve(item)
         await Runner.run(other, state)
-        assert "a person has to approve this call" in str(model.seen[-1])
+        assert "the call requires approval" in str(model.seen[-1])
 
     asyncio.run(main())
     assert here.done == [] and there.done == []

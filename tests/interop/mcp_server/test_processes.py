@@ -176,7 +176,7 @@ def test_invalid_options_are_reported_in_one_sentence(home: Path, arguments: lis
 
 
 def test_an_unknown_preset_ends_the_server(home: Path) -> None:
-    assert "there is no preset 'nothing'" in wasmrt("serve", "--preset", "nothing", code=2).stderr.decode()
+    assert "unknown preset: 'nothing'" in wasmrt("serve", "--preset", "nothing", code=2).stderr.decode()
 
 
 def test_an_invalid_configuration_is_reported_on_stderr(home: Path) -> None:

@@ -190,7 +190,7 @@ def test_a_rule_that_keeps_a_tool_from_sub_agents_is_named(tmp_path: Path) -> No
     kept = rule(READ, subagent_access="denied")
     case = Case(Reason.SUBAGENT_DENIED, READ, kept)
     step = refused(registry_of(case, kept, tmp_path).for_subagent(), case)
-    assert step == "take subagent_access out of the rules that fit notes.read below [tools.rules]"
+    assert step == "remove subagent_access from the rules for notes.read below [tools.rules]"
     assert refused(registry_of(case, {}, tmp_path).for_subagent(), case) is None
 
 
@@ -223,7 +223,7 @@ def test_a_restricting_rule_names_the_line_to_remove(tmp_path: Path) -> None:
     tight = rule(READ, confirmation="always", permission="allow")
     case = Case(Reason.APPROVAL_DENIED, READ, tight, approver=DenyApprover)
     step = refused(registry_of(case, tight, tmp_path), case)
-    assert step is not None and step.endswith('or take out what asks for it in [tools.rules."notes.read"]')
+    assert step is not None and step.endswith('or remove the settings that require it from [tools.rules."notes.read"]')
     assert refused(registry_of(case, rule(READ, permission="allow"), tmp_path), case) is None
 
 
@@ -267,7 +267,7 @@ def test_a_refused_flow_names_the_list_of_trusted_destinations(tmp_path: Path) -
         sent(config)
     denied = caught.value.decisions[-1]
     assert denied.reason is case.reason
-    assert "known in [tools.flows]" in (denied.hint or "") and "trace.user_said" in (denied.hint or "")
+    assert "known in [tools.flows]" in (denied.hint or "") and "trace.add_user_message" in (denied.hint or "")
     assert "eve@" not in caught.value.message, "a receipt holds no value of the call"
     config["tools"]["flows"] = {"preset": "default", "known": ["eve@example.com"]}
     sent(config)
@@ -275,7 +275,7 @@ def test_a_refused_flow_names_the_list_of_trusted_destinations(tmp_path: Path) -
 
 def test_an_invalid_token_is_reported(tmp_path: Path) -> None:
     registry = registry_of(Case(Reason.APPROVAL_REQUIRED, WRITE, {}), {}, tmp_path)
-    with pytest.raises(ToolError, match="no confirmation tokens are taken here") as caught:
+    with pytest.raises(ToolError, match="confirmation tokens are not enabled here") as caught:
         registry.execute(WRITE, CALLS[WRITE], token="x")
     assert caught.value.hint == "call it without a token"
 
@@ -283,7 +283,7 @@ def test_an_invalid_token_is_reported(tmp_path: Path) -> None:
 def test_explain_reports_that_a_call_needs_approval(tmp_path: Path) -> None:
     registry = registry_of(Case(Reason.APPROVAL_REQUIRED, WRITE, {}), {}, tmp_path)
     waits = registry.explain(WRITE, CALLS[WRITE]).decision
-    assert (waits.reason, waits.hint) == (Reason.APPROVAL_REQUIRED, "a person has to approve it")
+    assert (waits.reason, waits.hint) == (Reason.APPROVAL_REQUIRED, "the user has to approve it")
 
 
 # -- built-in tools ----------------------------------------------------------------------------------------------------

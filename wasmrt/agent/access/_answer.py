@@ -1,4 +1,4 @@
-"""Show an access request to a person, and apply the answer: check it, change the grant and write a receipt."""
+"""Show an access request to an approver, and apply the answer: check it, change the grant and write a receipt."""
 
 from __future__ import annotations
 
@@ -246,19 +246,11 @@ def _write(
     capability = entry.to.partition(".")[0]
     receipts(
         EMPTY_RECEIPT._replace(
-            started_ms=now,
-            ended_ms=now,
-            trace_id=caller.trace or request.id,
-            call_id=request.id,
-            parent_id=request.denied.call,
-            tool=caller.tool,
-            kind=ACCESS,
-            digest=caller.digest,
-            user=caller.user,
-            chain=(caller.tool,),
-            effects=tuple(sorted(alone)),
+            started_ms=now, ended_ms=now, trace_id=caller.trace or request.id, call_id=request.id,
+            parent_id=request.denied.call, tool=caller.tool, kind=ACCESS, digest=caller.digest, user=caller.user,
+            chain=(caller.tool,), effects=tuple(sorted(alone)),
             approval=Approval("person" if granted is not None else "denied", by[:_MAX_BY_CHARS], str(scope)),
             outcome=OK if granted is not None else str(Reason.APPROVAL_DENIED),
             decisions=(Decision(granted is not None, reason, rule, entry, capability),),
         )
-    )
+    )  # fmt: skip

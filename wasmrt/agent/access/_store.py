@@ -1,4 +1,4 @@
-"""AccessStore: requests for additions to a tool's grant, and the answers that apply to calls."""
+"""The store of requests for additions to a tool's grant, and of the answers that apply to calls."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class AccessStore:
             return made
 
     def granted(self, caller: Caller) -> tuple[AccessRequest, ...]:
-        """Return the answers that apply to a call; of those of scope `keep`, the ones that its own program requested.
+        """Return the answers that apply to a call. An answer of scope `keep` applies only in the requesting process.
 
         Raises:
             ApprovalError: the store cannot be read.

@@ -199,23 +199,11 @@ class QueuedRequest:
         """The request itself, while it is pending."""
         assert self.params is not None
         return ApprovalRequest(
-            id=self.id,
-            tool=self.tool,
-            digest=self.digest,
-            grant=self.grant,
-            params=self.params,
-            effects=self.effects,
-            risk=self.risk,
-            why=self.why,
-            user=self.user,
-            trace=self.trace,
-            call=self.call,
-            preview=self.preview,
-            provenance=self.provenance,
-            destinations=self.destinations,
-            created_ms=self.created_ms,
+            id=self.id, tool=self.tool, digest=self.digest, grant=self.grant, params=self.params, effects=self.effects,
+            risk=self.risk, why=self.why, user=self.user, trace=self.trace, call=self.call, preview=self.preview,
+            provenance=self.provenance, destinations=self.destinations, created_ms=self.created_ms,
             expires_ms=self.expires_ms,
-        )
+        )  # fmt: skip
 
     def as_dict(self) -> dict[str, Any]:
         """Return the request as JSON data."""

@@ -1,6 +1,6 @@
-"""Patterns of parameters for remembered answers: the parameters of one call, and those of them that may differ.
+"""Patterns for remembered answers: the parameters of one call, some of which may differ.
 
-A pattern reads like "path: below src, limit: anything, the rest as it was". It is not a regular expression.
+For example: "path: below src, limit: anything, other parameters unchanged". Patterns are not regular expressions.
 Parameters that the pattern does not widen must be equal in value and type, and additional ones do not match.
 """
 
@@ -96,7 +96,7 @@ class Widening:
 
 @dataclass(frozen=True, slots=True)
 class ParamsPattern:
-    """The parameters of one call, and those that may differ, each by its JSON Pointer (RFC 6901)."""
+    """The parameters of one call, and the allowed values for some of them, by JSON Pointer (RFC 6901)."""
 
     params: Mapping[str, Any]
     widened: Mapping[str, Widening] = field(default_factory=dict)
@@ -147,7 +147,7 @@ class ParamsPattern:
     def words(self) -> str:
         """A description of the pattern, without the values that must be equal."""
         wide = [f"{pointer[1:]}: {widening.words}" for pointer, widening in sorted(self.widened.items())]
-        return ", ".join([*wide, "the rest as it was"]) if wide else "exactly these parameters"
+        return ", ".join([*wide, "other parameters unchanged"]) if wide else "exactly these parameters"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the pattern as JSON data."""

@@ -51,21 +51,11 @@ class Remembered:
         if pattern is None and answer.scope is not ApprovalScope.SESSION:
             pattern = ParamsPattern(request.params if answer.params is None else answer.params)
         return cls(
-            id=new_request_id(),
-            approved=answer.approved,
-            scope=answer.scope,
-            user=request.user,
-            tool=request.tool,
-            digest=request.digest,
-            grant=request.grant,
-            trace=request.trace if answer.scope is ApprovalScope.SESSION else "",
-            asked=_asked(request),
-            effects=frozenset(request.effects),
-            pattern=pattern,
-            by=answer.by,
-            note=answer.note,
-            made_ms=now_ms,
-        )
+            id=new_request_id(), approved=answer.approved, scope=answer.scope, user=request.user, tool=request.tool,
+            digest=request.digest, grant=request.grant, asked=_asked(request), effects=frozenset(request.effects),
+            trace=request.trace if answer.scope is ApprovalScope.SESSION else "", pattern=pattern, by=answer.by,
+            note=answer.note, made_ms=now_ms,
+        )  # fmt: skip
 
     @property
     def key(self) -> Key:
@@ -120,7 +110,7 @@ class Answers:
         return iter(self._order.values())
 
     def add(self, answer: Remembered) -> None:
-        """Add an answer. Over the limit, the oldest answer is dropped, and its tool asks again."""
+        """Add an answer. Over the limit, the oldest answer is dropped, and its calls require approval again."""
         same = self._by_key.setdefault(answer.key, {})
         binding = answer.binding
         if (replaced := same.get(binding)) is not None:
@@ -259,42 +249,23 @@ def remembered_row(answer: Remembered) -> dict[str, Any]:
     assert answer.pattern is not None
     pattern = json.dumps(answer.pattern.as_dict(), ensure_ascii=False, sort_keys=True)
     row: dict[str, Any] = {
-        "user": answer.user,
-        "tool": answer.tool,
-        "digest": answer.digest,
-        "granted": answer.grant,
-        "asked": answer.asked,
-        "effects": effects_text(answer.effects),
-        "pattern": pattern,
-    }
+        "user": answer.user, "tool": answer.tool, "digest": answer.digest, "granted": answer.grant,
+        "asked": answer.asked, "effects": effects_text(answer.effects), "pattern": pattern,
+    }  # fmt: skip
     return row | {
-        "id": answer.id,
-        "binding": blake3(json.dumps(row).encode()).hexdigest(),
-        "approved": int(answer.approved),
-        "answered_by": short_note(answer.by),
-        "note": short_note(answer.note),
-        "made_ms": answer.made_ms,
-    }
+        "id": answer.id, "binding": blake3(json.dumps(row).encode()).hexdigest(), "approved": int(answer.approved),
+        "answered_by": short_note(answer.by), "note": short_note(answer.note), "made_ms": answer.made_ms,
+    }  # fmt: skip
 
 
 def remembered_of(row: sqlite3.Row) -> Remembered:
     """Return the remembered answer of a row."""
     return Remembered(
-        id=row["id"],
-        approved=bool(row["approved"]),
-        scope=ApprovalScope.ALWAYS,
-        user=row["user"],
-        tool=row["tool"],
-        digest=row["digest"],
-        grant=row["granted"],
-        trace="",
-        asked=row["asked"],
-        effects=frozenset(Effect(e) for e in json.loads(row["effects"])),
+        id=row["id"], approved=bool(row["approved"]), scope=ApprovalScope.ALWAYS, user=row["user"], tool=row["tool"],
+        digest=row["digest"], grant=row["granted"], trace="", asked=row["asked"], by=row["answered_by"],
+        effects=frozenset(Effect(e) for e in json.loads(row["effects"])), note=row["note"], made_ms=row["made_ms"],
         pattern=ParamsPattern.from_dict(json.loads(row["pattern"])),
-        by=row["answered_by"],
-        note=row["note"],
-        made_ms=row["made_ms"],
-    )
+    )  # fmt: skip
 
 
 def effects_text(effects: tuple[Effect, ...] | frozenset[Effect]) -> str:

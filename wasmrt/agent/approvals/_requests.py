@@ -1,4 +1,4 @@
-"""The request table: storage, expiry, answering and listing of the requests that wait for an approver.
+"""The request table: store, expire, answer and list the requests that wait for an approver.
 
 There are two kinds: `call` (approve this call) and `grant` (add an entry to a tool's grant).
 """
@@ -157,7 +157,7 @@ def insert(db: sqlite3.Connection, table: str, row: Mapping[str, Any]) -> None:
 
 
 def short_note(text: str) -> str:
-    """Return a note or a name, cut to the bytes that are stored."""
+    """Return a note or a name, truncated to the stored size."""
     return text.encode("utf-8", "replace")[:MAX_ANSWER_NOTE_BYTES].decode("utf-8", "ignore")
 
 

@@ -1,4 +1,4 @@
-"""Show a request to a person, and record the person's choice."""
+"""Show a request to an approver, and record the answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ApprovalStore: requests that wait for an answer from another process, and the stored answers."""
+"""The store of approval requests that wait for an answer from another process, and of remembered answers."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class ApprovalStore:
         return self._forget("id = ?", answer_id) > 0
 
     def forget_all(self, user: str | None = None) -> int:
-        """Delete every remembered answer, or those of one user; return their number.
+        """Delete the remembered answers of all users or of one user; return their number.
 
         Raises:
             ApprovalError: the store cannot be written.

@@ -1,4 +1,4 @@
-"""Confirmation tokens: signed, counted and short-lived proof that a person confirmed a call."""
+"""Confirmation tokens: signed, counted and short-lived proof that a user confirmed a call."""
 
 from __future__ import annotations
 
@@ -244,13 +244,9 @@ def _use(db: sqlite3.Connection, claims: dict[str, Any], now_ms: int) -> Redeeme
         return _refused("store", "too many tokens are in use")
     db.execute("INSERT OR REPLACE INTO used VALUES (?, ?, ?)", (claims["id"], uses + 1, claims["expires_ms"]))
     return Redeemed(
-        id=claims["id"],
-        trace=claims["trace"],
-        tools=tuple(claims["tools"]),
-        scopes=frozenset(map(Effect, claims["scopes"])),
-        expires_ms=claims["expires_ms"],
-        uses_left=claims["uses"] - uses - 1,
-    )
+        id=claims["id"], trace=claims["trace"], tools=tuple(claims["tools"]), expires_ms=claims["expires_ms"],
+        scopes=frozenset(map(Effect, claims["scopes"])), uses_left=claims["uses"] - uses - 1,
+    )  # fmt: skip
 
 
 def _claims(token: str, key: bytes) -> dict[str, Any]:

@@ -101,7 +101,7 @@ class Destination:
     value: Any
     kind: Kind
     noun: str = ""
-    """The type of thing that an identifier stands for: `file` for `file_id`."""
+    """The type of thing that an identifier refers to: `file` for `file_id`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""FlowTrace: one conversation or job, with the labels of its content and the provenance of values."""
+"""The trace of one conversation or job: the labels of its content, and the provenance of values."""
 
 from __future__ import annotations
 
@@ -84,11 +84,6 @@ class FlowTrace:
         """The stored size in bytes."""
         return self._untrusted.size + self._private.size
 
-    @property
-    def has_statement(self) -> bool:
-        """True if the user has sent a message."""
-        return Label.TRUSTED in self._labels
-
     def user_said(self, text: str) -> None:
         """Record a message from the user: destinations named in it need no approval."""
         with self._lock:
@@ -108,7 +103,7 @@ class FlowTrace:
     ) -> None:
         """Record a result, or other model input, with its labels.
 
-        `ids` are the parameters that take the identifiers in the result. `vouched` are the members that the operator
+        `ids` are the parameters that accept identifiers from the result. `vouched` are the members that the operator
         trusts because the service itself writes them. `asked` are the parameters of the call.
         """
         given = read_labels(labels)
@@ -211,7 +206,7 @@ class FlowTrace:
             return self._untrusted.where(destination.value)
 
     def _said_by_name(self, each: Destination) -> bool:
-        """Return whether the user named the thing that an identifier stands for."""
+        """Return whether the user named the thing that an identifier refers to."""
         names = self._ids.names(each.param, each.value)
         return bool(names) and all(self._user_text.names(name, Kind.NAME) for name in names)
 

@@ -1,4 +1,4 @@
-"""UntrustedText: stored untrusted content, to find values in it and the sentences that contain them."""
+"""Stored untrusted content, to find values in it and the sentences that contain them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""UserText: the user's messages, and the names of the things that identifiers stand for.
+"""The user's messages, and the names of the things that identifiers refer to.
 
 SECURITY: a destination found in user text needs no approval. Values are therefore compared as a whole, and only case
 and Unicode normalization are ignored: look-alikes and longer names do not match.
@@ -42,7 +42,7 @@ class Ids:
                         break
 
     def names(self, param: str, value: object) -> frozenset[str]:
-        """Return the names of the thing that a parameter's identifier stands for."""
+        """Return the names of the thing that a parameter's identifier refers to."""
         return frozenset(self._names.get((param.rpartition(".")[2], str(value)), ()))
 
     def _put(self, key: tuple[str, str], names: set[str]) -> None:
@@ -169,7 +169,7 @@ class UserText:
         return any(re.search(pattern, text) for text in self._texts)
 
     def _file(self, plain: str) -> bool:
-        """Tell whether a file was said by its name alone; a path that climbs or is absolute has to be said whole."""
+        """Return whether the user named a file. The file name suffices, unless the path is absolute or climbs."""
         folder, _, name = plain.removeprefix("./").rpartition("/")
         if not folder or plain.startswith(("/", "~")) or ".." in plain or "\\" in plain:
             return not folder and bool(name) and self._whole(name)

@@ -1,4 +1,4 @@
-"""An operator's policy over tools: presets, the filter of external tools, rules for single tools. It runs nothing."""
+"""An operator's policy for tools: presets, the filter for external tools, rules for single tools, and flow rules."""
 
 from __future__ import annotations
 

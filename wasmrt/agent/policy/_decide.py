@@ -1,4 +1,4 @@
-"""Decisions of a policy about one tool: which line decided, and which would let it through; None where none does."""
+"""Decide on one tool by a policy. A denial contains the configuration change that would allow the tool."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from wasmrt.core.traits import Traits
 
 
 def decide_filter(rule: ExternalFilter, tool: str, *, external: bool) -> Decision | None:
-    """Decide whether the filter of external tools lets a tool through; there is nothing to decide on others."""
+    """Decide whether the filter for external tools allows a tool; None if the tool is not external."""
     what = "tool.external_filter"
     if not external:
         return None
@@ -19,43 +19,43 @@ def decide_filter(rule: ExternalFilter, tool: str, *, external: bool) -> Decisio
         return Decision(False, Reason.EXTERNAL_TOOL, "external tools are denied", hint, what, tool)
     if rule.external_allow_list and not fits(tool, rule.external_allow_list):
         hint = f'add "{tool}" to external_allow_list in [tools.filter]'
-        return Decision(False, Reason.EXTERNAL_TOOL, "external_allow_list does not name it", hint, what, tool)
+        return Decision(False, Reason.EXTERNAL_TOOL, "it is not in external_allow_list", hint, what, tool)
     return Decision(True, Reason.ALLOWED, "tools.filter.allow_external", None, what, tool)
 
 
 def decide_preset(preset: Preset, tool: str, traits: Traits) -> Decision:
-    """Decide whether a preset lets a tool be called: it lists the tool, and the tool needs no network it withholds."""
+    """Decide whether a preset allows a tool: it must list the tool, and allow the network and writing if needed."""
     if not fits(tool, preset.tools):
         hint = f'add "{tool}" to tools in [{section_of("presets", preset.name)}]'
         rule = f"the preset {preset.name} does not list it"
         return Decision(False, Reason.NOT_IN_PRESET, rule, hint, "tool.allow", tool)
     if not preset.allow_network and traits.network_outbound:
         hint = f"set allow_network = true in [{section_of('presets', preset.name)}]"
-        rule = f"the preset {preset.name} has no network, and the tool needs it"
+        rule = f"the preset {preset.name} does not allow network access, which the tool requires"
         return Decision(False, Reason.NETWORK_NOT_ALLOWED, rule, hint, "tool.network", tool)
     if not preset.allow_write_paths and Effect.WRITE_FILESYSTEM in traits.effects and not traits.enforced:
         hint = f'set allow_write_paths = ["FOLDER"] in [{section_of("presets", preset.name)}]'
-        rule = f"the preset {preset.name} has no folder to write to, and nothing holds the tool to that"
+        rule = f"the preset {preset.name} allows no folder to write to, which cannot be enforced for this tool"
         return Decision(False, Reason.NOT_IN_PRESET, rule, hint, "tool.write_paths", tool)
     return Decision(True, Reason.ALLOWED, f"presets.{preset.name}", None, "tool.allow", tool)
 
 
 def decide_guard(guard: ExfiltrationGuard, tool: str, traits: Traits) -> Decision | None:
-    """Decide whether the guard against exfiltration lets a tool through."""
+    """Decide whether the guard against exfiltration allows a tool; None if it does not apply."""
     what = "tool.exfiltration_guard"
     if not guard.enabled or not traits.network_outbound:
         return None
     if fits(tool, guard.allow_tools):
         return Decision(True, Reason.ALLOWED, "tools.exfiltration_guard.allow_tools", None, what, tool)
     hint = f'add "{tool}" to allow_tools in [tools.exfiltration_guard]'
-    rule = "the tool can send something outside"
+    rule = "the tool can send data over the network"
     return Decision(False, Reason.NETWORK_NOT_ALLOWED, rule, hint, what, tool)
 
 
 def decide_permission(permission: Permission | None, tool: str, rule: str = "", *, author: str = "") -> Decision | None:
-    """Decide whether an operator's rule denies a tool outright, or its author does and no rule allows it.
+    """Decide whether an operator's rule denies a tool, or its author does and no rule allows it.
 
-    SECURITY: what the author wants (`author`) only ever tightens; an author's `allow` is nothing.
+    SECURITY: the author's permission (`author`) can only be stricter; an author's `allow` has no effect.
     """
     what = "tool.permission"
     if permission is Permission.DENY:
@@ -63,8 +63,8 @@ def decide_permission(permission: Permission | None, tool: str, rule: str = "", 
         return Decision(False, Reason.DENIED_BY_RULE, "a rule of the policy denies the tool", hint, what, tool)
     if author == Permission.DENY and permission is not Permission.ALLOW:
         hint = f'to allow it, write permission = "allow" in [{section_of("tools.rules", tool)}]'
-        said = "the tool's own package denies it, and no rule of the policy allows it"
-        return Decision(False, Reason.DENIED_BY_RULE, said, hint, what, tool)
-    return (
-        None if permission is None else Decision(True, Reason.ALLOWED, f"tools.rules: {permission}", None, what, tool)
-    )
+        reason = "the tool's package denies it, and no rule of the policy allows it"
+        return Decision(False, Reason.DENIED_BY_RULE, reason, hint, what, tool)
+    if permission is None:
+        return None
+    return Decision(True, Reason.ALLOWED, f"tools.rules: {permission}", None, what, tool)

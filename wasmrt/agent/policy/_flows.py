@@ -1,4 +1,4 @@
-"""Rules over flows: the calls that a person is asked about for what was seen and where their values came from."""
+"""Flow rules: require approval of calls by the labels of the trace and the provenance of the call's destinations."""
 
 from __future__ import annotations
 
@@ -18,52 +18,52 @@ from wasmrt.core.names import did_you_mean
 _CHANGING = frozenset(Effect) - READING
 _WRITES = _CHANGING - {Effect.WRITE_FILESYSTEM, Effect.WRITE_MEMORY}
 OUTGOING = _WRITES - {Effect.DELETE_FILESYSTEM}
-"""Effects by which something can leave, or be done that a stranger gains from."""
+"""Effects that can send data, or that the author of untrusted text could profit from."""
 _BOTH = frozenset({Label.UNTRUSTED, Label.PRIVATE})
-_NOBODY = frozenset({Provenance.UNSAID, Provenance.UNTRUSTED})
+_NOT_NAMED = frozenset({Provenance.UNSAID, Provenance.UNTRUSTED})
 
 
 class FlowAction(StrEnum):
-    """The word of a rule on a flow that it fits."""
+    """The action of a flow rule for matching calls."""
 
     ALLOW = "allow"
-    """The rule is switched off."""
+    """The rule is disabled."""
     ASK = "ask"
     REFUSE = "refuse"
 
 
 class Carries(StrEnum):
-    """The part of a call that a rule looks at besides where it goes."""
+    """The content of a call that a flow rule checks in addition to its destinations."""
 
     ANYTHING = "anything"
     PRIVATE = "private"
-    """A part of what is private is in what is sent."""
+    """The payload includes private text."""
     LINK = "link"
-    """A link or an address of the provenance is in what is sent."""
+    """The payload includes a link or an address of the provenance."""
     HOST = "host"
-    """It asks a host for something; the path and the query of a request carry data too."""
+    """The call sends a request to a host. Its path and query can carry data, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowRule:
-    """One rule: for a call with one of `effects`, in a trace with all of `labels`, to a destination of `provenance`."""
+    """A rule for calls with one of `effects`, in a trace with all of `labels`, to a destination of `provenance`."""
 
     name: str
     why: str
-    """The reason in words, behind the parameter that it is about."""
+    """The reason, as a sentence whose subject is the name of the parameter."""
     effects: frozenset[Effect]
     labels: frozenset[Label] = frozenset()
     provenance: frozenset[Provenance]
-    """Empty for a rule that holds wherever the call goes."""
+    """Empty for a rule that does not depend on the destinations."""
     every: bool = False
-    """True for a rule that holds only where each destination is of the provenance."""
+    """True if the rule applies only if every destination has the provenance."""
     carries: Carries = Carries.ANYTHING
     action: FlowAction = FlowAction.ASK
 
     def finds(self, flow: Flow, effects: frozenset[Effect]) -> tuple[Traced, ...] | None:
-        """Return the destinations of a call for which the rule holds, none of them where it is about the call itself.
+        """Return the destinations of a call that match the rule, or None if the rule does not apply.
 
-        Returns None where the rule does not hold.
+        The result is empty if the rule applies to the call as a whole.
         """
         if self.action is FlowAction.ALLOW or not effects & self.effects or not self.labels <= flow.labels:
             return None
@@ -89,7 +89,7 @@ class FlowRule:
 
 
 def _anchored(flow: Flow) -> bool:
-    """Tell whether one of the texts that count as destinations for want of better knowledge was said."""
+    """Return whether the user or the operator named at least one of the possible destinations."""
     return any(each.provenance.vouched for each in flow.destinations)
 
 
@@ -98,42 +98,42 @@ def _is_unsaid_name(traced: Traced) -> bool:
 
 
 UNTRUSTED_DESTINATION = FlowRule(
-    name="untrusted-destination", why="stands in text that a stranger could write, and nobody else said it",
+    name="untrusted-destination", why="was found only in untrusted content",
     effects=_WRITES, labels=frozenset({Label.UNTRUSTED}), provenance=frozenset({Provenance.UNTRUSTED}),
 )  # fmt: skip
 UNSAID_DESTINATION = FlowRule(
-    name="unsaid-destination", why="was said by nobody, and the trace has seen private text and strangers' text",
-    effects=OUTGOING, labels=_BOTH, provenance=_NOBODY,
+    name="unsaid-destination", why="was not named by the user, and the trace contains private and untrusted text",
+    effects=OUTGOING, labels=_BOTH, provenance=_NOT_NAMED,
 )  # fmt: skip
 NEW_HOST = FlowRule(
-    name="new-host", why="is a host that nobody said, and the trace has seen private text and strangers' text",
-    effects=frozenset({Effect.NETWORK}), labels=_BOTH, provenance=_NOBODY, carries=Carries.HOST,
+    name="new-host", why="is a host that the user did not name, and the trace contains private and untrusted text",
+    effects=frozenset({Effect.NETWORK}), labels=_BOTH, provenance=_NOT_NAMED, carries=Carries.HOST,
 )  # fmt: skip
 PRIVATE_BODY = FlowRule(
-    name="private-body", why="would get private text, and the person did not say it in this trace",
-    effects=OUTGOING, labels=frozenset({Label.PRIVATE}), provenance=_NOBODY | {Provenance.KNOWN},
+    name="private-body", why="would receive private text, and the user did not name it in this trace",
+    effects=OUTGOING, labels=frozenset({Label.PRIVATE}), provenance=_NOT_NAMED | {Provenance.KNOWN},
     carries=Carries.PRIVATE,
 )  # fmt: skip
 CARRIED_LINK = FlowRule(
-    name="carried-link", why="would be sent on, and stands in text that a stranger could write",
+    name="carried-link", why="would be sent on, and was found in untrusted content",
     effects=OUTGOING, labels=frozenset({Label.UNTRUSTED}), provenance=frozenset({Provenance.UNTRUSTED}),
     carries=Carries.LINK,
 )  # fmt: skip
 DELETION = FlowRule(
-    name="deletion", why="would be deleted, and the trace has seen strangers' text",
+    name="deletion", why="would be deleted, and the trace contains untrusted text",
     effects=frozenset({Effect.DELETE_FILESYSTEM}), labels=frozenset({Label.UNTRUSTED}), provenance=frozenset(),
 )  # fmt: skip
 PAYMENT = FlowRule(
-    name="payment", why="is paid, and the person said nothing of whom and how much",
+    name="payment", why="would be paid, and the user named neither the recipient nor the amount",
     effects=frozenset({Effect.FINANCIAL}), labels=frozenset({Label.UNTRUSTED}),
     provenance=frozenset(Provenance) - {Provenance.SAID}, every=True,
 )  # fmt: skip
 _DEFAULT = (UNTRUSTED_DESTINATION, UNSAID_DESTINATION, NEW_HOST, PRIVATE_BODY, CARRIED_LINK, DELETION, PAYMENT)
 _CAREFUL = (
     replace(UNTRUSTED_DESTINATION, effects=_CHANGING),
-    replace(UNSAID_DESTINATION, labels=frozenset(), why="was said by nobody"),
-    replace(NEW_HOST, labels=frozenset(), why="is a host that nobody said"),
-    replace(PRIVATE_BODY, provenance=frozenset(Provenance), why="would get private text for the first time"),
+    replace(UNSAID_DESTINATION, labels=frozenset(), why="was not named by the user"),
+    replace(NEW_HOST, labels=frozenset(), why="is a host that the user did not name"),
+    replace(PRIVATE_BODY, provenance=frozenset(Provenance), why="would receive private text for the first time"),
     CARRIED_LINK,
     DELETION,
     PAYMENT,
@@ -142,58 +142,51 @@ _CAREFUL = (
 
 @dataclass(frozen=True, kw_only=True)
 class FlowPolicy:
-    """The rules over flows that are in force, and what the operator vouches for. `flow_policy` makes one of a preset.
+    """Flow rules, and the destinations that the operator trusts. `flow_policy` returns that of a preset.
 
     Raises:
-        ConfigurationError: two rules have one name.
+        ConfigurationError: two rules have the same name.
     """
 
     preset: str = "default"
     rules: tuple[FlowRule, ...] = _DEFAULT
     known: tuple[str, ...] = ()
-    """Destinations that the operator vouches for: `ann@example.com`, `*@example.com`, `api.example.com`."""
+    """Destinations that the operator trusts: `ann@example.com`, `*@example.com`, `api.example.com`."""
     automation: bool = False
-    """True where nobody is there to be asked: what would ask refuses."""
+    """True if no user can answer: calls that would require approval are denied."""
     files_untrusted: bool = True
-    """True where strangers may have written files of the workspace."""
+    """True if files of the workspace may contain untrusted text."""
 
     def __post_init__(self) -> None:
         names = [rule.name for rule in self.rules]
         if len(set(names)) < len(names):
-            raise ConfigurationError("rules over flows have a name each, and no two the same")
+            raise ConfigurationError("two flow rules have the same name", hint="give each rule a different name")
 
     @cached_property
     def digest(self) -> str:
-        """BLAKE3 of what the rules say, in hex."""
+        """BLAKE3 of the rules and settings, in hexadecimal."""
         rules = [
-            [
-                rule.name,
-                sorted(rule.effects),
-                sorted(rule.labels),
-                sorted(rule.provenance),
-                rule.carries,
-                rule.action,
-                rule.every,
-            ]
+            [rule.name, sorted(rule.effects), sorted(rule.labels), sorted(rule.provenance), rule.carries, rule.action,
+             rule.every]
             for rule in self.rules
-        ]
-        said = [rules, sorted(self.known), self.automation, self.files_untrusted]
-        return blake3(json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode()).hexdigest()
+        ]  # fmt: skip
+        content = [rules, sorted(self.known), self.automation, self.files_untrusted]
+        return blake3(json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()).hexdigest()
 
     def switched(self, actions: Mapping[str, FlowAction | str]) -> FlowPolicy:
-        """Return the policy with other actions for some rules; `allow` switches a rule off.
+        """Return the policy with other actions for some rules; `allow` disables a rule.
 
         Raises:
-            ConfigurationError: no rule has the name, or there is no such action.
+            ConfigurationError: a rule or an action is unknown.
         """
         rules = {rule.name: rule for rule in self.rules}
         for name, action in actions.items():
             if name not in rules:
                 near = did_you_mean(name, rules)
-                hint = f"did you mean {near}?" if near else f"rules are: {', '.join(rules) or 'none'}"
-                raise ConfigurationError(f"there is no rule over flows named {name!r:.80}", hint=hint)
+                hint = f"did you mean {near}?" if near else f"known rules: {', '.join(rules) or 'none'}"
+                raise ConfigurationError(f"unknown flow rule: {name!r:.80}", hint=hint)
             if action not in list(FlowAction):
-                raise ConfigurationError(f"{action!r:.40} is no action", hint=f"actions are {', '.join(FlowAction)}")
+                raise ConfigurationError(f"unknown action: {action!r:.40}", hint=f"use {', '.join(FlowAction)}")
             rules[name] = replace(rules[name], action=FlowAction(action))
         return replace(self, rules=tuple(rules.values()))
 
@@ -207,22 +200,22 @@ FLOW_PRESETS: dict[str, FlowPolicy] = {
 
 
 def flow_policy(preset: str = "default") -> FlowPolicy:
-    """Return the rules of a preset: `careful`, `default`, `trusting`, or `off` for none.
+    """Return the flow policy of a preset: `careful`, `default`, `trusting`, or `off` for no rules.
 
     Raises:
-        ConfigurationError: there is no such preset.
+        ConfigurationError: the preset is unknown.
     """
     found = FLOW_PRESETS.get(preset)
     if found is None:
         near = did_you_mean(preset, FLOW_PRESETS)
-        hint = f"did you mean {near}?" if near else f"presets of flows are: {', '.join(FLOW_PRESETS)}"
-        raise ConfigurationError(f"there is no preset of flows {preset!r:.80}", hint=hint)
+        hint = f"did you mean {near}?" if near else f"known flow presets: {', '.join(FLOW_PRESETS)}"
+        raise ConfigurationError(f"unknown flow preset: {preset!r:.80}", hint=hint)
     return found
 
 
 @dataclass(frozen=True, slots=True)
 class FlowFinding:
-    """A rule that a call does not pass, and the destinations that it is about."""
+    """A flow rule that a call violates, and the destinations concerned."""
 
     rule: FlowRule
     destinations: tuple[Traced, ...]
@@ -230,15 +223,15 @@ class FlowFinding:
 
     @property
     def sentence(self) -> str:
-        """The rule in words, without any value of the call, so that a receipt can hold it."""
+        """A sentence with the name of the rule and its reason. It has no values of the call, so receipts can use it."""
         params = ", ".join(dict.fromkeys(each.destination.param for each in self.destinations))
-        return f"flows.{self.rule.name}: {f'{params} ' if params else 'the call: what it goes to '}{self.rule.why}"
+        return f"flows.{self.rule.name}: {params or 'the destination of the call'} {self.rule.why}"
 
 
 def decide_flow(
     policies: Iterable[FlowPolicy], flow: Flow, effects: frozenset[Effect], *, automation: bool
 ) -> FlowFinding | None:
-    """Return the rule that a call does not pass, the strictest first; None where it passes all."""
+    """Return the first rule that denies a call, otherwise the first that requires approval, otherwise None."""
     asks = None
     for policy in policies:
         for rule in policy.rules:

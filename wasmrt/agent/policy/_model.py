@@ -1,4 +1,4 @@
-"""The values of a policy: frozen, compared and hashed by what they say."""
+"""The values of a policy. They are immutable, and compared and hashed by their content."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NO_TIGHTENING = Tightening()
 
 
 class Permission(StrEnum):
-    """An operator's standing word on calls of a tool.
+    """An operator's permission for all calls of a tool.
 
     Example:
         >>> from wasmrt import Permission
@@ -38,49 +38,49 @@ class Permission(StrEnum):
     """
 
     ALLOW = "allow"
-    """Approved by the operator: nobody is asked, and the receipt says so."""
+    """Approved by the operator: no request is made, and the receipt records the operator's rule."""
     ASK = "ask"
     DENY = "deny"
 
 
 class ApproverKind(StrEnum):
-    """Who is asked where a person has to approve a call."""
+    """The kind of approver for calls that require approval."""
 
     AUTO = "auto"
-    """A terminal where there is one, else nobody."""
+    """The terminal, if there is one; otherwise the calls are denied."""
     TERMINAL = "terminal"
     QUEUE = "queue"
     DENY = "deny"
 
 
 class AccessAction(StrEnum):
-    """The answer to a component that was refused what it was not granted."""
+    """The reaction to a component's call that its grant does not allow."""
 
     ASK = "ask"
-    """A person is asked for it, and it is refused until then."""
+    """Deny the call, and request access from the user."""
     DENY = "deny"
-    """It is refused, and nobody is asked."""
+    """Deny the call, without requesting access."""
 
 
 def fits(name: str, patterns: Iterable[str]) -> bool:
-    """Tell whether one of the patterns (`files.*`) is for a name, however it is spelled."""
+    """Return whether a name, in any spelling, matches one of the patterns, such as `files.*`."""
     spelled = {folded(name), folded(offered_name(name))}
     return any(_fits(one, pattern) for pattern in patterns for one in spelled)
 
 
 @lru_cache(maxsize=4096)
 def _fits(spelled: str, pattern: str) -> bool:
-    # Only * stands for something else than itself.
+    # Only * is a wildcard.
     literal = "".join(f"[{mark}]" if mark in "?[]" else mark for mark in folded(pattern))
     return fnmatchcase(spelled, literal)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Preset:
-    """A named set of tools with what they may reach together.
+    """A named set of tools, with common restrictions.
 
     Raises:
-        ConfigurationError: a write path is absolute or climbs.
+        ConfigurationError: a write path is absolute or leaves the workspace.
 
     Example:
         >>> from wasmrt import Preset, ToolPolicy
@@ -91,24 +91,24 @@ class Preset:
 
     name: str
     tools: tuple[str, ...] = ()
-    """Names, or patterns with `*`; a tool that none of them fits may not be called."""
+    """Names, or patterns with `*`. Tools that match none of them are denied."""
     allow_network: bool = False
     allow_write_paths: tuple[str, ...] = ()
     """Folders of the workspace that may be written to."""
     read_only: bool = False
     flows: FlowPolicy | None = None
-    """Rules over flows for every call under this preset."""
+    """The flow policy for every call under this preset."""
 
     def __post_init__(self) -> None:
         for path in self.allow_write_paths:
             if path_problem(path) is not None or not plain_path(path):
                 raise ConfigurationError(
-                    f"the write path {path!r:.80} leaves the workspace", hint="write it like 'out' or 'notes/daily'"
+                    f"the write path {path!r:.80} leaves the workspace", hint="use a path like 'out' or 'notes/daily'"
                 )
 
     @cached_property
     def digest(self) -> str:
-        """BLAKE3 of what the preset allows, in hex: it stands in every decision that it made."""
+        """BLAKE3 of the preset's content, in hexadecimal. Every decision of the preset contains it."""
         allowed = [
             self.name,
             self.allow_network,
@@ -121,16 +121,16 @@ class Preset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExternalFilter:
-    """The second gate of tools that somebody else wrote: closed, until an operator opens it."""
+    """The filter for external tools, in addition to presets and rules. By default, it denies all of them."""
 
     allow_external: bool = False
     external_allow_list: tuple[str, ...] = ()
-    """With `allow_external`: the only ones allowed, where the list is not empty."""
+    """With `allow_external`: if not empty, only these tools are allowed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExfiltrationGuard:
-    """Keeps tools that speak to somebody outside from a model."""
+    """A guard that denies tools that use the network, except the tools in `allow_tools`."""
 
     enabled: bool = False
     allow_tools: tuple[str, ...] = ()
@@ -138,7 +138,7 @@ class ExfiltrationGuard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRule:
-    """An operator's rule for the tools that a pattern fits.
+    """An operator's rule for the tools whose name matches a pattern.
 
     Example:
         >>> from wasmrt import Permission, RateLimitConfig, ToolRule
@@ -153,21 +153,21 @@ class ToolRule:
     rate: RateLimitConfig | None = None
     timeout_seconds: float | None = None
     results: frozenset[Label] | None = None
-    """Labels of its results, in place of those that its effects give them."""
+    """Labels of its results, which replace those derived from its effects."""
     destinations: tuple[str, ...] | None = None
-    """Parameters that decide where something goes or what is changed; empty for none."""
+    """Parameters that determine where data goes or which data is changed; empty for none."""
     ids: tuple[str, ...] = ()
-    """Parameters, of any tool, that take the identifiers in its results: each stands for the name beside it."""
+    """Parameters of any tool that accept identifiers from its results. An identifier represents the name next to it."""
     vouched: tuple[str, ...] = ()
-    """Members of its results that the service writes itself and nobody else can: their values are known."""
+    """Members of its results that only the service itself writes. Their values are known destinations."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ToolPolicy:
-    """Everything that an operator says about tools. The default says nothing but keeps external tools out.
+    """An operator's policy for tools. The default policy only denies external tools.
 
     Raises:
-        ConfigurationError: the active preset is not one of the presets, or a value cannot be.
+        ConfigurationError: the active preset is unknown, or a value is invalid.
 
     Example:
         >>> from wasmrt import Permission, ToolPolicy, ToolRegistry, ToolRule
@@ -178,12 +178,12 @@ class ToolPolicy:
 
     presets: Mapping[str, Preset] = field(default_factory=lambda: MappingProxyType({}), hash=False)
     preset: str | None = None
-    """The active one; None for no preset at all."""
+    """The name of the active preset, or None."""
     filter: ExternalFilter = ExternalFilter()
     guard: ExfiltrationGuard = ExfiltrationGuard()
     rules: tuple[ToolRule, ...] = ()
     flows: FlowPolicy | None = None
-    """Rules over flows for every call. None: those of the preset `default`, for traces that the program opened."""
+    """The flow policy for every call. None: the preset `default`, in traces that the program opened."""
     max_output_bytes: int = DEFAULT_OUTPUT_BYTES
     approver: ApproverKind = ApproverKind.AUTO
     approval_seconds: float = DEFAULT_APPROVAL_SECONDS
@@ -191,35 +191,35 @@ class ToolPolicy:
     plugin_dir: Path | None = None
     """The folder of plugins."""
     unsafe_native_plugins: bool = False
-    """Let plugins run that are programs of the machine, which the kernel alone confines."""
+    """True to allow plugins that are native programs, which are confined only by the kernel."""
     notes: tuple[str, ...] = ()
-    """Warnings about what was read, in sentences."""
+    """Warnings about the configuration file, as sentences."""
 
     def __post_init__(self) -> None:
         if self.preset is not None:
             self.named(self.preset)
         if not isinstance(self.max_output_bytes, int) or self.max_output_bytes < 256:
-            raise ConfigurationError("max_output_bytes is a whole number of at least 256")
+            raise ConfigurationError("max_output_bytes must be an integer of at least 256")
         if not all(isinstance(rule, ToolRule) for rule in self.rules):
-            raise ConfigurationError("rules may hold ToolRule only")
+            raise ConfigurationError("rules must be ToolRule objects")
 
     def named(self, name: str) -> Preset:
-        """Return a preset by its name.
+        """Return a preset by its exact name.
 
         Raises:
-            ConfigurationError: there is none; it never becomes another one.
+            ConfigurationError: no preset has this name.
         """
         found = self.presets.get(name)
         if found is None:
             near = did_you_mean(name, self.presets)
             known = ", ".join(self.presets) or "none"
-            hint = f"did you mean {near}?" if near else f"presets are: {known}"
-            raise ConfigurationError(f"there is no preset {name!r:.80}", code="unknown-preset", hint=hint)
+            hint = f"did you mean {near}?" if near else f"known presets: {known}"
+            raise ConfigurationError(f"unknown preset: {name!r:.80}", code="unknown-preset", hint=hint)
         return found
 
     @property
     def asks_for_access(self) -> bool:
-        """True where a person is asked for what a component was not granted."""
+        """True if denied calls of components result in access requests."""
         return self.access is AccessAction.ASK and self.approver is not ApproverKind.DENY
 
     @property
@@ -229,7 +229,7 @@ class ToolPolicy:
 
     @cached_property
     def digest(self) -> str:
-        """BLAKE3 of what the policy allows, in hex: active preset, filter, guard, rules and the cap of an answer."""
+        """BLAKE3 of active preset, filter, guard, rules, flow policy and output limit, in hexadecimal."""
         rules = [[rule.tool, rule.permission, repr(rule.tightening), repr(rule.rate), rule.timeout_seconds,
                   *_flow_words(rule)] for rule in self.rules]  # fmt: skip
         return _digest(
@@ -244,11 +244,11 @@ class ToolPolicy:
         )
 
     def rules_for(self, tool: str) -> Iterator[ToolRule]:
-        """Return the rules that are for a tool, in their order."""
+        """Return the rules for a tool, in their order."""
         return (rule for rule in self.rules if fits(tool, (rule.tool,)))
 
     def tightening_for(self, tool: str) -> Tightening:
-        """Return the tightest of what the rules say of a tool."""
+        """Return the strictest combination of the rules for a tool."""
         if not self.rules:
             return NO_TIGHTENING
         found = Tightening()
@@ -257,14 +257,14 @@ class ToolPolicy:
         return found
 
     def permission_for(self, tool: str) -> Permission | None:
-        """Return the strictest permission that the rules give a tool; None where none says."""
+        """Return the strictest permission of the rules for a tool, or None."""
         if not self.rules:
             return None
-        said = {rule.permission for rule in self.rules_for(tool)}
-        return next((one for one in (Permission.DENY, Permission.ASK, Permission.ALLOW) if one in said), None)
+        found = {rule.permission for rule in self.rules_for(tool)}
+        return next((one for one in (Permission.DENY, Permission.ASK, Permission.ALLOW) if one in found), None)
 
     def rate_for(self, tool: str) -> RateLimitConfig | None:
-        """Return the narrowest rate that the rules give a tool."""
+        """Return the lowest rate limits of the rules for a tool, or None."""
         if not self.rules:
             return None
         rates = [rule.rate for rule in self.rules_for(tool) if rule.rate is not None]
@@ -275,48 +275,48 @@ class ToolPolicy:
         )
 
     def timeout_for(self, tool: str) -> float | None:
-        """Return the shortest time that the rules give one call of a tool, in seconds."""
+        """Return the shortest timeout of the rules for a tool, in seconds, or None."""
         if not self.rules:
             return None
         return min((rule.timeout_seconds for rule in self.rules_for(tool) if rule.timeout_seconds), default=None)
 
     def results_for(self, tool: str) -> frozenset[Label] | None:
-        """Return the labels that the rules give the results of a tool, all of them together; None where none says.
+        """Return the union of the result labels of the rules for a tool, or None if no rule sets them.
 
-        A result is trusted only where every rule that speaks of it says so.
+        The result is trusted only if every rule that sets labels includes that label.
         """
-        said = [rule.results for rule in self.rules_for(tool) if rule.results is not None]
-        if not said:
+        found = [rule.results for rule in self.rules_for(tool) if rule.results is not None]
+        if not found:
             return None
-        labels = frozenset[Label]().union(*said)
-        return labels if all(Label.TRUSTED in each for each in said) else labels - {Label.TRUSTED}
+        labels = frozenset[Label]().union(*found)
+        return labels if all(Label.TRUSTED in each for each in found) else labels - {Label.TRUSTED}
 
     def destinations_for(self, tool: str) -> tuple[str, ...] | None:
-        """Return the parameters that the rules name as the destinations of a tool; None where none says."""
-        said = [rule.destinations for rule in self.rules_for(tool) if rule.destinations is not None]
-        return tuple(dict.fromkeys(name for each in said for name in each)) if said else None
+        """Return the destination parameters of the rules for a tool, or None if no rule sets them."""
+        found = [rule.destinations for rule in self.rules_for(tool) if rule.destinations is not None]
+        return tuple(dict.fromkeys(name for each in found for name in each)) if found else None
 
     def ids_for(self, tool: str) -> tuple[str, ...]:
-        """Return the parameters that take the identifiers in the results of a tool, as the rules say."""
+        """Return the parameters that accept identifiers from results of a tool, according to its rules."""
         return tuple(dict.fromkeys(name for rule in self.rules_for(tool) for name in rule.ids))
 
     def vouched_for(self, tool: str) -> tuple[str, ...]:
-        """Return the members of a tool's results that the service itself writes, as the rules say."""
+        """Return the members of a tool's results that only the service writes, according to its rules."""
         return tuple(dict.fromkeys(name for rule in self.rules_for(tool) for name in rule.vouched))
 
     def warnings(self, *, built_in: Iterable[str] = (), known: Iterable[str] | None = None) -> tuple[str, ...]:
-        """Return in sentences what in the policy has no effect.
+        """Return sentences about settings of the policy that have no effect.
 
-        `built_in` are the names of tools that are the agent's own, `known` those of all; None where nobody can say.
+        `built_in` are the names of the built-in tools, `known` the names of all tools, or None if they are unknown.
         """
         names = {folded(name) for name in built_in}
         listed = [tool for preset in self.presets.values() for tool in preset.tools]
         found = list(self.notes)
         for tool in self.filter.external_allow_list:
             if folded(tool) in names:
-                found.append(f"external_allow_list names {tool}, which is built in and passes the filter anyway")
+                found.append(f"external_allow_list contains {tool}, which is built in and therefore always allowed")
             if self.presets and not fits(tool, listed):
-                found.append(f"external_allow_list names {tool}, which no preset lists")
+                found.append(f"external_allow_list contains {tool}, which no preset lists")
         if known is not None:
             found += self._unfitting(tuple(known))
         if self.filter.external_allow_list and not self.filter.allow_external:
@@ -330,21 +330,21 @@ class ToolPolicy:
             if not any(fits(name, (pattern,)) for name in known):
                 near = did_you_mean(pattern, known)
                 meant = f"; did you mean {near}?" if near else ""
-                yield f"{place} names {pattern!r}, which no tool is called{meant}"
+                yield f"{place} contains {pattern!r}, which matches no tool{meant}"
 
 
 def _flow_words(rule: ToolRule) -> list[object]:
-    """Return what a rule says about flows; nothing for one that says nothing, whose digest stays what it was."""
+    """Return the flow settings of a rule for the digest. The list is empty without any, to keep older digests."""
     if rule.results is None and rule.destinations is None and not rule.ids and not rule.vouched:
         return []
-    said: list[object] = [None if rule.results is None else sorted(rule.results), rule.destinations, rule.ids]
-    return [*said, rule.vouched] if rule.vouched else said
+    words: list[object] = [None if rule.results is None else sorted(rule.results), rule.destinations, rule.ids]
+    return [*words, rule.vouched] if rule.vouched else words
 
 
 def _both(one: Tightening, other: Tightening) -> Tightening:
     def stricter(name: str) -> object:
-        said = [level for level in (getattr(one, name), getattr(other, name)) if level is not None]
-        return tightest(*said) if said else None
+        levels = [level for level in (getattr(one, name), getattr(other, name)) if level is not None]
+        return tightest(*levels) if levels else None
 
     levels = {name: stricter(name) for name in ("tier", "risk", "confirmation", "subagent_access")}
     return Tightening(**levels, network_outbound=one.network_outbound or other.network_outbound)  # type: ignore[arg-type]

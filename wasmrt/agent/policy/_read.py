@@ -1,11 +1,14 @@
-"""The sections of the configuration file that make a policy: [tools], [presets.NAME] and [approvals]."""
+"""Read a policy from the configuration file: the sections [tools], [presets.NAME] and [approvals]."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from wasmrt.agent.flows import Provenance, read_labels
+from wasmrt.agent.policy._flows import FLOW_PRESETS, OUTGOING, Carries, FlowAction, FlowPolicy, FlowRule, flow_policy
 from wasmrt.agent.policy._model import (
     DEFAULT_APPROVAL_SECONDS,
     DEFAULT_OUTPUT_BYTES,
@@ -18,20 +21,51 @@ from wasmrt.agent.policy._model import (
     ToolPolicy,
     ToolRule,
 )
-from wasmrt.agent.policy._read_flows import flow_preset, labels, read_flows
 from wasmrt.capabilities import RateLimitConfig
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.limits import MIB
 from wasmrt.core.strict_toml import Mistake, Place, Reader, boolean, one_of, read_table, seconds, texts, whole_number
-from wasmrt.core.traits import Confirmation, Risk, SafetyTier, SubagentAccess, Tightening
+from wasmrt.core.traits import Confirmation, Risk, SafetyTier, SubagentAccess, Tightening, read_effects
 
+_FLOWS_PLACE = Place(("tools", "flows"))
+_FLOWS: dict[str, Reader] = {
+    "preset": one_of(str, FLOW_PRESETS),
+    "known": texts,
+    "automation": boolean,
+    "files_untrusted": boolean,
+}
+_flow_preset: Reader = one_of(flow_policy, FLOW_PRESETS)
+"""Reads the name of a flow preset."""
+
+
+def _labels(value: Any) -> Any:
+    """Read a list of labels.
+
+    Raises:
+        ConfigurationError: a label is unknown, or labels contradict each other.
+    """
+    return read_labels(texts(value))
+
+
+def _provenance(value: Any) -> Any:
+    read = one_of(Provenance, Provenance)
+    return frozenset(read(name) for name in texts(value))
+
+
+_FLOW_RULE: dict[str, Reader] = {
+    "effects": lambda value: read_effects(texts(value)),
+    "labels": _labels,
+    "provenance": _provenance,
+    "carries": one_of(Carries, Carries),
+    "action": one_of(FlowAction, FlowAction),
+}
 _MAX_RATE = 1_000_000
 _PRESET: dict[str, Reader] = {
     "tools": texts,
     "allow_network": boolean,
     "allow_write_paths": texts,
     "read_only": boolean,
-    "flows": flow_preset,
+    "flows": _flow_preset,
 }
 _FILTER: dict[str, Reader] = {"allow_external": boolean, "external_allow_list": texts}
 _GUARD: dict[str, Reader] = {"enabled": boolean, "allow_tools": texts, "blocked_tools": texts}
@@ -45,7 +79,7 @@ _RULE: dict[str, Reader] = {
     "requests_per_minute": whole_number(1, _MAX_RATE),
     "requests_per_hour": whole_number(1, _MAX_RATE),
     "timeout_seconds": seconds(86_400),
-    "results": labels,
+    "results": _labels,
     "destinations": texts,
     "ids": texts,
     "vouched": texts,
@@ -56,22 +90,22 @@ _APPROVALS: dict[str, Reader] = {
     "access": one_of(AccessAction, AccessAction),
 }
 _BLOCKED_TOOLS = (
-    "tools.exfiltration_guard.blocked_tools is no longer needed: every tool that can send something outside is kept "
-    "away; name those that may stay in allow_tools"
+    "tools.exfiltration_guard.blocked_tools has no effect: every tool that can send data over the network is denied, "
+    "except those in allow_tools"
 )
 
 
 def read_policy(tree: Mapping[str, Any], folder: Path, mistakes: list[Mistake]) -> ToolPolicy:
-    """Return the policy of a parsed configuration file; what is wrong is added to `mistakes`.
+    """Return the policy of a parsed configuration file, and append errors to `mistakes`.
 
-    A relative path counts from `folder`, where the file is.
+    Relative paths refer to `folder`, the directory of the file.
     """
     before = len(mistakes)
     tools = dict(tree["tools"]) if isinstance(tree.get("tools"), dict) else {}
     if "tools" in tree and not isinstance(tree["tools"], dict):
-        mistakes.append(Mistake("tools", "must be a section", "write [tools] in a line of its own"))
+        mistakes.append(Mistake("tools", "must be a section", "write [tools] on a separate line"))
     parts = {name: tools.pop(name) for name in ("filter", "exfiltration_guard", "rules") if name in tools}
-    flows = read_flows(tools.pop("flows", None), mistakes)
+    flows = _read_flows(tools.pop("flows", None), mistakes)
     own = read_table(tools, Place(("tools",)), _TOOLS, mistakes, example='and preset = "dev" below')
     filter_ = _part(parts, "filter", _FILTER, mistakes)
     guard = _part(parts, "exfiltration_guard", _GUARD, mistakes)
@@ -99,7 +133,7 @@ def read_policy(tree: Mapping[str, Any], folder: Path, mistakes: list[Mistake]) 
             unsafe_native_plugins=own.get("unsafe_native_plugins", False),
             notes=notes,
         )
-    except ConfigurationError as error:  # of all that is left: the active preset is none of them
+    except ConfigurationError as error:  # the values were checked before, so only the active preset can be unknown
         mistakes.append(Mistake("tools.preset", error.message, error.hint))
         return ToolPolicy()
 
@@ -127,7 +161,7 @@ def _part(
 
 def _presets(tree: Any, mistakes: list[Mistake]) -> dict[str, Preset]:
     if not isinstance(tree, dict):
-        mistakes.append(Mistake("presets", "must be a section", "write [presets.NAME] in a line of its own"))
+        mistakes.append(Mistake("presets", "must be a section", "write [presets.NAME] on a separate line"))
         return {}
     presets = {}
     for name, table in tree.items():
@@ -142,7 +176,7 @@ def _presets(tree: Any, mistakes: list[Mistake]) -> dict[str, Preset]:
 
 def _rules(tree: Any, mistakes: list[Mistake]) -> tuple[ToolRule, ...]:
     if not isinstance(tree, dict):
-        mistakes.append(Mistake("tools.rules", "must be a section", "write [tools.rules.NAME] in a line of its own"))
+        mistakes.append(Mistake("tools.rules", "must be a section", "write [tools.rules.NAME] on a separate line"))
         return ()
     return tuple(_rule(name, table, mistakes) for name, table in tree.items())
 
@@ -156,8 +190,43 @@ def _rule(name: str, table: Any, mistakes: list[Mistake]) -> ToolRule:
         rate = RateLimitConfig(minute or min(hour, _MAX_RATE), hour or min(minute * 60, _MAX_RATE))
     permission, timeout = values.pop("permission", None), values.pop("timeout_seconds", None)
     tier = values.pop("safety_tier", None)
-    about_flows = {name: values.pop(name) for name in ("results", "destinations", "ids", "vouched") if name in values}
+    flow_values = {name: values.pop(name) for name in ("results", "destinations", "ids", "vouched") if name in values}
     return ToolRule(
         tool=name, permission=permission, tightening=Tightening(tier=tier, **values), rate=rate,
-        timeout_seconds=timeout, **about_flows,
+        timeout_seconds=timeout, **flow_values,
     )  # fmt: skip
+
+
+def _read_flows(tree: Any, mistakes: list[Mistake]) -> FlowPolicy | None:
+    """Return the flow policy of a parsed section, or None without one, and append errors to `mistakes`.
+
+    Missing keys have the value of the preset.
+    """
+    if tree is None:
+        return None
+    parts = dict(tree) if isinstance(tree, dict) else tree
+    rules = parts.pop("rules", {}) if isinstance(parts, dict) else {}
+    values = read_table(parts, _FLOWS_PLACE, _FLOWS, mistakes, example='and preset = "default" below')
+    found = flow_policy(values.pop("preset", "default"))
+    found = replace(found, **values)
+    if not isinstance(rules, dict):
+        mistakes.append(
+            Mistake(str(_FLOWS_PLACE.at("rules")), "must be a section", 'write new-host = "allow" below it')
+        )
+        return found
+    for name, rule in rules.items():
+        place = _FLOWS_PLACE.at("rules").at(name)
+        try:
+            found = found.switched({name: rule}) if isinstance(rule, str) else _with_rule(found, name, rule, mistakes)
+        except ConfigurationError as error:
+            mistakes.append(Mistake(str(place), error.message, error.hint))
+    return found
+
+
+def _with_rule(policy: FlowPolicy, name: str, table: Any, mistakes: list[Mistake]) -> FlowPolicy:
+    place = _FLOWS_PLACE.at("rules").at(name)
+    values = read_table(table, place, _FLOW_RULE, mistakes, example='and action = "ask" below')
+    values.setdefault("effects", OUTGOING)
+    values.setdefault("provenance", frozenset({Provenance.UNSAID, Provenance.UNTRUSTED}))
+    rule = FlowRule(name=name, why=f"matches the rule {name}", **values)
+    return replace(policy, rules=(*policy.rules, rule))

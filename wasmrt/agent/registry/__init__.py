@@ -1,4 +1,4 @@
-"""An agent's tool system: tools of every kind, one registry with its views, one pipeline that a call goes through."""
+"""An agent's tools: the registry, its views, and the pipeline of a call."""
 
 from __future__ import annotations
 

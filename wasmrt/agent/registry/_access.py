@@ -1,7 +1,7 @@
-"""Request access when a component's call is denied for lack of a permission.
+"""Request access if a component's call is denied for lack of a permission.
 
-Before a call, granted requests are added to its grant. After it, denials become access requests if the policy allows
-such requests. Only `wasmrt.answer_access` answers them.
+Before a call, granted requests are added to its grant. After the call, denials become access requests if the policy
+allows that. Only `wasmrt.answer_access` answers requests.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from wasmrt.agent.access import AccessRequest, AccessScope, Caller, DeniedAccess
 from wasmrt.agent.approvals import params_digest
 from wasmrt.agent.flows import Destination, Kind, Outgoing
 from wasmrt.agent.registry import _flow, _steps
-from wasmrt.agent.registry._state import CallState, denied
+from wasmrt.agent.registry._state import CallState, denial_error
 from wasmrt.capabilities import Capabilities, covers, effects_of, wanted, within_write_paths
 from wasmrt.capabilities.kinds import widest
 from wasmrt.capabilities.sentences import explain
@@ -35,79 +35,79 @@ from wasmrt.core.model import Addition, Decision, GrantList, Reason
 from wasmrt.runtime.prepared import PreparedTool
 
 _WHAT = "tool.access"
-_NOTHING_MORE = "nobody granted it more than it has"
+_NOTHING_MORE = "no additional access is granted"
 _MAX_LOOKED_AT = 16
-"""Entries that one call was refused for want of; a tool can try hundreds."""
+"""Limit of missing entries that are considered for one call; a tool can try hundreds."""
 _KINDS = {GrantList.HTTP: Kind.URL, GrantList.WORKSPACE: Kind.PATH, GrantList.WORKSPACE_WRITE: Kind.PATH}
 
 
-def grow(state: CallState) -> str:
-    """Add the entries that were granted for a call to its grant; the registered tool stays unchanged.
+def add_granted(state: CallState) -> str:
+    """Add entries of granted requests to the grant of a call. The registered tool is unchanged.
 
     Raises:
         UnknownToolError: the tool is not installed any more.
-        NotAuthorizedError: an entry cannot be added to the grant as it is now.
+        NotAuthorizedError: an entry cannot be added to the current grant.
     """
     store, refresh = state.services.access, state.services.refresh
     if store is None or not isinstance(state.known.tool, PreparedTool):
-        return "nothing is asked for it"
+        return "access requests do not apply"
     try:
-        if not store.answers(state.request.user, state.known.name):  # as of most calls: nothing is hashed for them
+        if not store.answers(state.request.user, state.known.name):  # the usual case, before anything is hashed
             return _NOTHING_MORE
         found = store.granted(_caller(state))
         if refresh is not None and any(each.scope is AccessScope.KEEP for each in found):
-            refresh()  # it is in the catalog; there it may have been revoked since, too
+            refresh()  # the entry is in the catalog, where it may have been revoked since
             _steps.look_up(state)
             found = tuple(each for each in store.granted(_caller(state)) if each.scope is not AccessScope.KEEP)
     except (ApprovalError, InstallError):
-        found = ()  # nothing is granted by what cannot be read
+        found = ()  # an unreadable store or catalog grants nothing
     if not found:
         return _NOTHING_MORE
     entry, state.granted_access = state.known, found
     try:
         state.entry = entry.with_added_grant(tuple(dict.fromkeys(each for one in found for each in one.additions)))
     except ConfigurationError as error:
-        rule = f"what a person granted cannot be added to its grant: {error.message}"
-        raise denied(Decision(False, Reason.NOT_GRANTED, rule, error.hint, _WHAT, entry.name)) from error
+        rule = f"the granted access cannot be added to the tool's grant: {error.message}"
+        raise denial_error(Decision(False, Reason.NOT_GRANTED, rule, error.hint, _WHAT, entry.name)) from error
     _steps.derive(state)
-    return "; ".join(_said(each) for each in found)
+    return "; ".join(_describe_granted(each) for each in found)
 
 
-def use(state: CallState) -> None:
-    """Redeem the grants for this call only, right before it runs, and record all grants that apply.
+def redeem_granted(state: CallState) -> None:
+    """Redeem the one-time grants of this call right before it runs, and record all grants that apply.
 
     Raises:
-        NotAuthorizedError: another call has used one since.
+        NotAuthorizedError: another call has used a one-time grant since.
     """
     store, name = state.services.access, state.known.name
     for each in state.granted_access:
         if store is None or not store.use(each):
-            rule = "what a person granted once was used by another call"
+            rule = "the access that was granted once was used by another call"
             state.take(Decision(False, Reason.NOT_GRANTED, rule, "call it again", _WHAT, name))
-        state.take(Decision(True, Reason.ALLOWED, _said(each), None, _WHAT, name))
+        state.take(Decision(True, Reason.ALLOWED, _describe_granted(each), None, _WHAT, name))
 
 
-def _said(granted: AccessRequest) -> str:
+def _describe_granted(granted: AccessRequest) -> str:
     lines = "; ".join(addition.hint for addition in granted.additions)
     return f"granted {granted.scope} by {granted.by}: {lines}"
 
 
-def asked(state: CallState, failure: ToolError) -> ToolError:
+def with_access_requests(state: CallState, failure: ToolError) -> ToolError:
     """Request access that a failed call was denied. Return an `AccessRequestedError`, or the original failure."""
     if not isinstance(failure, (GuestError, TrapError, GuestOutputError, NotAuthorizedError)):
-        return failure  # a deadline or a cancellation is the news then
-    requests = ask(state, failure.decisions, failure.call_id or state.request.call_id)
+        return failure  # a deadline or a cancellation must be reported unchanged
+    requests = request_access(state, failure.decisions, failure.call_id or state.request.call_id)
     if not requests:
         return failure
-    told = AccessRequestedError(requests)
-    told.call_id, told.usage, told.logs, told.decisions = (
+    error = AccessRequestedError(requests)
+    error.call_id, error.usage, error.logs, error.decisions = (
         failure.call_id, failure.usage, failure.logs, failure.decisions,
     )  # fmt: skip
-    told.__cause__ = failure
-    return told
+    error.__cause__ = failure
+    return error
 
 
-def ask(state: CallState, decisions: Iterable[Decision], call: str) -> tuple[str, ...]:
+def request_access(state: CallState, decisions: Iterable[Decision], call: str) -> tuple[str, ...]:
     """Request access that a call was denied, and return the IDs of the pending requests."""
     services, entry = state.services, state.entry
     if services.access is None or entry is None or not isinstance(entry.tool, PreparedTool):
@@ -120,7 +120,7 @@ def ask(state: CallState, decisions: Iterable[Decision], call: str) -> tuple[str
     for addition in islice(helping, MAX_ACCESS_PER_CALL):
         try:
             request = services.access.ask(_caller(state), _denied_access(state, addition, refused[addition], call))
-        except ApprovalError:  # the store cannot be written: then it is a denial as ever
+        except ApprovalError:  # the store cannot be written, so the denial is final
             continue
         if request is not None:
             asked_for[request.id] = None
@@ -135,12 +135,12 @@ def _is_unattended(state: CallState) -> bool:
 
 
 def _could_help(state: CallState, addition: Addition) -> bool:
-    """Return whether the policy would allow a call with the entry: only then, access is requested.
+    """Return whether the policy would allow a call with the entry. Otherwise, no access is requested.
 
-    SECURITY: an answer cannot grant what a view or a preset withholds.
+    SECURITY: an answer cannot grant access that a view or a preset denies.
     """
     if any(covers(known, addition) for one in state.granted_access for known in one.additions):
-        return False  # it was there, and something else refused
+        return False  # the entry was granted already, so the denial has another reason
     try:
         grown = state.known.with_added_grant((addition,)) if addition.to is not GrantList.TOOLS else state.known
         alone = Capabilities.none().with_addition(addition)
@@ -181,7 +181,7 @@ def _denied_access(state: CallState, addition: Addition, decision: Decision, cal
     assert isinstance(tool, PreparedTool)
     clean, (component, grant, part) = state.services.detector.redact, tool.component
     text = json.dumps(state.params, ensure_ascii=False, indent=2)
-    params = clean(text[: 2 * MAX_ACCESS_PARAMS_BYTES])  # more than is shown, so that no secret is cut in two
+    params = clean(text[: 2 * MAX_ACCESS_PARAMS_BYTES])  # redact before truncating, so that no secret is cut in two
     cut = params.encode("utf-8", "replace")[:MAX_ACCESS_PARAMS_BYTES].decode("utf-8", "ignore")
     return DeniedAccess(
         addition=addition,
@@ -200,41 +200,41 @@ def _denied_access(state: CallState, addition: Addition, decision: Decision, cal
 
 
 def _sentences(grant: Capabilities, addition: Addition) -> tuple[str, ...]:
-    """Return in words what an entry allows, in the numbers of the grant that it would be a part of."""
+    """Return sentences that explain an entry, with the limits of the grant that it would be added to."""
     alone = Capabilities.none().with_addition(addition)
     alone = alone.in_numbers_of(grant)
     return tuple(sentence for sentence in explain(alone) if not sentence.startswith("may not"))
 
 
 def _limits(grant: Capabilities, addition: Addition, component: str, name: str) -> tuple[str, ...]:
-    """Return in words what goes along with an entry by the rest of the grant."""
+    """Return sentences about the consequences of an entry together with the rest of the grant."""
     lines = []
     if addition.to is GrantList.HTTP and grant.http is not None and grant.http.credentials:
         names = ", ".join(dict.fromkeys(each.secret_name for each in grant.http.credentials))
-        lines.append(f"requests to hosts of its credentials carry them: {names}")
+        lines.append(f"requests to the hosts of its credentials carry these secrets: {names}")
     if component != name and grant.tools is None:
-        lines.append(f"kept, every tool of {component} has it; for a session, this one alone")
+        lines.append(f"if kept, it applies to every tool of {component}; for a session, only to this tool")
     if addition.to is GrantList.TOOLS:
-        lines.append("the tool that is meant is for you to name; it runs under its own grant")
+        lines.append("you choose the tool that is invoked; it runs under its own grant")
     return tuple(lines)
 
 
 def _origins(state: CallState, addition: Addition, decision: Decision) -> tuple[str, ...]:
-    """Return lines about who said the place that an entry is about: the person, the operator, a stranger, nobody."""
+    """Return lines about the origin of the host or path of an entry, such as the user or untrusted text."""
     trace, kind = state.services.traces.find(state.request.user, state.request.trace), _KINDS.get(addition.to)
     if kind is None:
-        return ("the tool itself names it",)
+        return ("the tool itself requested it",)
     value = decision.subject.rpartition(" ")[2] if kind is Kind.URL else decision.subject
-    value = value.removesuffix("...")  # of one that was cut
+    value = value.removesuffix("...")  # the mark of a truncated value
     if trace is None:
-        return ("nobody knows who named it: the conversation's flows are not looked at",)
+        return ("the origin is unknown, because the flows of this conversation are not tracked",)
     known = tuple(name for policy in _flow.policies_of(state) for name in policy.known)
     destination = Destination(str(kind), value, kind)
     flow = trace.flow(state.known.name, Outgoing((destination,), ()), known)
     return tuple(line for each in flow.destinations for line in _flow.origin_lines(trace, each))
 
 
-def note(state: CallState) -> str:
-    """Return what a model is told beside an answer of which a part was refused; empty where nobody was asked."""
-    told = "a part of this was refused, and a person was asked for it; not yet: the same call may do more later"
-    return f"\n({told})" if state.access_requests else ""
+def access_note(state: CallState) -> str:
+    """Return a note for the model if a part of a successful call was denied and access was requested, otherwise ""."""
+    text = "part of this call was denied; access was requested, and the same call may do more once it is granted"
+    return f"\n({text})" if state.access_requests else ""

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from wasmrt.agent.registry._calls import ToolCall
 from wasmrt.agent.registry._executor import AsyncExecutor
 from wasmrt.agent.registry._output import ToolAnswer, answer_of
-from wasmrt.agent.registry._pipeline import admit, approve, finished, run
+from wasmrt.agent.registry._pipeline import admit, approve, finish_failed, run
 from wasmrt.agent.registry._state import CallState
 from wasmrt.agent.registry._steps import runs_programs
 from wasmrt.core.errors import ToolError
@@ -29,10 +29,10 @@ async def execute_many(calls: Sequence[ToolCall], state_of: Callable[[ToolCall],
     ended: dict[int, _Ended] = {}
     try:
         await _run(states, ended)
-    except BaseException as error:  # such as a cancellation, which ends the remaining calls
+    except BaseException as error:  # a cancellation ends the remaining calls
         for place, state in enumerate(states):
             if place not in ended:
-                finished(state, error)
+                finish_failed(state, error)
         raise
     return [_answer(state, call, ended[place]) for place, (call, state) in enumerate(zip(calls, states, strict=True))]
 
@@ -40,13 +40,13 @@ async def execute_many(calls: Sequence[ToolCall], state_of: Callable[[ToolCall],
 async def _run(states: Sequence[CallState], ended: dict[int, _Ended]) -> None:
     """Admit every call, request approvals, and run each call in its turn."""
     for place, state in enumerate(states):
-        await _step(ended, place, state, _admitted(state))
+        await _step(ended, place, state, _admit(state))
     waiting = [place for place, state in enumerate(states) if place not in ended and state.approval_needed is not None]
     asked = {place: asyncio.ensure_future(approve(states[place], AsyncExecutor())) for place in waiting}
     try:
         await _run_unasked(states, ended, waiting)
         for place in waiting:
-            await _step(ended, place, states[place], _approved_then_run(states[place], asked[place]))
+            await _step(ended, place, states[place], _run_when_approved(states[place], asked[place]))
     finally:
         for asking in asked.values():
             asking.cancel()
@@ -76,12 +76,12 @@ def _reads(state: CallState) -> bool:
     return state.traits.tier(state.effects) == "read-only" and not runs_programs(state.known)
 
 
-async def _admitted(state: CallState) -> ToolOutput | None:
+async def _admit(state: CallState) -> ToolOutput | None:
     admit(state)
     return None
 
 
-async def _approved_then_run(state: CallState, asking: asyncio.Future[None]) -> ToolOutput:
+async def _run_when_approved(state: CallState, asking: asyncio.Future[None]) -> ToolOutput:
     await asking
     return await run(state, AsyncExecutor())
 
@@ -91,7 +91,7 @@ async def _step(ended: dict[int, _Ended], place: int, state: CallState, work: Aw
     try:
         output = await work
     except Exception as error:
-        ended[place] = finished(state, error)
+        ended[place] = finish_failed(state, error)
     else:
         if output is not None:
             ended[place] = output

@@ -1,4 +1,4 @@
-"""Tool calls as models send them: put together from streamed pieces, and parsed."""
+"""Assemble tool calls from streamed pieces, and parse their arguments."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from wasmrt.core.limits import MAX_JSON_DEPTH, MAX_JSON_PARTS, MAX_PARAMS_BYTES
 from wasmrt.core.strict_json import JsonError, read_json, write_json
 
 MAX_CALLS = 128
-"""Calls of one turn of a model."""
+"""Limit of calls in one turn of a model."""
 MAX_NAME_CHARS = 256
 _HINT = "send one JSON object with the arguments"
 
 
 class ToolCall(NamedTuple):
-    """One call that a model asks for: `arguments` is a JSON text, or the object itself.
+    """One tool call of a model; `arguments` is JSON text, or the object itself.
 
     Example:
         >>> from wasmrt import ToolCall, ToolRegistry
@@ -31,13 +31,13 @@ class ToolCall(NamedTuple):
 
 
 class ToolCallAccumulator:
-    """Joins the pieces of streamed tool calls, several at once, told apart by their index.
+    """Assembles streamed tool calls from their pieces. Several calls may be interleaved; each has its own index.
 
     `add` takes a delta of OpenAI (one entry of `delta.tool_calls`) or an event of Anthropic (`content_block_start`,
-    `content_block_delta`), as a mapping. `calls` is what has come so far.
+    `content_block_delta`), as a mapping. `calls` contains the calls so far.
 
     Raises:
-        InvalidParametersError: a call grows over its bound, there are too many, or a piece is not one.
+        InvalidParametersError: a call is too large, there are too many calls, or a piece is malformed.
 
     Example:
         >>> from wasmrt import ToolCallAccumulator
@@ -56,25 +56,25 @@ class ToolCallAccumulator:
         self._last = -1
 
     def add(self, piece: Any) -> None:
-        """Take one piece, as a mapping or as the object that a client library yields.
+        """Add one piece, as a mapping or as the object that a client library yields.
 
-        One that has nothing of a tool call is passed over.
+        Pieces without parts of a tool call are ignored.
         """
         if not isinstance(piece, Mapping):
             dump = getattr(piece, "model_dump", None)
             piece = dump() if callable(dump) else None
         if not isinstance(piece, Mapping):
-            raise InvalidParametersError("a piece of a tool call is no object", hint=_HINT)
-        for choice in _listed(piece.get("choices")):  # a whole chunk of OpenAI's
+            raise InvalidParametersError("a piece of a tool call is not an object", hint=_HINT)
+        for choice in _as_list(piece.get("choices")):  # a whole OpenAI chunk
             self.add(choice)
         kind = piece.get("type")
         if kind in ("content_block_start", "content_block_delta"):
             self._add_anthropic(piece)
-        elif "delta" in piece and isinstance(piece["delta"], Mapping):  # a choice of OpenAI's chunk
-            for entry in _listed(piece["delta"].get("tool_calls")):
+        elif "delta" in piece and isinstance(piece["delta"], Mapping):  # a choice of an OpenAI chunk
+            for entry in _as_list(piece["delta"].get("tool_calls")):
                 self._add_openai(entry)
         elif "tool_calls" in piece:  # a delta or a whole message
-            for entry in _listed(piece["tool_calls"]):
+            for entry in _as_list(piece["tool_calls"]):
                 self._add_openai(entry)
         elif "function" in piece:
             self._add_openai(piece)
@@ -92,13 +92,13 @@ class ToolCallAccumulator:
 
     def _add_openai(self, entry: Any) -> None:
         if not isinstance(entry, Mapping):
-            raise InvalidParametersError("a piece of a tool call is no object", hint=_HINT)
+            raise InvalidParametersError("a piece of a tool call is not an object", hint=_HINT)
         identity, index = entry.get("id"), entry.get("index")
-        if index is None:  # some servers leave it out: an id begins a call, and what has none goes on with the last
+        if index is None:  # some servers omit it: an ID then begins a new call, other pieces continue the last call
             index = self._last + 1 if identity or not self._parts else self._last
         place = self._places.get(index, index) if isinstance(index, int) else index
         known = self._parts.get(place) if isinstance(place, int) else None
-        if known is not None and identity and known.id and known.id != identity:  # some give every call the same one
+        if known is not None and identity and known.id and known.id != identity:  # some servers use one index for all
             place = self._places[index] = max(self._parts) + 1
         parts = self._at(place)
         self._last = place
@@ -125,17 +125,17 @@ class ToolCallAccumulator:
             raise InvalidParametersError("a piece of a tool call has no index", hint=_HINT)
         if index not in self._parts:
             if len(self._parts) >= self._max_calls:
-                raise InvalidParametersError(f"a turn may hold {self._max_calls} tool calls", hint="ask for fewer")
+                raise InvalidParametersError(f"over {self._max_calls} tool calls in one turn", hint="make fewer calls")
             self._parts[index] = _Parts()
         return self._parts[index]
 
     def _extend(self, parts: _Parts, identity: Any, function: Mapping[str, Any]) -> None:
         name, text = function.get("name") or "", function.get("arguments") or ""
         if not isinstance(name, str) or not isinstance(text, str):
-            raise InvalidParametersError("a piece of a tool call is no text", hint=_HINT)
+            raise InvalidParametersError("the name or the arguments of a tool call are not text", hint=_HINT)
         if isinstance(identity, str) and identity:
             parts.id = identity[:MAX_NAME_CHARS]
-        # Some servers send the name in pieces, others send all of it with every piece.
+        # Some servers send the name in pieces, others send the whole name with every piece.
         parts.name = name if name.startswith(parts.name) or parts.name == name else parts.name + name
         parts.size += len(text.encode("utf-8", "surrogatepass"))
         if parts.size > self._max_bytes or len(parts.name) > MAX_NAME_CHARS:
@@ -145,7 +145,7 @@ class ToolCallAccumulator:
         parts.arguments.append(text)
 
 
-def _listed(value: Any) -> Iterable[Any]:
+def _as_list(value: Any) -> Iterable[Any]:
     return value if isinstance(value, (list, tuple)) else ()
 
 
@@ -160,12 +160,13 @@ class _Parts:
 
 
 def parse_arguments(arguments: Any) -> dict[str, Any]:
-    """Return a call's arguments as an object; an empty text is one without fields.
+    """Return a call's arguments as an object; empty text is an empty object.
 
-    A text that holds a JSON text is read once more: models quote their arguments now and then. Nothing else is mended.
+    A JSON string that contains JSON is parsed again, because models sometimes quote their arguments. Other mistakes are
+    not corrected.
 
     Raises:
-        MalformedArgumentsError: they are no JSON object; the message says at which place.
+        MalformedArgumentsError: they are not a JSON object; the message contains the position.
     """
     value = arguments
     for _ in range(2):
@@ -179,9 +180,9 @@ def parse_arguments(arguments: Any) -> dict[str, Any]:
         except JsonError as error:
             raise MalformedArgumentsError(f"the arguments are {error}", hint=_HINT) from error
     if not isinstance(value, dict):
-        raise MalformedArgumentsError("the arguments are no JSON object", hint=_HINT)
+        raise MalformedArgumentsError("the arguments are not a JSON object", hint=_HINT)
     if value is arguments:
-        # SECURITY: a copy, under the bounds of a text: what a person approves is what runs, whoever keeps the object.
+        # SECURITY: copy it under the limits for text. Changes by the caller after the approval have no effect.
         try:
             value = _read(write_json(value))
         except JsonError as error:
@@ -195,9 +196,9 @@ def _read(text: str | bytes | bytearray) -> Any:
 
 
 def read_call(call: Any) -> ToolCall:
-    """Return a model's tool call from OpenAI's or Anthropic's form, or as it is.
+    """Convert a tool call from the format of OpenAI or Anthropic, or return a `ToolCall` unchanged.
 
-    What is none of them is a call of a tool without a name, which is refused like every call of an unknown tool.
+    Other values become a call without a tool name, which is denied like every call of an unknown tool.
     """
     if isinstance(call, ToolCall):
         return call
@@ -207,9 +208,9 @@ def read_call(call: Any) -> ToolCall:
     if not isinstance(call, Mapping):
         call = {}
     function = call.get("function")
-    if isinstance(function, Mapping):  # OpenAI's tool_calls entry
+    if isinstance(function, Mapping):  # an entry of OpenAI's tool_calls
         found = ToolCall(call.get("id") or "", function.get("name") or "", function.get("arguments", "{}"))
-    else:  # Anthropic's tool_use block, or a plain mapping
+    else:  # a tool_use block of Anthropic, or a plain mapping
         arguments: Any = next((call[key] for key in ("input", "arguments", "params") if key in call), {})
         found = ToolCall(call.get("id") or "", call.get("name") or "", arguments)
     identity = found.id if isinstance(found.id, str) else ""

@@ -1,4 +1,4 @@
-"""Executors: how a call waits for an approver and for its tool, in blocking and in asynchronous programs."""
+"""Executors: wait for approvers and tools, in blocking and in asynchronous programs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
 from contextvars import Context, copy_context
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from wasmrt.agent.approvals import ApprovalAnswer, ApprovalRequest, Approvals, Approver
 from wasmrt.agent.registry._tool import Tool
@@ -22,21 +22,8 @@ from wasmrt.runtime.prepared import PreparedTool
 T = TypeVar("T")
 
 
-class Executor(Protocol):
-    """A way of waiting."""
-
-    async def decide(self, approvals: Approvals, request: ApprovalRequest, approver: Approver | None) -> ApprovalAnswer:
-        """Wait for the answer to a request."""
-
-    async def preview(self, tool: Tool, params: Any) -> str | None:
-        """Wait for the tool's preview of a call."""
-
-    async def run(self, tool: Tool, params: Any, context: ToolContext, seconds: float) -> ToolOutput:
-        """Wait for a tool's output, and no longer than `seconds`."""
-
-
 class BlockingExecutor:
-    """Block the thread. A coroutine with this executor never suspends, and needs no event loop."""
+    """An executor that blocks the thread. A coroutine with this executor never suspends, and needs no event loop."""
 
     async def decide(self, approvals: Approvals, request: ApprovalRequest, approver: Approver | None) -> ApprovalAnswer:
         """Wait for the answer to a request."""
@@ -49,22 +36,22 @@ class BlockingExecutor:
     async def run(self, tool: Tool, params: Any, context: ToolContext, seconds: float) -> ToolOutput:
         """Wait for a tool's output, and no longer than `seconds`."""
         if _ends_by_itself(tool):
-            return await _settled(tool.execute(params, context))
-        future = _started(tool, params, context)
+            return await _await_output(tool.execute(params, context))
+        future = _start(tool, params, context)
         try:
             return future.result(seconds)
         except FutureTimeoutError as error:
             if future.done():
-                raise  # the tool's own
+                raise  # the tool itself raised it
             _end(context)
-            raise _late(tool, seconds) from error
+            raise _deadline_error(tool, seconds) from error
         except BaseException:
             _end(context)
             raise
 
 
 class AsyncExecutor:
-    """Executor in the event loop; a tool that blocks runs in a thread."""
+    """An executor for the event loop. A blocking tool runs in a thread."""
 
     async def decide(self, approvals: Approvals, request: ApprovalRequest, approver: Approver | None) -> ApprovalAnswer:
         """Wait for the answer to a request."""
@@ -81,19 +68,22 @@ class AsyncExecutor:
         try:
             async with asyncio.timeout(seconds):
                 if tool.is_async:
-                    return await _settled(tool.execute(params, context))
-                # A thread of its own, and no pool: neither other calls nor the end of the loop wait for one that stays.
-                return await asyncio.wrap_future(_started(tool, params, context))
+                    return await _await_output(tool.execute(params, context))
+                # Use a new thread instead of a pool: a tool that never ends blocks neither other calls nor the loop.
+                return await asyncio.wrap_future(_start(tool, params, context))
         except TimeoutError:
             _end(context)
-            raise _late(tool, seconds) from None
+            raise _deadline_error(tool, seconds) from None
         except asyncio.CancelledError:
             _end(context)
             raise
 
 
+Executor = BlockingExecutor | AsyncExecutor
+
+
 def blocking(awaitable: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end, in this thread or, where that has an event loop already, in another one."""
+    """Run a coroutine and return its result, in a new thread if this thread already has an event loop."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -115,22 +105,22 @@ def blocking(awaitable: Coroutine[Any, Any, T]) -> T:
     return result[0]
 
 
-def driven(coroutine: Coroutine[Any, Any, T]) -> T:
+def drive(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine that never suspends, without an event loop."""
     try:
         coroutine.send(None)
     except StopIteration as ended:
         result: T = ended.value
         return result
-    raise AssertionError("a step waited for an event loop in a call that has none")
+    raise AssertionError("a step of a blocking call waited for an event loop")
 
 
 def _ends_by_itself(tool: Tool) -> bool:
     return isinstance(tool, PreparedTool) or tool.ends_at_deadline
 
 
-def _started(tool: Tool, params: Any, context: ToolContext) -> Future[ToolOutput]:
-    """Start a tool on a thread of its own, which keeps neither other calls nor the process from ending."""
+def _start(tool: Tool, params: Any, context: ToolContext) -> Future[ToolOutput]:
+    """Start a tool in a new daemon thread, which neither blocks other calls nor keeps the process alive."""
     future: Future[ToolOutput] = Future()
     work = partial(_settle, future, copy_context(), tool, params, context)
     threading.Thread(target=work, name="wasmrt-tool", daemon=True).start()
@@ -139,23 +129,23 @@ def _started(tool: Tool, params: Any, context: ToolContext) -> Future[ToolOutput
 
 def _settle(future: Future[ToolOutput], variables: Context, tool: Tool, params: Any, context: ToolContext) -> None:
     try:
-        result = variables.run(_finished, tool, params, context)
+        result = variables.run(_execute, tool, params, context)
     except BaseException as error:
-        # A future of asyncio takes no StopIteration (PEP 479): its waiter would never be told.
+        # An asyncio future does not accept StopIteration (PEP 479), so its waiter would wait forever.
         failure = RuntimeError("StopIteration") if isinstance(error, StopIteration) else error
-        with suppress(InvalidStateError):  # nobody waits any more
+        with suppress(InvalidStateError):  # the waiter has cancelled the future
             future.set_exception(failure)
     else:
         with suppress(InvalidStateError):
             future.set_result(result)
 
 
-def _finished(tool: Tool, params: Any, context: ToolContext) -> ToolOutput:
+def _execute(tool: Tool, params: Any, context: ToolContext) -> ToolOutput:
     returned = tool.execute(params, context)
-    return asyncio.run(_settled(returned)) if isinstance(returned, Awaitable) else returned
+    return asyncio.run(_await_output(returned)) if isinstance(returned, Awaitable) else returned
 
 
-async def _settled(returned: ToolOutput | Awaitable[ToolOutput]) -> ToolOutput:
+async def _await_output(returned: ToolOutput | Awaitable[ToolOutput]) -> ToolOutput:
     return await returned if isinstance(returned, Awaitable) else returned
 
 
@@ -164,8 +154,8 @@ def _end(context: ToolContext) -> None:
         context.lifetime.cancel()
 
 
-def _late(tool: Tool, seconds: float) -> DeadlineExceededError:
+def _deadline_error(tool: Tool, seconds: float) -> DeadlineExceededError:
     return DeadlineExceededError(
         f"{tool.name} took longer than {seconds:g} s", limit=seconds, used=None, setting="timeout_seconds",
-        hint="ask for less at once",
+        hint="request less at once",
     )  # fmt: skip

@@ -25,7 +25,7 @@ STEPS: tuple[tuple[str, Callable[[CallState], _steps.Step]], ...] = (
     ("arguments", _steps.parse),
     ("lookup", _steps.look_up),
     ("schema", _steps.check_schema),
-    ("access", _access.grow),
+    ("access", _access.add_granted),
     ("view", _steps.check_view),
     ("filter", _steps.check_filter),
     ("preset", _steps.check_preset),
@@ -39,24 +39,24 @@ STEPS: tuple[tuple[str, Callable[[CallState], _steps.Step]], ...] = (
 
 
 class Outcome(StrEnum):
-    """The end that a call would come to."""
+    """The outcome that a call would have."""
 
     RUNS = "runs"
     ASKS = "asks"
-    """A person would be asked."""
+    """The call would require approval."""
     REFUSED = "refused"
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The steps of a call that was not made, each with its decision; the last is the one that it stops at."""
+    """The steps that a call would go through, each with its decision, up to the step that stops it."""
 
     outcome: Outcome
     steps: tuple[tuple[str, Decision], ...]
 
     @property
     def stopped_at(self) -> str | None:
-        """The step that refuses the call or asks a person; None where it would run."""
+        """The step that denies the call or requests approval; None if the call would run."""
         return None if self.outcome is Outcome.RUNS else self.steps[-1][0]
 
     @property
@@ -74,8 +74,8 @@ class Explanation:
 
 
 def explain(state: CallState) -> Explanation:
-    """Walk the steps of a call without running it: nobody is asked, nothing is counted, no token is used up."""
-    walked = _walked(state)
+    """Evaluate the steps of a call without running it, requesting approval, counting it or using up a token."""
+    walked = _walk(state)
     if not walked[-1][1].allowed:
         return Explanation(Outcome.REFUSED, tuple(walked))
     if state.approval_needed is None:
@@ -86,29 +86,29 @@ def explain(state: CallState) -> Explanation:
         walked.append(("approval", state.approval_needed._replace(policy=state.policy_digest)))
         return Explanation(Outcome.ASKS, tuple(walked))
     reason = Reason.ALLOWED if answer.approved else Reason.APPROVAL_DENIED
-    said = f"it was answered before ({answer.scope}{f' by {answer.by}' if answer.by else ''})"
+    rule = f"it was answered before ({answer.scope}{f' by {answer.by}' if answer.by else ''})"
     hint = None if answer.approved else FORGET
-    walked.append(("approval", Decision(answer.approved, reason, said, hint, what, state.known.name)))
+    walked.append(("approval", Decision(answer.approved, reason, rule, hint, what, state.known.name)))
     return Explanation(Outcome.RUNS if answer.approved else Outcome.REFUSED, tuple(walked))
 
 
-def asked(state: CallState) -> ApprovalRequest | None:
-    """Return what a person would be asked before a call; None where nobody is, or another step refuses it."""
-    if not _walked(state)[-1][1].allowed or state.approval_needed is None:
+def approval_preview(state: CallState) -> ApprovalRequest | None:
+    """Return the approval request of a call that is not made; None if no approval is required, or it is denied."""
+    if not _walk(state)[-1][1].allowed or state.approval_needed is None:
         return None
     try:
         shown = state.tool.preview(state.params)
-    except Exception:  # the call itself fails with it, through every step
+    except Exception:  # the call itself would fail with this error
         return None
     request = approval_request(state, shown)
     return None if state.services.approvals.remembered(request) is not None else request
 
 
-def _walked(state: CallState) -> list[tuple[str, Decision]]:
-    """Return the decisions of the steps, up to the one that refuses the call."""
+def _walk(state: CallState) -> list[tuple[str, Decision]]:
+    """Return the decisions of the steps, up to the first denial."""
     walked: list[tuple[str, Decision]] = []
     for name, step in STEPS:
-        decision = _tried(state, step, name)
+        decision = _try_step(state, step, name)
         if not decision.policy:
             decision = decision._replace(policy=state.policy_digest)
         walked.append((name, decision))
@@ -117,14 +117,14 @@ def _walked(state: CallState) -> list[tuple[str, Decision]]:
     return walked
 
 
-def _tried(state: CallState, step: Callable[[CallState], _steps.Step], name: str) -> Decision:
+def _try_step(state: CallState, step: Callable[[CallState], _steps.Step], name: str) -> Decision:
     try:
         found = step(state)
         if isinstance(found, Decision):
             return found
         return Decision(True, Reason.ALLOWED, found, None, f"tool.{name}", state.request.name[:80])
     except Exception as raised:
-        error = raised if isinstance(raised, ToolError) else ToolError(f"the step broke with {type(raised).__name__}")
+        error = raised if isinstance(raised, ToolError) else ToolError(f"the step failed with {type(raised).__name__}")
         denial = next((each for each in error.decisions if not each.allowed), None)
         return denial or Decision(
             False, _reason(error), error.message, error.hint, f"tool.{name}", state.request.name[:80]
@@ -144,7 +144,7 @@ _MAX_HOSTS = 3
 
 
 def flow_map(probes: Iterable[CallState]) -> FlowMap:
-    """Return the map of the tools that probes stand for: calls without params that are not made."""
+    """Return the map of flows between tools. Each probe is a call of one tool that is not made."""
     return FlowMap(tuple(_reach(probe) for probe in probes))
 
 
@@ -166,7 +166,7 @@ def _private(effects: frozenset[Effect]) -> str:
         return "reads files"
     if Effect.READ_MEMORY in effects:
         return "reads its memory"
-    return "reads what its credential opens" if Effect.USE_SECRET in effects else "can read what is private"
+    return "reads data with its credential" if Effect.USE_SECRET in effects else "can read private data"
 
 
 def _untrusted(effects: frozenset[Effect], *, foreign: bool) -> str:
@@ -176,7 +176,7 @@ def _untrusted(effects: frozenset[Effect], *, foreign: bool) -> str:
         return "from files"
     if Effect.READ_MEMORY in effects:
         return "from its memory"
-    return "a stranger wrote the tool" if foreign else "whoever writes it"
+    return "the tool itself is third-party" if foreign else "its own results"
 
 
 def _sends(probe: CallState) -> str:
@@ -187,7 +187,7 @@ def _sends(probe: CallState) -> str:
 
 
 def _hosts(probe: CallState) -> str:
-    """Return the hosts that a component's grant allows; empty where no grant says."""
+    """Return the hosts that a component's grant allows, or an empty string without such a grant."""
     http = probe.tool.capabilities.http if isinstance(probe.tool, PreparedTool) else None
     if http is None:
         return ""
@@ -198,9 +198,9 @@ def _hosts(probe: CallState) -> str:
 
 
 def _asks(probe: CallState) -> bool:
-    """Tell whether a person is asked about every call of a tool, whatever its params."""
+    """Return whether every call of a tool requires approval, regardless of its params."""
     try:
         _steps.check_confirmation(probe)
-    except Exception:  # a tool that decides by its params: nobody can say that it always asks
+    except Exception:  # the tool decides by its params, so it may not require approval for every call
         return False
     return probe.approval_needed is not None

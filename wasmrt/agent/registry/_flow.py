@@ -1,4 +1,4 @@
-"""The step of a call that looks at its flow: what the trace has seen, where the call goes, and who said that."""
+"""The flow step of a call: check its destinations against the labels and the content of its trace."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ from wasmrt.core.model import Decision, Reason
 
 _WHAT = "tool.flow"
 _SHOWN = 8
-"""Destinations of which a question tells where they came from."""
+"""Limit of destinations whose origin an approval request shows."""
 _BY_ITSELF = flow_policy("default")
 OWN_SOURCES = (ToolSource.BUILTIN, ToolSource.FUNCTION)
-"""Sources whose code the program wrote: no stranger's, and what it says of itself counts."""
+"""Sources of tools whose code is part of the program, so that their own declarations are trusted."""
 
 
 def policies_of(state: CallState) -> tuple[FlowPolicy, ...]:
-    """Return the rules over flows that are for a call: those of the operator and of every preset of the view."""
+    """Return the flow policies that the operator and the presets of the view define for a call."""
     named = (state.services.policy.flows, *(preset.flows for preset in state.restrictions.presets))
     return tuple(policy for policy in named if policy is not None)
 
 
 def rules_of(state: CallState) -> tuple[FlowPolicy, ...]:
-    """Return the rules over flows that a call of an opened trace is held to."""
+    """Return the flow policies that apply to a call in an open trace; without configured ones, the default policy."""
     return policies_of(state) or (_BY_ITSELF,)
 
 
 def trace_of(state: CallState) -> FlowTrace | None:
-    """Return the trace that a call belongs to; None where flows are not looked at.
+    """Return the trace of a call, or None if its flows are not tracked.
 
-    A trace that the program opened is looked at. Where the operator names rules over flows, every one is.
+    Flows are tracked in traces that the program opened. If flow rules are configured, they are tracked in every trace.
     """
     found = state.services.traces.find(state.request.user, state.request.trace)
     if found is None and any(policy.rules for policy in policies_of(state)):
@@ -56,33 +56,34 @@ def trace_of(state: CallState) -> FlowTrace | None:
 
 
 def check_flow(state: CallState) -> Decision | str:
-    """Decide by the rules over flows; a rule that asks has a person approve the call."""
+    """Decide by the flow rules. Some rules require approval of the call instead of denying it."""
     trace = trace_of(state)
     if trace is None:
-        return "nobody opened the trace, and no rules over flows are named"
+        return "the trace was not opened, and no flow rules are configured"
     effects = state.effects
     if not effects - READING and not effects & NETWORKING:
-        return f"{_seen(trace.labels)}; the call only reads"
+        return f"{_describe_labels(trace.labels)}; the call only reads"
     known = tuple(name for policy in policies_of(state) for name in policy.known)
     state.flow = trace.flow(state.known.name, _outgoing(state), known)
     finding = decide_flow(rules_of(state), state.flow, effects, automation=trace.automation)
     name = state.known.name
     if finding is None:
-        return Decision(True, Reason.ALLOWED, f"{_seen(state.flow.labels)}; {_goes(state.flow)}", None, _WHAT, name)
+        rule = f"{_describe_labels(state.flow.labels)}; {_describe_destinations(state.flow)}"
+        return Decision(True, Reason.ALLOWED, rule, None, _WHAT, name)
     state.finding, state.linked = finding, _links_beside(state, trace, finding)
-    said = f"{finding.sentence}; {_seen(state.flow.labels)}"
+    why = f"{finding.sentence}; {_describe_labels(state.flow.labels)}"
     if finding.refused:
-        hint = "have the person name it (trace.user_said), or name it under known in [tools.flows]"
-        return Decision(False, Reason.UNTRUSTED_FLOW, said, hint, _WHAT, name)
+        hint = "have the user name it (trace.add_user_message), or add it to known in [tools.flows]"
+        return Decision(False, Reason.UNTRUSTED_FLOW, why, hint, _WHAT, name)
     state.approval_needed = Decision(
-        False, Reason.APPROVAL_REQUIRED, said, "a person has to approve it", "tool.approval", name
+        False, Reason.APPROVAL_REQUIRED, why, "the user has to approve it", "tool.approval", name
     )
-    state.approved_by = None  # a rule that approves what effects ask for does not speak of this
-    return f"a person is asked: {said}"
+    state.approved_by = None  # a rule that approves the call's effects does not approve its flow
+    return f"approval is required: {why}"
 
 
 def provenance_lines(state: CallState) -> tuple[str, ...]:
-    """Return for a person where the destinations of a call came from: the sentence, and the call that brought it."""
+    """Return lines for the approver about the origin of the call's destinations: the sentence, and its source."""
     finding, trace = state.finding, state.services.traces.find(state.request.user, state.request.trace)
     if finding is None or trace is None:
         return ()
@@ -90,27 +91,27 @@ def provenance_lines(state: CallState) -> tuple[str, ...]:
     if len(finding.destinations) > _SHOWN:
         lines.append(f"and {len(finding.destinations) - _SHOWN} more")
     if state.linked:
-        lines.append("a yes is for reading these links of the same text as well:")
+        lines.append("an approval also allows reading these links of the same text:")
         lines += [f"  {each.value}" for each in state.linked]
     if state.flow is not None and state.flow.private_body:
-        lines.append("what is sent holds a part of what this trace read of private text")
+        lines.append("the payload includes private text read earlier in this trace")
     return tuple(lines)
 
 
 def origin_lines(trace: FlowTrace, traced: Traced) -> list[str]:
-    """Return for a person where a destination came from: who said it, the sentence, and the call that brought it."""
+    """Return lines for the approver about the origin of a destination: its provenance, the sentence and its source."""
     origin = trace.origin(traced.destination)
     lines = [f"{traced.named}: {_PROVENANCE[traced.provenance]}"]
     if origin is not None:
         lines.append(f'  "{origin.sentence}"')
-        lines.append(f"  brought by {origin.tool or 'a text'}{f', call {origin.call}' if origin.call else ''}")
+        lines.append(f"  source: {origin.tool or 'a text'}{f' (call {origin.call})' if origin.call else ''}")
     elif traced.provenance is Provenance.UNTRUSTED:
-        lines.append("  in a text that is no longer kept whole")
+        lines.append("  in a text that is no longer stored completely")
     return lines
 
 
 def _links_beside(state: CallState, trace: FlowTrace, finding: FlowFinding) -> tuple[Destination, ...]:
-    """Return the links that a yes is for besides: those that stand beside the one that a call only reads."""
+    """Return the links that the same approval also covers: those next to the one that the call only reads."""
     if finding.rule.carries is not Carries.HOST or not state.effects <= READING:
         return ()
     if len(finding.destinations) != 1 or _outgoing(state).bodies:
@@ -118,28 +119,28 @@ def _links_beside(state: CallState, trace: FlowTrace, finding: FlowFinding) -> t
     return trace.links_beside(finding.destinations[0])
 
 
-def asked_destinations(state: CallState) -> tuple[str, ...]:
-    """Return the destinations that a question is about, as an answer is bound to them."""
+def approval_destinations(state: CallState) -> tuple[str, ...]:
+    """Return the destinations of an approval request. The answer is bound to them."""
     if state.finding is None:
         return ()
-    beside = (f"beside it {each.value}" for each in state.linked)
-    return (*(each.named for each in state.finding.destinations), *beside)
+    linked = (f"link next to it: {each.value}" for each in state.linked)
+    return (*(each.named for each in state.finding.destinations), *linked)
 
 
-def approved(state: CallState) -> None:
-    """Remember the destinations of a call that a person approved: in this trace they are known."""
+def record_approval(state: CallState) -> None:
+    """Record the destinations of an approved call. They are known in this trace from now on."""
     trace = state.services.traces.find(state.request.user, state.request.trace)
     if trace is None or state.flow is None:
         return
     flow = state.flow if not state.edited else trace.flow(state.known.name, _outgoing(state))
     trace.approve(state.known.name, (*flow.destinations, *flow.carried))
-    # SECURITY: a token, an answer that was given before, and one to other params are for no links that nobody saw.
+    # SECURITY: links are approved only if the approver saw them: not by a token, a remembered answer or edited params.
     if state.answer is not None and not state.answer.remembered and not state.edited:
         trace.approve_links(state.known.name, state.linked)
 
 
-def wrote(state: CallState) -> None:
-    """Remember what a call writes down, where its trace has seen strangers' text."""
+def record_written(state: CallState) -> None:
+    """Record the text that a call writes, if its trace contains untrusted text."""
     trace = state.services.traces.find(state.request.user, state.request.trace)
     if trace is None or state.effects <= READING or Label.UNTRUSTED not in trace.labels:
         return
@@ -148,25 +149,25 @@ def wrote(state: CallState) -> None:
 
 
 def labels_seen(state: CallState) -> frozenset[Label] | None:
-    """Return the labels of what the trace of a call has seen; None where nobody keeps track of it."""
+    """Return the labels of the content of a call's trace; None if it is not tracked."""
     trace = state.services.traces.find(state.request.user, state.request.trace)
     return None if trace is None else trace.labels
 
 
-def saw(state: CallState, result: Any, told: Iterable[str] | None = None) -> None:
-    """Take what a call answered, or how it failed, into what its trace has seen.
+def record_result(state: CallState, result: Any, declared: Iterable[str] | None = None) -> None:
+    """Add a result, or the message of a failure, to the content of the trace.
 
-    `told` are the labels that the tool itself gives its result; they count where the program wrote the tool.
+    `declared` are the labels that the tool gives its result. They are used only if the program includes the tool.
     """
     trace = state.services.traces.find(state.request.user, state.request.trace)
     if trace is None:
         return
     policy, name = state.services.policy, state.known.name
-    own = None if told is None or state.known.source not in OWN_SOURCES else read_labels(told)
+    own = None if declared is None or state.known.source not in OWN_SOURCES else read_labels(declared)
     labels = result_labels(state, trace.labels, result, own)
     marked = own is not None and Label.UNTRUSTED in own
     if Label.UNTRUSTED not in labels and (marked or any(map(state.services.traces.written.is_in, flow_texts(result)))):
-        # SECURITY: a file, a memory or a service between two traces makes nobody's word of a stranger's.
+        # SECURITY: untrusted text stays untrusted after one trace wrote it to a file or memory and another read it.
         labels = (labels | {Label.UNTRUSTED}) - {Label.TRUSTED}
     ids = state.tool.ids if state.known.source in OWN_SOURCES else ()
     ids = (*policy.ids_for(name), *ids)
@@ -175,17 +176,18 @@ def saw(state: CallState, result: Any, told: Iterable[str] | None = None) -> Non
 
 
 def result_labels(
-    state: CallState, seen: frozenset[Label], result: Any = None, told: frozenset[Label] | None = None
+    state: CallState, seen: frozenset[Label], result: Any = None, declared: frozenset[Label] | None = None
 ) -> frozenset[Label]:
-    """Return the labels of a call's result, of any that it could have where there is none yet.
+    """Return the labels of a call's result, or of any possible result without one.
 
-    It is the operator's word, else that of our own tool, else by its effects. `told` is the tool's word on this result.
+    The order is: the operator's rules, the labels `declared` with this result, the labels that a tool of the program
+    declares for all its results, and the effects.
     """
     labels = state.services.policy.results_for(state.known.name)
     if labels is not None:
         return labels
-    if told is not None:
-        return told
+    if declared is not None:
+        return declared
     foreign = state.known.source not in OWN_SOURCES
     if not foreign and state.tool.own.labels is not None:
         return read_labels(state.tool.own.labels)
@@ -202,18 +204,18 @@ def _outgoing(state: CallState) -> Outgoing:
 
 
 _PROVENANCE = {
-    Provenance.SAID: "the person said it",
-    Provenance.KNOWN: "the operator vouches for it, or it was approved before",
-    Provenance.UNSAID: "nobody said it, and no text that was read holds it",
-    Provenance.UNTRUSTED: "nobody said it but a text that a stranger could write",
+    Provenance.SAID: "named by the user",
+    Provenance.KNOWN: "trusted by the operator, or approved before",
+    Provenance.UNSAID: "found in no message of the user and in no text that was read",
+    Provenance.UNTRUSTED: "found only in untrusted content",
 }
 
 
-def _seen(labels: frozenset[Label]) -> str:
-    return f"seen: {', '.join(sorted(labels)) or 'nothing'}"
+def _describe_labels(labels: frozenset[Label]) -> str:
+    return f"labels: {', '.join(sorted(labels)) or 'none'}"
 
 
-def _goes(flow: Flow) -> str:
-    """Return where the destinations of a call came from, without their values."""
-    said = dict.fromkeys(f"{each.destination.param} {each.provenance}" for each in flow.destinations)
-    return f"goes to: {', '.join(said) or 'where its grant leads'}"
+def _describe_destinations(flow: Flow) -> str:
+    """Return the provenance of the call's destinations, without their values."""
+    listed = dict.fromkeys(f"{each.destination.param} {each.provenance}" for each in flow.destinations)
+    return f"destinations: {', '.join(listed) or 'those of its grant'}"

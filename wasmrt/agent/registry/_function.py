@@ -1,4 +1,4 @@
-"""Python functions as tools, with a schema from the signature or a given one."""
+"""Python functions as tools, with a schema from their signature or a given schema."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ R = TypeVar("R")
 
 
 class FunctionTool(ToolDefaults, Generic[P, R]):
-    """A Python function as a tool. It can still be called like the function it is.
+    """A Python function as a tool. It can still be called as a function.
 
     Raises:
-        ConfigurationError: its parameters cannot be described, its actions are not those of its schema, or its name is
-            not one that a model can call.
+        ConfigurationError: a parameter cannot be described in a schema, the declared actions do not match the schema,
+            or the name is not valid for models.
     """
 
     def __init__(
@@ -69,32 +69,32 @@ class FunctionTool(ToolDefaults, Generic[P, R]):
             raise ConfigurationError(f"{self.name!r:.80} cannot be a tool's name", hint="use letters, digits, - and _")
         _check_actions(self)
         _check_destinations(self)
-        provider_schema(self.schema, "openai")  # what cannot be offered is refused where it is defined
+        provider_schema(self.schema, "openai")  # report unsupported schemas at the definition
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the function itself, past every check."""
+        """Call the function itself, without any checks."""
         return self._function(*args, **kwargs)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        """Bind like a method where it stands in a class: then it is no tool of its own."""
+        """Return a bound method if the function is defined in a class. The bound method is not a tool."""
         return self if instance is None else MethodType(self, instance)
 
     def __repr__(self) -> str:
         return f"<FunctionTool {self.name!r}>"
 
     def requires_approval(self, params: Any) -> bool:
-        """Tell whether a person has to approve this call, as the function's author says."""
+        """Return whether this call requires approval, as its author declared."""
         if not callable(self._approval):
             return self._approval
         defaults = {name: part["default"] for name, part in self.schema["properties"].items() if "default" in part}
         return bool(self._approval(defaults | params))
 
     def execute(self, params: Any, context: ToolContext | None = None) -> ToolOutput | Awaitable[ToolOutput]:
-        """Call the function with params that are JSON data; a coroutine function's output is to be awaited.
+        """Call the function with JSON params. The result is awaitable if the function is asynchronous.
 
         Raises:
-            InvalidParametersError: they do not fit the function's types.
-            ToolError: the function raised it, or anything else, or its result is not JSON data.
+            InvalidParametersError: the params do not match the types of the function.
+            ToolError: the function failed, or its result is not JSON data.
         """
         arguments = self._signature.arguments(params, context or ToolContext())
         run: Callable[[], Any] = functools.partial(self._function, **arguments)
@@ -118,17 +118,19 @@ def tool(
     ids: Iterable[str] = (),
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 def tool(function: Callable[..., Any] | None = None, **settings: Any) -> Any:
-    """Make a function a tool: `@tool`, or `@tool(effects=["network"])`.
+    """Create a tool from a function: `@tool`, or `@tool(effects=["network"])`.
 
-    The schema comes from the type hints, descriptions from the docstring (Google, NumPy or Sphinx). `effects` are those
-    that the function has; one that declares none is taken to have every one, so that a person is asked about each call.
-    `actions` gives the effects of each value of a parameter `action`, which must be a `Literal` or an enum. `approval`
-    asks a person always, or when a function of the params says so. `destinations` are the parameters that decide where
-    something goes or what is changed, `ids` those that take the identifiers in its results. A parameter annotated
-    `ToolContext` gets the circumstances of the call and is not shown to a model.
+    The schema is derived from the type hints, and descriptions from the docstring (Google, NumPy or Sphinx style). A
+    parameter annotated `ToolContext` receives the context of the call and is not part of the schema.
+
+    `effects` are the effects of the function; by default all effects, so that every call requires approval. `actions`
+    declares the effects of each value of the parameter `action`, which must be a `Literal` or an enum. `approval`
+    requires approval for every call, or for calls whose params make a given function return true. `destinations` are
+    the parameters that determine where data goes or which data is changed. `ids` are the parameters that accept
+    identifiers from its results.
 
     Raises:
-        ConfigurationError: the function cannot be described.
+        ConfigurationError: the function cannot be a tool.
 
     Example:
         >>> from wasmrt import tool
@@ -151,7 +153,7 @@ def _check_destinations(made: FunctionTool[Any, Any]) -> None:
 
 
 def _check_actions(made: FunctionTool[Any, Any]) -> None:
-    """Hold the declared actions against the schema, so that one that was forgotten is found where it is defined."""
+    """Check the declared actions against the schema, so that a missing action is reported at the definition."""
     if not made.traits.actions:
         return
     param = made.traits.action_param
@@ -164,14 +166,14 @@ def _check_actions(made: FunctionTool[Any, Any]) -> None:
         )
     if declared != set(offered):
         missing, extra = sorted(set(offered) - declared), sorted(declared - set(offered))
-        said = [f"no effects for {', '.join(missing)}"] * bool(missing) + [f"no action {', '.join(extra)}"] * bool(
-            extra
-        )
-        raise ConfigurationError(f"{made.name}: {' and '.join(said)}", hint="declare the effects of each action once")
+        problems = [f"no effects for {', '.join(missing)}"] if missing else []
+        problems += [f"no action {', '.join(extra)}"] if extra else []
+        hint = "declare the effects of each action once"
+        raise ConfigurationError(f"{made.name}: {' and '.join(problems)}", hint=hint)
 
 
 def action_names(schema: Mapping[str, Any], param: str) -> tuple[str, ...] | None:
-    """Return the values that a schema lists for a parameter; None where it lists none."""
+    """Return the values that a schema lists for a parameter, or None."""
     found = schema.get("properties", {}).get(param)
     if isinstance(found, Mapping) and "$ref" in found:
         found = schema.get("$defs", {}).get(str(found["$ref"]).rpartition("/")[2])
@@ -184,22 +186,22 @@ def action_names(schema: Mapping[str, Any], param: str) -> tuple[str, ...] | Non
 
 
 def output_of(name: str, run: Callable[[], Any], *, is_async: bool) -> ToolOutput | Awaitable[ToolOutput]:
-    """Call a function, and return its result as that of the tool; of one that is asynchronous, something to await.
+    """Call a function, and return its result as a tool output, or an awaitable if it is asynchronous.
 
     Raises:
-        ToolError: the function raised it, or anything else, or its result is not JSON data.
+        ToolError: the function failed, or its result is not JSON data.
     """
     started = time.monotonic()
     if is_async:
-        return _awaited(name, run, started)
+        return _await_output(name, run, started)
     try:
         result = run()
-    except (Exception, SystemExit) as error:  # a parser of arguments ends the process where it can
+    except (Exception, SystemExit) as error:  # argparse, for example, raises SystemExit
         raise _failure_of(name, error) from error
     return _output(result, started)
 
 
-async def _awaited(name: str, run: Callable[[], Any], started: float) -> ToolOutput:
+async def _await_output(name: str, run: Callable[[], Any], started: float) -> ToolOutput:
     try:
         result = await run()
     except (Exception, SystemExit) as error:
@@ -214,20 +216,20 @@ def _output(result: Any, started: float) -> ToolOutput:
 
 
 def _failure_of(name: str, error: BaseException) -> ToolError:
-    """Return what a function raised as the error of its call."""
+    """Convert an exception of a function to a `ToolError`."""
     if isinstance(error, ToolError):
         return error
-    # The message of an exception is often for the model: what was not found, what is not allowed.
-    said = str(error).strip()
-    message = f"{type(error).__name__}: {said}" if isinstance(error, (KeyError, SystemExit)) or not said else said
+    # The message of an exception often helps the model, for example if something was not found.
+    text = str(error).strip()
+    message = f"{type(error).__name__}: {text}" if isinstance(error, (KeyError, SystemExit)) or not text else text
     return ToolError(f"{name} failed: {message}", hint=None)
 
 
 def positive_seconds(seconds: float) -> float:
-    """Return the seconds that one call may take.
+    """Return a timeout in seconds.
 
     Raises:
-        ConfigurationError: they are none, or over a day.
+        ConfigurationError: it is not a positive number, or over a day.
     """
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds <= 86_400:
         raise ConfigurationError("timeout_seconds must be a number of seconds up to a day")
@@ -235,10 +237,10 @@ def positive_seconds(seconds: float) -> float:
 
 
 def _digest_of(function: Callable[..., Any], schema: Mapping[str, Any]) -> str:
-    """Return a digest of a function's code: an approval of another version is none of this one.
+    """Return a digest of a function's code, so that an approval does not apply to another version.
 
-    SECURITY: empty, which no remembered answer matches, where the code alone does not say what the function does: it
-    is bound to an object, closes over values, or is wrapped.
+    SECURITY: it is empty, which no remembered answer matches, if the behavior does not depend on the code alone: for
+    bound methods, closures and wrapped functions.
     """
     code = getattr(function, "__code__", None)
     bound = hasattr(function, "__self__") or hasattr(function, "__wrapped__") or getattr(function, "__closure__", None)
@@ -260,21 +262,21 @@ def _constant(value: Any) -> Any:
 
 
 Run = Callable[[dict[str, Any], ToolContext], Any]
-"""From params that fit the schema to the result, which may be awaitable."""
+"""A function that takes valid params, and returns the result or an awaitable."""
 
 
 class SchemaTool(ToolDefaults):
-    """A function behind a JSON Schema, such as a function tool of another framework, as a tool of a registry.
+    """A function with a given JSON Schema as a tool, such as a function tool of another framework.
 
     Attributes:
-        effects: Those that the function has, as a whole; `actions` those of each value of `action_param`. One that
-            declares none is taken to have every effect.
-        is_async: True where `run` returns something to be awaited; else it runs on a thread.
-        approval: `True`, or a function of the params: a person is asked, whatever the effects say.
+        effects: The effects of the function, by default all.
+        actions: The effects of each value of `action_param`.
+        is_async: True if `run` returns an awaitable; otherwise it runs in a thread.
+        approval: True to require approval for every call, or a function that decides by the params.
 
     Raises:
-        ConfigurationError: its name is not one that a model can call.
-        InvalidComponentError: its schema is broken.
+        ConfigurationError: the name is not valid for models.
+        InvalidComponentError: the schema is invalid.
     """
 
     def __init__(
@@ -301,26 +303,24 @@ class SchemaTool(ToolDefaults):
         self.is_async = is_async
         self._run = run
         self._approval = approval
-        provider_schema(self.schema, "openai")  # what cannot be offered is refused where it is made
+        provider_schema(self.schema, "openai")  # report unsupported schemas at the definition
         self._validator = Validator(self.schema)
 
     def __repr__(self) -> str:
         return f"<SchemaTool {self.name!r}>"
 
     def requires_approval(self, params: Any) -> bool:
-        """Tell whether a person has to approve this call, as whoever made the tool says."""
+        """Return whether this call requires approval, as its author declared."""
         return bool(self._approval(params)) if callable(self._approval) else self._approval
 
     def execute(self, params: Any, context: ToolContext | None = None) -> ToolOutput | Awaitable[ToolOutput]:
-        """Call the function; the output of one that is asynchronous is to be awaited.
+        """Call the function. The result is awaitable if the function is asynchronous.
 
         Raises:
-            InvalidParametersError: the params do not fit the schema.
-            ToolError: the function raised it, or anything else, or its result is not JSON data.
+            InvalidParametersError: the params do not match the schema.
+            ToolError: the function failed, or its result is not JSON data.
         """
         if not isinstance(params, Mapping):
-            raise InvalidParametersError(
-                "the params must be an object", hint="send the params that the schema asks for"
-            )
+            raise InvalidParametersError("the params must be an object", hint="send the params of the tool's schema")
         fitting = self._validator.accept(dict(params))
         return output_of(self.name, partial(self._run, fitting, context or ToolContext()), is_async=self.is_async)

@@ -52,22 +52,22 @@ _BUNDLED = object()
 
 
 class InstalledTools:
-    """Keeps a registry as the catalog of a data folder is; another process may change the catalog at any time."""
+    """Keeps a registry in sync with the catalog, which other processes may change at any time."""
 
     def __init__(self, registry: ToolRegistry, runtime: WasmToolRuntime, data: Path) -> None:
         self._registry = registry
         self._runtime = runtime
         self._data = data
         self._absent = dict(registry.absent)
-        """Tools that were absent before any component was looked for, each with the step that brings it."""
+        """Tools that are unavailable regardless of the catalog, each with the step that makes it available."""
         self._held: dict[str, tuple[Any, ...]] = {}
-        """The version of each tool that is offered, or could not be had."""
+        """The version of each tool that is registered, or could not be prepared."""
         self._offered: dict[str, list[str]] = {}
-        """The names in the registry that each has there."""
+        """The registered names of each tool."""
         self._lock = threading.Lock()
 
     def trace(self) -> tuple[Any, ...]:
-        """Return numbers that differ after a change of the catalog, for a price of microseconds."""
+        """Return numbers that differ after a change of the catalog. This takes only microseconds."""
         found = []
         for name in ("catalog.sqlite3", "catalog.sqlite3-wal"):
             try:
@@ -78,12 +78,12 @@ class InstalledTools:
         return tuple(found)
 
     def refresh(self) -> bool:
-        """Offer what the catalog has now, and no longer what it has not; tell whether that changed anything.
+        """Register new and changed tools of the catalog, remove others, and return whether anything changed.
 
-        A tool that cannot be had is named in the registry's `problems`, and its version before is offered no longer.
+        A tool that cannot be prepared is listed in the registry's `problems`; its previous version is removed, too.
 
         Raises:
-            InstallError: the catalog cannot be read; then everything stays as it was.
+            InstallError: the catalog cannot be read. Then nothing changes.
         """
         with self._lock:
             wanted = self._wanted()
@@ -102,7 +102,7 @@ class InstalledTools:
         config = self._runtime.config
         parts = {"workspace": config.workspace, "search": config.web_search, "memory": config.memory_settings()}
         has = {part for part, given in parts.items() if given is not None}
-        has |= {RUN_CODE.name, *DESKTOP_NAMES}.intersection(self._registry.all_names())  # those that are turned on
+        has |= {RUN_CODE.name, *DESKTOP_NAMES}.intersection(self._registry.all_names())  # only enabled ones
         taken = {spelling(name) for name in installed}
         absent = {
             name: step
@@ -127,7 +127,10 @@ class InstalledTools:
         self._offered[name] = sorted(set(registry.all_names()) - before)
 
     def _drop(self, name: str) -> None:
-        """SECURITY: whoever waits for an answer to the version before is denied; remembered ones are bound to it."""
+        """Remove a tool.
+
+        SECURITY: pending requests of the removed version are denied. Remembered answers are bound to that version.
+        """
         del self._held[name]
         self._registry.problems.pop(name, None)
         self._runtime.forget(name)
@@ -137,7 +140,7 @@ class InstalledTools:
 
 
 def _aliases(tool: BundledTool | OwnTool, taken: Container[str]) -> tuple[str, ...]:
-    """Return the aliases of a tool that comes with wasmrt, without those whose spelling an installed tool has."""
+    """Return the aliases of a bundled tool, without the names of installed tools."""
     return tuple(alias for alias in tool.aliases if spelling(alias) not in taken)
 
 
@@ -149,17 +152,15 @@ def load_registry(
     around: Callable[[Approver], Approver] | None = None,
     telemetry: Telemetry | None = None,
 ) -> ToolRegistry:
-    """Return a registry with the tools that come with wasmrt, those that are installed, and the plugins.
+    """Return a registry with wasmrt's own tools, the installed tools and the plugins.
 
-    Tools for files and the shell are there where the runtime has a workspace.
-
-    Policy, approver, telemetry and the folder of plugins are those of the operator's configuration file, where none is
-    given.
-    `problems` of the registry says which tools could not be had. Close its plugins with `close`. `around` is put around
-    an approver that waits for another process, for a command that shows what it waits for.
+    Tools for files and the shell are included if the runtime has a workspace. The operator's configuration file defines
+    the default policy, approver and telemetry, and the plugin folder. `around` wraps an approver that waits for another
+    process, so that a command can show the requests it waits for. `problems` of the registry lists the tools that are
+    unavailable. Call `close` to end the plugins.
 
     Raises:
-        ConfigFileError: the file cannot be used, with every mistake of it.
+        ConfigFileError: the configuration file is invalid; the error lists every mistake.
 
     Example:
         >>> from wasmrt import WasmToolRuntime, load_registry
@@ -185,7 +186,7 @@ def load_registry(
         access=AccessStore(places.access),
         telemetry=telemetry or (Telemetry() if file.telemetry else None),
     )
-    _add_own(registry, runtime, places, file)  # before whatever else could have one of their names
+    _add_own(registry, runtime, places, file)  # first, before other tools could take their names
     registry.installed = InstalledTools(registry, runtime, places.data)
     registry.installed.refresh()
     registry._services.refresh = registry.installed.refresh
@@ -195,7 +196,7 @@ def load_registry(
 
 
 def approver_of(kind: ApproverKind, store: ApprovalStore) -> Approver:
-    """Return the approver that the configuration names."""
+    """Return an approver of the configured kind."""
     if kind is ApproverKind.QUEUE:
         return QueueApprover(store)
     if kind is ApproverKind.TERMINAL:
@@ -204,10 +205,10 @@ def approver_of(kind: ApproverKind, store: ApprovalStore) -> Approver:
 
 
 def _add_own(registry: ToolRegistry, runtime: WasmToolRuntime, places: Places, config: OperatorConfig) -> None:
-    """Offer the tools that are no components: for tools, skills, memory, the desktop, programs, and the shell."""
+    """Register the tools that are not components: extensions, skills, memory, desktop, code mode and shell."""
     sources = ToolSources(config.extensions.sources, config.extensions.hosts)
     extensions = ExtensionTools(registry, runtime, places, sources, PROTECTED_TOOL_NAMES)
-    workspace = getattr(runtime.config.workspace, "root", runtime.config.workspace)  # of `UserFolders`
+    workspace = getattr(runtime.config.workspace, "root", runtime.config.workspace)  # it may be a `UserFolders`
     own = workspace if isinstance(workspace, Path) else None
     store = SkillStore(places, config.skills.folders, workspace=own)
 
@@ -236,10 +237,10 @@ def _add_own(registry: ToolRegistry, runtime: WasmToolRuntime, places: Places, c
 def _add_plugins(registry: ToolRegistry, runtime: WasmToolRuntime, policy: ToolPolicy, folder: Path) -> None:
     preset = policy.active
     root = runtime.config.workspace
-    root = root if isinstance(root, Path) else None  # a plugin has one folder for all
+    root = root if isinstance(root, Path) else None  # plugins do not support a folder for each user
     if not folder.is_dir():
-        hint = "make it, or change plugin_dir in [tools]"
-        registry.problems["plugins"] = ConfigurationError(f"there is no folder of plugins at {folder}", hint=hint)
+        hint = "create it, or change plugin_dir in [tools]"
+        registry.problems["plugins"] = ConfigurationError(f"the plugin folder does not exist: {folder}", hint=hint)
         return
     plugins = load_plugins(
         folder,

@@ -1,4 +1,4 @@
-"""The output of a call: scanned for secrets, sanitized, and written for a model."""
+"""Scan the output of a call for secrets, sanitize it, and format it for a model."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ from wasmrt.core.model import Decision, LogEntry, Reason, ToolOutput
 from wasmrt.core.strict_json import JsonError, utf8_size, write_json, written_by
 from wasmrt.egress.leaks import Action, LeakDetector
 
-_PLAIN = "have the tool answer in a plain form"
+_PLAIN = "return plain, uncompressed data from the tool"
 
 
-def scanned(state: CallState, output: ToolOutput) -> ToolOutput:
+def scan_output(state: CallState, output: ToolOutput) -> ToolOutput:
     """Return the output without secrets.
 
     Raises:
-        LeakError: it holds one that cannot be cut out, or could not be opened to look.
-        GuestOutputError: it is no JSON data, or over the cap.
+        LeakError: it contains a secret that cannot be removed, or it could not be scanned.
+        GuestOutputError: it is not JSON data, or too large.
     """
     if state.known.is_component:
         return output
     try:
         text = write_json(output.result)
     except JsonError as error:
-        raise GuestOutputError(f"the tool's answer is {error}", hint="have the tool return JSON data") from error
+        raise GuestOutputError(f"the tool's output is {error}", hint="return JSON data from the tool") from error
     if utf8_size(text) > MAX_TOOL_OUTPUT_BYTES:
         raise GuestOutputError(
-            f"the tool's answer is over {MAX_TOOL_OUTPUT_BYTES:,} bytes", code="output-too-large",
-            hint="have the tool answer with less",
+            f"the tool's output is over {MAX_TOOL_OUTPUT_BYTES:,} bytes", code="output-too-large",
+            hint="return less data from the tool",
         )  # fmt: skip
     if not output.usage.wall_seconds:
         seconds = round(output.duration or time.monotonic() - state.request.started, 6)
@@ -50,7 +50,7 @@ def scanned(state: CallState, output: ToolOutput) -> ToolOutput:
 
 
 def clean_logs(state: CallState, logs: tuple[LogEntry, ...]) -> tuple[LogEntry, ...]:
-    """Return log lines without secrets."""
+    """Return log entries without secrets."""
     redact = state.services.detector.redact
     return tuple(entry._replace(message=redact(entry.message)) for entry in logs)
 
@@ -62,31 +62,31 @@ def _clean(state: CallState, output: ToolOutput, text: str) -> ToolOutput:
         passed = not report.should_block
         state.decisions.append(Decision(passed, Reason.NOT_SCANNED, report.unscanned, _PLAIN, "result", name))
     if report.should_block:
-        said = "could not be opened to look for secrets" if report.unscanned else "holds a secret"
-        raise LeakError(f"the tool's answer {said} and was withheld", hint="have the tool answer without it")
+        reason = "could not be scanned for secrets" if report.unscanned else "contains a secret"
+        raise LeakError(f"the tool's output {reason} and was withheld", hint="remove the secrets from its output")
     if all(match.action is Action.WARN for match in report.matches):
         return output._replace(raw=text)
-    clean = _redacted(detector, output.result)
+    clean = _redact(detector, output.result)
     text = write_json(clean)
-    # SECURITY: what only shows across values cannot be cut out of the structure.
+    # SECURITY: a secret that spans several values cannot be removed from them.
     if detector.redact(text) != text:
-        raise LeakError("the tool's answer holds a secret in pieces and was withheld")
+        raise LeakError("the tool's output contains a secret that spans several values, and was withheld")
     return output._replace(result=clean, raw=text)
 
 
-def _redacted(detector: LeakDetector, value: Any) -> Any:
+def _redact(detector: LeakDetector, value: Any) -> Any:
     if isinstance(value, str):
         return detector.redact(value)
     if isinstance(value, list):
-        return [_redacted(detector, item) for item in value]
+        return [_redact(detector, item) for item in value]
     if isinstance(value, dict):
-        return {detector.redact(key): _redacted(detector, item) for key, item in value.items()}
+        return {detector.redact(key): _redact(detector, item) for key, item in value.items()}
     return value
 
 
 MAX_BLOCKS = 64
 MAX_MEDIA_BYTES = 4 * MIB
-"""Of all blocks of a result, in base64."""
+"""Limit of the media of a result, encoded in base64."""
 _TYPE = re.compile(r"[a-z]+/[a-zA-Z0-9][a-zA-Z0-9.+-]{0,100}")
 _URI = re.compile(r"[a-z][a-z0-9+.-]{0,30}:[\x21-\x7e]{1,2000}")
 _LINKED = re.compile(r"https?:", re.IGNORECASE)
@@ -95,9 +95,9 @@ Block = dict[str, Any]
 
 
 def split_media(result: Any, clean: Clean) -> tuple[str, tuple[Block, ...]] | None:
-    """Return the text of a result of blocks, and the blocks beside it; None for a result that is none.
+    """Return the text and the media of a result that consists of MCP content blocks; None for other results.
 
-    `clean` makes a text fit to read. A block that is broken or over the bounds makes the whole an ordinary result.
+    `clean` sanitizes text. A result with a malformed block, or over the limits, is treated as an ordinary result.
     """
     blocks = result.get("content") if isinstance(result, dict) and len(result) == 1 else None
     if not isinstance(blocks, list) or not 0 < len(blocks) <= MAX_BLOCKS:
@@ -136,7 +136,7 @@ def _data(block: Block, _: Clean) -> tuple[str, Block | None] | None:
 
 def _link(block: Block, clean: Clean) -> tuple[str, Block | None] | None:
     uri, name = block.get("uri"), block.get("name")
-    # SECURITY: a client may open it; what is a file or a program of its machine is nothing for a tool to point at.
+    # SECURITY: a client may open the link, so it must not refer to a file or a program on the client's machine.
     if not isinstance(uri, str) or not _URI.fullmatch(uri) or not _LINKED.match(uri) or not isinstance(name, str):
         return None
     link = {"type": "resource_link", "uri": uri, "name": clean(name)[:200]}
@@ -166,7 +166,7 @@ def _resource(block: Block, clean: Clean) -> tuple[str, Block | None] | None:
 
 
 def _decoded_size(data: Any) -> int | None:
-    """Return the bytes that a text stands for in base64; None where it is none."""
+    """Return the decoded size of base64 text; None if it is invalid or too large."""
     if not isinstance(data, str) or len(data) > MAX_MEDIA_BYTES:
         return None
     try:
@@ -187,7 +187,7 @@ MessageFormat = Literal["openai", "anthropic", "gemini", "mcp"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolAnswer:
-    """The end of one call, for a model and for the program around it.
+    """The outcome of one call, for the model and for the program.
 
     Example:
         >>> from wasmrt import ToolCall, ToolRegistry, tool
@@ -203,12 +203,12 @@ class ToolAnswer:
     """
 
     id: str
-    """The id that the model gave the call."""
+    """The ID that the model gave the call."""
     name: str
     text: str
-    """For the model: wrapped, without secrets, cut to size."""
+    """The text for the model: wrapped, without secrets, and truncated to the limit."""
     body: str = ""
-    """The text without its wrapper, for whoever sends it on as data."""
+    """The text without its wrapper, to be passed on as data."""
     output: ToolOutput | None = None
     error: ToolError | None = None
     decisions: tuple[Decision, ...] = ()
@@ -216,24 +216,24 @@ class ToolAnswer:
     """Threats that the sanitizer found in the output."""
     truncated: bool = False
     media: tuple[dict[str, Any], ...] | None = None
-    """Images, sounds, resources and links beside the text, as MCP has them; None for a result that is data."""
+    """Images, audio, resources and links, as MCP content blocks; None for a result that is plain data."""
     edited: bool = False
-    """True where a person changed the parameters of the call."""
+    """True if the approver edited the parameters of the call."""
     access: tuple[str, ...] = ()
-    """Requests by which a person was asked for what the call was refused; ids are for people."""
+    """IDs of the access requests that resulted from the call. Do not show them to the model."""
     needs_review: bool = False
-    """True where the policy of outputs wants a person to look before a model does."""
+    """True if the safety policy requires that a user reviews the output before the model reads it."""
 
     @property
     def ok(self) -> bool:
-        """True where the tool answered."""
+        """True if the call succeeded."""
         return self.error is None
 
     def message(self, style: MessageFormat = "openai") -> dict[str, Any]:
-        """Return the answer as the message, or the part of one, that goes back to the model.
+        """Return the message, or the content block, that reports the outcome to the model.
 
         Raises:
-            ConfigurationError: the provider is not known.
+            ConfigurationError: the message format is unknown.
         """
         if style == "anthropic":
             block = {"type": "tool_result", "tool_use_id": self.id, "content": self.text}
@@ -243,23 +243,23 @@ class ToolAnswer:
         if style == "mcp":
             return {"content": [{"type": "text", "text": self.text}], "isError": not self.ok}
         if style != "openai":
-            raise ConfigurationError(f"there is no message for {style!r:.40}", hint="openai, anthropic, gemini or mcp")
+            raise ConfigurationError(f"unknown message format: {style!r:.40}", hint="openai, anthropic, gemini or mcp")
         return {"role": "tool", "tool_call_id": self.id, "content": self.text}
 
 
 def clean(services: RegistryServices, text: str) -> str:
-    """Return a text that is no tool's whole answer as a model may read it: sanitized, and without secrets."""
+    """Return text without secrets, and sanitized for a model, for text that is not a whole tool output."""
     return services.detector.redact(Sanitizer(services.safety).sanitize(text).text)
 
 
 def answer_of(state: CallState, identity: str, output: ToolOutput | None, error: ToolError | None) -> ToolAnswer:
-    """Return how a call ended, for a model: sanitized, validated, held against the policy of outputs, cut, wrapped."""
+    """Return the outcome of a call for a model: sanitized, checked by the safety policy, truncated and wrapped."""
     redact = state.services.detector.redact
     name = state.known.offered if state.entry is not None else (state.request.name[:64] or "tool")
     if output is not None:
         plain, media = _plain(state, output.result)
         try:
-            # SECURITY: a component's too, which was scanned: what the sanitizer takes out may have kept a secret apart.
+            # SECURITY: redact scanned output again, because sanitizing may join the parts of a secret.
             wrapped = wrap_tool_output(
                 name, plain, redact=redact, policy=state.services.safety,
                 requires_sanitization=state.tool.requires_sanitization,
@@ -268,25 +268,25 @@ def answer_of(state: CallState, identity: str, output: ToolOutput | None, error:
         except LeakError as blocked:
             error, output = ToolError(blocked.message, code=blocked.code, hint=blocked.hint), None
         else:
-            note = "\n(a person changed the parameters of this call)" if state.edited else ""
-            note += _access.note(state)
+            note = "\n(the approver edited the parameters of this call)" if state.edited else ""
+            note += _access.access_note(state)
             return ToolAnswer(
                 id=identity, name=name, text=wrapped.text + note, body=wrapped.body, output=output,
                 decisions=output.decisions, flags=wrapped.flags, truncated=wrapped.truncated,
                 needs_review=wrapped.needs_review, edited=state.edited, media=media, access=state.access_requests,
             )  # fmt: skip
     assert error is not None
-    said = wrap_tool_output(
+    wrapped = wrap_tool_output(
         name, f"Tool execution failed: {error.for_model()}", redact=redact, max_output_bytes=_MAX_ERROR_BYTES
     )
     return ToolAnswer(
-        id=identity, name=name, text=said.text, body=said.body, error=error, decisions=error.decisions,
-        flags=said.flags, access=state.access_requests,
+        id=identity, name=name, text=wrapped.text, body=wrapped.body, error=error, decisions=error.decisions,
+        flags=wrapped.flags, access=state.access_requests,
     )  # fmt: skip
 
 
 def _plain(state: CallState, result: Any) -> tuple[str, tuple[dict[str, Any], ...] | None]:
-    """Return the text of a result, before it is made safe to read, and what is beside it."""
+    """Return the text of a result before sanitizing, and its media."""
     if isinstance(result, str):
         return result, None
     found = split_media(result, partial(clean, state.services))

@@ -1,4 +1,4 @@
-"""The pipeline: every step of a call, in order. Each step may deny the call, and every decision is recorded."""
+"""Run a call through the steps of the pipeline, in order. Each step may deny the call; every decision is recorded."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from wasmrt.agent.approvals import ApprovalAnswer, ApprovalRequest, new_request_
 from wasmrt.agent.registry import _access, _flow, _steps
 from wasmrt.agent.registry._calls import parse_arguments
 from wasmrt.agent.registry._executor import Executor
-from wasmrt.agent.registry._output import clean_logs, scanned
+from wasmrt.agent.registry._output import clean_logs, scan_output
 from wasmrt.agent.registry._registered import RegisteredTool
-from wasmrt.agent.registry._state import CallState, changed, denied, known_receipt, write_receipt
+from wasmrt.agent.registry._state import CallState, denial_error, is_edited, known_receipt, write_receipt
 from wasmrt.agent.registry._tool import ToolSource
 from wasmrt.core.errors import CancelledError, InvalidParametersError, RateLimitedError, ToolError, WasmrtError
 from wasmrt.core.lifetime import Lifetime
@@ -23,64 +23,67 @@ from wasmrt.runtime.audit import OK
 from wasmrt.runtime.context import ToolContext
 
 FORGET = "wasmrt approvals list shows the answer, and wasmrt approvals forget ID forgets it"
-"""The step for whoever was denied by an answer that was given for good."""
+"""The hint for a call that a remembered answer denied."""
 
 
 async def execute(state: CallState, executor: Executor) -> ToolOutput:
-    """Take one call through every step, and return the tool's output, scanned.
+    """Run one call through every step, and return the tool's scanned output.
 
     Raises:
-        ToolError: a step refused it, or the tool failed; its decisions say which.
+        ToolError: a step denied the call, or the tool failed; see its `decisions`.
     """
     try:
         admit(state)
         await approve(state, executor)
         return await run(state, executor)
     except BaseException as error:
-        failure = finished(state, error)
-        if failure is error or not isinstance(error, Exception):  # such as a cancellation, which goes on as it is
+        failure = finish_failed(state, error)
+        if failure is error or not isinstance(error, Exception):  # re-raise a cancellation unchanged
             raise
         raise failure from error
 
 
-def finished(state: CallState, error: BaseException) -> ToolError:
-    """Return the error of a failed call with all its decisions, and write the receipt."""
+def finish_failed(state: CallState, error: BaseException) -> ToolError:
+    """Return the error of a failed call with all decisions, and write the receipt."""
     failure = _as_tool_error(error)
     failure.decisions = _with_sandbox(state, failure)
     if not state.in_sandbox:
-        # SECURITY: what a function or a plugin says of its failure goes where its answer would have gone.
+        # SECURITY: the error message of a function or a plugin may contain secrets, like its result.
         failure.message = state.services.detector.redact(failure.message)
         failure.args = (failure.message,)
         failure.logs = clean_logs(state, failure.logs)
         if failure.code == OK:
             failure.code = type(failure).code
     failure.call_id = failure.call_id or state.request.call_id
-    told = failure
+    reported = failure
     if state.ran:
-        told = _access.asked(state, failure)  # before the trace has seen the tool's own words
+        reported = _access.with_access_requests(state, failure)  # before the error message becomes part of the trace
     if state.ran or state.previewing:
-        _flow.saw(state, failure.message)
+        _flow.record_result(state, failure.message)
     _end(state, failure)
-    return told
+    return reported
 
 
 def _end(state: CallState, failure: ToolError | None) -> None:
-    """Write the receipt of a call, and end what telemetry has of it."""
+    """Write the receipt of a call, and end its telemetry span."""
     try:
         write_receipt(state, failure)
     finally:
         if state.operation is not None:
-            state.operation.end(None if failure is None else _told_code(state, failure))
+            state.operation.end(None if failure is None else _telemetry_code(state, failure))
 
 
-def _told_code(state: CallState, failure: ToolError) -> str:
-    """Return the code that telemetry tells. SECURITY: one that a function chose could carry what it read."""
+def _telemetry_code(state: CallState, failure: ToolError) -> str:
+    """Return the error code for telemetry.
+
+    SECURITY: a code that a function chose could contain data that it read, so it is not reported.
+    """
     chosen = state.ran and not state.in_sandbox and failure.code != type(failure).code
     return TOOL_ERROR if chosen and state.known.source in _flow.OWN_SOURCES else failure.code
 
 
 def _begin(state: CallState) -> None:
-    """Begin what telemetry has of a call. A name that no tool has is the model's own text, and stays out of it."""
+    """Begin the telemetry span of a call. Unknown tool names are omitted: they are text of the model."""
     services = state.services
     if services.telemetry is not None:
         found = services.store.find(state.request.name)
@@ -91,30 +94,30 @@ def _begin(state: CallState) -> None:
 
 
 def admit(state: CallState) -> None:
-    """Run the steps that require no approval.
+    """Run the steps before the approval.
 
     Raises:
-        ToolError: one refused it.
+        ToolError: a step denied the call.
     """
     _begin(state)
-    look(state)
+    check_call(state)
     state.take(_steps.check_confirmation(state))
     state.take(_flow.check_flow(state))
     state.take(_steps.check_tool_policy(state))
     state.take(_steps.check_rate(state))
 
 
-def look(state: CallState) -> None:
-    """Run the steps that decide on the tool and its params, and that consume nothing.
+def check_call(state: CallState) -> None:
+    """Run the steps that check the tool and its params, without counting the call or using up tokens.
 
     Raises:
-        ToolError: one refused it.
+        ToolError: a step denied the call.
     """
     state.take(_steps.parse(state))
     state.take(_steps.look_up(state))
     state.take(_steps.check_program(state))
     state.take(_steps.check_schema(state))
-    state.take(_access.grow(state))
+    state.take(_access.add_granted(state))
     state.take(_steps.check_view(state))
     state.take(_steps.check_filter(state))
     state.take(_steps.check_preset(state))
@@ -122,7 +125,7 @@ def look(state: CallState) -> None:
     state.take(_steps.check_exfiltration(state))
 
 
-def asks(state: CallState) -> bool:
+def needs_approval(state: CallState) -> bool:
     """Return whether the call requires approval, and no remembered answer applies."""
     if state.approval_needed is None or state.request.token is not None:
         return False
@@ -139,7 +142,7 @@ async def approve(state: CallState, executor: Executor) -> None:
         return
     if state.request.token is not None:
         state.take(_steps.redeem(state))
-        _flow.approved(state)
+        _flow.record_approval(state)
         return
     state.previewing = True
     shown = await executor.preview(state.tool, state.params)
@@ -150,84 +153,82 @@ async def approve(state: CallState, executor: Executor) -> None:
     state.answer = answer
     name, by = state.known.name, f" by {answer.by}" if answer.by else ""
     if not answer.approved:
-        raise denied(_taken(state, _not_approved(state, answer)))
+        raise denial_error(_record(state, _not_approved(state, answer)))
     if state.services.store.find(state.known.name) is not state.registered:
-        rule, hint = "the tool was removed or exchanged while a person was asked", "make the call again"
-        raise denied(_taken(state, Decision(False, Reason.APPROVAL_DENIED, rule, hint, "tool.approval",
+        rule, hint = "the tool was removed or replaced while the approval was pending", "make the call again"
+        raise denial_error(_record(state, Decision(False, Reason.APPROVAL_DENIED, rule, hint, "tool.approval",
                      state.known.name)))  # fmt: skip
-    state.edited = changed(answer.params, state.params)
-    words = f"approved {answer.scope}{by}{', with other parameters' if state.edited else ''}"
-    _taken(state, Decision(True, Reason.ALLOWED, words, None, "tool.approval", name))
+    state.edited = is_edited(answer.params, state.params)
+    rule = f"approved {answer.scope}{by}{', with other parameters' if state.edited else ''}"
+    _record(state, Decision(True, Reason.ALLOWED, rule, None, "tool.approval", name))
     if state.edited:
         _check_edited(state, dict(answer.params or {}))
-    # SECURITY: an answer that was given before, or to other params, is none to what was shown now.
+    # SECURITY: a remembered answer, or one with edited params, does not approve this preview.
     state.shown = None if answer.remembered or state.edited else shown
-    _flow.approved(state)
+    _flow.record_approval(state)
 
 
 def _not_approved(state: CallState, answer: ApprovalAnswer) -> Decision:
-    """Return the denial of a call that nobody approved. What a person noted is for people, like every hint."""
+    """Return the denial of a call that was not approved. The approver's note is in the hint, which models never see."""
     assert state.approval_needed is not None
-    rule = "a person denied this call" if answer.by else "a person has to approve this call, and nobody did"
-    ways = 'give the registry an approver (approver = "queue" in [approvals])'
+    rule = "the call was denied by an approver" if answer.by else "the call requires approval, and it was not approved"
+    steps = 'give the registry an approver (approver = "queue" in [approvals])'
     if answer.timed_out:
-        ways = "make the call again and answer it; timeout_seconds in [approvals] gives more time"
+        steps = "make the call again and answer the request; timeout_seconds in [approvals] sets the time for it"
     line = _steps.approving_line(state)
-    ways += f", or {line}" if line else ""
+    steps += f", or {line}" if line else ""
     command = state.tool.manual_command(state.params)
-    ways += f"; a person does it with: {command}" if command else ""
-    said = f"{answer.note}; " if answer.note else ""
+    steps += f"; to do it yourself: {command}" if command else ""
+    note = f"{answer.note}; " if answer.note else ""
     if answer.by:
-        ways = FORGET if answer.remembered else "make the call again to ask once more"
-    hint = f"{said}{state.approval_needed.rule}; {ways}"
+        steps = FORGET if answer.remembered else "make the call again to request approval again"
+    hint = f"{note}{state.approval_needed.rule}; {steps}"
     return Decision(False, Reason.APPROVAL_DENIED, rule, hint, "tool.approval", state.known.name)
 
 
 async def run(state: CallState, executor: Executor) -> ToolOutput:
-    """Run the tool within its deadline, scan what it answers, and write the receipt.
+    """Run the tool within its deadline, scan its output, and write the receipt.
 
     Raises:
-        ToolError: it failed, or its answer was withheld.
+        ToolError: the tool failed, or its output was withheld.
     """
     tool, entry = state.tool, state.known
-    _access.use(state)
+    _access.redeem_granted(state)
     seconds = min(tool.timeout_seconds, state.services.policy.timeout_for(entry.name) or tool.timeout_seconds)
     if state.direct and state.request.within is not None:
         state.request.within.check()
         seconds = min(seconds, state.request.within.remaining())
     context = tool_context(state, seconds)
     state.ran = True
-    _flow.wrote(state)
+    _flow.record_written(state)
     with nullcontext() if state.operation is None else state.operation.current():
         if _steps.runs_programs(entry):
             output = await _run_program(state, executor, context, seconds)
         else:
             output = await executor.run(tool, state.params, context, seconds)
     if not isinstance(output, ToolOutput):
-        raise ToolError(f"the tool broke: it returned {type(output).__name__}, and no ToolOutput")
-    output = scanned(state, output)
-    _access.ask(state, output.decisions, output.call_id or state.request.call_id)
-    _flow.saw(state, output.result, output.labels)
-    decisions = (*state.decisions, *(_stamped(state, decision) for decision in output.decisions))
+        raise ToolError(f"the tool failed: expected a ToolOutput, got {type(output).__name__}")
+    output = scan_output(state, output)
+    _access.request_access(state, output.decisions, output.call_id or state.request.call_id)
+    _flow.record_result(state, output.result, output.labels)
+    decisions = (*state.decisions, *(_with_policy(state, decision) for decision in output.decisions))
     state.output = output._replace(decisions=decisions, call_id=output.call_id or state.request.call_id)
     _end(state, None)
     return state.output
 
 
 async def _run_program(state: CallState, executor: Executor, context: ToolContext, seconds: float) -> ToolOutput:
-    from wasmrt.agent.registry._program import Steps, run_program  # few programs have code mode on
+    from wasmrt.agent.registry._program import Steps, run_program  # code mode is off by default
 
-    steps = Steps(look, admit, asks, approve, run, finished)
+    steps = Steps(check_call, admit, needs_approval, approve, run, finish_failed)
     return await run_program(state, executor, context, seconds, steps)
 
 
 def tool_context(state: CallState, seconds: float) -> ToolContext:
     """Return the context of the call for the tool."""
-    entry = state.known
-    # SECURITY: the sandbox holds a component to what it declares, and to the view; else a declaration were a claim.
-    restrictions = state.restrictions
-    # Of a tool with actions, to those of the one that was let through.
-    held = state.effects & restrictions.in_sandbox(state.services.policy.guard, entry.name)
+    entry, restrictions = state.known, state.restrictions
+    # SECURITY: the sandbox enforces the declared effects of the chosen action, and the limits of the view.
+    allowed = state.effects & restrictions.in_sandbox(state.services.policy.guard, entry.name)
     return ToolContext(
         user=state.request.user,
         trace_id=state.request.trace,
@@ -237,7 +238,7 @@ def tool_context(state: CallState, seconds: float) -> ToolContext:
         on_progress=state.request.on_progress,
         receipt=known_receipt(state),
         on_begin=state.begin_in_sandbox,
-        effects=None if entry.granted_effects <= held and not restrictions.narrows else held,
+        effects=None if entry.granted_effects <= allowed and not restrictions.narrows else allowed,
         write_paths=restrictions.write_paths,
         may_invoke=partial(_may_invoke, state),
         seen=_flow.labels_seen(state),
@@ -248,7 +249,7 @@ def tool_context(state: CallState, seconds: float) -> ToolContext:
 
 
 def approval_request(state: CallState, preview: str | None) -> ApprovalRequest:
-    """Return the request for an approver; `preview` shows what the call would change."""
+    """Return the request for an approver; `preview` shows the changes that the call would make."""
     assert state.approval_needed is not None
     entry, now = state.known, time.time_ns() // 1_000_000
     return ApprovalRequest(
@@ -265,39 +266,39 @@ def approval_request(state: CallState, preview: str | None) -> ApprovalRequest:
         call=state.request.call_id,
         preview=preview,
         provenance=_flow.provenance_lines(state),
-        destinations=_flow.asked_destinations(state),
+        destinations=_flow.approval_destinations(state),
         created_ms=now,
         expires_ms=now + round(state.services.approvals.timeout_seconds * 1000),
     )
 
 
 def _check_edited(state: CallState, params: dict[str, object]) -> None:
-    """Repeat the steps that depend on the params, except approval, for params that an approver edited."""
+    """Repeat the steps that depend on the params, except approval, because an approver edited the params."""
     try:
         state.params = parse_arguments(params)
         state.take(_steps.check_schema(state))
     except InvalidParametersError as error:
-        rule = f"the person changed the parameters, and they do not fit: {error.message}"
-        hint = "make the call again, and have the person keep to the tool's schema"
-        raise denied(_taken(state, Decision(False, Reason.INVALID_ARGUMENTS, rule, hint, "tool.approval",
+        rule = f"the approver edited the parameters, and they are invalid: {error.message}"
+        hint = "make the call again; edited parameters must match the tool's schema"
+        raise denial_error(_record(state, Decision(False, Reason.INVALID_ARGUMENTS, rule, hint, "tool.approval",
                      state.known.name))) from error  # fmt: skip
     state.take(_steps.check_view(state))
     state.take(_steps.check_tool_policy(state))
 
 
 def _may_invoke(state: CallState, name: str) -> Decision | None:
-    """Decide on a tool that this tool invokes: the same policy applies, whether it is registered or not."""
+    """Decide whether this tool may invoke another tool. The same policy applies, even if that is not registered."""
     services = state.services
     prepared = None if services.runtime is None else services.runtime.prepared(name)
     if prepared is None:
-        return None  # there is nothing that could be invoked
-    # SECURITY: an alias may name it otherwise than it is registered, such as a package with a single tool.
+        return None  # no such tool could be invoked
+    # SECURITY: the name may be an alias of the registered name, such as for a package with a single tool.
     entry = services.store.find(prepared.name)
     if entry is None or entry.tool is not prepared:
         source = ToolSource.INSTALLED if prepared.installed else ToolSource.COMPONENT
         entry = RegisteredTool(prepared, prepared.name, source, "", ())
     traits = entry.traits(services.policy)
-    # SECURITY: nobody knows its params yet; those of the call choose no action of another tool.
+    # SECURITY: its params are not known yet. The params of the calling tool must not choose one of its actions.
     inner = replace(state, entry=entry, traits=traits, params={}, bound=None, decisions=[], approval_needed=None)
     checks = (
         _steps.check_view, _steps.check_filter, _steps.check_preset, _steps.check_rules, _steps.check_exfiltration,
@@ -310,30 +311,30 @@ def _may_invoke(state: CallState, name: str) -> Decision | None:
         return Decision(False, Reason.RATE_LIMITED, error.message, error.hint, "tool.rate", entry.name)
 
 
-def _taken(state: CallState, decision: Decision) -> Decision:
+def _record(state: CallState, decision: Decision) -> Decision:
     decision = decision._replace(policy=state.policy_digest)
     state.decisions.append(decision)
     return decision
 
 
-def _stamped(state: CallState, decision: Decision) -> Decision:
+def _with_policy(state: CallState, decision: Decision) -> Decision:
     return decision if decision.policy else decision._replace(policy=state.policy_digest)
 
 
 def _with_sandbox(state: CallState, failure: ToolError) -> tuple[Decision, ...]:
-    """Return the decisions of the steps, followed by those of the sandbox."""
+    """Return the decisions of the steps, followed by the sandbox's decisions."""
     known = set(state.decisions)
-    return (*state.decisions, *(_stamped(state, each) for each in failure.decisions if each not in known))
+    return (*state.decisions, *(_with_policy(state, each) for each in failure.decisions if each not in known))
 
 
 def _as_tool_error(error: BaseException) -> ToolError:
-    """Return an error as one of a call, such as a withheld answer, a broken schema or a cancellation."""
+    """Convert any error to a `ToolError`, such as a withheld output, an invalid schema or a cancellation."""
     if isinstance(error, ToolError):
         return error
     if not isinstance(error, Exception):
         return CancelledError(f"the call was ended by {type(error).__name__}")
-    if not isinstance(error, WasmrtError):  # a tool of the program's own, or what it decides by, with a bug in it
-        return ToolError(f"the call broke with {type(error).__name__}")
+    if not isinstance(error, WasmrtError):  # a bug in a tool or a callback of the program
+        return ToolError(f"the call failed with {type(error).__name__}")
     failure = ToolError(error.message, code=error.code, hint=error.hint)
     failure.retryable = error.retryable
     return failure

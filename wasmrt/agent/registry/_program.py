@@ -1,8 +1,8 @@
-"""Programs of a model, and the calls that they make: each goes through the same steps as a call from outside.
+"""Run programs that a model wrote. Each call of a program goes through the same steps as a call from outside.
 
-Steps that need no approval run while the program waits. A call that requires approval first ends the interpreter. Then
-the approver is asked, the call is made, and the program runs again from its beginning with the recorded answers. If
-there is no answer, the recorded answers are kept, and the same program continues from there when it is run again.
+A call that requires no approval runs while the program waits. For other calls, the interpreter ends first. Then
+approval is requested, the call is made, and the program runs again from the beginning, with the recorded results of its
+earlier calls. If the request is not answered, the recorded results are stored for the next run of the same program.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from wasmrt.agent.approvals import Approver, DenyApprover
 from wasmrt.agent.builtin.code_mode import Answered, CodeTool, Run, asked_digest
 from wasmrt.agent.registry import _flow
-from wasmrt.agent.registry._executor import AsyncExecutor, BlockingExecutor, Executor, driven
+from wasmrt.agent.registry._executor import AsyncExecutor, BlockingExecutor, Executor, drive
 from wasmrt.agent.registry._state import CallRequest, CallState
 from wasmrt.core.effects import READING
 from wasmrt.core.errors import (
@@ -43,40 +43,40 @@ from wasmrt.sandbox.component.worlds import FailureKind
 from wasmrt.sandbox.guest.requests import HostFailure
 
 _OVER = (CancelledError, RuntimeClosedError)
-"""Errors of a call that say nothing of the call itself: everything ends."""
+"""Errors that end the whole program, because they do not concern a single call."""
 _FOR_GOOD = (GuestError, TrapError, LimitError)
-"""Ends of a program that it would come to again."""
+"""Errors that the same program would raise again."""
 
 
 class Steps(NamedTuple):
     """The parts of the pipeline that a program's calls go through."""
 
-    look: Callable[[CallState], None]
-    """Takes a call through the steps that decide on the tool and its params, and on nothing that is used up."""
+    check_call: Callable[[CallState], None]
+    """Runs the steps that check the tool and its params, without counting the call or using up tokens."""
     admit: Callable[[CallState], None]
-    asks: Callable[[CallState], bool]
-    """Tells whether a person has to be asked now."""
+    needs_approval: Callable[[CallState], bool]
+    """Returns whether approval must be requested now."""
     approve: Callable[[CallState, Executor], Awaitable[None]]
     run: Callable[[CallState, Executor], Coroutine[Any, Any, ToolOutput]]
-    finished: Callable[[CallState, BaseException], ToolError]
+    finish_failed: Callable[[CallState, BaseException], ToolError]
 
 
 class _Waiting(NamedTuple):
-    """The call that a program waits for, and cannot have without a person."""
+    """The call that a program waits for until the user answers."""
 
     state: CallState
     asked: str
     failure: ToolError | None
-    """The way it failed, where it was made and a person was asked for what it was refused."""
+    """The failure of a call that was made, was denied access, and resulted in an access request."""
 
 
 async def run_program(
     state: CallState, executor: Executor, context: ToolContext, seconds: float, steps: Steps
 ) -> ToolOutput:
-    """Run a program to its end.
+    """Run a program until it ends.
 
     Raises:
-        RunSuspendedError: it waits for a person, and the same program goes on from there when it is run again.
+        RunSuspendedError: it waits for an answer of the user. Running the same program again continues it.
         RunReplayError: it cannot be continued.
         ToolError: it failed.
     """
@@ -90,7 +90,7 @@ async def run_program(
     ) as run:
         while True:
             calls = _Calls(state, run, steps, loop, access_asked)
-            # All passes together have the time of one call; the time that people take is not counted.
+            # All passes share the timeout of one call. Time spent waiting for approval does not count.
             left = max(seconds - spent, 0.0)
             life = Lifetime(left)
             own = replace(context, data=run.circumstances, call_tool=calls.call, lifetime=life)
@@ -113,7 +113,7 @@ async def run_program(
 
 
 class _Calls:
-    """The calls of one pass of a program through the interpreter."""
+    """The calls of one pass of a program, which is one run of the interpreter."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class _Calls:
     ) -> None:
         self._outer = outer
         self._access_asked = access_asked
-        """Requests for what calls were refused that answered without it, to be told beside the program's answer."""
+        """Access requests of calls that succeeded without the access, to be reported with the program's output."""
         self._run = run
         run.rewind()
         self._steps = steps
@@ -136,13 +136,13 @@ class _Calls:
         self.waiting: _Waiting | None = None
 
     def call(self, name: str, params: str, guest: Program) -> str:
-        """Call a tool for the program, on its thread, and return the result as JSON.
+        """Call a tool for the program, in the program's thread, and return the result as JSON.
 
         Raises:
-            HostFailure: the call was refused or failed, as the program may know it.
-            ToolError: the program ends here.
+            HostFailure: the call was denied or failed. It contains only what the program may know.
+            ToolError: the program must end.
         """
-        if self._over or self.waiting is not None:  # it asks although it was ended
+        if self._over or self.waiting is not None:  # the program was ended before it made this call
             raise CancelledError("the program has ended")
         guest.lifetime.check()
         place, self._made = self._made, self._made + 1
@@ -152,46 +152,46 @@ class _Calls:
         size = len(params.encode("utf-8", "replace"))
         if known is not None:
             self._run.charge(size + len(known.text or ""))
-            return self._again(inner, known)
+            return self._replay(inner, known)
         self._run.charge(size)
         if size > MAX_CODE_CALL_BYTES:
-            failure = ToolError(f"params have up to {MAX_CODE_CALL_BYTES:,} bytes", code="params-too-large")
-            return self._taken(self._failed(asked, self._steps.finished(inner, failure)))
-        return self._taken(self._made_now(inner, asked))
+            failure = ToolError(f"params are over {MAX_CODE_CALL_BYTES:,} bytes", code="params-too-large")
+            return self._record(self._failed(asked, self._steps.finish_failed(inner, failure)))
+        return self._record(self._make_call(inner, asked))
 
     def end(self) -> None:
-        """End what the program waits for."""
+        """End the pass, and cancel the call that the program waits for."""
         self._over = True
         if self._future is not None:
             self._future.cancel()
 
     async def settle(self, waiting: _Waiting, executor: Executor) -> None:
-        """Ask for, and then make, the call that the program waits for; the program is not running.
+        """Request approval of the call that the program waits for, and make it. The program does not run meantime.
 
         Raises:
-            RunSuspendedError: nobody has answered.
-            RunReplayError: the run cannot be kept; the call was not made.
+            RunSuspendedError: the request was not answered.
+            RunReplayError: the run cannot be stored; the call was not made.
         """
         inner, steps = waiting.state, self._steps
         try:
             self._run.keep()
         except RunReplayError as error:
             if waiting.failure is None:
-                steps.finished(inner, error)
+                steps.finish_failed(inner, error)
             raise
         if waiting.failure is not None:
-            raise self._suspended(inner, waiting.failure) from waiting.failure
+            raise self._suspension_error(inner, waiting.failure) from waiting.failure
         inner.direct = False
         try:
             await steps.approve(inner, executor)
             self._run.begin(waiting.asked, reads=inner.effects <= READING)
             output = await steps.run(inner, executor)
         except BaseException as error:
-            failure = steps.finished(inner, error)
+            failure = steps.finish_failed(inner, error)
             if not isinstance(error, Exception) or isinstance(failure, _OVER):
                 raise
-            if isinstance(failure, AccessRequestedError) or _unanswered(inner):
-                raise self._suspended(inner, failure) from failure
+            if isinstance(failure, AccessRequestedError) or _is_pending(inner):
+                raise self._suspension_error(inner, failure) from failure
             answered = self._failed(waiting.asked, failure)
         else:
             answered = self._answered(waiting.asked, inner, output)
@@ -208,25 +208,25 @@ class _Calls:
         )  # fmt: skip
         return CallState(services=outer.services, restrictions=outer.restrictions, request=request, direct=True)
 
-    def _again(self, inner: CallState, known: Answered) -> str:
-        """Return a recorded answer, once more. Nothing is called, counted or asked.
+    def _replay(self, inner: CallState, known: Answered) -> str:
+        """Return a recorded result again, without calling the tool, counting the call or requesting approval.
 
-        SECURITY: the caller may have another view now, or the operator another policy: what would be refused is not
-        handed out. And the conversation has seen it again, whatever it has forgotten meanwhile.
+        SECURITY: the view or the policy may have changed, so a result that would be denied now is not returned. The
+        result is added to the trace again, because the trace may have dropped it since.
         """
         try:
-            self._steps.look(inner)
+            self._steps.check_call(inner)
         except ToolError as error:
             if known.text is not None or known.code != error.code:
-                said = f"call {self._made} of the program was made before, and would be refused now: {error.message}"
-                raise RunReplayError(said, code="run-refused", hint=error.hint) from error
+                text = f"call {self._made} of the program was made before, and would be denied now: {error.message}"
+                raise RunReplayError(text, code="run-refused", hint=error.hint) from error
         if inner.entry is not None:
-            _flow.saw(inner, known.message if known.text is None else json.loads(known.text), known.labels)
-        return self._given(known)
+            _flow.record_result(inner, known.message if known.text is None else json.loads(known.text), known.labels)
+        return self._return_or_raise(known)
 
-    def _made_now(self, inner: CallState, asked: str) -> Answered:
+    def _make_call(self, inner: CallState, asked: str) -> Answered:
         try:
-            output = self._waited(self._direct(inner, asked))
+            output = self._wait_for(self._direct(inner, asked))
         except _NeedsPersonError:
             self.waiting = _Waiting(inner, asked, None)
             raise RunSuspendedError("the program waits for a person") from None
@@ -240,13 +240,13 @@ class _Calls:
         return self._answered(asked, inner, output)
 
     async def _direct(self, inner: CallState, asked: str) -> ToolOutput:
-        """Take a call through the pipeline, as far as it goes without a person."""
+        """Run a call through the pipeline if it requires no approval."""
         executor = BlockingExecutor() if self._loop is None else AsyncExecutor()
         try:
             self._steps.admit(inner)
-            if (kept := _kept(inner)) is not None:
+            if (kept := _session_digest(inner)) is not None:
                 self._run.check_left(inner.known.name, kept)
-            if self._steps.asks(inner):
+            if self._steps.needs_approval(inner):
                 raise _NeedsPersonError
             await self._steps.approve(inner, executor)
             self._run.begin(asked, reads=inner.effects <= READING)
@@ -254,17 +254,17 @@ class _Calls:
         except _NeedsPersonError:
             raise
         except BaseException as error:
-            failure = self._steps.finished(inner, error)
+            failure = self._steps.finish_failed(inner, error)
             if failure is error or not isinstance(error, Exception):
                 raise
             raise failure from error
 
-    def _waited(self, call: Coroutine[Any, Any, ToolOutput]) -> ToolOutput:
-        """Wait for a call: on this thread, or in the event loop that the program's caller awaits it in."""
+    def _wait_for(self, call: Coroutine[Any, Any, ToolOutput]) -> ToolOutput:
+        """Run a call to completion: in this thread, or in the event loop of the program's caller."""
         if self._loop is None:
-            return driven(call)
+            return drive(call)
         self._future = asyncio.run_coroutine_threadsafe(call, self._loop)
-        if self._over:  # ended in between
+        if self._over:  # the pass was ended concurrently
             self._future.cancel()
         try:
             return self._future.result()
@@ -273,37 +273,36 @@ class _Calls:
 
     # -- answers ---------------------------------------------------------------------------------------------------
 
-    def _taken(self, answered: Answered) -> str:
+    def _record(self, answered: Answered) -> str:
         self._run.charge(len(answered.text or ""))
         self._run.add(answered)
-        return self._given(answered)
+        return self._return_or_raise(answered)
 
     @staticmethod
-    def _given(answered: Answered) -> str:
+    def _return_or_raise(answered: Answered) -> str:
         if answered.text is not None:
             return answered.text
         raise HostFailure(FailureKind(answered.kind), answered.code, answered.message)
 
     def _answered(self, asked: str, inner: CallState, output: ToolOutput) -> Answered:
         self._access_asked.update(dict.fromkeys(inner.access_requests))
-        kept = _kept(inner)
+        kept = _session_digest(inner)
         left = None if kept is None else (inner.known.name, kept)
         return Answered(asked, _text(output), labels=output.labels, left=left)
 
     @staticmethod
     def _failed(asked: str, failure: ToolError) -> Answered:
-        """Return a failure as the program may know it: as a model would, which wrote the program."""
+        """Return a failure with the text that is shown to a model, which wrote the program."""
         return Answered(asked, None, str(FailureKind.OPERATION_FAILED), failure.code, failure.for_model())
 
-    def _suspended(self, inner: CallState, failure: ToolError) -> RunSuspendedError:
+    def _suspension_error(self, inner: CallState, failure: ToolError) -> RunSuspendedError:
         self._run.waits(inner.known.name)
         self._outer.access_requests = inner.access_requests
         done = len(self._run.answers)
-        need = "what it was not granted" if isinstance(failure, AccessRequestedError) else "a person's approval"
+        need = "access" if isinstance(failure, AccessRequestedError) else "approval"
         error = RunSuspendedError(
-            f"the program waits: {inner.known.offered} needs {need}, and nobody has answered yet. "
-            f"{done} call{'s' * (done != 1)} before it {'are' if done != 1 else 'is'} done, and not made again: run "
-            "the same code once a person has answered",
+            f"the program is suspended: {inner.known.offered} requires {need}, and the request is not answered yet. "
+            f"{done} earlier call{'s' * (done != 1)} will not be made again: run the same code after the answer",
             hint=failure.hint,
         )
         self._outer.decisions.extend(each for each in failure.decisions if not each.allowed)
@@ -312,16 +311,16 @@ class _Calls:
 
 
 class _NeedsPersonError(Exception):
-    """A person has to be asked, and the program still runs."""
+    """Approval is required, and the program is still running."""
 
 
 def _approver_of(outer: CallState) -> Approver | None:
-    """Return who is asked about the calls inside: whoever is asked about the outer one, unless about that alone."""
+    """Return the approver of the program's calls: that of the program, unless it approves only that one call."""
     return None if getattr(outer.request.approver, "for_one_call", False) else outer.request.approver
 
 
-def _unanswered(inner: CallState) -> bool:
-    """Tell whether a call was not approved because nobody has answered yet: no person's no, and somebody may."""
+def _is_pending(inner: CallState) -> bool:
+    """Return whether the request of a call that was not approved is still pending."""
     answer, approver = inner.answer, inner.request.approver or inner.services.approvals.approver
     if isinstance(approver, DenyApprover):
         return False
@@ -330,8 +329,7 @@ def _unanswered(inner: CallState) -> bool:
     return denied and answer is not None and not answer.approved and not answer.by
 
 
-def _kept(inner: CallState) -> str | None:
-    """Return a digest of what the tool keeps of the conversation; None where it keeps nothing."""
+def _session_digest(inner: CallState) -> str | None:
     return inner.tool.session_digest()
 
 

@@ -1,4 +1,4 @@
-"""RegisteredTool: a tool in a registry, with its names and its definitions for models."""
+"""A tool in a registry, with its names and its definitions for models."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ class RegisteredTool:
         self.is_component = isinstance(tool, PreparedTool)
         self._lock = threading.Lock()
         self._definitions: dict[tuple[str, frozenset[str] | None], str] = {}
-        self._tightened: tuple[Traits, ToolPolicy, Traits] | None = None
+        self._tightened_traits: tuple[Traits, ToolPolicy, Traits] | None = None
         self._variants: dict[tuple[Addition, ...], RegisteredTool] = {}
 
     def traits(self, policy: ToolPolicy) -> Traits:
         """Return the tool's current traits under the operator's current rules."""
         own = self.tool.traits
-        kept = self._tightened
+        kept = self._tightened_traits
         if kept is None or kept[0] is not own or kept[1] is not policy:
-            kept = self._tightened = (own, policy, own.tightened(policy.tightening_for(self.name)))
+            kept = self._tightened_traits = (own, policy, own.tightened(policy.tightening_for(self.name)))
         return kept[2]
 
     def with_added_grant(self, additions: tuple[Addition, ...]) -> RegisteredTool:
@@ -84,14 +84,14 @@ class RegisteredTool:
 
     @property
     def document(self) -> str:
-        """A document for models from the tool's package; empty if it has none."""
-        # SECURITY: models read this untrusted text like an answer.
-        document: str = _cleaned(self.tool.prompt)
+        """The document for models from the tool's package, or an empty string."""
+        # SECURITY: this text is untrusted, like a result, and models read it.
+        document: str = _clean(self.tool.prompt)
         return document
 
     @cached_property
     def validator(self) -> Validator | None:
-        """The validator of params in this process; None if the tool's worker checks them.
+        """The validator for params in this process; None if the tool's worker validates them.
 
         SECURITY: a component's schema is untrusted. Only small schemas are evaluated in this process.
         """
@@ -104,7 +104,7 @@ class RegisteredTool:
         key = (provider, actions)
         text = self._definitions.get(key)
         if text is None:
-            text = json.dumps(self._rendered(provider, actions))
+            text = json.dumps(self._render(provider, actions))
             with self._lock:
                 if len(self._definitions) > 64:
                     self._definitions.clear()
@@ -112,10 +112,10 @@ class RegisteredTool:
         found: dict[str, Any] = json.loads(text)
         return found
 
-    def _rendered(self, provider: Provider, actions: frozenset[str] | None) -> dict[str, Any]:
+    def _render(self, provider: Provider, actions: frozenset[str] | None) -> dict[str, Any]:
         tool = self.tool
-        # SECURITY: models read this untrusted description like an answer.
-        schema, description = _cleaned(tool.schema), _cleaned(tool.description)
+        # SECURITY: schema and description are untrusted, like a result, and models read them.
+        schema, description = _clean(tool.schema), _clean(tool.description)
         if actions is not None:
             schema = with_actions(schema, tool.traits.action_param, actions)
             description = f"{description.rstrip()} Actions here: {', '.join(sorted(actions))}.".lstrip()
@@ -123,22 +123,22 @@ class RegisteredTool:
         output = tool.output_schema
         if provider == "mcp" and output is not None and is_light(output):
             # SECURITY: the schema is untrusted. Large ones are omitted, because they could not be checked here.
-            rendered["outputSchema"] = _cleaned(output)
+            rendered["outputSchema"] = _clean(output)
         return rendered
 
 
-def _cleaned(value: Any) -> Any:
+def _clean(value: Any) -> Any:
     if isinstance(value, str):
         return _SANITIZER.sanitize(value).text
     if isinstance(value, list):
-        return [_cleaned(item) for item in value]
+        return [_clean(item) for item in value]
     if isinstance(value, dict):
-        return {_cleaned(key): _cleaned(item) for key, item in value.items()}
+        return {_clean(key): _clean(item) for key, item in value.items()}
     return value
 
 
 def with_actions(schema: dict[str, Any], param: str, actions: frozenset[str]) -> dict[str, Any]:
-    """Return a schema in which the action parameter is required, and accepts only these actions."""
+    """Return a schema that requires the action parameter, and accepts only these actions for it."""
     listed = action_names(schema, param) or ()
     kept = [name for name in listed if name in actions] or sorted(actions)
     properties = dict(schema.get("properties", {}))

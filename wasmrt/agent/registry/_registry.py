@@ -1,4 +1,4 @@
-"""ToolRegistry: the tools of an agent, with the policy over them."""
+"""The registry: an agent's tools, under one policy."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from functools import partial
 from typing import Any, Protocol
 
 from wasmrt.agent.access import AccessStore
-from wasmrt.agent.approvals import Approvals, Approver
+from wasmrt.agent.approvals import Approvals, Approver, ConfirmationTokens
 from wasmrt.agent.builtin.extensions.servers import Servers
 from wasmrt.agent.builtin.plugins import PluginTool
 from wasmrt.agent.policy import ToolPolicy
 from wasmrt.agent.registry._function import FunctionTool
 from wasmrt.agent.registry._registered import RegisteredTool
 from wasmrt.agent.registry._restrictions import ToolRestrictions
-from wasmrt.agent.registry._services import RegistryServices, Tokens
+from wasmrt.agent.registry._services import RegistryServices
 from wasmrt.agent.registry._tool import Tool, ToolSource, check_tool
 from wasmrt.agent.registry._view import ToolView
 from wasmrt.agent.registry._wrapper import ReadOnlyToolWrapper
@@ -32,25 +32,25 @@ from wasmrt.runtime.runtime import WasmToolRuntime
 
 
 class Installed(Protocol):
-    """The tools of a catalog, which other processes change."""
+    """The installed tools. Other processes may change the catalog."""
 
     def trace(self) -> tuple[Any, ...]:
         """Return numbers that differ after a change of the catalog."""
 
     def refresh(self) -> bool:
-        """Offer what the catalog has now; tell whether that changed anything."""
+        """Update the registry to the current catalog, and return whether anything changed."""
 
 
 class ToolRegistry(ToolView):
-    """The tools of an agent: components, functions, plugins and servers' tools, under one policy.
+    """An agent's tools under one policy: components, functions, plugins and tools of MCP servers.
 
     Args:
-        runtime: Its settings are shared: receipts, rate limits of users, leak rules.
-        policy: By default nothing is said but that external tools stay out.
-        approver: Who is asked where a person has to approve a call; by default nobody, which denies.
-        approvals: In place of `approver`, with what was answered before.
-        telemetry: Tells of every call in spans and metrics.
-        access: Keeps the requests for what components were refused; by default nobody is asked for more of a grant.
+        runtime: Its receipts, rate limits and leak rules are shared with the registry.
+        policy: By default, external tools are denied, and there are no further rules.
+        approver: Answers approval requests. By default, calls that require approval are denied.
+        approvals: Used instead of `approver`, to include remembered answers.
+        telemetry: Records a span and metrics for every call.
+        access: The store of access requests of components. By default, no access is requested.
 
     Example:
         >>> from wasmrt import CallbackApprover, ToolRegistry, tool
@@ -71,7 +71,7 @@ class ToolRegistry(ToolView):
         policy: ToolPolicy | None = None,
         approver: Approver | None = None,
         approvals: Approvals | None = None,
-        tokens: Tokens | None = None,
+        tokens: ConfirmationTokens | None = None,
         rates: RateLimiter | None = None,
         detector: LeakDetector | None = None,
         safety: Policy | None = None,
@@ -81,9 +81,9 @@ class ToolRegistry(ToolView):
     ) -> None:
         if approver is not None and not hasattr(approver, "ask"):
             hint = "pass CallbackApprover(function), QueueApprover(store), TerminalApprover() or DenyApprover()"
-            raise ConfigurationError(f"{approver!r:.80} is no approver", hint=hint)
+            raise ConfigurationError(f"{approver!r:.80} is not an approver", hint=hint)
         if approver is not None and approvals is not None:
-            raise ConfigurationError("give a registry an approver or approvals, not both")
+            raise ConfigurationError("pass either an approver or approvals, not both")
         policy = policy or ToolPolicy()
         shared = rates or (RateLimiter() if runtime is None else runtime.pipeline.rates)
         services = RegistryServices(policy=policy, rates=shared, detector=detector or LeakDetector(), tokens=tokens)
@@ -107,11 +107,11 @@ class ToolRegistry(ToolView):
         super().__init__(services, ToolRestrictions(presets=() if policy.active is None else (policy.active,)))
         self.runtime = runtime
         self.problems: dict[str, WasmrtError] = {}
-        """Tools that could not be had, by name, with the reason of each."""
+        """The reasons why tools are unavailable, by name of the tool."""
         self.installed: Installed | None = None
-        """The part of it that follows the catalog, where `load_registry` made it."""
+        """The installed tools, if `load_registry` created the registry."""
         self.servers: Servers | None = None
-        """The MCP servers that are configured, where `add_configured_servers` made them known."""
+        """The configured MCP servers, after `add_configured_servers`."""
         self._on_close: list[Callable[[], None]] = []
 
     def register(
@@ -123,14 +123,14 @@ class ToolRegistry(ToolView):
         group: str = "",
         aliases: Sequence[str] = (),
     ) -> None:
-        """Offer a tool under its name; of a component with several tools, each under `NAME.TOOL`.
+        """Register a tool under its name. The tools of a component with several are registered as `NAME.TOOL`.
 
-        `builtin` is for the agent's own tools, which may have the protected names. `source` is where it comes from, by
-        default what kind of tool it is.
+        `builtin` is for the agent's own tools, which may have protected names. `source` is the origin of the tool; by
+        default, it depends on the kind of the tool.
 
         Raises:
-            InvalidNameError: a name is protected and the tool is not the agent's own, or it is taken.
-            ConfigurationError: it is no tool.
+            InvalidNameError: a name is taken, or it is protected and the tool is not built-in.
+            ConfigurationError: the object is not a tool.
         """
         check_tool(tool)
         chosen = ToolSource.BUILTIN if builtin else source or _source_of(tool)
@@ -141,14 +141,14 @@ class ToolRegistry(ToolView):
             self._services.store.add(RegisteredTool(part, part.name, chosen, group, tuple(given)))
 
     def replace(self, tool: Tool | FunctionTool[Any, Any], *, source: ToolSource | None = None) -> None:
-        """Exchange a tool for another version of it, under its name, group and aliases.
+        """Replace a tool by another version, with the same name, group and aliases.
 
-        Requests that wait for the version before are denied; calls that run go on.
+        Pending requests for the old version are denied. Running calls continue.
 
         Raises:
             NotInstalledError: no tool has its name.
-            ConfigurationError: it is no tool; then the version before stays.
-            InvalidNameError: its new source may not have its name; then neither version is offered.
+            ConfigurationError: the object is not a tool. The old version remains.
+            InvalidNameError: tools of the new source cannot have this name. Both versions are removed.
         """
         check_tool(tool)
         check_prepared_name(tool.name)
@@ -159,16 +159,16 @@ class ToolRegistry(ToolView):
         self._services.approvals.tool_changed(entry.name, digest=entry.digest, grant=entry.grant_digest)
 
     def add_installed(self, *names: str) -> list[str]:
-        """Prepare installed tools under their grants and offer them; all of them where no name is given.
+        """Prepare installed tools under their grants, register them, and return their names. By default, add all.
 
-        Returns their names. They are external tools: the policy has to let them in.
+        They are external tools, so the policy has to allow them.
 
         Raises:
             ConfigurationError: the registry has no runtime.
             WasmrtError: as `WasmToolRuntime.prepare_installed` and `register`.
         """
         if self.runtime is None:
-            raise ConfigurationError("a registry without a runtime prepares nothing", hint="ToolRegistry(runtime)")
+            raise ConfigurationError("preparing tools requires a runtime", hint="pass one: ToolRegistry(runtime)")
         added = []
         for name in names or [tool.name for tool in Catalog(find_places().data).tools()]:
             self.register(self.runtime.prepare_installed(name), source=ToolSource.INSTALLED)
@@ -176,20 +176,20 @@ class ToolRegistry(ToolView):
         return added
 
     def add_code_mode(self) -> None:
-        """Offer `run_code`, which runs programs that call this registry's tools, and `search_tools` beside it.
+        """Register `run_code`, which runs programs that call this registry's tools, and `search_tools`.
 
         Raises:
             ConfigurationError: the registry has no runtime.
         """
         if self.runtime is None:
-            raise ConfigurationError("a registry without a runtime runs no programs", hint="ToolRegistry(runtime)")
-        from wasmrt.agent.builtin.code_mode import CodeTool, search_tool  # it is off by default
+            raise ConfigurationError("code mode requires a runtime", hint="pass one: ToolRegistry(runtime)")
+        from wasmrt.agent.builtin.code_mode import CodeTool, search_tool  # code mode is off by default
 
         for each in (CodeTool(self.runtime), search_tool()):
             self.register(each, builtin=True, group="code_mode")
 
     def remove(self, name: str) -> None:
-        """Offer a tool no longer.
+        """Remove a tool.
 
         Raises:
             NotInstalledError: no tool has this name.
@@ -197,7 +197,7 @@ class ToolRegistry(ToolView):
         self._services.store.remove(name)
 
     def tool_changed(self, name: str) -> None:
-        """Withdraw the requests of a tool that was removed or exchanged: nobody answers for a version that is gone.
+        """Withdraw the pending approval requests for former versions of a tool that was removed or replaced.
 
         Raises:
             ApprovalError: the store of approvals cannot be written.
@@ -207,15 +207,15 @@ class ToolRegistry(ToolView):
         self._services.approvals.tool_changed(name, digest=digest, grant=grant)
 
     def on_close(self, release: Callable[[], None]) -> None:
-        """Have `release` called by `close`."""
+        """Register a function that `close` calls."""
         self._on_close.append(release)
 
     def ends_with_its_call(self) -> None:
-        """Say that the program makes one call and ends: access is not offered for a session of it."""
+        """Declare that the process ends after one call, so that access is not offered for its session."""
         self._services.lasting = False
 
     def close(self) -> None:
-        """Let go of what was made for the registry's own tools; the runtime is its maker's to close."""
+        """Release the resources of the registry's tools. The runtime remains open."""
         while self._on_close:
             self._on_close.pop()()
 
@@ -237,7 +237,7 @@ class ToolRegistry(ToolView):
 
     @property
     def absent(self) -> Mapping[str, str]:
-        """Tools that come with wasmrt and need something that is not here, each with the step that brings it."""
+        """The bundled tools that are unavailable, each with the step that makes it available."""
         return self._services.store.absent
 
     @absent.setter
@@ -245,7 +245,7 @@ class ToolRegistry(ToolView):
         self._services.store.absent = dict(steps)
 
     def all_names(self) -> list[str]:
-        """Return the names of all tools, also of those that the policy keeps back, sorted."""
+        """Return the sorted names of all tools, including tools that the policy denies."""
         return sorted(entry.name for entry in self._services.store)
 
     def group(self, name: str) -> list[str]:
@@ -253,7 +253,7 @@ class ToolRegistry(ToolView):
         return sorted(entry.name for entry in self._services.store if entry.group == name)
 
     def source(self, name: str) -> ToolSource:
-        """Return where a tool comes from.
+        """Return the origin of a tool.
 
         Raises:
             NotInstalledError: no tool has this name.
@@ -261,7 +261,7 @@ class ToolRegistry(ToolView):
         return self._services.store.get(name).source
 
     def warnings(self) -> tuple[str, ...]:
-        """Return in sentences what in the policy has no effect."""
+        """Return sentences about settings of the policy that have no effect."""
         built_in = [entry.name for entry in self._services.store if not entry.source.external]
         return self._services.policy.warnings(built_in=built_in, known=self.all_names())
 
@@ -275,7 +275,7 @@ def _source_of(tool: object) -> ToolSource:
 
 
 def _parts(tool: Tool) -> list[Tool]:
-    """Return the tools to offer: of a component, each that its package does not hide from models."""
+    """Return the tools to register: for a component, all tools that its package does not hide from models."""
     if not isinstance(tool, PreparedTool):
         return [tool]
     return [tool.tool(spec.name) if tool.has_several else tool for spec in tool.tools if not spec.hidden]

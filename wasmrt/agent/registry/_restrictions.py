@@ -1,4 +1,4 @@
-"""ToolRestrictions: what a view allows. Each restriction narrows the ones before it."""
+"""The restrictions of a view. Each one narrows those before it."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from wasmrt.core.strict_toml import section_of
 from wasmrt.core.traits import SubagentAccess, Traits
 
 WIDER = "call it outside of the read-only view"
-"""The step for whoever wanted what only reads, by `read_only()` or the option --read-only."""
+"""The hint for a call that `read_only()` or the option --read-only denied."""
 
 
 class ToolRestrictions(NamedTuple):
-    """The part of each tool that a view lets through: the effects that its calls may have, if it is there at all."""
+    """The tools that a view includes, and the effects that their calls may have."""
 
     read_only: bool = False
     subagent: bool = False
     guards: tuple[ExfiltrationGuard, ...] = ()
     presets: tuple[Preset, ...] = ()
     names: tuple[tuple[str, ...], ...] = ()
-    """Patterns of names; a tool is there where one of each tuple fits it."""
+    """Patterns for names. A tool is in the view if its name matches a pattern of each tuple."""
 
     def allowed_effects(self, traits: Traits) -> frozenset[Effect]:
         """Return the effects that the view allows for calls of a tool."""
@@ -37,22 +37,22 @@ class ToolRestrictions(NamedTuple):
 
     @property
     def narrows(self) -> bool:
-        """True for a view that is not the whole registry."""
+        """True if the view allows less than the whole registry."""
         return self.read_only or self.subagent or bool(self.guards or self.presets)
 
     def in_sandbox(self, guard: ExfiltrationGuard, name: str) -> frozenset[Effect]:
-        """Return the effects that a sandbox may give a tool here, whatever it invokes: no network where none is had."""
-        shut = any(not preset.allow_network for preset in self.presets)
+        """Return the effects that the sandbox allows a tool and the tools it invokes, possibly without network."""
+        offline = any(not preset.allow_network for preset in self.presets)
         guarded = any(each.enabled and not fits(name, each.allow_tools) for each in (guard, *self.guards))
-        return EVERY_EFFECT - NETWORKING if shut or guarded else EVERY_EFFECT
+        return EVERY_EFFECT - NETWORKING if offline or guarded else EVERY_EFFECT
 
     @property
     def write_paths(self) -> tuple[tuple[str, ...], ...]:
-        """The folders of the workspace that a sandbox may write below here, by every preset."""
+        """For each preset, the workspace folders that a sandbox may write to."""
         return tuple(dict.fromkeys(tuple(preset.allow_write_paths) for preset in self.presets))
 
     def decide_presets(self, name: str, traits: Traits) -> Decision | None:
-        """Decide whether every preset of the view lets the tool be called; the active one is among them."""
+        """Decide whether every preset of the view, including the active one, allows the tool."""
         decision = None
         for preset in self.presets:
             decision = decide_preset(preset, name, traits)._replace(policy=preset.digest)
@@ -61,7 +61,7 @@ class ToolRestrictions(NamedTuple):
         return decision
 
     def decide_guards(self, guard: ExfiltrationGuard, name: str, traits: Traits) -> Decision | None:
-        """Decide whether the policy's guard and those of the view let the tool be called."""
+        """Decide whether the policy's guard and the view's guards allow the tool."""
         decision = None
         for each in (guard, *self.guards):
             found = decide_guard(each, name, traits)
@@ -74,29 +74,29 @@ class ToolRestrictions(NamedTuple):
         return decision
 
     def decide_access(self, name: str, traits: Traits) -> Decision | None:
-        """Decide whether the view has the tool at all: by its name, and for a sub-agent."""
+        """Decide whether the view includes the tool, by its name and for a sub-agent."""
         if not all(fits(name, patterns) for patterns in self.names):
-            rule, hint = "the view does not name this tool", f'make the view with only(["{name}"])'
+            rule, hint = "the view does not include this tool", f'make the view with only(["{name}"])'
             return Decision(False, Reason.NOT_IN_VIEW, rule, hint, "tool.view", name)
         what = "tool.subagent"
         if self.subagent and traits.subagent_access is SubagentAccess.DENIED:
-            rule = "sub-agents do not have this tool, and no part of it only reads"
-            hint = "no setting gives it to a sub-agent: have the agent itself call it"
+            rule = "sub-agents cannot use this tool, which has no read-only actions"
+            hint = "no setting allows it to a sub-agent: have the agent itself call it"
             if replace(traits, tightening=NO_TIGHTENING).subagent_access is not SubagentAccess.DENIED:
-                hint = f"take subagent_access out of the rules that fit {name} below [tools.rules]"
+                hint = f"remove subagent_access from the rules for {name} below [tools.rules]"
             return Decision(False, Reason.SUBAGENT_DENIED, rule, hint, what, name)
         return None
 
     def wider(self) -> str:
-        """Return the step that lifts what the view holds the effects of its tools to."""
+        """Return the hint for removing the view's restriction of effects."""
         preset = next((preset for preset in self.presets if preset.read_only), None)
         if preset is not None and not self.read_only and not self.subagent:
             return f"set read_only = false in [{section_of('presets', preset.name)}]"
-        return WIDER if self.read_only else "have the agent itself call it, and not a sub-agent"
+        return WIDER if self.read_only else "have the agent itself call it instead of a sub-agent"
 
 
 def actions_within(traits: Traits, allowed: frozenset[Effect]) -> frozenset[str] | None:
-    """Return the actions whose effects a view allows; None where it allows the whole tool, or the tool has none."""
+    """Return the actions whose effects are allowed; None if the whole tool is allowed, or has no actions."""
     if not traits.actions or traits.effects <= allowed:
         return None
     return frozenset(action.name for action in traits.actions if action.effects <= allowed)
@@ -110,16 +110,16 @@ def decide_effects(
     *,
     wider: Callable[[], str] = lambda: WIDER,
 ) -> Decision | None:
-    """Decide whether a call keeps within the effects that its view holds it to; `wider` names the step to hold it less.
+    """Decide whether a call has only the effects that its view allows; `wider` returns the hint for a wider view.
 
-    SECURITY: an action that is missing or is no text is refused before the tool is asked, since the tool may have a
-    default. A tool in a sandbox is let through: the sandbox holds it.
+    SECURITY: a missing or non-string action is denied before the tool is called, because the tool may have a default
+    action. A sandboxed tool is allowed, because the sandbox enforces its effects.
     """
     what, listed = "tool.effects", actions_within(traits, allowed)
     if listed is not None:
         action, choose = traits.action(params), f"choose one of {', '.join(sorted(listed))}, or " if listed else ""
         if action is None:
-            rule = f"the view allows some actions only, and {traits.action_param!r} names none that is known"
+            rule = f"the view allows only some actions, and {traits.action_param!r} is not a known action"
             hint = f"{choose}{wider()}"
             return Decision(False, Reason.ACTION_MISSING, rule, hint, what, name)
         if action.name not in listed:
@@ -135,7 +135,7 @@ def decide_effects(
 
 
 def is_visible(traits: Traits, allowed: frozenset[Effect]) -> bool:
-    """Tell whether a view has any part of a tool."""
+    """Return whether a view includes any part of a tool."""
     listed = actions_within(traits, allowed)
     if listed is not None:
         return bool(listed)

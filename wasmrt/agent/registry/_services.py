@@ -1,22 +1,21 @@
-"""RegistryServices: what every call of a registry uses: its tools, policy, approvers, traces and receipts."""
+"""The services of a registry that every call uses: tools, policy, approvals, traces and receipts."""
 
 from __future__ import annotations
 
 import secrets
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from wasmrt.agent.access import AccessStore
-from wasmrt.agent.approvals import Approvals, DenyApprover
+from wasmrt.agent.approvals import Approvals, ConfirmationTokens, DenyApprover
 from wasmrt.agent.flows import FlowTrace, Label, Written, read_labels
 from wasmrt.agent.policy import ToolPolicy
 from wasmrt.agent.registry._registered import RegisteredTool
 from wasmrt.agent.registry._tool import ToolSource
 from wasmrt.agent.safety import Policy
-from wasmrt.core.effects import Effect
 from wasmrt.core.errors import ConfigurationError, InvalidNameError, NotInstalledError
 from wasmrt.core.limits import MAX_FLOW_TRACES
 from wasmrt.core.names import did_you_mean, folded, spelling
@@ -82,7 +81,7 @@ class Trace:
             ConfigurationError: a label is unknown, or `by` is empty.
         """
         if not by:
-            raise ConfigurationError("labels are cleared by a person", hint='clear(by="ann")')
+            raise ConfigurationError("clearing labels requires the name of a person", hint='such as clear(by="ann")')
         cleared = self._flows.clear(*sorted(read_labels(labels)) if labels else ())
         self._traces.record_clearing(self, cleared, by)
         return cleared
@@ -125,7 +124,7 @@ class Traces:
                 if len(self._open) >= MAX_FLOW_TRACES:
                     raise ConfigurationError(
                         f"{MAX_FLOW_TRACES:,} traces are open", code="too-many-traces",
-                        hint="close those that have ended: trace.close()",
+                        hint="close traces that have ended: trace.close()",
                     )  # fmt: skip
                 found = self._open[user, name] = Trace(self, user, name, FlowTrace(automation=automation))
             elif automation:
@@ -169,7 +168,7 @@ PROTECTED_TOOL_NAMES = frozenset(
 
 
 class ToolStore:
-    """Registered tools by name. Names that a model could confuse count as the same. Thread-safe."""
+    """Registered tools by name. Names that a model could confuse are treated as equal. Thread-safe."""
 
     def __init__(self) -> None:
         self._entries: dict[str, RegisteredTool] = {}
@@ -246,14 +245,14 @@ class ToolStore:
         if entry.source is not ToolSource.BUILTIN and spelling in _PROTECTED:
             raise InvalidNameError(
                 f"{name!r} is the name of a built-in tool", code="protected-name",
-                hint="prepare the tool under another name; the agent's own are registered with builtin=True",
+                hint="prepare the tool under another name; register the agent's own tools with builtin=True",
             )  # fmt: skip
         if (taken := self._by_spelling.get(spelling)) is not None:
             by = "" if taken.source is ToolSource.COMPONENT else f", by a {taken.source} tool"
             by = f", as {taken.name!r}{by}" if taken.name != name else by
             raise InvalidNameError(
-                f"a tool named {name!r} is registered already{by}", code="name-taken",
-                hint="remove it first, or prepare this one under another name",
+                f"a tool named {name!r} is already registered{by}", code="name-taken",
+                hint="remove it first, or prepare the new tool under another name",
             )  # fmt: skip
 
 
@@ -264,19 +263,6 @@ def _spellings(entry: RegisteredTool) -> dict[str, str]:
     """Return every folded spelling of the tool's names, each with the name."""
     names = (entry.offered, *entry.aliases, entry.name)
     return {form(name): name for name in names for form in (spelling, folded)}
-
-
-class Tokens(Protocol):
-    """The interface of `wasmrt.ConfirmationTokens`."""
-
-    def redeem(
-        self, token: str, *, trace: str, tool: str, effects: Collection[Effect], params_digest: str | None
-    ) -> object:
-        """Redeem a token for one call.
-
-        Raises:
-            NotAuthorizedError: the token is not valid for this call.
-        """
 
 
 @dataclass(slots=True, kw_only=True)
@@ -294,7 +280,7 @@ class RegistryServices:
     """Writes the receipts of calls that no runtime records."""
     hashed: Callable[[str], str] | None = None
     """The keyed hash of params and results in receipts."""
-    tokens: Tokens | None = None
+    tokens: ConfirmationTokens | None = None
     access: AccessStore | None = None
     """Requests for more permissions; None if such requests are off."""
     refresh: Callable[[], object] | None = None
@@ -302,10 +288,10 @@ class RegistryServices:
     session: str = field(default_factory=lambda: secrets.token_hex(8))
     """A random ID of this process's session."""
     lasting: bool = True
-    """False for a program that makes one call and ends, so that grants for its session make no sense."""
+    """False for a process that ends after one call, so that grants for its session would be useless."""
     runtime_writes: bool = False
     """True if the runtime writes the receipts of component calls to the same place."""
     telemetry: Telemetry | None = None
-    """Reports its calls, or None."""
+    """The telemetry of its calls, or None."""
     runtime: WasmToolRuntime | None = None
     """The runtime of its components."""

@@ -1,4 +1,4 @@
-"""The signature of a function as a JSON Schema, and JSON params as its arguments, by way of pydantic."""
+"""Derive a JSON Schema from the signature of a function, and convert JSON params to its arguments, with pydantic."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if typing.TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 _MAX_SHOWN_PROBLEMS = 3
-_HINT = "send the params that the tool's schema asks for"
+_HINT = "send the params of the tool's schema"
 
 
 class Signature(NamedTuple):
-    """The signature of a function: its schema, its description, and the way from params to arguments."""
+    """The schema of a function, its description, and the adapters that convert params to arguments."""
 
     schema: dict[str, Any]
     description: str
@@ -27,17 +27,17 @@ class Signature(NamedTuple):
     context_param: str | None
 
     def arguments(self, params: Any, context: ToolContext) -> dict[str, Any]:
-        """Return the arguments that params stand for.
+        """Convert params to arguments.
 
         Raises:
-            InvalidParametersError: they do not fit; the message says where and why.
+            InvalidParametersError: the params are invalid; the message contains the place and the reason.
         """
-        from pydantic import ValidationError  # with the first function that is a tool
+        from pydantic import ValidationError  # only needed with function tools
 
         if not isinstance(params, Mapping):
             raise InvalidParametersError("the params must be an object", hint=_HINT)
         if unknown := sorted(set(params) - self.adapters.keys()):
-            raise InvalidParametersError(f"there is no param {printable_line(unknown[0], 80)!r}", hint=_HINT)
+            raise InvalidParametersError(f"unknown param: {printable_line(unknown[0], 80)!r}", hint=_HINT)
         arguments, problems = {}, []
         for name, value in params.items():
             try:
@@ -57,7 +57,7 @@ def json_result(value: Any) -> Any:
     """Return a function's result as JSON data.
 
     Raises:
-        ToolError: it is none, such as an open file.
+        ToolError: the value cannot be converted, such as an open file.
     """
     from pydantic_core import PydanticSerializationError, to_jsonable_python
 
@@ -71,7 +71,7 @@ def read_signature(function: Callable[..., Any]) -> Signature:
     """Return the signature of a function.
 
     Raises:
-        ConfigurationError: a parameter has no type, one that JSON cannot carry, or no name of its own.
+        ConfigurationError: a parameter has no type, a type that JSON cannot represent, or no name.
     """
     from docstring_parser import parse
 
@@ -86,12 +86,13 @@ def read_signature(function: Callable[..., Any]) -> Signature:
             context_param = name
             continue
         if param.kind in (param.VAR_POSITIONAL, param.VAR_KEYWORD, param.POSITIONAL_ONLY):
-            raise _refused(function, name, "is not one with a name of its own", "give each parameter its own name")
+            hint = "use parameters that can be passed by name"
+            raise _parameter_error(function, name, "cannot be passed by name", hint)
         if name == "self" and name not in hints:
-            raise _refused(function, name, "belongs to a method", "decorate a function, or a bound method")
+            raise _parameter_error(function, name, "belongs to a method", "decorate a function, or a bound method")
         if name not in hints:
-            raise _refused(function, name, "has no type", f"write it like {name}: str")
-        adapter, schema = _described(function, name, hints[name], definitions)
+            raise _parameter_error(function, name, "has no type", f"annotate it, for example {name}: str")
+        adapter, schema = _describe_parameter(function, name, hints[name], definitions)
         if param.default is param.empty:
             required.append(name)
         elif (default := _json(param.default)) is not _NO_JSON:
@@ -113,12 +114,12 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
         return typing.get_type_hints(function, include_extras=True)
     except (NameError, TypeError, AttributeError) as error:
         raise ConfigurationError(
-            f"the types of {_name(function)} cannot be read: {printable_line(str(error), 120)}",
-            hint="import the names that its annotations use where the function is defined",
+            f"cannot evaluate the type hints of {_name(function)}: {printable_line(str(error), 120)}",
+            hint="import the names of its annotations in the module that defines the function",
         ) from None
 
 
-def _described(
+def _describe_parameter(
     function: Callable[..., Any], name: str, hint: Any, definitions: dict[str, Any]
 ) -> tuple[TypeAdapter[Any], dict[str, Any]]:
     from pydantic import PydanticUserError, TypeAdapter
@@ -129,7 +130,8 @@ def _described(
         schema = adapter.json_schema(ref_template=f"#/$defs/{name}.{{model}}")
     except (PydanticUserError, PydanticInvalidForJsonSchema) as error:
         reason = printable_line(str(error).splitlines()[0], 120)
-        raise _refused(function, name, f"cannot be described: {reason}", "use types that JSON can carry") from None
+        problem = f"cannot be described as JSON Schema: {reason}"
+        raise _parameter_error(function, name, problem, "use types that JSON can represent") from None
     for inner, described in schema.pop("$defs", {}).items():
         definitions[f"{name}.{inner}"] = described
     schema.pop("title", None)
@@ -148,7 +150,7 @@ def _json(value: Any) -> Any:
         return _NO_JSON
 
 
-def _refused(function: Callable[..., Any], name: str, problem: str, hint: str) -> ConfigurationError:
+def _parameter_error(function: Callable[..., Any], name: str, problem: str, hint: str) -> ConfigurationError:
     return ConfigurationError(f"the parameter {name!r} of {_name(function)} {problem}", hint=hint)
 
 

@@ -1,4 +1,4 @@
-"""The request and the state of one call in the pipeline, and its receipt."""
+"""The request, the state and the receipt of one call in the pipeline."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _numbers = itertools.count(1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRequest:
-    """A call as it was made. It never changes; `CallState` holds what the pipeline finds out."""
+    """The request of a call. It is immutable; the pipeline records its findings in `CallState`."""
 
     name: str
     arguments: Any
@@ -52,9 +52,9 @@ class CallRequest:
     call_id: str = field(default_factory=lambda: f"{_PROCESS}-t{next(_numbers):x}")
     on_progress: Progress | None = None
     token: str | None = None
-    """A confirmation token, in place of an approval."""
+    """A confirmation token, instead of an approval."""
     approver: Approver | None = None
-    """The approver of this call, in place of the registry's."""
+    """The approver of this call, instead of the registry's."""
     tools: ToolsOfCaller | None = None
     """The tools of the view that the call is made through, for built-in tools that describe them."""
     parent_id: str = ""
@@ -82,7 +82,7 @@ class CallState:
     entry: RegisteredTool | None = None
     """The tool, including what was granted for this call only."""
     bound: Tool | None = None
-    """The tool with its state for this conversation; None if it keeps none."""
+    """The tool with its state for this conversation; None if it has no such state."""
     registered: RegisteredTool | None = None
     """The tool as it is registered."""
     traits: Traits = field(default_factory=Traits)
@@ -97,7 +97,7 @@ class CallState:
     shown: str | None = None
     """The preview that the approver of this call saw."""
     approved_by: tuple[str, str, str] | None = None
-    """Kind, approver and scope of an approval that was given without asking in this call."""
+    """Kind, approver and scope of an approval that did not need a request."""
     flow: Flow | None = None
     """The data flow of the call, if flow rules apply."""
     finding: FlowFinding | None = None
@@ -105,11 +105,11 @@ class CallState:
     linked: tuple[Destination, ...] = ()
     """Links of the same text that an approval of this call also covers."""
     granted_access: tuple[AccessRequest, ...] = ()
-    """The answered requests that grant this call more than the tool has."""
+    """The granted access requests that apply to this call."""
     access_requests: tuple[str, ...] = ()
-    """IDs of the requests for what this call was denied."""
+    """IDs of the access requests that resulted from this call."""
     previewing: bool = False
-    """True while the preview is made, which may read untrusted text."""
+    """True while the tool creates the preview, which may read untrusted text."""
     ran: bool = False
     """True as soon as the tool is started."""
     output: ToolOutput | None = None
@@ -122,19 +122,19 @@ class CallState:
 
     @property
     def tool(self) -> Tool:
-        """The tool, once it was looked up."""
+        """The tool; available after the lookup."""
         assert self.entry is not None
         return self.entry.tool if self.bound is None else self.bound
 
     @property
     def known(self) -> RegisteredTool:
-        """The registered tool, once it was looked up."""
+        """The registered tool; available after the lookup."""
         assert self.entry is not None
         return self.entry
 
     @property
     def policy_digest(self) -> str:
-        """The digest for decisions of steps: of the last preset, otherwise of the policy."""
+        """The digest that decisions of steps record: that of the last preset, otherwise that of the policy."""
         presets = self.restrictions.presets
         return presets[-1].digest if presets else self.services.policy.digest
 
@@ -143,7 +143,7 @@ class CallState:
         self.in_sandbox = True
 
     def take(self, decision: Decision | str) -> None:
-        """Record a decision with the digest of its policy. Text means that there was nothing to decide.
+        """Record a decision with the digest of its policy. A text means that there was nothing to decide.
 
         Raises:
             NotAuthorizedError: the decision is a denial.
@@ -154,10 +154,10 @@ class CallState:
             decision = decision._replace(policy=self.policy_digest)
         self.decisions.append(decision)
         if not decision.allowed:
-            raise denied(decision)
+            raise denial_error(decision)
 
 
-def denied(decision: Decision) -> NotAuthorizedError:
+def denial_error(decision: Decision) -> NotAuthorizedError:
     """Return the error for a denial, with its reason as the code."""
     subject = f"{decision.subject}: " if decision.subject else ""
     error = NotAuthorizedError(f"{subject}{decision.rule}", code=str(decision.reason), hint=decision.hint)
@@ -165,8 +165,8 @@ def denied(decision: Decision) -> NotAuthorizedError:
     return error
 
 
-def changed(params: Mapping[str, Any] | None, old: Mapping[str, Any]) -> bool:
-    """Return whether an approver edited the params. Digests differ for `True` and `1`, which Python takes as equal."""
+def is_edited(params: Mapping[str, Any] | None, old: Mapping[str, Any]) -> bool:
+    """Return whether an approver edited the params. Digests tell `True` from `1`, which are equal in Python."""
     return params is not None and params_digest(params) != params_digest(old)
 
 
@@ -208,7 +208,7 @@ def write_receipt(state: CallState, failure: ToolError | None) -> None:
     if services.receipts is None or (state.in_sandbox and services.runtime_writes):
         return
     output = state.output
-    # A host's own tool decides too while it runs, such as the outlet of a confined program.
+    # Decisions are also made while a tool runs, for example by the egress proxy of a confined program.
     ended = output if output is not None else failure
     name = state.request.name[:MAX_NAME_LENGTH] if entry is None else entry.name
     hashed = services.hashed

@@ -1,6 +1,6 @@
-"""The steps that a call goes through before it runs. `explain` walks them too.
+"""The steps of a call before it runs. `explain` uses them, too.
 
-Each returns its decision, or in words that there was nothing to decide; it raises where the call is wrong.
+Each step returns its decision, or a text if there was nothing to decide. It raises an error if the call is invalid.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from wasmrt.core.strict_toml import section_of
 from wasmrt.core.traits import Traits
 
 Step = Decision | str
-"""A decision, or why there was none to make."""
+"""A decision, or the reason why there was nothing to decide."""
 BUILTIN_RATE = RateLimitConfig(60, 1000)
-"""Calls of one user and one built-in tool that changes or asks something outside, where no rule says otherwise."""
+"""The default rate, per user and tool, of built-in tools that change something or use the network."""
 
 
 def parse(state: CallState) -> Step:
-    """Read the arguments.
+    """Parse the arguments.
 
     Raises:
-        InvalidParametersError: they are no JSON object.
+        InvalidParametersError: they are not a JSON object.
     """
     state.params = parse_arguments(state.request.arguments)
     return "they are a JSON object"
 
 
 def look_up(state: CallState) -> Step:
-    """Find the tool, its traits under the policy, and the effects that this view holds it to.
+    """Find the tool, its traits under the policy, and the effects that this view allows.
 
     Raises:
-        UnknownToolError: there is none.
+        UnknownToolError: no tool has this name.
     """
     entry = state.services.store.find(state.request.name)
     if entry is None:
@@ -55,54 +55,57 @@ def look_up(state: CallState) -> Step:
 
 
 def check_program(state: CallState) -> Step:
-    """Decide whether a program of the model's may call the tool at all."""
+    """Decide whether a program that the model wrote may call the tool."""
     if not state.request.parent_id:
-        return "no program calls it"
+        return "not called by a program"
     if in_programs(state.known):
         return "programs may call it"
-    # SECURITY: what changes the agent's tools is asked for by itself, where a person sees it; no program runs another.
-    rule = "no program calls it: programs neither run programs nor change tools, skills and grants"
-    return Decision(False, Reason.NOT_IN_VIEW, rule, "call it by itself", "tool.program", state.known.name)
+    # SECURITY: changes of the agent's tools must be visible to the user as separate calls. Programs do not nest.
+    rule = "programs cannot call it: they can neither run programs nor change tools, skills and grants"
+    return Decision(False, Reason.NOT_IN_VIEW, rule, "call it directly", "tool.program", state.known.name)
 
 
 def runs_programs(entry: RegisteredTool) -> bool:
-    """Tell whether a tool runs programs. SECURITY: one of our own alone, since its programs get the caller's tools."""
+    """Return whether a tool runs programs.
+
+    SECURITY: this is limited to built-in tools, because the programs get the tools of the caller.
+    """
     return entry.source is ToolSource.BUILTIN and entry.tool.runs_programs
 
 
 def in_programs(entry: RegisteredTool) -> bool:
-    """Tell whether programs may call a tool: none that runs programs, or that says it changes tools."""
+    """Return whether programs may call a tool: not if it runs programs, or declares that it changes tools."""
     traits = entry.tool.traits
     changes = traits.declared and Effect.MODIFY_TOOLS in traits.effects and traits.effects != EVERY_EFFECT
     return entry.tool.in_programs and not changes
 
 
 def derive(state: CallState) -> None:
-    """Take over the tool's traits under the policy, and the effects that the view holds it to."""
+    """Set the tool's traits under the policy, and the effects that the view allows."""
     state.traits = state.known.traits(state.services.policy)
     state.view_effects = state.restrictions.allowed_effects(state.traits)
     state.effects = state.traits.effects & state.view_effects
 
 
 def check_schema(state: CallState) -> Step:
-    """Hold the arguments against the tool's schema, and read what is unambiguously another type as that type.
+    """Validate the arguments against the tool's schema, and convert values whose intended type is unambiguous.
 
     Raises:
-        InvalidParametersError: they do not fit; the message is for the model, which can correct them.
+        InvalidParametersError: they do not match; the message is for the model, which can correct them.
     """
     validator = state.known.validator
     if validator is None:
-        return "checked where the tool lives"
+        return "checked in the tool's worker"
     try:
         state.params = validator.accept(state.params)
     except InvalidParametersError as error:
-        error.hint = f"wasmrt tools describe {state.known.name} shows them; in Python, definitions() does"
+        error.hint = f"see its parameters with: wasmrt tools describe {state.known.name} (in Python: definitions())"
         raise
-    return "the arguments fit"
+    return "the arguments match the schema"
 
 
 def check_view(state: CallState) -> Step:
-    """Decide whether the view that was asked has this tool, and this action of it."""
+    """Decide whether the view includes this tool, and the chosen action."""
     name, traits = state.known.name, state.traits
     state.effects = traits.effects_of(state.params) & state.view_effects
     refused = state.restrictions.decide_access(name, traits)
@@ -119,13 +122,13 @@ def check_filter(state: CallState) -> Step:
 
 
 def check_preset(state: CallState) -> Step:
-    """Decide by the presets: the active one, and those of the view."""
+    """Decide by the active preset and the view's presets."""
     found = state.restrictions.decide_presets(state.known.name, state.traits)
     return _step(found, "no preset")
 
 
 def check_rules(state: CallState) -> Step:
-    """Decide by the operator's rules for this tool, and by its author's wish to have it denied."""
+    """Decide by the operator's rules for this tool, and by the default permission that its author set."""
     name = state.known.name
     policy = state.services.policy
     permission = policy.permission_for(name)
@@ -143,7 +146,7 @@ def check_exfiltration(state: CallState) -> Step:
 
 
 def check_confirmation(state: CallState) -> Step:
-    """Find whether a person, or a confirmation token in place of one, has to approve the call."""
+    """Determine whether the call requires approval, by a user or by a confirmation token."""
     name, traits, effects = state.known.name, state.traits, state.effects
     permission = state.services.policy.permission_for(name)
     asked = bool(state.tool.requires_approval(state.params))
@@ -152,49 +155,49 @@ def check_confirmation(state: CallState) -> Step:
     ruled = permission is Permission.ASK or tightened
     wished = _author_asks(state)
     if not (asked or ruled or derived or wished):
-        return f"the risk is {traits.risk(effects)}, and nobody has to confirm it"
-    said = f"{_asking_rules(state)} asks for it" if ruled else "the tool asks for it" if asked else None
-    said = said or ("its package asks for it" if wished else f"the call can {in_words(effects)}")
-    # It approves what effects, or the package, ask for alone.
+        return f"the risk is {traits.risk(effects)}: no approval is required"
+    why = f"{_asking_rules(state)} requires it" if ruled else "the tool requires it" if asked else None
+    why = why or ("its package requires it" if wished else f"the call can {in_words(effects)}")
+    # A rule that allows the tool approves calls that only their effects, or the package, require approval for.
     if permission is Permission.ALLOW and not (asked or ruled):
         state.approved_by = ("rule", "operator", "always")
-        return _passed("confirmation", f"the operator's rule approves it: {said}", name)
+        return _passed("confirmation", f"approved by the operator's rule: {why}", name)
     state.approval_needed = Decision(
-        False, Reason.APPROVAL_REQUIRED, said, "a person has to approve it", "tool.approval", name
+        False, Reason.APPROVAL_REQUIRED, why, "the user has to approve it", "tool.approval", name
     )
-    return f"a person is asked: {said}"
+    return f"approval is required: {why}"
 
 
 def check_unattended(state: CallState) -> Step:
-    """Decide whether a tool may run because another one invokes it, with nobody to ask in between.
+    """Decide whether a tool may run because another tool invokes it, when no approval can be requested.
 
-    Its effects are among those of the caller, for which somebody was asked where that had to be. What the operator
-    wants a person for by name is refused.
+    Its effects are among the effects of the invoking tool, whose call was approved if that was required. If the
+    operator's rules or its package require approval of this tool, it is denied.
     """
     policy, name = state.services.policy, state.known.name
     rule = policy.permission_for(name)
     tightened = state.traits.tightening != NO_TIGHTENING and state.traits.needs_confirmation(state.effects)
     if rule is Permission.ALLOW and not tightened:
-        return "a rule approves it"
+        return "approved by a rule"
     wished = _author_asks(state) and rule is not Permission.ALLOW
     if rule is Permission.ASK or tightened or wished:
-        who = "its package" if wished else _asking_rules(state)
-        said = f"{who} wants a person to be asked, and another tool invokes it"
-        return Decision(False, Reason.APPROVAL_REQUIRED, said, "have the agent call it itself", "tool.approval", name)
-    return "its effects are its caller's"
+        source = "its package" if wished else _asking_rules(state)
+        why = f"{source} requires approval, which is not possible when another tool invokes it"
+        return Decision(False, Reason.APPROVAL_REQUIRED, why, "have the agent call it itself", "tool.approval", name)
+    return "its effects are within those of its caller"
 
 
 def check_tool_policy(state: CallState) -> Step:
-    """Let the tool itself decide on the params: its workspace and its commands."""
+    """Let the tool itself decide on the params, for example by its workspace or its rules for commands."""
     found = state.tool.check(state.params)
-    return found if isinstance(found, Decision) else "nothing is against it"
+    return found if isinstance(found, Decision) else "no objection"
 
 
 def check_rate(state: CallState, *, record: bool = True) -> Step:
-    """Count the call, or with `record` false only look whether it would be counted.
+    """Count the call against its rate limit, or only check the limit if `record` is false.
 
     Raises:
-        RateLimitedError: the user's window for this tool is full.
+        RateLimitedError: the user has reached the limit for this tool.
     """
     entry = state.known
     rate = state.services.policy.rate_for(entry.name)
@@ -208,12 +211,12 @@ def check_rate(state: CallState, *, record: bool = True) -> Step:
         rates.check_and_record(state.request.user, entry.name, rate, what="tool", setting=partial(_rate_setting, state))
     elif not all(rates.remaining(state.request.user, entry.name, rate, what="tool")):
         hint = f"wait, or raise {_rate_setting(state, 'minute')} and {_rate_setting(state, 'hour')}"
-        raise RateLimitedError("the rate of calls is spent", retry_after_seconds=0.0, hint=hint)
+        raise RateLimitedError("the rate limit is reached", retry_after_seconds=0.0, hint=hint)
     return _passed("rate", f"{rate.requests_per_minute} a minute, {rate.requests_per_hour} an hour", entry.name)
 
 
 def _rate_setting(state: CallState, window: str) -> str:
-    """Return the setting that bounds the calls of a tool in a window: that of the narrowest rule."""
+    """Return the setting that limits the calls of a tool in a window, from the rule with the lowest limit."""
     key, name = f"requests_per_{window}", state.known.name
     rules = [rule for rule in state.services.policy.rules_for(name) if rule.rate is not None]
     named = min(rules, key=lambda rule: getattr(rule.rate, key)).tool if rules else name
@@ -221,23 +224,23 @@ def _rate_setting(state: CallState, window: str) -> str:
 
 
 def unknown(state: CallState) -> UnknownToolError:
-    """Return the error of a tool that is not there, with the one that was probably meant."""
+    """Return the error for an unknown tool, with a similar name if there is one."""
     store = state.services.store
     if (step := store.step_for(state.request.name)) is not None:
         return UnknownToolError(f"the tool {state.request.name!r:.80} cannot be used here", hint=step)
     names = store.names()
     near = did_you_mean(state.request.name, names)
-    hint = f"did you mean {near}?" if near else "call one of the tools that are offered"
+    hint = f"did you mean {near}?" if near else "call one of the offered tools"
     return UnknownToolError(f"there is no tool {state.request.name!r:.80}", hint=hint)
 
 
 def _step(decision: Decision | None, otherwise: str) -> Step:
-    """Return the decision, or the words where there was none to make. A denial is false, so `or` would lose it."""
+    """Return the decision, or the text if there is none. A denial is falsy, so `or` would drop it."""
     return otherwise if decision is None else decision
 
 
 def _asking_rules(state: CallState) -> str:
-    """Return the rules of the policy that want a person, by their heads in the file."""
+    """Return the headings of the policy's rules that require approval."""
     asking = [
         rule.tool
         for rule in state.services.policy.rules_for(state.known.name)
@@ -247,14 +250,14 @@ def _asking_rules(state: CallState) -> str:
 
 
 def approving_line(state: CallState) -> str:
-    """Return the line of the configuration file by which nobody is asked about such a call; empty without one."""
+    """Return the configuration change after which such a call needs no approval, or an empty string."""
     if state.tool.requires_approval(state.params):
         return ""
     if state.finding is not None:
         return "name its destination under known in [tools.flows]"
     name, policy, traits = state.known.name, state.services.policy, state.traits
     if traits.tightening != NO_TIGHTENING and traits.needs_confirmation(state.effects):
-        return f"take out what asks for it in {_asking_rules(state)}"
+        return f"remove the settings that require it from {_asking_rules(state)}"
     asking = next((rule.tool for rule in policy.rules_for(name) if rule.permission is Permission.ASK), name)
     return f'approve it: permission = "allow" in [{section_of("tools.rules", asking)}]'
 
@@ -264,15 +267,15 @@ def _author_asks(state: CallState) -> bool:
 
 
 def redeem(state: CallState) -> Decision:
-    """Use up the confirmation token, after everything else has let the call through.
+    """Redeem the confirmation token, after all other steps have allowed the call.
 
     Raises:
-        NotAuthorizedError: it is not good for this call.
+        NotAuthorizedError: the token is not valid for this call.
     """
     tokens = state.services.tokens
     name = state.known.name
     if tokens is None:
-        raise NotAuthorizedError("no confirmation tokens are taken here", hint="call it without a token")
+        raise NotAuthorizedError("confirmation tokens are not enabled here", hint="call it without a token")
     tokens.redeem(
         state.request.token or "", trace=state.request.trace, tool=name, effects=state.effects,
         params_digest=params_digest(state.params),

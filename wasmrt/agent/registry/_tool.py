@@ -1,4 +1,4 @@
-"""The contract of a tool: prepared components, Python functions, plugins and MCP tools all satisfy it."""
+"""The `Tool` protocol, which prepared components, Python functions, plugins and MCP tools implement."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from wasmrt.runtime.prepared import PreparedTool
 
 @runtime_checkable
 class Tool(Protocol):
-    """Everything that a registry reads of a tool.
+    """The interface of a tool in a registry.
 
     Derive from `wasmrt.ToolDefaults`, which documents each member and has a default for all but name, description,
     schema, traits and `execute`.
@@ -97,14 +97,14 @@ _MEMBERS = tuple(name for name in vars(Tool) if not name.startswith("_"))
 _REQUIRED = ("name", "description", "schema", "traits", "execute")
 _MISSING = object()
 _MIN_CHECKED_CHARS = 5
-"""Members with shorter names, such as `ids`, are near to many unrelated names."""
+"""Shorter member names, such as `ids`, are similar to many unrelated names."""
 _NEAR = 0.8
 _RENAMED = {"foreign": "untrusted_result", "by_hand": "manual_command", "ends_by_itself": "ends_at_deadline"}
-"""Former names: a tool that still has one must not lose what it declares."""
+"""Former member names: a tool that still declares one must not be accepted without it."""
 
 
 def check_tool(tool: object) -> None:
-    """Check that an object satisfies `Tool`, and that none of its public members is a misspelled one.
+    """Check that an object implements `Tool`, and that none of its public members is misspelled.
 
     SECURITY: a tool with `requires_aproval` would otherwise run without approval.
 
@@ -121,7 +121,7 @@ def check_tool(tool: object) -> None:
     needed = _REQUIRED if isinstance(tool, ToolDefaults) else _MEMBERS
     if missing := [name for name in needed if inspect.getattr_static(tool, name, _MISSING) is _MISSING]:
         some = [name for name in missing if name in _REQUIRED] or missing
-        hint = f"it needs {', '.join(_REQUIRED)}; wasmrt.ToolDefaults has defaults for the other members"
+        hint = f"required: {', '.join(_REQUIRED)}; wasmrt.ToolDefaults has defaults for the other members"
         raise ConfigurationError(f"{tool!r:.80} is not a tool: it has no {', '.join(some)}", hint=hint)
     for name in dir(tool):
         if meant := _misspelled(name):
@@ -131,7 +131,7 @@ def check_tool(tool: object) -> None:
 
 
 def _misspelled(name: str) -> str | None:
-    """Return the member that an unknown public name is probably meant to be; None if it is near to none."""
+    """Return the member that an unknown public name is similar to, or None."""
     # The prefix `a` is the convention for an asynchronous variant, such as `aexecute`.
     if name.startswith("_") or name in _MEMBERS or name.removeprefix("a") in _MEMBERS:
         return None
@@ -167,5 +167,5 @@ class ToolSource(StrEnum):
 
     @property
     def external(self) -> bool:
-        """True if the filter of external tools applies: all tools that the program did not name in its own code."""
+        """True if the filter for external tools applies: to all tools that the program did not register in its code."""
         return self not in (ToolSource.BUILTIN, ToolSource.FUNCTION, ToolSource.COMPONENT)

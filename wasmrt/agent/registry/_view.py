@@ -1,4 +1,4 @@
-"""ToolView: some of a registry's tools, or all of them. A view of a view narrows further, and nothing widens one."""
+"""A view: all tools of a registry or some of them. A view of a view can only be narrower."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from wasmrt.agent.flows import FlowMap
 from wasmrt.agent.policy import ExfiltrationGuard, Preset, ToolPolicy
 from wasmrt.agent.registry import _batch, _explain, _pipeline, _steps
 from wasmrt.agent.registry._calls import ToolCall, read_call
-from wasmrt.agent.registry._executor import AsyncExecutor, BlockingExecutor, blocking, driven
+from wasmrt.agent.registry._executor import AsyncExecutor, BlockingExecutor, blocking, drive
 from wasmrt.agent.registry._explain import flow_map
 from wasmrt.agent.registry._output import ToolAnswer, answer_of, clean
 from wasmrt.agent.registry._registered import RegisteredTool
 from wasmrt.agent.registry._restrictions import ToolRestrictions, actions_within, is_visible
 from wasmrt.agent.registry._services import RegistryServices, Trace
-from wasmrt.agent.registry._state import CallRequest, CallState, denied
+from wasmrt.agent.registry._state import CallRequest, CallState, denial_error
 from wasmrt.agent.registry._tool import Tool
 from wasmrt.core.errors import ConfigurationError, NotAuthorizedError, NotInstalledError, ToolError
 from wasmrt.core.limits import MAX_USER_BYTES
@@ -33,10 +33,10 @@ Call = ToolCall | Mapping[str, Any]
 
 
 class ToolView:
-    """Some of a registry's tools, or all of them, and the way to call them. A view of a view narrows further.
+    """All tools of a registry or some of them, with methods to call them. A view of a view can only be narrower.
 
-    A call goes by the view that it is made through: what is not visible in it is refused, and a component is held to
-    the effects that the view allows.
+    A call is subject to the restrictions of its view: tools that are not visible are denied, and components are limited
+    to the effects that the view allows.
     """
 
     def __init__(self, services: RegistryServices, restrictions: ToolRestrictions) -> None:
@@ -47,29 +47,29 @@ class ToolView:
     # -- views -----------------------------------------------------------------------------------------------------
 
     def read_only(self) -> ToolView:
-        """Return the view in which nothing can be changed: GET and HEAD, reading files, and tools that do the same."""
+        """Return a view without changes: it allows GET and HEAD, reading files, and tools that do only that."""
         return ToolView(self._services, self._restrictions._replace(read_only=True))
 
     def for_subagent(self) -> ToolView:
-        """Return the view for an agent that an agent started: tools that only read, and of others what only reads."""
+        """Return the view for a sub-agent: read-only tools, and the read-only parts of other tools."""
         return ToolView(self._services, self._restrictions._replace(subagent=True))
 
     def without_network(self, allow: Iterable[str] = ()) -> ToolView:
-        """Return the view without tools that can send something outside, but for those that `allow` names."""
+        """Return a view without tools that can send data, except the tools in `allow`."""
         guard = ExfiltrationGuard(enabled=True, allow_tools=_names(allow))
         return ToolView(self._services, self._restrictions._replace(guards=(*self._restrictions.guards, guard)))
 
     def only(self, patterns: Iterable[str]) -> ToolView:
-        """Return the view of the tools that one of the patterns (`files-*`) fits."""
+        """Return a view of the tools whose name matches one of the patterns, such as `files-*`."""
         return ToolView(
             self._services, self._restrictions._replace(names=(*self._restrictions.names, _names(patterns)))
         )
 
     def under(self, preset: str | Preset) -> ToolView:
-        """Return the view under a preset, by its name in the policy, besides the active one.
+        """Return a view under a preset, in addition to the active one. A name refers to a preset of the policy.
 
         Raises:
-            ConfigurationError: there is no such preset.
+            ConfigurationError: the policy has no such preset.
         """
         found = preset if isinstance(preset, Preset) else self._services.policy.named(preset)
         return ToolView(self._services, self._restrictions._replace(presets=(*self._restrictions.presets, found)))
@@ -78,31 +78,31 @@ class ToolView:
 
     @property
     def policy(self) -> ToolPolicy:
-        """The policy that decides."""
+        """The policy of the registry."""
         return self._services.policy
 
     @property
     def approvals(self) -> Approvals:
-        """Those who are asked, with what was answered before."""
+        """The approvals of the registry: its approver and the remembered answers."""
         return self._services.approvals
 
     def tool_names(self) -> list[str]:
-        """Return the names of the tools that can be called, sorted."""
+        """Return the sorted names of the tools that can be called."""
         return sorted(entry.name for entry in self._visible())
 
     def get(self, name: str) -> Tool:
-        """Return the tool of a name, an alias, or the spelling that a model uses.
+        """Return the tool with a name, an alias, or the name that models use.
 
         Raises:
-            NotInstalledError: no tool has it, or this view does not.
+            NotInstalledError: no tool has this name, or the view does not include it.
         """
         entry = self._services.store.get(name)
         if not self._shows(entry):
-            raise NotInstalledError(f"this view has no tool named {name!r}", hint="look at explain() for the reason")
+            raise NotInstalledError(f"this view has no tool named {name!r}", hint="call explain() for the reason")
         return entry.tool
 
     def traits(self, name: str) -> Traits:
-        """Return a tool's traits in this view: within its effects, and under the operator's rules.
+        """Return a tool's traits under the operator's rules, limited to the effects that this view allows.
 
         Raises:
             NotInstalledError: no tool has this name.
@@ -112,12 +112,12 @@ class ToolView:
         return traits.within(self._restrictions.allowed_effects(traits))
 
     def definitions(self, provider: Provider, *, for_: str | None = None) -> list[dict[str, Any]]:
-        """Return what can be called, as a provider wants it declared: openai, anthropic, gemini or mcp.
+        """Return the definitions of the callable tools for a provider: openai, anthropic, gemini or mcp.
 
-        `for_` is `"subagent"`, `"read-only"` or the name of a preset, for the definitions of that view.
+        `for_` selects another view: `"subagent"`, `"read-only"` or the name of a preset.
 
         Raises:
-            ConfigurationError: the provider or the preset is not known.
+            ConfigurationError: the provider or the preset is unknown.
         """
         if for_ is not None:
             views = {"subagent": self.for_subagent, "read-only": self.read_only}
@@ -125,17 +125,17 @@ class ToolView:
         return [self._definition(entry, provider) for entry in self._visible()]
 
     def definition(self, name: str, provider: Provider) -> dict[str, Any]:
-        """Return one tool as a provider wants it declared.
+        """Return the definition of one tool for a provider.
 
         Raises:
-            NotInstalledError: no tool has this name, or this view does not.
-            ConfigurationError: the provider is not known.
+            NotInstalledError: no tool has this name, or the view does not include it.
+            ConfigurationError: the provider is unknown.
         """
         self.get(name)
         return self._definition(self._services.store.get(name), provider)
 
     def described(self) -> Iterator[DescribedTool]:
-        """Yield the tools that programs can call in this view, as a model may read of them."""
+        """Yield sanitized descriptions of the tools that programs can call in this view."""
         for entry in self._visible():
             if _steps.in_programs(entry):
                 found = self._definition(entry, "mcp")
@@ -144,16 +144,16 @@ class ToolView:
                 )
 
     def clean(self, text: str) -> str:
-        """Return a text of a stranger's as a model may read it: sanitized under the policy, and without secrets."""
+        """Return untrusted text for a model: sanitized under the safety policy, and without secrets."""
         return clean(self._services, text)
 
     def document(self, name: str) -> str:
-        """Return the document for models that a tool's package has, made fit for a model to read; empty without one.
+        """Return the sanitized document for models from a tool's package, or an empty string.
 
-        A definition has it where the provider leaves room for the whole of it.
+        Definitions include it if it fits the provider's limit.
 
         Raises:
-            NotInstalledError: no tool has this name, or this view does not.
+            NotInstalledError: no tool has this name, or the view does not include it.
         """
         self.get(name)
         return self._services.store.get(name).document
@@ -183,14 +183,14 @@ class ToolView:
     ) -> ToolOutput:
         """Call a tool through every step of the pipeline, and return its output.
 
-        `params` is an object or its JSON text, `trace` names the conversation, `data` is what the tool may know of it,
-        `token` a confirmation token in place of a person's approval. `on_progress` is that of `aanswer`.
+        `params` is an object or its JSON text, `trace` the name of the conversation, `data` context for the tool, and
+        `token` a confirmation token instead of an approval. `on_progress` is described at `aanswer`.
 
         Raises:
-            ToolError: a step refused it, or the tool failed; `decisions` says which.
+            ToolError: a step denied the call, or the tool failed; see its `decisions`.
         """
         state = self._state(name, params, user, trace, data=data, token=token, on_progress=on_progress)
-        return driven(_pipeline.execute(state, BlockingExecutor()))
+        return drive(_pipeline.execute(state, BlockingExecutor()))
 
     async def aexecute(
         self,
@@ -202,23 +202,23 @@ class ToolView:
         data: Any = None,
         token: str | None = None,
     ) -> ToolOutput:
-        """Call a tool as `execute` does, without blocking the event loop; cancelling ends the tool.
+        """Call a tool like `execute`, without blocking the event loop. Cancelling the task ends the tool.
 
         Raises:
-            ToolError: as `execute`.
+            ToolError: as for `execute`.
         """
         return await _pipeline.execute(self._state(name, params, user, trace, data=data, token=token), AsyncExecutor())
 
     def answer(
         self, call: Call, *, user: str = "local", trace: str = "", data: Any = None, approver: Approver | None = None
     ) -> ToolAnswer:
-        """Answer one tool call of a model. A failure is an answer too, from which the model can go on.
+        """Run one tool call of a model. A failure is returned as an answer, too, so that the model can continue.
 
-        `approver` is who is asked about this call where a person has to be, in place of the registry's approver.
+        `approver` answers the approval request of this call instead of the registry's approver.
         """
         asked = read_call(call)
         state = self._state(asked.name, asked.arguments, user, trace, data=data, approver=approver)
-        return driven(_answered(state, asked, BlockingExecutor()))
+        return drive(_answer(state, asked, BlockingExecutor()))
 
     async def aanswer(
         self,
@@ -230,31 +230,31 @@ class ToolView:
         on_progress: Progress | None = None,
         approver: Approver | None = None,
     ) -> ToolAnswer:
-        """Answer one tool call of a model, as `answer` does, without blocking the event loop.
+        """Run one tool call of a model like `answer`, without blocking the event loop.
 
-        `on_progress` gets `(done, total, message)` of a tool that tells, on another thread.
+        `on_progress` is called with `(done, total, message)`, on another thread, if the tool reports its progress.
         """
         asked = read_call(call)
         details = {"data": data, "on_progress": on_progress, "approver": approver}
         state = self._state(asked.name, asked.arguments, user, trace, **details)
-        return await _answered(state, asked, AsyncExecutor())
+        return await _answer(state, asked, AsyncExecutor())
 
     def refuse(
         self, name: str, params: Any, decision: Decision, *, user: str = "local", trace: str = ""
     ) -> NotAuthorizedError:
-        """Return the error of a call that whoever carries it refuses, and write its receipt."""
+        """Return the error for a call that the caller of the registry denies, and write its receipt."""
         state = self._state(name, params, user, trace)
         state.entry = self._services.store.find(name)
-        failure = denied(decision)
+        failure = denial_error(decision)
         state.decisions.append(decision._replace(policy=state.policy_digest))
-        _pipeline.finished(state, failure)
+        _pipeline.finish_failed(state, failure)
         return failure
 
     def record(self, receipt: Receipt) -> None:
-        """Write a receipt of something that is no call, such as messages that were refused.
+        """Write a receipt of an event that is not a call, such as a rejected message.
 
         Raises:
-            ConfigurationError: it cannot be written.
+            ConfigurationError: the receipt cannot be written.
         """
         if self._services.receipts is not None:
             self._services.receipts(receipt)
@@ -262,45 +262,46 @@ class ToolView:
     def execute_many(
         self, calls: Iterable[Call], *, user: str = "local", trace: str = "", data: Any = None
     ) -> list[ToolAnswer]:
-        """Answer the tool calls of one turn, in the order asked: calls that only read run at once, the others in order.
+        """Run the tool calls of one turn, and return their answers in the same order.
 
-        One that fails or is denied stops no other. Calls that need a person wait for one, and no others for them.
+        Read-only calls run concurrently, other calls in the given order. A failed or denied call does not stop the
+        others, and calls that require approval do not delay them.
         """
         return blocking(self.aexecute_many(calls, user=user, trace=trace, data=data))
 
     async def aexecute_many(
         self, calls: Iterable[Call], *, user: str = "local", trace: str = "", data: Any = None
     ) -> list[ToolAnswer]:
-        """Answer the tool calls of one turn, as `execute_many` does, without blocking the event loop."""
+        """Run the tool calls of one turn like `execute_many`, without blocking the event loop."""
         asked = [read_call(call) for call in calls]
         return await _batch.execute_many(
             asked, lambda call: self._state(call.name, call.arguments, user, trace, data=data)
         )
 
     def explain(self, name: str, params: Any = None, *, user: str = "local", trace: str = "") -> _explain.Explanation:
-        """Say what would become of a call, and at which step, without making it."""
+        """Return the outcome that a call would have, and the deciding step, without making the call."""
         return _explain.explain(self._state(name, params, user, trace))
 
     def asks(self, name: str, params: Any = None, *, user: str = "local", trace: str = "") -> ApprovalRequest | None:
-        """Return what a person would be asked before a call, without making it.
+        """Return the approval request that a call would result in, without making the call.
 
-        None where nobody has to be asked, an answer is remembered, or the call would be refused anyway.
+        Return None if no approval is required, an answer is remembered, or the call would be denied.
         """
-        return _explain.asked(self._state(name, params, user, trace))
+        return _explain.approval_preview(self._state(name, params, user, trace))
 
     def trace(self, name: str, *, user: str = "local", automation: bool = False) -> Trace:
-        """Open a conversation or job: what its calls see is labelled, and the rules over flows hold for them.
+        """Open a trace, which is a conversation or job. Its content gets labels, and flow rules apply to its calls.
 
-        `automation` says that nobody is there to be asked. The trace is the same for every view.
+        `automation` is for jobs without a user who could approve calls. All views share the trace.
 
         Raises:
-            ConfigurationError: the name or the user cannot be one, or too many traces are open.
+            ConfigurationError: the name or the user is invalid, or too many traces are open.
         """
         _check_circumstances(user, name)
         return self._services.traces.open(user, name, automation=automation)
 
     def flows(self) -> FlowMap:
-        """Return the paths by which private text could leave at a stranger's word, from effects and grants alone."""
+        """Return the paths by which untrusted text could cause private data to be sent, from effects and grants."""
         return flow_map(self._probe(entry) for entry in sorted(self._visible(), key=lambda entry: entry.name))
 
     # -- inside ----------------------------------------------------------------------------------------------------
@@ -309,7 +310,7 @@ class ToolView:
         """Return the state of a new call; `details` are further fields of `CallRequest`."""
         _check_circumstances(user, trace)
         if not isinstance(name, str):
-            raise ConfigurationError("expected a tool name as text", hint="pass one of tool_names()")
+            raise ConfigurationError("the tool name must be text", hint="pass one of tool_names()")
         given = {} if arguments is None else arguments
         request = CallRequest(name=name, arguments=given, user=user, trace=trace, tools=self, **details)
         return CallState(services=self._services, restrictions=self._restrictions, request=request)
@@ -323,7 +324,7 @@ class ToolView:
         return definition
 
     def _reach(self, entry: RegisteredTool, traits: Traits) -> Traits:
-        """Return traits with all that a call can lead to: of the interpreter, what programs can call in this view."""
+        """Return traits with indirect effects: the interpreter has the effects of all tools that programs can call."""
         if not _steps.runs_programs(entry):
             return traits
         reached = (self._traits(each) for each in self._visible() if _steps.in_programs(each))
@@ -337,19 +338,19 @@ class ToolView:
         return (entry for entry in self._services.store if self._shows(entry))
 
     def _shows(self, entry: RegisteredTool) -> bool:
-        """Tell whether a call of some action of the tool would get past the steps that look at the tool alone."""
+        """Return whether the steps that depend only on the tool would allow a call of some action."""
         traits = self._traits(entry)
         kept = self._shown.get(entry)
         if kept is not None and kept[0] is traits:
             return kept[1]
         shows = self._shows_now(entry, traits)
-        if len(self._shown) > 2 * len(self._services.store) + 64:  # tools that are gone
+        if len(self._shown) > 2 * len(self._services.store) + 64:  # most entries are of removed tools
             self._shown.clear()
         self._shown[entry] = (traits, shows)
         return shows
 
     def _probe(self, entry: RegisteredTool) -> CallState:
-        """Return a call of a tool that is not made."""
+        """Return the state of a call of a tool that is not made."""
         probe = self._state(entry.name, None)
         probe.entry, probe.traits = entry, self._traits(entry)
         probe.effects = probe.traits.effects & self._restrictions.allowed_effects(probe.traits)
@@ -360,7 +361,7 @@ class ToolView:
         return is_visible(traits, self._restrictions.allowed_effects(traits)) and _passes(probe)
 
 
-async def _answered(state: CallState, call: ToolCall, executor: BlockingExecutor | AsyncExecutor) -> ToolAnswer:
+async def _answer(state: CallState, call: ToolCall, executor: BlockingExecutor | AsyncExecutor) -> ToolAnswer:
     try:
         output = await _pipeline.execute(state, executor)
     except ToolError as error:
@@ -370,9 +371,11 @@ async def _answered(state: CallState, call: ToolCall, executor: BlockingExecutor
 
 def _check_circumstances(user: object, trace: object) -> None:
     if not isinstance(user, str) or not 0 < len(user) <= MAX_USER_BYTES or not user.isprintable():
-        raise ConfigurationError(f"a user is 1 to {MAX_USER_BYTES} printable characters", hint="alice is one")
+        text = f"the user must be 1 to {MAX_USER_BYTES} printable characters"
+        raise ConfigurationError(text, hint="for example: alice")
     if not isinstance(trace, str) or len(trace) > MAX_USER_BYTES or not trace.isprintable():
-        raise ConfigurationError(f"a trace is up to {MAX_USER_BYTES} printable characters", hint="job-7 is one")
+        text = f"the trace must be up to {MAX_USER_BYTES} printable characters"
+        raise ConfigurationError(text, hint="for example: job-7")
 
 
 def _passes(probe: CallState) -> bool:

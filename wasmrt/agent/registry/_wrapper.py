@@ -1,4 +1,4 @@
-"""ReadOnlyToolWrapper: one tool of which only the part that reads is left."""
+"""A wrapper that limits one tool to its read-only part."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from wasmrt.agent.registry._registered import with_actions
 from wasmrt.agent.registry._restrictions import actions_within, decide_effects, is_visible
-from wasmrt.agent.registry._state import denied
+from wasmrt.agent.registry._state import denial_error
 from wasmrt.agent.registry._tool import Tool
 from wasmrt.core.effects import READING, Effect
 from wasmrt.core.model import ToolOutput
@@ -17,9 +17,9 @@ from wasmrt.runtime.context import ToolContext
 
 
 class ReadOnlyToolWrapper:
-    """A tool whose calls change nothing: other actions are neither in its schema nor taken, and a sandbox holds it.
+    """A read-only tool: other actions are not in its schema and are denied, and the sandbox enforces it.
 
-    `ToolView.read_only` does this for a whole registry. Make one with `wrap`.
+    Create one with `wrap`. `ToolView.read_only` does the same for a whole registry.
 
     Example:
         >>> from wasmrt import ReadOnlyToolWrapper, ToolRegistry, tool
@@ -50,12 +50,12 @@ class ReadOnlyToolWrapper:
 
     @property
     def inner(self) -> Tool:
-        """The tool of which this is a part: its source, and its trust, are this one's."""
+        """The wrapped tool, which determines the source and the trust of this tool."""
         return self._tool
 
     @property
     def traits(self) -> Traits:
-        """Its effects, held to reading."""
+        """Its traits, limited to reading."""
         return self._tool.traits.within(READING)
 
     @property
@@ -78,43 +78,43 @@ class ReadOnlyToolWrapper:
         return self._tool.granted_effects
 
     def in_conversation(self, user: str, trace_id: str) -> ReadOnlyToolWrapper:
-        """Return the tool itself: a tool that only reads keeps no state of a conversation."""
+        """Return the tool itself, because a read-only tool has no state for a conversation."""
         return self
 
     def session_digest(self) -> str | None:
-        """Return None: a tool that only reads keeps no state of a conversation."""
+        """Return None, because a read-only tool has no state for a conversation."""
         return None
 
     @classmethod
     def wrap(cls, tool: Tool) -> ReadOnlyToolWrapper | None:
-        """Return the tool without what changes something; None where nothing would be left of it."""
+        """Return the read-only part of a tool, or None if it has none."""
         if isinstance(tool, ReadOnlyToolWrapper):
             return tool
         return cls(tool) if is_visible(tool.traits, READING) else None
 
     @property
     def description(self) -> str:
-        """Its description, with the actions that are left."""
-        said = self._tool.description
-        return said if self._actions is None else f"{said.rstrip()} Actions here: {', '.join(sorted(self._actions))}."
+        """Its description, with the read-only actions."""
+        text = self._tool.description
+        return text if self._actions is None else f"{text.rstrip()} Actions here: {', '.join(sorted(self._actions))}."
 
     @property
     def schema(self) -> dict[str, Any]:
-        """JSON Schema of its params, with the actions that are left."""
+        """The JSON Schema of its params, with the read-only actions."""
         if self._actions is None:
             return self._tool.schema
         return with_actions(self._tool.schema, self._tool.traits.action_param, self._actions)
 
     def execute(self, params: Any, context: ToolContext | None = None) -> ToolOutput | Awaitable[ToolOutput]:
-        """Run the tool, held to reading.
+        """Run the tool, limited to reading.
 
         Raises:
-            NotAuthorizedError: the action is missing, is no text, or changes something; the tool is not asked.
+            NotAuthorizedError: the action is missing, is not text, or is not read-only; the tool is not called.
             ToolError: the tool failed.
         """
         refused = decide_effects(self.name, self._tool.traits, READING, params)
         if refused is not None:
-            raise denied(refused)
+            raise denial_error(refused)
         context = context or ToolContext()
         held = READING if context.effects is None else READING & context.effects
         return self._tool.execute(params, replace(context, effects=held))

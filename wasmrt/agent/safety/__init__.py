@@ -1,12 +1,18 @@
-"""Prepare a tool's output for a model: validate, sanitize, redact, truncate and wrap it.
-
-Pure: text in, text out.
-"""
+"""Prepare a tool's output for a model: validate, sanitize, redact, truncate and wrap it."""
 
 from __future__ import annotations
 
-from wasmrt.agent.safety._policy import Flag, Policy, PolicyAction, Threat, ThreatLevel
-from wasmrt.agent.safety._sanitizer import MAX_VALIDATED_BYTES, Sanitized, Sanitizer, Validator
+from wasmrt.agent.safety._sanitizer import (
+    MAX_VALIDATED_BYTES,
+    Flag,
+    Policy,
+    PolicyAction,
+    Sanitized,
+    Sanitizer,
+    Threat,
+    ThreatLevel,
+    Validator,
+)
 from wasmrt.agent.safety._wrapping import MAX_MODEL_OUTPUT_BYTES, WrappedOutput, truncate, wrap_tool_output
 
 __all__ = [

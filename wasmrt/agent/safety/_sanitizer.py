@@ -8,9 +8,84 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 
-from wasmrt.agent.safety._policy import Flag, Policy, PolicyAction, Threat
 from wasmrt.core.limits import MIB
+
+
+class Threat(StrEnum):
+    """A kind of content that the sanitizer removes or defuses."""
+
+    TERMINAL_SEQUENCE = "terminal-sequence"
+    CONTROL_CHARACTER = "control-character"
+    TAG_CHARACTER = "tag-character"
+    DIRECTION_OVERRIDE = "direction-override"
+    ZERO_WIDTH = "zero-width"
+    VARIATION_SELECTOR = "variation-selector"
+    CHAT_TEMPLATE = "chat-template"
+    WRAPPER_ESCAPE = "wrapper-escape"
+    INVALID_TEXT = "invalid-text"
+    TOO_LONG = "too-long"
+
+
+class ThreatLevel(StrEnum):
+    """The severity of a threat to a model."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+    CRITICAL = "critical"
+
+
+_LEVELS: dict[Threat, ThreatLevel] = {
+    Threat.TERMINAL_SEQUENCE: ThreatLevel.MEDIUM,
+    Threat.CONTROL_CHARACTER: ThreatLevel.LOW,
+    Threat.TAG_CHARACTER: ThreatLevel.HIGH,
+    Threat.DIRECTION_OVERRIDE: ThreatLevel.HIGH,
+    Threat.ZERO_WIDTH: ThreatLevel.LOW,
+    Threat.VARIATION_SELECTOR: ThreatLevel.HIGH,
+    Threat.CHAT_TEMPLATE: ThreatLevel.CRITICAL,
+    Threat.WRAPPER_ESCAPE: ThreatLevel.CRITICAL,
+    Threat.INVALID_TEXT: ThreatLevel.LOW,
+    Threat.TOO_LONG: ThreatLevel.HIGH,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """One kind of threat found in a text, and its number of occurrences."""
+
+    threat: Threat
+    count: int
+
+    @property
+    def level(self) -> ThreatLevel:
+        """The level of the threat."""
+        return _LEVELS[self.threat]
+
+
+class PolicyAction(StrEnum):
+    """The treatment of a flag, weakest first."""
+
+    WARN = "warn"
+    SANITIZE = "sanitize"
+    REVIEW = "review"
+    BLOCK = "block"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """One action for each threat level. By default, all threats are sanitized."""
+
+    low: PolicyAction = PolicyAction.SANITIZE
+    medium: PolicyAction = PolicyAction.SANITIZE
+    high: PolicyAction = PolicyAction.SANITIZE
+    critical: PolicyAction = PolicyAction.SANITIZE
+
+    def action(self, threat: Threat) -> PolicyAction:
+        """Return the action for a threat."""
+        return PolicyAction(getattr(self, str(_LEVELS[threat])))
+
 
 # ECMA-48: CSI, OSC, DCS, SOS, PM and APC with their terminators, the remaining escapes, and the C1 forms.
 _TERMINAL = re.compile(
@@ -28,12 +103,12 @@ _INVISIBLE = (
 )
 _ZERO_WIDTH = re.compile(f"[{_INVISIBLE}]")
 _SCRIPTS, _EMOJI = "\u0590-\u1fff", "\u2600-\u27bf\U0001f000-\U0001faff"
-# Unicode 15, section 23.2: a joiner stands between two letters, or ends a word; between two emoji only the one joins.
+# Unicode 15, section 23.2: a joiner is between two letters, or ends a word; between two emoji, only U+200D is valid.
 _JOINERS = re.compile(
     f"(?<![{_SCRIPTS}{_EMOJI}\ufe0f])[\u200c\u200d]"
     f"|(?<=[{_EMOJI}\ufe0f])(?:\u200c|\u200d(?![{_EMOJI}\u2190-\u25ff\u2b00-\u2bff]))"
 )
-# Unicode's StandardizedVariants.txt and emoji-variation-sequences.txt: one selector behind a character that has one.
+# StandardizedVariants.txt and emoji-variation-sequences.txt: at most one selector, after a character with variants.
 _SELECTORS = re.compile(
     "(?<![\u00a9\u00ae\u203c-\u3299\U0001f000-\U0001faff#*0-9])[\ufe0e\ufe0f]"
     "|(?<![\u1000-\u109f\u2200-\u22ff\u3000-\u9fff\ua840-\ua87f\uf900-\ufaff\uff00-\uffef])[\ufe00-\ufe0d]"

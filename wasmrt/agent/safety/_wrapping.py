@@ -8,8 +8,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from wasmrt.agent.safety._policy import Flag, Policy, PolicyAction
-from wasmrt.agent.safety._sanitizer import Sanitized, Sanitizer, Validator, protect_wrapper
+from wasmrt.agent.safety._sanitizer import (
+    Flag,
+    Policy,
+    PolicyAction,
+    Sanitized,
+    Sanitizer,
+    Validator,
+    protect_wrapper,
+)
 from wasmrt.core.errors import ConfigurationError, LeakError
 from wasmrt.core.limits import KIB
 from wasmrt.core.strict_json import parse_json
