@@ -1,4 +1,4 @@
-"""What the protocol says a server must do, over lines: one test for each row of the table in docs/mcp.md."""
+"""What the protocol says a server must do, over lines: one test for each row of the table in RULES.md."""
 
 from __future__ import annotations
 
