@@ -23,8 +23,9 @@ def sections() -> str:
     lines = []
     for name in asking:
         lines += [f"### {name}", "", *_table(_rows(name, known, described)), ""]
-    lines += ["### Sections that describe", "", "They request nothing.", ""]
-    lines += _table(row for name in names if name not in asking for row in _rows(name, known, described))
+    lines += ["### Sections that describe", "", "They request nothing, except `auth.oauth`. `auth` has the keys of `logins.NAME`; `wasmrt caps schema` describes all keys.", ""]
+    rest = [name for name in names if name not in asking]
+    lines += _table(f"| `{name}` | {_type(known[name])} | {known[name].get('description', '')} |" for name in rest)
     return "\n".join(lines)
 
 
