@@ -11,10 +11,14 @@ from wasmrt.capabilities import METHODS, Capabilities
 from wasmrt.capabilities.file import capability_schema
 
 _NESTED = "capabilities"
+_DESCRIBING = (
+    "They request nothing, except `auth.oauth`. `auth` has the keys of `logins.NAME`; `wasmrt caps schema` describes "
+    "all keys."
+)
 
 
 def sections() -> str:
-    """Return tables of every key: path, type, meaning, whether it is required, and other spellings."""
+    """Return lists of the keys: path, type, meaning, whether each is required, and other spellings."""
     known = capability_schema()["properties"]
     names = [name for name, field in known.items() if not field.get("deprecated") and name != _NESTED]
     granting = {field.name for field in fields(Capabilities)}
@@ -22,24 +26,20 @@ def sections() -> str:
     described: dict[str, str] = {}
     lines = []
     for name in asking:
-        lines += [f"### {name}", "", *_table(_rows(name, known, described)), ""]
-    lines += ["### Sections that describe", "", "They request nothing, except `auth.oauth`. `auth` has the keys of `logins.NAME`; `wasmrt caps schema` describes all keys.", ""]
+        lines += [f"### {name}", "", *_rows(name, known, described), ""]
+    lines += ["### Sections that describe", "", _DESCRIBING, ""]
     rest = [name for name in names if name not in asking]
-    lines += _table(f"| `{name}` | {_type(known[name])} | {known[name].get('description', '')} |" for name in rest)
+    lines += [f"- `{name}` ({_type(known[name])}): {known[name].get('description', '')}" for name in rest]
     return "\n".join(lines)
-
-
-def _table(rows: Iterator[str]) -> list[str]:
-    return ["| key | type | meaning |", "|---|---|---|", *rows]
 
 
 def _rows(
     path: str, siblings: dict[str, Any], described: dict[str, str], *, required: bool = False, only_for: str = ""
 ) -> Iterator[str]:
-    """Yield the row of a key and the rows of its nested keys.
+    """Yield the line of a key and the lines of its nested keys.
 
     Args:
-        described: Objects whose keys have rows, from their JSON to their path. Later equal objects refer to them.
+        described: Objects whose keys have lines, from their JSON to their path. Later equal objects refer to them.
     """
     field = siblings[path.rpartition(".")[2]]
     meaning = only_for + field.get("description", "") + " Required." * required
@@ -50,7 +50,7 @@ def _rows(
     if same != path:
         meaning += f" Keys as in `{same}`."
         nested = []
-    yield f"| `{path}` | {_type(field)} | {meaning} |"
+    yield f"- `{path}` ({_type(field)}): {meaning}"
     for inner, schema in nested:
         kind = schema["properties"].get("type", {}).get("const")
         for key, value in schema["properties"].items():
@@ -85,7 +85,7 @@ def _is_required(key: str, schema: dict[str, Any]) -> bool:
 
 
 def _type(field: dict[str, Any]) -> str:
-    """Return the name of a type for the table."""
+    """Return the name of a type."""
     if field.get("enum"):
         values = [value for value in field["enum"] if not (value.upper() in METHODS and value.islower())]
         return ", ".join(f"`{value}`" for value in values)
