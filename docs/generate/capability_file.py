@@ -29,7 +29,7 @@ def sections() -> str:
         lines += [f"### {name}", "", *_rows(name, known, described), ""]
     lines += ["### Sections that describe", "", _DESCRIBING, ""]
     rest = [name for name in names if name not in asking]
-    lines += [f"- `{name}` ({_type(known[name])}): {known[name].get('description', '')}" for name in rest]
+    lines += [f"- `{name}`: {known[name].get('description', '')}" for name in rest]
     return "\n".join(lines)
 
 
@@ -50,12 +50,13 @@ def _rows(
     if same != path:
         meaning += f" Keys as in `{same}`."
         nested = []
-    yield f"- `{path}` ({_type(field)}): {meaning}"
+    kind = _type(field)
+    yield f"- `{path}`{'' if kind == 'string' else f' ({kind})'}: {meaning}"
     for inner, schema in nested:
-        kind = schema["properties"].get("type", {}).get("const")
+        variant = schema["properties"].get("type", {}).get("const")
         for key, value in schema["properties"].items():
             if not value.get("deprecated") and "const" not in value:
-                must, which = _is_required(key, schema), f"For `{kind}`: " if kind else ""
+                must, which = _is_required(key, schema), f"For `{variant}`: " if variant else ""
                 yield from _rows(f"{inner}.{key}", schema["properties"], described, required=must, only_for=which)
 
 
