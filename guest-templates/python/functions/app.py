@@ -1,6 +1,6 @@
 """{{name}}: returns the temperature at a place. Change `_forecast` and its WIT in wit/tool.wit; keep the rest.
 
-The interpreter is started when the component is built: import everything at the top, and use the host's clock and files,
+The interpreter is started during the build: import everything at the top, and use the host's clock and files,
 because Python's own do not work in the sandbox.
 """
 
