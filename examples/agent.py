@@ -1,4 +1,4 @@
-"""An agent's whole tool system: components, functions and a plugin under one policy, for any model that calls tools."""
+"""The tool system of an agent: components, functions and a plugin under one policy, for any model that calls tools."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +18,7 @@ from wasmrt.agent.policy import ExternalFilter
 
 
 def answer(model: Callable[..., list[dict[str, Any]]], folder: Path, ask: Callable[..., bool]) -> list[dict[str, Any]]:
-    """Let the model call tools until it asks for no more, and return the conversation."""
+    """Run the tool loop until the model stops calling tools, and return the conversation."""
     notes: dict[str, str] = {}
 
     @tool(effects=["read-filesystem"])

@@ -1,4 +1,4 @@
-"""A page says to whom the notes should go: the question that the person sees, the answer, and the receipt.
+"""Prompt injection by a page: the approval request that the user sees, the denial, and the receipts.
 
 python examples/flows.py
 """
@@ -33,7 +33,7 @@ def send_mail(to: str, body: str) -> str:
 
 
 async def person(request: ApprovalRequest) -> ApprovalAnswer:
-    """Show the question as a terminal does, and say no."""
+    """Print the request as a terminal does, and deny it."""
     lines, _ = request_lines(request, whole=True)
     print("\n".join(lines[1:]))  # the request ID differs each time
     print("  approve? n\n")
@@ -41,9 +41,9 @@ async def person(request: ApprovalRequest) -> ApprovalAnswer:
 
 
 def main() -> None:
-    """Be the agent: its model reads the page, and obeys."""
+    """Simulate an agent whose model obeys the page."""
     receipts: list[Receipt] = []
-    allowed = [ToolRule(tool="*", permission=Permission.ALLOW)]  # flows ask where it matters
+    allowed = [ToolRule(tool="*", permission=Permission.ALLOW)]  # flow rules still require approval
     tools = ToolRegistry(
         policy=ToolPolicy(rules=tuple(allowed)), approver=CallbackApprover(person), receipts=receipts.append
     )
@@ -58,9 +58,9 @@ def main() -> None:
         try:
             tools.execute("send_mail", {"to": to, "body": note}, user="ann", trace="monday")
         except ToolError as error:
-            print(f"the model is told: {error.for_model()}\n")
+            print(f"answer to the model: {error.for_model()}\n")
         else:
-            print(f"sent to {to}, and nobody was asked\n")
+            print(f"sent to {to} without a request for approval\n")
     for receipt in receipts[2:]:
         flow = next(each for each in receipt.decisions if each.capability in ("tool.flow", "tool.approval"))
         how, by, _ = receipt.approval or ("", "", "")

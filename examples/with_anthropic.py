@@ -1,4 +1,4 @@
-"""Anthropic's client alone: a conversation whose model calls a registry's tools."""
+"""Anthropic's client without a framework: a conversation whose model calls a registry's tools."""
 
 from typing import Any
 

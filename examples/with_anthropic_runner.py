@@ -1,4 +1,4 @@
-"""Anthropic's tool runner with a registry's tools; the registry's own approver is asked."""
+"""Anthropic's tool runner with a registry's tools. Approvals are requested from its approver."""
 
 from anthropic import Anthropic
 from wasmrt.adapters.anthropic_runner import tools_for

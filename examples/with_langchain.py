@@ -1,4 +1,4 @@
-"""LangChain: a model that calls a registry's tools; the registry's own approver is asked."""
+"""LangChain: a model that calls a registry's tools. Approvals are requested from the registry's approver."""
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, HumanMessage
@@ -14,7 +14,7 @@ def send(to: str, text: str) -> str:
 
 
 def answer(model: BaseChatModel, prompt: str, approver: CallbackApprover) -> list[BaseMessage]:
-    """Let the model call tools until it asks for no more, and return the conversation."""
+    """Run the tool loop until the model stops calling tools, and return the conversation."""
     registry = ToolRegistry(approver=approver)
     registry.register(send)
     tools = {each.name: each for each in tools_for(registry, user="ann")}

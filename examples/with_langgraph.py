@@ -1,4 +1,4 @@
-"""LangGraph: a call that needs a person interrupts the graph, which is resumed with the answer."""
+"""LangGraph: a call that requires approval interrupts the graph, which is resumed with the answer."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +14,7 @@ from wasmrt import ToolRegistry
 
 
 def answer(registry: ToolRegistry, model: BaseChatModel, prompt: str, person: Callable[[Any], bool]) -> list[Any]:
-    """Run the graph, and ask a person where a call needs one; return the conversation."""
+    """Run the graph, request approvals, and return the conversation."""
     tools = tools_for(registry, user="ann")
     graph = StateGraph(MessagesState)
     graph.add_node("model", lambda state: {"messages": model.bind_tools(tools).invoke(state["messages"])})

@@ -1,4 +1,4 @@
-"""OpenAI's client alone: a chat whose model calls a registry's tools."""
+"""OpenAI's client without a framework: a chat whose model calls a registry's tools."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The OpenAI Agents SDK: a call that needs a person interrupts the run, which goes on with the answer."""
+"""OpenAI Agents SDK: a call that requires approval interrupts the run, which is resumed with the answer."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +17,7 @@ def send(to: str, text: str) -> str:
 
 
 async def answer(model: Model, prompt: str, person: Callable[[str, str | None], bool]) -> Any:
-    """Run the agent, and ask a person where it wants what a person has to approve."""
+    """Run the agent, and request an approval for each call that requires one."""
     registry = ToolRegistry()
     registry.register(send)
     agent = Agent("helper", model=model, tools=[*tools_for(registry, user="ann")])

@@ -1,4 +1,4 @@
-"""pydantic-ai: a call that needs a person ends the run, which goes on with the answer."""
+"""pydantic-ai: a call that requires approval ends the run, which is resumed with the answer."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +17,7 @@ def send(to: str, text: str) -> str:
 
 
 async def answer(model: Model, prompt: str, person: Callable[[dict[str, Any]], bool]) -> str:
-    """Run the agent, and ask a person where it wants what a person has to approve."""
+    """Run the agent, and request an approval for each call that requires one."""
     registry = ToolRegistry()
     registry.register(send)
     agent = Agent(model, toolsets=[RegistryToolset(registry, user="ann")], output_type=[str, DeferredToolRequests])

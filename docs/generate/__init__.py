@@ -1,6 +1,6 @@
-"""Generates the parts of the pages that would go stale by hand: `python -m docs.generate` from the project's folder.
+"""Generate the parts of pages that are made from code: `python -m docs.generate` in the project's folder.
 
-A page holds each part between `<!-- generated: NAME -->` and `<!-- end -->`; the text around is written by people.
+A page has each part between `<!-- generated: NAME -->` and `<!-- end -->`; the rest of the page is written by hand.
 """
 
 from __future__ import annotations
@@ -9,18 +9,15 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from docs.generate.border import services
 from docs.generate.capability_file import sections
-from docs.generate.packages import border, drawing, external_rules
+from docs.generate.packages import areas, guest_imports
 from docs.generate.telemetry import names
 from docs.generate.threats import threats
 
 DOCS = Path(__file__).resolve().parents[1]
 PARTS: dict[str, Callable[[], str]] = {
-    "packages": drawing,
-    "border": border,
-    "external-rules": external_rules,
-    "host-services": services,
+    "packages": areas,
+    "guest-imports": guest_imports,
     "threats": threats,
     "capability-file": sections,
     "telemetry": names,
@@ -29,7 +26,7 @@ _PART = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)",
 
 
 def pages() -> Iterator[tuple[Path, str]]:
-    """Yield every page that holds a generated part, with its text as it should be."""
+    """Yield every page with a generated part, and its text with the parts generated again."""
     for page in sorted(DOCS.rglob("*.md")):
         text = page.read_text(encoding="utf-8")
         if _PART.search(text):

@@ -1,4 +1,4 @@
-"""Writes the generated parts into the pages, and prints the pages that changed."""
+"""Write the generated parts into the pages, and print the pages that changed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""The reference of the capability file, from its JSON Schema."""
+"""Generate the reference of the capability file from its JSON Schema."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any
@@ -10,44 +11,57 @@ from wasmrt.capabilities import METHODS, Capabilities
 from wasmrt.capabilities.file import capability_schema
 
 _NESTED = "capabilities"
+_DESCRIBING = (
+    "They request nothing, except `auth.oauth`. `auth` has the keys of `logins.NAME`; `wasmrt caps schema` describes "
+    "all keys."
+)
 
 
 def sections() -> str:
-    """Describe every key: its path, its type, whether it has to be there, its meaning and its other spellings."""
+    """Return lists of the keys: path, type, meaning, whether each is required, and other spellings."""
     known = capability_schema()["properties"]
     names = [name for name, field in known.items() if not field.get("deprecated") and name != _NESTED]
     granting = {field.name for field in fields(Capabilities)}
     asking = [name for name in names if granting & {name, *_other_spellings(name, known)}]
+    described: dict[str, str] = {}
     lines = []
     for name in asking:
-        lines += [f"### {name}", "", *_table(_rows(name, known)), ""]
-    lines += ["### Sections that describe", "", "They ask for nothing.", ""]
-    lines += _table(row for name in names if name not in asking for row in _rows(name, known))
+        lines += [f"### {name}", "", *_rows(name, known, described), ""]
+    lines += ["### Sections that describe", "", _DESCRIBING, ""]
+    rest = [name for name in names if name not in asking]
+    lines += [f"- `{name}`: {known[name].get('description', '')}" for name in rest]
     return "\n".join(lines)
 
 
-def _table(rows: Iterator[str]) -> list[str]:
-    return ["| key | type | meaning |", "|---|---|---|", *rows]
+def _rows(
+    path: str, siblings: dict[str, Any], described: dict[str, str], *, required: bool = False, only_for: str = ""
+) -> Iterator[str]:
+    """Yield the line of a key and the lines of its nested keys.
 
-
-def _rows(path: str, siblings: dict[str, Any], *, required: bool = False, only_for: str = "") -> Iterator[str]:
-    """Yield the row of a key, and those of what stands in it."""
-    name = path.rpartition(".")[2]
-    field = siblings[name]
+    Args:
+        described: Objects whose keys have lines, from their JSON to their path. Later equal objects refer to them.
+    """
+    field = siblings[path.rpartition(".")[2]]
     meaning = only_for + field.get("description", "") + " Required." * required
-    if also := _other_spellings(name, siblings):
+    if also := _other_spellings(path.rpartition(".")[2], siblings):
         meaning += f" Also read: {', '.join(f'`{other}`' for other in also)}."
-    yield f"| `{path}` | {_type(field)} | {meaning} |"
-    for inner, schema in _inside(path, field):
-        kind = schema["properties"].get("type", {}).get("const")
+    nested = list(_inside(path, field))
+    same = described.setdefault(json.dumps([schema for _, schema in nested]), path) if nested else path
+    if same != path:
+        meaning += f" Keys as in `{same}`."
+        nested = []
+    kind = _type(field)
+    yield f"- `{path}`{'' if kind == 'string' else f' ({kind})'}: {meaning}"
+    for inner, schema in nested:
+        variant = schema["properties"].get("type", {}).get("const")
         for key, value in schema["properties"].items():
             if not value.get("deprecated") and "const" not in value:
-                must, which = _is_required(key, schema), f"For `{kind}`: " if kind else ""
-                yield from _rows(f"{inner}.{key}", schema["properties"], required=must, only_for=which)
+                must, which = _is_required(key, schema), f"For `{variant}`: " if variant else ""
+                yield from _rows(f"{inner}.{key}", schema["properties"], described, required=must, only_for=which)
 
 
 def _inside(path: str, field: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the objects that a key holds, with the path of each."""
+    """Yield the schemas of the objects inside a key, each with its path."""
     members = (
         (path, field),
         (f"{path}[]", field.get("items")),
@@ -72,7 +86,7 @@ def _is_required(key: str, schema: dict[str, Any]) -> bool:
 
 
 def _type(field: dict[str, Any]) -> str:
-    """Name a type as a person would."""
+    """Return the name of a type."""
     if field.get("enum"):
         values = [value for value in field["enum"] if not (value.upper() in METHODS and value.islower())]
         return ", ".join(f"`{value}`" for value in values)

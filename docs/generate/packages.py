@@ -12,7 +12,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 _PACKAGE = _ROOT / "wasmrt"
 
 
-def drawing() -> str:
+def areas() -> str:
     """Return a table of the areas, the lowest first: name, first sentence of its docstring, packages in it."""
     layers = next(contract["layers"] for contract in _contracts() if contract["type"] == "layers")
     rows = ["| | area | what it is | packages |", "|---|---|---|---|"]
@@ -24,29 +24,18 @@ def drawing() -> str:
     return "\n".join(rows)
 
 
-def external_rules() -> str:
-    """List which of our packages may import which libraries, a row for each rule."""
-    rows = ["| rule | libraries | only in |", "|---|---|---|"]
-    for contract in _contracts():
-        if contract["type"] == "forbidden" and not all(m.startswith("wasmrt") for m in contract["forbidden_modules"]):
-            allowed = {pair.partition(" -> ")[0] for pair in contract.get("ignore_imports", ())}
-            folders = sorted({_folder(name) for name in allowed})
-            rows.append(f"| {contract['name']} | {_spans(contract['forbidden_modules'])} | {_spans(folders)} |")
-    return "\n".join(rows)
-
-
 def _contracts() -> list[dict[str, Any]]:
     settings = tomllib.loads((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     contracts: list[dict[str, Any]] = settings["tool"]["importlinter"]["contracts"]
     return contracts
 
 
-def border() -> str:
-    """Name what the guest's side may not import."""
+def guest_imports() -> str:
+    """Return a sentence with the packages that the guest side must not import."""
     forbidden = next(
         c["forbidden_modules"] for c in _contracts() if c.get("source_modules") == ["wasmrt.sandbox.guest"]
     )
-    return f"`guest/` may import none of {_spans([_folder(name) for name in forbidden])}."
+    return f"`guest/` must not import {_spans([_folder(name) for name in forbidden])}."
 
 
 def _packages(area: Path) -> list[Path]:
@@ -62,7 +51,7 @@ def _sentence(package: Path) -> str:
 
 
 def _folder(pattern: str) -> str:
-    """`wasmrt.sandbox.guest.engine.**` as `guest/engine/`, a module as its file."""
+    """Return the path of an import pattern: a folder for a package, otherwise a file."""
     path = pattern.removesuffix(".**").removesuffix(".*").removeprefix("wasmrt.").replace(".", "/")
     return f"{path}/" if (_PACKAGE / path).is_dir() else f"{path}.py"
 

@@ -1,4 +1,4 @@
-"""The names of telemetry, from the table that they are taken from."""
+"""List the names that telemetry sends, from `wasmrt.core.telemetry.NAMES`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from wasmrt.core.telemetry import NAMES
 
 
 def names() -> str:
-    """List every name that leaves by telemetry."""
-    rows = ["| name | is | |", "|---|---|---|"]
-    return "\n".join(rows + [f"| {each.name} | {each.kind} | {each.meaning} |" for each in NAMES])
+    """Return a line for each kind of name: spans, attributes and metrics."""
+    kinds = dict.fromkeys(each.kind for each in NAMES)
+    lines = (f"- {kind}s: {', '.join(each.name for each in NAMES if each.kind == kind)}" for kind in kinds)
+    return "\n".join(lines)

@@ -1,14 +1,14 @@
-;; WASI preview 1 for Go's runtime, with nothing behind it: no files, no entropy, no environment.
+;; WASI preview 1 for Go's runtime, without files, entropy and environment.
 ;;
-;; `wasm-tools component new --adapt` puts it beside the module, so that the component imports no WASI. The adapter that
-;; wasmtime publishes cannot take its place: it asks the module for memory before Go's runtime is up, and from
-;; memory.grow it gets pages that Go's allocator counts as its own. It would also call the host while Go collects
+;; `wasm-tools component new --adapt` links it to the module, so that the component imports no WASI. wasmtime's adapter
+;; does not work: it allocates memory before Go's runtime has started, and memory.grow returns pages that Go's
+;; allocator considers its own. It would also call the host while Go collects
 ;; garbage inside cabi_realloc, which the component model forbids.
 ;;
 ;; The clock moves one millisecond each time it is read, so that a sleeping goroutine wakes up. Random bytes are a fixed
-;; sequence. Tools use the imports of their world instead. Standard output is dropped. Standard error is logged, a line a
-;; message, since it is where Go says why it ends: into room that wasmrt.go lends, for there is no memory here that is
-;; not Go's. The lines after an empty one, which are stacks, are logged for debugging only.
+;; sequence. Tools use the imports of their world instead. Standard output is dropped. Standard error is logged line by
+;; line, since Go writes the reason of a fatal error to it. The buffer belongs to wasmrt.go, because all memory here is
+;; Go's. The lines after an empty one, which are stacks, are logged for debugging only.
 ;; Source: WASI preview 1, witx/wasi_snapshot_preview1.witx: names, signatures, errno badf = 8.
 (module
   (import "env" "memory" (memory 0))

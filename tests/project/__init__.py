@@ -1,1 +1,1 @@
-"""Checks of the tree itself, which mean nothing where the tests run on an installed wheel."""
+"""Checks of the source tree. They do not apply if the tests run on an installed wheel."""

@@ -32,7 +32,7 @@ with WasmToolRuntime(WasmRuntimeConfig.load()) as runtime:
 
 
 def run_lower(folder: Path, script: str) -> str:
-    """Run a script with a copy of the package that has the lower areas alone."""
+    """Run a script with a copy of the package that contains only the lower areas."""
     package = folder / "wasmrt"
     package.mkdir()
     shutil.copy(PACKAGE / "__init__.py", package)

@@ -1,4 +1,4 @@
-"""The wheel and the sdist: what is in them, and that the one builds the other."""
+"""Contents of the wheel and the sdist, and building the wheel from the sdist."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ IN_WHEEL = {
     "wasmrt/_templates": "guest-templates",
     "wasmrt-stubs": "wasmrt-stubs",
 }
-"""Folders of the wheel, and where they are in the tree."""
+"""Folders of the wheel, with their folders in the tree."""
 LARGEST_WHEEL = 5_000_000
-"""Bytes. Two thirds are components: ripgrep's and browsers' parsers, and an interpreter of JavaScript."""
+"""Bytes. Two thirds are components: parsers of ripgrep and browsers, and a JavaScript interpreter."""
 
 
 @dataclass(frozen=True)
 class Built:
     sdist: Path
     of_the_sdist: Path
-    """The wheel that the unpacked sdist builds: the one that people get."""
+    """The wheel built from the unpacked sdist, as it is published."""
     of_the_tree: Path
 
 
@@ -102,16 +102,16 @@ def test_the_wheel_contains_package_stubs_worlds_and_templates_only(
         "wasmrt/_templates/c/template.toml",
     ],
 )
-def test_the_wheel_has_what_the_package_opens_beside_its_code(wheel: dict[str, bytes], path: str) -> None:
+def test_the_wheel_contains_the_data_files_of_the_package(wheel: dict[str, bytes], path: str) -> None:
     assert wheel[path] or path.endswith("py.typed")
 
 
-def test_the_wheel_is_for_every_machine_and_small(built: Built) -> None:
+def test_the_wheel_is_platform_independent_and_small(built: Built) -> None:
     assert built.of_the_sdist.name.endswith("-py3-none-any.whl")
     assert built.of_the_sdist.stat().st_size < LARGEST_WHEEL
 
 
-def test_the_only_command_is_one_that_the_package_has(wheel: dict[str, bytes]) -> None:
+def test_the_only_command_of_the_wheel_is_importable(wheel: dict[str, bytes]) -> None:
     (path,) = (path for path in wheel if path.endswith(".dist-info/entry_points.txt"))
     points = ConfigParser()
     points.read_string(wheel[path].decode())
@@ -121,7 +121,7 @@ def test_the_only_command_is_one_that_the_package_has(wheel: dict[str, bytes]) -
     assert callable(importlib.import_module("wasmrt.__main__").main)
 
 
-def test_the_metadata_is_what_an_index_accepts_and_tells_what_the_project_says(metadata: Metadata) -> None:
+def test_the_metadata_is_valid_and_matches_the_project_file(metadata: Metadata) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert (metadata.name, str(metadata.version)) == (project["name"], project["version"])
     assert (metadata.summary, metadata.keywords) == (project["description"], sorted(project["keywords"]))
@@ -133,7 +133,7 @@ def test_the_metadata_is_what_an_index_accepts_and_tells_what_the_project_says(m
     assert str(metadata.requires_python) == project["requires-python"]
 
 
-def test_the_sdist_has_all_that_the_tests_need(built: Built) -> None:
+def test_the_sdist_contains_the_files_that_the_tests_need(built: Built) -> None:
     with tarfile.open(built.sdist) as archive:
         inside = {name.partition("/")[2] for name in archive.getnames()}
     assert not {"pyproject.toml", "requirements-dev.txt", "README.md", "LICENSE"} - inside

@@ -1,4 +1,4 @@
-"""Which wasmrt the tests run on: the one in the tree, or with WASMRT_TESTS_ON=wheel the one that a wheel installed."""
+"""The tests use the wasmrt of the tree, or with WASMRT_TESTS_ON=wheel an installed wheel."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TREE = Path(__file__).resolve().parents[2] / "wasmrt"
 INSTALLED = Path(sysconfig.get_path("purelib")) / "wasmrt"
 
 
-def test_the_tests_and_what_they_start_run_on_the_package_that_was_asked_for() -> None:
+def test_tests_and_their_subprocesses_use_the_requested_package() -> None:
     expected = INSTALLED if os.environ.get("WASMRT_TESTS_ON") == "wheel" else TREE
     assert Path(wasmrt.__file__).parent == expected
     show = [sys.executable, "-c", "import wasmrt; print(wasmrt.__file__)"]

@@ -1,4 +1,4 @@
-"""requirements-dev.txt pins what pyproject.toml asks for, and names no server."""
+"""requirements-dev.txt pins the dependencies of pyproject.toml, and lists no server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LOCK = (ROOT / "requirements-dev.txt").read_text()
 
 
 def group(name: str) -> Iterator[str]:
-    """Yield what a dependency group asks for, the groups that it includes too."""
+    """Yield the requirements of a dependency group and of the groups that it includes."""
     members: list[Any] = PROJECT["dependency-groups"][name]
     for member in members:
         if isinstance(member, str):
@@ -34,13 +34,13 @@ def asked() -> list[str]:
 
 
 def pins() -> list[Requirement]:
-    """One a package, or several where Pythons or platforms get different versions."""
+    """Return the pins: one for each package, or several if versions differ by Python or platform."""
     lines = [line for line in LOCK.replace("\\\n", "").splitlines() if line and not line.startswith("#")]
     return [Requirement(line.partition(" --hash=")[0]) for line in lines]
 
 
 @pytest.mark.parametrize("line", asked())
-def test_what_the_project_asks_for_is_pinned_to_a_version_that_it_allows(line: str) -> None:
+def test_each_dependency_is_pinned_to_an_allowed_version(line: str) -> None:
     wanted = Requirement(line)
     found = [pin for pin in pins() if canonicalize_name(pin.name) == canonicalize_name(wanted.name)]
     assert found, "just lock"
@@ -50,7 +50,7 @@ def test_what_the_project_asks_for_is_pinned_to_a_version_that_it_allows(line: s
         assert wanted.specifier.contains(version.version), "just lock"
 
 
-def test_every_pin_has_hashes_and_no_server_is_named() -> None:
+def test_every_pin_has_hashes_and_no_server_is_listed() -> None:
     entries = LOCK.replace("\\\n", "").splitlines()
     assert [line for line in entries if line and not line.startswith("#") and "--hash=sha256:" not in line] == []
     assert re.findall(r"\w+://\S+|--(?:extra-)?index-url|--find-links", LOCK) == []

@@ -1,4 +1,4 @@
-"""The public names: one list, declared for type checkers, and an example for each in its docstring."""
+"""The public names: one list, declarations for type checkers, and an example in each docstring."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, sharing_code: Installation) -
 
 
 @pytest.mark.parametrize("name", PUBLIC)
-def test_the_example_in_a_docstring_works(
+def test_the_example_in_the_docstring_of_a_public_name_works(
     name: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

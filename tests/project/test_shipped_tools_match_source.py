@@ -1,4 +1,4 @@
-"""The components in the wheel are those that the sources in tools/ build."""
+"""The components in the wheel are built from the sources in tools/."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def test_no_shipped_tool_is_older_than_its_source(build: ModuleType) -> None:
     assert build.stale() == {}, "run python tools/build.py"
 
 
-def test_a_changed_source_is_noticed(build: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_source_is_detected(build: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     known = build.sources
     monkeypatch.setattr(build, "sources", lambda tool: known(tool)[1:])
     assert build.stale() == dict.fromkeys(build.TOOLS, "its source changed after it was built")
 
 
-def test_a_component_that_the_sources_did_not_build_is_noticed(
+def test_a_component_that_was_not_built_from_the_sources_is_detected(
     build: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for tool in build.TOOLS:
@@ -42,8 +42,8 @@ def test_a_component_that_the_sources_did_not_build_is_noticed(
     assert build.stale() == dict.fromkeys(build.TOOLS, "it is not the component that was built")
 
 
-def test_a_tool_needs_no_crate_outside_of_its_workspace(build: ModuleType) -> None:
-    """Cargo hashes where such a crate lies, and another checkout would build other bytes."""
+def test_a_tool_uses_only_crates_of_its_workspace(build: ModuleType) -> None:
+    """Cargo hashes the path of an external crate, so another checkout would build different bytes."""
     for tool in build.TOOLS:
         root = build.workspace(tool)
         for manifest in root.rglob("Cargo.toml"):

@@ -1,4 +1,4 @@
-"""Rules of the source that no linter has: its docstrings, its sizes, and where its imports stand."""
+"""Source rules that no linter checks: docstrings, sizes and the place of imports."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def functions(tree: ast.Module) -> Iterator[Function]:
 
 
 def texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Docstrings, and the texts below attributes and constants, with the line each is on."""
+    """Yield docstrings, also of attributes and constants, with their lines."""
     for node in ast.walk(tree):
         for child in getattr(node, "body", []) if not isinstance(node, ast.Lambda | ast.IfExp) else []:
             match child:
@@ -80,7 +80,7 @@ def texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def late_imports(tree: ast.Module) -> set[str]:
-    """Our own modules that are imported inside functions."""
+    """Yield the wasmrt modules that are imported inside functions."""
     found = set()
     for function in functions(tree):
         for node in ast.walk(function):
@@ -116,7 +116,7 @@ def test_files_hold_one_idea() -> None:
     assert {name for name, lines in sizes.items() if lines > MAX_FILE_LINES} == set()
 
 
-def test_our_own_modules_are_imported_at_the_top_of_a_file() -> None:
+def test_wasmrt_modules_are_imported_at_the_top_of_a_file() -> None:
     late = {name: sorted(found) for name, tree in MODULES.items() if (found := late_imports(tree))}
     assert {name: found for name, found in late.items() if name not in LATE_IMPORTS} == {}
     assert LATE_IMPORTS.keys() <= late.keys(), "an exception that is no longer needed"

@@ -1,4 +1,4 @@
-"""No threat without a test, no hostile test without a threat."""
+"""Every threat has a test or an attack, and every hostile test belongs to a threat."""
 
 from __future__ import annotations
 

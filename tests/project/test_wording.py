@@ -15,7 +15,7 @@ def test_a_marker_is_found_with_its_place() -> None:
     assert report.above_limit() == ["docs"]
 
 
-def test_every_kind_of_text_is_read(tmp_path: Path) -> None:
+def test_every_kind_of_text_is_scanned(tmp_path: Path) -> None:
     (tmp_path / "wasmrt").mkdir()
     (tmp_path / "page.md").write_text("Read `nobody` here.\n\n```sh\nnobody\n```\n")
     (tmp_path / "wasmrt/a.py").write_text(

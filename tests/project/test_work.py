@@ -1,4 +1,4 @@
-"""Work over outside data is a list on paper: it grows only together with a decision about what bounds it."""
+"""Every loop and C call over untrusted data is listed in work.txt with its bound."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import wasmrt
 
 _LIST = Path(__file__).with_name("work.txt")
 _CODE = Path(wasmrt.__file__).parent
-_LOOKED_AT = (
+_CHECKED_FILES = (
     "agent/approvals",
     "agent/builtin/memory_tools.py",
     "sandbox/component",
@@ -31,30 +31,30 @@ _IN_C = frozenset(
         *("a85encode", "b85encode", "normalize", "Match", "getaddrinfo", "recv", "next_event"),
     )
 )
-"""Methods and functions that take their argument in one step, as they are called."""
+"""Methods and functions that process their argument in one C call."""
 _BOUNDS = frozenset(["check", "decode-budget", "work-budget", "deadline", "capped", "short", "shared", "operator"])
 
 
-def _on_paper() -> dict[str, str]:
-    """From `file:function` to its bound."""
-    decided: dict[str, str] = {}
+def _read_list() -> dict[str, str]:
+    """Return the listed bounds by `file:function`."""
+    listed: dict[str, str] = {}
     file = ""
     for line in _LIST.read_text().splitlines():
         if line.startswith(" "):
             name, bound = line.split()
-            decided[f"{file}:{name}"] = bound
+            listed[f"{file}:{name}"] = bound
         elif line and not line.startswith("#"):
             file = line
-    return decided
+    return listed
 
 
 def _files() -> Iterator[Path]:
-    for name in _LOOKED_AT:
+    for name in _CHECKED_FILES:
         path = _CODE / name
         yield from [path] if path.is_file() else path.rglob("*.py")
 
 
-def _works(function: ast.AST) -> bool:
+def _processes_data(function: ast.AST) -> bool:
     return any(
         isinstance(node, ast.While)
         or (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _IN_C)
@@ -68,11 +68,11 @@ def _in_code() -> set[str]:
         f"{file.relative_to(_CODE).as_posix()}:{node.name}"
         for file in _files()
         for node in ast.walk(ast.parse(file.read_text()))
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and _works(node)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and _processes_data(node)
     }
 
 
-def test_every_loop_and_c_call_over_outside_data_is_listed_with_what_bounds_it() -> None:
-    decided = _on_paper()
-    assert set(decided) == _in_code()
-    assert set(decided.values()) == _BOUNDS
+def test_every_loop_and_c_call_over_untrusted_data_is_listed_with_its_bound() -> None:
+    listed = _read_list()
+    assert set(listed) == _in_code()
+    assert set(listed.values()) == _BOUNDS

@@ -1,4 +1,4 @@
-"""The table of the worlds is the one that the WIT files make."""
+"""The table of worlds is generated from the WIT files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_the_table_is_the_one_that_the_wit_files_make() -> None:
+def test_the_worlds_table_matches_the_wit_files() -> None:
     path = ROOT / "tools" / "worlds_table.py"
     spec = importlib.util.spec_from_file_location("worlds_table", path)
     assert spec is not None

@@ -1,7 +1,7 @@
-"""Every threat we know of, where it is written down, and the tests that hold it off.
+"""Known threats, each with its source and with the tests and attacks that cover it.
 
-A test is `file::function` below tests/; an attack is one of wasmrt.testing.attacks, run by escape/test_attacks.py.
-test_threats.py fails when a threat has neither, when one of them does not exist, or when a hostile test has no threat.
+A test is `file::function` below tests/; an attack is an entry of wasmrt.testing.attacks, run by escape/test_attacks.py.
+test_threats.py fails if a threat has neither, if one of them does not exist, or if a hostile test has no threat.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ THREATS = (
         attacks=_names(*MEMORY),
     ),
     Threat(
-        threat="a model reads in an error how a refusal would be lifted, and asks a person for that",
+        threat="an error shows a model how to lift a denial, and the model asks a user to do so",
         source=OURS,
         tests=(
             "sandbox/border/test_call_services.py::"
@@ -60,7 +60,7 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="a program of the model's gets tools that its caller's view has not, or a person's yes that nobody gave",
+        threat="a code-mode program calls a tool outside its caller's view, or reuses an approval",
         source=OURS,
         tests=(
             _CODE + "test_tools_outside_the_view_cannot_be_called_by_any_spelling",
@@ -75,7 +75,7 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="a run that waits is continued by another user, with other calls, or twice, or is edited",
+        threat="a suspended run is edited, resumed twice, or resumed by another user or with other calls",
         source=OURS,
         tests=(
             _CODE + "test_run_cannot_be_continued_by_a_different_user_or_conversation",
@@ -89,7 +89,7 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="a program of the model's holds its caller: it never ends, fills memory, prints or calls without end",
+        threat="a code-mode program does not end, fills memory, or prints or calls endlessly",
         source=OURS,
         tests=(
             _CODE + "test_odd_exceptions_and_results_only_end_the_program",
@@ -101,7 +101,7 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="a network that an operator exempts for one tool is reached by another that may ask any public host",
+        threat="a tool with access to any public host reaches a network exempted for another tool",
         source=OURS,
         tests=(
             "capabilities/test_entries.py::test_a_network_exempted_for_another_tool_is_not_opened_by_every_public_host",
@@ -109,7 +109,7 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="an update moves a login, or what renews its tokens, to another place",
+        threat="an update changes the address of a login or of its token renewal",
         source=OURS,
         tests=(
             "cli/test_cli_grant.py::test_a_login_that_changes_asks_for_more_and_waits",
@@ -117,7 +117,7 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="a tool is given more than it asks for by a change of its grant",
+        threat="a change of a grant gives a tool more than it requests",
         source=OURS,
         tests=(
             "capabilities/test_amendments.py::test_what_is_added_lies_within_the_request_and_takes_nothing_away",
@@ -125,7 +125,7 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="a user's name leads to another user's files",
+        threat="a crafted user name gives access to another user's files",
         source=OURS,
         tests=(
             "runtime/call/test_embedding.py::test_no_username_leads_out_of_the_root_or_to_another_user",
@@ -133,7 +133,7 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="infinite loops, wherever guest code runs",
+        threat="infinite loops at each place that runs guest code",
         source=SEED,
         tests=(
             _LIMITS + "test_a_deadline_error_reports_limit_usage_and_setting",
@@ -201,7 +201,7 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="a trapped instance that is used again",
+        threat="reuse of an instance after a trap",
         source=SEED,
         tests=("sandbox/escape/test_component_model.py::test_a_trap_affects_only_its_own_call",),
         attacks=("realloc-traps", "trap-in-start"),
@@ -221,7 +221,7 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="calling tools by their real names",
+        threat="invoking a tool by its real name instead of a granted alias",
         source=SEED,
         tests=(
             "capabilities/test_capability_decisions.py::test_a_tool_is_reached_by_its_alias_only_and_its_name_is_never_told",
@@ -229,7 +229,7 @@ THREATS = (
         attacks=("invoke-without-grant",),
     ),
     Threat(
-        threat="memory that the guest makes the host allocate: handles, random bytes, streams, lists",
+        threat="host memory allocated by a guest: handles, random bytes, streams, lists",
         source=HOSTILE,
         tests=(
             _LIMITS + "test_a_million_host_calls_are_the_most_a_guest_makes",
@@ -247,7 +247,7 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="a guest asleep inside a host call, where neither fuel nor epochs reach it",
+        threat="a guest that sleeps inside a host call, which neither fuel nor epochs interrupt",
         source=HOSTILE,
         tests=(_LIMITS + "test_sixty_four_sleeping_guests_do_not_delay_other_calls",),
         attacks=("sleep-an-hour", "sleep-for-ever", "poll-an-hour", "poll-nothing"),
@@ -258,18 +258,18 @@ THREATS = (
         attacks=("fill-in-a-loop", "copy-in-a-loop", "fill-a-gibibyte"),
     ),
     Threat(
-        threat="tables and type machinery that crash the engine",
+        threat="tables and types that crash the engine",
         source=HOSTILE,
         attacks=("table-growth", "huge-first-table", "tables-without-end"),
     ),
     Threat(
-        threat="start, realloc and post-return run guest code",
+        threat="guest code in start, realloc and post-return functions",
         source=HOSTILE,
         tests=("sandbox/escape/test_component_model.py::test_a_failure_before_any_call_is_an_instantiation_error",),
         attacks=("loop-in-start", "loop-in-realloc", "loop-in-post-return", "realloc-points-outside"),
     ),
     Threat(
-        threat="lifting, lowering and transcoding bugs at the border",
+        threat="bugs in lifting, lowering and transcoding",
         source=HOSTILE,
         tests=(
             "sandbox/escape/test_component_model.py::test_specification_traps_are_typed_errors",
@@ -282,7 +282,7 @@ THREATS = (
         attacks=("argument-outside-memory", "enum-out-of-range", "exit"),
     ),
     Threat(
-        threat="handles that are forged, stale or of another kind",
+        threat="forged, stale or wrongly typed handles",
         source=HOSTILE,
         tests=("sandbox/wasi/test_streams.py::test_handles_are_not_valid_in_other_calls",),
         attacks=("dropped-twice", "forged-handle", "handle-of-another-kind"),
@@ -301,7 +301,7 @@ THREATS = (
         attacks=_names(*(attack for attack in COMPONENTS if attack.name != "trap-in-start")),
     ),
     Threat(
-        threat="error text that drives a terminal or floods its reader",
+        threat="error text with terminal escapes, or of excessive length",
         source=HOSTILE,
         tests=(
             _ANSWERS + "test_a_guests_error_text_cannot_control_a_terminal",
@@ -310,7 +310,7 @@ THREATS = (
         attacks=("terminal-escapes", "terminal-escapes-in-utf-8", "error-of-fifty-megabytes"),
     ),
     Threat(
-        threat="exceptions of host functions that cross into another call",
+        threat="an exception of a host function that surfaces in another call",
         source=HOSTILE,
         tests=(
             "sandbox/engine/test_calls.py::test_exceptions_of_host_functions_only_affect_their_call",
@@ -318,7 +318,7 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="header and response bombs",
+        threat="decompression bombs, and endless headers and responses",
         source=HOSTILE,
         tests=(
             "egress/gateway/test_hostile_servers.py::test_too_many_headers_are_refused",
@@ -328,7 +328,7 @@ THREATS = (
         attacks=_names(*SERVERS),
     ),
     Threat(
-        threat="answers that are too large, malformed or nearly what they should be",
+        threat="oversized, malformed or almost valid results",
         source=OURS,
         tests=(
             _LIMITS + "test_an_output_over_its_limit_is_refused",
@@ -339,13 +339,13 @@ THREATS = (
         attacks=_names(*(attack for attack in ANSWERS if "escapes" not in attack.name)),
     ),
     Threat(
-        threat="values by the million, each of which becomes an object and text on the host's side",
+        threat="millions of values, each of which becomes a host object",
         source=OURS,
         tests=("sandbox/border/test_prepare.py::test_the_number_of_values_in_a_call_is_limited",),
         attacks=_names(*VALUES),
     ),
     Threat(
-        threat="a schema that is small and takes hours, or gigabytes, for one text",
+        threat="a small schema that needs hours or gigabytes to validate a value",
         source=OURS,
         tests=(
             "sandbox/schema/test_validation_work.py::test_a_long_string_that_fails_many_parts_needs_little_memory",
@@ -354,7 +354,7 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="params that break the host before they reach the guest",
+        threat="parameters that break the host before the guest runs",
         source=OURS,
         tests=(
             _ANSWERS + "test_params_that_are_not_valid_json_do_not_reach_the_guest",
@@ -363,12 +363,12 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="receipts that a guest makes grow",
+        threat="a guest that makes receipts grow",
         source=OURS,
         tests=(_REACH + "test_a_thousand_refused_lookups_leave_a_limited_record",),
     ),
     Threat(
-        threat="receipts that somebody changes, removes or cuts off afterwards",
+        threat="modified, removed or truncated receipts",
         source=OURS,
         tests=(
             "runtime/audit/test_verify.py::test_every_changed_added_or_removed_byte_of_a_chain_is_detected",
@@ -379,12 +379,12 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="params that are guessed from a receipt's hash of them",
+        threat="guessing parameters from their hash in a receipt",
         source=OURS,
         tests=("runtime/audit/test_writer.py::test_text_hashes_depend_on_the_installations_key",),
     ),
     Threat(
-        threat="a recording or a replay that reaches what the call was not given",
+        threat="a recording or replay that gains access the call did not have",
         source=OURS,
         tests=(
             "runtime/audit/test_replay.py::test_twenty_recorded_calls_replay_identically_without_a_network",
@@ -393,12 +393,12 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="errors that tell a guest or an agent about the host",
+        threat="errors that reveal details of the host to a guest or an agent",
         source=OURS,
         tests=("sandbox/escape/test_attacks.py::test_a_stopped_attack_learns_nothing_about_the_host",),
     ),
     Threat(
-        threat="an import that nobody decided about",
+        threat="an import without a security decision",
         source=OURS,
         tests=(
             "sandbox/test_imports.py::test_every_import_is_listed_with_its_policy",
@@ -406,7 +406,7 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="an answer that hides an injected secret behind a bound of the scanner",
+        threat="a response that hides an injected secret beyond a limit of the scanner",
         source=OURS,
         tests=(
             "egress/gateway/test_not_scanned.py::test_content_beyond_a_scanner_limit_is_withheld_or_found_also_in_streams",
@@ -416,7 +416,7 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="a guest's words that pass for the host's, or carry a token past the scan",
+        threat="guest text that imitates host messages, or evades the scan",
         source=OURS,
         tests=(
             "sandbox/border/test_what_is_said.py::test_guest_codes_cannot_imitate_host_codes_or_contain_tokens",
@@ -426,7 +426,7 @@ THREATS = (
         attacks=("token-across-the-cut", "name-for-a-terminal"),
     ),
     Threat(
-        threat="waits of the host's own that nobody cuts: a token endpoint, a name server, Redis",
+        threat="unbounded waits of the host: token endpoint, name server, Redis",
         source=OURS,
         tests=(
             "egress/oauth/test_renewal.py::test_a_silent_endpoint_gets_one_request_and_delays_no_call_past_its_deadline",
@@ -437,7 +437,7 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="a bug of the engine, and machine code of a stranger's in the guest's process",
+        threat="an engine bug that runs arbitrary machine code in the worker",
         source=OURS,
         tests=(
             "sandbox/isolation/test_escape.py::test_native_code_finds_no_foreign_data_in_its_memory",
@@ -447,12 +447,12 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="a worker that dies in the middle of a call",
+        threat="a worker that dies during a call",
         source=OURS,
         tests=("sandbox/isolation/test_kills.py::test_a_worker_killed_at_any_message_ends_the_call_once",),
     ),
     Threat(
-        threat="the build script of a stranger's project",
+        threat="the build script of an untrusted project",
         source=OURS,
         tests=(
             "authoring/test_confined_build.py::test_a_build_script_reaches_the_project_and_nothing_else",
@@ -460,7 +460,7 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="a call that nobody approved: by an answer for another, an old, a cancelled or a forged one",
+        threat="an unapproved call, made with the answer for a different, old, cancelled or forged request",
         source=OURS,
         tests=(
             "agent/approvals/test_approvals.py::test_an_approval_does_not_apply_to_a_different_request",
@@ -475,7 +475,7 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="an approval or a token that is used twice",
+        threat="double use of an approval or a token",
         source=OURS,
         tests=(
             "agent/approvals/test_kills.py::test_killed_processes_neither_lose_nor_repeat_answers",
@@ -484,7 +484,7 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="a confirmation token for something else, changed, or revived by a clock that was set back",
+        threat="a confirmation token that is forged, for another call, or revived by setting the clock back",
         source=OURS,
         tests=(
             "agent/approvals/test_tokens.py::test_a_token_for_another_call_is_rejected_and_stays_unused",
@@ -494,7 +494,7 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="a request whose words answer for the person, or show another call than is made",
+        threat="request text that injects an answer, or shows a different call than the one made",
         source=OURS,
         tests=(
             "agent/approvals/test_terminal.py::test_untrusted_text_cannot_control_the_terminal_or_imitate_wasmrt",
@@ -503,7 +503,7 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="a page, a link or a program on the machine that answers for a person at the approvals page",
+        threat="a page, link or local program that answers on the approvals page",
         source=OURS,
         tests=(
             *(
@@ -525,7 +525,7 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="text of a tool or a model that becomes markup, or hides, on the approvals page",
+        threat="text of a tool or a model that becomes markup, or is hidden, on the approvals page",
         source=OURS,
         tests=(
             "interop/pages/test_protection.py::test_untrusted_text_is_escaped_and_cannot_hide_other_text",
@@ -535,7 +535,7 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="requests to the web server that smuggle, flood, stall, or come from another origin",
+        threat="smuggled, excessive, stalled or cross-origin requests to the web server",
         source=OURS,
         tests=(
             *(
@@ -555,7 +555,7 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="a tool that changes what an agent is, or what decides about tools",
+        threat="a tool that changes an agent's identity files or the files that control tools",
         source=OURS,
         tests=(
             "capabilities/test_workspace_write.py::test_an_identity_file_is_protected_however_it_is_spelled",
@@ -565,7 +565,7 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="a tool that fills the disk, or leaves half a file",
+        threat="a tool that fills the disk, or leaves an incomplete file",
         source=OURS,
         tests=(
             "runtime/workspace/test_workspace_writer.py::test_limits_are_checked_before_a_byte_is_written",
@@ -575,7 +575,7 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="a tool that overwrites or removes what nobody has a copy of",
+        threat="irreversible overwriting or removal of files by a tool",
         source=OURS,
         tests=(
             "runtime/workspace/test_undo.py::test_undo_is_the_inverse_of_any_call",
@@ -588,7 +588,7 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="a journal of changes, or a link put in the way, that has an undo write elsewhere",
+        threat="a manipulated journal or link that redirects the writes of an undo",
         source=OURS,
         tests=(
             "runtime/workspace/test_undo.py::test_a_damaged_journal_is_reported_and_not_followed",
@@ -597,7 +597,7 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="a first-party tool that does more than its part of the capability file",
+        threat="a first-party tool that exceeds its section of the capability file",
         source=OURS,
         tests=(
             "agent/first_party/test_files.py::test_each_tool_is_limited_to_its_own_grant",
@@ -609,7 +609,7 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="a page or a model that has a tool of the web reach inside, carry a secret out, or get at a key",
+        threat="a page or a model that uses a web tool to reach internal hosts, or to extract secrets or keys",
         source=OURS,
         tests=(
             "agent/first_party/test_web_attacks.py::test_internal_addresses_and_names_are_refused",
@@ -624,7 +624,7 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="a model that has a tool installed, granted or offered without a person's look at it",
+        threat="a model that gets a tool installed, granted or offered without a user's review",
         source=OURS,
         tests=(
             "agent/extensions/test_extension_tools.py::test_without_an_approver_nothing_is_installed_and_the_command_is_shown",
@@ -638,7 +638,7 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="a model that names a path, a host or a name that is not for it",
+        threat="a model that names a forbidden path, host or tool",
         source=OURS,
         tests=(
             "agent/extensions/test_extension_tools.py::test_tool_names_cannot_be_paths",
@@ -651,7 +651,7 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="a skill that hides something, leads to other files, or changes after a person agreed to it",
+        threat="a skill with hidden content or links, or that changes after approval",
         source=OURS,
         tests=(
             "agent/skills/test_skill_tools.py::test_invisible_characters_in_any_file_refuse_the_skill",
@@ -666,7 +666,7 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="a native plugin that reads, writes, connects or lives beyond what it was given",
+        threat="a native plugin that exceeds its granted files, network or lifetime",
         source=OURS,
         tests=tuple(
             f"agent/plugins/test_hostile_plugins.py::test_{name}"
@@ -683,7 +683,7 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="a command line of a model's that destroys, becomes another user, or hides what it runs",
+        threat="a command line that destroys data, changes the user, or hides a command",
         source="seed 001, section 4.6",
         tests=tuple(
             f"agent/shell/{name}"
@@ -699,7 +699,7 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="a command that reads, writes, connects, prints or lives beyond what the shell was given",
+        threat="a command that exceeds the shell's files, network, output or lifetime",
         source=OURS,
         tests=tuple(
             f"agent/shell/{name}"
@@ -715,7 +715,7 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="a program that was given one host reaches another, or whatever stands at that host's addresses",
+        threat="a program granted one host reaches another host, or another service at its addresses",
         source=OURS,
         tests=(
             *(
@@ -737,7 +737,7 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="a command prepares the shell for a later one, which then gets past the lists or an approval",
+        threat="a command prepares the shell so that a later one evades the lists or an approval",
         source=OURS,
         tests=tuple(
             f"agent/shell/test_sessions.py::test_{name}"
@@ -755,7 +755,7 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="a page in a browser that reaches inside, sends something, or lives beyond its call",
+        threat="a browser page that reaches internal hosts, sends data, or outlives its call",
         source=OURS,
         tests=tuple(
             f"agent/desktop/test_pages.py::{name}"
@@ -769,7 +769,7 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="a model that uses a person's desktop against them: pasted commands, markup, applications, passwords",
+        threat="desktop tools misused by a model: pasted commands, markup, applications, passwords",
         source=OURS,
         tests=tuple(
             f"agent/desktop/test_desktop.py::{name}"
@@ -784,7 +784,7 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="a plugin or program whose answer floods, lies about its request, or is another's",
+        threat="a plugin or program with an oversized answer, or an answer to a different request",
         source=OURS,
         tests=(
             "agent/plugins/test_hostile_plugins.py::test_endless_output_ends_the_plugin_at_the_limit",
@@ -796,7 +796,7 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="an MCP client whose messages are broken, endless, or never read",
+        threat="an MCP client that sends broken or endless messages, or reads none",
         source=OURS,
         tests=tuple(
             f"interop/mcp_server/test_hostile_clients.py::test_{name}"
@@ -812,7 +812,7 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="a client that opens the approval page itself, or says that its user answered there",
+        threat="a client that opens the approval page itself, or claims that its user answered there",
         source=OURS,
         tests=(
             "interop/mcp_server/test_url_elicitation.py::test_an_accepted_elicitation_does_not_approve_the_call",
@@ -825,7 +825,7 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="an access token that is forged, stolen from another server, or made by a key that it brings itself",
+        threat="an access token that is forged, issued for another server, or signed by a key embedded in it",
         source=OURS,
         tests=tuple(
             f"interop/mcp_server/test_access_tokens.py::test_{name}"
@@ -843,7 +843,7 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="tokens that have an authorization server asked without end, or hold when it cannot be asked",
+        threat="tokens that cause endless requests to an authorization server, or are accepted while it is unreachable",
         source=OURS,
         tests=(
             "interop/mcp_server/test_access_tokens.py::test_unknown_key_ids_trigger_rate_limited_fetches",
@@ -852,12 +852,12 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="the pages of the person at this machine, reached by the name that all clients know",
+        threat="operator pages reachable under the public name of the MCP endpoint",
         source=OURS,
         tests=("interop/mcp_server/test_access_tokens.py::test_local_pages_are_not_served_under_the_public_origin",),
     ),
     Threat(
-        threat="an MCP client whose refused messages nobody hears of, or fill the disk with receipts",
+        threat="refused MCP messages that leave no record, or fill the disk with receipts",
         source=OURS,
         tests=tuple(
             f"interop/mcp_server/test_refusals.py::test_{name}"
@@ -871,7 +871,7 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="an MCP client that answers in place of the person, or answers another call",
+        threat="an MCP client that answers instead of the user, or for another call",
         source=OURS,
         tests=(
             "interop/mcp_server/test_approvals.py::test_with_the_queue_approver_client_answers_are_ignored",
@@ -883,7 +883,7 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="a tool or a model that gets more of a grant than a person said yes to, or wears the person out",
+        threat="a tool or a model that gains more access than a user approved, or floods the user with requests",
         source=OURS,
         tests=(
             "agent/access/test_growth.py::test_a_grant_is_extended_by_exactly_the_entry",
@@ -900,7 +900,7 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="a page has an agent remember something that another conversation takes for its own",
+        threat="untrusted text stored in an agent's memory and treated as trusted in another conversation",
         source=OURS,
         tests=(
             "agent/memory/test_tools.py::test_untrusted_text_stays_untrusted_in_a_new_process",
@@ -912,7 +912,7 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="a model that writes who the agent is, reads another user's memory, or fills it",
+        threat="a model that writes identity documents, reads another user's memory, or fills it",
         source=OURS,
         tests=(
             "agent/memory/test_attacks.py::test_tools_cannot_write_identity_files_under_any_spelling",
@@ -925,7 +925,7 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="a secret in an agent's memory, or a memory that a crash or a bad disk loses",
+        threat="a secret stored in an agent's memory, or memory lost in a crash or by a bad disk",
         source=OURS,
         tests=(
             "agent/memory/test_attacks.py::test_secrets_are_neither_stored_nor_returned",
@@ -935,7 +935,7 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="a page in a browser, or a program without a token, that calls tools over HTTP",
+        threat="a browser page, or a program without a token, that calls tools over HTTP",
         source=OURS,
         tests=(
             "interop/mcp_server/test_http.py::test_requests_from_web_pages_and_rebound_names_are_refused",

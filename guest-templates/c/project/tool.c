@@ -1,4 +1,4 @@
-/* {{name}}: how warm it is at a place. Change `run`, its schema and what PROVIDE says; wasmrt.h can stay. */
+/* {{name}}: returns the temperature at a place. Edit `run`, its schema and the arguments of PROVIDE; keep wasmrt.h. */
 
 #include "wasmrt.h"
 
@@ -8,7 +8,7 @@
     "\"unit\": {\"type\": \"string\", \"enum\": [\"celsius\", \"fahrenheit\"], \"description\": \"Default: celsius\"}}, " \
     "\"required\": [\"place\"], \"additionalProperties\": false}"
 
-/* The next word of a line, or an empty text. */
+/* Returns the next word of a line, or an empty text. */
 static text word(text *rest) {
     u32 start = 0, end;
     while (start < rest->len && rest->at[start] == ' ') start++;
@@ -18,7 +18,7 @@ static text word(text *rest) {
     return found;
 }
 
-/* Each line of the file is a name, a latitude and a longitude. Names met on the way are kept for the message. */
+/* Each line of the file is a name, a latitude and a longitude. The names are collected for the error message. */
 static int coordinates(text file, text place, text *latitude, text *longitude, builder *known) {
     for (u32 at = 0; at < file.len;) {
         u32 end = at;
@@ -62,7 +62,7 @@ static result run(text params, text context) {
         return fail(INPUT, TEXT("invalid-params"), TEXT("place must be a string"));
     json_string(params, TEXT("unit"), &unit);
 
-    /* A refused or missing file is the host's own failure, passed on as it is. */
+    /* A refused or missing file is the host's failure, passed on unchanged. */
     result file = read_file(TEXT("weather/places.txt"));
     if (file.failed) return file;
     builder known = {0, 0, 0};

@@ -1,5 +1,5 @@
-/* The world wasmrt:tool@0.1.0 for freestanding C: what the host offers, and a little JSON. There is no C library here.
- * Include it in one file, define `run`, and end with PROVIDE. Memory is never given back: a store lives for one call. */
+/* The world wasmrt:tool@0.1.0 for freestanding C: the host's functions and a small JSON reader, without a C library.
+ * Include it in one file, define `run`, and end with PROVIDE. Memory is never freed: a store lives for one call. */
 #ifndef WASMRT_H
 #define WASMRT_H
 
@@ -17,7 +17,7 @@ typedef struct {
     u32 len;
 } text;
 
-/* The first for constants of the file, the second everywhere else. */
+/* TEXT_INIT is for constants of the file, TEXT for all other uses. */
 #define TEXT_INIT(literal) {(const u8 *)(literal), sizeof(literal) - 1}
 #define TEXT(literal) ((text)TEXT_INIT(literal))
 
@@ -125,7 +125,7 @@ static inline void progress(u64 done, u64 total, text message) {
     wasmrt_progress(done, 1, total, message.len != 0, message.at, message.len);
 }
 
-/* Ends the call with words: C cannot go back to where an answer could be given. */
+/* Ends the call with a message: C cannot unwind to return a failure. */
 static inline _Noreturn void panic(text message) {
     say(ERROR, message);
     __builtin_trap();
@@ -136,7 +136,7 @@ static inline _Noreturn void panic(text message) {
 extern u8 __heap_base;
 static u32 wasmrt_heap;
 
-/* 0 where the host's memory limit refuses it. */
+/* Returns 0 if the host's memory limit refuses it. */
 static inline void *try_allocate(u32 align, u32 size) {
     if (!wasmrt_heap) wasmrt_heap = (u32)&__heap_base;
     u64 at = (wasmrt_heap + align - 1) & ~(u64)(align - 1), end = at + size;
@@ -161,7 +161,7 @@ static inline void *allocate(u32 align, u32 size) {
     return made;
 }
 
-/* The host's way to memory. While it is in here it can be told nothing: that would be a trap of its own. */
+/* The host allocates memory with this. It must not call the host: that would be a trap. */
 __attribute__((export_name("cabi_realloc"))) void *cabi_realloc(void *old, u32 old_size, u32 align, u32 size) {
     u8 *made = try_allocate(align, size);
     if (!made) __builtin_trap();
@@ -169,7 +169,7 @@ __attribute__((export_name("cabi_realloc"))) void *cabi_realloc(void *old, u32 o
     return made;
 }
 
-/* text that grows */
+/* string builder */
 
 typedef struct {
     u8 *at;
@@ -224,14 +224,14 @@ static inline int same(text a, text b) {
     return 1;
 }
 
-/* JSON, read where it stands: good for the host's params and for answers of modest size. */
+/* JSON, read in place: for the host's params and for responses of modest size. */
 
 static inline u32 json_space(text json, u32 at) {
     while (at < json.len && (json.at[at] == ' ' || json.at[at] == '\n' || json.at[at] == '\t' || json.at[at] == '\r')) at++;
     return at;
 }
 
-/* The end of the value that starts at `at`. Brackets are counted, strings are skipped. */
+/* Returns the end of the value that starts at `at`. Counts brackets and skips strings. */
 static inline u32 json_end(text json, u32 at) {
     u32 depth = 0;
     while (at < json.len) {
@@ -253,7 +253,7 @@ static inline u32 json_end(text json, u32 at) {
     return json.len;
 }
 
-/* The value of an object's member as it is written, empty where there is none. Keys are compared without escapes. */
+/* Returns the raw value of an object's member, or an empty text. Keys are compared without escapes. */
 static inline text json_member(text object, text key) {
     u32 at = json_space(object, 0);
     if (at >= object.len || object.at[at] != '{') return (text){0, 0};
@@ -300,7 +300,7 @@ static inline void json_put_code(builder *out, u32 code) {
     put_byte(out, 0x80 | (code & 63));
 }
 
-/* A member that is a string, without its escapes. 0 where it is absent or something else. */
+/* Reads a member that is a string, without its escapes. Returns 0 if it is absent or not a string. */
 static inline int json_string(text object, text key, text *out) {
     text raw = json_member(object, key);
     if (raw.len < 2 || raw.at[0] != '"') return 0;
@@ -329,7 +329,7 @@ static inline int json_string(text object, text key, text *out) {
     return 1;
 }
 
-/* what the component offers */
+/* the component's exports */
 
 typedef struct {
     text name;

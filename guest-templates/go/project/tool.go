@@ -1,4 +1,4 @@
-// {{name}}: how warm it is at a place. Change run, Params and tool; wasmrt.go can stay.
+// {{name}}: returns the temperature at a place. Change run, Params and tool; keep wasmrt.go.
 package main
 
 import (
@@ -24,13 +24,13 @@ var tool = Description{
 }`,
 }
 
-// Params are the tool's params as the schema promises them.
+// Params are the tool's parameters, as in the schema.
 type Params struct {
 	Place string `json:"place"`
 	Unit  string `json:"unit"`
 }
 
-// Answer is what the caller gets, as JSON.
+// Answer is the result, as JSON.
 type Answer struct {
 	Place       string  `json:"place"`
 	Temperature float64 `json:"temperature"`
@@ -64,7 +64,7 @@ func run(params Params) (any, error) {
 
 // Each line of the file is a name, a latitude and a longitude.
 func coordinates(place string) (latitude, longitude string, err error) {
-	// A refused or missing file is the host's own failure, passed on as it is.
+	// A refused or missing file is the host's failure, passed on unchanged.
 	file, err := ReadFile("weather/places.txt")
 	if err != nil {
 		return "", "", err

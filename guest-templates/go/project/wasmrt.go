@@ -1,8 +1,8 @@
 package main
 
-// The world wasmrt:tool@0.1.0 by the canonical ABI: Go's own toolchain makes no components. tool.go uses what is here.
+// The world wasmrt:tool@0.1.0 by the canonical ABI, because Go's toolchain makes no components. tool.go uses this file.
 //
-// Under the sandbox Go's runtime finds no files, no entropy and a clock of its own that only counts: use Now, and do
+// In the sandbox Go's runtime has no files, no entropy and a clock that only counts: use Now, and do
 // not use crypto/rand.
 
 import (
@@ -14,7 +14,7 @@ import (
 	"unsafe"
 )
 
-// Failure is the error that the caller sees with its kind and code; any other error is an operation-failed.
+// Failure is an error with a kind and a code for the caller; any other error is an operation-failed.
 type Failure struct {
 	Kind    Kind
 	Code    string
@@ -64,7 +64,7 @@ type Request struct {
 	URL       string
 	Headers   []Header
 	Body      []byte
-	TimeoutMs uint32 // 0: the host's
+	TimeoutMs uint32 // 0: the host's default
 }
 
 type Response struct {
@@ -110,7 +110,7 @@ func Invoke(alias, params string) (string, error) {
 	return out.lift()
 }
 
-// SecretExists tells whether a granted secret is set; values never come here.
+// SecretExists reports whether a granted secret is set. Values are not accessible.
 func SecretExists(name string) bool {
 	text := lower(name)
 	return hostSecret(text.at, text.len) == 1
@@ -125,7 +125,7 @@ func Log(level Level, message string) {
 // Now is the host's clock in Unix milliseconds.
 func Now() uint64 { return hostNow() }
 
-// Progress tells the caller how far the call is.
+// Progress reports the call's progress to the caller.
 func Progress(done, total uint64, message string) {
 	text := lower(message)
 	hostProgress(done, given(total != 0), total, given(message != ""), text.at, text.len)
@@ -184,7 +184,7 @@ type abiTool struct {
 	readOnly, destructive, network bool
 }
 
-// kept holds what the host was given or told, out of the collector's reach: a store lives for one call.
+// kept holds memory passed to the host, so that it is not collected: a store lives for one call.
 var kept []any
 
 func address(at unsafe.Pointer) uint32 { return uint32(uintptr(at)) }
@@ -257,7 +257,7 @@ func call(name unsafe.Pointer, nameLen uint32, params unsafe.Pointer, paramsLen 
 	return unsafe.Pointer(out)
 }
 
-// answer runs the tool. What it panics with is its failure; what ends Go itself is on its standard error, which
+// answer runs the tool. A panic becomes its failure; a fatal error of Go is written to standard error, which
 // preview1.wat logs.
 func answer(params []byte) (encoded []byte, err error) {
 	defer func() {
@@ -302,13 +302,13 @@ func (result *abiResult) fail(err error) {
 	}
 }
 
-// Description is what the component says of its tool.
+// Description describes the tool to the host.
 type Description struct {
 	Name, Description, Schema      string
 	ReadOnly, Destructive, Network bool
 }
 
-// line is where preview1.wat gathers what Go writes to its standard error, to log it: a fatal error's last words.
+// line is the buffer in which preview1.wat collects standard error, to log it: the message of a fatal error.
 var line [1024]byte
 
 //go:wasmimport wasi_snapshot_preview1 wasmrt_line

@@ -1,5 +1,5 @@
-// {{name}}: how warm it is at a place. Change run, SCHEMA and describe; the rest can stay.
-// This is a whole JavaScript engine, but the host's interfaces are all there is of the outside: no fetch, no timers.
+// {{name}}: returns the temperature at a place. Change run, SCHEMA and describe; keep the rest.
+// This is a complete JavaScript engine without fetch and timers: use the host's interfaces.
 
 import { fetch } from "wasmrt:tool/http@0.1.0";
 import { read } from "wasmrt:tool/workspace@0.1.0";
@@ -51,7 +51,7 @@ const get = (url) => {
 
 const text = (bytes) => new TextDecoder().decode(bytes);
 
-// What is thrown becomes the failure: the host's own, one like those above, or any other error in words, with its place.
+// A thrown value becomes the failure: a failure of the host, one like the above, or another error as text with its place.
 const failure = (error) => {
   const thrown = error?.payload ?? error;
   if (typeof thrown?.kind === "string") return thrown;

@@ -1,7 +1,7 @@
-"""{{name}}: how warm it is at a place. Change `_forecast` and its WIT in wit/tool.wit; the rest can stay.
+"""{{name}}: returns the temperature at a place. Change `_forecast` and its WIT in wit/tool.wit; keep the rest.
 
-The interpreter is started when the component is built: import everything up here, and use the host's clock and files,
-because Python's own find nothing in the sandbox.
+The interpreter is started during the build: import everything at the top, and use the host's clock and files,
+because Python's own do not work in the sandbox.
 """
 
 import json
@@ -60,7 +60,7 @@ def _get(url: str) -> Any:
 
 
 def _crash(error: BaseException) -> Err[Failure]:
-    """Make the failure of what nobody caught, with its place: of a trap the caller would not hear why."""
+    """Return the failure for an uncaught exception, with its place; a trap would not give a reason."""
     at = error.__traceback__
     while at is not None and at.tb_next is not None:
         at = at.tb_next

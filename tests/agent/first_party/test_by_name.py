@@ -227,19 +227,17 @@ def test_docs_page_lists_every_tool_with_its_properties(
     every |= {name: ((), desktop_tool(name, DesktopSettings(), EgressGateway)) for name in DESKTOP_NAMES}
     assert sorted(listed) == sorted(every)
     for name, (aliases, tool) in every.items():
-        names, params, _limits, effects, approval, place, test = listed[name]
-        assert (place == "wasmrt itself") == (name in ON_ITSELF)
+        names, params, limits, effects, approval = listed[name]
         assert re.findall(r"`([^`]+)`", names) == [name, *aliases]
         schema = tool.schema
         required = schema.get("required", [])
         written = sorted((param, "*" if param in required else "") for param in schema["properties"])
         assert sorted(re.findall(r"`([^`]+)`(\*?)", params)) == written, name
-        assert place.endswith(", off") == (name in DESKTOP_NAMES)
+        assert limits.endswith("; off by default") == (name in (*DESKTOP_NAMES, *CODE_TOOLS)), name
         traits = tool.traits if name in DESKTOP_NAMES else registry.traits(name)
         assert sorted(re.findall(r"`([^`]+)`", effects)) == sorted(traits.effects), name
         asks = getattr(tool, "default_permission", "") == "ask"
         assert approval == ("always" if asks else traits.confirmation()), name
-        assert (PAGE.parents[1] / test.strip("`")).is_file(), name
 
 
 def test_missing_names_of_the_specifications_have_a_reason(

@@ -1,4 +1,4 @@
-"""The protocol's rules for servers, over lines: one test for each row of the table in docs/serving.md."""
+"""The rules of the protocol for servers, over lines: one test for each row of the table in RULES.md."""
 
 from __future__ import annotations
 

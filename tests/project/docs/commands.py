@@ -1,4 +1,4 @@
-"""The `wasmrt` commands of a shell script, and what the command line has against one."""
+"""Extract the `wasmrt` commands of a shell script and validate them with the command line."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ def commands(script: str) -> list[list[str]]:
                 words = []
             else:
                 words.append(word)
-    return [words for words in map(_plain, found) if words and PurePath(words[0]).name == "wasmrt"]
+    return [words for words in map(_strip_shell_syntax, found) if words and PurePath(words[0]).name == "wasmrt"]
 
 
 def problem(words: list[str], *, complete: bool) -> str | None:
-    """Return what is wrong with a command; what is left out does not count where it need not be `complete`."""
+    """Return the error of a command, or None. Missing parameters are errors only if `complete`."""
     command: click.Command = cli
     context = click.Context(cli, info_name="wasmrt")
     rest = words[1:]
     while isinstance(command, click.Group):
         if not rest:
-            return "which command?" if complete else None
+            return "the command is missing" if complete else None
         if rest[0] in ("--help", "--version"):
             return None
         if command.invoke_without_command and rest[0].startswith("-"):
@@ -48,7 +48,7 @@ def problem(words: list[str], *, complete: bool) -> str | None:
             return f"there is no command {rest[0]}"
         command, context, rest = found, click.Context(found, info_name=rest[0], parent=context), rest[1:]
     try:
-        # The files of an example need not exist.
+        # Files of examples do not need to exist.
         with (
             patch.object(click.Path, "convert", lambda _self, value, _param, _context: Path(value)),
             patch.object(click.File, "convert", lambda _self, _value, _param, _context: BytesIO()),
@@ -63,8 +63,8 @@ def problem(words: list[str], *, complete: bool) -> str | None:
     return None
 
 
-def _plain(words: list[str]) -> list[str]:
-    """Leave out redirections with their files, and variables set for one command."""
+def _strip_shell_syntax(words: list[str]) -> list[str]:
+    """Return the words without redirections and variable assignments."""
     kept: list[str] = []
     skip = False
     for word in words:

@@ -1,4 +1,4 @@
-"""What the blocks of a page find: a network without sockets, and the files that pages name."""
+"""Fakes for the code blocks of pages: a network without sockets, and the files that pages use."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class _Recorded:
 
 
 def fake_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have every name resolve to one public address and every request answered in this process."""
+    """Resolve every name to one public address, and answer every request in this process."""
     monkeypatch.setattr("wasmrt.egress.gateway._client.Client", _Recorded)
     monkeypatch.setattr("wasmrt.egress.gateway.SystemResolver.resolve", lambda *_, **__: (_ADDRESS,))
     monkeypatch.setattr("wasmrt.egress.gateway.SystemResolver.for_user", lambda resolver, user: resolver)
 
 
 def put_files(folder: Path) -> None:
-    """Put a component, its capability file and certificate authorities where pages have them."""
+    """Write the component, the capability file and the certificate authorities that pages use."""
     (folder / "build").mkdir()
     shutil.copy(_COMPONENT, folder / "build" / "weather.wasm")
     shutil.copy(_COMPONENT, folder / "search.wasm")

@@ -24,7 +24,7 @@ class Block(NamedTuple):
     language: str
     text: str
     marks: dict[str, str]
-    """Comments right above it: `file` is its name, `not run` says why not, `exits` is the code of its last command."""
+    """Comments directly above: `file` is its name, `not run` a reason, `exits` the code of its last command."""
 
     @property
     def place(self) -> str:
@@ -53,7 +53,7 @@ def prose(page: Path) -> str:
 
 
 def spans(page: Path) -> list[str]:
-    """Return what stands between backticks in a page's prose."""
+    """Return the inline code of a page's prose."""
     return _SPAN.findall(prose(page))
 
 

@@ -1,8 +1,8 @@
-"""Every code block of a page works: Python and shell run, in the page's order; JSON and TOML are read by their parsers.
+"""Every code block of a page works: Python and shell run in the page's order, JSON and TOML are parsed.
 
-A block below `<!-- file: NAME -->` is that file, for the blocks after it. One below `<!-- not run: REASON -->` is
-only looked at: Python has to compile, and the commands of a shell block have to exist with their options. The last
-command of one below `<!-- exits: CODE -->` ends with that code.
+A block below `<!-- file: NAME -->` is written to that file for later blocks. A block below `<!-- not run: REASON -->`
+is only checked: Python has to compile, and the commands of a shell block have to exist with their options. The last
+command of a block below `<!-- exits: CODE -->` has to exit with that code.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from wasmrt.egress.leaks import load_custom_rules
 
 _CHECKED = {"python", "sh", "json", "toml"}
 _SHOWN = {"text", "wit", "c"}
-"""Languages of blocks that nobody runs: drawings, output, excerpts."""
+"""Languages of blocks that are not run: drawings, output, excerpts."""
 
 _SLOW = ("code-mode", "agents", "first-party-tools", "second-wall", "flows", "operating")
-"""Pages whose blocks take seconds."""
+"""Pages whose blocks take several seconds."""
 _WITH_BLOCKS = [page for page in PAGES if any(block.language in _CHECKED for block in blocks(page))]
 
 
@@ -41,16 +41,16 @@ def _in_tiers(pages: list[Path]) -> list[Any]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
-def test_every_block_says_its_language_and_what_is_not_run_says_why(page: Path) -> None:
+def test_every_block_has_a_language_and_a_reason_if_it_is_not_run(page: Path) -> None:
     for block in blocks(page):
         assert block.language in _CHECKED | _SHOWN, f"{block.place}: language {block.language!r}"
-        assert block.marks.get("not run", "a reason"), f"{block.place} is not run, for no reason"
+        assert block.marks.get("not run", "a reason"), f"{block.place} has an empty reason for not being run"
         if block.language in ("json", "toml"):
-            assert "file" in block.marks, f"{block.place} names no file, so that nobody knows its parser"
+            assert "file" in block.marks, f"{block.place} has no `file` comment, so its parser is unknown"
 
 
 @pytest.mark.parametrize("page", _in_tiers(_WITH_BLOCKS))
-def test_the_blocks_of_a_page_work_in_their_order(
+def test_the_blocks_of_a_page_run_in_order(
     page: Path, tmp_path: Path, sharing_code: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -79,7 +79,7 @@ def test_every_command_of_a_page_exists_with_its_options(page: Path) -> None:
         assert found is None, f"{place}: {' '.join(words)}: {found}"
 
 
-def test_a_command_that_does_not_exist_is_found() -> None:
+def test_an_unknown_command_is_detected() -> None:
     assert problem(["wasmrt", "instal", "x.wasm"], complete=True) is not None
     assert problem(["wasmrt", "run", "echo", "--no-such-option"], complete=True) is not None
     assert problem(["wasmrt", "run"], complete=True) is not None
@@ -108,7 +108,7 @@ def _write(block: Block, folder: Path) -> None:
     elif file.parent.name == "tests":
         assert read_cases(Project(file.parent.parent, "page", "c"))
     else:
-        pytest.fail(f"{block.place}: no parser is known for {file.name}")
+        pytest.fail(f"{block.place}: unknown parser for {file.name}")
 
 
 def _run(block: Block, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""What is generated into a page is what its source says today."""
+"""The generated parts of pages match their sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every link of a page leads somewhere: to a file of the project, to a heading of it, or to an https address."""
+"""Every link of a page has a target: a file of the project, a heading in it, or an https URL."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _links(page: Path) -> Iterator[str]:
 
 
 def _anchors(page: Path) -> set[str]:
-    """Return the anchors of a page's headings, as GitHub makes them."""
+    """Return the anchors of a page's headings, in GitHub's form."""
     found: set[str] = set()
     for match in _HEADING.finditer(prose(page)):
         title = re.sub(r"[^\w\- ]", "", match["title"].replace("`", "").lower()).replace(" ", "-")
@@ -30,18 +30,18 @@ def _anchors(page: Path) -> set[str]:
 
 def _problem(page: Path, link: str) -> str | None:
     if ":" in link:
-        return None if link.startswith("https://") else "is no https address"
+        return None if link.startswith("https://") else "not an https URL"
     path, _, anchor = link.partition("#")
     target = (page.parent / path).resolve() if path else page
     if not target.exists() or ROOT not in (target, *target.parents):
-        return "leads to no file of the project"
+        return "not a file of the project"
     if anchor and anchor not in _anchors(target):
-        return f"leads to no heading; there are {', '.join(sorted(_anchors(target)))}"
+        return f"no such heading; expected one of {', '.join(sorted(_anchors(target)))}"
     return None
 
 
 @pytest.mark.parametrize("page", [*PAGES, CHANGELOG], ids=named)
-def test_every_link_leads_somewhere(page: Path) -> None:
+def test_every_link_has_a_target(page: Path) -> None:
     problems = {link: problem for link in _links(page) if (problem := _problem(page, link)) is not None}
     assert problems == {}
 
@@ -58,7 +58,7 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
     assert [named(page) for page in PAGES if page not in seen] == []
 
 
-def test_a_link_that_leads_nowhere_is_found(tmp_path: Path) -> None:
+def test_a_broken_link_is_detected(tmp_path: Path) -> None:
     readme = ROOT / "README.md"
     assert _problem(readme, "docs/no-such-page.md") is not None
     assert _problem(readme, "docs/glossary.md#no-such-heading") is not None

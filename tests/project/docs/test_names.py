@@ -1,4 +1,4 @@
-"""What a page names exists: files, what is defined in them, public names; and it says it in the field's words."""
+"""Files, definitions and public names on a page exist, and its terms are in the glossary."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _file_of(path: str) -> Path | None:
 
 @cache
 def _defined(file: Path) -> frozenset[str]:
-    """Return the names that a file defines, those in classes as `Class.name`."""
+    """Return the names that a file defines; names in classes as `Class.name`."""
     names: set[str] = set()
 
     def collect(body: list[ast.stmt], prefix: str) -> None:
@@ -47,9 +47,9 @@ def _problem(span: str) -> str | None:
         return None
     file = _file_of(match["path"])
     if file is None:
-        return "there is no such file"
+        return "no such file"
     if match["name"] and match["name"] not in _defined(file):
-        return "the file defines no such name"
+        return "no such name in the file"
     return None
 
 
@@ -67,16 +67,16 @@ def test_the_public_names_on_a_page_can_be_imported(page: Path) -> None:
             try:
                 resolve_name(span)
             except (ImportError, AttributeError):
-                pytest.fail(f"{span} is not there")
+                pytest.fail(f"cannot import {span}")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
-def test_the_recipes_on_a_page_are_in_the_justfile(page: Path) -> None:
+def test_just_recipes_on_a_page_exist(page: Path) -> None:
     recipes = set(re.findall(r"^([\w-]+)(?: [^:\n]*)?:(?!=)", (ROOT / "justfile").read_text(), re.MULTILINE))
     assert {span for span in spans(page) if span.startswith("just ") and span.split()[1] not in recipes} == set()
 
 
-def test_a_file_or_name_that_does_not_exist_is_found() -> None:
+def test_an_unknown_file_or_name_is_detected() -> None:
     assert _problem("runtime/call/_call.py:run_call") is None
     assert _problem("runtime/call/_call.py:walk_call") is not None
     assert _problem("runtime/call/_calls.py") is not None
@@ -85,7 +85,7 @@ def test_a_file_or_name_that_does_not_exist_is_found() -> None:
 
 
 def _replaced_words() -> dict[str, str]:
-    """Read the glossary's table of words that are not used, with the word to use instead."""
+    """Return the unused words of the glossary, with their replacements."""
     table = prose(ROOT / "docs" / "glossary.md").partition("## Words that are not used")[2]
     rows = re.findall(r"^\| (?!not\b|-)([^|]+?) \| ([^|]+?) \|$", table, re.MULTILINE)
     return {word: better for words, better in rows for word in words.split(", ")}
@@ -96,7 +96,7 @@ def _replaced_words() -> dict[str, str]:
     [page for page in PAGES if "adr" not in page.parts and page.name != "glossary.md"],
     ids=named,
 )
-def test_a_page_uses_the_words_of_the_field(page: Path) -> None:
+def test_a_page_uses_the_terms_of_the_glossary(page: Path) -> None:
     replaced = _replaced_words()
     assert len(replaced) > 10
     text = re.sub(r"`[^`\n]*`|\]\([^)]*\)", "", prose(page))
@@ -105,10 +105,10 @@ def test_a_page_uses_the_words_of_the_field(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if "adr" not in page.parts], ids=named)
-def test_what_a_page_imports_can_be_imported_from_the_package_itself(page: Path) -> None:
+def test_imports_on_a_page_work_from_the_top_level_package(page: Path) -> None:
     code = "\n".join(block.text for block in blocks(page) if block.language == "python")
     found = re.findall(r"^\s*from wasmrt\.([\w.]+) import (.+)$", code, re.MULTILINE)
-    # An adapter is imported by its own module alone: its framework comes with it.
+    # Adapters are imported from their module, because it imports the framework.
     apart = ("testing", "adapters")
     names = {name.strip() for home, names in found if home.split(".")[0] not in apart for name in names.split(",")}
     assert {name for name in names if not hasattr(wasmrt, name)} == set()

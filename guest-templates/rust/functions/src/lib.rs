@@ -1,4 +1,4 @@
-//! {{name}}: how warm it is at a place. Change `forecast` and its WIT in wit/tool.wit; the rest can stay.
+//! {{name}}: returns the temperature at a place. Change `forecast` and its WIT in wit/tool.wit; keep the rest.
 
 mod crash;
 
@@ -44,7 +44,7 @@ impl Guest for Tool {
 
 /// Each line of the file is a name, a latitude and a longitude.
 fn coordinates(place: &str) -> Result<(String, String), Failure> {
-    // A refused or missing file is the host's own failure, and `?` passes it on.
+    // A refused or missing file is the host's failure, which `?` passes on.
     let file = workspace::read("weather/places.txt")?;
     let text = String::from_utf8_lossy(&file);
     let mut known = Vec::new();

@@ -1,12 +1,12 @@
-//! The last words of a tool that ends in a trap. Rust cannot unwind here, so a panic ends the call; without these words
-//! the caller would not hear why.
+//! Logs the reason of a panic or of a refused allocation. Rust cannot unwind here, so a panic ends the call; without the
+//! log the caller would not get the reason.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::panic;
 
 use crate::wasmrt::tool::log::{log, Level};
 
-/// Have a panic logged with its message and its place.
+/// Log every panic with its message and its place.
 pub fn tell() {
     panic::set_hook(Box::new(|panic| log(Level::Error, &panic.to_string())));
 }
@@ -14,7 +14,7 @@ pub fn tell() {
 #[global_allocator]
 static ALLOCATOR: Told = Told;
 
-/// The system's allocator, which logs what the host's memory limit refuses.
+/// The system's allocator, which logs allocations that the host's memory limit refuses.
 struct Told;
 
 impl Told {
@@ -44,7 +44,7 @@ unsafe impl GlobalAlloc for Told {
     }
 }
 
-/// The sentence, written without asking for more memory.
+/// Writes the message without allocating memory.
 fn refused(size: usize, room: &mut [u8; 64]) -> &str {
     use std::io::Write;
     let mut rest = &mut room[..];

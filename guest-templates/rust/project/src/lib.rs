@@ -1,4 +1,4 @@
-//! {{name}}: how warm it is at a place. Change `run`, its params and its schema; the rest can stay.
+//! {{name}}: returns the temperature at a place. Change `run`, its params and its schema; keep the rest.
 
 mod crash;
 
@@ -64,7 +64,7 @@ fn run(params: Params) -> Result<Value, Failure> {
 
 /// Each line of the file is a name, a latitude and a longitude.
 fn coordinates(place: &str) -> Result<(String, String), Failure> {
-    // A refused or missing file is the host's own failure, and `?` passes it on.
+    // A refused or missing file is the host's failure, which `?` passes on.
     let file = workspace::read("weather/places.txt")?;
     let text = String::from_utf8_lossy(&file);
     let mut known = Vec::new();
