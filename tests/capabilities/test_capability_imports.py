@@ -216,9 +216,9 @@ def test_a_section_with_an_invalid_bound_is_omitted_completely() -> None:
 
 @pytest.mark.parametrize("text", ['{"type": "channel"}', '{"capabilities": {"channel": {}}}'])
 def test_a_channel_file_is_rejected_as_one(text: str) -> None:
-    with pytest.raises(CapabilityFileError, match="file of a channel"):
+    with pytest.raises(CapabilityFileError, match="describes a channel"):
         import_sidecar(text)
-    with pytest.raises(CapabilityFileError, match="file of a channel"):
+    with pytest.raises(CapabilityFileError, match="describes a channel"):
         Capabilities.parse(text)
 
 
@@ -266,7 +266,7 @@ def test_a_sidecar_is_refused_if_the_path_of_an_error_does_not_exist() -> None:
     "text", ['{"type": "hook"}', '{"kind": "hook", "x": 1}', '{"hooks": []}', '{"capabilities": {"hook": {}}}']
 )
 def test_a_hook_file_is_rejected_as_one(text: str) -> None:
-    with pytest.raises(CapabilityFileError, match="file of a hook"):
+    with pytest.raises(CapabilityFileError, match="describes a hook"):
         parse(text)
 
 

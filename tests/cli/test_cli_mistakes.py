@@ -226,7 +226,7 @@ def test_a_formatted_file_that_was_written_is_told_in_json(wasmrt: Run, tool_fil
     [
         ({"limits": {"memory": "64MB"}}, "such as 67108864 for 64 MiB, not text"),
         ({"limits": {"timeout": "30s"}}, "such as 30 for half a minute, not text"),
-        ({"http": {"allowlist": [{"host": "[::1]:8443"}]}}, 'it holds a port (write the port apart: "host": "[::1]"'),
+        ({"http": {"allowlist": [{"host": "[::1]:8443"}]}}, 'it contains a port (write the port separately: "host": "[::1]"'),
         ({"http": {"allowlist": [{"host": "a.example:443"}]}}, '"host": "a.example", "port": 443'),
         ({"http": {"allowlist": [{"host": "*.a.example:443"}]}}, '"host": "*.a.example", "port": 443'),
         ({"http": {"allowlist": [{"host": "[::1"}]}}, 'write an IPv6 address alone, like "2606:4700::1111"'),

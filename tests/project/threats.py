@@ -104,7 +104,7 @@ THREATS = (
         threat="a network that an operator exempts for one tool is reached by another that may ask any public host",
         source=OURS,
         tests=(
-            "capabilities/test_entries.py::test_a_network_exempted_for_another_tool_is_not_opened_by_every_public_host",
+            "capabilities/test_entries.py::test_any_public_host_does_not_open_a_network_exempted_for_another_tool",
             "egress/gateway/test_addresses.py::test_every_public_host_reaches_no_exempted_network",
         ),
     ),
@@ -120,8 +120,8 @@ THREATS = (
         threat="a tool is given more than it asks for by a change of its grant",
         source=OURS,
         tests=(
-            "capabilities/test_amendments.py::test_what_is_added_lies_within_the_request_and_takes_nothing_away",
-            "capabilities/test_amendments.py::test_nothing_is_granted_that_the_tool_does_not_ask_for",
+            "capabilities/test_amendments.py::test_an_added_entry_lies_within_the_request_and_removes_nothing",
+            "capabilities/test_amendments.py::test_an_entry_that_the_tool_does_not_request_cannot_be_granted",
         ),
     ),
     Threat(
@@ -224,7 +224,7 @@ THREATS = (
         threat="calling tools by their real names",
         source=SEED,
         tests=(
-            "capabilities/test_capability_decisions.py::test_a_tool_is_reached_by_its_alias_only_and_its_name_is_never_told",
+            "capabilities/test_capability_decisions.py::test_a_tool_is_only_called_by_its_alias_and_its_name_is_hidden",
         ),
         attacks=("invoke-without-grant",),
     ),
@@ -561,8 +561,8 @@ THREATS = (
         threat="a tool that changes what an agent is, or what decides about tools",
         source=OURS,
         tests=(
-            "capabilities/test_workspace_write.py::test_an_identity_file_is_protected_however_it_is_spelled",
-            "capabilities/test_workspace_write.py::test_no_detour_leads_to_an_identity_file",
+            "capabilities/test_workspace_write.py::test_an_identity_file_is_protected_in_every_spelling",
+            "capabilities/test_workspace_write.py::test_no_indirect_path_reaches_an_identity_file",
             "runtime/workspace/test_workspace_writer.py::test_what_wasmrt_decides_by_is_never_written_wherever_it_is",
             "runtime/workspace/test_workspace_writer.py::test_only_a_folder_of_the_call_itself_is_moved",
         ),

@@ -212,11 +212,11 @@ def test_a_narrower_entry_is_kept_in_the_letters_that_a_person_wrote(text: str, 
 
 
 def test_a_text_that_begins_like_json_and_is_none_is_a_name() -> None:
-    with pytest.raises(ConfigurationError, match="is not within what was asked for") as caught:
+    with pytest.raises(ConfigurationError, match="is wider than the requested entry") as caught:
         narrowed(Addition(GrantList.WORKSPACE, '"notes/"'), '{"x')
     assert caught.value.code == "wider"
 
 
 def test_a_name_that_no_tool_can_have_is_no_answer_to_which_tool_is_meant() -> None:
-    with pytest.raises(ConfigurationError, match="this is no entry of"):
+    with pytest.raises(ConfigurationError, match="invalid entry for"):
         narrowed(Addition(GrantList.TOOLS, '{"mail": "NAME-OF-THE-TOOL"}'), "no\ntool")
