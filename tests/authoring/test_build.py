@@ -113,7 +113,7 @@ def test_an_edit_of_the_capability_file_since_the_build_is_told_until_the_next_o
     command = ["inspect", str(c_project.component)]
     assert CliRunner().invoke(cli, command, prog_name="wasmrt").stderr == ""
     c_project.sidecar.write_text('{"workspace": {"allowed_prefixes": ["elsewhere/"]}}')
-    assert "wasmrt build brings it up to date" in CliRunner().invoke(cli, command, prog_name="wasmrt").stderr
+    assert "wasmrt build updates it" in CliRunner().invoke(cli, command, prog_name="wasmrt").stderr
     build(c_project, confirm=nobody)
     assert CliRunner().invoke(cli, command, prog_name="wasmrt").stderr == ""
 

@@ -90,7 +90,7 @@ def test_what_is_not_what_the_build_described_is_neither_packed_nor_installed(c_
         c_project.sidecar.write_text('{"workspace": true}')
 
     for read in (pack, read_own_package):
-        with pytest.raises(PackageError, match="is not what the last build made") as refused:
+        with pytest.raises(PackageError, match="has changed since the last build") as refused:
             read(FolderFiles(c_project.folder))
         assert (refused.value.code, refused.value.hint) == ("package-digest", "run: wasmrt build")
 

@@ -151,7 +151,7 @@ def test_a_capability_file_that_was_edited_since_the_build_is_noticed(
     assert "wasmrt build" not in wasmrt("install", path, "--yes").stderr
     original.write_text(json.dumps(WIDE))
     warned = wasmrt("install", path, "--yes").stderr
-    assert "in the build folder is not the project's any more; wasmrt build brings it up to date" in warned
+    assert "in the build folder differs from the project's; wasmrt build updates it" in warned
     assert "wasmrt build" not in wasmrt("install", path, "--capabilities", original, "--yes").stderr
     copy.unlink()
     assert (

@@ -216,7 +216,7 @@ THREATS = (
         threat="tampering with stored components",
         source=SEED,
         tests=(
-            "catalog/test_catalog_versions.py::test_changed_bytes_are_found_by_every_load_and_by_verify",
+            "catalog/test_catalog_versions.py::test_changed_bytes_are_detected_by_every_read_and_by_verify",
             "sandbox/engine/test_cache.py::test_a_tampered_file_is_reported_once_and_never_loaded",
         ),
     ),
