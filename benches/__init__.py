@@ -1,1 +1,1 @@
-"""What wasmrt costs, beside what it could cost at least: `python -m benches` runs everything and writes RESULTS.md."""
+"""The cost of wasmrt, compared with the least possible cost. `python -m benches` writes RESULTS.md."""

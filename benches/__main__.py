@@ -1,8 +1,8 @@
-"""Run the benches of calls and requests and write what they found: RESULTS.md and chart.svg beside this file.
+"""Run the benches of calls and requests, and write RESULTS.md and chart.svg into this folder.
 
     python -m benches [--quick]       --quick takes under two minutes, and writes nothing without --write
 
-Each file of benches/ runs as a process of its own, one after the other.
+Each file of benches/ runs in a separate process, one after the other.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TOLD = re.compile(r"MB/s|times clean|us \(wanted|wanted \d")
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """A bench with an output of its own."""
+    """A bench with its own output format."""
 
     title: str
     full: list[str]
@@ -40,8 +40,8 @@ class Other:
 OTHERS = (
     Other("`wasmrt run` as a process", ["bench_start.py"], ["bench_start.py", "7"]),
     Other("`wasmrt list` and `run` with 10,000 tools", ["bench_list.py"], ["bench_list.py", "3"]),
-    Other("A guarded request beside bare httpx", ["bench_http.py"], ["bench_http.py"]),
-    Other("`html_to_markdown` beside trafilatura and markdownify", ["bench_web.py"], ["bench_web.py", "3"]),
+    Other("A guarded request compared with bare httpx", ["bench_http.py"], ["bench_http.py"]),
+    Other("`html_to_markdown` compared with trafilatura and markdownify", ["bench_web.py"], ["bench_web.py", "3"]),
     Other("The leak detector", ["-m", "pytest", "-q", "-s", "--benchmark-columns=median", "bench_leaks.py"],
           ["-m", "pytest", "-q", "-s", "-k", "clean", "--benchmark-columns=median", "bench_leaks.py"]),
     Other("A soak of 50,000 calls and attacks, and kills", ["bench_soak.py", "50000", "--kill-every", "20"], None),
@@ -92,10 +92,10 @@ def _ours(name: str, quick: bool, folder: Path, environ: dict[str, str]) -> Repo
 def _other(other: Other, quick: bool, report: Report, environ: dict[str, str]) -> str:
     arguments = other.quick if quick else other.full
     if arguments is None:
-        report.skipped.append(f"{other.title}: left out by --quick")
+        report.skipped.append(f"{other.title}: skipped by --quick")
         return ""
     print(f"\n== {other.title}", flush=True)
-    # The bench itself ends with 1 over a missed target, which is told below like every other.
+    # The bench itself exits with 1 if a target is missed, which is reported below.
     done = subprocess.run(
         [sys.executable, *arguments], env=environ | {"PYTHONPATH": str(HERE.parent)}, cwd=HERE,
         capture_output=True, text=True, check=False,
@@ -121,7 +121,7 @@ def _lines(other: Other, text: str) -> list[Line]:
             many = found["what"].startswith("100 at once")
             question = "100 requests at once, over the slowest" if many else "guarded request over bare httpx, "
             question += "" if many else re.sub(r"\s+", " ", found["what"].strip())
-            # Of what is sent, all is scanned before the first byte leaves.
+            # A request is scanned completely before its first byte is sent.
             target = 2.0 if many or "1048576 bytes sent" in question else 1.3
             lines.append(Line(question, float(found["seen"]), target))
     return lines

@@ -1,4 +1,4 @@
-"""What else was found beside the hostile components: moves for which a tool, its schema or a silent server suffices."""
+"""Attacks without a hostile component: a tool, its schema or an unresponsive server suffices."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ from wasmrt.sandbox.guest.engine import wat2wasm
 
 _SHORT = ResourceLimits(timeout_seconds=0.1, fuel=2**60)
 _TEXT_AT = 1024
-"""Address of a body's text in its memory."""
+"""The address of a body's text in its memory."""
 _WAITING = 3
 _LINES = 1_000
 _ESCAPES = b"&lt;a" * 200
 
 
 class Move(NamedTuple):
-    """One move, once made."""
+    """The result of one attack."""
 
     stopped_by: str
-    """An error's code; `harmless` where there was none."""
+    """The code of the error, or `harmless`."""
     seconds: float
-    """What it held its own caller for; with a deadline, what came after it."""
+    """The time that the attack blocked its caller; with a deadline, only the time after it."""
 
 
 @contextmanager
 def moves(runtime: WasmToolRuntime, isolation: Isolation) -> Iterator[dict[str, Callable[[], Move]]]:
-    """Set every move up, and give them by their names."""
+    """Set up every attack, and yield them by name."""
     with ExitStack() as stack:
         yield {
             "warm prepare beside compiles": stack.enter_context(_beside_compiles(isolation)),
@@ -68,7 +68,7 @@ def _ended(act: Callable[[], object], deadline: float = 0.0) -> Move:
 
 @contextmanager
 def _beside_compiles(isolation: Isolation) -> Iterator[Callable[[], Move]]:
-    """Prepare what is compiled already while two compiles hold the permits for one."""
+    """Prepare a compiled component while two compiles hold all permits for compiling."""
     slow = {name: _named(name).component() for name in ("many-functions", "jump-tables")}
     honest = wat2wasm(attacks.tool(Body()))
     with tempfile.TemporaryDirectory() as folder:
@@ -138,13 +138,13 @@ def _at_once(runtime: WasmToolRuntime) -> Callable[[], Move]:
 
 @contextmanager
 def _silent_redis() -> Iterator[Callable[[], Move]]:
-    """Ask for a request's permit, of a server that takes connections and says nothing."""
+    """Request a permit from a server that accepts connections but never answers."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(64)
         limiter = RateLimiter(redis_url=f"redis://127.0.0.1:{listener.getsockname()[1]}/0")
         with suppress(ToolError, ExternalServiceError):
-            limiter.check_and_record("ann", "tool", RateLimitConfig())  # the first waits half a second
+            limiter.check_and_record("ann", "tool", RateLimitConfig())  # the first request waits half a second
         yield lambda: _ended(lambda: limiter.check_and_record("ann", "tool", RateLimitConfig()))
 
 

@@ -1,4 +1,4 @@
-"""A horizontal bar chart as plain SVG, readable on light and dark pages."""
+"""A horizontal bar chart as SVG, readable on light and dark pages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ text { font: 13px system-ui, sans-serif; fill: #24292f }
 
 
 def chart(title: str, note: str, foot: str, bars: list[tuple[str, float]], *, cut: float) -> str:
-    """Bars of microseconds, shortest first; what is longer than `cut` is drawn broken, with its figure beside it."""
+    """Draw bars of microseconds, shortest first. A bar longer than `cut` is drawn broken, with its value next to it."""
     ordered = sorted(bars, key=lambda bar: bar[1])
     height = TOP + ROW * len(ordered) + FOOT
     longest = min(max(value for _, value in ordered), cut)

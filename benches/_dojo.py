@@ -1,7 +1,7 @@
-"""The tasks of AgentDojo as calls of a registry: the true effects of its tools, and what an operator would declare.
+"""The tasks of AgentDojo as calls of a registry, with the true effects of the tools and an operator's declarations.
 
-https://github.com/ethz-spylab/agentdojo; its suites run offline. No model is asked: a user's task is the calls that
-solve it, and a task of the attacker's is the calls that do the harm.
+https://github.com/ethz-spylab/agentdojo; its suites run offline, without a model. A user's task is the sequence of
+calls that solves it, and an attacker's task is the sequence of harmful calls.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PUBLIC, ACCOUNT = ("network",), ("network", "use-secret")
 WRITE, PAY = ("network", "use-secret", "external-write"), ("network", "use-secret", "financial")
 PRIVATE, NEUTRAL = frozenset({"private"}), frozenset[str]()
 
-EFFECTS: dict[str, tuple[str, ...]] = {  # what is not listed reads an account
+EFFECTS: dict[str, tuple[str, ...]] = {  # tools that are not listed read an account
     "get_current_day": (),
     **dict.fromkeys(
         ("send_email", "create_calendar_event", "cancel_calendar_event", "reschedule_calendar_event",
@@ -41,18 +41,18 @@ EFFECTS: dict[str, tuple[str, ...]] = {  # what is not listed reads an account
     "read_file": ("read-filesystem",),
 }  # fmt: skip
 _PUBLIC_TRAVEL = ("hotel", "restaurant", "car_", "flight", "cuisine")
-"""Words of the tools that read public listings and their reviews."""
-RESULTS = {  # who can write them: the person alone, or the service
+"""Name parts of the tools that read public listings and their reviews."""
+RESULTS = {  # the author of the results: only the user, or the service
     "search_contacts_by_name": PRIVATE, "search_contacts_by_email": PRIVATE, "get_user_information": PRIVATE,
     "get_current_day": NEUTRAL, "get_iban": PRIVATE, "get_balance": PRIVATE, "get_user_info": PRIVATE,
     "get_users_in_channel": PRIVATE, "get_channels": PRIVATE,
 }  # fmt: skip
-VOUCHED = {  # who sent a message in a workspace of admitted people; whom the user paid, and the amounts of the bank
+VOUCHED = {  # senders in a closed workspace; the user's payees, and the bank's amounts
     "read_channel_messages": ("sender",), "read_inbox": ("sender",),
     "get_most_recent_transactions": ("recipient", "amount"), "get_scheduled_transactions": ("recipient", "amount"),
 }  # fmt: skip
 _THINGS = {"email": "email_id", "calendar_event": "event_id", "file": "file_id", "scheduled_transaction": "id"}
-"""The services that give their things identifiers of their own, and the parameter that takes them."""
+"""The services that assign IDs to their objects, and the parameter for the ID."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Call:
 
 
 class DojoTool(ToolDefaults):
-    """One of AgentDojo's functions as a tool of the program's own."""
+    """One of AgentDojo's functions as a tool of the program."""
 
     ends_by_itself = True
 
@@ -77,7 +77,7 @@ class DojoTool(ToolDefaults):
 
 
 class Live:
-    """An environment in which calls are made."""
+    """An environment that executes calls."""
 
     def __init__(self, suite: Any, env: Any) -> None:
         self.env = env
@@ -90,7 +90,7 @@ class Live:
 
 @dataclass(slots=True)
 class Recorded:
-    """The answers of calls that were made before; `answer` is the next one."""
+    """Results of calls that were made before; `answer` is the next one."""
 
     answer: Any = None
 
@@ -114,7 +114,7 @@ def effects_of(name: str) -> tuple[str, ...]:
 
 
 def policy(names: Iterable[str], flows: FlowPolicy) -> ToolPolicy:
-    """The operator's policy: the calls are allowed, so that the rules over flows alone ask."""
+    """Return the operator's policy. It allows all calls, so that only flow rules ask for approval."""
     rules = [
         ToolRule(
             tool=name, permission=Permission.ALLOW, results=RESULTS.get(name),  # type: ignore[arg-type]
@@ -127,7 +127,7 @@ def policy(names: Iterable[str], flows: FlowPolicy) -> ToolPolicy:
 
 
 def plain(value: Any) -> Any:
-    """Return a result of AgentDojo's as JSON data."""
+    """Return a result of AgentDojo as JSON data."""
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
     if isinstance(value, (list, tuple)):
@@ -144,25 +144,25 @@ def suites() -> dict[str, Any]:
 
 
 def poisoned(suite: Any, text: str) -> Any:
-    """The environment in which every place that a stranger can write says `text`."""
+    """Return the environment with `text` in every place that untrusted sources can write."""
     return suite.load_and_inject_default_environment(dict.fromkeys(suite.get_injection_vector_defaults(), text))
 
 
 def calls_of(task: Any, env: Any) -> list[Call]:
-    """The calls that solve a task."""
+    """Return the calls that solve a task."""
     return [Call(call.function, dict(call.args)) for call in task.ground_truth(deepcopy(env))]
 
 
 def is_done(task: Any, before: Any, after: Any) -> bool:
-    """Tell whether a user's task was finished, by its own check of the environment where it has one."""
+    """Return whether a user's task was completed, according to the task's own check of the environment, if any."""
     try:
         return bool(task.utility(getattr(task, "GROUND_TRUTH_OUTPUT", "") or "", before, after))
     except NotImplementedError:
-        return True  # it looks at the calls alone, and all of them were made
+        return True  # the check only uses the calls, all of which were made
 
 
 def attack_calls(suite: Any, name: str, task: Any, env: Any) -> list[Call]:
-    """The calls of the attacker's task; those that AgentDojo leaves out are written from their goals."""
+    """Return the calls of the attacker's task; those without calls in AgentDojo are written from their goals."""
     return calls_of(task, env) or _written(suite.name, name, env)
 
 

@@ -1,4 +1,4 @@
-"""The guests that are called, and what they are called with."""
+"""The guests of the benches, and the parameters of their calls."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _JSON_BYTES = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Guest:
-    """A component, and the call that every way makes of it."""
+    """A component, and the call that all implementations make."""
 
     key: str
     title: str
@@ -37,7 +37,7 @@ class Guest:
 
 
 def guests() -> tuple[list[Guest], list[str]]:
-    """The guests that can be had here, and in words why the others cannot."""
+    """Return the guests that are available here, and the reasons why others are not."""
     found = [
         Guest("rust-echo", "Rust echo", _TOOLS / "echo.wasm", PROVIDER, "echo", {"message": "hi"}),
         Guest("rust-json", "Rust, JSON of 100 KB", _TOOLS / "json.wasm", PROVIDER, "json", _json_work()),
@@ -46,7 +46,7 @@ def guests() -> tuple[list[Guest], list[str]]:
     for key, title, name in (
         ("wat-echo", "WAT echo", "echo-wat"),
         ("quickjs-echo", "QuickJS echo", "quickjs"),
-        # Without WASI, so that C can call it too, where every import is a trap.
+        # Without WASI, so that C can call it, too; every import is a trap there.
         ("python-echo", "Python echo", "python-stub"),
     ):
         made = build(name)
@@ -70,7 +70,7 @@ def near_agent_component(text: str) -> bytes:
 
 
 def _kept(built: Path) -> Path:
-    """A copy for the length of this process: whoever builds guests meanwhile removes the old ones."""
+    """Copy a guest for the duration of this process, because a concurrent build of guests removes old ones."""
     copy = _folder() / built.name
     if not copy.is_file():
         shutil.copyfile(built, copy)

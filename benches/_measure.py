@@ -1,4 +1,4 @@
-"""Taking turns, and what is read from the times: on a busy machine only figures of one run, taken in turn, compare."""
+"""Run implementations in turn and evaluate the times. Other load then affects all of them, which keeps them comparable."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SLOW_SECONDS = 0.1
 
 
 class Way(Protocol):
-    """One way to make the same call."""
+    """One implementation of the same call."""
 
     name: str
 
@@ -29,15 +29,15 @@ class Way(Protocol):
 
 @dataclass(slots=True)
 class Line:
-    """One question, and how it was answered."""
+    """One question, and its result."""
 
     question: str
     seen: float
     target: float | None = None
-    """At most this, unless `at_least`."""
+    """The upper bound, or the lower bound with `at_least`."""
     at_least: bool = False
     low: float | None = None
-    """The same ratio of the tenth percentiles, which neighbours spoil less."""
+    """The same ratio for the tenth percentiles, which other load affects less."""
     note: str = ""
 
     @property
@@ -68,13 +68,13 @@ class Table:
 
 @dataclass(slots=True)
 class Report:
-    """What one file of benches/ found."""
+    """The results of one file of benches/."""
 
     lines: list[Line] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
     bars: list[tuple[str, float]] = field(default_factory=list)
-    """For the chart: a way and its median in microseconds."""
+    """For the chart: implementations and their medians in microseconds."""
 
     def __str__(self) -> str:
         parts = [str(table) for table in self.tables] + [""] + [str(line) for line in self.lines]
@@ -92,7 +92,7 @@ class Report:
 
 
 def run(measure: Callable[[bool], Report]) -> int:
-    """Be the main program of one file: measure, print, and write the report where `--json` says."""
+    """Run the main program of one file: measure, print, and write the report to the file given with `--json`."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--json", type=Path)
@@ -105,7 +105,7 @@ def run(measure: Callable[[bool], Report]) -> int:
 
 
 def clocked(work: Callable[[], object], count: int) -> list[int]:
-    """Nanoseconds of each of `count` calls of `work`."""
+    """Return the nanoseconds of each of `count` calls of `work`."""
     clock = time.perf_counter_ns
     times = []
     for _ in range(count):
@@ -116,18 +116,18 @@ def clocked(work: Callable[[], object], count: int) -> list[int]:
 
 
 def in_turn(ways: Sequence[Way], rounds: int) -> dict[str, list[int]]:
-    """Let every way make calls for the same short time, over and over."""
+    """Let every implementation make calls for the same short time, repeatedly."""
     counts = {way.name: _turn(way) for way in ways}
     times: dict[str, list[int]] = {way.name: [] for way in ways}
     for turn in range(rounds):
-        # Every other round backwards, so that nobody is always behind the same neighbour.
+        # Every other round runs in reverse order, so that no implementation always follows the same one.
         for way in ways if turn % 2 else reversed(ways):
             times[way.name] += way.times(counts[way.name])
     return times
 
 
 def _turn(way: Way) -> int:
-    """Warm a way up, and say how many calls its turn has."""
+    """Warm up an implementation, and return the number of calls in its turn."""
     if way.times(1)[0] / 1e9 > _SLOW_SECONDS:
         return 1
     way.times(_WARM_CALLS)
@@ -136,7 +136,7 @@ def _turn(way: Way) -> int:
 
 
 def rates(work: Callable[[], object], count: int, rounds: int) -> tuple[float, float]:
-    """Median calls per second of one thread and of two, which take turns."""
+    """Return the median calls per second of one thread and of two threads, measured in turn."""
     seen: dict[int, list[float]] = {1: [], 2: []}
     for _ in range(rounds):
         for threads in seen:
@@ -145,7 +145,7 @@ def rates(work: Callable[[], object], count: int, rounds: int) -> tuple[float, f
 
 
 def together(jobs: Sequence[Callable[[], object]]) -> float:
-    """Seconds from the start of all `jobs`, each on a thread, until the last is done."""
+    """Return the seconds from the start of all `jobs`, each on a thread, until all have finished."""
     start = threading.Barrier(len(jobs) + 1)
 
     def one(job: Callable[[], object]) -> None:
@@ -172,20 +172,20 @@ def percentile(times: Sequence[float], percent: float) -> float:
 
 
 def ratio(times: Sequence[float], over: Sequence[float]) -> tuple[float, float]:
-    """Of the medians, and of the tenth percentiles."""
+    """Return the ratio of the medians, and of the tenth percentiles."""
     return median(times) / median(over), percentile(times, 10) / percentile(over, 10)
 
 
 def resident_mib(process: int | str = "self") -> float:
-    """Resident memory of a process of this machine, in MiB."""
+    """Return the resident memory of a local process, in MiB."""
     for line in Path(f"/proc/{process}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) / 1024
-    raise LookupError("no resident memory is told")
+    raise LookupError("the system does not report resident memory")
 
 
 def shown(nanoseconds: float) -> str:
-    """A time in the unit that suits it."""
+    """Format a time in a suitable unit."""
     for unit, scale in (("us", 1e3), ("ms", 1e6)):
         if nanoseconds < scale * 1000:
             return f"{nanoseconds / scale:.3g} {unit}"

@@ -1,4 +1,4 @@
-"""RESULTS.md: the machine, each question with its target and what was seen, and every table behind it."""
+"""RESULTS.md: the machine, each question with its target and result, and all tables."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _BEFORE = tomllib.loads(Path(__file__).with_name("before.toml").read_text())
 
 
 def markdown(report: Report, texts: list[tuple[str, str]], *, quick: bool) -> str:
-    """The page, whole; `texts` are the outputs of benches that print their own."""
+    """Return the complete page; `texts` are the outputs of benches with their own output format."""
     wanted = [line for line in report.lines if line.target is not None]
     others = [line for line in report.lines if line.target is None]
     parts = [
@@ -68,13 +68,13 @@ def _machine() -> str:
 
 
 def _empty_calls() -> str:
-    """How fast the interpreter is: builds of the same version differ."""
+    """Return the speed of the interpreter, because builds of the same version differ."""
     best = min(timeit.repeat("call()", "def call(): pass", number=1000, repeat=200))
     return f"{best * 1e6:.0f} us"
 
 
 def _asked(lines: list[Line], *, before: bool = False) -> str:
-    """A table of questions; with `before`, what was seen before the redraw too."""
+    """Return a table of questions, with `before` also with the earlier results."""
     rows = []
     for line in lines:
         target = "" if line.target is None else f"{'>=' if line.at_least else '<='} {line.target:g}"

@@ -1,4 +1,4 @@
-"""The ways to make the same call: C, raw wasmtime-py, Extism, and wasmrt bare and whole."""
+"""Implementations of the same call: C, raw wasmtime-py, Extism, and wasmrt bare and whole."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NO_LIMIT_IN_PRACTICE = RateLimitConfig(10**6, 10**6)
 
 
 class Here:
-    """A way that is a function of this process."""
+    """An implementation that is a function in this process."""
 
     def __init__(self, name: str, call: Callable[[], object]) -> None:
         self.name = name
@@ -49,7 +49,7 @@ class Here:
 
 
 class Floor:
-    """The C program, waiting for the next turn."""
+    """The C program, waiting for its next turn."""
 
     def __init__(self, program: Path, guest: Guest, allocator: str) -> None:
         self.name = f"C, {allocator}"
@@ -85,7 +85,7 @@ class Floor:
 
 @contextlib.contextmanager
 def floor_program() -> Iterator[Path | None]:
-    """The compiled C program, or None without a compiler."""
+    """Yield the compiled C program, or None without a compiler."""
     compiler = shutil.which("cc")
     spec = find_spec("wasmtime")
     if compiler is None or spec is None or not spec.submodule_search_locations:
@@ -101,7 +101,7 @@ def floor_program() -> Iterator[Path | None]:
 
 
 def raw(guest: Guest) -> Here:
-    """wasmtime-py's own classes, as their documentation has it: a store with fuel, epochs and limits a call."""
+    """Call with wasmtime-py's classes as documented: each call has a store with fuel, epochs and limits."""
     from wasmtime import Config, Engine, Store
     from wasmtime.component import Component, Linker, Record
 
@@ -143,7 +143,7 @@ def raw(guest: Guest) -> Here:
 
 
 class NoCall:
-    """What the engine asks of a call, answered with nothing: no budget, no deadline."""
+    """The engine's call interface without budget and deadline."""
 
     def enter_host(self) -> None: ...
     def leave_host(self) -> None: ...
@@ -155,9 +155,9 @@ class NoCall:
 
 
 def bare(guest: Guest) -> Here:
-    """The engine room alone: fresh store, fuel, epochs, limits, linked imports, lower, call, lift, drop.
+    """Only the engine: fresh store, fuel, epochs, limits, linked imports, lower, call, lift, drop.
 
-    Compiled here, through a cache of its own: compiling some guests takes long.
+    Compiled here with a separate cache, because compiling some guests takes long.
     """
     from wasmrt.sandbox.guest import worlds as host
     from wasmrt.sandbox.guest.engine import Export, Linker, Sandbox, StoreLimits
@@ -196,7 +196,7 @@ def compiled(data: bytes) -> Component:
 
 
 def grant() -> Capabilities:
-    """What a tool that talks to one API with a token is granted."""
+    """Return the grant of a tool that uses one API with a token."""
     mapping = CredentialMapping(
         secret_name="bench_token", location=CredentialLocation.bearer(), host_patterns=("api.example.com",)
     )
@@ -214,7 +214,7 @@ def grant() -> Capabilities:
 
 @contextlib.contextmanager
 def runtime(**more: Any) -> Iterator[WasmToolRuntime]:
-    """A runtime with everything on: secrets, a workspace, a rate limit of calls, receipts in a folder."""
+    """Yield a runtime with all features: secrets, a workspace, a rate limit of calls, and receipts in a folder."""
     secrets = MemorySecrets()
     secrets.set(DEFAULT_USER, "bench_token", Secret("bench-" + "value-" * 4))
     with tempfile.TemporaryDirectory() as folder:
@@ -264,7 +264,7 @@ EXTISM_ECHO = """(module
 
 
 def extism(guest: Guest) -> list[Here]:
-    """Extism with a tiny core module: it has no components, so that this is its best case."""
+    """Extism with a tiny core module; it has no components, so this is its best case."""
     from extism.extism import CompiledPlugin, Plugin  # type: ignore[import-untyped]
 
     from wasmrt.sandbox.guest.engine import wat2wasm
@@ -293,7 +293,7 @@ def extism(guest: Guest) -> list[Here]:
 
 
 def check(answer: Any, guest: Guest) -> None:
-    """Refuse to measure a way that does not do the work."""
+    """Refuse to measure an implementation with a wrong result."""
     wanted = "item number 7" if guest.key == "rust-json" else "hi"
     if wanted not in str(getattr(answer, "payload", "")) + str(getattr(answer, "output", "")) + str(answer):
         raise RuntimeError(f"{guest.title} answered {answer!r:.200} in {sys._getframe(1).f_code.co_name}")

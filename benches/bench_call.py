@@ -1,9 +1,9 @@
-"""What one call costs: C on the same library, raw wasmtime-py, Extism, and wasmrt bare and whole.
+"""The cost of one call: C with the same library, raw wasmtime-py, Extism, and wasmrt bare and whole.
 
     python -m benches.bench_call [--quick]            medians, percentiles, rates, memory, and their ratios
-    python -m pytest benches/bench_call.py            the same ways under pytest-benchmark, for the Rust echo
+    python -m pytest benches/bench_call.py            the same calls under pytest-benchmark, for the Rust echo
 
-Every call is made in a store of its own, except by Extism's reused plugin.
+Every call has a separate store, except with Extism's reused plugin.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ def measure(quick: bool) -> Report:
 
 @contextlib.contextmanager
 def everyone(program: Any, runtimes: Any, guest: Guest) -> Iterator[tuple[list[ways.Floor], list[ways.Here]]]:
-    """Every way to call one guest."""
-    # Large guests take long to compile, once for every C program.
+    """Yield all implementations for one guest."""
+    # Large guests take long to compile, once for each C program.
     allocators = _ALLOCATORS[: 1 if guest.path.stat().st_size > _LARGE_BYTES else None]
     floors = [] if program is None else [ways.Floor(program, guest, name) for name in allocators]
     here = [ways.raw(guest), ways.bare(guest)]
@@ -120,7 +120,7 @@ def _tell(report: Report, guest: Guest, times: Times) -> None:
             seen, low = ratio(times[way], times[over])
             report.lines.append(Line(f"{guest.title}, {question}", seen, target, low=low, note=note))
 
-    # The targets are set for the Rust echo; the other guests are shown beside it.
+    # The targets apply to the Rust echo; the other guests are shown for comparison.
     is_echo = guest.key == "rust-echo"
     line("ours bare, over the C floor with the pooling allocator", "wasmrt bare", FLOOR, 1.6 if is_echo else None)
     line("ours whole, over the C floor", WHOLE, FLOOR, 2.0 if is_echo else None)
@@ -139,7 +139,7 @@ def _tell(report: Report, guest: Guest, times: Times) -> None:
 
 
 def _guards(report: Report, guest: Guest, rounds: int) -> None:
-    """What each guard costs: the whole path without it, beside the whole path."""
+    """Measure the cost of each guard: the whole path with and without it."""
     without: dict[str, dict[str, Any]] = {
         "everything on": {},
         "everything on, recorded": {"audit_record": True},
@@ -167,7 +167,7 @@ def _guards(report: Report, guest: Guest, rounds: int) -> None:
 
 
 def _profile(report: Report, here: list[ways.Here], calls: int) -> None:
-    """Where the time of a whole call goes. The profiler makes small Python functions look larger than they are."""
+    """Profile a whole call. The profiler overstates the time of small Python functions."""
     whole = next(way for way in here if way.name == "wasmrt whole")
     profile = cProfile.Profile()
     profile.enable()
@@ -184,7 +184,7 @@ def _profile(report: Report, here: list[ways.Here], calls: int) -> None:
 
 
 def _long_run(report: Report, floors: list[ways.Floor], here: list[ways.Here], calls: int) -> None:
-    """p99 over p50 of one thread; the C program in turn shows how much of it the machine does."""
+    """p99 over p50 of one thread; the C program shows the part that the machine causes."""
     blocks: dict[str, list[list[int]]] = {}
     chosen: list[Way] = [*floors[:1], *(way for way in here if way.name in (WHOLE, WORKER))]
     for _ in range(calls // _BLOCK):
@@ -204,7 +204,7 @@ def _spread(times: list[int]) -> float:
 
 
 def _held(report: Report, guest: Guest, times: Times) -> None:
-    """What threads could give at most: what is over C holds the interpreter, and one thread at a time can do that."""
+    """The most that threads could gain: the time beyond C holds the interpreter lock, so it is not parallel."""
     if WARM_FLOOR in times:
         whole, c = (percentile(times[name], 10) for name in ("wasmrt whole", WARM_FLOOR))
         question = f"{guest.title}, whole over the part of it that is not C: the most that two threads could give"
@@ -232,7 +232,7 @@ def _rates(report: Report, guest: Guest, floors: list[ways.Floor], here: list[wa
 
 
 def _rates_of_processes(first: ways.Floor, second: ways.Floor, rounds: int) -> tuple[float, float]:
-    """Each alone, and both at once: `first` and `second` differ, so that their own rates are added up."""
+    """Return the rate of each process alone, and of both together; the processes have different guests."""
     floors = (first, second)
     count = [max(10, int(1e8 / median(floor.times(20)))) for floor in floors]
     alone, both = [], []
@@ -244,7 +244,7 @@ def _rates_of_processes(first: ways.Floor, second: ways.Floor, rounds: int) -> t
 
 
 def _memory(report: Report, guest: Guest, floors: list[ways.Floor]) -> None:
-    """Resident memory of a process that has made some calls in one way, and nothing else."""
+    """The resident memory of a process that has only made calls with one implementation."""
     rows = [["a bare Python", f"{_resident('nothing', guest):.0f}"]]
     rows += [[floor.name, f"{floor.resident_mib:.0f}"] for floor in floors]
     names = ["raw", "bare", "whole"] + (["extism"] if guest.key == "rust-echo" else [])

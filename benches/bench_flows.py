@@ -1,8 +1,8 @@
-"""What the rules over flows ask about, and what they let through: AgentDojo's tasks, with a model that always obeys.
+"""The calls for which flow rules ask approval, and those that they allow: AgentDojo's tasks with an obedient model.
 
 python -m benches.bench_flows [--quick]
 
-AgentDojo is for this file alone: pip install --group bench-flows, in an environment of its own.
+AgentDojo is only needed here: pip install --group bench-flows, in a separate environment.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ except ImportError:  # this bench alone needs it
     dojo = None  # type: ignore[assignment]
 
 NOT_THE_ATTACKERS = {("travel", "injection_task_5"): "sends to the address of the user's own wife"}
-"""Tasks of AgentDojo's attacker that do no harm to the attacker's gain: listed where they get through, not counted."""
+"""Attacker tasks of AgentDojo without a gain for the attacker; they are listed if they succeed, but not counted."""
 KB = 1000
 
 
 @dataclass(slots=True)
 class Asked:
-    """Somebody who answers every question alike, and counts them."""
+    """An approver that gives the same answer to every request, and counts the requests."""
 
     approve: bool = True
     requests: list[ApprovalRequest] = field(default_factory=list)
@@ -48,7 +48,7 @@ class Asked:
 
 @dataclass(slots=True)
 class Pair:
-    """A user's task and an attacker's, with what their tools answer: recorded once, played under every policy."""
+    """A user's and an attacker's task with the results of their tools: recorded once, replayed under each policy."""
 
     user: str
     attack: str
@@ -63,13 +63,13 @@ class Played:
     """A suite under one policy."""
 
     questions: list[int] = field(default_factory=list)
-    """Of each user's task."""
+    """Approval requests of each user task."""
     asking: list[tuple[str, int, str]] = field(default_factory=list)
-    """Tasks that ask: how often, and the call and the parameters that the first question is about."""
+    """Tasks that ask for approval: the number of requests, and the call and parameters of the first one."""
     unfinished: list[str] = field(default_factory=list)
     pairs: int = 0
     through: list[tuple[str, str, str, str]] = field(default_factory=list)
-    """Harmful calls that nobody was asked about: the user's task, the attacker's, the call, and what was known."""
+    """Harmful calls without approval: the user's task, the attacker's task, the call, and its provenance."""
 
     @property
     def through_pairs(self) -> int:
@@ -77,7 +77,7 @@ class Played:
 
 
 class Stage:
-    """The tools of one suite under rules over flows."""
+    """The tools of one suite under flow rules."""
 
     def __init__(self, suite: Any, flows: FlowPolicy, asked: Asked, world: Any) -> None:
         names = [function.name for function in suite.tools]
@@ -96,7 +96,7 @@ class Stage:
 
 
 def play_user(suite: Any, task: Any, clean: Any, flows: FlowPolicy) -> tuple[list[ApprovalRequest], bool]:
-    """Play a user's task with a person who says yes; return the questions, and whether the task was finished."""
+    """Play a user's task with an approver that says yes; return the requests, and whether the task was completed."""
     asked = Asked()
     world = dojo.Live(suite, deepcopy(clean))
     stage = Stage(suite, flows, asked, world)
@@ -108,7 +108,7 @@ def play_user(suite: Any, task: Any, clean: Any, flows: FlowPolicy) -> tuple[lis
 
 
 def play_pair(suite: Any, pair: Pair, flows: FlowPolicy) -> Iterator[tuple[str, str]]:
-    """Play a user's task in a poisoned world and then the attacker's calls; yield each that harms and did not ask."""
+    """Play a user's task with injected text, then the attacker's calls; yield each harmful call without approval."""
     asked, world = Asked(), dojo.Recorded()
     stage = Stage(suite, flows, asked, world)
     stage.trace.user_said(pair.prompt)
@@ -130,7 +130,7 @@ def is_harmful(call: Any) -> bool:
 
 
 def recorded(suite: Any) -> list[Pair]:
-    """Every pair whose attack changes, sends, buys or deletes something."""
+    """Return every pair whose attack changes, sends, buys or deletes something."""
     pairs = []
     for attack, task in suite.injection_tasks.items():
         env = dojo.poisoned(suite, task.GOAL)
@@ -140,7 +140,7 @@ def recorded(suite: Any) -> list[Pair]:
         for name, user in suite.user_tasks.items():
             world = dojo.Live(suite, deepcopy(env))
             user_steps = [(call, world.answered(call)) for call in dojo.calls_of(user, env)]
-            # What harms is never done: the person says no.
+            # Harmful calls are never executed, because the approver denies them.
             attack_steps = [(call, "" if is_harmful(call) else world.answered(call)) for call in attack_calls]
             pairs.append(Pair(name, attack, user.PROMPT, task.GOAL, user_steps, attack_steps))
     return pairs
@@ -174,7 +174,7 @@ def measure(quick: bool) -> Report:
     if not quick:
         policies |= {f"default, {rule.name} off": default.switched({rule.name: "allow"}) for rule in default.rules}
         policies |= {f"{rule.name} alone": replace(default, rules=(rule,)) for rule in default.rules}
-        both = {"untrusted-destination": "allow", "unsaid-destination": "allow"}  # what one misses the other asks about
+        both = {"untrusted-destination": "allow", "unsaid-destination": "allow"}  # each covers gaps of the other
         policies["default, both rules of destinations off"] = default.switched(both)
         policies |= {"careful": flow_policy("careful"), "trusting": flow_policy("trusting")}
     rows, through, asking = [], [], []
@@ -240,7 +240,7 @@ def _targets(report: Report, played: dict[str, Played]) -> None:
 
 
 def _cost(report: Report, rounds: int) -> None:
-    """Measure the step of a call, and what is kept, in a trace that has seen 100 KB of text that is like English."""
+    """Measure the flow check of a call, and the memory use, in a trace with 100 KB of English-like text."""
     trace = FlowTrace()
     trace.user_said("Please send the notes of the meeting to bob@example.com and read https://news.example/today")
     text = _english(100 * KB)
@@ -254,8 +254,8 @@ def _cost(report: Report, rounds: int) -> None:
     schema = {"properties": {"to": {"type": "string"}, "body": {"type": "string"}}}
     worst = 0.0
     for what, params in {
-        "to somebody whom the person named": {"to": "bob@example.com", "body": "The notes are attached."},
-        "to somebody whom nobody named": {"to": "carol@elsewhere.example", "body": "The notes are attached."},
+        "to an address that the user stated": {"to": "bob@example.com", "body": "The notes are attached."},
+        "to an unknown address": {"to": "carol@elsewhere.example", "body": "The notes are attached."},
     }.items():
         times = []
         for number in range(rounds * 10):
@@ -272,7 +272,7 @@ def _cost(report: Report, rounds: int) -> None:
 
 
 def _english(size: int) -> str:
-    """Return sentences of words whose lengths and numbers are about those of English."""
+    """Return sentences with word lengths and frequencies similar to English."""
     drawn = random.Random(7)
     letters, weights = "etaoinshrdlucmfwypvbgk", (12, 9, 8, 8, 7, 7, 6, 6, 6, 4, 4, 3, 3, 3, 2, 2, 2, 2, 1, 2, 2, 1)
     words = ["".join(drawn.choices(letters, weights, k=drawn.randint(2, 9))) for _ in range(6000)]

@@ -1,12 +1,12 @@
-"""What the guarded gateway costs over bare httpx, and how a hundred calls at once fare.
+"""The cost of the guarded gateway compared with bare httpx, and of a hundred concurrent calls.
 
     python benches/bench_http.py            prints the figures
-    pytest benches/bench_http.py            fails where a bound is missed
+    pytest benches/bench_http.py            fails if a bound is missed
 
-Bounds: at most 1.3 times bare httpx on a kept connection, for bodies of 1 KiB and of 1 MiB, but 2.0 for 1 MiB sent; a
-hundred concurrent requests in at most twice the time of the slowest of them. The server runs in a process of its own,
-and the two clients take turns, so that both meet the same weather. The first large bodies take longer, until the
-prefilter of the leak scan is compiled.
+Bounds: at most 1.3 times bare httpx on a persistent connection, for bodies of 1 KiB and of 1 MiB, but 2.0 for 1 MiB
+sent; a hundred concurrent requests in at most twice the time of the slowest one. The server is a separate process, and
+the two clients take turns, so that other load affects both. The first large bodies take longer, until the prefilter of
+the leak scan is compiled.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ WHAT = {"no": "no secret", "first": "a call each, with a secret", "every": "one 
 MAX_RATIO = 1.3
 MAX_SPREAD = 2.0
 
-# The answer to /N is N bytes of JSON-like text.
+# The response to /N has N bytes of JSON-like text.
 SERVER = """
 import asyncio, ssl, sys
 context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -123,13 +123,13 @@ def setting() -> Iterator[Setting]:
 
 @dataclass(frozen=True)
 class Taken:
-    """Seconds of bare and of guarded requests."""
+    """The seconds of bare and of guarded requests."""
 
     bare: list[float]
     guarded: list[float]
 
     def ratio(self, percent: int = 50) -> float:
-        """How much longer a guarded request takes: the medians, or a lower percentile that neighbours spoil less."""
+        """Return the ratio of guarded to bare times: medians, or a lower percentile that other load affects less."""
         return percentile(self.guarded, percent) / percentile(self.bare, percent)
 
 
@@ -140,10 +140,10 @@ def percentile(times: list[float], percent: int) -> float:
 def compare(here: Setting, size: int, rounds: int, *, secret: str = "every", upload: bool = False) -> Taken:
     """Time requests with and without the gateway.
 
-    The guarded ones have "no" credential, a call each and so the "first" with one, or all belong to one call and have
-    "every" body looked through for the credential, sent or read. The body of `size` bytes is that of the answer, or of
-    the request with `upload`. Each way takes several turns in a row, like a program that uses it: memory that one of
-    them gives back to the system is then not the other's to fetch.
+    The guarded requests have "no" credential, or a separate call each with a credential in the "first" request, or all
+    belong to one call, in which "every" body is scanned for the credential. `size` is the size of the response body, or
+    of the request body with `upload`. Each client makes several requests in a row, so that the clients do not return
+    memory to the system for each other.
     """
     url = f"https://{HOST}:{here.port}/{0 if upload else size}"
     method, body = ("POST", TEXT[:size]) if upload else ("GET", None)
@@ -170,7 +170,7 @@ def compare(here: Setting, size: int, rounds: int, *, secret: str = "every", upl
 
 
 def burst(here: Setting, count: int = 100) -> tuple[float, float]:
-    """Return the seconds for `count` concurrent requests of as many calls, and the seconds of the slowest."""
+    """Return the seconds for `count` concurrent requests in separate calls, and the seconds of the slowest one."""
     calls = [here.call() for _ in range(count)]
     start = threading.Barrier(count + 1)
     took: list[float] = []

@@ -1,8 +1,8 @@
-"""What workers cost, and what they give: their start, a first call, a kill, their memory, a batch over all of them.
+"""The cost of workers and their benefit: start, first call, kill, memory, and a batch over all workers.
 
     python -m benches.bench_isolation [--quick]
 
-The price of a call in a worker stands in `bench_call`, beside the same call in process.
+`bench_call` compares a call in a worker with the same call in process.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _starts(report: Report, rows: list[list[str]], tool: PreparedTool, count: in
 
 
 def _kills(report: Report, rows: list[list[str]], tool: PreparedTool, guest: Guest, count: int) -> None:
-    """From the signal to the end of the next call, which has another worker."""
+    """Measure from the signal to the end of the next call, which uses a different worker."""
     program, times = _program(tool), []
     for _ in range(count):
         tool.execute(guest.params)
@@ -83,7 +83,7 @@ def _kills(report: Report, rows: list[list[str]], tool: PreparedTool, guest: Gue
         handle = os.pidfd_open(worker.pid)
         os.kill(worker.pid, signal.SIGKILL)
         started = time.perf_counter_ns()
-        select.select([handle], [], [])  # it is gone
+        select.select([handle], [], [])  # the process has exited
         os.close(handle)
         tool.execute(guest.params)
         times.append(time.perf_counter_ns() - started)
@@ -113,7 +113,7 @@ def _proportional(pid: int) -> int:
 
 
 def _batch(report: Report, tool: PreparedTool, params: Any, count: int) -> None:
-    """The same calls in a loop and by `execute_many`, in turn."""
+    """Make the same calls in a loop and with `execute_many`, in turn."""
 
     def loop() -> None:
         for _ in range(count):
@@ -134,7 +134,7 @@ def _batch(report: Report, tool: PreparedTool, params: Any, count: int) -> None:
 
 
 def _attacks(report: Report, tries: int) -> None:
-    """Every hostile tool against both isolations: typed, and how late at the latest, the best of `tries`."""
+    """Run every attack in both isolations: the error type, and the maximum delay, the best of `tries`."""
     rows = []
     for isolation in (Isolation.PROCESS, Isolation.IN_PROCESS):
         late: dict[str, float] = {}
@@ -143,7 +143,7 @@ def _attacks(report: Report, tries: int) -> None:
             for attack in attacks.ATTACKS:
                 ends = [attacks.run(attack, runtime) for _ in range(tries)]
                 typed += all(end.as_expected for end in ends)
-                if not isinstance(ends[0].ended, ComponentError):  # which came to no call
+                if not isinstance(ends[0].ended, ComponentError):  # the attack made no call
                     late[attack.name] = min(end.seconds for end in ends) - attack.limits.timeout_seconds
         name = max(late, key=late.__getitem__)
         rows.append([str(isolation), f"{typed} of {len(attacks.ATTACKS)}", f"{1000 * late[name]:.0f} ms", name])

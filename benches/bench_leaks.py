@@ -1,4 +1,4 @@
-"""Speed of the leak detector on clean text, on text made to be slow, and beside detect-secrets.
+"""The speed of the leak detector on clean text, on adversarial text, and compared with detect-secrets.
 
 Run: pytest benches/bench_leaks.py --benchmark-columns=median,ops -s
 """
@@ -29,13 +29,13 @@ from wasmrt.egress.leaks._rule_sets import builtin_rules
 MB = 1_000_000
 ALNUM = string.ascii_letters + string.digits
 SECONDS_OF_A_FINDING = 30e-6
-"""Time that a true finding takes at most to classify and to report."""
+"""The maximum time to classify and report a true finding."""
 DETECTOR = LeakDetector()
 RULES = {rule.id: rule for rule in builtin_rules()}
 
 
 def clean_text(size: int) -> bytes:
-    """Real source text of the standard library, without the files that raise an alarm."""
+    """Return source text of the standard library, without files that cause findings."""
     pieces: list[bytes] = []
     total = 0
     for file in sorted(Path(sysconfig.get_paths()["stdlib"]).glob("*.py")):
@@ -53,13 +53,13 @@ CLEAN = clean_text(8 * MB)
 
 
 def rate(run: Callable[[], Any], size: int, rounds: int = 3) -> float:
-    """The best of some rounds, in MB/s."""
+    """Return the best rate of some rounds, in MB/s."""
     best = min(_timed(run) for _ in range(rounds))
     return size / best / MB
 
 
 def _timed(run: Callable[[], Any]) -> float:
-    """Seconds of processor time, so that a busy machine says the same."""
+    """Return the seconds of processor time, which other load does not affect."""
     start = time.process_time()
     run()
     return time.process_time() - start
@@ -107,7 +107,7 @@ def repeated(text: bytes, size: int) -> bytes:
 
 
 def near_misses() -> dict[str, bytes]:
-    """Ten megabytes that almost match, each in another way."""
+    """Return texts of ten megabytes that almost match, each in a different way."""
     random = Random(5)
     token = example_of(RULES["github-pat"]).strip()[:39]
     words = "".join(random.choices(string.ascii_letters + string.digits, k=4000))
@@ -158,7 +158,7 @@ def false_positives() -> dict[str, str]:
         keep = len(rule.token) and 8
         for sign in "xXa0A1":
             masked = example[:keep] + "".join(sign if c.isalnum() else c for c in example[keep:])
-            if rule.names or rule.pattern:  # the name stays
+            if rule.names or rule.pattern:  # the name is kept
                 start = max(example.rfind(c) for c in '"=: ,') if rule.pattern else example.index("_key = ")
                 masked = example[: start + 1] + "".join(sign if c.isalnum() else c for c in example[start + 1 :])
                 masked = masked.replace(f"{sign * 3} = ", "key = ")
@@ -169,14 +169,14 @@ def false_positives() -> dict[str, str]:
 
 
 class Recipe(NamedTuple):
-    """A mix of near misses, and of false positives in between."""
+    """A mix of near misses with false positives."""
 
     formats: int
     least: float
     most: float
     joiner: str
     fresh: bool
-    """Whether the characters after the beginning are drawn anew each time."""
+    """Whether the characters after the prefix are random in each repetition."""
     false_positive_every: int
 
     def text(self, random: Random, size: int) -> bytes:
@@ -209,13 +209,13 @@ def drawn(random: Random) -> Recipe:
 
 
 def changed(recipe: Recipe, random: Random) -> Recipe:
-    """The recipe with one ingredient of another."""
+    """Return the recipe with one ingredient replaced."""
     name = random.choice(Recipe._fields)
     return recipe._replace(**{name: getattr(drawn(random), name)})
 
 
 def as_slow_as_can_be_found(cost: Callable[[bytes], float]) -> Iterator[tuple[str, bytes]]:
-    """Yield near misses that take long: the slowest of one kind, and where a greedy search over mixes ends."""
+    """Yield slow near misses: the slowest of one kind, and the result of a greedy search over mixes."""
     for joiner in (" ", "-"):
         everything = Recipe(len(RULES), 0.2, 0.95, joiner, fresh=True, false_positive_every=0)
         yield str(everything), repeated(everything.text(Random(1), 2 * MB), 10 * MB)
@@ -234,7 +234,7 @@ def as_slow_as_can_be_found(cost: Callable[[bytes], float]) -> Iterator[tuple[st
 
 
 def cost_per_byte(text: bytes) -> float:
-    """Seconds per byte that a text takes, but for what its true findings take."""
+    """Return the seconds per byte of a text, without the time for its true findings."""
     DETECTOR.scan_bytes(text[: MB // 8])
     seconds = _timed(lambda: DETECTOR.scan_bytes(text))
     found = sum(match.rule != "scan-budget-exceeded" for match in DETECTOR.scan_bytes(text).matches)
@@ -268,7 +268,7 @@ print(time.process_time() - start)
 
 @pytest.mark.parametrize(("text", "most"), [("a plain clean text..", 0.010), ("monkeys have no key, nor token", 0.030)])
 def test_import_and_first_scan(benchmark: Any, text: str, most: float, tmp_path: Path) -> None:
-    """Beside the modules that every other package imports as well; with bytecode, as an installed package has it."""
+    """Compared with the modules that most packages import; with bytecode, as in an installed package."""
     environ = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     environ["PYTHONPYCACHEPREFIX"] = str(tmp_path)
 
@@ -284,7 +284,7 @@ def test_import_and_first_scan(benchmark: Any, text: str, most: float, tmp_path:
 
 
 def test_scan_of_a_mebibyte(benchmark: Any) -> None:
-    """With the prefilter and by RE2 alone, which is what a detector with rules of its own does."""
+    """With the prefilter, and with RE2 only, which a detector with custom rules uses."""
     line = b'{"id": 12345, "name": "a plain name", "tags": ["one", "two"], "note": "nothing to see"},\n'
     text = (line * (1_048_576 // len(line) + 1))[:1_048_576]
     secrets = {"k": "bench-" + "value-" * 4}
@@ -310,7 +310,7 @@ def test_scan_of_a_mebibyte(benchmark: Any) -> None:
 
 
 def escaped_to_be_slow() -> dict[str, bytes]:
-    """Return encoded texts that take long to decode, and hold nothing."""
+    """Return encoded texts that are slow to decode and contain no secret."""
     random = Random(9)
     return {
         "escapes of every kind": rb"&lt;%41\n&amp;%2541\\u0041 &#65;%25",
@@ -325,7 +325,7 @@ def escaped_to_be_slow() -> dict[str, bytes]:
 
 
 def test_encoded_texts_made_to_be_slow(benchmark: Any) -> None:
-    """Beside source code as a JSON string, which is full of escapes by nature."""
+    """Compared with source code as a JSON string, which contains many escapes."""
     random = Random(3)
     secrets = {f"k{i}": "".join(random.choices(ALNUM, k=40)) for i in range(9)} | {
         "e": "ab%41cd&lt;ef" + "\\u0041gh-ij"

@@ -2,7 +2,7 @@
 
     python benches/bench_list.py [rounds]
 
-Exits with 1 when the large catalog takes 3 times the small one, or a run pays for the catalog's size.
+Exits with 1 if the large catalog takes 3 times as long as the small one, or a run depends on the catalog's size.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ def main() -> int:
             for what, command in commands.items():
                 for count, home in homes.items():
                     taken = seconds(home, f"{folder}/bytecode", command)
-                    if turn:  # the first writes bytecode and compiles
+                    if turn:  # the first turn writes bytecode and compiles
                         times.setdefault((what, count), []).append(taken)
     worst = []
     for what in commands:
-        # The best of each: on a busy machine medians tell of the neighbours.
+        # The best of each: on a busy machine medians depend on other load.
         small, large = min(times[what, SMALL]), min(times[what, LARGE])
         target = RUN_TARGET if what == "run" else LIST_TARGET
         print(
@@ -54,12 +54,12 @@ def main() -> int:
 
 
 def fill(home: Path, count: int) -> Path:
-    """A catalog of `count` tools with distinct rows; they share the bytes of the bundled echo."""
+    """Create a catalog of `count` tools with distinct rows and the component of the bundled echo."""
     data = (Path(__file__).parents[1] / "wasmrt" / "catalog" / "shipped" / "echo.wasm").read_bytes()
     component = ComponentBytes(data)
     info = ComponentInfo(
         world="wasmrt:tool/provider@0.1.0",
-        description="Says what it is told, at some length, as descriptions of tools are wont to do.",
+        description="Repeats its message, with a description of the usual length of a tool description.",
         imports=tuple(f"wasi:io/streams@0.2.6#function-{n}" for n in range(20)),
     )
     catalog = Catalog(home / "data")
@@ -67,7 +67,7 @@ def fill(home: Path, count: int) -> Path:
         NewVersion(name=f"tool-{number:05}", component=component, info=info, sidecar=SIDECAR) for number in range(count)
     ]
     catalog.add(drafts[0], SIDECAR)
-    with catalog._index.writing() as db:  # one transaction, or filling takes longer than measuring
+    with catalog._index.writing() as db:  # one transaction, because separate ones would be slow
         for draft in drafts[1:]:
             insert(db, draft, 1, SIDECAR)
             activate(db, draft.name, 1)

@@ -2,7 +2,7 @@
 
     python benches/bench_packages.py [rounds]
 
-Exits with 1 when a definition takes over 2 ms, or preparing one package of twenty over twice what it takes alone.
+Exits with 1 if a definition takes over 2 ms, or preparing one of twenty packages over twice the time of one alone.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def main() -> int:
                 found = find_tool("package-00", data)
                 return runtime.prepare(found.name, found.component, found.grant, tools=found.tools)
 
-            prepare(many)  # compiled once
+            prepare(many)  # compile once
             listed = best(rounds, lambda: Catalog(many).tools())
             alone, among = best(rounds, lambda: prepare(one)), best(rounds, lambda: prepare(many))
             prepared = runtime.prepare("package-00", component, tools=find_tool("package-00", many).tools)
@@ -58,7 +58,7 @@ def main() -> int:
 
 
 def best(rounds: int, work: Callable[[], object]) -> float:
-    """The seconds of the best of some rounds: on a busy machine medians tell of the neighbours."""
+    """Return the seconds of the best round: on a busy machine medians depend on other load."""
     taken = []
     for _ in range(rounds):
         start = time.perf_counter()
@@ -68,7 +68,7 @@ def best(rounds: int, work: Callable[[], object]) -> float:
 
 
 def fill(data: Path, component: ComponentBytes, count: int) -> Path:
-    """A catalog of `count` packages of fifty tools each."""
+    """Create a catalog of `count` packages with fifty tools each."""
     names = [f"tool_{number:02}" for number in range(TOOLS)]
     read = Capabilities.none().with_http([EndpointPattern("api.example.com", "/v1/", ("GET", "HEAD"))])
     asked = Capabilities.none().with_http([EndpointPattern("api.example.com")])

@@ -1,9 +1,9 @@
-"""What `prepare` costs the first time, from disk, and from memory.
+"""The cost of `prepare`: for the first time, from disk, and from memory.
 
     python -m benches.bench_prepare [--quick]
 
-Cold is a compile and the write to the cache; warm is a runtime that finds the artifact on disk, authenticates it,
-links it and asks the guest what it does. The engine itself is there both times.
+Cold includes a compile and the write to the cache. Warm is a runtime that finds the artifact on disk, authenticates
+it, links it and reads the guest's description. The engine exists in both cases.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def measure(quick: bool) -> Report:
     columns = ["component", "KB", "cold", "warm from disk", "warm over cold", "from memory"]
     table = Table("prepare (medians)", columns, [])
     with tempfile.TemporaryDirectory() as folder, WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False)) as keeper:
-        keeper.prepare("keeper", components["echo"])  # the engine outlives the runtimes below
+        keeper.prepare("keeper", components["echo"])  # keeps the engine for the runtimes below
         for title, data in components.items():
             if quick and len(data) > _LARGE_BYTES:
                 report.skipped.append(f"prepare of {title}: left out by --quick")
@@ -75,7 +75,7 @@ def _prepare(runtime: WasmToolRuntime, data: bytes) -> int:
 
 
 def made_up() -> bytes:
-    """The WAT echo with as many more functions as make 600 KB, so that no toolchain is needed."""
+    """Return the WAT echo with enough further functions for 600 KB, so that no toolchain is needed."""
     text = (ROOT / "tests" / "guests" / "wat" / "echo.wat").read_text()
     functions: list[str] = []
     one = len(wat2wasm(f"(module (memory 1) {_function(0)})")) - len(wat2wasm("(module (memory 1))"))
@@ -85,7 +85,7 @@ def made_up() -> bytes:
 
 
 def _function(number: int) -> str:
-    """Loads, stores, a loop and a branch: about what compilers emit."""
+    """Return a function with loads, stores, a loop and a branch, similar to compiled code."""
     steps = "\n".join(
         f"(local.set $b (i32.xor (i32.mul (local.get $b) (i32.const {number * 31 + step * 7 + 1})) "
         f"(i32.load offset={step * 4} (local.get $a))))\n"

@@ -1,4 +1,4 @@
-"""What the tool system costs over a prepared tool: the whole pipeline, a lookup among many, and their definitions.
+"""The cost of the tool system compared with a prepared tool: the pipeline, a lookup among many tools, and definitions.
 
 python -m benches.bench_registry [--quick]
 """
@@ -20,7 +20,7 @@ MANY = 1000
 
 
 class Way:
-    """One way to make the same call."""
+    """One implementation of the same call."""
 
     def __init__(self, name: str, work: Callable[[], object]) -> None:
         self.name = name

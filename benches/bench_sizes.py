@@ -1,10 +1,9 @@
-"""How calls grow with what they carry: 1 KiB, 64 KiB and 1 MiB of params, of result, and of an HTTP body.
+"""The cost of calls by size: 1 KiB, 64 KiB and 1 MiB of parameters, of results, and of HTTP bodies.
 
     python -m benches.bench_sizes [--quick]
 
-The body goes both ways, as `list<u8>` through the import `http-request`. Raw wasmtime-py and the bare engine room
-answer it with the body they got; the whole path goes through the guarded door, up to a canned answer in place of
-the wire.
+The body is sent and returned as `list<u8>` through the import `http-request`. Raw wasmtime-py and the bare engine
+return the body unchanged; the whole path uses the gateway with a stub instead of the network.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ def measure(quick: bool) -> Report:
 
 
 def make_component() -> bytes:
-    """The guest that moves bytes."""
+    """Return the guest that copies bytes."""
     return near_agent_component(Path(__file__).with_name("sizes.wat").read_text())
 
 
@@ -154,7 +153,7 @@ def _bare(component: bytes) -> Callable[[str], str]:
 
 
 class _Canned:
-    """A wire that answers with what it was sent."""
+    """A stub of the network that returns each request's body."""
 
     def send(self, request: Any, addresses: Sequence[str], budget: Any) -> Any:
         from wasmrt.egress.gateway import WholeBody, WireResponse

@@ -1,12 +1,11 @@
-"""Calls mixed with attacks, for hours' worth of them, and kills in between: what is left afterwards.
+"""Run a large number of calls mixed with attacks and kills, and report resources that were not released.
 
     python benches/bench_soak.py [calls] [--isolation process] [--kill-every N] [--seed N]
 
-200,000 calls by default; prints JSON, ends with 1 where something grew. Memory, the host's and that of the processes
-that workers come from, is compared with its level after the first 10,000 calls; what is in use on the C heap decides,
-because the allocator keeps more and more of what is free, in pieces. A kill is a SIGKILL to a worker of the
-honest tool, whatever it is doing; every twentieth is one to the template that it comes from, every two hundredth one to
-the zygote.
+Makes 200,000 calls by default, prints JSON, and exits with 1 if a resource has grown. The memory of the host and of the
+worker templates is compared with its level after the first 10,000 calls. The memory in use on the C heap decides,
+because the allocator retains fragments of free memory. A kill is a SIGKILL to a worker of the honest tool at an
+arbitrary time; every twentieth kill ends the template of the worker, and every two hundredth ends the zygote.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ WARM_CALLS = 10_000
 GROWTH_ALLOWED = 0.05
 THREADS = 4
 _ATTACK_EVERY = 10
-_SLOW_EVERY = 60  # often enough for every thread to have met most of them before the first level is taken
+_SLOW_EVERY = 60  # every thread meets most slow attacks before the first level is measured
 _TEMPLATE_EVERY = 20
 _ZYGOTE_EVERY = 200
 
@@ -48,23 +47,23 @@ _SAMPLE_CALLS = 200
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """What the process and those behind it hold."""
+    """The resources of this process and of the processes behind it."""
 
     resident_bytes: int
     used_bytes: int
-    """Handed out by the C library's allocator; all that is resident where it does not tell."""
+    """Memory allocated by the C library, or the resident memory if the library does not report it."""
     descriptors: int
-    """Open ones, without the two of each worker that waits: how many wait goes up and down."""
+    """Open file descriptors, without the two of each idle worker, because the number of idle workers varies."""
     threads: int
     behind_bytes: int
-    """Memory of the zygotes and templates that they share with nobody."""
+    """The private memory of zygotes and templates."""
     workers: int
     files: int
-    """Temporary ones, and shared memory."""
+    """Temporary files and shared memory files."""
 
 
 def level() -> Level:
-    """What is held when nothing runs."""
+    """Measure the resources while no call is running."""
     gc.collect()
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     zygotes = children(os.getpid())
@@ -107,7 +106,7 @@ def _used_bytes() -> int:
 
 
 def children(process: int) -> list[int]:
-    """The children of a process that were not waited for."""
+    """Return the child processes that were not yet reaped."""
     with suppress(OSError):
         return [int(child) for path in Path(f"/proc/{process}/task").iterdir() for child in _words(path / "children")]
     return []
@@ -120,7 +119,7 @@ def _words(path: Path) -> list[str]:
 
 
 def _runs(process: int) -> bool:
-    """False for one that was killed, and is waited for when the next is forked."""
+    """Return False for a process that was killed and will be reaped at the next fork."""
     with suppress(OSError, IndexError):
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     return False
@@ -134,7 +133,7 @@ def _private_bytes(process: int) -> int:
 
 
 class Killer:
-    """Ends processes behind one tool, whatever they are doing."""
+    """Kills processes of one tool at arbitrary times."""
 
     def __init__(self, tool: PreparedTool, seed: int) -> None:
         self._tool = tool
@@ -143,9 +142,9 @@ class Killer:
         self.kills = 0
 
     def kill(self) -> None:
-        """End a worker, or what it comes from."""
+        """Kill a worker, its template or the zygote."""
         program = self._tool._target.component
-        template = getattr(program, "_template", None)  # the bench looks inside: there is no other way to its number
+        template = getattr(program, "_template", None)  # private, because there is no public access to its process ID
         if template is None:
             return
         with self._lock:
@@ -161,9 +160,9 @@ class Killer:
 
 
 class Soak:
-    """Honest calls on several threads; every tenth is an attack, now and then a slow one.
+    """Honest calls on several threads. Every tenth call is an attack, some of them slow.
 
-    `kill_every` so many calls a process is killed; 0 for never.
+    A process is killed every `kill_every` calls; 0 means never.
     """
 
     def __init__(self, runtime: WasmToolRuntime, kill_every: int, seed: int) -> None:
@@ -174,7 +173,7 @@ class Soak:
         self._slow: list[PreparedTool] = []
         for attack in (*attacks.CPU, *attacks.MEMORY, *attacks.HOST, *attacks.REACH, *attacks.ANSWERS):
             slow = DeadlineExceededError in attack.expects or attack.harmless or "megabytes" in attack.name
-            with suppress(ComponentError, LimitError):  # some are refused before they can be called
+            with suppress(ComponentError, LimitError):  # some attacks are refused on preparation
                 tool = runtime.prepare(attack.name, attack.component(), limits=attack.limits)
                 (self._slow if slow else self._quick).append(tool)
         self.killer = Killer(self._honest, seed)
@@ -198,11 +197,11 @@ class Soak:
                 elif number % _ATTACK_EVERY == 0:
                     self._attack(self._quick[number // _ATTACK_EVERY % len(self._quick)])
                 elif self._honest.execute({"n": number}).result != {"ok": True}:
-                    self.wrong.append("an honest call answered wrongly")
+                    self.wrong.append("an honest call had a wrong result")
             except WorkerCrashedError as error:
                 self.crashed += 1
                 if not self._kill_every:
-                    self.wrong.append(f"nobody was killed: {error}")
+                    self.wrong.append(f"no process was killed: {error}")
             except Exception as error:
                 self.wrong.append(f"{type(error).__name__}: {error}")
 
@@ -216,7 +215,7 @@ class Soak:
 
 
 def _median_level(work: Soak) -> Level:
-    """The middle of several looks, with calls between: what the allocators keep goes up and down by a few MiB."""
+    """Return the median of several measurements with calls in between, because allocator caches vary by a few MiB."""
     looks = []
     for _ in range(_SAMPLES):
         work.run(_SAMPLE_CALLS)
@@ -228,14 +227,14 @@ def _median_level(work: Soak) -> Level:
         max(look.descriptors for look in looks),
         max(look.threads for look in looks),
         sorted(look.behind_bytes for look in looks)[len(looks) // 2],
-        min(look.workers for look in looks),  # one that was killed takes a moment to be gone
+        min(look.workers for look in looks),  # a killed worker takes a moment to exit
         max(look.files for look in looks),
     )
 
 
 @contextmanager
 def _own_temporary_files() -> Iterator[None]:
-    """Have temporary files made where nobody else makes any."""
+    """Use a separate folder for temporary files."""
     before = tempfile.tempdir
     with tempfile.TemporaryDirectory() as folder:
         tempfile.tempdir = folder
@@ -248,7 +247,7 @@ def _own_temporary_files() -> Iterator[None]:
 def soak(
     calls: int, warm: int, *, isolation: Isolation = Isolation.PROCESS, kill_every: int = 0, seed: int = 1
 ) -> dict[str, object]:
-    """Run `warm` calls, take the level, run the rest, and compare."""
+    """Make `warm` calls, measure the level, make the remaining calls, and compare."""
     with (
         _own_temporary_files(),
         WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False, isolation=isolation)) as runtime,
@@ -289,7 +288,7 @@ def soak(
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="calls mixed with attacks, and what is left of them")
+    parser = argparse.ArgumentParser(description="calls mixed with attacks, and resources that were not released")
     parser.add_argument("calls", nargs="?", type=int, default=CALLS)
     parser.add_argument("--isolation", type=Isolation, choices=list(Isolation), default=Isolation.PROCESS)
     parser.add_argument("--kill-every", type=int, default=0, metavar="N")

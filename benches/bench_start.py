@@ -1,8 +1,8 @@
-"""How long `wasmrt run` of a cached tool takes as a process, next to `python -c "import wasmtime"`.
+"""The duration of `wasmrt run` with a cached tool as a process, compared with `python -c "import wasmtime"`.
 
     python benches/bench_start.py [rounds]
 
-Both are run in turn, so that whatever else the machine does falls on both. Exits with 1 above the target.
+Both commands run in turn, so that other load affects both. Exits with 1 if the target is missed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ COMMANDS = {
 def main() -> int:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 21
     with tempfile.TemporaryDirectory() as folder:
-        # Bytecode as an installed package has it, also where the environment would not write any.
+        # With bytecode, as in an installed package, even if the environment disables writing it.
         environ = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
         environ |= {"WASMRT_HOME": folder, "PYTHONPYCACHEPREFIX": f"{folder}/bytecode"}
         echo = Path(__file__).parents[1] / "wasmrt" / "catalog" / "shipped" / "echo.wasm"

@@ -1,13 +1,12 @@
-"""One user's guest beside every attack: how late its deadline comes, and what memory the host takes meanwhile.
+"""One user's guest during every attack: the delay of its deadline, and the memory growth of the host.
 
     python benches/bench_victim.py [--times N] [--isolation process|in-process] [--only NAME ...]
 
-A guest that spins, with a deadline of a second, is called over and over while each attack is prepared and called N
-times beside it by another user of the same runtime, which has met all of them once before; and so are moves that need
-no hostile component (`_beside.py`). Printed for each: what stopped it, what the longest of its calls took, how many
-milliseconds after its deadline the victim was answered at worst, and by how much the host's memory grew at most. Both
-isolations run, each in a process of its own, unless one is named. A busy machine adds lateness of its own: it is the
-first row.
+A guest that spins, with a deadline of one second, is called repeatedly while another user of the same runtime prepares
+and calls each attack N times. The attacks include some without a hostile component (`_beside.py`), and each one ran
+once before. Printed for each attack: what stopped it, the duration of its longest call, the maximum delay of the
+victim's result after its deadline in milliseconds, and the maximum growth of the host's memory. Both isolations run in
+separate processes, unless one is selected. A busy machine adds delays, which the first row shows.
 """
 
 from __future__ import annotations
@@ -43,19 +42,19 @@ _SPIN = Attack(name="victim", about="", body=Body(execute="(loop $for-ever (br $
 
 @dataclass(slots=True)
 class Row:
-    """One attack, and what the victim and the host had of it."""
+    """One attack with its effects on the victim and the host."""
 
     attack: str
     stopped_by: str
     times: int
     seconds: float
-    """What the longest of its calls took, or of its compiles where it came to none."""
+    """The duration of the longest call, or of the longest compile if there was no call."""
     growth_bytes: int
     late: list[float] = field(default_factory=list)
 
 
 class Victim:
-    """Calls of a guest that spins, one after the other, on a thread of its own."""
+    """Repeated calls of a guest that spins, on a separate thread."""
 
     def __init__(self, tool: PreparedTool) -> None:
         self._tool = tool
@@ -64,7 +63,7 @@ class Victim:
         self._thread = threading.Thread(target=self._call_over_and_over)
 
     def __enter__(self) -> list[float]:
-        """Start, and return the list that the lateness of each call is put into."""
+        """Start, and return the list that gets the delay of each call."""
         self._thread.start()
         return self._late
 
@@ -82,7 +81,7 @@ class Victim:
 
 
 def measure(isolation: Isolation, times: int, only: list[str]) -> tuple[list[Row], int]:
-    """Run every attack beside the victim; return what came of it, and the bytes that the host has more afterwards."""
+    """Run every attack during the victim's calls; return the rows, and the growth of the host's memory in bytes."""
     rows = []
     chosen = [_made(attack) for attack in ATTACKS if not only or attack.name in only]
     with (
@@ -93,7 +92,7 @@ def measure(isolation: Isolation, times: int, only: list[str]) -> tuple[list[Row
         tool = runtime.prepare("victim", _SPIN.component(), limits=limits)
         acts: dict[str, Callable[[], Move]] = {each.name: partial(_let_loose, each, runtime) for each in chosen}
         acts |= {name: act for name, act in others.items() if not only or name in only}
-        for act in acts.values():  # what only some of them load is there at rest
+        for act in acts.values():  # loads everything that only some attacks need before the measurement
             act()
         rest = _resident()
         rows.append(_row("(none)", tool, _nothing, _ALONE))
@@ -108,13 +107,13 @@ def _row(name: str, tool: PreparedTool, act: Callable[[], Move], times: int) -> 
     rest, longest, done = _restart_peak(), Move("", 0.0), 0
     until = time.monotonic() + DEADLINE_SECONDS * 1.2
     with Victim(tool) as late:
-        while done < times or time.monotonic() < until:  # what is refused at once is beside all of a call, too
+        while done < times or time.monotonic() < until:  # short attacks are repeated for a whole call
             longest, done = max(longest, act(), key=lambda move: move.seconds), done + 1
     return Row(name, longest.stopped_by, done, longest.seconds, _peak() - rest, late)
 
 
 def _made(attack: Attack) -> Attack:
-    """Return the attack with its component made beforehand: that is no work of the host's."""
+    """Return the attack with its component built in advance, because building is not part of the host's work."""
     return replace(attack, body=partial(bytes, attack.component()))
 
 
@@ -129,7 +128,7 @@ def _nothing() -> Move:
 
 
 def _restart_peak() -> int:
-    """Begin to look for the highest memory of this process anew, and return that of now."""
+    """Reset the peak memory of this process, and return the current memory."""
     Path("/proc/self/clear_refs").write_text("5")
     return _peak()
 
@@ -145,7 +144,7 @@ def _resident() -> int:
 
 
 def report(isolation: Isolation, times: int, only: list[str]) -> bool:
-    """Print the table of one isolation; return whether every bound was kept."""
+    """Print the table of one isolation, and return whether all bounds were met."""
     rows, left = measure(isolation, times, only)
     load = f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
     print(f"\nisolation {isolation}, each attack at least {times} times; {load}")
@@ -175,7 +174,7 @@ def main() -> int:
         subprocess.run([sys.executable, __file__, *sys.argv[1:], "--isolation", str(kind)], check=False).returncode
         for kind in (Isolation.PROCESS, Isolation.IN_PROCESS)
     ]
-    return codes[0]  # without workers nothing is promised
+    return codes[0]  # in-process isolation has no guarantee
 
 
 if __name__ == "__main__":

@@ -1,13 +1,11 @@
-"""Pages to Markdown: html_to_markdown in its sandbox beside trafilatura and markdownify, quality and speed.
+"""Pages to Markdown: html_to_markdown in its sandbox compared with trafilatura and markdownify, quality and speed.
 
 Run: python benches/bench_web.py [ROUNDS]
 
-Quality is the F1 of fragments on the pages of tests/agent/first_party: each page has fragments of text that
-belong to its article, and others (menus, banners, footers) that do not. Words are compared in order, without marks of
-Markdown, so that no way of writing it counts. Recall is the share of wanted fragments that are there, precision the
-share of the fragments that are there which were wanted. The pages were made for the tests of html_to_markdown, and it
-was made to pass them: that it is ahead here says little about other pages. markdownify finds no article, and is beside
-it for its speed and its recall.
+Quality is the F1 score of fragments on the pages of tests/agent/first_party: each page has fragments of its article,
+and others (menus, banners, footers) that do not belong to it. Words are compared in order, without Markdown syntax. Recall is the share of article fragments in the result; precision is the share of
+article fragments among all fragments in the result. The pages are test cases of html_to_markdown, so its lead here says
+little about other pages. markdownify does not extract articles; it is compared for its speed and recall.
 """
 
 from __future__ import annotations
@@ -46,7 +44,7 @@ class Quality(NamedTuple):
 
 
 def words(text: str) -> str:
-    """The words of a text in their order; addresses of links and images are left out."""
+    """Return the words of a text in order, without the addresses of links and images."""
     text = re.sub(r"\]\([^)]*\)", " ", text)
     return " ".join(re.findall(r"\w+", text.casefold()))
 
@@ -71,7 +69,7 @@ def quality(convert: Convert, every: list[Page]) -> Quality:
 
 
 def milliseconds(ways: dict[str, Convert], every: list[Page], rounds: int) -> dict[str, float]:
-    """The median time of a page for each way; in every round they take turns."""
+    """Return the median time per page of each converter; the converters take turns in every round."""
     times: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(rounds):
         for page in every:
@@ -104,7 +102,7 @@ def main(rounds: int) -> None:
             ways["markdownify"] = lambda html: str(markdownify.markdownify(html))
         for name in OTHERS:
             if name not in ways:
-                print(f"{name} is not installed: left out")
+                print(f"{name} is not installed: skipped")
         print(f"{len(every)} pages, {sum(len(p.html) for p in every) / 1024:.0f} KiB; F1 of fragments")
         for name, convert in ways.items():
             found = quality(convert, every)

@@ -19,21 +19,21 @@ def source_rules() -> tuple[Rule, ...]:
     """Read every rule file, in order of name.
 
     Raises:
-        ConfigurationError: a rule is wrong.
+        ConfigurationError: a rule is invalid.
     """
     files = sorted(RULE_FOLDER.glob("*.toml"))
     return tuple(rule for file in files for rule in parse_rules(file.read_text("utf-8"), origin=file.name))
 
 
 def built(rules: Sequence[Rule]) -> str:
-    """Write the literals on one line, the keywords on another, and each rule on one of its own."""
+    """Return the literals on one line, the keywords on another, and each rule on a separate line."""
     keywords = keywords_of(rules)
     lines = [literals(keywords), keywords, *(_table(rule) for rule in rules)]
     return "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
 
 
 def literals(keywords: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Return texts, first those whose case counts, one of which is in every text that holds a keyword."""
+    """Return strings of which at least one occurs in every text with a keyword: case-sensitive ones, then others."""
     cased: set[str] = set()
     uncased: set[str] = set()
     for keyword in keywords:
@@ -45,12 +45,12 @@ def literals(keywords: Iterable[str]) -> tuple[list[str], list[str]]:
 
 
 def _shortest(texts: set[str]) -> list[str]:
-    """Leave out each text that holds another."""
+    """Leave out each string that contains another one."""
     return sorted(one for one in texts if not any(other != one and other in one for other in texts))
 
 
 def _literals(keyword: str) -> Iterator[str]:
-    """Yield the longest literal of a keyword, or all that its shortest enough first characters may be."""
+    """Yield the longest literal of a keyword, or all possible values of a short enough prefix."""
     units: list[list[str]] = []
     for escaped, chars, times, star, plain in _UNIT.findall(keyword):
         choices = [c for c in map(chr, range(256)) if re.fullmatch(chars, c)] if chars else [escaped or plain]

@@ -1,11 +1,11 @@
-"""Combine what a test run measured, and fail where a package is covered by less than its floor.
+"""Combine the coverage data of a test run, and fail if a package is below its floor.
 
-python tools/coverage_gate.py            combine, tell every package, fail below a floor
-python tools/coverage_gate.py --missing  list what is not covered of the whole package, too
+python tools/coverage_gate.py            combine, report every package, fail below a floor
+python tools/coverage_gate.py --missing  also list the uncovered lines and branches of the whole package
 python tools/coverage_gate.py --without wasmrt/egress/rates/_redis.py
-                                         leave a file out whose tests could not run here
+                                         ignore a file whose tests could not run here
 
-The floors stand in pyproject.toml, under [tool.coverage-gate]; how it is measured, under [tool.coverage].
+The floors are in pyproject.toml, under [tool.coverage-gate]; the settings are under [tool.coverage].
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @dataclass
 class Part:
-    """A package and what is below it: how many lines and branches it has, and which were never taken."""
+    """A package with its subpackages: the number of lines and branches, and the uncovered ones."""
 
     name: str
     floor: float | None
@@ -45,7 +45,7 @@ class Part:
         return self.floor is None or (self.total > 0 and self.percent >= self.floor)
 
     def add(self, path: str, file: dict[str, Any]) -> None:
-        """Count one file of coverage's JSON report."""
+        """Add one file of coverage's JSON report."""
         summary = file["summary"]
         self.total += summary["num_statements"] + summary["num_branches"]
         self.covered += summary["covered_lines"] + summary["covered_branches"]
@@ -59,9 +59,9 @@ class Part:
 
 
 def measured(data_file: str | None) -> dict[str, dict[str, Any]]:
-    """Every file of coverage's JSON report, the data of all processes taken together."""
+    """Return the files of coverage's JSON report, for the data of all processes together."""
     cov = coverage.Coverage(data_file or ".coverage", config_file="pyproject.toml")
-    cov.combine()  # what was combined is removed: the next run begins anew
+    cov.combine()  # deletes the combined files, so that the next run starts empty
     cov.save()
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
@@ -71,20 +71,20 @@ def measured(data_file: str | None) -> dict[str, dict[str, Any]]:
 
 
 def parts(files: dict[str, dict[str, Any]], gate: dict[str, Any]) -> list[Part]:
-    """The whole, every package with a floor, and every other package."""
+    """Return the whole package, every package with a floor, and every other package."""
     whole = Part("all of it", gate["overall"])
     floors: dict[str, float] = gate["packages"]
     found = {name: Part(name, floor) for name, floor in floors.items()}
     for path, file in sorted(files.items()):
         whole.add(path, file)
-        # The nearest package above it that has a floor.
+        # The nearest parent package with a floor.
         name = max((known for known in floors if path.startswith(f"{known}/")), key=len, default=str(Path(path).parent))
         found.setdefault(name, Part(name, None)).add(path, file)
     return [*found.values(), whole]
 
 
 def told(found: Iterable[Part]) -> Iterator[str]:
-    """One line for each part."""
+    """Yield one line for each part."""
     for part in found:
         floor = "" if part.floor is None else f"floor {part.floor:g} %"
         verdict = "" if part.holds else "  TOO LOW" if part.total else "  NOT MEASURED"
@@ -94,8 +94,8 @@ def told(found: Iterable[Part]) -> Iterator[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--missing", action="store_true", help="list everything that is not covered")
-    parser.add_argument("--without", action="append", default=[], help="a file that does not count")
-    parser.add_argument("--data-file", help="where the data is; .coverage otherwise")
+    parser.add_argument("--without", action="append", default=[], help="a file to ignore")
+    parser.add_argument("--data-file", help="the data file; .coverage by default")
     asked = parser.parse_args()
     os.chdir(ROOT)
     gate = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["coverage-gate"]

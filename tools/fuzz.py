@@ -1,11 +1,11 @@
-"""Let generated and mutated components loose on the validation of `install` and on `prepare`.
+"""Run generated and mutated components through the validation of `install` and through `prepare`.
 
-python tools/fuzz.py                          20,000 of them, about ten minutes
-python tools/fuzz.py --count N --seed N       as many, of another seed
-python tools/fuzz.py --seed S --write N FILE  write the component of one number to a file, and try nothing
+python tools/fuzz.py                          20,000 components, about ten minutes
+python tools/fuzz.py --count N --seed N       N components, with a different seed
+python tools/fuzz.py --seed S --write N FILE  write component number N to a file, without running it
 
-Each has to be accepted or refused with a typed error within its bound, and none may crash the process. Exits with 1
-when one did otherwise; its seed and number make it again.
+Each component must be accepted or refused with a typed error within its time bound, and must not crash the process.
+Exits with 1 on a failure; the seed and the number reproduce the component.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Makes wasmrt/sandbox/component/_worlds_table.py from the WIT files under wit/, which `wasm-tools` reads and resolves.
+"""Generate wasmrt/sandbox/component/_worlds_table.py from the WIT files in wit/, which `wasm-tools` parses.
 
 python tools/worlds_table.py            print the table
-python tools/worlds_table.py --write    write it in its place
+python tools/worlds_table.py --write    write it to its file
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from wasmrt.sandbox.component import (
 
 ROOT = Path(__file__).resolve().parents[1]
 TABLE = ROOT / "wasmrt/sandbox/component/_worlds_table.py"
-# A component that exports several of these is of the first one.
+# A component that exports several of these has the first one.
 PACKAGES = (
     "wasmrt-tool", "near-agent/unversioned", "near-agent/0.2.0", "near-agent/0.3.0", "near-agent/0.4.1",
 )  # fmt: skip
@@ -49,7 +49,7 @@ from enum import StrEnum
 
 
 class Resolved:
-    """One WIT package as `wasm-tools component wit --json` prints it."""
+    """One WIT package in the JSON output of `wasm-tools component wit --json`."""
 
     def __init__(self, folder: Path) -> None:
         tool = which("wasm-tools", path=sysconfig.get_path("scripts")) or which("wasm-tools")
@@ -65,7 +65,7 @@ class Resolved:
         return f"{path}/{interface['name']}{at}{version}"
 
     def signatures(self, number: int) -> dict[str, str]:
-        """Return the functions of an interface, each with its type written out."""
+        """Return the functions of an interface with their types as text."""
         functions = self.tree["interfaces"][number]["functions"]
         return {name: str(self.function(function)) for name, function in functions.items()}
 
@@ -94,13 +94,13 @@ class Resolved:
                 return VariantType(tuple((case["name"], self.optional(case.get("type"))) for case in body["cases"]))
             case "enum":
                 return EnumType(tuple(case["name"] for case in body["cases"]))
-        raise SystemExit(f"the table knows no WIT type of kind {kind}")
+        raise SystemExit(f"unknown WIT type: {kind}")
 
     def optional(self, ref: str | int | None) -> WitType | None:
         return None if ref is None else self.type(ref)
 
     def failure_enums(self) -> list[list[dict[str, Any]]]:
-        """Return the cases of each enum that says why something failed."""
+        """Return the cases of each enum with reasons of failures."""
         return [kind["kind"]["enum"]["cases"] for kind in self.tree["types"] if kind["name"] in FAILURE_ENUMS
                 and "enum" in kind["kind"]]  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Random capabilities and requests that meet often enough to tell right from wrong."""
+"""Random capabilities and requests that overlap often enough to test decisions."""
 
 from hypothesis import strategies as st
 
@@ -41,7 +41,7 @@ def endpoint(host, place, methods, ports, schemes, public_only):
 
 
 def requests(allowlist, credentials, *numbers):
-    """Requests that a grant may have: with every public host there is no credential."""
+    """Requests that a grant may have: any_public_host excludes credentials."""
     is_any = any(entry.host_pattern == "*" for entry in allowlist)
     return HttpCapability(allowlist, {} if is_any else credentials, *numbers)
 

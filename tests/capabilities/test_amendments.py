@@ -1,4 +1,4 @@
-"""A grant is changed in place: never beyond the request, never wider by revoking."""
+"""Amendments change a grant in place: never beyond the request, and never wider by revoking."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def revoked(what: str, from_: Capabilities = REQUEST) -> Capabilities:
 
 @settings(max_examples=examples(200), deadline=None)
 @given(capabilities, capabilities, amendments)
-def test_what_is_added_lies_within_the_request_and_takes_nothing_away(request_, other, what) -> None:
+def test_an_added_entry_lies_within_the_request_and_removes_nothing(request_, other, what) -> None:
     grant = merge(request_, other)
     try:
         more = add_to_grant(grant, request_, Amendment.read(what))
@@ -73,7 +73,7 @@ def test_what_is_added_lies_within_the_request_and_takes_nothing_away(request_, 
 
 @settings(max_examples=examples(200), deadline=None)
 @given(capabilities, amendments)
-def test_what_is_left_after_revoking_is_never_wider_and_never_the_same(grant, what) -> None:
+def test_a_revoked_entry_makes_the_grant_strictly_narrower(grant, what) -> None:
     try:
         less = revoke_from_grant(grant, Amendment.read(what))
     except ConfigurationError:
@@ -93,7 +93,7 @@ def test_what_is_left_after_revoking_is_never_wider_and_never_the_same(grant, wh
         ("http", "https://b.org/"),
     ],
 )
-def test_an_entry_is_named_by_host_url_or_as_it_stands_in_a_file(what: str, allowed: str) -> None:
+def test_an_entry_is_named_by_host_url_or_json(what: str, allowed: str) -> None:
     grant = added(what)
 
     assert grant.explain_http("GET", allowed).allowed
@@ -112,7 +112,7 @@ def test_an_entry_is_named_by_host_url_or_as_it_stands_in_a_file(what: str, allo
         ("tool_invoke=speaker", "tool_invoke", (("say", "speaker"),)),
     ],
 )
-def test_of_an_entry_that_was_asked_for_as_much_is_added_as_was_named(
+def test_only_the_requested_part_of_a_named_entry_is_added(
     what: str, section: str, granted: tuple[object, ...]
 ) -> None:
     grant = added(what)
@@ -131,7 +131,7 @@ def test_of_an_entry_that_was_asked_for_as_much_is_added_as_was_named(
         ("tool_invoke=say", "tool_invoke"),
     ],
 )
-def test_a_section_goes_with_its_last_entry_and_stays_with_any_other(what: str, section: str) -> None:
+def test_a_section_is_removed_with_its_last_entry(what: str, section: str) -> None:
     assert getattr(revoked(what), section) is None
     more = (
         REQUEST.with_workspace_read(["notes/", "else/"])
@@ -155,11 +155,11 @@ def test_a_section_goes_with_its_last_entry_and_stays_with_any_other(what: str, 
         ("GET,HEAD a.org", EndpointPattern("a.org", methods=("GET", "HEAD"))),
     ],
 )
-def test_an_url_is_read_with_its_port_and_scheme(text: str, entry: EndpointPattern) -> None:
+def test_a_url_is_read_with_its_port_and_scheme(text: str, entry: EndpointPattern) -> None:
     assert read_endpoint(text) == entry
 
 
-def test_an_added_url_is_added_and_nothing_beside_it() -> None:
+def test_an_added_url_adds_only_itself() -> None:
     grant = added("http=GET,POST https://a.org/v1/x/")
 
     assert grant.http is not None
@@ -175,8 +175,8 @@ def test_an_added_url_is_added_and_nothing_beside_it() -> None:
         "workspace_write=other/", "secrets=else", "tool_invoke=other", "tools=x", "logins=x",
     ],
 )  # fmt: skip
-def test_nothing_is_granted_that_the_tool_does_not_ask_for(what: str) -> None:
-    with pytest.raises(ConfigurationError, match="does not ask for"):
+def test_an_entry_that_the_tool_does_not_request_cannot_be_granted(what: str) -> None:
+    with pytest.raises(ConfigurationError, match="does not request"):
         added(what)
 
 
@@ -194,7 +194,7 @@ def test_nothing_is_granted_that_the_tool_does_not_ask_for(what: str) -> None:
         ("logins=desk", "logins.desk"),
     ],
 )
-def test_what_is_revoked_is_gone_and_comes_back_when_it_is_added(what: str, section: str) -> None:
+def test_a_revoked_entry_can_be_added_again(what: str, section: str) -> None:
     less = revoked(what)
     changes = diff(REQUEST, less)
 
@@ -202,21 +202,21 @@ def test_what_is_revoked_is_gone_and_comes_back_when_it_is_added(what: str, sect
     assert diff(added(what, to=less), REQUEST).widened == ()
 
 
-def test_a_part_of_a_wider_entry_cannot_be_revoked_and_the_step_is_said() -> None:
+def test_revoking_a_part_of_a_wider_entry_fails_with_a_hint() -> None:
     with pytest.raises(ConfigurationError, match="only a part of a wider entry") as caught:
         revoked("http=https://a.org/v1/admin/")
     assert "--edit" in str(caught.value.hint)
-    with pytest.raises(ConfigurationError, match="has not been granted"):
+    with pytest.raises(ConfigurationError, match="is not granted"):
         revoked("http=c.org")
 
 
 @pytest.mark.parametrize("what", ["http=a.org", "credentials", "workspace=notes/", "workspace_write", "secrets=desk_*"])
-def test_of_a_grant_without_the_section_nothing_can_be_revoked(what: str) -> None:
-    with pytest.raises(ConfigurationError, match="has not been granted"):
+def test_revoking_from_a_missing_section_fails(what: str) -> None:
+    with pytest.raises(ConfigurationError, match="is not granted"):
         revoked(what, from_=NOTHING)
 
 
-def test_with_its_tools_everything_is_revoked_but_the_limits() -> None:
+def test_revoking_all_tools_keeps_only_the_limits() -> None:
     limits = '"limits": {"fuel": 1000}'
     whole = parse(f'{{"http": {{"allowlist": [{{"host": "a.org"}}]}}, {limits}}}').capabilities
     told_apart = parse(f'{{"secrets": {{"allowed_names": ["k"]}}, "tools": {{"one": {{}}}}, {limits}}}').capabilities
@@ -239,12 +239,12 @@ def test_with_its_tools_everything_is_revoked_but_the_limits() -> None:
         ("tool_invoke=say", True),
     ],
 )
-def test_a_person_can_be_told_that_only_a_part_of_what_they_named_is_asked_for(what: str, all_of_it: bool) -> None:
+def test_a_partially_requested_amendment_is_detected(what: str, all_of_it: bool) -> None:
     assert asks_for_all(REQUEST, Amendment.read(what)) is all_of_it
     assert added(what) != NOTHING
 
 
-def test_an_entry_is_revoked_beside_one_for_every_public_host() -> None:
+def test_an_entry_is_revoked_from_a_grant_with_every_public_host() -> None:
     every, one = EndpointPattern.any_public_host(), EndpointPattern("a.org")
     grant = NOTHING.with_http([every, one])
 
@@ -256,15 +256,15 @@ def test_an_entry_is_revoked_beside_one_for_every_public_host() -> None:
         revoked("http=c.org", from_=grant)
 
 
-def test_a_section_of_no_grant_is_named_with_the_nearest() -> None:
+def test_an_unknown_section_is_reported_with_the_nearest_name() -> None:
     with pytest.raises(ConfigurationError) as caught:
         Amendment.read("workspaces=x")
     assert "did you mean workspace?" in str(caught.value.hint)
-    with pytest.raises(ConfigurationError, match="names nothing"):
+    with pytest.raises(ConfigurationError, match="the value is missing"):
         Amendment.read("http=")
 
 
-def test_revoking_narrows_the_sections_of_tools_with_it() -> None:
+def test_revoking_also_narrows_the_sections_of_tools() -> None:
     grant = parse(
         """{"http": {"allowlist": [{"host": "a.org"}, {"host": "b.org"}]}, "tools": {
         "one": {"http": {"allowlist": [{"host": "a.org"}, {"host": "b.org"}]}}, "two": {}}}"""
@@ -283,7 +283,7 @@ def test_revoking_narrows_the_sections_of_tools_with_it() -> None:
     st.sampled_from(["GET", "POST"]),
     st.sampled_from(["https://api.example.com/v1/x", "https://other.org/"]),
 )
-def test_a_suggestion_that_the_request_covers_is_an_amendment_that_allows_it(request_, method, url) -> None:
+def test_the_amendment_of_a_suggestion_within_the_request_allows_it(request_, method, url) -> None:
     suggestion = NOTHING.explain_http(method, url).suggestion
     assert isinstance(suggestion, Addition)
     if asks_for(request_, suggestion):
@@ -292,7 +292,7 @@ def test_a_suggestion_that_the_request_covers_is_an_amendment_that_allows_it(req
         assert more.explain_http(method, url).reason not in ("host-not-allowed", "not-granted", "path-not-allowed")
 
 
-def test_a_grant_that_is_beyond_the_request_is_brought_within_it() -> None:
+def test_a_grant_beyond_the_request_is_narrowed_to_it() -> None:
     stale = NOTHING.with_workspace_read(["notes/", "elsewhere/"]).with_http(EndpointPattern.host("c.org"))
     more = added("secrets", to=stale)
 
@@ -313,9 +313,7 @@ def test_a_grant_that_is_beyond_the_request_is_brought_within_it() -> None:
         (Addition(GrantList.TOOLS, '{"say": "speaker"}'), "tool_invoke=say"),
     ],
 )
-def test_a_suggestion_of_any_section_is_an_amendment_where_the_request_covers_it(
-    addition: Addition, amendment: str
-) -> None:
+def test_a_covered_suggestion_of_any_section_becomes_an_amendment(addition: Addition, amendment: str) -> None:
     assert asks_for(REQUEST, addition)
     assert not asks_for(NOTHING, addition)
     assert str(amendment_of(addition)) == amendment
@@ -332,11 +330,11 @@ def test_a_suggestion_of_any_section_is_an_amendment_where_the_request_covers_it
         Addition(GrantList.TOOLS, '{"shout": "speaker"}'),
     ],
 )
-def test_a_suggestion_beyond_the_request_is_told_from_one_that_it_covers(addition: Addition) -> None:
+def test_a_suggestion_beyond_the_request_is_detected(addition: Addition) -> None:
     assert not asks_for(REQUEST, addition)
 
 
-def test_the_sections_of_tools_stay_where_another_section_is_added() -> None:
+def test_adding_another_section_keeps_the_sections_of_tools() -> None:
     request = parse(
         """{"workspace": {"allowed_prefixes": ["a/"]}, "secrets": {"allowed_names": ["key"]}, "tools": {
         "one": {"workspace": {"allowed_prefixes": ["a/"]}}, "two": {"secrets": {"allowed_names": ["key"]}}}}"""
@@ -347,7 +345,7 @@ def test_the_sections_of_tools_stay_where_another_section_is_added() -> None:
 
     assert [tool.name for tool in more.tools or ()] == ["one"]
     assert revoked("logins").logins == ()
-    with pytest.raises(ConfigurationError, match="has no sections of tools"):
+    with pytest.raises(ConfigurationError, match="has no sections for single tools"):
         revoked("tools=one")
     with pytest.raises(ConfigurationError, match="is not a URL"):
         added("http=GET https://a.org:port/")

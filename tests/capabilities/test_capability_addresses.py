@@ -1,4 +1,4 @@
-"""Which addresses are public."""
+"""The addresses that count as public."""
 
 from ipaddress import IPv4Address, IPv6Address, ip_network
 
@@ -39,7 +39,7 @@ def test_the_first_and_last_address_of_a_special_range_are_not_public(network):
 
 @settings(max_examples=examples(200), deadline=None)
 @given(st.integers(0, 2**32 - 1))
-def test_no_ipv4_address_is_public_in_an_ipv6_dress(number):
+def test_no_ipv4_address_embedded_in_ipv6_is_public(number):
     dressed = {
         "mapped": (0xFFFF << 32) | number,
         "compatible": number,
@@ -65,28 +65,28 @@ def test_an_ordinary_address_is_public(address):
     "text",
     ["", "x", "1.2.3", "01.2.3.4", "0x7f.0.0.1", "2130706433", "fe80::1%eth0", "2606::1%1", "1.2.3.4/32", "１.1.1.1"],
 )
-def test_an_answer_that_is_not_exactly_an_address_is_refused(text):
+def test_a_dns_answer_that_is_not_an_address_is_refused(text):
     assert classify_address(text) is AddressClass.UNREADABLE
     assert not GRANTED.explain_http("GET", "https://api.example.com/", [text]).allowed
 
 
 @pytest.mark.parametrize("address", ["2600::5efe:a00:1", "2600::200:5efe:a00:1"])
-def test_an_address_that_a_tunnel_router_turns_into_ipv4_is_none_of_its_own(address):
+def test_an_ipv6_address_that_a_tunnel_maps_to_ipv4_is_not_public(address):
     assert classify_address(address) is AddressClass.EMBEDDED_IPV4
 
 
-def test_one_bad_answer_among_good_ones_refuses_them_all():
+def test_one_internal_address_among_public_ones_refuses_all():
     answers = ["93.184.216.34", "127.0.0.1", "2606:4700::1111"]
     decision = GRANTED.explain_http("GET", "https://api.example.com/", answers)
     assert decision.reason == Reason.ADDRESS_NOT_ALLOWED
     assert "127.0.0.1 is loopback" in decision.rule
 
 
-def test_no_answer_at_all_is_a_refusal():
+def test_an_empty_dns_answer_is_refused():
     assert GRANTED.explain_http("GET", "https://api.example.com/", []).reason == Reason.NO_ADDRESS
 
 
-def test_an_operator_may_exempt_a_network_and_nothing_beside_it():
+def test_an_exemption_covers_only_its_network():
     def decide(address):
         return GRANTED.explain_http(
             "GET", "https://api.example.com/", [address], unsafe_allowed_networks=["10.1.0.0/16", "fd00::/8"]
@@ -96,7 +96,7 @@ def test_an_operator_may_exempt_a_network_and_nothing_beside_it():
     assert not decide("10.2.0.1") and not decide("127.0.0.1") and not decide("::ffff:10.1.2.3")
 
 
-def test_an_exemption_does_not_make_sense_of_nonsense():
+def test_an_exemption_does_not_allow_invalid_addresses():
     assert not check_addresses(["nonsense"], ["0.0.0.0/0", "::/0"]).allowed
     with pytest.raises(ConfigurationError):
         parse_networks(["10.0.0.0/33"])
@@ -105,7 +105,7 @@ def test_an_exemption_does_not_make_sense_of_nonsense():
 @pytest.mark.parametrize(
     "host", ["localhost", "LOCALHOST.", "a.localhost", "metadata.google.internal", "printer.local", "nas.home.arpa"]
 )
-def test_a_name_of_private_networks_needs_an_exemption(host):
+def test_a_private_network_name_needs_an_exemption(host):
     granted = Capabilities.none().with_http([EndpointPattern.host(host)])
     url = f"https://{host}/"
     assert granted.explain_http("GET", url).reason == Reason.ADDRESS_NOT_ALLOWED
@@ -114,7 +114,7 @@ def test_a_name_of_private_networks_needs_an_exemption(host):
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "169.254.169.254", "[::ffff:127.0.0.1]", "100.100.100.200"])
-def test_a_literal_address_is_judged_without_a_resolver(host):
+def test_a_literal_address_is_decided_without_a_resolver(host):
     granted = Capabilities.none().with_http([EndpointPattern.host(host)])
     assert granted.explain_http("GET", f"https://{host}/").reason == Reason.ADDRESS_NOT_ALLOWED
     assert granted.explain_http("GET", f"https://{host}/", ["8.8.8.8"]).reason == Reason.ADDRESS_NOT_ALLOWED

@@ -1,4 +1,4 @@
-"""What a capability refuses to hold, each bound from both sides, and the words for it."""
+"""The bounds of capabilities, tested on both sides, and their error messages."""
 
 import json
 from ipaddress import IPv4Address, IPv6Address
@@ -54,7 +54,7 @@ def credential(name="token", places=("a.example",), **more):
         (lambda count: ToolInvokeCapability([(f"a{n}", "tool") for n in range(count)]), MAX_CAPABILITY_ENTRIES),
         (lambda count: EndpointPattern("a.example", "/" + "x" * (count - 1)), 2048),
         (lambda count: credential(name="n" * count), 128),
-        # One credential names up to 256 hosts, and all together four times that.
+        # One credential has up to 256 hosts; all credentials together have up to four times as many.
         (
             lambda count: HttpCapability(
                 (),
@@ -62,7 +62,7 @@ def credential(name="token", places=("a.example",), **more):
             ),
             4 * MAX_CAPABILITY_ENTRIES,
         ),
-        # A path counts as a host does: nine credentials of a host each, and all their paths.
+        # A path counts like a host: nine credentials with one host each, and all their paths.
         (
             lambda count: HttpCapability(
                 (),
@@ -84,13 +84,13 @@ def credential(name="token", places=("a.example",), **more):
         (lambda count: read_prefix("/".join(["f" * 255] * 15 + ["f" * (count - 3842), "x"])), MAX_PATH_BYTES),
     ],
 )
-def test_a_list_a_name_and_a_number_are_as_long_as_they_may_be_and_no_longer(make, most):
+def test_lists_names_and_numbers_are_bounded_on_both_sides(make, most):
     make(most)
     with pytest.raises(ConfigurationError):
         make(most + 1)
 
 
-def test_the_least_of_a_number_is_one():
+def test_the_smallest_number_is_one():
     assert RateLimitConfig(1, 1).requests_per_hour == 1
     assert len(LoginCapability("v", "key", OAUTH).vendor) == 1
     assert CredentialLocation.basic("me").username == "me"
@@ -102,41 +102,41 @@ def test_the_least_of_a_number_is_one():
         (lambda: HttpCapability("a.example"), "allowlist must be a list"),
         (lambda: HttpCapability({"a": "b"}), "allowlist must be a list"),
         (lambda: HttpCapability(3), "allowlist must be a list"),
-        (lambda: HttpCapability(["a.example"]), "may hold EndpointPattern only"),
+        (lambda: HttpCapability(["a.example"]), "must contain only EndpointPattern"),
         (lambda: HttpCapability((), (credential(), credential())), "two credentials have the same name"),
         (lambda: credential(name="a\x07b"), "visible characters"),
-        (lambda: ToolInvokeCapability([("a", "x"), ("a", "y")]), "one alias stands for two tools"),
+        (lambda: ToolInvokeCapability([("a", "x"), ("a", "y")]), "an alias has two tools"),
         (lambda: ToolInvokeCapability(3), "must map an alias"),
         (lambda: SecretsCapability(["a*b*"]), "only at its end"),
         (lambda: SecretsCapability(["**"]), "only at its end"),
-        (lambda: EndpointPattern("a.org", methods="GET"), "methods must be a list of texts"),
-        (lambda: EndpointPattern("a.org", methods=(1,)), "methods must be a list of texts"),
+        (lambda: EndpointPattern("a.org", methods="GET"), "methods must be a list of strings"),
+        (lambda: EndpointPattern("a.org", methods=(1,)), "methods must be a list of strings"),
         (lambda: EndpointPattern("a.org", methods=("BREW", "GET", "ASK")), "method 'ASK' is not one of GET"),
         (lambda: EndpointPattern("a.org", ports="443"), "ports must be a list of numbers"),
         (lambda: EndpointPattern("a.org", ports=("443",)), "ports must be a list of numbers"),
         (lambda: EndpointPattern("a.org", ports=(True,)), "port True must be a whole number"),
         (lambda: EndpointPattern("a.org", ports=(65536,)), "port 65536 must be a whole number"),
-        (lambda: EndpointPattern("a.org", schemes="https"), "schemes must be a list of texts"),
-        (lambda: EndpointPattern("a.org", schemes=(1,)), "schemes must be a list of texts"),
+        (lambda: EndpointPattern("a.org", schemes="https"), "schemes must be a list of strings"),
+        (lambda: EndpointPattern("a.org", schemes=(1,)), "schemes must be a list of strings"),
         (lambda: EndpointPattern("a.org", path="v1"), "path prefix 'v1' must begin with '/'"),
         (lambda: RateLimitConfig(0, 1), "requests_per_minute must be a positive whole number"),
         (lambda: HttpCapability(max_request_bytes=0), "max_request_bytes must be a positive whole number"),
-        (lambda: HttpCapability(credentials=("key",)), "credentials may hold CredentialMapping only"),
+        (lambda: HttpCapability(credentials=("key",)), "credentials must contain only CredentialMapping"),
         (lambda: WorkspaceCapability("notes/"), "allowed_prefixes must be a list"),
         (lambda: WorkspaceWriteCapability(("out/",), max_files=0), "max_files must be a positive whole number"),
         (lambda: ToolLimits(fuel=0), "fuel must be a positive whole number"),
-        (lambda: CredentialLocation.basic("a:b"), "user name may not hold ':'"),
-        (lambda: CredentialLocation.basic("a\nb"), "user name may not hold ':' or control"),
-        (lambda: LoginCapability("", "key", OAUTH), "'' is not the name of a login"),
+        (lambda: CredentialLocation.basic("a:b"), "user name must not contain ':'"),
+        (lambda: CredentialLocation.basic("a\nb"), "user name must not contain ':' or control"),
+        (lambda: LoginCapability("", "key", OAUTH), "'' is not a valid vendor name"),
         (lambda: LoginCapability("v", "no key", OAUTH), "secret name 'no key' may hold"),
     ],
 )
-def test_what_has_no_meaning_is_refused(make, message):
+def test_invalid_values_are_refused(make, message):
     with pytest.raises(ConfigurationError, match=message):
         make()
 
 
-def test_an_entry_covers_no_port_of_a_scheme_that_it_does_not_name():
+def test_an_entry_covers_no_port_of_a_scheme_that_it_does_not_list():
     entry = EndpointPattern("a.example", ports=(8443,))
     assert (entry.ports_for("https"), entry.ports_for("http")) == ((8443,), ())
     both = EndpointPattern("a.example", schemes=("http", "https"))
@@ -146,25 +146,25 @@ def test_an_entry_covers_no_port_of_a_scheme_that_it_does_not_name():
 @pytest.mark.parametrize(
     ("host", "hint"),
     [
-        ("https://a.example", "no scheme"),
+        ("https://a.example", "without scheme"),
         ("a.example:8443", '"port": 8443'),
         ("a.example:", '"port": 443'),
         ("[::1", "IPv6"),
         ("1:2", "port"),
-        ("[10.0.0.1]", "unbracketed"),
-        ("1:2:3", "write an IPv6 address alone"),
+        ("[10.0.0.1]", "without brackets"),
+        ("1:2:3", "write only an IPv6 address"),
         ("exam ple.org", ""),
     ],
 )
-def test_a_host_that_is_more_than_a_host_is_told_apart(host, hint):
+def test_a_host_with_a_scheme_port_or_path_is_refused_with_a_hint(host, hint):
     with pytest.raises(ConfigurationError) as caught:
         EndpointPattern.host(host)
     assert hint in (caught.value.hint or "")
     assert (caught.value.hint is None) is (not hint)
-    assert ("it holds a port" in caught.value.message) is ("port" in hint)
+    assert ("it contains a port" in caught.value.message) is ("port" in hint)
 
 
-def test_two_grants_with_too_much_in_common_are_no_grant():
+def test_two_grants_with_too_many_common_entries_cannot_be_merged():
     many = Capabilities.none().with_http(list(map(EndpointPattern.host, hosts(MAX_CAPABILITY_ENTRIES))))
     some = many.with_http([EndpointPattern.host(host).with_ports(443, 8443) for host in hosts(MAX_CAPABILITY_ENTRIES)])
     assert merge(many, many) == many
@@ -180,7 +180,7 @@ def test_two_grants_with_too_much_in_common_are_no_grant():
     )
 
 
-def test_an_empty_allowlist_says_of_an_unreadable_url_what_is_wrong_with_it():
+def test_an_empty_allowlist_reports_the_error_of_an_invalid_url():
     decision = AllowlistValidator([]).validate("https://a b/")
     assert (decision.allowed, decision.reason) == (False, Reason.EMPTY_ALLOWLIST)
     with pytest.raises(InvalidUrlError) as caught:
@@ -190,7 +190,7 @@ def test_an_empty_allowlist_says_of_an_unreadable_url_what_is_wrong_with_it():
 
 
 @pytest.mark.parametrize("path", [None, 3, b"notes/a.md"])
-def test_a_path_that_is_no_text_is_no_path(path):
+def test_a_path_that_is_not_text_is_invalid(path):
     assert path_problem(path) == "the path is not text"
     grant = Capabilities.none().with_workspace_read([""])
     assert grant.explain_workspace(path).reason is Reason.INVALID_PATH
@@ -210,19 +210,19 @@ def test_a_path_that_is_no_text_is_no_path(path):
         (134744072, AddressClass.UNREADABLE),
     ],
 )
-def test_an_address_is_an_address_or_its_text(address, found):
+def test_an_address_can_be_given_as_text_or_object(address, found):
     assert classify_address(address) is found
 
 
 @pytest.mark.parametrize("host", ["[::１]", "[fe80::1%eth0]", "[::1", "::1]", "[]", "[::12345]"])
-def test_a_host_in_brackets_is_an_ipv6_address_in_ascii(host):
+def test_a_host_in_brackets_is_an_ascii_ipv6_address(host):
     with pytest.raises(UnreadableError):
         read_host(host)
     assert read_host("[2606:4700:0:0:0:0:0:1111]") == "2606:4700::1111"
 
 
 @pytest.mark.parametrize("url", ["https://[2606:4700::1١11]/", "https://[::1%25eth0]/", "https://[::１]/"])
-def test_an_ipv6_host_is_ascii(url):
+def test_a_non_ascii_ipv6_host_is_refused(url):
     with pytest.raises(InvalidUrlError):
         parse_url(url)
 
@@ -240,7 +240,7 @@ MANY = MAX_CAPABILITY_ENTRIES + 1
 
 
 def with_credentials(**credentials):
-    """A file with these credentials; what they leave out is in order."""
+    """Return a file with these credentials; missing parts have valid defaults."""
     sound = {"secret_name": "token", "location": {"type": "bearer"}, "host_patterns": ["a.example"]}
     return {"http": {"credentials": {name: sound | given for name, given in credentials.items()}}}
 
@@ -262,7 +262,7 @@ def with_credentials(**credentials):
         (
             with_credentials(**{f"c{n}": {"host_patterns": hosts(256, f"s{n}")} for n in range(5)}),
             "http",
-            "may name 1024 hosts and paths together",
+            "more than 1024 hosts and paths",
         ),
         ({"http": {"allowlist": [{"host": "a b"}]}}, "http.allowlist[0].host", "a b"),
         ({"http": {"allowlist": [{"host": "a.example:1"}]}}, "http.allowlist[0].host", '"port": 1'),
@@ -277,20 +277,20 @@ def with_credentials(**credentials):
                 }
             },
             'logins[""]',
-            "is not the name of a login",
+            "is not a valid vendor name",
         ),
         ({"config": []}, "config", "must be an object"),
         ({"parameters": "none"}, "parameters", "must be an object"),
         ({"setup": 3}, "setup", "must be an object"),
     ],
 )
-def test_a_mistake_is_told_with_its_place(data, path, message):
+def test_an_error_is_reported_with_its_path(data, path, message):
     found = problems_of(data)
     assert list(found) == [path]
     assert message in found[path]
 
 
-def test_every_unreadable_entry_is_told_and_none_is_left_out():
+def test_every_invalid_entry_is_reported():
     found = problems_of({"http": {"allowlist": [{"host": "a b"}, {"host": "a.example"}, {"host": "10.0.0.1:1"}]}})
     assert list(found) == ["http.allowlist[0].host", "http.allowlist[2].host"]
 
@@ -298,7 +298,7 @@ def test_every_unreadable_entry_is_told_and_none_is_left_out():
 @pytest.mark.parametrize(
     ("section", "warned"), [("setup", False), ("discovery_summary", False), ("$schema", False), ("websocket", True)]
 )
-def test_a_section_that_nobody_acts_on_is_warned_of(section, warned):
+def test_a_section_without_effect_causes_a_warning(section, warned):
     data = {"$schema": "https://example.com/schema.json", "setup": {}, "discovery_summary": {}, "websocket": {}}
     file = parse(json.dumps({section: data[section]}))
     assert (section in {warning.path for warning in review(file)}) is warned
@@ -310,11 +310,11 @@ def test_the_whole_workspace_can_be_added_to_a_grant():
     some = Capabilities.none().with_workspace_read(["notes/"])
     assert "" in some.with_addition(suggested).workspace_read.allowed_prefixes
     for entry, to in (("{", GrantList.HTTP), ("[" * 5000, GrantList.HTTP), ('""', "http.credentials")):
-        with pytest.raises(CapabilityFileError, match="not JSON, or for no list"):
+        with pytest.raises(CapabilityFileError, match="not valid JSON, or its list is unknown"):
             some.with_addition(Addition(to, entry))
 
 
-def test_a_client_secret_in_a_file_is_warned_of():
+def test_a_client_secret_in_a_file_causes_a_warning():
     login = {
         "authorization_url": "https://a.example/authorize",
         "token_url": "https://a.example/token",
@@ -336,7 +336,7 @@ def test_a_client_secret_in_a_file_is_warned_of():
         {"http": {"allowlist": [{"host": "a.example"}]} | with_credentials(c={"ports": [443, 8443]})["http"]},
     ],
 )
-def test_what_is_written_says_what_was_read(data):
+def test_a_written_file_reads_back_as_the_same_value(data):
     written = json.loads(format_file(parse(json.dumps(data))))
     for key, value in data.items():
         assert written[key] == value

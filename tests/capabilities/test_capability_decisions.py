@@ -1,4 +1,4 @@
-"""What is allowed, why not, and the line that would allow it."""
+"""Decisions, their reasons, and the entries that would allow a denied use."""
 
 import pytest
 
@@ -27,7 +27,7 @@ VALIDATOR = AllowlistValidator(
 @pytest.mark.parametrize(
     ("method", "url", "reason"),
     [
-        # IronClaw's vectors. It allowed any port; here an entry covers its scheme's own port, or those it names.
+        # IronClaw's test vectors. IronClaw allowed any port; here an entry covers the default port or the listed ports.
         ("POST", "https://api.openai.com/v1/chat/completions", Reason.ALLOWED),
         ("GET", "https://evil.com/steal/data", Reason.HOST_NOT_ALLOWED),
         ("GET", "https://api.openai.com/v2/different", Reason.PATH_NOT_ALLOWED),
@@ -45,11 +45,11 @@ VALIDATOR = AllowlistValidator(
         ("GET", "https://api.openai.com/v1/%ZZ/chat", Reason.INVALID_URL),
         ("GET", "https://api.openai.com/v1/", Reason.ALLOWED),
         ("GET", "https://api.openai.com/", Reason.PATH_NOT_ALLOWED),
-        # It refused every %2F, which breaks real APIs; here one stays inside its segment.
+        # IronClaw refused every %2F, which breaks existing APIs; here %2F stays inside its segment.
         ("GET", "https://api.openai.com/v1/labels/a%2Fb", Reason.ALLOWED),
         ("GET", "https://api.openai.com/v1%2Fadmin", Reason.PATH_NOT_ALLOWED),
         ("GET", "https://api.openai.com/v1/..%2fadmin", Reason.INVALID_URL),
-        # Ours.
+        # wasmrt's own cases.
         ("GET", "https://api.openai.com/v1", Reason.PATH_NOT_ALLOWED),
         ("GET", "https://api.openai.com//v1/", Reason.PATH_NOT_ALLOWED),
         ("GET", "https://api.openai.com/%76%31/x", Reason.ALLOWED),
@@ -93,20 +93,20 @@ def test_a_path_prefix_covers_whole_segments(prefix, path, covered):
     assert granted.explain_http("GET", f"https://a.example{path}").allowed is covered
 
 
-def test_the_builder_takes_one_entry_or_a_list_of_them():
+def test_the_builder_accepts_one_entry_or_a_list():
     one = EndpointPattern.host("a.example").with_methods("GET", "POST")
     assert one == EndpointPattern.host("A.example.").with_methods(["post", "get"])
     assert Capabilities.none().with_http(one) == Capabilities.none().with_http(HttpCapability([one]))
 
 
-def test_an_empty_allowlist_and_none_at_all_differ():
+def test_an_empty_allowlist_and_a_missing_section_differ():
     url = "https://anything.com/"
     assert Capabilities.none().with_http([]).explain_http("GET", url).reason == Reason.EMPTY_ALLOWLIST
     assert Capabilities.none().explain_http("GET", url).reason == Reason.NOT_GRANTED
     assert AllowlistValidator([]).validate(url, "GET").reason == Reason.EMPTY_ALLOWLIST
 
 
-def test_http_and_other_ports_are_allowed_where_an_entry_says_so():
+def test_http_and_other_ports_are_allowed_if_an_entry_lists_them():
     granted = Capabilities.none().with_http(
         [EndpointPattern.host("a.example").with_schemes("http").with_ports(8080), EndpointPattern.host("b.example")]
     )
@@ -116,7 +116,7 @@ def test_http_and_other_ports_are_allowed_where_an_entry_says_so():
     assert granted.explain_http("GET", "http://b.example/").reason == Reason.INSECURE_SCHEME
 
 
-def test_a_denied_request_names_the_line_that_would_allow_it():
+def test_a_denied_request_suggests_the_entry_that_would_allow_it():
     decision = VALIDATOR.validate("https://api.example.org:8443/v1/x?key=1", "PUT")
     assert decision.hint == (
         'add to http.allowlist: {"host": "api.example.org", "port": 8443, "path_prefix": "/v1/x", "methods": ["PUT"]}'
@@ -161,11 +161,11 @@ def test_a_workspace_path_is_decided_by_whole_segments(path, reason):
     ("name", "allowed"),
     [("openai_key", True), ("OPENAI_ORG", True), ("exact_name", True), ("exact_name2", False), ("openai", False)],
 )
-def test_only_granted_secret_names_may_be_asked_about(name, allowed):
+def test_only_granted_secret_names_can_be_checked(name, allowed):
     assert GRANTED.explain_secret(name).allowed is allowed
 
 
-def test_a_tool_is_reached_by_its_alias_only_and_its_name_is_never_told():
+def test_a_tool_is_only_called_by_its_alias_and_its_name_is_hidden():
     assert GRANTED.explain_tool("search").allowed
     assert "web_search_v2" not in str(GRANTED.explain_tool("search"))
     assert GRANTED.explain_tool("web_search_v2").reason == Reason.ALIAS_NOT_ALLOWED
@@ -222,7 +222,7 @@ def test_nothing_is_granted_by_default_and_the_hint_names_the_section(ask):
         ),
     ],
 )
-def test_a_power_that_cannot_be_read_in_one_way_is_refused_when_it_is_built(build):
+def test_an_ambiguous_capability_is_refused_on_creation(build):
     with pytest.raises(ConfigurationError):
         build()
 
@@ -231,7 +231,7 @@ def _credential(secret, location, hosts=("api.example.com",), paths=()):
     return CredentialMapping(secret_name=secret, location=location, host_patterns=hosts, path_patterns=paths)
 
 
-def test_the_most_specific_credential_wins_a_place_whatever_the_order():
+def test_the_most_specific_credential_wins_a_location_in_any_order():
     bearer = CredentialLocation.bearer()
     wide = _credential("wide", bearer, ("*.example.com",))
     host = _credential("host", bearer)
@@ -250,7 +250,7 @@ def test_the_most_specific_credential_wins_a_place_whatever_the_order():
         assert names("https://api.example.com/v1/admin%2Fx") == {"host", "extra"}
 
 
-def test_two_credentials_for_one_secret_both_live():
+def test_two_credentials_for_the_same_secret_both_apply():
     http = HttpCapability(
         (),
         {
@@ -271,10 +271,10 @@ def test_two_credentials_for_one_secret_both_live():
         "client-ip", "x-http-method", "x-http-method-override", "x-method-override", "x-original-url", "x-rewrite-url",
     ],
 )  # fmt: skip
-def test_a_header_of_the_hosts_is_no_place_for_a_credential_however_it_is_spelt(name: str) -> None:
+def test_a_host_header_cannot_carry_a_credential_in_any_spelling(name: str) -> None:
     for spelt in (name, name.upper(), name.replace("-", "_"), name.title().replace("-", ".")):
         assert is_host_header(spelt), spelt
-        with pytest.raises(ConfigurationError, match="belongs to the host"):
+        with pytest.raises(ConfigurationError, match="is reserved for the host"):
             CredentialLocation.header(spelt)
     assert not is_host_header(f"x-my-{name}")
 
@@ -292,7 +292,7 @@ def test_a_header_of_the_hosts_is_no_place_for_a_credential_however_it_is_spelt(
         ("", "GET"),
     ],
 )
-def test_a_url_that_cannot_be_read_is_shown_without_what_may_be_a_secret(url, shown):
+def test_an_invalid_url_is_shown_without_possible_secrets(url, shown):
     decision = Capabilities.none().explain_http("GET", url)
     assert (decision.reason, decision.subject) == (Reason.INVALID_URL, shown)
 
@@ -311,11 +311,11 @@ def test_a_request_that_would_carry_a_credential_over_plain_http_is_refused() ->
     assert (decision.allowed, decision.reason) == (False, Reason.CREDENTIAL_INSECURE)
     assert "http.credentials.api" in decision.rule and "over https" in (decision.hint or "")
     refused = granted.explain_http("GET", "http://api.example.com/{token}", ["10.0.0.1"])
-    assert refused.reason is Reason.ADDRESS_NOT_ALLOWED  # as for a guest: addresses come before credentials
+    assert refused.reason is Reason.ADDRESS_NOT_ALLOWED  # as for a guest: addresses are checked before credentials
 
 
 @pytest.mark.parametrize("allowlist", [None, ()])
-def test_an_entry_that_its_credential_would_make_useless_is_not_suggested(allowlist) -> None:
+def test_an_entry_that_its_credential_would_disable_is_not_suggested(allowlist) -> None:
     granted = _with_credential("https", allowlist=allowlist)
     decision = granted.explain_http("GET", "http://api.example.com/{token}")
     assert decision.reason in (Reason.INSECURE_SCHEME, Reason.EMPTY_ALLOWLIST)

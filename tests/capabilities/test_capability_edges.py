@@ -1,4 +1,4 @@
-"""Decisions at their edges: the last character that fits, the nearest entry, names of private networks."""
+"""Decisions at their bounds: the last character that fits, the nearest entry, names of private networks."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ def decided(url: str, method: str = "GET", *entries: EndpointPattern) -> Reason:
         ("https://other.example.com/", "GET", Reason.HOST_NOT_ALLOWED),
     ],
 )
-def test_the_nearest_entry_tells_the_reason_wherever_it_stands(url: str, method: str, reason: Reason) -> None:
+def test_the_nearest_entry_determines_the_reason_in_any_order(url: str, method: str, reason: Reason) -> None:
     far = EndpointPattern("far.example.net")
     assert decided(url, method, HOST, far) == decided(url, method, far, HOST) == reason
 
 
-def test_http_is_not_the_reason_where_some_entry_allows_it() -> None:
+def test_http_is_not_the_reason_if_an_entry_allows_it() -> None:
     plain = EndpointPattern("plain.example.com", schemes=("http",))
     assert decided("http://other.example.com/", "GET", HOST, plain) is Reason.HOST_NOT_ALLOWED
     assert decided("https://plain.example.com/", "GET", plain) is Reason.PORT_NOT_ALLOWED
     assert decided("http://plain.example.com/", "GET", plain) is Reason.ALLOWED
 
 
-def test_an_entry_that_allows_is_named_by_its_place() -> None:
+def test_the_entry_that_allows_a_request_is_reported_by_its_index() -> None:
     decision = AllowlistValidator([EndpointPattern("far.example.net"), HOST]).validate(
         "https://api.example.com:8443/v1/", "get"
     )
@@ -55,7 +55,7 @@ def test_an_entry_that_allows_is_named_by_its_place() -> None:
     assert (decision.capability, decision.subject) == ("http", "GET https://api.example.com:8443/v1/")
 
 
-def test_a_method_that_is_none_is_refused_before_anything_else() -> None:
+def test_an_unknown_method_is_refused_first() -> None:
     for method in ("TRACE", "", None, 7):
         decision = AllowlistValidator([HOST]).check(parse_url("https://api.example.com/"), method)  # type: ignore[arg-type]
         assert decision.reason is Reason.METHOD_NOT_ALLOWED
@@ -76,23 +76,23 @@ def entry(url: str) -> object:
         ("/a/" + "b" * 600, "/a/"),
     ],
 )
-def test_a_long_path_is_suggested_by_the_whole_names_that_fit(path: str, prefix: str) -> None:
+def test_a_long_path_is_suggested_with_as_many_whole_segments_as_fit(path: str, prefix: str) -> None:
     suggestion = entry(f"https://api.example.com{path}")
     assert isinstance(suggestion, Addition)
     assert f'"path_prefix": "{prefix}"' in suggestion.entry
     assert '"methods": ["GET"]' in suggestion.entry
 
 
-def test_a_first_name_that_is_too_long_has_no_entry_narrow_enough() -> None:
+def test_an_overlong_first_segment_has_no_suggested_entry() -> None:
     suggestion = entry("https://api.example.com/" + "a" * 512)
     assert isinstance(suggestion, Step)
-    assert "a name of more than 512 characters" in str(suggestion)
+    assert "has more than 512 characters" in str(suggestion)
 
 
 @pytest.mark.parametrize(
     "host", ["localhost", "a.localhost", "x.localdomain", "printer.local", "db.internal", "home.arpa", "a.b.home.arpa"]
 )
-def test_a_name_of_a_private_network_is_refused_by_itself(host: str) -> None:
+def test_a_private_network_name_is_refused_without_dns(host: str) -> None:
     refused = check_host(parse_url(f"https://{host}/"))
     assert refused is not None
     assert (refused.allowed, refused.reason) == (False, Reason.ADDRESS_NOT_ALLOWED)
@@ -100,11 +100,11 @@ def test_a_name_of_a_private_network_is_refused_by_itself(host: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["local.example.com", "arpa", "home.example.arpa", "example.com", "internal.dev"])
-def test_a_name_that_only_looks_private_is_not_refused(host: str) -> None:
+def test_a_name_that_resembles_a_private_one_is_not_refused(host: str) -> None:
     assert check_host(parse_url(f"https://{host}/")) is None
 
 
-def test_all_addresses_have_to_be_public_or_exempt_and_there_has_to_be_one() -> None:
+def test_all_addresses_must_be_public_or_exempt_and_at_least_one_must_exist() -> None:
     networks = ("10.0.0.0/8",)
     assert check_addresses(["93.184.216.34"]).allowed
     assert check_addresses(["10.1.2.3", "93.184.216.34"], networks).allowed
@@ -117,7 +117,7 @@ def test_all_addresses_have_to_be_public_or_exempt_and_there_has_to_be_one() -> 
 
 
 @pytest.mark.parametrize("name", ["token", "TOKEN"])
-def test_each_capability_is_refused_with_the_section_or_the_line_that_is_missing(name: str) -> None:
+def test_each_capability_is_denied_with_the_missing_section_or_entry(name: str) -> None:
     none = Capabilities.none()
     asked = [none.explain_secret(name), none.explain_tool("search"), none.explain_workspace("notes/a.md")]
     assert [decision.reason for decision in asked] == [Reason.NOT_GRANTED] * 3
@@ -135,7 +135,7 @@ def test_each_capability_is_refused_with_the_section_or_the_line_that_is_missing
     assert top.entry == '"a.md"'
 
 
-def test_a_port_and_a_host_are_read_to_their_edges() -> None:
+def test_ports_and_hosts_are_read_up_to_their_bounds() -> None:
     assert EndpointPattern("a.example", ports=(1, 65535)).ports == (1, 65535)
     for port in (0, 65536, True):
         with pytest.raises(ConfigurationError):
@@ -146,7 +146,7 @@ def test_a_port_and_a_host_are_read_to_their_edges() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "no name", "a/b", "tok*", "x" * 129, "ä", "a\n"])
-def test_a_name_that_nothing_can_have_is_refused_whatever_is_granted(name: str) -> None:
+def test_an_invalid_name_is_refused_under_any_grant(name: str) -> None:
     everything = Capabilities.none().with_secrets(["*"]).with_tool_invoke({"on": "other"})
     for granted in (Capabilities.none(), everything):
         secret, tool = granted.explain_secret(name), granted.explain_tool(name)
@@ -155,13 +155,13 @@ def test_a_name_that_nothing_can_have_is_refused_whatever_is_granted(name: str) 
 
 
 @pytest.mark.parametrize("path", ["", "/etc/passwd", "../a", "a/../b", "a\0b", "a\\b"])
-def test_a_path_that_leaves_the_workspace_is_refused_whatever_is_granted(path: str) -> None:
+def test_a_path_outside_the_workspace_is_refused_under_any_grant(path: str) -> None:
     for granted in (Capabilities.none(), Capabilities.none().with_workspace_read([""])):
         decision = granted.explain_workspace(path)
         assert (decision.allowed, decision.reason) == (False, Reason.INVALID_PATH), path
 
 
-def test_an_exemption_is_no_advice_where_public_addresses_alone_are_asked() -> None:
+def test_no_exemption_is_suggested_if_only_public_addresses_are_allowed() -> None:
     advice = []
     for public_only in (False, True):
         grant = Capabilities.none().with_http([EndpointPattern("a.org", public_only=public_only)])

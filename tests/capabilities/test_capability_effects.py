@@ -1,4 +1,4 @@
-"""Effects of a grant, part by part, and the part of it that is left where an effect is not allowed."""
+"""The effects of a grant, part by part, and the remaining part if an effect is not allowed."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def http(*methods: str, credentials: tuple[CredentialMapping, ...] = ()) -> Capa
         (Capabilities(tool_invoke=ToolInvokeCapability()), set()),
     ],
 )
-def test_a_part_of_a_grant_has_its_effects_and_an_empty_one_has_none(grant: Capabilities, effects: set[Effect]) -> None:
+def test_a_grant_has_the_effects_of_its_parts(grant: Capabilities, effects: set[Effect]) -> None:
     assert effects_of(grant) == effects
 
 
@@ -66,7 +66,7 @@ WHOLE = Capabilities(
 
 
 @pytest.mark.parametrize("effect", sorted(effects_of(WHOLE)))
-def test_without_an_effect_nothing_is_left_that_has_it_and_all_else_is(effect: Effect) -> None:
+def test_removing_an_effect_removes_exactly_the_parts_that_have_it(effect: Effect) -> None:
     all_of_it = effects_of(WHOLE)
     left = within_effects(WHOLE, all_of_it - {effect})
     lost = {effect}
@@ -79,14 +79,14 @@ def test_without_an_effect_nothing_is_left_that_has_it_and_all_else_is(effect: E
     assert effects_of(within_effects(WHOLE, frozenset({effect}))) <= {effect}
 
 
-def test_without_secrets_the_requests_go_on_without_their_credentials() -> None:
+def test_requests_lose_their_credentials_if_secrets_are_not_allowed() -> None:
     left = within_effects(WHOLE, effects_of(WHOLE) - {Effect.USE_SECRET}).http
     assert left is not None and left.credentials == () and left.allowlist == (EndpointPattern("a.org"),)
     kept = within_effects(WHOLE, effects_of(WHOLE) - {Effect.EXTERNAL_WRITE}).http
     assert kept is not None and [each.secret_name for each in kept.credentials] == ["key"]
 
 
-def test_what_only_reads_keeps_get_and_head_of_each_entry_and_drops_the_others() -> None:
+def test_a_read_only_grant_keeps_get_and_head_and_drops_other_entries() -> None:
     entries = (EndpointPattern("a.org"), EndpointPattern("b.org", methods=("HEAD", "PUT")),
                EndpointPattern("c.org", methods=("POST",)))  # fmt: skip
     left = within_effects(Capabilities(http=HttpCapability(entries)), frozenset({Effect.NETWORK})).http
@@ -101,7 +101,7 @@ class Prepared(NamedTuple):
     capabilities: Capabilities
 
 
-def test_every_tool_that_can_be_invoked_is_told_once_in_a_circle_too() -> None:
+def test_every_callable_tool_is_listed_once_even_in_a_cycle() -> None:
     def invoking(**aliases: str) -> Capabilities:
         return Capabilities(tool_invoke=ToolInvokeCapability(tuple(aliases.items())))
 

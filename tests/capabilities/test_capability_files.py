@@ -74,7 +74,7 @@ NESTED = json.dumps(
 )
 
 
-def test_the_seeds_example_loads_and_means_what_the_seed_says():
+def test_the_example_file_of_the_specification_has_the_documented_meaning():
     granted = parse(SEED).capabilities
     assert granted == Capabilities.none().with_http(
         [EndpointPattern.host("api.example.com").with_path_prefix("/v1/").with_methods("POST")]
@@ -88,7 +88,7 @@ def test_the_seeds_example_loads_and_means_what_the_seed_says():
     assert granted.explain_secret("openai_key").allowed
 
 
-def test_everything_under_capabilities_counts_as_if_it_stood_at_the_top():
+def test_nested_sections_count_as_top_level_sections():
     file = parse(NESTED)
     http = file.capabilities.http
     assert http.allowlist == (EndpointPattern.host("api.example.com").with_methods("GET"),)
@@ -105,7 +105,7 @@ def test_everything_under_capabilities_counts_as_if_it_stood_at_the_top():
 
 
 @pytest.mark.parametrize("text", [SEED, NESTED, "{}", '{"workspace": false}', '{"http": {}}'])
-def test_a_file_is_written_in_one_spelling_that_reads_back_as_the_same(text):
+def test_a_file_is_written_in_canonical_form_and_reads_back_unchanged(text):
     written = format_file(parse(text))
     assert parse(written) == parse(text)
     assert format_file(parse(written)) == written
@@ -139,7 +139,7 @@ MISTAKES = """{
 }"""
 
 
-def test_every_mistake_is_told_at_once_with_its_path_and_the_nearest_key():
+def test_all_errors_are_reported_together_with_path_and_nearest_key():
     with pytest.raises(CapabilityFileError) as caught:
         parse(MISTAKES)
     told = dict(caught.value.problems)
@@ -192,10 +192,10 @@ def test_every_mistake_is_told_at_once_with_its_path_and_the_nearest_key():
         ("\ufeff{}", "byte order mark"),
         ('{"description": "\\ud800"}', "surrogate"),
         ('{"' + "x" * 300_000 + '": 1}', "larger than"),
-        ('{"workspace": true, "workspace": false}', "written twice"),
-        ('{"http": {"allowlist": [], "allowlist": [{"host": "evil.example"}]}}', "written twice"),
+        ('{"workspace": true, "workspace": false}', "duplicate key"),
+        ('{"http": {"allowlist": [], "allowlist": [{"host": "evil.example"}]}}', "duplicate key"),
         ('{"http": {"allowlist": [], "allowed_endpoints": [{"host": "evil.example"}]}}', "two spellings"),
-        ('{"http": {}, "capabilities": {"http": {}}}', "also stands at the top"),
+        ('{"http": {}, "capabilities": {"http": {}}}', "is also at the top level"),
         ('{"capabilities": {"capabilities": {}}}', "unknown key"),
         ('{"workspace": 1}', "must be an object"),
         ('{"http": {"allowlist": {"host": "a.example"}}}', "must be a list"),
@@ -204,7 +204,7 @@ def test_every_mistake_is_told_at_once_with_its_path_and_the_nearest_key():
         ('{"http": {"max_request_bytes": true}}', "must be a positive whole number"),
     ],
 )
-def test_a_file_that_is_not_strictly_sound_is_refused(text, told):
+def test_a_malformed_file_is_refused(text, told):
     with pytest.raises(CapabilityFileError) as caught:
         parse(text)
     assert any(told in sentence for _, sentence in caught.value.problems), caught.value.problems
@@ -223,19 +223,19 @@ WIDER = {"x": {"http": {"allowlist": [{"host": "b.example"}]}}}
          "capabilities.http.allowlist[0].methods[0]"),
     ],
 )  # fmt: skip
-def test_a_mistake_in_a_section_one_level_down_is_told_where_it_stands(tree, place):
+def test_an_error_in_a_nested_section_has_its_nested_path(tree, place):
     with pytest.raises(CapabilityFileError) as caught:
         parse(json.dumps(tree))
     assert [path for path, _ in caught.value.problems] == [place]
 
 
-def test_a_file_full_of_mistakes_is_answered_with_a_hundred_of_them():
+def test_at_most_a_hundred_errors_are_reported():
     with pytest.raises(CapabilityFileError) as caught:
         parse(json.dumps({f"k{n}": 1 for n in range(5000)}))
     assert len(caught.value.problems) == 100
 
 
-def test_the_published_schema_accepts_what_parses_and_refuses_what_does_not():
+def test_the_json_schema_accepts_valid_files_and_refuses_invalid_ones():
     schema = jsonschema_rs.validator_for(capability_schema())
     for text in (SEED, NESTED, "{}"):
         assert schema.is_valid(json.loads(text))
@@ -289,7 +289,7 @@ def test_a_credential_narrower_than_its_entry_is_explained_as_such():
     assert "has your secret u for b.org, where no request may go" in said
 
 
-def test_a_review_points_at_what_deserves_a_second_look():
+def test_a_review_warns_about_risky_entries():
     file = parse(
         """{"http": {"allowlist": [{"host": "*.example.com"}, {"host": "a.org", "scheme": "http", "path_prefix": "/x"}],
         "credentials": {"t": {"secret_name": "t", "location": {"type": "bearer"}, "host_patterns": ["a.org"]},
@@ -314,7 +314,7 @@ def test_a_review_points_at_what_deserves_a_second_look():
     "host",
     ["10.0.0.7", "169.254.169.254", "127.0.0.1", "::1", "localhost", "metadata.google.internal", "*.google.internal"],
 )
-def test_a_review_tells_of_a_host_that_no_request_can_reach(host):
+def test_a_review_warns_about_a_host_that_no_request_can_reach(host):
     text = f'{{"http": {{"allowlist": [{{"host": "{host}", "path_prefix": "/v1/", "methods": ["GET"]}}]}}}}'
     told = [warning.path for warning in review(parse(text)) if "unless an operator exempts" in warning.message]
     assert told == ["http.allowlist[0].host"]
@@ -332,7 +332,7 @@ def test_a_review_tells_of_a_host_that_no_request_can_reach(host):
         ('"port": 8443', "every path and method of the host is allowed"),
     ],
 )
-def test_a_review_tells_of_an_entry_that_may_change_things_at_every_path(entry, told):
+def test_a_review_warns_about_writing_methods_on_every_path(entry, told):
     warnings = review(parse(f'{{"http": {{"allowlist": [{{"host": "8.8.8.8", {entry}}}]}}}}'))
     assert [warning.path for warning in warnings] == ([] if told is None else ["http.allowlist[0]"])
     assert told is None or warnings[0].message.startswith(told)
@@ -342,18 +342,18 @@ def test_a_review_tells_of_an_entry_that_may_change_things_at_every_path(entry, 
     ("text", "imports", "path", "told"),
     [
         ('{"workspace": true}', ["near:agent/host@0.3.0#http-request"], "http", "near:agent/host@0.3.0#http-request"),
-        ('{"workspace": true}', [], "workspace", "imports nothing that uses it"),
-        ('{"secrets": {"allowed": ["a"]}}', ["wasi:cli/stdout@0.2.0"], "secrets", "imports nothing that uses it"),
+        ('{"workspace": true}', [], "workspace", "no import of the component uses"),
+        ('{"secrets": {"allowed": ["a"]}}', ["wasi:cli/stdout@0.2.0"], "secrets", "no import of the component uses"),
         ("{}", ["wasi:sockets/tcp-create-socket@0.2.3"], "$", "sockets are always refused"),
         ("{}", ["wasmrt:tool/tools@0.1.0"], "tool_invoke", "refused, as no section allows it"),
     ],
 )
-def test_a_review_compares_imports_and_powers_both_ways(text, imports, path, told):
+def test_a_review_compares_imports_and_sections_in_both_directions(text, imports, path, told):
     warnings = {warning.path: warning.message for warning in review(parse(text), imports)}
     assert told in warnings[path]
 
 
-def test_a_diff_tells_what_got_wider_and_what_narrower():
+def test_a_diff_lists_widened_and_narrowed_permissions():
     old = parse('{"http": {"allowlist": [{"host": "a.example", "path_prefix": "/v1/"}], "timeout": 10}}').capabilities
     new = parse(
         '{"http": {"allowlist": [{"host": "a.example", "path_prefix": "/v1/x/", "methods": ["GET"]}, '

@@ -1,4 +1,4 @@
-"""What a running guest meets is what `explain` says: every import under every kind of grant."""
+"""A running guest gets the decisions that `explain` describes: every import under every kind of grant."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -33,7 +33,7 @@ from wasmrt.runtime.config import WasmRuntimeConfig
 from wasmrt.runtime.runtime import WasmToolRuntime
 
 _YES = '"it exists"'
-# The params are a JSON text: its first letter picks an import, the rest is what the import is asked.
+# The params are a JSON string: its first letter selects an import, the rest is the argument of the import.
 _ASK = f"""
   (local.set $i (i32.load8_u (i32.add (local.get $params) (i32.const 1))))
   (local.set $params (i32.add (local.get $params) (i32.const 2)))
@@ -55,7 +55,7 @@ _LOOPBACK = "127.0.0.1"
 
 
 class _Loopback:
-    """Every name is this machine, which nobody may reach: nothing is ever sent."""
+    """A resolver that maps every name to this machine, which is never allowed, so that nothing is sent."""
 
     def resolve(self, host: str, port: int, *, timeout_seconds: float) -> tuple[str, ...]:
         return (_LOOPBACK,)
@@ -67,7 +67,7 @@ def component() -> bytes:
 
 
 class Met(NamedTuple):
-    """What one call of the guest came to."""
+    """The result of one call of the guest."""
 
     decisions: tuple[Decision, ...]
     answer: object
@@ -85,7 +85,7 @@ def ask(component: bytes, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
             (workspace / path).write_text("text")
     secrets = MemorySecrets()
     for name in SECRETS:
-        secrets.set(DEFAULT_USER, name, Secret("a value that no tool ever sees"))
+        secrets.set(DEFAULT_USER, name, Secret("a value that no tool can read"))
     config = WasmRuntimeConfig(
         network=NetworkConfig(resolver=_Loopback()),
         workspace=workspace,
@@ -106,7 +106,7 @@ def ask(component: bytes, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 def _unhurried(grant: Capabilities) -> Capabilities:
-    """The same grant without the numbers that would end a run before its decision."""
+    """Return the same grant without numbers that could end a call before its decision."""
     if grant.http is not None:
         often = RateLimitConfig(1_000_000, 1_000_000)
         grant = grant.with_http(HttpCapability(grant.http.allowlist, grant.http.credentials, often))
@@ -126,7 +126,7 @@ GRANTS = {
     .with_secrets(["openai_*"])
     .with_tool_invoke({"search": "web"}),
 }
-# import, what is asked: the reason under no grant, every grant, a specific one; None where nothing is refused.
+# import, argument: the reason under no grant, under every grant, under a specific grant; None means allowed.
 MATRIX = [
     ("hhttps://api.example.com/v1/x", Reason.NOT_GRANTED, Reason.ADDRESS_NOT_ALLOWED, Reason.ADDRESS_NOT_ALLOWED),
     ("hhttps://api.example.com/v2", Reason.NOT_GRANTED, Reason.ADDRESS_NOT_ALLOWED, Reason.PATH_NOT_ALLOWED),
@@ -145,10 +145,10 @@ MATRIX = [
     ("grant", "asked", "reason"),
     [(name, row[0], row[1 + at]) for row in MATRIX for at, name in enumerate(GRANTS)],
 )
-def test_every_import_meets_what_its_grant_says(ask, grant, asked, reason):
+def test_every_import_behaves_as_its_grant_says(ask, grant, asked, reason):
     refused = [decision.reason for decision in ask(GRANTS[grant], asked).decisions if not decision.allowed]
     if reason is None:
-        # The alias is granted; the tool behind it is not there.
+        # The alias is granted, but its tool does not exist.
         assert refused == [] or (asked.startswith("t") and Reason.ALIAS_NOT_ALLOWED not in refused)
     else:
         assert refused == [reason]
@@ -156,7 +156,7 @@ def test_every_import_meets_what_its_grant_says(ask, grant, asked, reason):
 
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(grant=capabilities, url=urls.filter(lambda url: PUBLIC_LITERAL not in url))
-def test_explain_agrees_with_what_a_running_guest_meets(ask, grant, url):
+def test_explain_agrees_with_the_decisions_for_a_running_guest(ask, grant, url):
     said = grant.explain_http("GET", url, [_LOOPBACK])
     met = [decision for decision in ask(grant, f"h{url}").decisions if not decision.allowed]
     assert [(d.reason, d.rule) for d in met] == [(said.reason, said.rule)]
@@ -174,7 +174,7 @@ def test_explain_agrees_on_files_and_secrets(ask, grant, path, name):
             assert met.answer == (json.loads(_YES) if said.allowed else {"ok": True})
 
 
-def test_what_was_refused_is_proposed_as_the_narrowest_grant():
+def test_a_denied_use_is_proposed_as_the_narrowest_grant():
     asked = [
         GRANTS["none"].explain_http("GET", "https://api.example.com/v1/x?key=1"),
         GRANTS["none"].explain_http("POST", "https://api.example.com/v1/x"),
@@ -202,7 +202,7 @@ def test_what_was_refused_is_proposed_as_the_narrowest_grant():
 
 @pytest.fixture
 def caps(tmp_path, monkeypatch, component):
-    """Runs `wasmrt caps ...` beside a component `asker.wasm` and a file `a.json`."""
+    """Run `wasmrt caps ...` in a folder with a component `asker.wasm` and a file `a.json`."""
     monkeypatch.setenv("WASMRT_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "asker.wasm").write_bytes(component)
@@ -216,7 +216,7 @@ def caps(tmp_path, monkeypatch, component):
     return run
 
 
-def test_init_drafts_a_file_that_names_every_need_and_allows_nothing(caps):
+def test_init_drafts_a_file_that_lists_every_need_and_allows_nothing(caps):
     drafted = caps("init", "./asker.wasm")
     assert parse(drafted.stdout).capabilities == (
         Capabilities.none().with_http([]).with_workspace_read([]).with_secrets([]).with_tool_invoke({})
@@ -231,7 +231,7 @@ def test_check_compares_a_file_with_a_component(caps):
     assert "every file of the workspace" in caps("check", "a.json").stdout
 
 
-def test_check_tells_every_mistake_at_once(caps, tmp_path):
+def test_check_reports_all_errors_together(caps, tmp_path):
     (tmp_path / "bad.json").write_text('{"htp": 1, "http": {"allowlist": [{}]}}')
     told = caps("check", "bad.json", code=2)
     assert "htp: unknown key; did you mean 'http'?" in told.stderr
@@ -240,7 +240,7 @@ def test_check_tells_every_mistake_at_once(caps, tmp_path):
     assert len(problems) == 2
 
 
-def test_explain_speaks_in_sentences_or_decides_one_use(caps):
+def test_explain_prints_sentences_or_decides_one_use(caps):
     assert "may send any request to https://a.example, every path" in caps("explain", "a.json").stdout
     assert "allowed: GET https://a.example/x" in caps("explain", "a.json", "--url", "https://a.example/x").stdout
     denied = caps("explain", "a.json", "--url", "https://b.example/", "--method", "POST", code=3)
@@ -259,7 +259,7 @@ def test_explain_speaks_in_sentences_or_decides_one_use(caps):
     caps("explain", "a.json", "--alias", "search", "--secret", "token", code=2)
 
 
-def test_fmt_writes_the_one_spelling_and_diff_sees_no_difference(caps, tmp_path):
+def test_fmt_writes_canonical_form_and_diff_finds_no_difference(caps, tmp_path):
     printed = caps("fmt", "a.json").stdout
     assert '"allowlist"' in printed and "allowed_endpoints" not in printed
     (tmp_path / "b.json").write_text((tmp_path / "a.json").read_text())
@@ -268,14 +268,14 @@ def test_fmt_writes_the_one_spelling_and_diff_sees_no_difference(caps, tmp_path)
     assert "both files allow the same" in caps("diff", "a.json", "b.json").stderr
 
 
-def test_diff_ends_with_one_where_something_got_wider(caps, tmp_path):
+def test_diff_exits_with_one_if_a_permission_was_widened(caps, tmp_path):
     (tmp_path / "b.json").write_text('{"http": {"allowlist": [{"host": "*.a.example"}]}}')
     changes = json.loads(caps("diff", "a.json", "b.json", "--json", code=1).stdout)
     assert [c["section"] for c in changes["widened"]] == ["http.allowlist"]
     assert {c["section"] for c in changes["narrowed"]} == {"http.allowlist", "workspace.allowed_prefixes"}
 
 
-def test_learn_proposes_what_a_tool_asked_for_and_allows_none_of_it(caps):
+def test_learn_proposes_the_requested_access_and_allows_none_of_it(caps):
     learned = caps(
         *("learn", "./asker.wasm", "--"),
         *('"hhttps://api.example.com/v1/x"', '"wcontext/a.md"', '"sopenai_key"', '"tsearch"'),
@@ -294,7 +294,7 @@ def test_learn_proposes_what_a_tool_asked_for_and_allows_none_of_it(caps):
     assert [decision["reason"] for decision in told["asked"]] == ["not-granted"]
 
 
-def test_the_schema_is_json(caps):
+def test_the_schema_is_valid_json(caps):
     assert json.loads(caps("schema").stdout)["type"] == "object"
 
 

@@ -1,4 +1,4 @@
-"""Capability files of other hosts, taken over as far as ours can say the same."""
+"""Import of other hosts' permission files as capability files."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ permissions:
 """
 
 
-def test_a_policy_gives_what_a_capability_file_can_say() -> None:
+def test_a_policy_is_converted_to_a_capability_file() -> None:
     asked = import_policy(POLICY).file.capabilities
 
     assert asked == Capabilities.parse(
@@ -66,7 +66,7 @@ def test_a_policy_gives_what_a_capability_file_can_say() -> None:
     )
 
 
-def test_what_a_policy_allows_and_no_file_can_is_told_with_its_place() -> None:
+def test_unconverted_parts_of_a_policy_are_reported_with_their_paths() -> None:
     left = import_policy(POLICY).left
 
     assert [line.partition(": ")[0] for line in left] == [
@@ -82,14 +82,14 @@ def test_what_a_policy_allows_and_no_file_can_is_told_with_its_place() -> None:
     ]
 
 
-def test_a_section_that_denies_a_part_is_taken_over_not_at_all() -> None:
+def test_a_section_with_denied_entries_is_omitted_completely() -> None:
     policy = (
         "permissions:\n  network:\n    allow:\n      - host: a.example.com\n    deny:\n      - host: b.example.com\n"
     )
     imported = import_policy(policy)
 
     assert imported.file.capabilities == Capabilities.none()
-    assert "it denies a part" in imported.left[0]
+    assert "cannot express `deny`" in imported.left[0]
 
 
 @pytest.mark.parametrize(
@@ -97,6 +97,7 @@ def test_a_section_that_denies_a_part_is_taken_over_not_at_all() -> None:
     [
         "",
         "a: 1",
+        "- permissions",
         "permissions: 5",
         "permissions:\n  network: &x\n",
         "permissions:\n  network: *x\n",
@@ -104,31 +105,50 @@ def test_a_section_that_denies_a_part_is_taken_over_not_at_all() -> None:
         "permissions:\n\tnetwork:\n",
         "permissions:\n  network:\n   - a: b\n  - c\n",
         "permissions:\n  a: 1\n  a: 2\n",
-        "permissions:\n  a: |\n    text\n",
         "a:\n" + "".join(f"{' ' * depth}a:\n" for depth in range(1, 60)),
-        "permissions:\n  a: 'it''s'\n",
         "permissions:\n  just a text\n",
-        "permissions:\n  network:\n    allow:\n      -\n",
-        "permissions:\n  network:\n    allow:\n      -\n      - host: a.example.com\n",
-        "permissions:\n  network:\n    allow: [a, [b]]\n",
         "permissions:\n  network:\n    allow: [a\n",
         "x" * 300_000,
     ],
 )
-def test_what_is_no_policy_is_a_typed_error(text: str) -> None:
+def test_an_invalid_policy_raises_a_typed_error(text: str) -> None:
     with pytest.raises(CapabilityFileError):
         import_policy(text)
 
 
+def test_an_unreadable_policy_is_reported_with_line_numbers() -> None:
+    with pytest.raises(CapabilityFileError, match="line 2: an anchor is not allowed; line 3: a tag") as caught:
+        import_policy("permissions:\n  network: &x\n  storage: !y z\n")
+    assert [place for place, _ in caught.value.problems] == ["line 2", "line 3"]
+
+
+@pytest.mark.parametrize(
+    ("section", "path"),
+    [
+        ("a: |\n    text", "permissions.a"),
+        ("a: 'it''s'", "permissions.a"),
+        ("network:\n    allow:\n      -", "permissions.network.allow[0]"),
+        ("network:\n    allow: [[b]]", "permissions.network.allow[0]"),
+        ("storage:\n    allow:\n      - uri: fs://a/**\n        access: readonly", "permissions.storage.allow[0]"),
+        ("storage:\n    allow:\n      - uri: fs://a/**\n        access: true", "permissions.storage.allow[0]"),
+    ],
+)
+def test_valid_yaml_that_grants_nothing_is_reported_with_its_path(section: str, path: str) -> None:
+    imported = import_policy(f"permissions:\n  {section}\n")
+
+    assert imported.file.capabilities == Capabilities.none()
+    assert [line.partition(":")[0] for line in imported.left] == [path]
+
+
 @pytest.mark.parametrize("nothing", ["", " null", " ~", " []"])
-def test_a_denial_of_nothing_denies_nothing(nothing: str) -> None:
+def test_an_empty_deny_list_denies_nothing(nothing: str) -> None:
     policy = f"permissions:\n  network:\n    deny:{nothing}\n    allow:\n      - host: a.example.com\n"
 
     assert import_policy(policy).left == ()
     assert import_policy(policy).file.capabilities == Capabilities.none().with_http(EndpointPattern("a.example.com"))
 
 
-def test_an_entry_may_begin_on_the_line_below_its_dash() -> None:
+def test_an_entry_can_start_on_the_line_below_its_dash() -> None:
     policy = "permissions:\n  network:\n    allow:\n      -\n        host: a.example.com\n      - host: b.example.com\n"
 
     entries = [EndpointPattern("a.example.com"), EndpointPattern("b.example.com")]
@@ -136,23 +156,23 @@ def test_an_entry_may_begin_on_the_line_below_its_dash() -> None:
 
 
 @pytest.mark.parametrize(
-    ("section", "told"),
+    ("section", "message"),
     [
-        ("network: everything", "permissions.network: is no map of allow and deny"),
-        ("network:", "permissions.network: is no map of allow and deny"),
-        ("network:\n    allow: everything", "permissions.network.allow: is no list"),
-        ("network:\n    allow:\n      - a.example.com", "permissions.network.allow[0]: is not a single host"),
-        ("storage:\n    allow: [work]", "permissions.storage.allow[0]: is no folder that may be read"),
+        ("network: everything", "permissions.network: must be a mapping with allow and deny"),
+        ("network:", "permissions.network: must be a mapping with allow and deny"),
+        ("network:\n    allow: everything", "permissions.network.allow: must be a list"),
+        ("network:\n    allow:\n      - a.example.com", "permissions.network.allow[0]: must be a single host"),
+        ("storage:\n    allow: [work]", "permissions.storage.allow[0]: must be an fs:// folder with read access"),
     ],
 )
-def test_a_section_of_another_form_grants_nothing_and_is_told(section: str, told: str) -> None:
+def test_a_malformed_section_grants_nothing_and_is_reported(section: str, message: str) -> None:
     imported = import_policy(f"permissions:\n  {section}\n")
 
     assert imported.file.capabilities == Capabilities.none()
-    assert imported.left == (told,)
+    assert imported.left == (message,)
 
 
-def test_a_limit_that_no_tool_can_have_leaves_the_runtimes() -> None:
+def test_an_invalid_limit_is_reported_and_the_default_applies() -> None:
     imported = import_policy("permissions:\n  memory:\n    limit: 0\n")
 
     assert imported.file.capabilities.limits.overrides() == {}
@@ -160,7 +180,7 @@ def test_a_limit_that_no_tool_can_have_leaves_the_runtimes() -> None:
     assert "memory_bytes must be a positive whole number" in imported.left[0]
 
 
-def test_a_sidecar_loses_the_entries_that_hold_an_unknown_key_and_keeps_the_others() -> None:
+def test_sidecar_entries_with_unknown_keys_are_omitted() -> None:
     sidecar = {
         "capabilities": {
             "http": {
@@ -187,7 +207,7 @@ def test_a_sidecar_loses_the_entries_that_hold_an_unknown_key_and_keeps_the_othe
     }
 
 
-def test_a_section_with_a_wrong_bound_goes_as_a_whole() -> None:
+def test_a_section_with_an_invalid_bound_is_omitted_completely() -> None:
     imported = import_sidecar('{"http": {"allowlist": [{"host": "a.example.com"}], "timeout": -1}}')
 
     assert imported.file.capabilities == Capabilities.none()
@@ -195,21 +215,21 @@ def test_a_section_with_a_wrong_bound_goes_as_a_whole() -> None:
 
 
 @pytest.mark.parametrize("text", ['{"type": "channel"}', '{"capabilities": {"channel": {}}}'])
-def test_the_file_of_a_channel_says_that_it_is_one(text: str) -> None:
-    with pytest.raises(CapabilityFileError, match="file of a channel"):
+def test_a_channel_file_is_rejected_as_one(text: str) -> None:
+    with pytest.raises(CapabilityFileError, match="describes a channel"):
         import_sidecar(text)
-    with pytest.raises(CapabilityFileError, match="file of a channel"):
+    with pytest.raises(CapabilityFileError, match="describes a channel"):
         Capabilities.parse(text)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "5", "{"])
-def test_what_is_no_sidecar_is_a_typed_error(text: str) -> None:
+def test_an_invalid_sidecar_raises_a_typed_error(text: str) -> None:
     with pytest.raises(CapabilityFileError):
         import_sidecar(text)
 
 
-def test_a_sidecar_of_nothing_but_mistakes_is_given_up_on() -> None:
-    with pytest.raises(CapabilityFileError, match="too many mistakes to be imported"):
+def test_importing_a_sidecar_stops_after_too_many_errors() -> None:
+    with pytest.raises(CapabilityFileError, match="too many errors to import"):
         import_sidecar(json.dumps({f"key_{number}": 1 for number in range(200)}))
     assert len(import_sidecar(json.dumps({f"key_{number}": 1 for number in range(199)})).left) == 199
 
@@ -217,13 +237,13 @@ def test_a_sidecar_of_nothing_but_mistakes_is_given_up_on() -> None:
 CREDENTIAL = {"secret_name": "k", "location": {"type": "bearer"}, "host_patterns": ["a.example.com"]}
 
 
-def test_a_mistake_that_is_not_found_again_refuses_the_whole_sidecar() -> None:
+def test_a_sidecar_is_refused_if_the_path_of_an_error_was_truncated() -> None:
     with pytest.raises(CapabilityFileError) as refused:
         import_sidecar(json.dumps({"not known " * 7: 1}))
     assert [path for path, _ in refused.value.problems] == ['["' + ("not known " * 7)[:64] + '"]']
 
 
-def test_a_mistake_in_a_nested_section_leaves_out_its_entry_alone() -> None:
+def test_an_error_in_a_nested_section_omits_only_its_entry() -> None:
     http = {"allowlist": [{"host": "a.example.com"}], "credentials": {"c\x07": CREDENTIAL, "d": CREDENTIAL}}
     imported = import_sidecar(json.dumps({"capabilities": {"http": http}}))
 
@@ -232,7 +252,7 @@ def test_a_mistake_in_a_nested_section_leaves_out_its_entry_alone() -> None:
     assert [mapping.name for mapping in imported.file.capabilities.http.credentials] == ["d"]
 
 
-def test_an_entry_that_cannot_be_found_by_the_place_of_its_mistake_refuses_the_whole_sidecar() -> None:
+def test_a_sidecar_is_refused_if_the_path_of_an_error_does_not_exist() -> None:
     entries = [{"host": "a.example.com", "any_public_host": True}, {"host": "b.example.com"}]
 
     assert import_sidecar(json.dumps({"http": {"allowlist": entries}})).file.capabilities == (
@@ -245,11 +265,11 @@ def test_an_entry_that_cannot_be_found_by_the_place_of_its_mistake_refuses_the_w
 @pytest.mark.parametrize(
     "text", ['{"type": "hook"}', '{"kind": "hook", "x": 1}', '{"hooks": []}', '{"capabilities": {"hook": {}}}']
 )
-def test_the_file_of_a_hook_says_that_it_is_one(text: str) -> None:
-    with pytest.raises(CapabilityFileError, match="file of a hook"):
+def test_a_hook_file_is_rejected_as_one(text: str) -> None:
+    with pytest.raises(CapabilityFileError, match="describes a hook"):
         parse(text)
 
 
-def test_a_file_with_a_kind_that_is_no_text_is_told_its_mistakes() -> None:
+def test_a_kind_that_is_not_a_string_is_an_unknown_key() -> None:
     with pytest.raises(CapabilityFileError, match="unknown key"):
         parse('{"type": ["channel"]}')

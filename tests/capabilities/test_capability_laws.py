@@ -31,8 +31,8 @@ methods = st.sampled_from(METHODS)
 
 @settings(max_examples=examples(300), deadline=None)
 @given(capabilities, capabilities, st.lists(st.tuples(methods, urls), min_size=1, max_size=20))
-def test_a_merge_allows_a_request_exactly_when_both_sides_do(request, grant, asked):
-    """A credential that one side would put into it over plain http is not in the merge unless both sides have it."""
+def test_a_merge_allows_a_request_exactly_if_both_sides_do(request, grant, asked):
+    """A credential that one side would send over plain http is only in the merge if both sides have it."""
     both = merge(request, grant)
     for method, url in asked:
         apart = [c.explain_http(method, url) for c in (request, grant)]
@@ -41,13 +41,13 @@ def test_a_merge_allows_a_request_exactly_when_both_sides_do(request, grant, ask
 
 
 def is_listed(decision):
-    """Allowed, or refused for nothing but a credential that the request would carry over plain http."""
+    """Return whether a request is allowed, or only refused because it would carry a credential over plain http."""
     return decision.allowed or decision.reason is Reason.CREDENTIAL_INSECURE
 
 
 @settings(max_examples=examples(200), deadline=None)
 @given(capabilities, capabilities)
-def test_a_merge_allows_paths_secrets_and_aliases_exactly_when_both_sides_do(request, grant):
+def test_a_merge_allows_paths_secrets_and_aliases_exactly_if_both_sides_do(request, grant):
     both = merge(request, grant)
     for path in FILES:
         assert both.explain_workspace(path).allowed == all(c.explain_workspace(path).allowed for c in (request, grant))
@@ -95,7 +95,7 @@ def test_a_merge_keeps_every_secret_that_both_sides_would_send(request, grant, u
 
 @settings(max_examples=examples(200), deadline=None)
 @given(https, st.data(), urls)
-def test_a_shorter_allowlist_sends_a_secret_nowhere_else(http, data, url):
+def test_a_shorter_allowlist_sends_no_secret_elsewhere(http, data, url):
     kept = data.draw(st.lists(st.sampled_from(http.allowlist), unique=True) if http.allowlist else st.just([]))
     try:
         target = parse_url(url)
@@ -106,7 +106,7 @@ def test_a_shorter_allowlist_sends_a_secret_nowhere_else(http, data, url):
 
 @settings(max_examples=examples(200), deadline=None)
 @given(capabilities, capabilities)
-def test_a_merge_never_raises_a_number_over_either_side(request, grant):
+def test_a_merge_never_raises_a_number_above_either_side(request, grant):
     defaults = ResourceLimits()
     both = merge(request, grant, defaults=defaults)
     for name in ToolLimits.__dataclass_fields__:
@@ -125,7 +125,7 @@ def test_a_merge_never_raises_a_number_over_either_side(request, grant):
 
 @settings(max_examples=examples(200), deadline=None)
 @given(capabilities, capabilities)
-def test_a_merge_widens_neither_side_by_the_account_of_diff(request, grant):
+def test_diff_finds_no_widened_permission_in_a_merge(request, grant):
     both = merge(request, grant)
     assert diff(request, both).widened == ()
     assert diff(grant, both).widened == ()
@@ -133,7 +133,7 @@ def test_a_merge_widens_neither_side_by_the_account_of_diff(request, grant):
 
 @settings(max_examples=examples(100), deadline=None)
 @given(capabilities)
-def test_a_merge_with_itself_or_nothing_is_what_it_says(given_capabilities):
+def test_merging_with_itself_or_nothing_has_the_expected_result(given_capabilities):
     assert merge(given_capabilities, given_capabilities) == given_capabilities
     assert merge(given_capabilities, Capabilities.none()) == Capabilities(
         limits=merge(given_capabilities, Capabilities.none()).limits
@@ -142,7 +142,7 @@ def test_a_merge_with_itself_or_nothing_is_what_it_says(given_capabilities):
 
 @settings(max_examples=examples(300), deadline=None)
 @given(capabilities)
-def test_what_is_written_reads_back_as_the_same(given_capabilities):
+def test_written_capabilities_read_back_unchanged(given_capabilities):
     file = CapabilityFile(capabilities=given_capabilities)
     text = format_file(file)
     assert parse(text) == file
@@ -152,8 +152,8 @@ def test_what_is_written_reads_back_as_the_same(given_capabilities):
 
 @settings(max_examples=examples(300), deadline=None)
 @given(capabilities, methods, urls, st.sampled_from([(), EVERY_NETWORK]))
-def test_the_line_in_a_hint_allows_the_request_and_little_else(given_capabilities, method, url, exempt):
-    """Where there is no such line, because of the address, the hint says so, and it is true."""
+def test_the_entry_in_a_hint_allows_the_request_and_little_else(given_capabilities, method, url, exempt):
+    """If no entry can allow the request because of its address, the hint says so, and this is true."""
     decision = given_capabilities.explain_http(method, url, unsafe_allowed_networks=exempt)
     if decision.allowed or not decision.hint:
         return
@@ -180,7 +180,7 @@ def test_the_line_in_a_hint_allows_the_request_and_little_else(given_capabilitie
 
 
 def additions(*decisions):
-    """The entries that these decisions suggest, each with the decision."""
+    """Return the entries that these decisions suggest, each with its decision."""
     return [(d, d.suggestion) for d in decisions if isinstance(d.suggestion, Addition)]
 
 
@@ -190,7 +190,7 @@ def decide(granted, asked):
 
 @settings(max_examples=examples(300), deadline=None)
 @given(capabilities, st.tuples(methods, urls), st.lists(st.tuples(methods, urls), min_size=5, max_size=30))
-def test_a_suggested_entry_allows_the_request_and_no_other_that_it_does_not_cover_itself(before, asked, others):
+def test_a_suggested_entry_allows_the_request_and_only_requests_that_it_covers(before, asked, others):
     for _, addition in additions(before.explain_http(*asked, unsafe_allowed_networks=EVERY_NETWORK)):
         after, alone = before.with_addition(addition), Capabilities.none().with_addition(addition)
         (entry,), url = alone.http.allowlist, parse_url(asked[1])
@@ -205,7 +205,7 @@ def test_a_suggested_entry_allows_the_request_and_no_other_that_it_does_not_cove
 
 @settings(max_examples=examples(300), deadline=None)
 @given(https, methods, urls)
-def test_no_entry_is_suggested_for_a_request_that_would_carry_a_credential_over_plain_http(http, method, url):
+def test_no_entry_is_suggested_that_would_send_a_credential_over_plain_http(http, method, url):
     try:
         target = parse_url(url)
     except WasmrtError:
@@ -222,7 +222,7 @@ def test_no_entry_is_suggested_for_a_request_that_would_carry_a_credential_over_
 
 @settings(max_examples=examples(300), deadline=None)
 @given(capabilities, methods, urls, st.sampled_from(FILES), st.sampled_from(SECRETS), st.sampled_from("abcd"))
-def test_a_suggested_entry_widens_one_list_by_one_entry_and_nothing_else(before, method, url, path, name, alias):
+def test_a_suggested_entry_widens_one_list_by_one_entry(before, method, url, path, name, alias):
     ask = {
         GrantList.HTTP: lambda c: c.explain_http(method, url),
         GrantList.WORKSPACE: lambda c: c.explain_workspace(path),
@@ -241,7 +241,7 @@ def test_a_suggested_entry_widens_one_list_by_one_entry_and_nothing_else(before,
 
 @settings(max_examples=examples(100), deadline=None)
 @given(capabilities, st.sampled_from(FILES), st.sampled_from(SECRETS))
-def test_a_suggested_prefix_or_name_covers_no_other_folder_and_no_other_secret(before, path, name):
+def test_a_suggested_prefix_or_name_covers_no_other_folder_or_secret(before, path, name):
     for _, addition in additions(before.explain_workspace(path), before.explain_secret(name)):
         alone = Capabilities.none().with_addition(addition)
         folder = path.rpartition("/")[0] or path
@@ -259,7 +259,7 @@ def test_a_suggested_prefix_or_name_covers_no_other_folder_and_no_other_secret(b
         ("/" + "b" * 600, None),
     ],
 )
-def test_an_entry_for_a_long_path_covers_as_many_whole_names_as_a_line_can_hold(granted, path, prefix):
+def test_an_entry_for_a_long_path_covers_as_many_whole_segments_as_fit(granted, path, prefix):
     decision = granted.explain_http("GET", f"https://a.example{path}")
     assert not decision.allowed
     if prefix is None:
@@ -269,7 +269,7 @@ def test_an_entry_for_a_long_path_covers_as_many_whole_names_as_a_line_can_hold(
         assert granted.with_addition(decision.suggestion).http.allowlist[0].path_prefix == prefix
 
 
-def test_a_suggestion_is_data_with_a_form_in_json():
+def test_a_suggestion_has_a_json_form():
     none = Capabilities.none()
     refused = [
         none.explain_http("GET", "https://a.example/x"),
@@ -307,7 +307,7 @@ def test_an_addition_that_is_not_one_entry_of_its_list_is_refused(to, entry):
         Capabilities.none().with_addition(Addition(to, entry))
 
 
-def test_a_redacted_entry_is_only_words():
+def test_a_redacted_entry_is_only_text():
     denied = Capabilities.none().explain_http("GET", "https://a.example/open-sesame/x")
     shown = denied.redacted(lambda text: text.replace("open-sesame", "[hidden]"))
     assert "sesame" not in f"{shown.as_dict()} {shown}"
@@ -317,10 +317,10 @@ def test_a_redacted_entry_is_only_words():
 
 
 @given(capabilities, methods, st.sampled_from(INTERNAL))
-def test_a_host_that_no_file_can_allow_is_told_as_such_whatever_a_file_says(given_capabilities, method, host):
+def test_a_host_that_no_file_can_allow_is_reported_as_such(given_capabilities, method, host):
     decision = given_capabilities.explain_http(method, f"https://{host}/")
     assert wanted([decision]) == {}
-    if "public addresses alone" in decision.hint:  # an exemption of the operator's would not help here
+    if "only allows public addresses" in decision.hint:  # an exemption would not help here
         unsafe = ["0.0.0.0/0", "::/0"]
         assert not given_capabilities.explain_http(method, f"https://{host}/", unsafe_allowed_networks=unsafe).allowed
         return
@@ -330,7 +330,7 @@ def test_a_host_that_no_file_can_allow_is_told_as_such_whatever_a_file_says(give
 
 @settings(max_examples=examples(100), deadline=None)
 @given(capabilities, st.text(max_size=20), st.sampled_from([None, [], ["10.0.0.1"], ["x"]]), methods | st.text(), urls)
-def test_every_refusal_has_a_rule_and_a_next_step(given_capabilities, text, answers, method, url):
+def test_every_denial_has_a_rule_and_a_suggested_fix(given_capabilities, text, answers, method, url):
     for decision in (
         given_capabilities.explain_http(method, url, answers),
         given_capabilities.explain_http(method, text),
@@ -344,13 +344,13 @@ def test_every_refusal_has_a_rule_and_a_next_step(given_capabilities, text, answ
 
 @settings(max_examples=examples(100), deadline=None)
 @given(capabilities)
-def test_every_capability_can_be_said_and_reviewed(given_capabilities):
+def test_every_capability_can_be_explained_and_reviewed(given_capabilities):
     said = explain(given_capabilities)
     assert said[-1].startswith("may not do anything")
     assert all(warning.message for warning in review(CapabilityFile(capabilities=given_capabilities)))
 
 
-def test_overlapping_entries_merge_to_what_they_share():
+def test_overlapping_entries_merge_to_their_common_part():
     request = Capabilities.none().with_http([EndpointPattern.host("*.example.com").with_methods("GET", "POST")])
     grant = Capabilities.none().with_http(
         [EndpointPattern.host("api.example.com").with_path_prefix("/v1/").with_methods("GET", "PUT")]

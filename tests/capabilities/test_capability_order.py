@@ -1,4 +1,4 @@
-"""What lies within what: the order that merges, diffs and updates go by, on both sides of each edge."""
+"""The partial order of capabilities that merges, diffs and updates use, tested on both sides of each bound."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ EXACT = EndpointPattern("a.example.com").with_path("/v1/x")
         ("b.example.com", "a.example.com", False),
     ],
 )
-def test_a_host_lies_within_itself_and_what_is_above_it(inner: str, outer: str, within: bool) -> None:
+def test_a_host_is_within_itself_and_wider_patterns(inner: str, outer: str, within: bool) -> None:
     assert endpoint_within(EndpointPattern(inner), EndpointPattern(outer)) is within
 
 
@@ -64,7 +64,7 @@ def test_a_host_lies_within_itself_and_what_is_above_it(inner: str, outer: str, 
         ("/v1", "/v1/", False),
     ],
 )
-def test_a_path_lies_within_its_prefixes_and_every_path_within_none(
+def test_a_path_is_within_its_prefixes_and_every_path_within_none(
     inner: str | None, outer: str | None, within: bool
 ) -> None:
     host = "a.example.com"
@@ -84,13 +84,13 @@ def test_a_path_lies_within_its_prefixes_and_every_path_within_none(
         (EXACT, EndpointPattern("a.example.com"), True),
     ],
 )
-def test_one_path_lies_within_itself_and_within_the_prefixes_above_it(
+def test_an_exact_path_is_within_itself_and_prefixes_above_it(
     inner: EndpointPattern, outer: EndpointPattern, within: bool
 ) -> None:
     assert endpoint_within(inner, outer) is within
 
 
-def test_fewer_methods_ports_and_schemes_lie_within_more() -> None:
+def test_fewer_methods_ports_and_schemes_are_within_more() -> None:
     every = EndpointPattern("a.example.com", schemes=("https", "http"))
     some = EndpointPattern("a.example.com", methods=("GET",), ports=(443,))
     assert endpoint_within(some, every)
@@ -142,7 +142,7 @@ HOST = "a.example.com"
         (credential(HOST, ports=(8443,)), credential(HOST), False),
     ],
 )
-def test_a_credential_lies_within_one_that_sends_the_same_at_least_as_far(
+def test_a_credential_is_within_one_that_sends_the_secret_at_least_as_far(
     inner: CredentialMapping, outer: CredentialMapping, within: bool
 ) -> None:
     assert credential_within(inner, outer) is within
@@ -161,7 +161,7 @@ def test_a_credential_lies_within_one_that_sends_the_same_at_least_as_far(
         ("a/", "a/b/", False),
     ],
 )
-def test_a_folder_lies_within_those_above_it(inner: str, outer: str, within: bool) -> None:
+def test_a_folder_is_within_its_parents(inner: str, outer: str, within: bool) -> None:
     assert WorkspaceCapability.within(inner, outer) is within
 
 
@@ -180,11 +180,11 @@ def test_a_folder_lies_within_those_above_it(inner: str, outer: str, within: boo
         ("other", "tok*", False),
     ],
 )
-def test_a_secrets_name_lies_within_its_patterns(inner: str, outer: str, within: bool) -> None:
+def test_a_secret_name_is_within_its_patterns(inner: str, outer: str, within: bool) -> None:
     assert SecretsCapability.within(inner, outer) is within
 
 
-def test_what_two_lists_of_hosts_share_is_the_narrower_of_each_pair() -> None:
+def test_the_common_hosts_of_two_lists_are_the_narrower_of_each_pair() -> None:
     assert common_hosts(("a.example.com",), ("*.example.com",)) == ("a.example.com",)
     assert common_hosts(("*.example.com",), ("*.a.example.com", "b.example.com", "c.example.net")) == (
         "*.a.example.com",
@@ -194,7 +194,7 @@ def test_what_two_lists_of_hosts_share_is_the_narrower_of_each_pair() -> None:
     assert common_hosts((HOST,), (HOST,)) == (HOST,)
 
 
-def test_what_two_lists_of_paths_share_is_nothing_or_the_narrower() -> None:
+def test_the_common_paths_of_two_lists_are_none_or_the_narrower() -> None:
     assert common_paths((), ()) == ()
     assert common_paths(("/v1/",), ()) == common_paths((), ("/v1/",)) == ("/v1/",)
     assert common_paths(("/v1/", "/v2/"), ("/v1/a", "/v3/")) == ("/v1/a",)
@@ -202,16 +202,16 @@ def test_what_two_lists_of_paths_share_is_nothing_or_the_narrower() -> None:
     assert common_paths(("/v1/",), ("/v2/",)) is None
 
 
-def test_what_lies_within_another_is_dropped_up_to_as_many_as_may_be_left() -> None:
+def test_covered_entries_are_dropped_and_the_rest_is_bounded() -> None:
     assert widest(["a/b/", "a/", "c/", "c/d/"], WorkspaceCapability.within) == ["a/", "c/"]
     most = [f"n{number}/" for number in range(MAX_CAPABILITY_ENTRIES)]
     assert widest(most, WorkspaceCapability.within) == most
     with pytest.raises(ConfigurationError, match=f"more than {MAX_CAPABILITY_ENTRIES} entries in common"):
         widest([*most, "one-more/"], WorkspaceCapability.within)
-    assert widest([*most, "one-more/", ""], WorkspaceCapability.within) == [""]  # the last of them covers all
+    assert widest([*most, "one-more/", ""], WorkspaceCapability.within) == [""]  # the last one covers all others
 
 
-def test_a_merge_has_the_entries_that_both_sides_have_in_common() -> None:
+def test_a_merge_contains_the_common_entries_of_both_sides() -> None:
     wide = EndpointPattern("*.example.com", schemes=("https", "http"))
     narrow = EndpointPattern(HOST, "/v1/", methods=("GET",), ports=(80, 443), schemes=("https", "http"))
     other_port = EndpointPattern("b.example.com", ports=(8443,))
@@ -239,7 +239,7 @@ def test_a_merge_has_the_entries_that_both_sides_have_in_common() -> None:
         ((), (), [(443,)]),
     ],
 )
-def test_a_merged_credential_goes_to_the_ports_that_both_sides_name(
+def test_a_merged_credential_applies_to_the_ports_that_both_sides_list(
     one: tuple[int, ...], other: tuple[int, ...], common: list[tuple[int, ...]]
 ) -> None:
     sides = [
@@ -262,13 +262,13 @@ def test_a_merged_credential_goes_to_the_ports_that_both_sides_name(
         ((80, 8443), (8443, 9000), (8443,)),
     ],
 )
-def test_two_credentials_go_together_where_both_go(
+def test_two_credentials_merge_where_both_apply(
     one: tuple[int, ...], other: tuple[int, ...], common: tuple[int, ...] | None
 ) -> None:
     assert common_ports(credential(HOST, ports=one), credential(HOST, ports=other)) == common
 
 
-def test_two_entries_that_share_other_ports_for_each_scheme_have_two_in_common() -> None:
+def test_entries_with_different_ports_for_each_scheme_merge_into_two() -> None:
     both = EndpointPattern("a.org", ports=(443,), schemes=("https", "http"))
     assert common_endpoints(both, both) == [
         EndpointPattern("a.org", schemes=("https",)),
@@ -298,7 +298,7 @@ def login(*scopes: str, secret: str = "key", client: str = "me", words: str | No
         (login("read"), login("read", secret="other"), False),
     ],
 )
-def test_a_login_lies_within_one_that_asks_for_more_scopes_at_the_same_place(
+def test_a_login_is_within_one_with_more_scopes_at_the_same_service(
     inner: LoginCapability, outer: LoginCapability, within: bool
 ) -> None:
     assert login_within(inner, outer) is within
@@ -316,7 +316,7 @@ def test_a_login_lies_within_one_that_asks_for_more_scopes_at_the_same_place(
         (login("read"), login("read", secret="other"), None),
     ],
 )
-def test_two_logins_have_the_scopes_in_common_that_both_ask_for(
+def test_two_logins_merge_to_the_scopes_that_both_request(
     one: LoginCapability, other: LoginCapability, common: LoginCapability | None
 ) -> None:
     assert common_login(one, other) == common
@@ -325,8 +325,8 @@ def test_two_logins_have_the_scopes_in_common_that_both_ask_for(
 
 
 @pytest.mark.parametrize(("asked", "given"), list(product((True, False), repeat=2)))
-def test_a_flag_holds_in_a_merge_where_both_sides_set_it(asked: bool, given: bool) -> None:
-    def side(flag: bool, files: int) -> Capabilities:  # they differ, or nothing would have to be merged
+def test_a_flag_is_set_in_a_merge_only_if_both_sides_set_it(asked: bool, given: bool) -> None:
+    def side(flag: bool, files: int) -> Capabilities:  # the sides differ, because equal sides need no merge
         return Capabilities(
             http=HttpCapability((EndpointPattern(HOST),), (credential(HOST, ports=(443,), optional=flag),)),
             workspace_write=WorkspaceWriteCapability(("out/",), remove=flag, max_files=files),
@@ -338,7 +338,7 @@ def test_a_flag_holds_in_a_merge_where_both_sides_set_it(asked: bool, given: boo
     assert [each.optional for each in merged.http.credentials] == [asked and given]
 
 
-def test_parts_of_one_credential_that_both_name_twice_have_names_of_their_own() -> None:
+def test_parts_of_one_credential_that_both_sides_list_twice_have_unique_names() -> None:
     asked = HttpCapability(credentials=(replace(credential("a.org", "b.org"), name="desk"),))
     given = HttpCapability(
         credentials=(replace(credential("a.org"), name="one"), replace(credential("b.org"), name="two"))

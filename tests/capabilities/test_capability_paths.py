@@ -1,4 +1,4 @@
-"""No lenient server can be led out of a path prefix: what is allowed under it stays under it, however it is read."""
+"""An allowed path stays under its path prefix, however a lenient server parses it."""
 
 import itertools
 
@@ -32,7 +32,7 @@ paths = st.lists(st.sampled_from(PIECES), max_size=8).map("".join)
 
 
 def lenient_utf8(data: bytes) -> str:
-    """A decoder that believes every lead byte and masks what follows, as RFC 3629 (10) warns of."""
+    """Decode UTF-8 without validation: trust every lead byte and mask the rest, as RFC 3629 (10) warns."""
     text, at = [], 0
     while at < len(data):
         byte = data[at]
@@ -67,7 +67,7 @@ BEST_FIT = str.maketrans({"．": ".", "／": "/", "﹒": ".", "∕": "/", "․":
 
 
 def readings(path: str) -> set[str]:
-    """The path as servers of many kinds might walk it."""
+    """Return the path as different kinds of servers could read it."""
     found = {path}
     for _ in range(3):
         found |= {lenient_utf8(unescaped(text, wide=wide)) for text in found for wide in (False, True)}
@@ -76,7 +76,7 @@ def readings(path: str) -> set[str]:
 
 
 def walked(path: str, *, backslash: bool, parameters: bool, blanks: bool) -> list[str]:
-    """Where a walk along the path ends, dot segments taken."""
+    """Return the end of a walk along the path, with dot segments applied."""
     stack: list[str] = []
     for segment in (path.replace("\\", "/") if backslash else path).split("/"):
         name = segment.partition(";")[0] if parameters else segment
@@ -98,7 +98,7 @@ def walked(path: str, *, backslash: bool, parameters: bool, blanks: bool) -> lis
 @example("%00%e2%80%a5")
 @example("%00..%23/private")
 @example("..%00x/private")
-def test_what_a_prefix_allows_stays_below_it_for_every_reader(tail):
+def test_an_allowed_path_stays_under_its_prefix_for_every_parser(tail):
     if not GRANT.explain_http("GET", f"https://api.example.com/v1/public/{tail}").allowed:
         return
     for text in readings(f"/v1/public/{tail}"):
@@ -109,7 +109,7 @@ def test_what_a_prefix_allows_stays_below_it_for_every_reader(tail):
 
 @settings(max_examples=examples(300), deadline=None)
 @given(paths)
-def test_no_spelling_of_another_path_is_taken_for_the_prefix(tail):
+def test_no_spelling_of_another_path_matches_the_prefix(tail):
     for start in ("/v1/", "/v1/publi", "/v1/public", "/", "//v1/public/", "/v1%2fpublic/", "/V1/public/"):
         path = start + tail
         if path.startswith("/v1/public/") or not GRANT.explain_http("GET", f"https://api.example.com{path}").allowed:
@@ -117,6 +117,6 @@ def test_no_spelling_of_another_path_is_taken_for_the_prefix(tail):
         assert any(text.startswith("/v1/public/") for text in readings(path)), path
 
 
-def test_text_outside_ascii_and_encoded_slashes_still_pass_as_utf8():
+def test_non_ascii_text_and_encoded_slashes_are_allowed():
     for tail in ("caf%c3%a9", "a%2Fb", "%e2%80%a6", "%F0%9F%98%80", "100%25", "..config", "..."):
         assert GRANT.explain_http("GET", f"https://api.example.com/v1/public/{tail}").allowed, tail

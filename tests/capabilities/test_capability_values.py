@@ -1,4 +1,4 @@
-"""The values of a grant, read into one spelling when they are made, and what each of them covers."""
+"""The values of a grant: canonical spelling on creation, and coverage."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def credential(secret: str = "key", *hosts: str, location: CredentialLocation = 
         ("[2606:4700::1111]", "2606:4700::1111"),
     ],
 )
-def test_a_host_has_one_spelling(text: str, read: str) -> None:
+def test_a_host_has_one_canonical_spelling(text: str, read: str) -> None:
     assert read_host_pattern(text) == read
 
 
@@ -55,11 +55,11 @@ def test_a_host_has_one_spelling(text: str, read: str) -> None:
         ("*", "a.example.com", True),
     ],
 )
-def test_a_pattern_covers_names_below_its_domain_and_no_other(pattern: str, host: str, covered: bool) -> None:
+def test_a_pattern_covers_only_names_below_its_domain(pattern: str, host: str, covered: bool) -> None:
     assert host_matches(pattern, host) is covered
 
 
-def test_lists_of_any_kind_become_tuples_in_one_spelling() -> None:
+def test_lists_of_any_kind_become_canonical_tuples() -> None:
     http = HttpCapability([EndpointPattern("a.org")], [credential()])  # type: ignore[arg-type]
     assert isinstance(http.allowlist, tuple) and isinstance(http.credentials, tuple)
     login = LoginCapability("v", "Key", OAUTH)
@@ -80,14 +80,14 @@ def test_an_entry_is_written_with_its_schemes(schemes: tuple[str, ...], said: di
     assert EndpointPattern("a.org", schemes=schemes).as_dict() == {"host": "a.org"} | said
 
 
-def test_a_credentials_place_is_written_without_what_is_usual() -> None:
+def test_a_credential_location_is_written_without_defaults() -> None:
     usual = CredentialLocation.hmac_sha256("X-Sum")
     assert usual.as_dict() == {"type": "hmac_sha256", "name": "X-Sum"}
     other = CredentialLocation.hmac_sha256("X-Sum", encoding="base64")
     assert other.as_dict() == {"type": "hmac_sha256", "name": "X-Sum", "encoding": "base64"}
 
 
-def test_what_nothing_is_said_of_is_the_careful_choice() -> None:
+def test_defaults_are_restrictive() -> None:
     assert credential().optional is False
     assert OAUTH.use_pkce is True
     assert OAUTH.client_secret is None
@@ -112,7 +112,7 @@ def test_what_nothing_is_said_of_is_the_careful_choice() -> None:
         ),
     ],
 )
-def test_a_guest_sets_no_header_that_a_credential_goes_into(
+def test_a_guest_cannot_set_a_header_that_a_credential_uses(
     location: CredentialLocation, names: tuple[str, ...]
 ) -> None:
     assert location.header_names == names
@@ -123,7 +123,7 @@ def test_a_guest_sets_no_header_that_a_credential_goes_into(
     [("IDENTITY.md", True), ("SOUL.md", True), ("a/AGENTS.md", True), ("user.md", True), ("MEMORY.md", False),
      ("HEARTBEAT.md", False), ("notes/x.md", False)],
 )  # fmt: skip
-def test_files_that_go_into_a_prompt_are_known(path: str, prompted: bool) -> None:
+def test_prompt_files_are_recognised(path: str, prompted: bool) -> None:
     assert is_prompt_file(path) is prompted
 
 
@@ -136,7 +136,7 @@ def test_files_that_go_into_a_prompt_are_known(path: str, prompted: bool) -> Non
         (CredentialLocation.url_path("key"), "path {key}"),
     ],
 )
-def test_each_place_of_a_request_has_a_name_of_its_own(location: CredentialLocation, slot: str) -> None:
+def test_each_location_in_a_request_has_a_unique_name(location: CredentialLocation, slot: str) -> None:
     assert location.slot == slot
 
 
@@ -151,7 +151,7 @@ def test_each_place_of_a_request_has_a_name_of_its_own(location: CredentialLocat
         ),
     ],
 )
-def test_of_two_credentials_for_one_place_the_more_specific_is_sent(
+def test_the_more_specific_of_two_credentials_for_one_location_is_sent(
     general: CredentialMapping, specific: CredentialMapping
 ) -> None:
     url = parse_url("https://a.b.org/v1/x/y")
@@ -159,12 +159,12 @@ def test_of_two_credentials_for_one_place_the_more_specific_is_sent(
     assert matching_credentials((general, specific), url) == (specific,)
 
 
-def test_a_credential_that_names_no_port_is_sent_to_443_alone() -> None:
+def test_a_credential_without_ports_is_only_sent_to_443() -> None:
     assert matching_credentials((credential(),), parse_url("https://a.org/")) == (credential(),)
     assert matching_credentials((credential(),), parse_url("https://a.org:8443/")) == ()
 
 
 @pytest.mark.parametrize("char", ["\ufe00", "\ufe0f", "\U000e0100", "\U000e01ef", "\u200b"])
-def test_a_character_that_shows_nothing_is_known(char: str) -> None:
+def test_an_invisible_character_is_recognised(char: str) -> None:
     assert is_unseen(char)
     assert not is_unseen("a")

@@ -1,4 +1,4 @@
-"""The port of a credential that names none: found once, from the allowlist of its own file, and kept."""
+"""The ports of a credential without ports: derived once from the allowlist of its file, then stored."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def read(section: dict[str, Any], **more: Any) -> Capabilities:
 
 
 def sent(capabilities: Capabilities, host: str = HOST) -> list[int]:
-    """The ports where the secret goes."""
+    """Return the ports to which the secret is sent."""
     assert capabilities.http is not None
     urls = {port: parse_url(f"https://{host}:{port}/") for port in (443, 8443, 9443)}
     return [port for port, url in urls.items() if capabilities.http.credentials_for(url)]
@@ -48,7 +48,7 @@ def sent(capabilities: Capabilities, host: str = HOST) -> list[int]:
 @pytest.mark.parametrize(
     ("listed", "usual"), [((), 443), ((443,), 443), ((8443,), 8443), ((443, 8443), 443), ((8443, 9443), 443)]
 )
-def test_it_is_443_or_the_only_one_that_is_listed(listed: tuple[int, ...], usual: int) -> None:
+def test_the_usual_port_is_443_or_the_only_listed_one(listed: tuple[int, ...], usual: int) -> None:
     granted = read(http(*listed))
 
     assert sent(granted) == [usual]
@@ -57,19 +57,19 @@ def test_it_is_443_or_the_only_one_that_is_listed(listed: tuple[int, ...], usual
 
 
 @pytest.mark.parametrize(("entry", "host"), [("*.a.org", "x.a.org"), ("x.a.org", "*.a.org"), ("a.org", "a.org")])
-def test_an_entry_lists_its_port_for_every_host_that_it_shares(entry: str, host: str) -> None:
+def test_an_entry_sets_the_port_for_all_its_hosts(entry: str, host: str) -> None:
     assert usual_ports((host,), (EndpointPattern(entry, ports=(8443,)),)) == (8443,)
     assert usual_ports((host,), (EndpointPattern("b.org", ports=(8443,)),)) == (443,)
 
 
-def test_a_file_that_moves_a_secret_to_another_port_asks_for_more() -> None:
+def test_a_file_that_moves_a_secret_to_another_port_is_wider() -> None:
     changes = diff(read(http(443, 8443)), read(http(8443)))
 
     assert [change.section for change in changes.widened] == ["http.credentials"]
     assert "at port 8443" in changes.widened[0].sentence
 
 
-def test_a_narrower_grant_moves_no_secret_also_when_it_is_stored() -> None:
+def test_a_stored_narrower_grant_does_not_move_a_secret() -> None:
     other_port = {"host": HOST, "port": 8443}
     asked = read(http(443) | {"allowlist": [{"host": HOST, "methods": ["POST"]}, other_port | {"methods": ["GET"]}]})
     narrower = [
@@ -84,14 +84,14 @@ def test_a_narrower_grant_moves_no_secret_also_when_it_is_stored() -> None:
             assert diff(asked, kept).widened == ()
 
 
-def test_the_section_of_a_tool_sends_a_secret_where_its_component_does() -> None:
+def test_a_tool_section_sends_a_secret_to_the_same_ports_as_its_component() -> None:
     granted = read(http(443, 8443), tools={"x": {"http": http(8443)}})
 
     assert sent(granted) == sent(for_tool(granted, "x")) == [443]
     assert Capabilities.parse(format_file(granted)) == granted
 
 
-def test_hosts_of_one_credential_have_ports_of_their_own_where_none_gets_it_at_another_s() -> None:
+def test_hosts_of_one_credential_can_have_different_ports_unless_they_overlap() -> None:
     def granted(*entries: EndpointPattern) -> Capabilities:
         mapping = CredentialMapping(
             secret_name="api", location=CredentialLocation.bearer(), host_patterns=("a.org", "b.org")
@@ -104,7 +104,7 @@ def test_hosts_of_one_credential_have_ports_of_their_own_where_none_gets_it_at_a
     assert sent(both, "a.org") == [443]
 
 
-def test_a_secret_that_two_grants_give_for_a_host_each_goes_to_both_under_two_names() -> None:
+def test_a_secret_with_two_host_lists_is_merged_under_two_names() -> None:
     def asked(**hosts: list[str]) -> Capabilities:
         credentials = {name: TOKEN | {"host_patterns": each} for name, each in hosts.items()}
         return read({"allowlist": [{"host": "a.org"}, {"host": "b.org"}], "credentials": credentials})

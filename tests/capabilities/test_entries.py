@@ -43,14 +43,14 @@ def decide(grant: Capabilities, url: str, *addresses: str, method: str = "POST",
         ("/v1", False),
     ],
 )
-def test_an_exact_path_covers_itself_with_any_query_and_nothing_below(path: str, allowed: bool) -> None:
+def test_an_exact_path_covers_itself_with_any_query_and_no_subpath(path: str, allowed: bool) -> None:
     decision = decide(Capabilities.none().with_http(EXACT), f"https://a.org{path}")
 
     assert decision.allowed is allowed
     assert allowed or decision.reason is Reason.PATH_NOT_ALLOWED
 
 
-def test_an_exact_path_lies_within_a_prefix_and_no_prefix_within_it() -> None:
+def test_an_exact_path_is_within_a_prefix_and_not_the_reverse() -> None:
     prefix = EndpointPattern.host("a.org").with_path_prefix("/v1/")
     one, other = (Capabilities.none().with_http(entry) for entry in (EXACT, prefix))
 
@@ -59,7 +59,7 @@ def test_an_exact_path_lies_within_a_prefix_and_no_prefix_within_it() -> None:
     assert merge(one, below).http == HttpCapability(())
 
 
-def test_an_entry_has_a_path_or_a_prefix_and_a_host_or_every_public_one() -> None:
+def test_an_entry_has_either_a_path_or_a_prefix_and_either_a_host_or_any_public_host() -> None:
     for wrong in (
         {"host": "a.org", "path": "/x", "path_prefix": "/x"},
         {"host": "a.org", "any_public_host": True},
@@ -81,13 +81,13 @@ def test_an_entry_has_a_path_or_a_prefix_and_a_host_or_every_public_one() -> Non
 @pytest.mark.parametrize(
     "entry", [EXACT, ANY, EndpointPattern("a.org", public_only=True), ANY.with_path("/robots.txt")]
 )
-def test_an_entry_is_written_as_it_is_read(entry: EndpointPattern) -> None:
+def test_a_written_entry_reads_back_unchanged(entry: EndpointPattern) -> None:
     grant = Capabilities.none().with_http(entry)
 
     assert parse(format_file(grant)).capabilities == grant
 
 
-def test_every_public_host_is_every_public_one_and_no_other() -> None:
+def test_any_public_host_covers_exactly_the_public_hosts() -> None:
     grant = Capabilities.none().with_http(ANY)
 
     assert decide(grant, "https://anywhere.example/x", "8.8.8.8").allowed
@@ -101,7 +101,7 @@ def test_every_public_host_is_every_public_one_and_no_other() -> None:
         assert decide(grant, url, *addresses).reason is Reason.ADDRESS_NOT_ALLOWED, url
 
 
-def test_a_network_exempted_for_another_tool_is_not_opened_by_every_public_host() -> None:
+def test_any_public_host_does_not_open_a_network_exempted_for_another_tool() -> None:
     exempt = ("10.0.0.0/8",)
     anywhere = Capabilities.none().with_http(ANY)
     named = Capabilities.none().with_http([ANY, EndpointPattern.host("desk.example")])
@@ -113,7 +113,7 @@ def test_a_network_exempted_for_another_tool_is_not_opened_by_every_public_host(
     assert parse_networks(exempt)
 
 
-def test_a_grant_that_names_a_host_narrows_every_public_one_and_opens_no_network() -> None:
+def test_a_grant_with_a_host_narrows_any_public_host_and_opens_no_network() -> None:
     asked = Capabilities.none().with_http(ANY)
     named = Capabilities.none().with_http(EndpointPattern.host("docs.example").with_methods("GET"))
     both = merge(asked, named)
@@ -123,17 +123,17 @@ def test_a_grant_that_names_a_host_narrows_every_public_one_and_opens_no_network
     assert not decide(both, "https://other.example/", "8.8.8.8", method="GET").allowed
 
 
-def test_every_public_host_never_stands_together_with_a_credential() -> None:
+def test_any_public_host_excludes_credentials() -> None:
     mapping = CredentialMapping(secret_name="key", location=CredentialLocation.bearer(), host_patterns=("a.org",))
 
-    with pytest.raises(ConfigurationError, match="never stands together with a credential"):
+    with pytest.raises(ConfigurationError, match="cannot be combined with credentials"):
         HttpCapability((ANY, EXACT), (mapping,))
     text = {"http": {"allowlist": [{"any_public_host": True}], "credentials": {"key": mapping.as_dict()}}}
-    with pytest.raises(CapabilityFileError, match="never stands together"):
+    with pytest.raises(CapabilityFileError, match="cannot be combined with credentials"):
         parse(json.dumps(text))
 
 
-def test_an_exact_path_is_no_warning_and_a_credential_beside_it_is_held_against_it() -> None:
+def test_an_exact_path_causes_no_warning_but_an_unused_credential_does() -> None:
     entry = {"host": "a.example.com", "path": "/v1/x", "methods": ["POST"]}
     credential = {
         "secret_name": "key", "location": {"type": "bearer"}, "host_patterns": ["a.example.com"],
@@ -142,10 +142,10 @@ def test_an_exact_path_is_no_warning_and_a_credential_beside_it_is_held_against_
     warnings = review(parse(json.dumps({"http": {"allowlist": [entry], "credentials": {"key": credential}}})))
     said = " ".join(warning.message for warning in warnings)
     assert "every path" not in said
-    assert "no entry of http.allowlist covers a request that would get this secret" in said
+    assert "no entry of http.allowlist covers a request that carries this secret" in said
 
 
-def test_a_secret_in_the_path_goes_with_no_exact_path_that_has_no_place_for_it() -> None:
+def test_a_credential_in_the_path_needs_an_exact_path_with_its_placeholder() -> None:
     def told(path: str) -> str:
         location = CredentialLocation.url_path("key")
         mapping = CredentialMapping(secret_name="key", location=location, host_patterns=("a.org",))
@@ -155,21 +155,21 @@ def test_a_secret_in_the_path_goes_with_no_exact_path_that_has_no_place_for_it()
     assert "has your secret key for a.org, where no request may go" in told("/bot/send")
 
 
-def test_what_is_no_login_or_no_entry_is_refused_in_python_too() -> None:
+def test_an_invalid_login_or_entry_is_also_refused_in_python() -> None:
     oauth = OAuthConfig(authorization_url="https://a.org/", token_url="https://a.org/")
     login = LoginCapability("desk", "desk_key", oauth)
 
-    with pytest.raises(ConfigurationError, match="two logins set one secret"):
+    with pytest.raises(ConfigurationError, match="two logins set the same secret"):
         Capabilities(logins=(login, replace(login, vendor="other")))
     with pytest.raises(ConfigurationError, match="LoginCapability only"):
         Capabilities(logins=("desk",))  # type: ignore[arg-type]
-    with pytest.raises(ConfigurationError, match="is not the name of a login"):
+    with pytest.raises(ConfigurationError, match="is not a valid vendor name"):
         replace(login, vendor="")
     with pytest.raises(ConfigurationError, match="public_only must be true or false"):
         replace(ANY, public_only="yes")
 
 
-def test_a_changed_login_is_told_by_setting_and_a_client_s_secret_never() -> None:
+def test_a_changed_login_is_described_by_setting_without_the_client_secret() -> None:
     hidden = "not" + "-to-be-told"
     was = OAuthConfig(authorization_url="https://a.org/", token_url="https://a.org/", client_id="me")
     now = replace(was, client_id=None, client_secret=hidden)

@@ -1,4 +1,4 @@
-"""Ten files as people would write them, with five questions each: the explanation alone answers every one."""
+"""Ten realistic files with five questions each: the explanation answers every question."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wasmrt.capabilities.sentences import ANYWHERE, explain
 FOLDER = Path(__file__).with_name("realistic")
 NO = "may not do anything else"
 
-# The answer is a part of the explanation; one with "not: " in front is what no sentence may say.
+# The answer is a part of the explanation; an answer that starts with "not: " must not be in any sentence.
 QUESTIONS = {
     "github": {
         "Can it read my private repositories?": "can read your repositories, private ones as well",
@@ -97,7 +97,7 @@ def test_there_are_ten_files_and_fifty_questions() -> None:
 
 
 @pytest.mark.parametrize(("name", "question", "answer"), ASKED)
-def test_the_explanation_answers(name: str, question: str, answer: str) -> None:
+def test_the_explanation_answers_the_question(name: str, question: str, answer: str) -> None:
     said = explain(parse((FOLDER / f"{name}.capabilities.json").read_bytes()).capabilities)
 
     assert said[-1] == NO

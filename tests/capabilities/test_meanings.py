@@ -1,4 +1,4 @@
-"""Explanations say what a grant means for the person, and no power that the runtime would refuse."""
+"""Explanations describe the effect of a grant for the user, without permissions that the runtime would refuse."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wasmrt.core.url import parse_networks
 
 
 def granted(*entries: EndpointPattern, to: tuple[str, ...] = (), **more: object) -> Capabilities:
-    """A grant with these entries, and one bearer credential for the hosts in `to`."""
+    """Return a grant with these entries, and a bearer credential for the hosts in `to`."""
     mapping = CredentialMapping(
         secret_name="key", location=CredentialLocation.bearer(), host_patterns=to or ("x.org",), **more
     )
@@ -48,7 +48,7 @@ GMAIL = EndpointPattern.host("gmail.googleapis.com")
         (EndpointPattern.host("api.stripe.com").with_methods("POST"), "move money", "read your customers"),
     ],
 )
-def test_a_power_at_a_known_service_is_told_by_host_path_and_method(
+def test_a_permission_at_a_known_service_depends_on_host_path_and_method(
     entry: EndpointPattern, told: str, not_told: str
 ) -> None:
     text = said(granted(entry, to=(entry.host_pattern,)))
@@ -57,7 +57,7 @@ def test_a_power_at_a_known_service_is_told_by_host_path_and_method(
     assert not_told not in text
 
 
-def test_what_changes_something_is_told_before_what_only_reads() -> None:
+def test_changing_permissions_come_before_reading_ones() -> None:
     first, second, *_ = explain(
         granted(GMAIL.with_path_prefix("/gmail/v1/users/me/drafts"), GMAIL, to=(GMAIL.host_pattern,))
     )
@@ -66,21 +66,21 @@ def test_what_changes_something_is_told_before_what_only_reads() -> None:
     assert "can read your mail (Gmail)" not in (first, second)
 
 
-def test_without_a_credential_nothing_is_done_as_anybody() -> None:
+def test_no_permission_is_in_the_users_name_without_a_credential() -> None:
     text = said(granted(EndpointPattern.host("api.github.com")))
 
     assert "as you" not in text and "your repositories" not in text
     assert "can read public repositories and their issues (GitHub)" in text
 
 
-def test_a_credential_for_one_host_of_many_has_no_power_at_the_others() -> None:
+def test_a_credential_for_one_host_grants_nothing_at_other_hosts() -> None:
     text = said(granted(EndpointPattern.host("*.googleapis.com"), to=("sheets.googleapis.com",)))
 
     assert "change your documents" in text
     assert "mail" not in text and "contacts" not in text
 
 
-def test_at_a_service_that_is_not_known_the_method_tells_what_is_done_in_your_name() -> None:
+def test_at_an_unknown_service_the_method_determines_the_description() -> None:
     place = EndpointPattern.host("api.desk.example")
 
     assert "can change what your secret key opens at api.desk.example, in your name" in said(
@@ -96,11 +96,11 @@ def test_at_a_service_that_is_not_known_the_method_tells_what_is_done_in_your_na
     [
         (granted(EndpointPattern.host("a.org").with_schemes("http"), to=("a.org",)), "your secret key would go"),
         (granted(EndpointPattern.host("10.0.0.7")), "10.0.0.7 is private, not public"),
-        (granted(EndpointPattern.host("printer.local")), "a name that only private networks answer for"),
-        (Capabilities.none().with_workspace_write(["daily/"]), "what an agent is"),
+        (granted(EndpointPattern.host("printer.local")), "the host name is reserved for private networks"),
+        (Capabilities.none().with_workspace_write(["daily/"]), "the agent's identity"),
     ],
 )
-def test_what_the_runtime_would_refuse_is_said_to_be_refused(grant: Capabilities, refusal: str) -> None:
+def test_an_entry_that_the_runtime_would_refuse_is_described_as_refused(grant: Capabilities, refusal: str) -> None:
     text = said(grant)
 
     assert "which is refused" in text and refusal in text
@@ -108,58 +108,58 @@ def test_what_the_runtime_would_refuse_is_said_to_be_refused(grant: Capabilities
     assert "can go to" not in text
 
 
-def test_an_internal_host_that_the_operator_exempts_is_no_longer_refused() -> None:
+def test_an_internal_host_that_the_operator_exempts_is_not_refused() -> None:
     grant = granted(EndpointPattern.host("10.0.0.7"))
 
     assert "may send any request to https://10.0.0.7" in said(grant, networks=parse_networks(["10.0.0.0/8"]))
 
 
-def test_over_http_a_credential_takes_the_unencrypted_half_of_an_entry_away() -> None:
+def test_over_http_a_credential_removes_the_unencrypted_part_of_an_entry() -> None:
     both = EndpointPattern.host("a.org").with_schemes("https", "http")
 
     assert "unencrypted" not in said(granted(both, to=("a.org",)))
     assert "unencrypted" in said(granted(both))
 
 
-def test_a_credential_at_another_port_is_not_told_to_go_along() -> None:
+def test_a_credential_for_another_port_is_not_listed_with_an_entry() -> None:
     text = said(granted(EndpointPattern.host("a.org"), to=("a.org",), ports=(8443,)))
 
     assert "may send any request to https://a.org, every path\n" in text
     assert "has your secret key for a.org, where no request may go" in text
 
 
-def test_answers_of_one_place_can_go_to_the_other() -> None:
+def test_responses_of_one_host_can_be_sent_to_another() -> None:
     text = said(granted(GMAIL, EndpointPattern.host("hooks.slack.com"), to=(GMAIL.host_pattern,)))
 
     assert "what it gets from gmail.googleapis.com with your secrets can go to hooks.slack.com" in text
 
 
-def test_any_public_site_is_loud_wherever_it_is_explained() -> None:
+def test_any_public_site_is_prominent_in_every_explanation() -> None:
     anywhere = Capabilities.none().with_http(EndpointPattern.any_public_host().with_methods("GET"))
     notes = anywhere.with_workspace_read(["notes/"])
 
     assert f"what it is given and what it reads under notes/ can go to {ANYWHERE}" in said(notes)
-    assert explain(notes)[0] == f"can reach {ANYWHERE}, and tell whoever runs it all that it knows"
+    assert explain(notes)[0] == f"can reach {ANYWHERE}, and send it all data that the tool has"
     assert ANYWHERE in diff(Capabilities.none(), anywhere).widened[0].sentence
     file = parse('{"http": {"allowlist": [{"any_public_host": true}]}}')
-    assert any("every public site" in warning.message for warning in review(file))
+    assert any("any public site" in warning.message for warning in review(file))
 
 
-def test_every_port_that_a_request_may_go_to_is_told() -> None:
+def test_every_port_of_an_entry_is_listed() -> None:
     one, two = EndpointPattern("a.org", ports=(8443,)), EndpointPattern("a.org", ports=(443, 8443))
 
     assert "https://a.org:8443, every path" in said(Capabilities.none().with_http([one]))
     assert "https://a.org (ports 443 or 8443), every path" in said(Capabilities.none().with_http([two]))
 
 
-def test_numbers_are_told_in_units_for_people() -> None:
+def test_numbers_are_shown_in_readable_units() -> None:
     text = said(parse('{"limits": {"fuel": 500000000, "memory_bytes": 1234567, "timeout_seconds": 90}}').capabilities)
 
     assert "about 1.2 MiB of memory, 500 million units of fuel and 90 seconds for a call" in text
 
 
 @pytest.mark.parametrize("name", ["timeout_seconds", "fuel", "memory_bytes"])
-def test_a_diff_tells_numbers_from_the_old_to_the_new_one_both_ways(name: str) -> None:
+def test_a_diff_shows_the_old_and_the_new_number_in_both_directions(name: str) -> None:
     few, many = (parse(f'{{"limits": {{"{name}": {n}}}}}').capabilities for n in (60, 7200))
     wider, narrower = diff(few, many).widened[0].sentence, diff(many, few).narrowed[0].sentence
     small, large = narrower.partition(": ")[2].split(" instead of ")
@@ -168,7 +168,7 @@ def test_a_diff_tells_numbers_from_the_old_to_the_new_one_both_ways(name: str) -
     assert small != large
 
 
-def test_numbers_that_look_alike_in_round_units_are_told_exactly() -> None:
+def test_numbers_that_round_to_the_same_text_are_shown_exactly() -> None:
     few, many = (parse(f'{{"limits": {{"memory_bytes": {n}}}}}').capabilities for n in (10_000_001, 10_000_002))
 
     assert "10,000,002 instead of 10,000,001" in diff(few, many).widened[0].sentence
@@ -176,7 +176,7 @@ def test_numbers_that_look_alike_in_round_units_are_told_exactly() -> None:
 
 @settings(max_examples=examples(150), deadline=None)
 @given(capabilities)
-def test_every_grant_can_be_explained_and_no_sentence_is_empty(grant: Capabilities) -> None:
+def test_every_grant_can_be_explained_without_empty_sentences(grant: Capabilities) -> None:
     sentences = explain(grant)
 
     assert all(sentences) and sentences[-1].startswith("may not do anything")
@@ -184,7 +184,7 @@ def test_every_grant_can_be_explained_and_no_sentence_is_empty(grant: Capabiliti
         assert "your secret" not in "".join(s for s in sentences if s.startswith("may "))
 
 
-def test_an_operator_s_own_service_is_told_like_those_that_ship() -> None:
+def test_an_operators_service_is_described_like_a_built_in_one() -> None:
     own = read_services(
         b'[[service]]\nname = "Desk"\nhosts = ["api.desk.example"]\n'
         b'can = [{ methods = ["POST"], paths = ["/tickets"], as_you = "close tickets as you" }]\n'
@@ -199,31 +199,31 @@ def test_an_operator_s_own_service_is_told_like_those_that_ship() -> None:
     [
         ("service = 1", "must be a list of sections"),
         ('[[service]]\nname = "x"', "hosts is missing"),
-        ('[[service]]\nname = "x"\nhosts = ["https://x"]', "which is no host"),
-        ('[[service]]\nname = "x"\nhosts = ["x.org"]\ncan = [{ methods = ["FETCH"] }]', "not one of GET"),
+        ('[[service]]\nname = "x"\nhosts = ["https://x"]', "has an invalid host"),
+        ('[[service]]\nname = "x"\nhosts = ["x.org"]\ncan = [{ methods = ["FETCH"] }]', "an unknown method"),
         ('[[service]]\nname = "x"\nhosts = ["x.org"]\ncolour = "red"', "is not known"),
         ('[[service]]\nname = "x\\u001b[2J"\nhosts = ["x.org"]', "printable"),
-        ("[[service", "not TOML"),
-        ("[[service]]\n" * 1001, "may hold"),
+        ("[[service", "not valid TOML"),
+        ("[[service]]\n" * 1001, "more than 1000 services"),
         (
             '[[service]]\nname = "x"\nhosts = ["x.org"]\ncan = [{ methods = ["GET"], paths = ["v1"] }]',
-            "which is no path",
+            "has an invalid path",
         ),
         ('[[service]]\nname = "x"\nhosts = ["x.org"]\ncan = "everything"', "list of up to 100 tables"),
         ('[[service]]\nname = "x"\nhosts = ["x.org"]\nscopes = ["read"]', "table of up to 1000 scopes"),
     ],
 )
-def test_a_mistake_in_a_file_of_services_is_named(text: str, problem: str) -> None:
+def test_an_error_in_a_services_file_is_reported(text: str, problem: str) -> None:
     with pytest.raises(ConfigurationError, match=problem.replace("[", r"\[")):
         read_services(text.encode())
 
 
-def test_every_service_that_ships_has_a_power_or_scopes_in_words_that_follow_can() -> None:
+def test_every_built_in_service_has_permissions_or_scopes_that_follow_can() -> None:
     for service in known_services():
         assert service.can or service.scopes, service.name
         for words in (*service.scopes.values(), *(w for power in service.can for w in (power.as_you, power.anybody))):
             assert words == words.strip() and not words.startswith(("can ", "may ")), (service.name, words)
 
 
-def test_the_default_limits_are_not_told() -> None:
+def test_the_default_limits_are_not_described() -> None:
     assert str(ResourceLimits().fuel) not in said(granted(GMAIL))

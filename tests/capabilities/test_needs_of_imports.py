@@ -1,4 +1,4 @@
-"""The table of imports and what each needs, in the words of the WIT files."""
+"""The table of imports and the capabilities that they need, with the names in the WIT files."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_an_import_needs_one_capability_in_every_version(name: str, capability: 
     assert capabilities_of([unversioned(name)]) == {capability: unversioned(name)}
 
 
-def test_every_function_of_the_tool_worlds_is_in_this_table_or_free_for_all() -> None:
+def test_every_function_of_the_tool_worlds_is_listed_or_always_available() -> None:
     known = {*map(unversioned, NEEDS), *FREE}
     for world in worlds.ALL_WORLDS:
         for interface in world.imports:
@@ -60,18 +60,18 @@ def test_every_function_of_the_tool_worlds_is_in_this_table_or_free_for_all() ->
 
 
 @pytest.mark.parametrize("name", sorted(FREE))
-def test_what_every_tool_may_use_needs_nothing(name: str) -> None:
+def test_imports_for_every_tool_need_no_capability(name: str) -> None:
     assert capabilities_of([name]) == {}
 
 
-def test_an_interface_named_whole_needs_what_its_functions_need_at_least() -> None:
+def test_a_whole_interface_needs_at_least_what_its_functions_need() -> None:
     assert capabilities_of(["wasmrt:tool/workspace@0.1.0"]) == {"workspace": "wasmrt:tool/workspace@0.1.0"}
     assert capabilities_of(["wasmrt:tool/http", "wasi:http/outgoing-handler@0.2.3"]) == {
         "http": "wasi:http/outgoing-handler@0.2.3"
     }
 
 
-def test_no_interface_of_wasi_but_these_needs_a_capability() -> None:
+def test_no_other_wasi_interface_needs_a_capability() -> None:
     needing = {name.partition("@")[0] for name in NEEDS if name.startswith("wasi:")}
     for interface in interfaces():
         bare = interface.name.partition("@")[0]
@@ -79,7 +79,7 @@ def test_no_interface_of_wasi_but_these_needs_a_capability() -> None:
 
 
 @pytest.mark.parametrize("capability", ["http", "workspace", "workspace_write", "secrets", "tool_invoke", "sockets"])
-def test_the_example_of_a_capability_can_use_it(capability: str) -> None:
+def test_the_example_import_of_a_capability_can_use_it(capability: str) -> None:
     example = import_example(capability)
     if capability == "workspace_write":
         assert example == "wasi:filesystem/preopens"
@@ -101,5 +101,7 @@ def test_the_example_of_a_capability_can_use_it(capability: str) -> None:
         ("secrets", [], False),
     ],
 )
-def test_a_section_is_of_use_to_a_component_that_can_reach_for_it(section: str, imports: list[str], used: bool) -> None:
+def test_a_section_is_usable_if_the_component_imports_a_matching_function(
+    section: str, imports: list[str], used: bool
+) -> None:
     assert uses_section(section, imports) is used

@@ -1,4 +1,4 @@
-"""Hosts of a confined program: read as entries of an allowlist, and refused where a proxy could not hold them."""
+"""Hosts of a confined program: read as allowlist entries, and refused if a proxy cannot enforce them."""
 
 from __future__ import annotations
 
@@ -31,21 +31,25 @@ def test_a_host_is_read_from_its_name_or_from_an_entry() -> None:
         (["a.org"] * 257, "network must be a list of up to 256 hosts", "write it like network ="),
         ([7], r"network\[0\]: ", "write it like network ="),
         (["a.org", {"hots": "b.org", "hosst": "c.org"}], r"network\[1\].+hots", "write it like network ="),
-        (["*"], r"network\[0\].host: host '\*' may hold .+any_public_host", "write it like network ="),
-        (["a.org", "nowhere.org", "x_y z"], r"network\[2\].host: host", "write it like network ="),
+        (["*"], r"network\[0\].host: host '\*': .+ only allowed as .+any_public_host", "write it like network ="),
+        (["a.org", "nowhere.org", "x_y z"], r"network\[2\].host: invalid host", "write it like network ="),
         (
             ["a.org", {"host": "a.org", "any_public_host": True}],
             r"network\[1\]: an entry has either a host",
             "keep one",
         ),
         ([{"port": 8443}], r"network\[0\].host: is missing", "write it like network ="),
-        ([{"host": "a.org", "path": "/v1"}], r"network\[0\]: path cannot be held for https", "leave path out"),
-        ([{"host": "a.org", "path_prefix": "/v1/"}], "path_prefix cannot be held for https", "leave path_prefix out"),
-        ([{"host": "a.org", "methods": ["GET"]}], "methods cannot be held for https", 'scheme = "http"'),
-        ([{"host": "a.org", "methods": ["GET"], "schemes": ["http", "https"]}], "methods cannot be held", "http alone"),
+        ([{"host": "a.org", "path": "/v1"}], r"network\[0\]: path cannot be enforced for https", "remove path"),
+        ([{"host": "a.org", "path_prefix": "/v1/"}], "path_prefix cannot be enforced for https", "remove path_prefix"),
+        ([{"host": "a.org", "methods": ["GET"]}], "methods cannot be enforced for https", 'scheme = "http"'),
+        (
+            [{"host": "a.org", "methods": ["GET"], "schemes": ["http", "https"]}],
+            "methods cannot be enforced",
+            "grant only http",
+        ),
     ],
 )
-def test_what_cannot_be_read_or_held_is_refused_with_its_place(value: Any, message: str, hint: str) -> None:
+def test_an_invalid_or_unenforceable_entry_is_refused_with_its_path(value: Any, message: str, hint: str) -> None:
     with pytest.raises(ConfigurationError, match=message) as caught:
         read_program_network(value)
     assert hint in str(caught.value.hint)
@@ -72,5 +76,5 @@ def test_what_cannot_be_read_or_held_is_refused_with_its_place(value: Any, messa
         ),
     ],
 )
-def test_a_person_reads_what_a_program_reaches(entry: Any, words: str) -> None:
+def test_the_network_of_a_program_is_described(entry: Any, words: str) -> None:
     assert program_network_line(*read_program_network([entry])) == words

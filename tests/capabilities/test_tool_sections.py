@@ -1,4 +1,4 @@
-"""Sections of single tools in a capability file: a part of the component's, and never more."""
+"""Sections for single tools in a capability file: always a part of the component's capabilities."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def mistakes(**tools: Any) -> list[str]:
     return [path for path, _ in refused.value.problems]
 
 
-def test_a_tool_has_what_its_section_lists_and_nothing_else() -> None:
+def test_a_tool_has_exactly_the_permissions_of_its_section() -> None:
     grant = for_tool(file(read={"http": {"allowlist": [GET]}, "credentials": ["token"]}), "read")
 
     assert grant.http is not None
@@ -48,7 +48,7 @@ def test_a_tool_has_what_its_section_lists_and_nothing_else() -> None:
     assert (grant.workspace_read, grant.secrets, grant.tool_invoke) == (None, None, None)
 
 
-def test_a_tool_without_a_section_has_nothing_where_others_have_one() -> None:
+def test_a_tool_without_a_section_has_nothing_if_other_tools_have_one() -> None:
     assert for_tool(file(read={}), "write") == Capabilities.none()
     assert for_tool(Capabilities.parse(json.dumps(COMPONENT)), "write").http is not None
 
@@ -74,7 +74,7 @@ def test_a_tool_without_a_section_has_nothing_where_others_have_one() -> None:
         ({"limits": {"fuel": 1}}, "tools.t.limits"),
     ],
 )
-def test_what_a_section_asks_for_beyond_its_component_is_a_mistake(section: dict[str, Any], place: str) -> None:
+def test_a_section_beyond_its_component_is_an_error(section: dict[str, Any], place: str) -> None:
     assert place in mistakes(t=section)
 
 
@@ -125,20 +125,20 @@ def test_a_number_of_a_section_is_at_most_the_components(name: str, most: int) -
         ({"tool_invoke": {"aliases": {"say": "speaker"}}}, {"tools.t.tool_invoke.aliases.say"}),
     ],
 )
-def test_of_a_component_without_a_section_no_tool_has_one(section: dict[str, Any], places: set[str]) -> None:
+def test_a_tool_cannot_have_a_section_that_its_component_lacks(section: dict[str, Any], places: set[str]) -> None:
     with pytest.raises(CapabilityFileError) as refused:
         Capabilities.parse(json.dumps({"tools": {"t": section}}))
     assert {path for path, _ in refused.value.problems} == places
 
 
-def test_a_tool_may_call_by_an_alias_of_its_component() -> None:
+def test_a_tool_can_use_an_alias_of_its_component() -> None:
     section = {"tool_invoke": {"aliases": {"other": "other-tool"}}}
     invoke = for_tool(file(t=section), "t").tool_invoke
 
     assert invoke is not None and invoke.aliases == (("other", "other-tool"),)
 
 
-def test_a_section_that_was_built_wider_gives_no_more_than_the_component() -> None:
+def test_a_section_built_wider_grants_no_more_than_the_component() -> None:
     wide = Capabilities.none().with_http([EndpointPattern("evil.example"), EndpointPattern("api.example.com")])
     grant = for_tool(Capabilities.parse(json.dumps(COMPONENT)).with_tools([ToolGrant("t", wide)]), "t")
 
@@ -146,7 +146,7 @@ def test_a_section_that_was_built_wider_gives_no_more_than_the_component() -> No
     assert [(entry.host_pattern, entry.path_prefix) for entry in grant.http.allowlist] == [("api.example.com", "/v1/")]
 
 
-def test_a_grant_decides_by_the_secret_and_not_by_the_name_of_a_credential() -> None:
+def test_a_grant_compares_secrets_and_not_credential_names() -> None:
     swapped = COMPONENT["http"] | {"credentials": {"token": KEY, "key": TOKEN}}
     given = Capabilities.parse(
         json.dumps(
@@ -159,7 +159,7 @@ def test_a_grant_decides_by_the_secret_and_not_by_the_name_of_a_credential() -> 
     assert grant.http is not None and grant.http.credentials == ()
 
 
-def test_a_merge_holds_for_each_tool_what_both_sides_give_it() -> None:
+def test_a_merge_grants_each_tool_what_both_sides_grant() -> None:
     asked = file(a={"http": {"allowlist": [GET]}}, b={"workspace": {"allowed_prefixes": ["notes/"]}})
     narrow = Capabilities.parse('{"http": {"allowlist": [{"host": "api.example.com", "path_prefix": "/v1/me/"}]}}')
     merged = merge(asked, narrow)
@@ -171,7 +171,7 @@ def test_a_merge_holds_for_each_tool_what_both_sides_give_it() -> None:
     assert merge(asked, file(a={})).tools == (ToolGrant("a"),)
 
 
-def test_a_file_with_sections_is_written_and_read_back_as_the_same() -> None:
+def test_a_file_with_sections_is_written_and_read_back_unchanged() -> None:
     text = json.dumps(
         COMPONENT
         | {
@@ -188,7 +188,7 @@ def test_a_file_with_sections_is_written_and_read_back_as_the_same() -> None:
     assert '"credentials": ["token"]' in format_file(read)
 
 
-def test_a_section_is_written_with_what_it_narrows_of_credentials_and_rates() -> None:
+def test_a_section_is_written_with_its_narrowed_credentials_and_rates() -> None:
     narrow = KEY | {"path_patterns": ["/v1/me/"]}
     rate = {"requests_per_minute": 5, "requests_per_hour": 50}
     http = {"allowlist": [GET], "credentials": {"mine": narrow}, "rate_limit": rate, "max_request_bytes": 10}
@@ -199,7 +199,7 @@ def test_a_section_is_written_with_what_it_narrows_of_credentials_and_rates() ->
     assert Capabilities.parse(format_file(read)) == read
 
 
-def test_a_tool_more_is_wider_and_so_is_a_tool_that_may_do_more() -> None:
+def test_an_additional_or_wider_tool_is_a_widened_permission() -> None:
     before = file(a={"http": {"allowlist": [GET]}})
 
     assert diff(before, file(a={"http": {"allowlist": [GET]}}, b={"http": {"allowlist": [GET]}})).widened
@@ -213,12 +213,12 @@ WRITES: dict[str, Any] = {"workspace": True, "workspace_write": True}
 
 
 def held(*effects: str, grant: dict[str, Any] = WRITES, declared: bool = True) -> Capabilities:
-    """One tool with all of a grant, which declares these effects."""
+    """Return one tool with a whole grant, which declares these effects."""
     own = grant | ({"effects": list(effects)} if declared else {})
     return Capabilities.parse(json.dumps(grant | {"tools": {"write_file": own}}))
 
 
-def test_an_effect_that_is_no_longer_declared_away_is_wider() -> None:
+def test_an_effect_that_is_no_longer_excluded_is_a_widened_permission() -> None:
     less, more, all_of_it = held("read-filesystem"), held("read-filesystem", "write-filesystem"), held(declared=False)
 
     for wider in (more, all_of_it):
@@ -232,7 +232,7 @@ def test_an_effect_that_is_no_longer_declared_away_is_wider() -> None:
     assert diff(less, Capabilities.parse(json.dumps(WRITES))).widened
 
 
-def test_an_effect_that_comes_with_an_entry_is_told_once() -> None:
+def test_an_effect_of_a_new_entry_is_reported_once() -> None:
     before = held("read-filesystem", grant={"workspace": True})
     after = held("read-filesystem", "write-filesystem")
 
@@ -241,14 +241,14 @@ def test_an_effect_that_comes_with_an_entry_is_told_once() -> None:
     }
 
 
-def test_effects_of_tools_that_it_may_call_are_wider_when_they_are_no_longer_declared_away() -> None:
+def test_effects_of_callable_tools_are_widened_if_no_longer_excluded() -> None:
     calls = {"tool_invoke": {"aliases": {"other": "other-tool"}}}
 
     widened = diff(held("invoke-tool", grant=calls), held("invoke-tool", "network", grant=calls)).widened
     assert [change.sentence.partition(",")[0] for change in widened] == ["write_file: may use the network"]
 
 
-def test_a_change_of_many_tools_names_the_first_few_of_them() -> None:
+def test_a_change_of_many_tools_names_only_the_first_few() -> None:
     def sentences(names: str) -> list[str]:
         before, after = ({name: {"http": {"allowlist": entries}} for name in names} for entries in ([], [GET]))
         return [change.sentence.partition(": ")[0] for change in diff(file(**before), file(**after)).widened]
@@ -264,7 +264,7 @@ def test_the_sentences_end_with_the_limits_of_each_call() -> None:
     assert explain(file(a={})) == ("a may not do anything outside the sandbox", "no tool may do anything else")
 
 
-def test_the_sentences_say_what_every_tool_may_and_who_may_more() -> None:
+def test_the_sentences_list_common_permissions_and_those_of_single_tools() -> None:
     write = GET | {"methods": ["POST"]}
     said = explain(
         file(
@@ -277,7 +277,7 @@ def test_the_sentences_say_what_every_tool_may_and_who_may_more() -> None:
     assert said[-1] == "no tool may do anything else"
 
 
-def test_a_section_holds_neither_sections_nor_limits_and_stands_once() -> None:
+def test_a_section_contains_no_sections_or_limits_and_is_unique() -> None:
     with pytest.raises(ConfigurationError, match="neither tools, limits nor logins"):
         ToolGrant("a", file(a={}))
     with pytest.raises(ConfigurationError, match="two sections"):

@@ -1,4 +1,4 @@
-"""Writing to the workspace as a power of its own: its section, its bounds, and names that are never written."""
+"""The capability to write the workspace: its section, its bounds, and names that are never written."""
 
 import json
 
@@ -37,7 +37,7 @@ def mistakes(document):
     return dict(caught.value.problems)
 
 
-def test_writing_is_not_part_of_reading_nor_the_other_way_round():
+def test_reading_and_writing_are_separate_capabilities():
     assert Capabilities.parse('{"workspace": true}').workspace_write is None
     written = read({"allowed_prefixes": ["out/"]})
     assert written.workspace_read is None
@@ -48,7 +48,7 @@ def test_writing_is_not_part_of_reading_nor_the_other_way_round():
     assert [written.workspace_write.allows(path) for path in ("out/a.txt", "outer/a.txt", "")] == [True, False, False]
 
 
-def test_a_section_has_bounds_where_it_says_nothing():
+def test_a_section_has_default_bounds():
     assert read({"allowed_prefixes": ["out/"]}).workspace_write == WorkspaceWriteCapability(
         ("out/",), DEFAULT_WRITE_FILE_BYTES, DEFAULT_WRITE_BYTES, DEFAULT_WRITE_FILES, remove=False
     )
@@ -70,22 +70,22 @@ def test_a_section_has_bounds_where_it_says_nothing():
         ({"allowed_prefixes": ["out/"], "max_file": 1}, "workspace_write.max_file"),
     ],
 )
-def test_a_mistake_in_the_section_is_told_with_its_place(section, place):
+def test_an_error_in_the_section_is_reported_with_its_path(section, place):
     assert place in mistakes({"workspace_write": section})
 
 
 @pytest.mark.parametrize("wrong", [{"max_bytes": 0}, {"max_files": 10**9}, {"remove": "yes"}, {"max_file_bytes": True}])
-def test_a_capability_made_in_python_is_held_to_the_same_bounds(wrong):
+def test_a_capability_created_in_python_has_the_same_bounds(wrong):
     with pytest.raises(ConfigurationError):
         WorkspaceWriteCapability(("out/",), **wrong)
 
 
 @pytest.mark.parametrize("section", [True, {"allowed_prefixes": True, "remove": True}, {"allowed_prefixes": ["out/"]}])
-def test_the_section_is_written_in_one_spelling(section):
+def test_the_section_is_written_in_canonical_form(section):
     assert json.loads(format_file(read(section))) == {"workspace_write": section}
 
 
-def test_a_denial_names_the_entry_that_would_allow_it():
+def test_a_denial_suggests_the_entry_that_would_allow_it():
     denied = Capabilities.none().explain_workspace_write("out/a.txt")
     assert denied.suggestion == Addition(GrantList.WORKSPACE_WRITE, '"out/"', new_section=True)
     assert denied.hint == 'add "workspace_write": {"allowed_prefixes": ["out/"]}'
@@ -108,13 +108,13 @@ def test_a_denial_names_the_entry_that_would_allow_it():
         lambda name: name.replace("S", "\uff33").replace("d", "\uff44").replace("t", "\uff54"),
     ],
 )
-def test_an_identity_file_is_protected_however_it_is_spelled(name, spell):
+def test_an_identity_file_is_protected_in_every_spelling(name, spell):
     for path in (spell(name), f"{spell(name)}/below.md"):
         denied = read(True).explain_workspace_write(path)
         assert denied.reason is Reason.PROTECTED_FILE and not isinstance(denied.suggestion, Addition), path
 
 
-def test_identity_files_are_protected_in_every_folder_and_identity_folders_at_the_top():
+def test_identity_files_are_protected_everywhere_and_identity_folders_at_the_top():
     everything = read(True)
     assert everything.explain_workspace_write("notes/deep/agents.MD").reason is Reason.PROTECTED_FILE
     assert everything.explain_workspace_write("tools/x.capabilities.JSON").reason is Reason.PROTECTED_FILE
@@ -123,13 +123,13 @@ def test_identity_files_are_protected_in_every_folder_and_identity_folders_at_th
 
 
 @given(st.sampled_from(IDENTITY), st.lists(st.sampled_from([".", "", "notes"]), max_size=3), st.booleans())
-def test_no_detour_leads_to_an_identity_file(name, words, upper):
+def test_no_indirect_path_reaches_an_identity_file(name, words, upper):
     words = [word for word in words if word != "notes" or name.endswith(".md")]
     path = "/".join([*words, name.upper() if upper else name]).lstrip("/")
     assert not read(True).explain_workspace_write(path).allowed
 
 
-def test_effects_tell_writing_from_removing():
+def test_effects_distinguish_writing_from_removing():
     writing, removing = read(True), read({"allowed_prefixes": True, "remove": True})
     assert effects_of(writing) == {Effect.WRITE_FILESYSTEM}
     assert effects_of(removing) == {Effect.WRITE_FILESYSTEM, Effect.DELETE_FILESYSTEM}
@@ -138,7 +138,7 @@ def test_effects_tell_writing_from_removing():
     assert within_effects(removing, frozenset({Effect.DELETE_FILESYSTEM})).workspace_write is None
 
 
-def test_a_call_that_may_change_things_elsewhere_keeps_the_requests_that_do():
+def test_a_call_with_network_effects_keeps_its_writing_requests():
     entry = EndpointPattern.host("a.org").with_methods("GET", "POST")
     grant = read(True).with_http([entry])
     kept = within_effects(grant, frozenset({Effect.NETWORK, Effect.EXTERNAL_WRITE}))
@@ -147,7 +147,7 @@ def test_a_call_that_may_change_things_elsewhere_keeps_the_requests_that_do():
     assert held == Capabilities.none().with_http([entry.with_methods("GET")])
 
 
-def test_a_section_of_a_tool_narrows_and_takes_its_numbers_from_the_component():
+def test_a_tool_section_takes_its_numbers_from_the_component():
     whole = {"allowed_prefixes": ["out/"], "max_bytes": 1000, "remove": True}
     document = {
         "workspace_write": whole,
@@ -169,12 +169,12 @@ def test_a_section_of_a_tool_narrows_and_takes_its_numbers_from_the_component():
         ({"allowed_prefixes": ["out/"], "remove": True}, "remove"),
     ],
 )
-def test_a_section_of_a_tool_that_is_wider_is_a_mistake(more, place):
+def test_a_wider_tool_section_is_an_error(more, place):
     document = {"workspace_write": {"allowed_prefixes": ["out/"]}, "tools": {"t": {"workspace_write": more}}}
     assert f"tools.t.workspace_write.{place}" in mistakes(document)
 
 
-def test_a_person_is_told_what_may_be_written_and_what_changes():
+def test_explanation_and_diff_describe_writing():
     bounds = {"allowed_prefixes": ["out/"], "max_bytes": 1024, "max_file_bytes": 512}
     few = read(bounds | {"max_files": 1})
     assert explain(few) == (
@@ -194,12 +194,12 @@ def test_a_person_is_told_what_may_be_written_and_what_changes():
     assert (first.section, first.sentence) == ("workspace_write.allowed_prefixes", "may write files under out/")
 
 
-def test_a_reviewer_is_warned_of_what_is_wide_or_of_no_use():
+def test_a_review_warns_about_wide_and_unused_write_sections():
     wide = parse('{"workspace_write": {"allowed_prefixes": true, "remove": true}}')
     told = {warning.path for warning in review(wide, ["wasi:filesystem/preopens@0.2.0"])}
     assert told == {"workspace_write", "workspace_write.remove"}
     unused = review(parse('{"workspace_write": {"allowed_prefixes": ["out/"]}}'), ["wasi:clocks/wall-clock@0.2.0"])
-    assert [(warning.path, "imports nothing" in warning.message) for warning in unused] == [("workspace_write", True)]
+    assert [(warning.path, "no import of" in warning.message) for warning in unused] == [("workspace_write", True)]
     empty = review(parse('{"workspace_write": {"allowed_prefixes": []}, "http": {"allowlist": []}}'))
     assert {warning.path: warning.message.split()[:5] for warning in empty} == {
         "http.allowlist": ["an", "empty", "list", "allows", "no"],
@@ -207,7 +207,7 @@ def test_a_reviewer_is_warned_of_what_is_wide_or_of_no_use():
     }
 
 
-def test_a_call_that_brings_folders_writes_below_them_alone_and_gets_no_power_by_them():
+def test_a_call_with_folders_only_writes_below_them_and_gains_no_permission():
     grant = Capabilities.none().with_workspace_write(["out/", "tmp/"])
 
     narrowed = within_write_paths(grant, ["out/today/", "elsewhere/"]).workspace_write
@@ -216,7 +216,7 @@ def test_a_call_that_brings_folders_writes_below_them_alone_and_gets_no_power_by
     assert within_write_paths(Capabilities.none(), ["out/"]) == Capabilities.none()
 
 
-def test_denied_writes_become_the_narrowest_folders_that_would_allow_them():
+def test_denied_writes_are_proposed_as_the_narrowest_folders():
     denied = [Capabilities.none().explain_workspace_write(path) for path in ("out/a/b.md", "out/a/c.md", "out/d.md")]
 
     proposed = extended(Capabilities.none(), wanted(denied))

@@ -1,4 +1,4 @@
-"""kill -9 at every line of every change, and many writers at once: the catalog is old or new, never half."""
+"""kill -9 at every line of every change, and concurrent writers: the catalog is always in the old or the new state."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from wasmrt.core.component_bytes import ComponentBytes
 
 pytestmark = pytest.mark.ci("kills")
 
-# Forks a child for every line that a change runs inside the catalog and the module that writes its files, and kills it
-# there. The parent then looks at what is left. Prints one JSON object: how many lines were tried, and the states seen.
+# Forks a child for every line that a change runs in the catalog and its file module, and kills the child at that line.
+# The parent then inspects the state. Prints one JSON object: the number of lines, and the states.
 KILL_AT_EVERY_LINE = textwrap.dedent("""
     import json, os, shutil, signal, sys
     from pathlib import Path
@@ -101,7 +101,7 @@ INSTALL_ONE = textwrap.dedent("""
 """)
 
 
-# Forks six children for a catalog that does not exist yet, lets them go at once, and prints who failed.
+# Forks six children for a catalog that does not exist yet, starts them together, and prints the failed ones.
 ALL_FIRST = textwrap.dedent("""
     import os, sys
     from pathlib import Path
@@ -168,17 +168,17 @@ def python(script: str, *arguments: str) -> subprocess.Popen[str]:
         ("remove", [[1, True, "{}"]], []),
     ],
 )
-def test_a_kill_at_any_line_leaves_the_old_state_or_the_new_one(
+def test_a_kill_at_any_line_leaves_the_old_or_the_new_state(
     tmp_path: Path, change: str, old: list[object], new: list[object]
 ) -> None:
     out, _ = python(KILL_AT_EVERY_LINE, str(tmp_path), change).communicate()
     report = json.loads(out)
-    assert report["steps"] > 30, "the change was cut into too few steps to mean anything"
+    assert report["steps"] > 30, "the change has too few steps for this test"
     assert report["seen"] == sorted(json.dumps(state) for state in (old, new))
     assert report["last"] == json.dumps(new)
 
 
-def test_processes_that_install_one_name_at_once_each_get_a_version(tmp_path: Path) -> None:
+def test_concurrent_installs_of_one_name_each_get_a_version(tmp_path: Path) -> None:
     workers = [python(INSTALL_ONE, str(tmp_path), str(n)) for n in range(3)]
     for worker in workers:
         assert worker.stdin is not None
@@ -195,16 +195,16 @@ def test_processes_that_install_one_name_at_once_each_get_a_version(tmp_path: Pa
 
 
 @pytest.mark.parametrize(("room_bytes", "component_bytes"), [(0, 9), (5_000, 9), (20_000, 9), (99_999, 100_000)])
-def test_a_disk_that_fills_up_leaves_the_old_version_and_says_so(
+def test_a_full_disk_leaves_the_old_version_and_is_reported(
     tmp_path: Path, room_bytes: int, component_bytes: int
 ) -> None:
-    # No file may grow beyond a size: what a full disk does, at a chosen place, to the component or to the index.
+    # A limit on file sizes fails writes like a full disk, at a chosen point in the component or the index.
     old = b"old"
     catalog = Catalog(tmp_path)
     catalog.add(NewVersion(name="echo", component=ComponentBytes(old), info=ComponentInfo(world="any")), "{}")
     with python(ON_A_FULL_DISK, str(tmp_path), str(room_bytes), str(component_bytes)) as process:
         out, _ = process.communicate()
-    assert out == "catalog check that its folder is yours and the disk is not full\n"
+    assert out == "catalog check the owner of its folder and the free disk space\n"
     assert catalog.read(catalog.get("echo")).data == old
     assert [version.number for version in catalog.versions("echo")] == [1]
     assert all(finding.problem is None for finding in catalog.verify())
@@ -212,7 +212,7 @@ def test_a_disk_that_fills_up_leaves_the_old_version_and_says_so(
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_processes_that_all_come_first_make_one_catalog(tmp_path: Path) -> None:
+def test_processes_that_create_the_catalog_concurrently_create_one(tmp_path: Path) -> None:
     with python(ALL_FIRST, str(tmp_path)) as process:
         out, _ = process.communicate()
     assert out == "whole\n"

@@ -1,4 +1,4 @@
-"""Whatever is done to a catalog, in whatever order: it says what a plain list of versions would say."""
+"""Any sequence of catalog operations has the same result as on a plain list of versions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STEPS = st.lists(
 
 @dataclass
 class Expected:
-    """What a tool's versions should be: (number, bytes, grant), and which is active."""
+    """The expected versions of a tool as (number, bytes, grant), and the active one."""
 
     versions: list[tuple[int, bytes, str | None]] = field(default_factory=list)
     active: int = 0
@@ -34,7 +34,7 @@ class Expected:
         for number, known, had in self.versions:
             if (known, had) == (data, grant) and (number == self.active or grant is None):
                 return True
-        # What waited and is granted now keeps its number.
+        # A pending update keeps its number when it is granted.
         waited = [n for n, known, had in self.versions if had is None and known == data]
         number = waited[0] if waited else max((n for n, _, _ in self.versions), default=0) + 1
         self.versions = [v for v in self.versions if v[2] is not None]
@@ -90,7 +90,7 @@ def do(catalog: Catalog, what: str, which: int | None, grant: str | None) -> boo
 @settings(max_examples=examples(40), deadline=None)
 @given(STEPS)
 @example([("add", 0, "{}"), ("add", 1, None), ("add", 1, "{}")])
-def test_a_catalog_does_what_a_plain_list_would_do(steps: list[tuple[str, int | None, str | None]]) -> None:
+def test_a_catalog_behaves_like_a_plain_list_of_versions(steps: list[tuple[str, int | None, str | None]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         catalog, expected = Catalog(Path(folder)), Expected()
         for what, which, grant in steps:

@@ -1,4 +1,4 @@
-"""Names have versions; a version has a digest, a request and a grant, and never runs without the last one."""
+"""Names have versions. A version has a digest, a request and a grant, and never runs without a grant."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_an_empty_catalog_lists_nothing_and_creates_nothing(catalog: Catalog, tm
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_was_added_is_read_back_whole(catalog: Catalog, draft: Make) -> None:
+def test_a_stored_version_is_read_back_unchanged(catalog: Catalog, draft: Make) -> None:
     made = draft("echo", OLD, imports=("near:agent/host#log",), exports=("echo",), sidecar="{}", description="says it")
     added = catalog.add(made, grant='{"http": {}}')
     assert added == catalog.get("echo")
@@ -41,7 +41,7 @@ def test_what_was_added_is_read_back_whole(catalog: Catalog, draft: Make) -> Non
     assert [(t.name, t.number, t.description, t.pending) for t in catalog.tools()] == [("echo", 1, "says it", None)]
 
 
-def test_other_bytes_under_a_name_are_a_new_version_that_can_be_rolled_back(catalog: Catalog, draft: Make) -> None:
+def test_different_bytes_are_a_new_version_that_can_be_rolled_back(catalog: Catalog, draft: Make) -> None:
     catalog.add(draft("echo", OLD), "{}")
     assert catalog.add(draft("echo", NEW), "{}").number == 2
     assert catalog.read(catalog.get("echo")).data == NEW
@@ -51,13 +51,13 @@ def test_other_bytes_under_a_name_are_a_new_version_that_can_be_rolled_back(cata
     assert [v.number for v in catalog.versions("echo")] == [1, 2]
 
 
-def test_the_same_version_again_changes_nothing(catalog: Catalog, draft: Make) -> None:
+def test_adding_the_same_version_again_changes_nothing(catalog: Catalog, draft: Make) -> None:
     first = catalog.add(draft("echo", OLD), "{}")
     assert catalog.add(draft("echo", OLD), "{}") == first
     assert catalog.add(draft("echo", OLD), '{"http": {}}').number == 2
 
 
-def test_a_first_version_without_a_grant_is_refused_and_nothing_is_stored(catalog: Catalog, draft: Make) -> None:
+def test_a_first_version_without_a_grant_is_refused_and_not_stored(catalog: Catalog, draft: Make) -> None:
     with pytest.raises(GrantRequiredError):
         catalog.add(draft("echo", OLD), grant=None)
     assert catalog.tools() == ()
@@ -65,7 +65,7 @@ def test_a_first_version_without_a_grant_is_refused_and_nothing_is_stored(catalo
         catalog.get("echo")
 
 
-def test_an_update_without_a_grant_waits_while_the_old_version_stays_active(catalog: Catalog, draft: Make) -> None:
+def test_an_update_without_a_grant_is_pending_while_the_old_version_stays_active(catalog: Catalog, draft: Make) -> None:
     catalog.add(draft("echo", OLD), "{}")
     pending = catalog.add(draft("echo", NEW), grant=None)
     assert catalog.get("echo").number == 1
@@ -76,11 +76,11 @@ def test_an_update_without_a_grant_waits_while_the_old_version_stays_active(cata
     assert catalog.grant("echo", 2, "{}", digest=catalog.get("echo", 2).digest).number == 2
     assert catalog.pending("echo") is None
     assert catalog.tools()[0].pending is None
-    with pytest.raises(InstallError, match="does not wait"):
+    with pytest.raises(InstallError, match="is not waiting"):
         catalog.grant("echo", 2, "{}", digest=catalog.get("echo", 2).digest)
 
 
-def test_a_newer_update_takes_the_place_of_the_one_that_waited(catalog: Catalog, draft: Make, tmp_path: Path) -> None:
+def test_a_newer_update_replaces_the_pending_one(catalog: Catalog, draft: Make, tmp_path: Path) -> None:
     catalog.add(draft("echo", OLD), "{}")
     dropped = catalog.add(draft("echo", b"middle"), grant=None)
     catalog.add(draft("echo", NEW), grant=None)
@@ -88,7 +88,7 @@ def test_a_newer_update_takes_the_place_of_the_one_that_waited(catalog: Catalog,
     assert not list(tmp_path.rglob(f"{dropped.digest}*"))
 
 
-def test_old_versions_are_forgotten_but_never_the_active_one(catalog: Catalog, draft: Make, tmp_path: Path) -> None:
+def test_old_versions_are_deleted_but_never_the_active_one(catalog: Catalog, draft: Make, tmp_path: Path) -> None:
     for number in range(MAX_TOOL_VERSIONS + 3):
         data = b"%d" % number
         catalog.add(draft("echo", data), "{}")
@@ -103,9 +103,7 @@ def test_old_versions_are_forgotten_but_never_the_active_one(catalog: Catalog, d
     assert catalog.read(catalog.get("echo")).data == b"3"
 
 
-def test_removing_a_tool_removes_its_files_but_not_what_another_tool_shares(
-    catalog: Catalog, draft: Make, tmp_path: Path
-) -> None:
+def test_removing_a_tool_deletes_its_files_except_shared_ones(catalog: Catalog, draft: Make, tmp_path: Path) -> None:
     catalog.add(draft("echo", OLD), "{}")
     catalog.add(draft("echo", NEW), "{}")
     catalog.add(draft("other", OLD), "{}")
@@ -116,21 +114,21 @@ def test_removing_a_tool_removes_its_files_but_not_what_another_tool_shares(
         catalog.remove("echo")
 
 
-def test_changed_bytes_are_found_by_every_load_and_by_verify(catalog: Catalog, draft: Make, tmp_path: Path) -> None:
+def test_changed_bytes_are_detected_by_every_read_and_by_verify(catalog: Catalog, draft: Make, tmp_path: Path) -> None:
     catalog.add(draft("echo", OLD), "{}")
     version = catalog.add(draft("echo", NEW), "{}")
     (stored,) = tmp_path.rglob(f"{version.digest}.wasm")
     stored.write_bytes(NEW[:-1] + b"!")
-    with pytest.raises(IntegrityError, match="not what was installed") as caught:
+    with pytest.raises(IntegrityError, match="differs from the installed") as caught:
         catalog.read(version)
     assert "rollback" in (caught.value.hint or "")
     assert str(tmp_path) not in str(caught.value)
     assert [(f.number, f.problem is None) for f in catalog.verify("echo")] == [(1, True), (2, False)]
     stored.unlink()
-    with pytest.raises(IntegrityError, match="is gone"):
+    with pytest.raises(IntegrityError, match="is missing"):
         catalog.read(version)
     assert catalog.add(draft("echo", NEW), "{}") == version
-    assert catalog.read(version).data == NEW, "installing it again repairs it"
+    assert catalog.read(version).data == NEW, "a new installation repairs it"
 
 
 def test_stored_bytes_are_not_read_through_a_link(catalog: Catalog, draft: Make, tmp_path: Path) -> None:
@@ -138,14 +136,14 @@ def test_stored_bytes_are_not_read_through_a_link(catalog: Catalog, draft: Make,
     (stored,) = tmp_path.rglob(f"{version.digest}.wasm")
     stored.rename(tmp_path / "elsewhere")
     stored.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(IntegrityError, match="not what was installed"):
+    with pytest.raises(IntegrityError, match="differs from the installed"):
         catalog.read(version)
     assert catalog.add(draft("echo", OLD), "{}") == version
     assert not stored.is_symlink()
     assert catalog.read(version).data == OLD
 
 
-def test_a_rollback_to_spoilt_bytes_is_refused(catalog: Catalog, draft: Make, tmp_path: Path) -> None:
+def test_a_rollback_to_damaged_bytes_is_refused(catalog: Catalog, draft: Make, tmp_path: Path) -> None:
     spoilt = catalog.add(draft("echo", OLD), "{}")
     catalog.add(draft("echo", NEW), "{}")
     next(tmp_path.rglob(f"{spoilt.digest}.wasm")).write_bytes(b"")
@@ -154,7 +152,7 @@ def test_a_rollback_to_spoilt_bytes_is_refused(catalog: Catalog, draft: Make, tm
     assert catalog.get("echo").number == 2
 
 
-def test_an_unknown_tool_or_version_names_the_nearest(catalog: Catalog, draft: Make) -> None:
+def test_an_unknown_tool_or_version_is_reported_with_the_nearest_name(catalog: Catalog, draft: Make) -> None:
     catalog.add(draft("github", OLD), "{}")
     with pytest.raises(NotInstalledError) as caught:
         catalog.get("gihtub")
@@ -165,9 +163,7 @@ def test_an_unknown_tool_or_version_names_the_nearest(catalog: Catalog, draft: M
         catalog.rollback("github")
 
 
-def test_a_catalog_of_the_layout_before_is_read_and_brought_to_this_one(
-    catalog: Catalog, draft: Make, tmp_path: Path
-) -> None:
+def test_a_catalog_with_the_previous_layout_is_upgraded(catalog: Catalog, draft: Make, tmp_path: Path) -> None:
     catalog.add(draft("echo", OLD), grant="{}")
     with closing(sqlite3.connect(next(tmp_path.rglob("catalog.sqlite3")), isolation_level=None)) as db:
         db.execute("ALTER TABLE version DROP COLUMN kept")
@@ -178,7 +174,7 @@ def test_a_catalog_of_the_layout_before_is_read_and_brought_to_this_one(
     assert catalog.add(draft("echo", NEW), grant="{}").number == 2
 
 
-def test_a_catalog_of_a_layout_to_come_is_left_alone(catalog: Catalog, draft: Make, tmp_path: Path) -> None:
+def test_a_catalog_with_a_later_layout_is_not_changed(catalog: Catalog, draft: Make, tmp_path: Path) -> None:
     catalog.add(draft("echo", OLD), grant="{}")
     with closing(sqlite3.connect(next(tmp_path.rglob("catalog.sqlite3")), isolation_level=None)) as db:
         db.execute("PRAGMA user_version=99")
@@ -187,7 +183,7 @@ def test_a_catalog_of_a_layout_to_come_is_left_alone(catalog: Catalog, draft: Ma
         catalog.get("echo")
 
 
-def test_a_damaged_index_is_a_sentence_and_not_a_traceback(catalog: Catalog, draft: Make, tmp_path: Path) -> None:
+def test_a_damaged_index_raises_a_typed_error(catalog: Catalog, draft: Make, tmp_path: Path) -> None:
     catalog.add(draft("echo", OLD), "{}")
     (tmp_path / "data" / "catalog.sqlite3").write_bytes(b"not a database at all, not by any means" * 100)
     with pytest.raises(InstallError, match="damaged") as caught:
@@ -195,14 +191,14 @@ def test_a_damaged_index_is_a_sentence_and_not_a_traceback(catalog: Catalog, dra
     assert caught.value.code == "catalog"
 
 
-def test_every_error_of_a_catalog_that_cannot_be_written_is_ours(draft: Make, tmp_path: Path) -> None:
+def test_an_unwritable_catalog_raises_typed_errors(draft: Make, tmp_path: Path) -> None:
     (tmp_path / "data").write_text("a file where the folder should be")
     with pytest.raises(WasmrtError):
         Catalog(tmp_path / "data").add(draft("echo", OLD), "{}")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_catalog_in_a_read_only_folder_can_still_be_read(catalog: Catalog, draft: Make, tmp_path: Path) -> None:
+def test_a_catalog_in_a_read_only_folder_can_be_read(catalog: Catalog, draft: Make, tmp_path: Path) -> None:
     version = catalog.add(draft("echo", OLD), "{}")
     (tmp_path / "data").chmod(0o555)
     try:
@@ -215,9 +211,9 @@ def test_a_catalog_in_a_read_only_folder_can_still_be_read(catalog: Catalog, dra
         (tmp_path / "data").chmod(0o755)
 
 
-def test_a_grant_of_what_was_shown_is_no_grant_of_what_took_its_number(catalog: Catalog, draft: Make) -> None:
+def test_a_grant_for_the_shown_update_does_not_apply_to_a_later_one(catalog: Catalog, draft: Make) -> None:
     catalog.add(draft("echo", OLD), "{}")
     shown = catalog.add(draft("echo", NEW), grant=None)
-    with pytest.raises(InstallError, match="not what was shown"):
+    with pytest.raises(InstallError, match="has changed since it was shown"):
         catalog.grant("echo", shown.number, "{}", digest="0" * len(shown.digest))
     assert catalog.pending("echo") == shown

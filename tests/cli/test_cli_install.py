@@ -32,7 +32,7 @@ def test_tool_without_requests_is_installed_listed_run_and_removed(wasmrt: Run, 
 
 def test_only_an_installed_replacement_of_a_bundled_tool_is_removed(wasmrt: Run, tool_file: Write) -> None:
     for more in ((), ("--yes",)):
-        assert "error: json comes with wasmrt and cannot be removed" in wasmrt("remove", "json", *more, code=2).stderr
+        assert "error: json is part of wasmrt and cannot be removed" in wasmrt("remove", "json", *more, code=2).stderr
     wasmrt("install", tool_file(), "--name", "json")
     assert "removed json (1 version)" in wasmrt("remove", "json", "--yes").stderr
     assert wasmrt("run", "json", '{"operation": "validate", "data": "{}"}').stdout
@@ -57,7 +57,7 @@ def test_an_update_waits_for_a_grant_while_the_old_version_runs(wasmrt: Run, too
     wasmrt("install", tool_file())
     held = wasmrt("install", tool_file(of="json", sidecar=SIDECAR), code=3).stderr
     assert "version 2 of parrot awaits a grant; version 1 stays active" in held
-    assert "other bytes" in held
+    assert "different bytes" in held
     assert "asks for more: may GET https://api.example.com/v1/" in held
     assert "hi" in wasmrt("run", "parrot", '{"message": "hi"}').stdout
     assert json.loads(wasmrt("list", "--json").stdout)[0]["pending"] == 2

@@ -96,8 +96,8 @@ def test_tool_error_message_stays_on_one_line(wasmrt: Run, tool_file: Write, enc
         (("run", "a" * 300), 2, "wasmrt list"),
         (("run", "echo", "@" + "a" * 300), 2, "check the path after @"),
         (("run", "echo", "{}"), 2, "wasmrt inspect"),
-        (("caps", "check", "a" * 300), 2, "a capability file that you may read"),
-        (("auth", "echo"), 2, "none has to be set"),
+        (("caps", "check", "a" * 300), 2, "a readable capability file"),
+        (("auth", "echo"), 2, "nothing has to be set"),
     ],
 )
 def test_invalid_usage_is_one_sentence_with_a_hint_also_in_json(
@@ -222,7 +222,10 @@ def test_caps_fmt_reports_the_written_file_as_json(wasmrt: Run, tool_file: Write
     [
         ({"limits": {"memory": "64MB"}}, "such as 67108864 for 64 MiB, not text"),
         ({"limits": {"timeout": "30s"}}, "such as 30 for half a minute, not text"),
-        ({"http": {"allowlist": [{"host": "[::1]:8443"}]}}, 'it holds a port (write the port apart: "host": "[::1]"'),
+        (
+            {"http": {"allowlist": [{"host": "[::1]:8443"}]}},
+            'write the port separately: "host": "[::1]"',
+        ),
         ({"http": {"allowlist": [{"host": "a.example:443"}]}}, '"host": "a.example", "port": 443'),
         ({"http": {"allowlist": [{"host": "*.a.example:443"}]}}, '"host": "*.a.example", "port": 443'),
         ({"http": {"allowlist": [{"host": "[::1"}]}}, 'write an IPv6 address alone, like "2606:4700::1111"'),

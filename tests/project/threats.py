@@ -104,7 +104,7 @@ THREATS = (
         threat="a tool with access to any public host reaches a network exempted for another tool",
         source=OURS,
         tests=(
-            "capabilities/test_entries.py::test_a_network_exempted_for_another_tool_is_not_opened_by_every_public_host",
+            "capabilities/test_entries.py::test_any_public_host_does_not_open_a_network_exempted_for_another_tool",
             "egress/gateway/test_addresses.py::test_every_public_host_reaches_no_exempted_network",
         ),
     ),
@@ -120,8 +120,8 @@ THREATS = (
         threat="a change of a grant gives a tool more than it requests",
         source=OURS,
         tests=(
-            "capabilities/test_amendments.py::test_what_is_added_lies_within_the_request_and_takes_nothing_away",
-            "capabilities/test_amendments.py::test_nothing_is_granted_that_the_tool_does_not_ask_for",
+            "capabilities/test_amendments.py::test_an_added_entry_lies_within_the_request_and_removes_nothing",
+            "capabilities/test_amendments.py::test_an_entry_that_the_tool_does_not_request_cannot_be_granted",
         ),
     ),
     Threat(
@@ -216,7 +216,7 @@ THREATS = (
         threat="tampering with stored components",
         source=SEED,
         tests=(
-            "catalog/test_catalog_versions.py::test_changed_bytes_are_found_by_every_load_and_by_verify",
+            "catalog/test_catalog_versions.py::test_changed_bytes_are_detected_by_every_read_and_by_verify",
             "sandbox/engine/test_cache.py::test_a_tampered_file_is_reported_once_and_never_loaded",
         ),
     ),
@@ -224,7 +224,7 @@ THREATS = (
         threat="invoking a tool by its real name instead of a granted alias",
         source=SEED,
         tests=(
-            "capabilities/test_capability_decisions.py::test_a_tool_is_reached_by_its_alias_only_and_its_name_is_never_told",
+            "capabilities/test_capability_decisions.py::test_a_tool_is_only_called_by_its_alias_and_its_name_is_hidden",
         ),
         attacks=("invoke-without-grant",),
     ),

@@ -1,15 +1,15 @@
-"""Change the code by small mistakes, one at a time, and see whether a test fails: what survives is not tested.
+"""Change the code by small mistakes, one at a time, and check that a test fails. Surviving mutants are untested code.
 
-python -m tools.mutation [PATH ...]       try every mutant of these modules, or of those in pyproject.toml
-python -m tools.mutation --map            note anew which test runs which line, when tests have changed
-python -m tools.mutation --again [PATH]   try those anew that have survived
-python -m tools.mutation --thorough ...   with every test that runs the line, however long they take
-python -m tools.mutation --cold ...       with everything loaded anew: tests that start processes count, too
-python -m tools.mutation --tests TEST ... with these tests and no others
-python -m tools.mutation --report         tell what earlier runs found
+python -m tools.mutation [PATH ...]       try every mutant of these modules, or of the modules in pyproject.toml
+python -m tools.mutation --map            record again which test runs which line, after tests have changed
+python -m tools.mutation --again [PATH]   try the surviving mutants again
+python -m tools.mutation --thorough ...   with every test that runs the line, regardless of duration
+python -m tools.mutation --cold ...       in fresh processes, which includes tests that start processes
+python -m tools.mutation --tests TEST ... only with these tests
+python -m tools.mutation --report         report the results of earlier runs
 
-Fails where a mutant survives that tools/mutation/survivors.toml does not list with its reason, and where it lists one
-that does not survive. What was found is kept in .mutation/, so that a run can be ended and taken up again.
+Fails if a surviving mutant is not listed with a reason in tools/mutation/survivors.toml, and if a listed mutant does
+not survive. Results are stored in .mutation/, so that an interrupted run can be continued.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ Key = tuple[str, str, str, int]
 
 
 def settings() -> dict[str, list[str]]:
-    """Return what pyproject.toml says: the modules to change, and the tests that may find it."""
+    """Return the settings in pyproject.toml: the modules to change, and the tests to run."""
     table: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mutation"]
     return table
 
 
 def chosen_mutants(paths: Sequence[str]) -> list[Mutant]:
-    """Every mutant of the modules below `paths`, or of those in pyproject.toml."""
+    """Return every mutant of the modules below `paths`, or of the modules in pyproject.toml."""
     found: dict[str, Path] = {}
     for path in paths or settings()["modules"]:
         place = ROOT / path
@@ -62,14 +62,14 @@ def chosen_mutants(paths: Sequence[str]) -> list[Mutant]:
 
 
 def known_results() -> dict[str, str]:
-    """The outcome of each mutant that was tried, by its id; of several runs the last."""
+    """Return the most recent outcome of each tried mutant, by its ID."""
     if not RESULTS.exists():
         return {}
     return {row["id"]: row["outcome"] for row in map(json.loads, RESULTS.read_text().splitlines())}
 
 
 def try_all(mutants: Sequence[Mutant], asked: argparse.Namespace) -> None:
-    """Try mutants in `asked.jobs` processes and write every outcome down."""
+    """Try mutants in `asked.jobs` processes and record every outcome."""
     until = time.monotonic() + 60 * asked.minutes
     if not asked.cold:
         known = known_results()
@@ -94,7 +94,7 @@ def _in_processes(
     for process in processes:
         process.join()
     if any(process.exitcode for process in processes):
-        raise SystemExit("a worker broke")
+        raise SystemExit("a worker process failed")
 
 
 def _work(
@@ -135,7 +135,7 @@ def _work_cold(mutants: Sequence[Mutant], number: int, asked: argparse.Namespace
             checked.add(mutant.module)
             of_module = [other for other in mutants if other.module == mutant.module]
             if not runner.passes(given or tests.select_for(of_module)):
-                raise SystemExit(f"the tests of {mutant.module} do not pass without a mutant: {runner.log}")
+                raise SystemExit(f"the tests of {mutant.module} fail without a mutant: {runner.log}")
         started = time.monotonic()
         outcome = runner.run(mutant, given or tests.select(mutant, **bounds))
         if not tell(mutant, outcome, time.monotonic() - started):
@@ -143,7 +143,7 @@ def _work_cold(mutants: Sequence[Mutant], number: int, asked: argparse.Namespace
 
 
 def listed_survivors() -> dict[Key, str]:
-    """The survivors that somebody has looked at, with the reason why they may."""
+    """Return the reviewed survivors with the reasons why they are accepted."""
     modules = tomllib.loads(LISTED.read_text()) if LISTED.exists() else {}
     return {
         (module, row["function"], row["change"], row.get("nth", 1)): row["reason"]
@@ -153,7 +153,7 @@ def listed_survivors() -> dict[Key, str]:
 
 
 def report(mutants: Iterable[Mutant]) -> int:
-    """Tell what is known of these mutants; 1 where the list of survivors is not what survives."""
+    """Report the results of these mutants; return 1 if the list of survivors differs from the survivors."""
     results, listed = known_results(), listed_survivors()
     counted: Counter[str] = Counter()
     by_module: dict[str, Counter[str]] = {}
@@ -176,12 +176,12 @@ def report(mutants: Iterable[Mutant]) -> int:
         print("not listed:", mutant)
     stale = [key for key in listed if key[0] in modules and key not in surviving]
     for module, function, change, nth in stale:
-        print(f"listed, and does not survive: {module} {function}: {change} (no. {nth})")
+        print(f"listed, but does not survive: {module} {function}: {change} (no. {nth})")
     return 1 if unlisted or stale else 0
 
 
 def _is_stale() -> bool:
-    """Return True where a file is newer than the map: its lines may be others by now."""
+    """Return whether a file is newer than the map, whose line numbers may then be wrong."""
     made = (KEPT / ".coverage").stat().st_mtime
     files = (file for folder in ("wasmrt", "tests") for file in (ROOT / folder).rglob("*.py"))
     return any(file.stat().st_mtime > made for file in files)
@@ -190,13 +190,13 @@ def _is_stale() -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.mutation", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("paths", nargs="*", help="modules or packages; with --map, tests")
-    parser.add_argument("--map", action="store_true", help="note which test runs which line")
-    parser.add_argument("--again", action="store_true", help="try those anew that have survived")
+    parser.add_argument("--map", action="store_true", help="record which test runs which line")
+    parser.add_argument("--again", action="store_true", help="try the surviving mutants again")
     parser.add_argument("--thorough", action="store_true", help="run every test of a line")
-    parser.add_argument("--tests", action="append", default=[], help="tests to run instead of those that run the line")
-    parser.add_argument("--cold", action="store_true", help="load everything anew: tests of commands count")
-    parser.add_argument("--minutes", type=float, default=600, help="then begin no more; the next run goes on")
-    parser.add_argument("--report", action="store_true", help="try none")
+    parser.add_argument("--tests", action="append", default=[], help="tests to run instead of the recorded ones")
+    parser.add_argument("--cold", action="store_true", help="use fresh processes, which includes tests of commands")
+    parser.add_argument("--minutes", type=float, default=600, help="stop after this time; the next run continues")
+    parser.add_argument("--report", action="store_true", help="only report earlier results")
     parser.add_argument("--jobs", type=int, default=1)
     asked = parser.parse_args()
     KEPT.mkdir(exist_ok=True)
@@ -205,7 +205,7 @@ def main() -> int:
     if asked.map:
         return 0
     if _is_stale():
-        print("code or tests have changed since the map was made: --map makes it anew", file=sys.stderr)
+        print("code or tests have changed since the map was recorded; record it again with --map", file=sys.stderr)
     mutants = chosen_mutants(asked.paths)
     if not asked.report:
         results = known_results()

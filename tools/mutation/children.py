@@ -1,4 +1,4 @@
-"""Waits for a process that runs the tests of a mutant, and ends it where it takes too long or too much memory."""
+"""Wait for a process that runs the tests of a mutant, and kill it if it exceeds its time or memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LOOK_SECONDS = 0.01
 
 
 def outcome_of(child: int, seconds: float) -> str:
-    """Return `killed`, `survived`, `timeout`, `memory` or `untested` for a child that leads its own process group."""
+    """Return `killed`, `survived`, `timeout`, `memory` or `untested` for a child that leads a process group."""
     deadline = time.monotonic() + seconds
     try:
         while True:
@@ -27,7 +27,7 @@ def outcome_of(child: int, seconds: float) -> str:
             time.sleep(_LOOK_SECONDS)
     finally:
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(child, signal.SIGKILL)  # the group that the child made: it and what it started
+            os.killpg(child, signal.SIGKILL)  # the child's process group, with the processes that it started
         with contextlib.suppress(ChildProcessError):
             os.waitpid(child, 0)
 
@@ -35,7 +35,7 @@ def outcome_of(child: int, seconds: float) -> str:
 def _of_code(code: int) -> str:
     if code == 0:
         return "survived"
-    if code == 5:  # of pytest: there were no tests
+    if code == 5:  # pytest's code for no tests
         return "untested"
     return "killed"
 

@@ -1,9 +1,9 @@
-"""A pytest plugin that notes which test runs which line, in the test's own process and in those it starts.
+"""A pytest plugin that records which test runs which line, in the test's own process and in child processes.
 
     COVERAGE_PROCESS_START=pyproject.toml python -m pytest -p tools.mutation.contexts
 
-Coverage gets the test's node id as its context; how long each test takes goes to the file that WASMRT_TEST_SECONDS
-names.
+Coverage gets the test's node ID as its context. The duration of each test is written to the file in
+WASMRT_TEST_SECONDS.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     _seconds[report.nodeid] = _seconds.get(report.nodeid, 0.0) + report.duration
     if report.outcome != "passed":
-        _seconds[report.nodeid] = float("inf")  # what does not pass by itself kills nothing
+        _seconds[report.nodeid] = float("inf")  # a failing test cannot kill a mutant
 
 
 def pytest_sessionfinish() -> None:

@@ -1,4 +1,4 @@
-"""The changes that a mutation run makes to a module: one small mistake each, as a person could make it."""
+"""The mutants of a module: each has one small change, like a typical mistake."""
 
 from __future__ import annotations
 
@@ -43,23 +43,23 @@ class Mutant:
 
     module: str
     function: str
-    """The function or class it is in, dotted; empty at the top of the module."""
+    """The dotted name of its function or class; empty at module level."""
     line: int
     change: str
     nth: int
-    """Counts equal changes of one function, from 1."""
+    """The number of this change among equal changes in its function, from 1."""
     source: str
-    """The whole module with the change in it."""
+    """The source of the whole module with the change."""
     lines: tuple[int, ...]
-    """The lines of the statement that is changed."""
+    """The lines of the changed statement."""
     at_import: bool
-    """Whether the statement runs when the module is loaded, before any test."""
+    """Whether the statement runs on import, before any test."""
     names: tuple[str, ...]
-    """The names that the changed statement gives a value, where other lines use them: not those of a function."""
+    """Names that the statement assigns and other lines use, except local names of functions."""
 
     @property
     def key(self) -> tuple[str, str, str, int]:
-        """The change by itself, wherever in its function it stands."""
+        """The change, independent of its position in the function."""
         return self.module, self.function, self.change, self.nth
 
     def __str__(self) -> str:
@@ -68,7 +68,7 @@ class Mutant:
 
     @property
     def id(self) -> str:
-        """A digest of the change and of all that surrounds it: the same as long as the module is."""
+        """A digest of the change and of the module, so that it is stable as long as the module is unchanged."""
         return hashlib.sha256("\0".join((*map(str, self.key), self.source)).encode()).hexdigest()[:16]
 
 
@@ -122,7 +122,7 @@ class _Finder(ast.NodeVisitor):
         self._in_function = 0
         self.changes: list[_Change] = []
 
-    # -- where we are --------------------------------------------------------------------------------------------------
+    # -- the current position ------------------------------------------------------------------------------------------
 
     def visit(self, node: ast.AST) -> None:
         if isinstance(node, ast.stmt):
@@ -146,7 +146,7 @@ class _Finder(ast.NodeVisitor):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             return True  # a docstring, or `...`
         if isinstance(node, ast.Assert):
-            return True  # for the type checker
+            return True  # only for the type checker
         if isinstance(node, ast.ClassDef) and any(isinstance(b, ast.Name) and b.id == "Protocol" for b in node.bases):
             return True
         if not self._scope and any(_TYPE.fullmatch(name) for name in targets(node)):
@@ -169,12 +169,12 @@ class _Finder(ast.NodeVisitor):
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         if node.value is not None:
-            self.visit(node.value)  # the annotation changes nothing
+            self.visit(node.value)  # annotations have no effect
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
-        pass  # wording; and before Python 3.12 nobody knows where its parts stand
+        pass  # only text; and before Python 3.12 its parts have no positions
 
-    # -- what is changed -----------------------------------------------------------------------------------------------
+    # -- the changes ---------------------------------------------------------------------------------------------------
 
     def visit_Compare(self, node: ast.Compare) -> None:
         if len(node.ops) == 1:
@@ -230,7 +230,7 @@ class _Finder(ast.NodeVisitor):
 
     def visit_Call(self, node: ast.Call) -> None:
         if isinstance(node.func, ast.Name) and node.func.id == "printable_line":
-            self.visit(node.args[0])  # how much of a text is told
+            self.visit(node.args[0])  # the length of a displayed text
         else:
             self.generic_visit(node)
 
@@ -255,17 +255,17 @@ class _Finder(ast.NodeVisitor):
                 self._replace(node, f"{{{kept}}}", f"{left_out} -> left out")
         self.generic_visit(node)
 
-    # -- how -----------------------------------------------------------------------------------------------------------
+    # -- helpers -------------------------------------------------------------------------------------------------------
 
     def _negated(self, test: ast.expr) -> None:
         if isinstance(test, (ast.Compare, ast.BoolOp, ast.Constant)) or (
             isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
         ):
-            return  # they are changed for themselves
+            return  # comparisons have their own mutants
         self._replace(test, f"(not ({self._code(test)}))")
 
     def _operand(self, node: ast.expr) -> str:
-        """What stands beside an operator, in its parentheses where it has to have them."""
+        """Return the source of an operand, with parentheses if necessary."""
         needed = isinstance(node, (ast.BoolOp, ast.Compare, ast.IfExp, ast.Lambda, ast.NamedExpr))
         return f"({self._code(node)})" if needed else self._code(node)
 

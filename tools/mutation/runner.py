@@ -1,6 +1,6 @@
-"""Runs the tests of one mutant after another, each in a process of its own, on a copy of the project.
+"""Run the tests of mutants one after the other, each in a separate process, on a copy of the project.
 
-The copy is what is changed: a run that is interrupted leaves nothing behind in the checkout.
+Only the copy is changed, so that an interrupted run does not affect the checkout.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from tools.mutation.mutants import Mutant
 from tools.mutation.selection import Selection
 
 _START_SECONDS = 30.0
-_REWRITTEN = "ignore:Module already imported"  # by us, before pytest could look at its assertions
-# Loaded once, before the processes are forked. Nothing of ours: the mutated module has to be loaded anew.
+_REWRITTEN = "ignore:Module already imported"  # imported here before pytest rewrites its assertions
+# Imported once, before the processes are forked. No wasmrt modules, because the mutated module must be imported later.
 _PRELOADED = (
     "hypothesis",
     "trustme",
@@ -35,7 +35,7 @@ _PRELOADED = (
 
 
 class Runner:
-    """A copy of the project in `folder`, in which one mutant at a time is tried."""
+    """A copy of the project in `folder`, for one mutant at a time."""
 
     def __init__(self, root: Path, folder: Path) -> None:
         self._tree = folder / "tree"
@@ -56,7 +56,7 @@ class Runner:
                 importlib.import_module(module)
 
     def run(self, mutant: Mutant, selection: Selection) -> str:
-        """Return `killed`, `survived`, `timeout`, `memory`, or `untested` where no test runs the line."""
+        """Return `killed`, `survived`, `timeout`, `memory`, or `untested` if no test runs the line."""
         if not selection.tests:
             return "untested"
         path = self._tree / mutant.module
@@ -69,7 +69,7 @@ class Runner:
             path.write_text(original)
 
     def passes(self, selection: Selection) -> bool:
-        """Return True where these tests pass as long as nothing is changed."""
+        """Return whether these tests pass without a mutant."""
         return self._tests(selection) == "survived"
 
     def _tests(self, selection: Selection) -> str:

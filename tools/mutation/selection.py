@@ -1,4 +1,4 @@
-"""The tests that a mutant has to get past: those that run its lines, the quickest of each test function first."""
+"""The tests for a mutant: the tests that run its lines, starting with the fastest one of each test function."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_TESTS = 60
 
 
 class Bounds(TypedDict):
-    """How many tests of a mutant's are chosen, and how long they may take together."""
+    """The maximum number of tests for a mutant, and their maximum total duration."""
 
     most_seconds: float
     most_tests: int
@@ -32,14 +32,14 @@ class Bounds(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Tests in the order in which they are to run, and how long all of them take."""
+    """Tests in execution order, and their total duration."""
 
     tests: tuple[str, ...]
     seconds: float
 
 
 class TestMap:
-    """Which test runs which line of which module, from a run of the whole suite; kept in `folder`."""
+    """A map of tests to the lines that they run, recorded in one run of all tests and stored in `folder`."""
 
     def __init__(self, root: Path, folder: Path) -> None:
         self._root = root
@@ -52,17 +52,17 @@ class TestMap:
                 found = data.contexts_by_lineno(file)
                 self._lines[str(path.relative_to(root))] = {line: set(tests) - {""} for line, tests in found.items()}
         if not self._lines:
-            raise SystemExit("the map was made in another checkout: --map makes it anew")
+            raise SystemExit("the map belongs to a different checkout; record it again with --map")
         self._weights: dict[str, defaultdict[str, float]] = {}
         self._seconds: dict[str, float] = json.loads((folder / "seconds.json").read_text())
 
     def select(self, mutant: Mutant, *, most_seconds: float = MOST_SECONDS, most_tests: int = MOST_TESTS) -> Selection:
-        """Return the tests for a mutant, as many as fit into `most_seconds`."""
+        """Return as many tests for a mutant as fit into `most_seconds`."""
         lines = self._lines.get(mutant.module, {})
         own = set().union(*(lines.get(line, ()) for line in mutant.lines if not mutant.at_import))
         uses = sorted((tests for line in self._uses(mutant) if (tests := lines.get(line))), key=len)
         groups = [tests for tests in uses if not own or len(tests) < len(own)]
-        # What is set where every test comes by is told apart where few do.
+        # A value that is set in a line that all tests run is better detected by tests of the few lines that use it.
         all_of_them = own or set().union(*uses) or set().union(*lines.values())
         telling = self._telling(mutant.module)
         best = sorted(all_of_them, key=lambda test: (-telling.get(test, 0.0), self._seconds.get(test, 0.0), test))
@@ -70,16 +70,16 @@ class TestMap:
         return self._bounded([*map(self._in_turn, groups), mixed], most_seconds, most_tests)
 
     def use(self, seconds: dict[str, float]) -> None:
-        """Take these times for tests' own; infinity for one that is not to be chosen."""
+        """Use these durations of tests; infinity excludes a test."""
         self._seconds |= seconds
 
     def select_for(self, mutants: Iterable[Mutant]) -> Selection:
-        """Return tests that `select` chooses for these mutants, those for most of them first."""
+        """Return the tests that `select` returns for these mutants, tests for most mutants first."""
         chosen = Counter(test for mutant in mutants for test in self.select(mutant).tests)
         return self._bounded([[test for test, _ in chosen.most_common()]], MOST_SECONDS, MOST_TESTS)
 
     def _telling(self, module: str) -> dict[str, float]:
-        """How much of a module each test runs that few others do: such a test is about this module."""
+        """Return how many rarely run lines of a module each test runs; many lines show that it tests this module."""
         if module not in self._weights:
             weights = self._weights[module] = defaultdict(float)
             for tests in self._lines.get(module, {}).values():
@@ -88,7 +88,7 @@ class TestMap:
         return self._weights[module]
 
     def _uses(self, mutant: Mutant) -> set[int]:
-        """Lines of the module that use what the changed statement gives a value."""
+        """Return the lines of the module that use the values that the statement assigns."""
         if not mutant.names:
             return set()
         tree = ast.parse((self._root / mutant.module).read_text())
@@ -110,7 +110,7 @@ class TestMap:
         return Selection(tuple(chosen), seconds)
 
     def _in_turn(self, tests: Iterable[str]) -> Iterable[str]:
-        """The quickest case of every test function, then the next of each: what is alike finds alike mistakes."""
+        """Yield the fastest case of every test function, then the second, because similar cases find the same mistakes."""
         functions: defaultdict[str, list[str]] = defaultdict(list)
         for test in sorted(tests, key=lambda test: (self._seconds.get(test, 0.0), test)):
             functions[test.partition("[")[0]].append(test)
@@ -118,7 +118,7 @@ class TestMap:
 
 
 def make_map(root: Path, folder: Path, *paths: str) -> None:
-    """Run the tests once, each line noted with the test that ran it."""
+    """Run all tests once, and record which test runs which line."""
     shutil.rmtree(folder / "data", ignore_errors=True)
     (folder / "data").mkdir(parents=True)
     environ = os.environ | {
@@ -127,7 +127,7 @@ def make_map(root: Path, folder: Path, *paths: str) -> None:
         "WASMRT_TEST_SECONDS": str(folder / "seconds.json"),
     }
     command = [sys.executable, "-m", "pytest", "-q", "-p", "tools.mutation.contexts", "-p", "no:cacheprovider", *paths]
-    subprocess.run(command, cwd=root, env=environ, check=False)  # a test that fails is left out of every selection
+    subprocess.run(command, cwd=root, env=environ, check=False)  # failing tests are never selected
     data = coverage.Coverage(str(folder / ".coverage"), config_file=str(root / "pyproject.toml"))
     data.combine([str(folder / "data")])
     data.save()

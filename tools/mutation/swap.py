@@ -1,4 +1,4 @@
-"""Finds the functions of this process that a mutant changes, and their new code."""
+"""Find the functions of this process that a mutant changes, and their new code."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from types import CodeType, FunctionType
 from typing import Any
 
 Functions = dict[tuple[str, str, int], list[FunctionType]]
-"""Functions by file, qualified name and first line of their code."""
+"""Functions by file, qualified name and first line."""
 
 
 def live_functions() -> Functions:
-    """Return every function of this process, by where its code stands."""
+    """Return every function of this process, by its position in the source."""
     found: defaultdict[tuple[str, str, int], list[FunctionType]] = defaultdict(list)
-    gc.unfreeze()  # a command of ours that a test has loaded hides what there is from the collector
+    gc.unfreeze()  # commands that a test imported have frozen their objects, which hides them from the collector
     for known in gc.get_objects():
         if isinstance(known, FunctionType):
             found[_place(known.__code__)].append(known)
@@ -26,7 +26,7 @@ def live_functions() -> Functions:
 def changed_functions(
     path: str, source: str, mutated: str, functions: Functions
 ) -> list[tuple[FunctionType, CodeType]] | None:
-    """Return the functions that a mutant changes with their new code; None where more than functions changes."""
+    """Return the functions that a mutant changes with their new code; None if other code changes, too."""
     before = compile(source, path, "exec", dont_inherit=True)
     after = compile(mutated, path, "exec", dont_inherit=True)
     pairs = list(_changed(before, after))
@@ -41,7 +41,7 @@ def changed_functions(
 
 
 def _closures(before: CodeType, after: CodeType, functions: Functions) -> Iterator[tuple[FunctionType, CodeType]]:
-    """Yield what a changed function has made already, such as at import."""
+    """Yield the closures that a changed function has already created, for example on import."""
     if len(_nested(before)) == len(_nested(after)):
         for old, new in zip(_nested(before), _nested(after), strict=True):
             if old.co_freevars == new.co_freevars:
@@ -54,7 +54,7 @@ def _place(code: CodeType) -> tuple[str, str, int]:
 
 
 def _changed(before: CodeType, after: CodeType) -> Iterator[tuple[CodeType | None, CodeType]]:
-    """Yield the outermost functions that differ; None with a module or the body of a class."""
+    """Yield the outermost functions that differ, or None if a module or class body differs."""
     if not _same_itself(before, after):
         yield (before if _is_function(before) else None), after
         return

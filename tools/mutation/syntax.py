@@ -1,4 +1,4 @@
-"""Questions about syntax that a mutation run asks of a statement or an expression."""
+"""Questions about the syntax of statements and expressions, for mutation runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def is_function(node: ast.stmt) -> bool:
 
 
 def lines(statement: ast.stmt) -> tuple[int, ...]:
-    """The lines that run a statement's own part: not its body, but for a function, whose defaults its body uses."""
+    """Return the lines of a statement without its body; for a function with it, because its defaults are used there."""
     end = statement.end_lineno or statement.lineno
     body = getattr(statement, "body", None)
     if isinstance(body, list) and body:
@@ -37,7 +37,7 @@ def targets(node: ast.stmt, *, attributes_only: bool = False) -> Iterator[str]:
 
 
 def statement_changes(node: ast.stmt) -> Iterator[str]:
-    """Yield what may stand in the place of a whole statement."""
+    """Yield replacements for a whole statement."""
     if isinstance(node, ast.Return) and node.value is not None:
         if not (isinstance(node.value, ast.Constant) and (node.value.value is None or node.value.value is False)):
             yield "return None"
@@ -49,7 +49,7 @@ def statement_changes(node: ast.stmt) -> Iterator[str]:
 
 
 def is_text(node: ast.BinOp) -> bool:
-    """Return True for a sum of texts, as far as that can be seen: without the sum it is a TypeError."""
+    """Return whether an expression is a concatenation of strings, as far as the syntax shows."""
     return any(
         isinstance(side, ast.JoinedStr)
         or (isinstance(side, ast.Constant) and isinstance(side.value, (str, bytes)))
@@ -59,5 +59,5 @@ def is_text(node: ast.BinOp) -> bool:
 
 
 def is_cut_of_text(bound: ast.expr) -> bool:
-    """Return True for the bound of a slice that is there for readers: of many characters."""
+    """Return whether the bound of a slice truncates text for readers, which is a large number."""
     return isinstance(bound, ast.Constant) and isinstance(bound.value, int) and bound.value > _WORDING

@@ -1,8 +1,8 @@
-"""Tries mutants of functions in forks of one process that has loaded the project and collected its tests.
+"""Try mutants of functions in forks of one process that has imported the project and collected its tests.
 
-A fork gives the function that a mutant changes its mutated code and runs the chosen tests: no import and no collection
-for each mutant. What runs when a module is loaded, such as a constant, cannot be changed that way, and tests that start
-processes see nothing of it: both are for `runner`.
+A fork replaces the code of the mutated function and runs the selected tests, without imports and collection for each
+mutant. Code that runs on import, such as constants, cannot be changed in this way, and tests that start processes do
+not see the change. `runner` handles both cases.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ NOT_WARM = "not for a fork"
 
 
 class Asked(Protocol):
-    """What the command line asks for."""
+    """The options of the command line."""
 
     tests: Sequence[str]
     thorough: bool
 
 
 Tell = Callable[[Mutant, str, float], bool]
-"""Takes the outcome of a mutant and how many seconds that took; False where no other is to be tried."""
+"""Takes a mutant's outcome and duration; returns False to stop."""
 
 
 def try_warm(root: Path, kept: Path, mutants: Sequence[Mutant], number: int, tell: Tell, asked: Asked) -> None:
-    """Try what can be tried in forks, by given tests or by those that run it; the rest is told as `NOT_WARM`."""
+    """Try the mutants that forks support, with given or recorded tests; report the others as `NOT_WARM`."""
     tests, given = TestMap(root, kept), asked.tests
     folder = Path(tempfile.mkdtemp(prefix="wasmrt-mutation-"))
     os.environ |= {"TMPDIR": str(folder), "HYPOTHESIS_STORAGE_DIRECTORY": str(folder / "hypothesis")}
-    tempfile.tempdir = None  # or it would be remembered
+    tempfile.tempdir = None  # otherwise the module would keep this value
     loop = _Loop(root, kept / f"{number}-{_CHECKED}", folder, tests, mutants, tell, asked)
     before = os.dup(1), os.dup(2)
     log = os.open(folder.with_suffix(".log"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -75,7 +75,7 @@ def try_warm(root: Path, kept: Path, mutants: Sequence[Mutant], number: int, tel
 
 
 def _load_all() -> None:
-    """Load every module of the project: what a test loads late could not be changed before."""
+    """Import every module of the project, because code that a test imports later could not be changed before."""
     package = importlib.import_module("wasmrt")
     for module in pkgutil.walk_packages(package.__path__, "wasmrt."):
         if not module.name.endswith("__main__"):
@@ -83,7 +83,7 @@ def _load_all() -> None:
 
 
 class _Loop:
-    """Takes the place of pytest's own loop over its tests."""
+    """Replaces pytest's loop over its tests."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class _Loop:
         self._mutants = mutants
         self._given = asked.tests
         self._bounds = _THOROUGH if asked.thorough else _BOUNDS
-        self._sources = {mutant.module: (root / mutant.module).read_text() for mutant in mutants}  # as it is loaded
+        self._sources = {mutant.module: (root / mutant.module).read_text() for mutant in mutants}  # the imported source
         self.ended = False
 
     @pytest.hookimpl(tryfirst=True)
@@ -114,7 +114,7 @@ class _Loop:
         if not self._given:
             self._check(session, items)
         elif self._try(session, list(items.values()), (), _GIVEN_SECONDS) != "survived":
-            raise pytest.UsageError("without a mutant the given tests do not pass, or not in time")
+            raise pytest.UsageError("the given tests fail or take too long without a mutant")
         for mutant in self._mutants:
             changed = changed_functions(
                 str(self._root / mutant.module), self._sources[mutant.module], mutant.source, functions
@@ -150,7 +150,7 @@ class _Loop:
         return outcome
 
     def _check(self, session: pytest.Session, items: dict[str, pytest.Item]) -> None:
-        """Run once, unchanged, what was not run before: what does not pass in a fork kills nothing."""
+        """Run each new test once without a change, because a test that fails in a fork cannot kill a mutant."""
         known: dict[str, float | None] = json.loads(self._checked.read_text()) if self._checked.exists() else {}
         wanted = {test for mutant in self._mutants for test in self._tests.select(mutant, **self._bounds).tests}
         new = [items[test] for test in sorted(wanted & items.keys()) if test not in known]
@@ -172,7 +172,7 @@ class _Loop:
 
 
 class _Recorder:
-    """Writes down how long each test takes that passes."""
+    """Records the durations of passing tests."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -188,7 +188,7 @@ class _Recorder:
 
 
 def _run(session: pytest.Session, chosen: list[pytest.Item], changed: Sequence[tuple[FunctionType, CodeType]]) -> None:
-    """Run tests in a fork, to the first that fails where something is changed; does not return."""
+    """Run tests in a fork, up to the first failure if there is a change. Never returns."""
     code = 3
     try:
         os.setsid()

@@ -1,6 +1,6 @@
-"""Capabilities of a tool: what it requests, what it was granted, their merge, and every decision made by them.
+"""Capabilities of a tool: its request, its grant, their merge, and the decisions about single uses.
 
-Pure: nothing here reads a file, a clock or the network; other areas act on the decisions. Each capability is a module
+This package is pure: it reads no file, clock or network; other areas act on its decisions. Each capability is a module
 of `kinds`, the capability file is in `file`, and the sentences for users are in `sentences`.
 """
 

@@ -1,4 +1,4 @@
-"""Change a grant one entry at a time: additions lie within the request, and a revoked entry is removed entirely."""
+"""Add or revoke one entry of a grant: an added entry must lie within the request; a revoked entry is removed whole."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _EXAMPLE = "write it like 'http=GET https://api.example.com/v1/', 'workspace=not
 
 
 class Amendment(NamedTuple):
-    """One entry of a grant, as a person names it."""
+    """One entry of a grant, in the form that a user writes."""
 
     section: str
     value: str | None
-    """None for the whole section."""
+    """None means the whole section."""
 
     def __str__(self) -> str:
         return self.section if self.value is None else f"{self.section}={self.value}"
@@ -34,21 +34,21 @@ class Amendment(NamedTuple):
         """Read `SECTION` or `SECTION=VALUE`.
 
         Raises:
-            ConfigurationError: there is no such section.
+            ConfigurationError: the section is unknown, or the value is empty.
         """
         section, mark, value = text.partition("=")
         section = section.strip()
         if section not in SECTIONS:
             near = did_you_mean(section, SECTIONS)
             hint = f"did you mean {near}?" if near else f"sections are {', '.join(SECTIONS)}; {_EXAMPLE}"
-            raise ConfigurationError(f"a grant has no section {section!r:.60}", hint=hint)
+            raise ConfigurationError(f"unknown section of a grant: {section!r:.60}", hint=hint)
         if mark and not value.strip():
-            raise ConfigurationError(f"{text!r:.80} names nothing", hint=_EXAMPLE)
+            raise ConfigurationError(f"the value is missing in {text!r:.80}", hint=_EXAMPLE)
         return cls(section, value.strip() if mark else None)
 
 
 def add_to_grant(grant: Capabilities, request: Capabilities, amendment: Amendment) -> Capabilities:
-    """Return the grant with the part of the request that an amendment names; never wider than the request.
+    """Return the grant with the part of the request that an amendment names. It is never wider than the request.
 
     Raises:
         ConfigurationError: the request has no such part.
@@ -56,14 +56,14 @@ def add_to_grant(grant: Capabilities, request: Capabilities, amendment: Amendmen
     wanted = _part(request, amendment)
     if wanted is None:
         raise ConfigurationError(
-            f"its capability file does not ask for {amendment!s:.120}",
+            f"the tool's capability file does not request {amendment!s:.120}",
             hint="only what a tool requests can be granted; install it with a file that requests it",
         )
     return merge(request, _union(grant, wanted, request))
 
 
 def asks_for_all(request: Capabilities, amendment: Amendment) -> bool:
-    """Return whether a request has all that an amendment names, and not only a part of it."""
+    """Return whether a request covers an amendment completely, not only in part."""
     section, value = amendment
     kind = _KINDS.get(section)
     if value is None or kind is None:
@@ -73,7 +73,7 @@ def asks_for_all(request: Capabilities, amendment: Amendment) -> bool:
 
 
 def revoke_from_grant(grant: Capabilities, amendment: Amendment) -> Capabilities:
-    """Return the grant without the entries that an amendment covers; never wider than the grant.
+    """Return the grant without the entries that an amendment covers. It is never wider than the grant.
 
     Raises:
         ConfigurationError: the grant has no such entry, or only as a part of a wider one.
@@ -82,9 +82,7 @@ def revoke_from_grant(grant: Capabilities, amendment: Amendment) -> Capabilities
     if left == grant:
         overlaps = amendment.value is not None and amendment.section != "tools" and _part(grant, amendment) is not None
         raise ConfigurationError(
-            f"{amendment!s:.120} is only a part of a wider entry"
-            if overlaps
-            else f"it has not been granted {amendment!s:.120}",
+            f"{amendment!s:.120} is only a part of a wider entry" if overlaps else f"{amendment!s:.120} is not granted",
             hint="revoke the whole entry and add the rest again, or use --edit"
             if overlaps
             else "wasmrt inspect shows the grant",
@@ -106,7 +104,7 @@ def amendment_of(addition: Addition) -> Amendment:
 
 
 def _part(of: Capabilities, amendment: Amendment) -> Capabilities | None:
-    """Return only the part of capabilities that an amendment names, or None."""
+    """Return the part of some capabilities that an amendment names, or None."""
     section, value = amendment
     if section == "tools":
         tools = [tool for tool in of.tools or () if value is None or fnmatchcase(tool.name, value)]
@@ -120,11 +118,11 @@ def _part(of: Capabilities, amendment: Amendment) -> Capabilities | None:
 
 
 def _union(one: Capabilities, other: Capabilities, request: Capabilities) -> Capabilities:
-    """Return everything in both, with the numbers of `one`."""
+    """Return the entries of both, with the numbers of `one`."""
     logins = {login.secret_name: login for login in (*other.logins, *one.logins)}
     tools = None
     if one.tools is not None or other.tools is not None:
-        is_empty = one == Capabilities(limits=one.limits)  # then no tool has anything that another one would lose
+        is_empty = one == Capabilities(limits=one.limits)  # no tool can lose anything
         held = request.tools if one.tools is None and not is_empty else one.tools
         named = {tool.name: tool for tool in (*(other.tools or ()), *(held or ()))}
         tools = tuple(named.values())
@@ -150,11 +148,11 @@ def _without_tools(grant: Capabilities, pattern: str | None) -> Capabilities:
         return replace(grant, tools=tuple(left))
     if pattern is None:
         return Capabilities(limits=grant.limits)
-    raise ConfigurationError("the grant has no sections of tools", hint="revoke it by its sections")
+    raise ConfigurationError("the grant has no sections for single tools", hint="revoke it by its sections")
 
 
 def _consistent(grant: Capabilities) -> Capabilities:
-    """Narrow the sections of tools to what the component still has, so that the result can be written."""
+    """Narrow the sections of tools to the capabilities that the component still has, so that the file stays valid."""
     if grant.tools is None:
         return grant
     tools = (ToolGrant(tool.name, section_of(grant, tool.name), tool.effects) for tool in grant.tools)

@@ -1,4 +1,4 @@
-"""The capabilities of one tool: frozen, hashable, and empty unless something was added."""
+"""The capabilities of one tool: frozen, hashable, and empty by default."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """Everything that one tool may do. Built up from `Capabilities.none()`; each `with_...` returns a new value.
+    """Everything that one tool may do. Start with `Capabilities.none()`; each `with_...` method returns a new value.
 
     Example:
         >>> from wasmrt import Capabilities, EndpointPattern
@@ -55,19 +55,19 @@ class Capabilities:
     tool_invoke: ToolInvokeCapability | None = None
     limits: ToolLimits = field(default_factory=ToolLimits)
     tools: tuple[ToolGrant, ...] | None = None
-    """Sections of single tools, by name. None: every tool has all capabilities of the component. Otherwise a tool
-    without a section has none, and a tool with one has what both the section and the component allow
-    (`wasmrt.capabilities.for_tool`)."""
+    """Sections for single tools, sorted by name. With None, every tool has all capabilities of the component. Otherwise
+    a tool without a section has none, and a tool with a section has the capabilities that both the section and the
+    component allow (`wasmrt.capabilities.for_tool`)."""
     workspace_write: WorkspaceWriteCapability | None = None
     logins: tuple[LoginCapability, ...] = ()
-    """Logins that may be requested from the user, each for a different secret. They belong to the component, not to
+    """Logins that may be requested from the user, each for a different secret. Logins belong to the component, not to
     single tools."""
 
     def __post_init__(self) -> None:
         if not all(isinstance(login, LoginCapability) for login in self.logins):
             raise ConfigurationError("logins may hold LoginCapability only")
         if len({login.secret_name for login in self.logins}) < len(self.logins):
-            raise ConfigurationError("two logins set one secret", hint="keep one of them")
+            raise ConfigurationError("two logins set the same secret", hint="keep one of them")
         object.__setattr__(self, "logins", tuple(self.logins))
         if self.tools is None:
             return
@@ -80,7 +80,7 @@ class Capabilities:
 
     @classmethod
     def none(cls) -> Capabilities:
-        """Return no capability at all."""
+        """Return capabilities that allow nothing."""
         return cls()
 
     @classmethod
@@ -101,7 +101,7 @@ class Capabilities:
         tools: tuple[ToolGrant, ...] | None = None,
         logins: tuple[LoginCapability, ...] = (),
     ) -> Capabilities:
-        """Return these capabilities, each of a different kind."""
+        """Return a value with these capabilities, each of a different kind."""
         found = cls(limits=limits or ToolLimits(), tools=tools, logins=logins)
         for part in parts:
             found = found.with_part(part)
@@ -109,7 +109,7 @@ class Capabilities:
 
     @property
     def parts(self) -> tuple[Capability, ...]:
-        """The capabilities that the tool has, in the order of the file; limits, logins and tools are not among them."""
+        """The capabilities that are set, in the order of the file, without limits, logins and sections for tools."""
         found = (self.http, self.workspace_read, self.workspace_write, self.secrets, self.tool_invoke)
         return tuple(part for part in found if part is not None)
 
@@ -187,7 +187,7 @@ class Capabilities:
 
         Args:
             other: The capabilities.
-            each_once: Leave out entries that others cover.
+            each_once: Leave out entries that other entries cover.
         """
         found = self
         for part in other.parts:
@@ -197,7 +197,7 @@ class Capabilities:
         return found
 
     def in_numbers_of(self, grant: Capabilities) -> Capabilities:
-        """Return the entries of this with the numbers of a grant, where it has the same capability."""
+        """Return the same entries with the numbers of a grant, for each capability that the grant has, too."""
         parts = ((part, grant.get(type(part))) for part in self.parts)
         return Capabilities.of(part if theirs is None else theirs.replace_entries(part) for part, theirs in parts)
 
@@ -231,10 +231,10 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class ToolGrant:
-    """The section of one tool: its part of the component's capabilities.
+    """The section for one tool: its part of the component's capabilities.
 
     Raises:
-        ConfigurationError: the section has sections of tools, limits or logins, which belong to the component.
+        ConfigurationError: the section contains sections for tools, limits or logins, which belong to the component.
     """
 
     name: str
@@ -260,10 +260,10 @@ class Sections(NamedTuple):
 
 
 def read_sections(data: str | bytes) -> Sections:
-    """Read the text of a capability file.
+    """Read a capability file.
 
     Raises:
-        CapabilityFileError: with every error, each at its JSON path.
+        CapabilityFileError: the file is invalid; `problems` lists every error with its JSON path.
     """
     tree, nested = read_tree(data)
     problems = Problems()
@@ -298,7 +298,7 @@ def _build_logins(tree: dict[str, Any], problems: Problems) -> Iterator[LoginCap
 
 
 def _build_parts(tree: dict[str, Any], at: str, outer: Capabilities, problems: Problems) -> Capabilities:
-    """Return the sections of a component, or of a tool whose component has `outer`, which numbers default to."""
+    """Return the sections of a component, or of a tool of the component `outer`, whose numbers are the defaults."""
     asked = Capabilities.none()
     for kind in KINDS:
         if tree.get(kind.section) is not None:
@@ -321,14 +321,14 @@ def _build_tool(name: str, tree: dict[str, Any], component: Capabilities, proble
 def _with_known_credentials(
     tree: dict[str, Any], asked: Capabilities, component: Capabilities, place: str, problems: Problems
 ) -> Capabilities:
-    """Return a tool's capabilities with the credentials of its component that its section names."""
+    """Return a tool's capabilities with the credentials of its component that the tool's section names."""
     names, outer, http = tree["credentials"], component.http, asked.http
     known = () if outer is None else tuple(mapping.name for mapping in outer.credentials)
     for name in names:
         if name not in known:
-            problems.add(place, f"http.credentials has no {name!r}{nearest(name, known)}")
+            problems.add(place, f"http.credentials of the component has no {name!r}{nearest(name, known)}")
     if http is None and "http" not in tree:
-        problems.add(place, "the tool has no http section, so no request could carry them")
+        problems.add(place, "the tool has no http section, so the credentials would be unused")
     if http is None or outer is None:
         return asked
     built = attempt(place, problems, partial(http.with_known_credentials, names, outer))
@@ -336,29 +336,29 @@ def _with_known_credentials(
 
 
 def _check_logins(tree: dict[str, Any], problems: Problems) -> None:
-    """Find logins that could be taken for each other: of one vendor, or for one secret."""
+    """Report logins that users could confuse: two for the same vendor, or two for the same secret."""
     auth = tree.get("auth", {})
     taken = {auth.get("secret_name"): "auth"}
     for vendor, login in tree.get("logins", {}).items():
         at = child("logins", vendor)
         if vendor in (auth.get("provider"), auth.get("secret_name")):
-            problems.add(at, "auth is the login of this vendor already")
+            problems.add(at, "auth already is the login of this vendor")
         if (other := taken.setdefault(login["secret_name"], at)) != at:
-            problems.add(f"{at}.secret_name", f"{other} sets this secret already")
+            problems.add(f"{at}.secret_name", f"{other} already sets this secret")
 
 
 def kind_of(grant_list: GrantList) -> type[Capability]:
-    """Return the capability whose section has this list."""
+    """Return the capability whose section contains this list."""
     return next(kind for kind in KINDS if kind.grant_list is grant_list)
 
 
 def _file_of(addition: Addition) -> str:
-    """Return a capability file that requests this entry and nothing else."""
+    """Return a capability file that requests only this entry."""
     try:
-        # SECURITY: parsed and written again, so that an entry cannot close its list and open another section.
+        # SECURITY: the entry is parsed and written again, so that it cannot close its list and open another section.
         entry, kind = json.loads(addition.entry), kind_of(GrantList(addition.to))
     except (ValueError, RecursionError):
-        raise CapabilityFileError("the suggested entry is not JSON, or for no list of a capability file") from None
+        raise CapabilityFileError("the suggested entry is not valid JSON, or its list is unknown") from None
     return json.dumps({kind.section: kind.addition_tree(entry)})
 
 

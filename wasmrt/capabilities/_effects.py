@@ -1,4 +1,4 @@
-"""The effects of a grant: an upper bound of what a sandboxed tool can do, and the part of a grant without others."""
+"""Derive effects from grants, and restrict grants to effects. The effects are an upper bound of a tool's behaviour."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ class Granted(Protocol):
 
     @property
     def capabilities(self) -> Capabilities:
-        """Its grant."""
+        """The tool's grant."""
 
 
 T = TypeVar("T", bound=Granted)
 
 
 def effects_of(grant: Capabilities) -> frozenset[Effect]:
-    """Return every effect that a call under `grant` can have; sections of single tools do not count.
+    """Return every effect that a call under `grant` can have. Sections for single tools are ignored.
 
-    Tools that it may call are one effect, whatever they do: they have their own grants and effects.
+    Calling other tools counts as one effect, because those tools have their own grants and effects.
     """
     return frozenset().union(*(part.effects() for part in grant.parts))
 
@@ -31,7 +31,7 @@ def effects_of(grant: Capabilities) -> frozenset[Effect]:
 def reached(
     grant: Capabilities, prepared: Callable[[str], T | None], seen: set[str] | None = None
 ) -> Iterator[tuple[str, T]]:
-    """Yield each tool that a grant can call, directly or through other tools, with its name: each once."""
+    """Yield each tool that a grant can call, directly or through other tools, once and with its name."""
     seen = set() if seen is None else seen
     for _, name in () if grant.tool_invoke is None else grant.tool_invoke.aliases:
         if name not in seen and (tool := prepared(name)) is not None:
@@ -41,7 +41,7 @@ def reached(
 
 
 def within_effects(grant: Capabilities, effects: frozenset[Effect]) -> Capabilities:
-    """Return the part of `grant` whose calls can have no other effects; never wider than `grant`."""
+    """Return the part of `grant` whose calls have only these effects. It is never wider than `grant`."""
     for part in grant.parts:
         narrowed = part.within_effects(effects)
         grant = grant.without(type(part)) if narrowed is None else grant.with_part(narrowed)

@@ -1,6 +1,6 @@
-"""Kinds of fields that a JSON document can have: each reads a value, and writes itself as JSON Schema.
+"""Field types of a JSON document: each one reads a value and writes its JSON Schema.
 
-One declaration serves both, so that the published schema cannot differ from what is accepted.
+Reader and schema come from one declaration, so that the published schema cannot differ from the reader.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from wasmrt.core.limits import MAX_CAPABILITY_ENTRIES
 from wasmrt.core.names import did_you_mean
 
 INVALID: Final = object()
-"""Stands for a value that was refused; its problem was added."""
+"""Returned instead of a refused value, after its problem was added."""
 _MAX_PROBLEMS = 100
 _KINDS = {dict: "an object", list: "a list", str: "text", bool: "true or false", type(None): "null"}
 
 
 class Problems:
-    """Collects every mistake of one file as `(path, sentence)`, in the order found, up to a hundred."""
+    """Collects the errors of one file as `(path, message)`, in order, up to a hundred."""
 
     __slots__ = ("found",)
 
@@ -36,7 +36,7 @@ class Problems:
 
 
 def child(path: str, key: str | int) -> str:
-    """The path of a member: `http.allowlist[0].host`."""
+    """Return the path of a member, such as `http.allowlist[0].host`."""
     if isinstance(key, int):
         return f"{path}[{key}]"
     if not key.replace("_", "").isalnum() or not key.isascii():
@@ -45,13 +45,13 @@ def child(path: str, key: str | int) -> str:
 
 
 class Field(Protocol):
-    """The values that a place of the document may hold."""
+    """A field type: the values that a document accepts in one place."""
 
     def read(self, value: Any, path: str, problems: Problems) -> Any:
-        """Return the value in its one spelling, or INVALID with the problems added."""
+        """Return the value in its canonical spelling, or INVALID after adding the problems."""
 
     def schema(self) -> dict[str, Any]:
-        """Return the same as JSON Schema 2020-12."""
+        """Return the JSON Schema (2020-12) of the field."""
 
 
 def _wrong(value: Any, wanted: str, path: str, problems: Problems) -> Any:
@@ -60,7 +60,7 @@ def _wrong(value: Any, wanted: str, path: str, problems: Problems) -> Any:
 
 
 class Text(NamedTuple):
-    """A text; `check` returns its one spelling or raises a WasmrtError, `pattern` says so roughly in the schema."""
+    """A string. `check` returns its canonical spelling or raises a WasmrtError; the schema uses `pattern` instead."""
 
     max_length: int = 4096
     check: Callable[[str], Any] | None = None
@@ -143,7 +143,7 @@ class Anything(NamedTuple):
 
 
 class ListOf(NamedTuple):
-    """A list of one kind of field; a refused item refuses the whole list, so that no gap widens anything."""
+    """A list with items of one field type. An invalid item invalidates the list, because a gap could widen it."""
 
     item: Field
     min_items: int = 0
@@ -163,7 +163,7 @@ class ListOf(NamedTuple):
 
 
 class MapOf(NamedTuple):
-    """An object with free keys and values of one kind of field."""
+    """An object with arbitrary keys and values of one field type."""
 
     item: Field
     key: Text = Text(max_length=128)
@@ -190,7 +190,7 @@ class MapOf(NamedTuple):
 
 
 class Property(NamedTuple):
-    """One key of an object; `aliases` are spellings that are read and never written."""
+    """One key of an object; `aliases` are other spellings that are read but never written."""
 
     field: Field
     about: str
@@ -199,13 +199,13 @@ class Property(NamedTuple):
 
 
 class ObjectSchema(NamedTuple):
-    """An object with known keys; another key is a mistake that names the nearest known one."""
+    """An object with known keys. An unknown key is an error that suggests the nearest known key."""
 
     properties: Mapping[str, Property]
     either: tuple[tuple[str, str], ...] = ()
-    """Pairs of keys of which only one may be there."""
+    """Pairs of keys that exclude each other."""
     needs_one: tuple[tuple[str, str], ...] = ()
-    """Pairs of keys of which one has to be there."""
+    """Pairs of keys of which one is required."""
 
     def read(self, value: Any, path: str, problems: Problems) -> Any:
         if not isinstance(value, dict):
@@ -230,7 +230,7 @@ class ObjectSchema(NamedTuple):
                 problems.add(child(path, one), "is missing")
         for one, other in self.either:
             if one in result and other in result:
-                problems.add(child(path, other), f"{one!r} says it already; keep one")
+                problems.add(child(path, other), f"conflicts with {one!r}; keep one of them")
         return INVALID if len(problems) > before else result
 
     def schema(self) -> dict[str, Any]:
@@ -251,7 +251,7 @@ class ObjectSchema(NamedTuple):
 
 
 def nearest(word: str, known_words: tuple[str, ...]) -> str:
-    """`; did you mean 'x'?` for the closest known word, or nothing."""
+    """Return `; did you mean 'x'?` with the closest known word, or an empty string."""
     near = did_you_mean(word, known_words)
     return f"; did you mean {str(near)!r}?" if near else ""
 

@@ -1,4 +1,4 @@
-"""From a refusal to a grant: the entries that refusals stand for, a person's narrower one, and a grant with them."""
+"""Extend a grant after denials: the entries that would allow them, a user's narrower entry, and the new grant."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from wasmrt.core.model import Addition, Decision, GrantList, Withheld
 
 
 def wanted(decisions: Iterable[Decision]) -> dict[Addition, Decision]:
-    """Return the entries that would have allowed what was refused, each with the first refusal that needs it.
+    """Return the entries that would have allowed the denied uses, each with the first denial that needs it.
 
-    What no entry can allow, such as a private address, is left out.
+    Denials that no entry can lift, for example for a private address, are left out.
     """
     found: dict[Addition, Decision] = {}
     for decision in decisions:
@@ -30,7 +30,7 @@ def wanted(decisions: Iterable[Decision]) -> dict[Addition, Decision]:
 
 
 def covers(outer: Addition, inner: Addition) -> bool:
-    """Tell whether one entry allows all that another one does. An alias whose tool nobody named covers itself alone."""
+    """Return whether one entry allows everything that another one does. A placeholder alias covers only itself."""
     if outer.to is not inner.to:
         return False
     if outer.to is GrantList.TOOLS:
@@ -39,57 +39,57 @@ def covers(outer: Addition, inner: Addition) -> bool:
 
 
 def narrowed(asked: Addition, text: str) -> Addition:
-    """Return the entry that a person wrote in place of one that was asked for: as JSON, or as `wasmrt grant` takes it.
+    """Return the entry that a user wrote instead of the requested one, as JSON or in the form of `wasmrt grant`.
 
-    SECURITY: it allows no more than what was asked for. Of an alias it says which tool is meant.
+    SECURITY: the entry must lie within the requested one. For an alias, it names the tool.
 
     Raises:
-        ConfigurationError: it cannot be an entry, or is wider.
+        ConfigurationError: the text is not a valid entry, or is wider than the requested one.
     """
     entry = asked._replace(entry=_entry(asked, text.strip()))
     try:
         Capabilities.none().with_addition(entry)
         fits = _fits(asked, entry)
     except CapabilityFileError as error:
-        raise ConfigurationError(f"this is no entry of {asked.to}: {error.message}", hint=error.hint) from None
+        raise ConfigurationError(f"invalid entry for {asked.to}: {error.message}", hint=error.hint) from None
     if not fits:
         raise ConfigurationError(
-            f"{text!r:.200} is not within what was asked for, {asked.entry:.200}", code="wider",
-            hint="grant what lies within it; more is for a capability file that asks for it",
+            f"{text!r:.200} is wider than the requested entry {asked.entry:.200}", code="wider",
+            hint="write a narrower entry; a wider one must be requested in the capability file",
         )  # fmt: skip
     return entry
 
 
 def grown(grant: Capabilities, additions: Sequence[Addition], tool: str | None = None) -> Capabilities:
-    """Return a grant with entries added; nothing else of it changes.
+    """Return a grant with entries added; the rest of the grant stays unchanged.
 
     Args:
-        grant: Of a component.
+        grant: The grant of a component.
         additions: The entries.
-        tool: Where the grant tells tools apart, the one that gets them. The others get nothing.
+        tool: The tool that gets the entries, if the grant has sections for tools. Other tools get nothing.
 
     Raises:
-        ConfigurationError: a list is full, or an entry stands for no tool.
+        ConfigurationError: a list is full, or an entry does not name a tool.
     """
     if any(SOME_TOOL in _aliases(each).values() for each in additions):
-        raise ConfigurationError("the entry does not say which tool is meant", hint="name it: --narrower TOOL")
+        raise ConfigurationError("the entry does not name a tool", hint="name it: --narrower TOOL")
     try:
         whole = extended(grant, additions)
         if grant.tools is None:
             return whole
-        # SECURITY: what the component has more, the section of another tool might allow already. It is cut to what
-        # that tool had.
+        # SECURITY: another tool's section may already allow the entries that the component gains. Each section is
+        # therefore narrowed to the capabilities that its tool had before.
         parts = {each.name: (section_of(grant, each.name), each.effects) for each in grant.tools}
         if tool is not None:
             part, effects = parts.get(tool, (Capabilities.none(), None))
             parts[tool] = extended(part, additions), effects
     except CapabilityFileError as error:
-        raise ConfigurationError(f"this cannot be added to a grant: {error.message}", hint=error.hint) from None
+        raise ConfigurationError(f"cannot add the entry to the grant: {error.message}", hint=error.hint) from None
     return whole.with_tools(ToolGrant(name, part, effects) for name, (part, effects) in parts.items())
 
 
 def extended(base: Capabilities, additions: Iterable[Addition]) -> Capabilities:
-    """Return capabilities with entries added, as few as allow the same; existing entries stay unchanged."""
+    """Return capabilities with the fewest entries added that allow the additions; existing entries stay unchanged."""
     requested = [Capabilities.none().with_addition(addition) for addition in additions]
     for kind in KINDS:
         parts = [part for each in requested if (part := each.get(kind)) is not None]
@@ -113,7 +113,7 @@ def _aliases(addition: Addition) -> dict[str, str]:
 
 
 def _entry(asked: Addition, text: str) -> str:
-    """Return what a person wrote as the JSON of an entry."""
+    """Return a user's text as the JSON of an entry."""
     try:
         read = json.loads(text)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Which imports of a component need which section of a capability file."""
+"""Map the imports of a component to sections of a capability file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SECTIONS: Mapping[str, str] = {name: kind.section for kind in KINDS for name in
 def capabilities_of(imports: Iterable[str]) -> dict[str, str]:
     """Map each capability that a component's imports need to the first import that needs it.
 
-    Imports that every tool may use need none: logs, clocks, random numbers, progress.
+    Imports that every tool may use (logs, clocks, random numbers, progress) need no capability.
     """
     needed: dict[str, str] = {}
     for name in sorted(set(imports)):
@@ -27,20 +27,20 @@ def capabilities_of(imports: Iterable[str]) -> dict[str, str]:
 
 
 def import_example(section: str) -> str:
-    """Return an import that uses a section of a capability file."""
+    """Return an example of an import that uses a section."""
     kind = BY_SECTION.get(section)
     return _REFUSED[0] if kind is None else (*kind.usable_imports, *kind.imports)[0]
 
 
 def uses_section(section: str, imports: Iterable[str]) -> bool:
-    """Return whether a component with these imports can use a section of a capability file."""
+    """Return whether a component with these imports can use a section."""
     names = tuple(imports)
     usable = BY_SECTION[section].usable_imports if section in BY_SECTION else ()
     return section in capabilities_of(names) or any(_unversioned(name).partition("#")[0] in usable for name in names)
 
 
 def needs_section(section: str, imports: Iterable[str], granted: Iterable[str]) -> bool:
-    """Return whether imports need a section that is not granted, and that no granted one replaces."""
+    """Return whether the imports need a section that is neither granted nor replaced by a granted section."""
     names = tuple(imports)
     replaced = {BY_SECTION[name].replaces for name in granted if uses_section(name, names)}
     return section in capabilities_of(names) and section not in granted and section not in replaced

@@ -1,4 +1,4 @@
-"""Merge what a tool requests with what it was granted; the result is never wider than either."""
+"""Merge a tool's request with its grant; the result is never wider than either."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from wasmrt.core.limits import ResourceLimits
 
 
 def merge(request: Capabilities, grant: Capabilities, *, defaults: ResourceLimits | None = None) -> Capabilities:
-    """Return what both the request and the grant allow.
+    """Return the capabilities that both the request and the grant allow.
 
-    Limits that one side leaves out count as the runtime's `defaults`.
+    A limit that is missing on one side counts as the runtime's `defaults`.
 
     Raises:
-        ConfigurationError: the common part does not fit the bounds of a capability file.
+        ConfigurationError: the result exceeds the bounds of a capability file.
 
     Example:
         >>> from wasmrt import Capabilities, merge
@@ -40,10 +40,10 @@ def merge(request: Capabilities, grant: Capabilities, *, defaults: ResourceLimit
 
 
 def for_tool(capabilities: Capabilities, name: str) -> Capabilities:
-    """Return the capabilities of one tool: its section within the component's, without the sections of other tools.
+    """Return the capabilities of one tool: its section within those of the component, without other tools' sections.
 
     Raises:
-        ConfigurationError: as `merge`.
+        ConfigurationError: as for `merge`.
     """
     whole = replace(capabilities, tools=None)
     if capabilities.tools is None:
@@ -55,16 +55,16 @@ def for_tool(capabilities: Capabilities, name: str) -> Capabilities:
 
 
 def section_of(capabilities: Capabilities, name: str) -> Capabilities:
-    """Return the capabilities of one tool as its section holds them: without limits and logins.
+    """Return the capabilities of one tool as its section stores them, without limits and logins.
 
     Raises:
-        ConfigurationError: as `merge`.
+        ConfigurationError: as for `merge`.
     """
     return replace(for_tool(capabilities, name), limits=ToolLimits(), logins=())
 
 
 def within_write_paths(capabilities: Capabilities, paths: Iterable[str]) -> Capabilities:
-    """Return the part of capabilities that writes below these folders of the workspace only; it is never wider.
+    """Return the capabilities with writing restricted to these folders of the workspace. They are never wider.
 
     Raises:
         ConfigurationError: a folder is not a valid prefix.

@@ -10,7 +10,7 @@ _BILLION, _MILLION = 10**9, 10**6
 
 
 def format_number(name: str, value: float) -> str:
-    """Format the value of a setting in units for people, by the unit that its name ends with."""
+    """Format the value of a setting with the unit that its name ends with."""
     if name.endswith("_bytes"):
         return format_bytes(int(value))
     if name.endswith("_seconds"):
@@ -35,7 +35,7 @@ def format_seconds(seconds: float) -> str:
 
 
 def format_bytes(size: int) -> str:
-    """Format a size in a unit for people: `2 MiB`, `about 1.2 MiB`."""
+    """Format a size: `2 MiB`, `about 1.2 MiB`."""
     for unit, name in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
         if size >= unit:
             return f"{_rounded(size / unit)} {name}"
@@ -43,19 +43,19 @@ def format_bytes(size: int) -> str:
 
 
 def _rounded(value: float) -> str:
-    """Format a number to a tenth; one that this changes is `about`."""
+    """Round a number to a tenth, with `about` in front if rounding changed it."""
     near = round(value, 1)
     return f"{'' if near == value else 'about '}{near:,.15g}"
 
 
 def name_tools(names: Sequence[str], shown: int = 6) -> str:
-    """Name tools, the first few of many: `get, list and 12 more`."""
+    """List tool names, shortened after the first few: `get, list and 12 more`."""
     if len(names) <= shown:
         return join_words(names)
     return f"{', '.join(names[: shown - 1])} and {len(names) - shown + 1} more"
 
 
 def join_words(words: Iterable[str], last: str = "and") -> str:
-    """Join words as a sentence lists them: `a`, `a and b`, `a, b and c`."""
+    """Join words for a sentence: `a`, `a and b`, `a, b and c`."""
     listed = list(words)
     return f"{', '.join(listed[:-1])} {last} {listed[-1]}" if len(listed) > 1 else "".join(listed)

@@ -1,8 +1,8 @@
-"""The catalog of installed tools. No tool is compiled or run here, and none is trusted.
+"""The catalog of installed tools. This package neither compiles nor runs tools, and trusts none of them.
 
-The face is what a list of tools needs. `granted` reads the capabilities of a stored version and `find` looks a tool
-up by its name; `installer` plans and stores, `sources` fetches bytes and `validator` checks them before the compiler
-sees them.
+The names exported here suffice to list tools. `granted` reads the capabilities of a stored version, and `find` looks a
+tool up by name. `installer` plans and stores, `sources` reads bytes, and `validator` checks them before the compiler
+reads them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The catalog: versions of installed tools by name, each with its digest, its request and its grant.
+"""The catalog: the versions of installed tools by name, each with its digest, request and grant.
 
-A component is stored before the row that names it, and removed after: whatever is cut off in between leaves the
-old catalog or the new one. Writers exclude each other; readers never wait for them.
+A component is stored before the row that refers to it, and removed after that row. An interruption therefore leaves
+either the old or the new catalog. Writers exclude each other; readers never wait for writers.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from wasmrt.core.names import did_you_mean
 
 
 class Catalog:
-    """The installed tools of one data folder. Making one touches nothing on disk."""
+    """The installed tools of one data directory. Creating an instance does not access the disk."""
 
     def __init__(self, data: Path) -> None:
         self._index = Index(data)
         self._components = ComponentFolder(data)
 
     def tools(self) -> tuple[Listed, ...]:
-        """Return every tool's active version, by name."""
+        """Return the active version of every tool, by name."""
         if not self._index.exists:
             return ()
         with self._index.reading() as db:
@@ -43,17 +43,17 @@ class Catalog:
         return tuple(map(Listed._make, rows))
 
     def has(self, name: str) -> bool:
-        """Return whether a tool of that name is installed."""
+        """Return whether a tool with this name is installed."""
         if not self._index.exists:
             return False
         with self._index.reading() as db:
             return db.execute("SELECT 1 FROM tool WHERE name = ?", (name,)).fetchone() is not None
 
     def get(self, name: str, number: int | None = None) -> ToolVersion:
-        """Return one version, the active one unless `number` says otherwise.
+        """Return one version of a tool, by default the active one.
 
         Raises:
-            NotInstalledError: there is no such tool or version.
+            NotInstalledError: the tool or the version does not exist.
         """
         versions = self.versions(name)
         for version in versions:
@@ -63,14 +63,14 @@ class Catalog:
         raise NotInstalledError(f"{name} has no version {number}", hint=f"its versions are {known}")
 
     def pending(self, name: str) -> ToolVersion | None:
-        """Return the update of `name` that waits for a grant, or None."""
+        """Return the update of `name` that is waiting for a grant, or None."""
         return next((version for version in reversed(self.versions(name)) if version.pending), None)
 
     def versions(self, name: str) -> tuple[ToolVersion, ...]:
         """Return every version of a tool, oldest first.
 
         Raises:
-            NotInstalledError: there is no such tool.
+            NotInstalledError: the tool does not exist.
         """
         versions: tuple[ToolVersion, ...] = ()
         if self._index.exists:
@@ -86,19 +86,19 @@ class Catalog:
         """Return a version's component, checked against its digest.
 
         Raises:
-            IntegrityError: the stored bytes are not what was installed.
+            IntegrityError: the stored bytes differ from the installed ones.
         """
         return self._components.read(version.digest, version.name, size_bytes=version.size_bytes)
 
     def add(self, new: NewVersion, grant: str | None, *, replaces: int | None = None) -> ToolVersion:
-        """Store a new version: active at once with a grant, else pending one while the old version stays active.
+        """Store a new version: active with a grant; otherwise pending, while the old version stays active.
 
-        Of more than 16 versions the oldest are forgotten. What is already there, byte for byte and grant for grant,
-        is returned as it is. `replaces` is the active version that the decision was made about, 0 for none.
+        If a tool has more than 16 versions, the oldest ones are deleted. A version that is already stored with the same
+        bytes and grant is returned unchanged. `replaces` is the active version that the user saw, 0 for none.
 
         Raises:
-            GrantRequiredError: the tool's first version comes without a grant.
-            InstallError: the catalog cannot be written, or another version became active meanwhile.
+            GrantRequiredError: the first version of the tool has no grant.
+            InstallError: the catalog cannot be written, or another version has become active.
         """
         with self._index.writing() as db:
             self._components.prepare()
@@ -106,8 +106,8 @@ class Catalog:
             before = versions_of(db, new.name)
             if not before and grant is None:
                 raise GrantRequiredError(
-                    f"{new.name} is not installed: nobody has granted what it asks for",
-                    hint="answer the question in a terminal, or pass --yes",
+                    f"{new.name} is not installed: its request was not granted",
+                    hint="confirm the installation in a terminal, or pass --yes",
                 )
             same = [
                 v
@@ -117,12 +117,12 @@ class Catalog:
             stored = next((v for v in same if v.grant == grant and (v.active or v.pending)), None)
             if stored is None and replaces is not None and replaces != _active(before):
                 raise InstallError(
-                    f"another version of {new.name} was installed meanwhile", code="changed", hint="look at it again"
+                    f"{new.name} was updated by another process", code="changed", hint="look at it again"
                 )
-            self._components.write(new.component)  # installing it again repairs it
+            self._components.write(new.component)  # a new installation repairs the stored file
             if stored is not None:
                 return stored
-            # An update that was pending and is granted now keeps its number.
+            # A pending update keeps its number when it is granted.
             pending = next((v.number for v in same if v.pending), None)
             store(db, new, pending or max((v.number for v in before), default=0) + 1, grant)
             after = versions_of(db, new.name)
@@ -130,14 +130,14 @@ class Catalog:
         return after[-1]
 
     def grant(self, name: str, number: int, grant: str, *, digest: str) -> ToolVersion:
-        """Give a pending version its grant and make it the active one.
+        """Grant a pending version and make it the active one.
 
-        SECURITY: `digest` is the one that a person was shown. Meanwhile another update may have taken the number.
+        SECURITY: `digest` is the digest that the user saw. Another update may have got the number since then.
 
         Raises:
-            NotInstalledError: there is no such version.
-            InstallError: it is not pending.
-            IntegrityError: its stored bytes are not what was fetched.
+            NotInstalledError: the version does not exist.
+            InstallError: the version is not pending.
+            IntegrityError: its stored bytes differ from the fetched ones.
         """
         self.read(self.get(name, number))
         with self._index.writing() as db:
@@ -149,19 +149,19 @@ class Catalog:
                 activate(db, name, number)
         if not changed:
             raise InstallError(
-                f"version {number} of {name} does not wait for a grant, or is not what was shown",
-                hint="look again: wasmrt grant shows what waits",
+                f"version {number} of {name} is not waiting for a grant, or has changed since it was shown",
+                hint="wasmrt grant lists pending versions",
             )
         return self.get(name)
 
     def regrant(self, version: ToolVersion, grant: str, kept: tuple[Kept, ...] | None = None) -> ToolVersion:
-        """Change the grant of a version in place; with `kept`, also the entries that it has beyond its file.
+        """Change the grant of a version in place and, with `kept`, its entries beyond the capability file.
 
-        SECURITY: `version` is what a person was shown the difference from; a grant that changed meanwhile stays.
+        SECURITY: `version` is the version that the user compared; a grant that has changed since then is kept.
 
         Raises:
-            NotInstalledError: there is no such tool any more.
-            InstallError: its grant is another one by now, or was never given.
+            NotInstalledError: the tool no longer exists.
+            InstallError: the grant has changed, or was never given.
         """
         text = kept_text(version.kept if kept is None else kept)
         with self._index.writing() as db:
@@ -177,12 +177,12 @@ class Catalog:
         return self.get(version.name, version.number)
 
     def rollback(self, name: str, number: int | None = None) -> ToolVersion:
-        """Make an older version the active one: the one before the active one unless `number` says which.
+        """Make an older version active, by default the one before the active version.
 
         Raises:
-            NotInstalledError: there is no such tool or version.
-            GrantRequiredError: that version was never granted.
-            IntegrityError: its stored bytes are not what was installed.
+            NotInstalledError: the tool or the version does not exist.
+            GrantRequiredError: the version was never granted.
+            IntegrityError: its stored bytes differ from the installed ones.
         """
         target = self.get(name, number) if number is not None else self._previous(name)
         if target.grant is None:
@@ -193,15 +193,15 @@ class Catalog:
         with self._index.writing() as db:
             known = db.execute("SELECT 1 FROM version WHERE name = ? AND number = ?", (name, target.number))
             if known.fetchone() is None:
-                raise NotInstalledError(f"{name} was removed meanwhile")
+                raise NotInstalledError(f"{name} has been removed")
             db.execute("UPDATE tool SET active = ? WHERE name = ?", (target.number, name))
         return self.get(name)
 
     def remove(self, name: str) -> tuple[ToolVersion, ...]:
-        """Remove a tool with all its versions, and return them.
+        """Remove a tool with all its versions, and return the versions.
 
         Raises:
-            NotInstalledError: there is no such tool.
+            NotInstalledError: the tool does not exist.
         """
         versions = self.versions(name)
         with self._index.writing() as db:
@@ -211,10 +211,10 @@ class Catalog:
         return versions
 
     def verify(self, name: str | None = None) -> tuple[Finding, ...]:
-        """Check the stored bytes of one tool's versions, or of every tool's.
+        """Check the stored bytes of all versions of one tool, or of every tool.
 
         Raises:
-            NotInstalledError: there is no such tool.
+            NotInstalledError: the tool does not exist.
         """
         if name is not None:
             return tuple(self._check(v.name, v.number, v.digest, v.size_bytes) for v in self.versions(name))
@@ -225,17 +225,17 @@ class Catalog:
         return tuple(self._check(*row) for row in rows)
 
     def sweep(self) -> int:
-        """Remove components that no version names, left by an install that was cut off; return how many."""
+        """Delete components without a version, left by interrupted installs, and return their number."""
         if not self._index.exists:
             return 0
         with self._index.reading() as db:
             known = digests(db)
         if not self._components.strays(known) and not self._components.has_incoming():
-            return 0  # nothing to do, and a folder that cannot be written is no reason to fail
+            return 0  # nothing to delete, so a read-only folder is not an error
         with self._index.writing() as db:
             self._components.prepare()
             self._components.clear_incoming()
-            # Asked again: what looked stray a moment ago may be what somebody has just installed.
+            # Checked again inside the transaction, because another process may just have installed one of them.
             strays = self._components.strays(digests(db))
             for digest in strays:
                 self._components.remove(digest)
@@ -257,7 +257,7 @@ class Catalog:
         return older[-1]
 
     def _forget(self, unused: Iterable[str]) -> None:
-        """Remove the components that no row names any more. Its own transaction: the rows are already gone."""
+        """Delete the components without rows, in a separate transaction after the rows were deleted."""
         candidates = set(unused)
         if not candidates:
             return
@@ -268,5 +268,5 @@ class Catalog:
 
 
 def _active(versions: Iterable[ToolVersion]) -> int:
-    """Return the number of the active version, 0 where there is none."""
+    """Return the number of the active version, or 0."""
     return next((version.number for version in versions if version.active), 0)

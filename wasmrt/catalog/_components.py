@@ -1,4 +1,4 @@
-"""Component files by digest. Written whole or not at all; read only if they still are what was written."""
+"""Component files by digest, written atomically and verified whenever they are read."""
 
 from __future__ import annotations
 
@@ -15,53 +15,53 @@ _SUFFIX = ".wasm"
 
 
 class ComponentFolder:
-    """One file a digest. A half-written file lies in the folder `incoming`, where nothing is ever read from."""
+    """One file for each digest. Partial files are in the folder `incoming`, which is never read."""
 
     def __init__(self, data: Path) -> None:
         self._folder = data / "components"
         self._incoming = data / INCOMING
 
     def prepare(self) -> None:
-        """Make the folders."""
+        """Create the folders."""
         for folder in (self._folder, self._incoming):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def write(self, component: ComponentBytes) -> None:
-        """Store a component, durably. A file of that digest is left alone if it is whole, else replaced."""
+        """Store a component durably. An existing file with its digest is kept if it is intact, otherwise replaced."""
         try:
             self.read(component.digest, "", size_bytes=len(component.data))
         except (IntegrityError, InstallError):
             replace_file(self._path(component.digest), component.data, drafts=self._incoming)
 
     def read(self, digest: str, name: str, *, size_bytes: int) -> ComponentBytes:
-        """Return the component of a digest, checked; `name` is the tool's, for the errors.
+        """Return the verified component of a digest; `name` is the tool's name for error messages.
 
         Raises:
-            IntegrityError: the file is gone or holds other bytes.
-            InstallError: it cannot be read.
+            IntegrityError: the file is missing or has other contents.
+            InstallError: the file cannot be read.
         """
-        hint = f"install {name} again from where it came, or go back: wasmrt rollback {name}"
-        changed = IntegrityError(f"the stored component of {name} is not what was installed", hint=hint)
+        hint = f"install {name} again from its source, or run: wasmrt rollback {name}"
+        changed = IntegrityError(f"the stored component of {name} differs from the installed one", hint=hint)
         try:
             data = read_file(self._path(digest), max_bytes=size_bytes, follow_link=False)
         except FileNotFoundError:
-            raise IntegrityError(f"the stored component of {name} is gone", hint=hint) from None
+            raise IntegrityError(f"the stored component of {name} is missing", hint=hint) from None
         except UnfitFileError:
             raise changed from None
         except OSError as error:
             raise InstallError(f"the stored component of {name} cannot be read ({error.strerror})") from error
-        # SECURITY: the bytes that were hashed are the bytes that are returned; nothing is read twice.
+        # SECURITY: the bytes are hashed and returned from the same read.
         component = ComponentBytes(data)
         if component.digest != digest:
             raise changed
         return component
 
     def remove(self, digest: str) -> None:
-        """Remove a component, if it is there."""
+        """Remove a component, if it exists."""
         self._path(digest).unlink(missing_ok=True)
 
     def clear_incoming(self) -> None:
-        """Remove what a process that was killed left half-written. Call only while no one else can write."""
+        """Delete the partial files of killed processes. Call this only while no other process can write."""
         import shutil  # as tempfile in _index.py
 
         for entry in os.scandir(self._incoming):
@@ -71,14 +71,14 @@ class ComponentFolder:
                 Path(entry.path).unlink(missing_ok=True)
 
     def has_incoming(self) -> bool:
-        """Return whether something half-written lies around; it may be another process's that is still writing."""
+        """Return whether partial files exist; another process may still be writing them."""
         try:
             return any(os.scandir(self._incoming))
         except FileNotFoundError:
             return False
 
     def strays(self, known: Container[str]) -> list[str]:
-        """Return the digests on disk that `known` does not hold."""
+        """Return the digests of stored components that are not in `known`."""
         try:
             names = [entry.name for entry in os.scandir(self._folder)]
         except FileNotFoundError:

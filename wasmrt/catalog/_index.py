@@ -1,6 +1,6 @@
-"""The catalog's index: one SQLite file. This module opens it, fast and safely; it knows no tools.
+"""The catalog's index: access to one SQLite file, fast and durable. This module does not know about tools.
 
-A connection lives for one operation, so that threads and processes share nothing but the file.
+Every operation opens its own connection, so that threads and processes share only the file.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from wasmrt.core.errors import InstallError
 
 BUSY_SECONDS = 30.0
 INCOMING = "incoming"
-"""The folder for what is not whole yet; it lies on the same file system as what it becomes."""
+"""The folder for partial files, on the same file system as their final location."""
 _VERSION = 4
-# The columns that `Catalog.tools` reads come first: SQLite does not read a row further than it is asked to.
+# The columns for `Catalog.tools` come first, because SQLite reads a row only up to the last column it needs.
 _SCHEMA = """
 CREATE TABLE tool (
     name TEXT PRIMARY KEY, active INTEGER NOT NULL, pending INTEGER
@@ -33,11 +33,11 @@ CREATE TABLE version (
 CREATE INDEX version_digest ON version (digest);
 """
 _UPGRADES = {3: "ALTER TABLE version ADD COLUMN kept TEXT"}
-"""From a layout to the next one."""
+"""The statement that upgrades each older layout to the next one."""
 
 
 class Index:
-    """The SQLite file of one installation. Reading one that does not exist reads an empty one."""
+    """The SQLite file of one installation. A missing file reads as an empty one."""
 
     def __init__(self, data: Path) -> None:
         self._path = data / "catalog.sqlite3"
@@ -48,21 +48,21 @@ class Index:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Open a connection for queries; the caller asks `exists` first."""
+        """Open a connection for queries; the caller checks `exists` first."""
         with _translated():
             try:
                 db = self._open("mode=rw")
             except sqlite3.OperationalError as error:
                 if "locked" in str(error):
                     raise
-                # A read-only folder cannot hold WAL's side files. Nobody can be writing there either.
+                # A read-only folder cannot contain WAL's side files, but no process can be writing there either.
                 db = self._open("mode=ro&immutable=1")
             with contextlib.closing(db):
                 yield db
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Open a transaction that excludes every other writer, in any process; committed if the block ends well."""
+        """Open a transaction that excludes writers in all processes, and commit it if the block succeeds."""
         with _translated():
             if not self.exists:
                 self._create()
@@ -87,19 +87,19 @@ class Index:
             raise
         if found != _VERSION:
             db.close()
-            older = found in _UPGRADES  # and this process may not write it
+            older = found in _UPGRADES  # this process may lack write access
             raise InstallError(
-                f"the catalog was written by another wasmrt (layout {found}, this one reads {_VERSION})",
+                f"the catalog has layout {found}, but this version of wasmrt reads layout {_VERSION}",
                 code="catalog",
-                hint="have whoever owns the folder run wasmrt list once, which brings it to this layout"
+                hint="let the owner of the folder run wasmrt list once, which upgrades the catalog"
                 if older
-                else "use the wasmrt that wrote it, or move the folder away and install the tools again",
+                else "use the version of wasmrt that wrote it, or move the folder away and reinstall the tools",
             )
         return db
 
     def _create(self) -> None:
-        """Make the file beside its place and link it there: the first process wins, none sees half a schema."""
-        import tempfile  # with what it loads, more than all of this package; a run makes no catalog
+        """Create the file at a temporary path and link it, so that no other process can see a partial schema."""
+        import tempfile  # loads more modules than this package; a run of a tool creates no catalog
 
         folder = self._path.parent / INCOMING
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -111,7 +111,7 @@ class Index:
                     db.executescript(f"BEGIN;{_SCHEMA}PRAGMA user_version={_VERSION};COMMIT;")
                 os.link(fresh, self._path)
         except (OSError, sqlite3.OperationalError):
-            # Somebody else was first, and may have cleared the folder under our hands: then theirs is the one.
+            # Another process was first, and may have deleted this temporary folder; use the catalog of that process.
             if not self.exists:
                 raise
 
@@ -122,7 +122,7 @@ def _version(db: sqlite3.Connection) -> int:
 
 
 def _upgrade(db: sqlite3.Connection) -> int:
-    """Bring an older layout to this one, and return it. Another process may have done it first."""
+    """Upgrade an older layout to the current one, and return it. Another process may already have done so."""
     db.execute("BEGIN IMMEDIATE")
     try:
         while (found := _version(db)) in _UPGRADES:
@@ -142,21 +142,21 @@ def _translated() -> Iterator[None]:
     except sqlite3.OperationalError as error:
         busy = "locked" in str(error)
         raise InstallError(
-            f"the catalog cannot be used ({error})",
+            f"cannot use the catalog: {error}",
             code="catalog",
-            hint="another wasmrt is writing to it; try again"
+            hint="another wasmrt process is writing to it; try again"
             if busy
-            else "check that its folder is yours and the disk is not full",
+            else "check the owner of its folder and the free disk space",
         ) from error
     except sqlite3.Error as error:
         raise InstallError(
             f"the catalog is damaged ({error})",
             code="catalog",
-            hint="move its folder away and install the tools again",
+            hint="move its folder away and reinstall the tools",
         ) from error
     except OSError as error:
         raise InstallError(
-            f"the catalog cannot be written ({error.strerror})",
+            f"cannot write the catalog: {error.strerror}",
             code="catalog",
-            hint="check that its folder is yours and the disk is not full",
+            hint="check the owner of its folder and the free disk space",
         ) from error

@@ -1,4 +1,4 @@
-"""Values of the catalog: facts about a component, its versions, lines of the list, findings. Plain named tuples."""
+"""Values of the catalog as named tuples: component facts, versions, list entries and findings."""
 
 from __future__ import annotations
 
@@ -9,49 +9,49 @@ from wasmrt.core.model import Addition
 
 
 class ComponentInfo(NamedTuple):
-    """Facts about a component: from the engine, and from what it says of itself in a sandbox without any capability."""
+    """Facts about a component, from the engine and from its own description, read in a sandbox without capabilities."""
 
     world: str
     description: str = ""
     imports: tuple[str, ...] = ()
-    """`interface#function`, or the interface alone where its functions are not known."""
+    """`interface#function`, or only the interface if its functions are not known."""
     exports: tuple[str, ...] = ()
     schema_digest: str | None = None
-    """BLAKE3 of the tools' names and schemas; None where none could be read."""
+    """The BLAKE3 digest of tool names and schemas, or None if they could not be read."""
     tools: int = 1
-    """The number of its tools."""
+    """The number of tools."""
     problems: tuple[str, ...] = ()
-    """Problems of its descriptions, in sentences; it can run all the same."""
+    """Problems of its descriptions, as sentences; the component can run nevertheless."""
     schema_problems: tuple[str, ...] = ()
-    """Those of its schemas that could not be taken: a model would not be told the params."""
+    """Problems of invalid schemas; models would not receive the parameters."""
 
 
 class NewVersion(NamedTuple):
-    """A version before it is stored: everything but its number and its grant."""
+    """A version before it is stored, without number and grant."""
 
     name: str
     component: ComponentBytes
     info: ComponentInfo
     origin: str = ""
-    """The place it came from, in words fit to show."""
+    """Its source, as displayable text."""
     sidecar: str | None = None
-    """The capability file as it came: what the tool asks for."""
+    """The capability file of the source, which contains the request."""
     package: str | None = None
-    """The tools of its package, as `dump_tools` writes them; None where it came without one."""
+    """The tools of its package, as written by `dump_tools`, or None without a package."""
     tools: int = 1
-    """The number of its tools."""
+    """The number of tools."""
 
 
 class Kept(NamedTuple):
-    """An entry that a person added to a version's grant for good, when a call of it was refused."""
+    """An entry that a user added permanently to a version's grant after a call was denied."""
 
     addition: Addition
     tool: str | None
-    """Of a component whose grant tells its tools apart, the one that has it; None for the component."""
+    """The tool that got the entry, if the grant has sections for tools; None means the component."""
     by: str
-    """The person."""
+    """The name of the user."""
     at: str
-    """UTC, ISO 8601, to the second."""
+    """The time in UTC, ISO 8601, in seconds."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the entry as JSON data."""
@@ -64,42 +64,42 @@ class ToolVersion(NamedTuple):
     name: str
     number: int
     digest: str
-    """BLAKE3 of the component, 64 hexadecimal digits."""
+    """The BLAKE3 digest of the component, 64 hexadecimal digits."""
     size_bytes: int
     world: str
     description: str
     origin: str
     installed_at: str
-    """UTC, ISO 8601, to the second."""
+    """The time in UTC, ISO 8601, in seconds."""
     schema_digest: str | None
     imports: tuple[str, ...]
     exports: tuple[str, ...]
     sidecar: str | None
-    """The capability file as it came: what the tool asks for."""
+    """The capability file of the source, which contains the request."""
     grant: str | None
-    """A capability file: what the operator gave. None: this version is pending a decision and never runs."""
+    """A capability file with the operator's grant. None: the version waits for a decision and never runs."""
     active: bool
     package: str | None = None
-    """The tools of its package, as text; None where it came without one."""
+    """The tools of its package as text, or None without a package."""
     tools: int = 1
-    """The number of its tools."""
+    """The number of tools."""
     kept: tuple[Kept, ...] = ()
-    """Entries that it may have beyond what its file asks for; each is in the grant, too, until it is revoked there."""
+    """Entries that are granted beyond the capability file. Each one is also in the grant, unless it was revoked."""
 
     @property
     def pending(self) -> bool:
-        """True while it waits for somebody to grant what it asks for."""
+        """Whether the version is waiting for a grant."""
         return self.grant is None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the version as JSON-ready data; sidecar and grant stay text, its package's tools are left out."""
+        """Return the version as JSON data; sidecar and grant stay text, and the tools of the package are omitted."""
         values = {name: value for name, value in self._asdict().items() if name != "package"}
         data = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
         return data | {"kept": [each.as_dict() for each in self.kept]}
 
 
 class Listed(NamedTuple):
-    """One line of the catalog's list. A plain tuple, since there may be ten thousand."""
+    """One entry of the catalog's list. A plain tuple, because there can be ten thousand."""
 
     name: str
     number: int
@@ -108,13 +108,13 @@ class Listed(NamedTuple):
     world: str
     description: str
     pending: int | None
-    """The number of an update that waits for a grant."""
+    """The number of an update that is waiting for a grant."""
     tools: int = 1
-    """The number of its tools."""
+    """The number of tools."""
 
 
 class Finding(NamedTuple):
-    """The result of verifying one version; `problem` is None where the bytes are what was installed."""
+    """The result of verifying one version; `problem` is None if its bytes are unchanged."""
 
     name: str
     number: int

@@ -1,4 +1,4 @@
-"""Rows of the index: how a version is written, read and dropped, inside somebody's transaction."""
+"""Rows of the index: insert, read and delete versions within the caller's transaction."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _COLUMNS = (
 
 def versions_of(db: sqlite3.Connection, name: str) -> tuple[ToolVersion, ...]:
     """Return the versions of a tool, oldest first."""
-    # The columns are ours, from the constant above.
+    # SECURITY: the column names come from the constant above, not from input.
     query = f"SELECT {_COLUMNS}, number = (SELECT active FROM tool WHERE name = :name)"  # noqa: S608
     rows = db.execute(f"{query} FROM version WHERE name = :name ORDER BY number", {"name": name}).fetchall()
     return tuple(map(_version, rows))
@@ -31,7 +31,7 @@ def digests(db: sqlite3.Connection) -> set[str]:
 
 
 def store(db: sqlite3.Connection, new: NewVersion, number: int, grant: str | None) -> None:
-    """Write a version, active with a grant, else pending in the place of another; drop the oldest over the cap."""
+    """Store a version: active with a grant, otherwise pending instead of an older update. Delete the oldest ones."""
     db.execute("DELETE FROM version WHERE name = ? AND granted IS NULL", (new.name,))
     insert(db, new, number, grant)
     if grant is None:
@@ -46,7 +46,7 @@ def store(db: sqlite3.Connection, new: NewVersion, number: int, grant: str | Non
 
 
 def insert(db: sqlite3.Connection, new: NewVersion, number: int, grant: str | None) -> None:
-    """Write the row of a version, and nothing else."""
+    """Insert the row of a version, without changing other rows."""
     info = new.info
     values = (
         new.name,
@@ -71,7 +71,7 @@ def insert(db: sqlite3.Connection, new: NewVersion, number: int, grant: str | No
 
 
 def activate(db: sqlite3.Connection, name: str, number: int) -> None:
-    """Make a version the active one, and no update pending."""
+    """Make a version active, and no update pending."""
     db.execute(
         "INSERT INTO tool (name, active) VALUES (:name, :number)"
         " ON CONFLICT (name) DO UPDATE SET active = :number, pending = NULL",
@@ -104,7 +104,7 @@ def _version(row: tuple[Any, ...]) -> ToolVersion:
 
 
 def kept_text(kept: tuple[Kept, ...]) -> str:
-    """Return kept entries as the text of a column."""
+    """Return persistent grant entries as the text of a column."""
     rows = [[str(each.addition.to), each.addition.entry, each.tool, each.by, each.at] for each in kept]
     return json.dumps(rows, ensure_ascii=False)
 

@@ -1,4 +1,4 @@
-"""The tools of a package as the catalog keeps them: JSON text, beside the capability file of their version."""
+"""The tools of a package as JSON text, stored with the capability file of their version."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from wasmrt.sandbox.component import ToolSpec
 
 
 def dump_tools(tools: tuple[ToolSpec, ...]) -> str:
-    """Return the tools as text; the same tools always give the same text."""
+    """Return the tools as text; equal tools produce equal text."""
     return json.dumps([_changed(tool) for tool in tools], ensure_ascii=False)
 
 
 def load_tools(text: str) -> tuple[ToolSpec, ...]:
-    """Return the tools that `dump_tools` wrote."""
+    """Return the tools from the text of `dump_tools`."""
     return tuple(_tool(values) for values in json.loads(text))
 
 

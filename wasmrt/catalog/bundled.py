@@ -1,7 +1,7 @@
-"""The tools that come with wasmrt: their names, what each is, and the part of a runtime that it needs.
+"""The tools that are part of wasmrt: their names, their descriptions, and the runtime parts that they need.
 
-Nobody agrees to their grants one by one: they are part of the program. What they can reach is what an operator gives,
-such as the workspace or the provider of searches, and its own part of a capability file bounds a component there.
+Their grants need no approval, because they are part of the program. They can only reach resources that the operator
+configures, such as the workspace or the search provider, within their own capability files.
 """
 
 from __future__ import annotations
@@ -25,38 +25,38 @@ FOLDER = Path(__file__).parent / "shipped"
 
 
 class BundledTool(NamedTuple):
-    """A tool, by the name that agents know it by."""
+    """A bundled tool, by the name that agents use."""
 
     name: str
     component: str
-    """The file that it is in, without its suffix."""
+    """The component file that contains it, without suffix."""
     tool: str
-    """Its name there."""
+    """Its name in the component."""
     aliases: tuple[str, ...] = ()
     """Names of the same tool in other agents."""
     seconds: float | None = None
-    """Of one call, usually."""
+    """The typical duration of one call."""
     actions: tuple[ActionDescriptor, ...] = ()
     action_param: str = "action"
     permission: str = ""
-    """`ask` where a person is asked before each call, unless the operator's rule says otherwise."""
+    """`ask` if each call requires approval, unless the operator's rule sets a different permission."""
     labels: tuple[str, ...] | None = None
-    """Labels of its results; None where they follow from its effects."""
+    """The labels of its results, or None if they follow from its effects."""
 
     @property
     def needs(self) -> str:
-        """The part of a runtime without which it is of no use; empty for none."""
+        """The runtime part that the tool needs; empty if it needs none."""
         return "workspace" if self.component == "files" else "search" if self.name == WEB_SEARCH else ""
 
 
 class OwnTool(NamedTuple):
-    """A tool that is no component."""
+    """A tool that is not a component."""
 
     name: str
     needs: str
-    """The part of a runtime that it works on; `registry` where only a registry has it."""
+    """The runtime part that it uses; `registry` if only a registry has it."""
     found: str
-    """The place where somebody finds it who looked for a component."""
+    """The hint for users who look for a component with this name."""
     aliases: tuple[str, ...] = ()
 
 
@@ -84,54 +84,54 @@ TOOLS = (
     BundledTool("html_to_markdown", "web", "html_to_markdown", (), 0.2),
     BundledTool("http", "web", "http", (), 1.0, _METHODS, "method", permission="ask"),
     BundledTool("web_fetch", "web", "web_fetch", (), 2.0),
-    # What a search finds is what anybody can read: the key to it makes nothing private.
+    # Search results are public; the key to the provider does not make them private.
     BundledTool(WEB_SEARCH, "web", "web_search", (), 1.5, labels=("untrusted",)),
 )
 
 CHOOSE_PROVIDER = 'choose one in the configuration file: [web_search] with provider = "brave", "tavily" or "searxng"'
 HOST_TOOLS = ("memory_read", "memory_search", "memory_tree", "memory_write")
-"""The tools of the memory: `wasmrt.agent.builtin.memory_tools` has them."""
+"""The memory tools, implemented by `wasmrt.agent.builtin.memory_tools`."""
 REGISTRY_TOOLS = (
     *("skill_install", "skill_list", "skill_read", "skill_remove", "skill_search"),
     *("tool_activate", "tool_auth", "tool_install", "tool_list", "tool_remove", "tool_search"),
 )
 """Tools for skills and tools, which only a registry has: `agent/builtin/skills` and `agent/builtin/extensions`."""
 DESKTOP_NAMES = ("clipboard.read", "clipboard.write", "notify.send", "apps.open", "browser.open_url")
-"""Tools for a person's desktop, each off until an operator turns it on: `wasmrt.agent.builtin.desktop` has them."""
+"""Tools for a desktop, off until an operator enables them: `wasmrt.agent.builtin.desktop`."""
 SHELL_NAME, SHELL_ALIASES = "shell", ("shell_exec", "shell.run")
-"""The shell: `wasmrt.agent.builtin.shell` has it."""
+"""The shell, implemented by `wasmrt.agent.builtin.shell`."""
 RUN_CODE = BundledTool("run_code", "code", "run_code")
-"""The interpreter of programs."""
+"""The interpreter of code mode."""
 CODE_TOOLS = (RUN_CODE.name, "search_tools")
-"""Tools of code mode, which is off by default: `wasmrt.agent.builtin.code_mode` has them."""
-_IN_REGISTRY = "load_registry(runtime) has it; wasmrt tools describe NAME shows it"
-_IN_WORKSPACE = f"it runs command lines in a workspace: wasmrt tools describe {SHELL_NAME} --workspace ."
+"""Tools of code mode, which is off by default: `wasmrt.agent.builtin.code_mode`."""
+_IN_REGISTRY = "use load_registry(runtime); wasmrt tools describe NAME shows the tool"
+_IN_WORKSPACE = f"the shell runs commands in a workspace: wasmrt tools describe {SHELL_NAME} --workspace ."
 OWN_TOOLS = (
     *(OwnTool(name, "memory", _IN_REGISTRY) for name in HOST_TOOLS),
-    *(OwnTool(name, "registry", f"a registry has it: wasmrt tools run {name}") for name in REGISTRY_TOOLS),
-    *(OwnTool(name, name, f"it is for a desktop: wasmrt tools describe {name}") for name in DESKTOP_NAMES),
+    *(OwnTool(name, "registry", f"use it with a registry: wasmrt tools run {name}") for name in REGISTRY_TOOLS),
+    *(OwnTool(name, name, f"it is a desktop tool: wasmrt tools describe {name}") for name in DESKTOP_NAMES),
     OwnTool(SHELL_NAME, "workspace", _IN_WORKSPACE, SHELL_ALIASES),
-    *(OwnTool(name, RUN_CODE.name, f"a registry has it: wasmrt tools run {name}") for name in CODE_TOOLS),
+    *(OwnTool(name, RUN_CODE.name, f"use it with a registry: wasmrt tools run {name}") for name in CODE_TOOLS),
 )
 SHIPPED: tuple[BundledTool | OwnTool, ...] = (*OWN_TOOLS, *TOOLS)
 _STEPS = {
     "workspace": "give the runtime a workspace: --workspace DIR, or path in [workspace] of the configuration file",
     "memory": "give the runtime a memory: enabled = true in [memory] of the configuration file",
     "search": CHOOSE_PROVIDER,
-    RUN_CODE.name: "turn code mode on: enabled = true in [code_mode] of the configuration file",
-    **{name: f'turn it on: tools = ["{name}"] in [desktop] of the configuration file' for name in DESKTOP_NAMES},
+    RUN_CODE.name: "enable code mode: enabled = true in [code_mode] of the configuration file",
+    **{name: f'enable it: tools = ["{name}"] in [desktop] of the configuration file' for name in DESKTOP_NAMES},
 }
 FILES = BundledTool("files", "files", "")
-"""All tools of one component, for whoever chooses one of them by `--tool` or `.tool(name)`."""
+"""All tools of the component `files`; `--tool` or `.tool(name)` selects one of them."""
 
 
 def bundled_tool(name: str) -> BundledTool | None:
-    """Return the tool of a name or an alias, as a model may spell it too, or `FILES`; None where there is none."""
+    """Return the tool with a name or alias, in any spelling that models use, or `FILES`; otherwise None."""
     return next((tool for tool in (*TOOLS, FILES) if _answers_to(tool, name)), None)
 
 
 def own_tool(name: str) -> OwnTool | None:
-    """Return the tool of a name or an alias that is no component, as `bundled_tool` does; None where there is none."""
+    """Return the tool with a name or alias that is not a component, otherwise None; see `bundled_tool`."""
     return next((tool for tool in OWN_TOOLS if _answers_to(tool, name)), None)
 
 
@@ -140,23 +140,23 @@ def _answers_to(tool: BundledTool | OwnTool, name: str) -> bool:
 
 
 def shipped_names() -> Iterator[str]:
-    """Yield every name and alias of what comes with wasmrt."""
+    """Yield every name and alias of the tools that are part of wasmrt."""
     for tool in SHIPPED:
         yield from (tool.name, *tool.aliases)
 
 
 def bundled_names() -> tuple[str, ...]:
-    """Return the names of the components that come with wasmrt, sorted; without aliases."""
+    """Return the sorted names of the bundled components, without aliases."""
     return tuple(sorted(tool.name for tool in TOOLS))
 
 
 def bundled_component(tool: BundledTool) -> ComponentBytes:
-    """Return the component that a tool is in."""
+    """Return the component that contains a tool."""
     return ComponentBytes((FOLDER / f"{tool.component}.wasm").read_bytes())
 
 
 def bundled_sidecar(tool: BundledTool, search: WebSearch | None = None) -> str | None:
-    """Return the capability file of a tool; None for one that asks for nothing."""
+    """Return the capability file of a tool, or None if it requests nothing."""
     if search is not None and tool.name == WEB_SEARCH:
         return search.sidecar
     path = FOLDER / f"{tool.component}.capabilities.json"
@@ -164,20 +164,20 @@ def bundled_sidecar(tool: BundledTool, search: WebSearch | None = None) -> str |
 
 
 def bundled_grant(tool: BundledTool, search: WebSearch | None = None) -> Capabilities:
-    """Return what a tool may do: its own part of the capability file; of `FILES` all parts, told apart."""
+    """Return the capabilities of a tool: its part of the capability file, or all parts by tool for `FILES`."""
     if search is not None and tool.name == WEB_SEARCH:
         return search.grant
     sidecar = bundled_sidecar(tool)
     if sidecar is None:
         return Capabilities.none()
-    from wasmrt.capabilities.file import parse  # echo, time and json have none
+    from wasmrt.capabilities.file import parse  # echo, time and json have no capability file
 
     whole = parse(sidecar).capabilities
     return for_tool(whole, tool.tool) if tool.tool else whole
 
 
 def bundled_specs(tool: BundledTool, search: WebSearch | None = None) -> tuple[ToolSpec, ...] | None:
-    """Return what narrows a component to this one tool, with its terms; None for a component that holds no other."""
+    """Return the restriction of a component to this tool with its terms, or None if the component has no other tool."""
     several = sum(other.component == tool.component for other in TOOLS) > 1
     if not several or not tool.tool:
         return None
@@ -194,5 +194,5 @@ def bundled_specs(tool: BundledTool, search: WebSearch | None = None) -> tuple[T
 
 
 def missing_part(tool: BundledTool | OwnTool, has: Container[str]) -> str | None:
-    """Return the step without which a tool that comes with wasmrt is of no use; None where the runtime has its part."""
+    """Return a hint about the runtime part that a bundled tool needs and the runtime lacks, or None."""
     return None if tool.needs in has else _STEPS.get(tool.needs)

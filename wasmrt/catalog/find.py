@@ -1,4 +1,4 @@
-"""Finds a tool by its name: in the catalog, else among those that come with wasmrt."""
+"""Find a tool by its name: first in the catalog, then among the bundled tools."""
 
 from __future__ import annotations
 
@@ -33,35 +33,35 @@ if TYPE_CHECKING:
 
 
 class FoundTool(NamedTuple):
-    """A tool's component, and the capabilities it was granted."""
+    """A tool's component with its granted capabilities."""
 
     name: str
     component: ComponentBytes
     origin: str
-    """`installed`, `bundled`, or `file` where it was never installed."""
+    """`installed`, `bundled`, or `file` for a component that was not installed."""
     grant: Capabilities
     sidecar: str | None = None
     version: ToolVersion | None = None
     """The installed version."""
     tools: tuple[ToolSpec, ...] | None = None
-    """The tools that its package says it has; None where it came without one."""
+    """The tools that its package lists, or None without a package."""
     warnings: tuple[str, ...] = ()
 
     @property
     def request(self) -> Callable[[], Capabilities] | None:
-        """A reader of what an installed tool asks for, of which it may have been granted a part; None for others."""
+        """A reader of an installed tool's request, of which only a part may be granted; None for other tools."""
         return None if self.version is None else partial(request_of, self.version)
 
 
 def find_tool(name: str, data: Path, *, number: int | None = None, search: WebSearch | None = None) -> FoundTool:
-    """Find the tool that is called `name` in an installation, whose data folder is `data`.
+    """Find the tool `name` in the installation with the data directory `data`.
 
-    An installed tool comes before a bundled one of the same name. `number` is one of its versions, by default the
-    active one; `search` is the provider that `web_search` asks.
+    Installed tools take precedence over bundled tools with the same name. `number` selects a version, by default the
+    active one; `search` is the provider for `web_search`.
 
     Raises:
-        NotInstalledError: there is no tool of this name, no such version of it, or no provider for it.
-        IntegrityError: the stored bytes are not what was installed.
+        NotInstalledError: the tool, the version or the search provider does not exist.
+        IntegrityError: the stored bytes differ from the installed ones.
     """
     catalog = Catalog(data)
     if catalog.has(name):
@@ -72,7 +72,7 @@ def find_tool(name: str, data: Path, *, number: int | None = None, search: WebSe
         )
         return FoundTool(name, component, "installed", granted_to(version), version.sidecar, version, tools)
     if (own := own_tool(name)) is not None:
-        raise NotInstalledError(f"{name} is a tool of the host's own, and no component", hint=own.found)
+        raise NotInstalledError(f"{name} is a tool of the host, not a component", hint=own.found)
     if bundled_tool(name) is None:
         near = did_you_mean(name, [*shipped_names(), *(tool.name for tool in catalog.tools())])
         raise NotInstalledError(
@@ -83,16 +83,16 @@ def find_tool(name: str, data: Path, *, number: int | None = None, search: WebSe
 
 
 def find_bundled(name: str, search: WebSearch | None = None) -> FoundTool:
-    """Find the tool that comes with wasmrt under a name, or an alias of one, that `bundled_tool` knows.
+    """Find the bundled tool with a name or alias, as `bundled_tool` does.
 
     Raises:
-        NotInstalledError: it is `web_search`, and nobody has chosen a provider.
+        NotInstalledError: the tool is `web_search` and no search provider is configured.
     """
     tool = bundled_tool(name)
     assert tool is not None
     if tool.name == WEB_SEARCH and search is None:
         raise NotInstalledError(
-            "web_search has nobody to ask: no search provider is configured",
+            "web_search needs a search provider, and none is configured",
             code="no-search-provider", hint=CHOOSE_PROVIDER,
         )  # fmt: skip
     component, grant = bundled_component(tool), bundled_grant(tool, search)
@@ -101,9 +101,9 @@ def find_bundled(name: str, search: WebSearch | None = None) -> FoundTool:
 
 
 def described_by_sidecar(name: str, component: ComponentBytes, sidecar: str | None) -> tuple[ToolSpec, ...] | None:
-    """Return the tool of a near:agent component with the schema of its capability file's `parameters`; else None.
+    """Return a near:agent component's tool with the schema in the capability file's `parameters`, or None.
 
-    The schema of such a component only describes its params; the one that lies beside it decides.
+    The component's own schema only describes its parameters; the one in the capability file takes precedence.
     """
     schema = parameters_of(sidecar)
     if schema is None:
@@ -118,5 +118,5 @@ def described_by_sidecar(name: str, component: ComponentBytes, sidecar: str | No
     problem = schema_problem(schema)
     if problem is None:
         return (ToolSpec(name, schema=schema),)
-    said = f"in parameters of its capability file, {problem}"
+    said = f"parameters of its capability file: {problem}"
     return (ToolSpec(name, problems=(said,), schema_problem=said),)

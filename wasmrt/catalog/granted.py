@@ -1,4 +1,4 @@
-"""The capabilities that a stored version asks for, and those that it has."""
+"""The capabilities that a stored version requests, and those that it has."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NOTHING = "{}"
 
 
 def request_of(version: ToolVersion) -> Capabilities:
-    """Return what a stored version asks for: in its file, and what a person was asked for when it ran and kept."""
+    """Return a stored version's request: its capability file, with the entries that a user permanently added."""
     asked = _read(version.sidecar)
     for kept in version.kept:
         asked = grown(asked, (kept.addition,), kept.tool)
@@ -23,7 +23,7 @@ def request_of(version: ToolVersion) -> Capabilities:
 
 
 def granted_to(version: ToolVersion) -> Capabilities:
-    """Return the capabilities of a stored version: what its request and its grant both allow."""
+    """Return the capabilities of a stored version: the intersection of its request and its grant."""
     request, grant = request_of(version), _read(version.grant)
     if request == grant or version.grant is None:
         return grant
@@ -31,7 +31,7 @@ def granted_to(version: ToolVersion) -> Capabilities:
 
 
 def parameters_of(sidecar: str | None) -> dict[str, Any] | None:
-    """Return the schema of params that a capability file has; None where it has none."""
+    """Return the parameter schema of a capability file, or None."""
     if sidecar is None or '"parameters"' not in sidecar:
         return None
     from wasmrt.capabilities.file import parse  # as in `_read`
@@ -41,27 +41,27 @@ def parameters_of(sidecar: str | None) -> dict[str, Any] | None:
 
 
 def only_tools(capabilities: Capabilities, patterns: Sequence[str]) -> Capabilities:
-    """Return the capabilities with nothing left to tools whose name none of the patterns fits (`get_*`).
+    """Return the capabilities without those of tools that match no pattern (`get_*`).
 
     Raises:
-        ConfigurationError: the capabilities have no sections of tools, or a pattern fits none.
+        ConfigurationError: the capabilities have no sections for tools, or a pattern matches no tool.
     """
     if capabilities.tools is None:
         raise ConfigurationError(
-            "what it asks for is not told apart by tools", hint="narrow it with --grant FILE, in a section tools"
+            "its request has no sections for single tools", hint="narrow it with --grant FILE, in a section tools"
         )
     names = [tool.name for tool in capabilities.tools]
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
             near = did_you_mean(pattern, names)
             hint = f"did you mean {near}?" if near else f"its tools are: {', '.join(names)}"
-            raise ConfigurationError(f"no tool fits {pattern!r}", hint=hint)
+            raise ConfigurationError(f"no tool matches {pattern!r}", hint=hint)
     kept = [tool for tool in capabilities.tools if any(fnmatchcase(tool.name, pattern) for pattern in patterns)]
     return capabilities.with_tools(kept)
 
 
 def _read(text: str | None) -> Capabilities:
-    """Most tools ask for nothing: only the others need the reader of capability files, a twentieth of a start."""
+    """Most tools request nothing; importing the capability file reader for the others takes 5 % of the start time."""
     if text is None or text.strip() == _NOTHING:
         return Capabilities.none()
     from wasmrt.capabilities.file import parse

@@ -1,7 +1,7 @@
-"""From a source to the catalog: check, ask, store. A person decides in between; nothing here does.
+"""Install tools from a source: check, ask, store. The caller asks the user between the two steps.
 
-Two steps, so that nothing is stored before somebody saw it: `plan` says what an install would mean, `accept` stores
-it with its grant, `store_pending` stores an update that waits for one.
+Nothing is stored before the user saw it: `plan` describes the effect of an install, `accept` stores the version with
+its grant, and `store_pending` stores an update that waits for a grant.
 """
 
 from __future__ import annotations
@@ -25,46 +25,46 @@ from wasmrt.core.names import check_installed_name
 from wasmrt.sandbox.component import ToolSpec
 
 _STRICTER = ("", "allow", "ask", "deny")
-"""Permissions that a package may want for a tool, each stricter than the one before."""
+"""Permissions that a package can set for a tool, from least to most strict."""
 Prepare = Callable[[str, ComponentBytes, Sequence[ToolSpec] | None], ComponentInfo]
-"""Compiles a component, through the cache, and reads what it says of itself, or its package says of its tools."""
+"""Compiles a component with the cache, and reads its own description, or the tools of its package."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstallPlan:
-    """The meaning of an install, before anything is stored."""
+    """The effect of an install, before anything is stored."""
 
     new: NewVersion
     grant: Capabilities
-    """The capabilities it would be given, if accepted."""
+    """The capabilities that the tool gets if the plan is accepted."""
     previous: ToolVersion | None
-    """The version that is active now."""
+    """The active version."""
     warnings: tuple[str, ...]
     changes: tuple[str, ...]
-    """For an update: the differences from the active version, in sentences."""
+    """For an update: the differences from the active version, as sentences."""
     more: int
-    """The number of those, from the first on, that are something it would be allowed beyond the active version."""
+    """The number of leading differences that grant more than the active version has."""
 
     @property
     def wider(self) -> bool:
-        """True where it would be allowed something that the active version is not."""
+        """Whether the new version would be granted more than the active one."""
         return self.more > 0
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Sentences on what the tool would be allowed, and on its logins, for a person."""
+        """Sentences for the user about the tool's permissions and logins."""
         return explain(self.grant)
 
     @property
     def is_installed(self) -> bool:
-        """True where everything is as it already is."""
+        """Whether this version is already installed unchanged."""
         return self.previous is not None and not self.changes
 
     @property
     def needs_decision(self) -> bool:
-        """True where a person has to agree: it is new and asks for something, is other code, or would be allowed more.
+        """Whether the user must agree: a new tool requests something, the code differs, or the tool gets more access.
 
-        The code that was agreed to with less is no question.
+        The same code with fewer permissions needs no agreement.
         """
         if self.previous is None:
             return self.grant != Capabilities.none()
@@ -72,7 +72,7 @@ class InstallPlan:
 
 
 class Installer:
-    """Puts tools into a catalog. It reads and checks; what the person decides comes from the caller."""
+    """Installs tools into a catalog. It reads and checks; the caller provides the user's decision."""
 
     def __init__(self, catalog: Catalog, *, prepare: Prepare, validator: WasmValidator | None = None) -> None:
         self._catalog = catalog
@@ -82,16 +82,16 @@ class Installer:
     def plan(
         self, source: Source, *, name: str | None = None, grant: bytes | None = None, only: Sequence[str] = ()
     ) -> InstallPlan:
-        """Fetch, validate, compile and read a component, and compare it with what is installed.
+        """Fetch, validate, compile and read a component, and compare it with the installed version.
 
-        `grant` is a capability file that narrows what the sidecar asks for; `only` are patterns of the names of those
-        tools that are granted anything, all of them where there is none.
+        `grant` is a capability file that narrows the request; `only` are name patterns of the tools that get access, by
+        default all tools.
 
         Raises:
             SourceError: the source cannot be read.
-            InvalidNameError: the name, given or suggested, cannot name a tool.
-            ComponentError: the bytes are refused, by the validator or by the engine.
-            CapabilityFileError: the sidecar or the grant is not valid.
+            InvalidNameError: the name is not a valid tool name.
+            ComponentError: the validator or the engine refuses the component.
+            CapabilityFileError: the sidecar or the grant is invalid.
         """
         if name is not None:
             check_installed_name(name)
@@ -135,10 +135,10 @@ class Installer:
         )
 
     def accept(self, plan: InstallPlan) -> ToolVersion:
-        """Store what was planned, with its grant, as the active version.
+        """Store the planned version with its grant, as the active version.
 
         Raises:
-            InstallError: the catalog cannot be written, or is no longer what the plan was compared with.
+            InstallError: the catalog cannot be written, or has changed since the plan was made.
         """
         if plan.is_installed and plan.previous is not None:
             return plan.previous
@@ -146,10 +146,10 @@ class Installer:
         return self._catalog.add(plan.new, format_file(plan.grant), replaces=seen)
 
     def store_pending(self, plan: InstallPlan) -> ToolVersion:
-        """Store an update without a grant: it is pending one, and the active version stays.
+        """Store an update without a grant; it waits for one, and the active version stays.
 
         Raises:
-            GrantRequiredError: it is no update; then nothing is stored.
+            GrantRequiredError: the tool is not installed yet; nothing is stored.
         """
         return self._catalog.add(plan.new, None)
 
@@ -157,10 +157,10 @@ class Installer:
 def _compare(
     old: ToolVersion, new: NewVersion, asked: Capabilities, given: Capabilities
 ) -> tuple[tuple[str, ...], int]:
-    """Return the differences, in sentences, and how many of them, from the first on, allow the new version more."""
+    """Return the differences as sentences, and the number of leading ones that grant the new version more."""
     requested, granted = diff(request_of(old), asked), diff(granted_to(old), given)
     known = set(requested.widened)
-    # SECURITY: a login names the place that a client's secret is sent to; it is a part of the grant like any other.
+    # SECURITY: a login determines where a client's secret is sent, so it is compared like any other permission.
     wider = [f"asks for more: {change.sentence}" for change in granted.widened if change in known]
     wider += [f"would be granted: {change.sentence}" for change in granted.widened if change not in known]
     wider += [] if new.package == old.package else _loosened(old.package, new.package)
@@ -168,33 +168,33 @@ def _compare(
     gone = set(requested.narrowed)
     found += [f"would no longer be granted: {change.sentence}" for change in granted.narrowed if change not in gone]
     asks = [change for change in requested.widened if change not in granted.widened]
-    found += [f"asks for more, and is not granted it: {change.sentence}" for change in asks]
+    found += [f"asks for more, which is not granted: {change.sentence}" for change in asks]
     found += _other_differences(old, new)
     if not requested and new.sidecar != old.sidecar:
-        found.append("another capability file, with the same capabilities")
+        found.append("a different capability file with the same capabilities")
     return (*wider, *found), len(wider)
 
 
 def _other_differences(old: ToolVersion, new: NewVersion) -> list[str]:
-    """Return the differences between two components and packages, in sentences."""
+    """Return the differences of two components and packages as sentences."""
     component, info = new.component, new.info
     found = []
     if component.digest != old.digest:
         before, after = f"{old.digest[:12]}, {old.size_bytes} bytes", f"{component.digest[:12]}, {len(component.data)}"
-        found.append(f"other bytes: {before}, became {after}")
+        found.append(f"different bytes: {before} became {after}")
     if info.world != old.world:
-        found.append(f"another world: {old.world} became {info.world}")
-    found += [f"imports {name}, which it did not" for name in sorted({*info.imports} - {*old.imports})]
+        found.append(f"different world: {old.world} became {info.world}")
+    found += [f"newly imports {name}" for name in sorted({*info.imports} - {*old.imports})]
     found += [f"no longer imports {name}" for name in sorted({*old.imports} - {*info.imports})]
     if new.package != old.package:
-        found.append(f"other tools: {old.tools} became {new.tools}" if new.tools != old.tools else "other tools")
+        found.append(f"different tools: {old.tools} became {new.tools}" if new.tools != old.tools else "other tools")
     if info.schema_digest != old.schema_digest:
-        found.append("another schema: its params are no longer the same")
+        found.append("different schema: its parameters have changed")
     return found
 
 
 def _loosened(old: str | None, new: str | None) -> list[str]:
-    """Return a sentence for each tool that its package held back more before."""
+    """Return a sentence for each tool that the old package restricted more than the new one."""
     before = {} if old is None else {tool.name: tool for tool in load_tools(old)}
     after = () if new is None else load_tools(new)
     sentences = []
@@ -203,11 +203,13 @@ def _loosened(old: str | None, new: str | None) -> list[str]:
         if was is None:
             continue
         if _STRICTER.index(was.permission) > _STRICTER.index(tool.permission):
-            sentences.append(f"{tool.name}: its package said {was.permission!r}, and says {tool.permission!r} now")
+            sentences.append(
+                f"{tool.name}: the package's permission was {was.permission!r} and is now {tool.permission!r}"
+            )
         if was.hidden and not tool.hidden:
-            sentences.append(f"{tool.name} was hidden from models, and is offered to them now")
+            sentences.append(f"{tool.name} was hidden from models and is now offered to them")
     gone = [tool.name for tool in before.values() if tool.permission in _STRICTER[2:]] if new is None else []
-    return sentences + [f"{name}: its package no longer says how it may be called" for name in gone]
+    return sentences + [f"{name}: the package no longer restricts its calls" for name in gone]
 
 
 def _suggested(text: str) -> str:
@@ -215,6 +217,6 @@ def _suggested(text: str) -> str:
         return check_installed_name(text)
     except InvalidNameError as error:
         raise InvalidNameError(
-            f"the file's name does not make a tool's name: {error.message}",
+            f"the file name is not a valid tool name: {error.message}",
             hint=f"choose one with --name; {error.hint}",
         ) from error

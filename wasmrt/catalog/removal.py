@@ -8,13 +8,13 @@ from wasmrt.core.errors import ConfigurationError
 
 
 def check_removable(catalog: Catalog, name: str) -> None:
-    """Refuse to remove a tool that comes with wasmrt.
+    """Refuse to remove a bundled tool.
 
     Raises:
-        ConfigurationError: it does.
+        ConfigurationError: the tool is bundled.
     """
     if name in bundled_names() and not catalog.has(name):
         raise ConfigurationError(
-            f"{name} comes with wasmrt and cannot be removed", code="bundled",
-            hint=f"a tool of yours that is installed as {name} takes its place",
+            f"{name} is part of wasmrt and cannot be removed", code="bundled",
+            hint=f"install a different tool as {name} to replace it",
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The provider that `web_search` asks: each has a capability file of its own, and its key never enters the tool."""
+"""The search provider for `web_search`. Each one has a separate capability file; its key never enters the tool."""
 
 from __future__ import annotations
 
@@ -22,21 +22,23 @@ class WebSearch:
     """An operator's choice of a search provider.
 
     Raises:
-        ConfigurationError: there is no such provider, or an address is missing, of no use, or cannot be read.
+        ConfigurationError: the provider is unknown, or its URL is missing, unnecessary or invalid.
     """
 
     provider: str
     """`brave`, `tavily` or `searxng`."""
     url: str | None = None
-    """The address of a SearxNG, such as `https://search.example.com/`; the others have their own."""
+    """The URL of a SearxNG server, such as `https://search.example.com/`; other providers have fixed URLs."""
     cost_per_search: Decimal | None = None
-    """In the operator's currency, for estimates; None for unknown, and nothing for a SearxNG."""
+    """The price in the operator's currency, for estimates; None if it is unknown, and zero for SearxNG."""
 
     def __post_init__(self) -> None:
         if self.provider not in PROVIDERS:
             raise ConfigurationError(f"provider must be one of {', '.join(PROVIDERS)}")
         if self.provider != _OWN_SERVER and self.url is not None:
-            raise ConfigurationError(f"url is for {_OWN_SERVER}", hint=f"leave it out: {self.provider} has one address")
+            raise ConfigurationError(
+                f"url is for {_OWN_SERVER}", hint=f"remove it: the URL of {self.provider} is fixed"
+            )
         if self.provider == _OWN_SERVER:
             _read_address(self.url)
         cost = self.cost_per_search
@@ -52,7 +54,7 @@ class WebSearch:
 
     @property
     def grant(self) -> Capabilities:
-        """The requests that the tool may send, to this provider and to nobody else."""
+        """The requests that the tool may send: only to this provider."""
         granted = parse(self.sidecar).capabilities
         if self.provider != _OWN_SERVER:
             return granted
@@ -64,7 +66,7 @@ class WebSearch:
 
     @property
     def settings(self) -> Mapping[str, str]:
-        """The provider and the address of its searches, for the tool."""
+        """The provider and the URL of its searches, as settings of the tool."""
         entry = _http(self.grant).allowlist[0]
         scheme = entry.schemes[0]
         host = f"[{entry.host_pattern}]" if ":" in entry.host_pattern else entry.host_pattern
@@ -73,7 +75,7 @@ class WebSearch:
 
     @property
     def cost(self) -> Decimal | None:
-        """The price of one search, where it is known."""
+        """The price of one search, or None if it is unknown."""
         return Decimal(0) if self.cost_per_search is None and self.provider == _OWN_SERVER else self.cost_per_search
 
 
@@ -85,12 +87,12 @@ def _http(grant: Capabilities) -> HttpCapability:
 def _read_address(url: str | None) -> ParsedUrl:
     hint = 'write it like url = "https://search.example.com/"'
     if url is None:
-        raise ConfigurationError(f"url is missing: {_OWN_SERVER} is a server of yours", hint=hint)
+        raise ConfigurationError(f"url is missing: {_OWN_SERVER} runs on your own server", hint=hint)
     try:
         address = parse_url(url)
         EndpointPattern(address.host, path=address.path)
     except (InvalidUrlError, ConfigurationError) as error:
-        raise ConfigurationError(f"url cannot be used: {error.message}", hint=hint) from None
+        raise ConfigurationError(f"invalid url: {error.message}", hint=hint) from None
     if address.query is not None:
-        raise ConfigurationError("url has a query", hint=hint)
+        raise ConfigurationError("url must not have a query", hint=hint)
     return address

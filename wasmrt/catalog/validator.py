@@ -1,6 +1,6 @@
-"""Checks a component by its bytes alone: size, kind, world, imports. Nothing is compiled or run for it.
+"""Check a component by its bytes: size, kind, world and imports. Nothing is compiled or run.
 
-It comes before the compiler sees a byte; the engine's own type information has the last word.
+These checks run before the compiler; the engine's type information is checked again afterwards.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class ValidationResult:
-    """The result of a check. `problems` are the refusals, `errors` the same in sentences."""
+    """The result of a check. `problems` are the errors, `errors` their messages."""
 
     problems: tuple[ComponentError, ...]
     warnings: tuple[str, ...]
@@ -31,33 +31,33 @@ class ValidationResult:
     exports: tuple[str, ...]
     size_bytes: int
     world: str | None
-    """The interface that names a tool world, or a program's; `worlds.GENERIC_WORLD` for others.
+    """The interface that identifies a tool world or a program's world; `worlds.GENERIC_WORLD` for others.
 
-    None where nothing can run.
+    None if the component cannot run.
     """
 
     @property
     def is_valid(self) -> bool:
-        """True where nothing was refused."""
+        """Whether there is no error."""
         return not self.problems
 
     @property
     def errors(self) -> tuple[str, ...]:
-        """The refusals as sentences."""
+        """The messages of the errors."""
         return tuple(problem.message for problem in self.problems)
 
     def raise_first(self) -> None:
-        """Raise the first refusal, if there is one."""
+        """Raise the first error, if there is one."""
         if self.problems:
             raise self.problems[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WasmValidator:
-    """The rules, with their two settings.
+    """The validation rules with two settings.
 
     Raises:
-        ConfigurationError: a size is not positive, or the warning comes after the refusal.
+        ConfigurationError: a size is not positive, or the warning size exceeds the maximum.
     """
 
     warn_bytes: int = COMPONENT_WARN_BYTES
@@ -71,7 +71,7 @@ class WasmValidator:
             )
 
     def validate(self, data: bytes) -> ValidationResult:
-        """Check `data`. It never raises for what the bytes hold."""
+        """Check `data`. Invalid contents never raise an error."""
         surface = Surface((), ())
         refusal = None
         try:
@@ -97,9 +97,9 @@ class WasmValidator:
 
 
 def world_of(surface: Surface) -> str | None:
-    """Name the world by what is exported: ours or near:agent's before any other.
+    """Return the world by the exported interfaces: worlds of wasmrt and near:agent take precedence.
 
-    An interface of another package may hold plain functions: whether it does is for the engine to say.
+    An interface of another package may export plain functions; the engine determines whether it does.
     """
     world = worlds.exported_world(item.name for item in surface.exports if item.kind == "instance")
     if world is not None:
@@ -107,7 +107,7 @@ def world_of(surface: Surface) -> str | None:
     program = worlds.exported_program(item.name for item in surface.exports)
     if program is not None:
         return program
-    # Of the packages of the tool worlds only the listed versions are known: another one is no plain interface.
+    # Only the listed versions of the tool worlds' packages are known; other versions are not plain interfaces.
     others = [
         item
         for item in surface.exports
@@ -127,15 +127,15 @@ def _check_surface(surface: Surface) -> list[ComponentError]:
         shown = _list([item.name for item in surface.exports]) or "nothing"
         problems.append(
             UnknownWorldError(
-                f"the component is of no world that can be run here; it exports {shown}",
+                f"the component has no supported world; it exports {shown}",
                 hint=f"export {', '.join(world.export for world in worlds.ALL_WORLDS)} or functions",
             )
         )
     if unknown:
         problems.append(
             UnknownImportError(
-                f"the component imports what nothing here offers: {_list(unknown)}",
-                hint="wasi:*@0.2, near:agent/host and wasmrt:tool@0.1.0 are offered; remove the others from its world",
+                f"the component has unsupported imports: {_list(unknown)}",
+                hint="use only wasi:*@0.2, near:agent/host and wasmrt:tool@0.1.0 in its world",
             )
         )
     return problems
@@ -147,15 +147,15 @@ def _list(names: list[str]) -> str:
 
 
 def refuse_broken_schemas(problems: Sequence[str]) -> None:
-    """Refuse a component of which a prepared tool says that its schema could not be taken; see `PreparedTool`.
+    """Refuse a component with an invalid schema in one of its prepared tools; see `PreparedTool`.
 
     Raises:
-        InvalidComponentError: there is such a problem. A model would be offered the tool without its params.
+        InvalidComponentError: there is such a problem; models would get the tool without its parameters.
     """
     if problems:
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         raise InvalidComponentError(
-            f"no model would be told the tool's params: {problems[0]}{more}",
+            f"invalid parameter schema: {problems[0]}{more}",
             code="broken-schema",
-            hint="mend the JSON Schema in the tool's source; https://json-schema.org has its rules",
+            hint="fix the JSON Schema in the source of the tool; see https://json-schema.org",
         )

@@ -76,7 +76,7 @@ def test_a_request_is_denied_permanently_as_json(agent: Agent, wasmrt: Run) -> N
     [
         (("--scope", "always"), "access is not granted always"),
         (("--any", "path"), "--any and --like are for calls"),
-        (("--narrower", "plans/"), "is not within what was asked for"),
+        (("--narrower", "plans/"), "is wider than the requested entry"),
         (("--user", "bob"), "belongs to another user"),
     ],
 )

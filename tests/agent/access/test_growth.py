@@ -123,7 +123,7 @@ def test_an_entry_that_covers_another_allows_all_of_it(outer: Addition, inner: A
 
 def test_an_alias_needs_a_tool_named_by_the_approver() -> None:
     asked = Addition(GrantList.TOOLS, '{"mail": "NAME-OF-THE-TOOL"}')
-    with pytest.raises(ConfigurationError, match="which tool is meant"):
+    with pytest.raises(ConfigurationError, match="does not name a tool"):
         grown(Capabilities.none(), (asked,))
     assert narrowed(asked, "mailer") == narrowed(asked, "mail=mailer") == asked._replace(entry='{"mail": "mailer"}')
     with pytest.raises(ConfigurationError):
@@ -212,11 +212,11 @@ def test_a_narrower_entry_keeps_its_spelling(text: str, entry: str) -> None:
 
 
 def test_a_text_that_only_begins_like_json_is_a_name() -> None:
-    with pytest.raises(ConfigurationError, match="is not within what was asked for") as caught:
+    with pytest.raises(ConfigurationError, match="is wider than the requested entry") as caught:
         narrowed(Addition(GrantList.WORKSPACE, '"notes/"'), '{"x')
     assert caught.value.code == "wider"
 
 
 def test_an_invalid_tool_name_is_rejected_for_an_alias() -> None:
-    with pytest.raises(ConfigurationError, match="this is no entry of"):
+    with pytest.raises(ConfigurationError, match="invalid entry for"):
         narrowed(Addition(GrantList.TOOLS, '{"mail": "NAME-OF-THE-TOOL"}'), "no\ntool")

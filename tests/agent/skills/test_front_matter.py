@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wasmrt.agent.builtin.skills import SkillError, read_skill, single_file
-from wasmrt.agent.builtin.skills._front import MAX_FRONT_BYTES, read_front, split_front
+from wasmrt.agent.builtin.skills._front import MAX_FRONT_BYTES, MAX_FRONT_LINES, read_front, split_front
 
 WHOLE = """---
 name: release-notes
@@ -50,32 +50,37 @@ def test_yaml_booleans_and_numbers_stay_strings() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "problem"),
     [
         ("a: &x 1", "an anchor"),
         ("a: *x", "an alias"),
         ("a: !!python/object:os.system x", "a tag"),
-        ("<<: *x", "merges a mapping"),
-        ("a: {b: c}", "a mapping in braces"),
-        ("a: b: c", "has a colon"),
-        ("a: 1\na: 2", "stands there twice"),
-        ("a: 1\nA: 2", "in other letters"),
-        ("a: 1\n... \nb: 2", "another document"),
-        ("\ta: b", "a tab"),
-        ("a: [b, [c]]", "something else than texts"),
-        ("a: [b", "does not end on its line"),
-        ('a: "b', "do not end on its line"),
+        ("<<: *x", "a merge key"),
+        ("a: {b: c}", "a flow mapping"),
+        ("a: b: c", "a value that contains a colon"),
+        ("a: 1\na: 2", "duplicate key"),
+        ("a: 1\nA: 2", "only in case"),
+        ("a: 1\n... \nb: 2", "expected '<document start>'"),
+        ("\ta: b", "cannot start any token"),
+        ("a: [b", "expected ',' or ']'"),
+        ('a: "b', "unexpected end of stream"),
         ('a: "\\ud800"', "an escape"),
-        ("a: |\n  b\n c", "further to the left"),
-        ("a:\n  b:\n    c:\n      d:\n        e: f", "4 deep"),
-        ("  a: b", "indented unlike"),
-        ("a:\n" + "  - b\n" * 257, "up to 256 items"),
-        ("? a", "a complex key"),
+        ("a: |\n  b\n c", "expected <block end>"),
+        ("a:\n  b:\n    c:\n      d:\n        e: f", "4 levels deep"),
+        ("? [a]\n: b", "a key that is not a string"),
+        ("a", "must be a mapping"),
     ],
 )
-def test_dangerous_yaml_features_are_rejected_by_name(text: str, said: str) -> None:
-    _, wrong = read_front(text)
-    assert any(said in mistake.problem for mistake in wrong), wrong
+def test_dangerous_yaml_features_are_rejected_by_name(text: str, problem: str) -> None:
+    _, problems = read_front(text)
+    assert any(problem in each.problem for each in problems), problems
+
+
+@pytest.mark.parametrize("items", ["[b, [c]]", "\n  - b: c", "\n" + "  - b\n" * 257])
+def test_a_list_may_only_contain_a_bounded_number_of_strings(items: str) -> None:
+    with pytest.raises(SkillError) as caught:
+        skill(f"---\nname: release-notes\ndescription: x\nallowed-tools: {items}\n---\nx")
+    assert [place for place, _ in caught.value.problems] == ["allowed-tools"]
 
 
 def test_alias_bomb_is_rejected_before_expansion() -> None:
@@ -85,8 +90,9 @@ def test_alias_bomb_is_rejected_before_expansion() -> None:
 
 
 def test_oversized_front_matter_is_rejected_without_parsing() -> None:
-    _, wrong = read_front("a: " + "x" * MAX_FRONT_BYTES)
-    assert "over" in wrong[0].problem
+    values, problems = read_front("a: " + "x" * MAX_FRONT_BYTES)
+    assert values is None and "more than 16,384 bytes" in problems[0].problem
+    assert read_front("\n" * MAX_FRONT_LINES)[0] is None
     assert split_front("---\n" + "a: b\n" * 10_000 + "---\n") is None
 
 
@@ -127,10 +133,17 @@ def test_quoted_strings_round_trip(values: dict[str, str]) -> None:
     text = "\n".join(f"{key}: {json.dumps(value)}" for key, value in values.items())
     assert read_front(text) == (values, [])
     listed = "\n".join(f"{key}: [{json.dumps(value)}, {json.dumps(value)}]" for key, value in values.items())
-    assert read_front(listed) == ({key: (value, value) for key, value in values.items()}, [])
+    assert read_front(listed) == ({key: [value, value] for key, value in values.items()}, [])
 
 
 @given(st.text(st.sampled_from("ab:- \n\t\"'[]{}&*!|>#,\\.\x00\u2028"), max_size=120))
 def test_front_matter_reader_accepts_any_text_without_crashing(text: str) -> None:
-    values, wrong = read_front(text)
-    assert isinstance(values, dict) and all(mistake.line >= 1 for mistake in wrong)
+    values, problems = read_front(text)
+    assert values is not None or problems
+    assert all(line >= 1 for line, _ in problems)
+
+
+def test_a_syntax_error_is_reported_without_errors_about_fields() -> None:
+    with pytest.raises(SkillError) as caught:
+        skill("---\nname: [x\n---\ntext")
+    assert [place for place, _ in caught.value.problems] == ["line 2"]

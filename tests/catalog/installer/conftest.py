@@ -19,7 +19,7 @@ def catalog(tmp_path: Path) -> Catalog:
 
 @pytest.fixture
 def installer(catalog: Catalog) -> Installer:
-    """An installer whose engine room is a stand-in: it believes the bytes."""
+    """An installer with a stub engine that accepts all components."""
 
     def prepare(name: str, component: ComponentBytes, _tools: object) -> ComponentInfo:
         schema = digest_of(component.data[-40:])[:8]
@@ -30,7 +30,7 @@ def installer(catalog: Catalog) -> Installer:
 
 @pytest.fixture
 def tool_file(tmp_path: Path) -> Callable[..., Path]:
-    """Writes a component file, with a sidecar beside it where one is given."""
+    """Write a component file, with a sidecar next to it if one is given."""
 
     def write(data: bytes | None = None, *, name: str = "answer", sidecar: object = None) -> Path:
         path = tmp_path / f"{name}.wasm"

@@ -1,4 +1,4 @@
-"""Bytes are judged before the compiler sees them: every refusal says what it is and what to do."""
+"""Bytes are validated before they reach the compiler; every error names the problem and a fix."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def refusal(data: bytes, **settings: int) -> WasmrtError:
     return caught.value
 
 
-def test_a_sound_component_is_valid_and_its_names_are_read() -> None:
+def test_a_valid_component_is_accepted_and_its_names_are_read() -> None:
     result = WasmValidator().validate(GOOD)
     assert result.is_valid
     assert result.errors == result.warnings == ()
@@ -59,7 +59,9 @@ def test_a_sound_component_is_valid_and_its_names_are_read() -> None:
         (PREAMBLE, UnknownWorldError, "wasmrt:tool/provider"),
     ],
 )
-def test_what_is_no_component_is_named_with_the_next_step(data: bytes, kind: type[WasmrtError], word: str) -> None:
+def test_bytes_that_are_not_a_component_are_refused_with_a_hint(
+    data: bytes, kind: type[WasmrtError], word: str
+) -> None:
     error = refusal(bytes(data))
     assert type(error) is kind
     assert word in (error.hint or "")
@@ -74,7 +76,7 @@ def test_every_known_agent_world_is_recognised(version: str) -> None:
     assert WasmValidator().validate(bytes(wasmtime.wat2wasm(text))).world == f"near:agent/tool{version}"
 
 
-def test_a_later_agent_world_is_unknown_and_named() -> None:
+def test_a_later_agent_world_is_unknown_and_reported() -> None:
     text = """(component (instance $e) (export "near:agent/tool@0.9.0" (instance $e)))"""
     assert "near:agent/tool@0.9.0" in str(refusal(bytes(wasmtime.wat2wasm(text))))
 
@@ -87,14 +89,14 @@ def test_an_interface_of_any_other_package_is_left_to_the_engine() -> None:
 @pytest.mark.parametrize(
     "name", ["near:agent/host@0.5.0", "near:agent/channel-host", "wasi:io/streams@0.3.0", "wasi:nn/tensor@0.2.0", "env"]
 )
-def test_an_import_that_nothing_offers_is_named(name: str) -> None:
+def test_an_unsupported_import_is_reported(name: str) -> None:
     error = refusal(component(name, "wasi:cli/environment@0.2.0"))
     assert isinstance(error, UnknownImportError)
     assert name in str(error)
     assert "wasi:cli" not in str(error)
 
 
-def test_both_size_limits_are_settings() -> None:
+def test_both_size_limits_are_configurable() -> None:
     assert "is large" in WasmValidator(warn_bytes=10).validate(GOOD).warnings[0]
     assert isinstance(refusal(GOOD, max_bytes=len(GOOD) - 1), ComponentTooLargeError)
     assert WasmValidator(max_bytes=len(GOOD)).validate(GOOD).is_valid
@@ -105,16 +107,16 @@ def test_both_size_limits_are_settings() -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        b"\x00\x00" * 400_000,  # sections without end
+        b"\x00\x00" * 400_000,  # an unbounded number of sections
         b"\x0a\xff\xff\xff\xff\x0f" + b"\x00" * 100,  # a section of 4 GiB
-        b"\x0a" + b"\xff" * 20,  # a number that never ends
+        b"\x0a" + b"\xff" * 20,  # an unterminated number
         b"\x0a\x05\xff\xff\xff\xff\x0f",  # four billion imports
         b"\x0a\x80\x80\x40" + b"\x01" * (1 << 20),  # a megabyte of names
-        b"\x4d\x00",  # a section of no known kind
+        b"\x4d\x00",  # a section of an unknown kind
     ],
 )
 def test_absurd_sections_are_refused(body: bytes) -> None:
-    # Whoever believes the numbers in them counts to four billion.
+    # A reader that trusts the numbers would loop four billion times.
     assert isinstance(refusal(PREAMBLE + body), InvalidComponentError)
 
 
@@ -127,11 +129,11 @@ def test_control_characters_in_names_never_reach_a_message() -> None:
 
 @settings(max_examples=examples(60))
 @given(st.binary(max_size=200))
-def test_random_bytes_after_a_good_start_never_escape_as_another_error(tail: bytes) -> None:
+def test_random_bytes_after_a_valid_start_only_raise_typed_errors(tail: bytes) -> None:
     WasmValidator().validate(PREAMBLE + tail)
 
 
-def test_flipped_bytes_never_escape_as_another_error() -> None:
+def test_flipped_bytes_only_raise_typed_errors() -> None:
     dice = random.Random(7)
     for _ in range(300):
         spoilt = bytearray(GOOD)

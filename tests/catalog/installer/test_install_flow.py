@@ -1,4 +1,4 @@
-"""From a file to the catalog: nothing is stored before it was judged and somebody agreed."""
+"""From a file to the catalog: nothing is stored before it was checked and approved."""
 
 from __future__ import annotations
 
@@ -34,9 +34,7 @@ from wasmrt.core.errors import (
 Write = Callable[..., Path]
 
 
-def test_an_accepted_tool_is_stored_with_what_it_asked_for(
-    installer: Installer, catalog: Catalog, tool_file: Write
-) -> None:
+def test_an_accepted_tool_is_stored_with_its_request(installer: Installer, catalog: Catalog, tool_file: Write) -> None:
     plan = installer.plan(FileSource(tool_file(sidecar=HTTP)))
     assert plan.needs_decision
     assert any("api.example.com" in sentence for sentence in plan.sentences)
@@ -49,7 +47,7 @@ def test_an_accepted_tool_is_stored_with_what_it_asked_for(
     assert catalog.read(version).data == component()
 
 
-def test_a_component_is_hashed_once_on_its_way_into_the_catalog(
+def test_a_component_is_hashed_once_before_it_is_stored(
     catalog: Catalog, tool_file: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hashed: list[int] = []
@@ -65,12 +63,10 @@ def test_a_component_is_hashed_once_on_its_way_into_the_catalog(
     assert hashed == [version.size_bytes]
     assert [component.digest for component in seen] == [version.digest]
     assert catalog.read(version) == seen[0]
-    assert hashed == [version.size_bytes] * 2, "what is read back is checked"
+    assert hashed == [version.size_bytes] * 2, "stored bytes are verified"
 
 
-def test_a_tool_that_asks_for_nothing_needs_no_decision_and_gets_nothing(
-    installer: Installer, tool_file: Write
-) -> None:
+def test_a_tool_without_requests_needs_no_decision_and_gets_nothing(installer: Installer, tool_file: Write) -> None:
     plan = installer.plan(FileSource(tool_file()))
     assert not plan.needs_decision
     assert granted_to(installer.accept(plan)) == Capabilities.none()
@@ -87,13 +83,15 @@ def test_a_grant_file_narrows_and_never_widens(installer: Installer, tool_file: 
     assert nothing.grant == Capabilities.none()
 
 
-def test_an_update_shows_every_difference_and_waits(installer: Installer, catalog: Catalog, tool_file: Write) -> None:
+def test_an_update_shows_every_difference_and_is_pending(
+    installer: Installer, catalog: Catalog, tool_file: Write
+) -> None:
     installer.accept(installer.plan(FileSource(tool_file())))
     other = component("near:agent/host@0.3.0", answer=2)
     plan = installer.plan(FileSource(tool_file(other, sidecar=HTTP)))
     said = "\n".join(plan.changes)
-    assert "other bytes" in said
-    assert "imports near:agent/host@0.3.0, which it did not" in said
+    assert "different bytes" in said
+    assert "newly imports near:agent/host@0.3.0" in said
     assert "asks for more: may GET https://api.example.com/v1/" in said
     assert plan.wider
     assert plan.needs_decision
@@ -103,14 +101,14 @@ def test_an_update_shows_every_difference_and_waits(installer: Installer, catalo
     assert granted_to(pending) == Capabilities.none()
 
 
-def test_other_bytes_alone_need_a_decision(installer: Installer, tool_file: Write) -> None:
+def test_changed_bytes_alone_need_a_decision(installer: Installer, tool_file: Write) -> None:
     installer.accept(installer.plan(FileSource(tool_file())))
     plan = installer.plan(FileSource(tool_file(component(answer=2))))
     assert plan.needs_decision
     assert not plan.wider
 
 
-def test_the_same_again_is_already_installed(installer: Installer, catalog: Catalog, tool_file: Write) -> None:
+def test_an_unchanged_tool_is_reported_as_installed(installer: Installer, catalog: Catalog, tool_file: Write) -> None:
     first = installer.accept(installer.plan(FileSource(tool_file(sidecar=HTTP))))
     plan = installer.plan(FileSource(tool_file(sidecar=HTTP)))
     assert plan.is_installed
@@ -130,7 +128,7 @@ def test_a_narrower_grant_for_the_same_bytes_is_a_new_version(
     assert granted_to(catalog.get("answer")) == Capabilities.none()
 
 
-def test_a_decision_about_a_version_that_is_no_longer_active_does_not_count(
+def test_a_decision_about_a_version_that_is_no_longer_active_is_refused(
     installer: Installer, catalog: Catalog, tool_file: Write
 ) -> None:
     stale = installer.plan(FileSource(tool_file(sidecar=HTTP)))
@@ -142,19 +140,19 @@ def test_a_decision_about_a_version_that_is_no_longer_active_does_not_count(
     assert catalog.sweep() == 0
 
 
-def test_a_first_install_cannot_wait(installer: Installer, catalog: Catalog, tool_file: Write) -> None:
+def test_a_first_install_cannot_be_pending(installer: Installer, catalog: Catalog, tool_file: Write) -> None:
     with pytest.raises(GrantRequiredError):
         installer.store_pending(installer.plan(FileSource(tool_file(sidecar=HTTP))))
     assert catalog.tools() == ()
 
 
 @pytest.mark.parametrize("name", ["../up", "a.b", "Big", "a\x07b"])
-def test_a_bad_name_is_refused_before_the_file_is_read(installer: Installer, tmp_path: Path, name: str) -> None:
+def test_an_invalid_name_is_refused_before_the_file_is_read(installer: Installer, tmp_path: Path, name: str) -> None:
     with pytest.raises(InvalidNameError):
         installer.plan(FileSource(tmp_path / "absent.wasm"), name=name)
 
 
-def test_a_file_name_that_makes_no_tool_name_asks_for_one(installer: Installer, tool_file: Write) -> None:
+def test_a_file_name_that_is_not_a_tool_name_requires_a_name(installer: Installer, tool_file: Write) -> None:
     path = tool_file(name="My.Tool")
     with pytest.raises(InvalidNameError) as caught:
         installer.plan(FileSource(path))
@@ -162,9 +160,9 @@ def test_a_file_name_that_makes_no_tool_name_asks_for_one(installer: Installer, 
     assert installer.plan(FileSource(path), name="my-tool").new.name == "my-tool"
 
 
-def test_what_is_refused_never_reaches_the_compiler(catalog: Catalog, tool_file: Write) -> None:
+def test_refused_bytes_never_reach_the_compiler(catalog: Catalog, tool_file: Write) -> None:
     def prepare(name: str, component: ComponentBytes, _tools: object) -> ComponentInfo:
-        raise AssertionError("the compiler saw it")
+        raise AssertionError("the compiler was called")
 
     installer = Installer(catalog, prepare=prepare, validator=WasmValidator(max_bytes=4096))
     for data, kind in [
@@ -190,7 +188,7 @@ def test_a_200_megabyte_file_is_refused_without_being_read(installer: Installer,
     assert str(tmp_path) not in str(caught.value)
 
 
-def test_what_is_no_file_is_a_source_error_and_never_hangs(installer: Installer, tmp_path: Path) -> None:
+def test_a_path_that_is_not_a_file_is_a_source_error_and_never_hangs(installer: Installer, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.wasm")
     (tmp_path / "folder.wasm").mkdir()
     for path in (tmp_path / "pipe.wasm", tmp_path / "folder.wasm", tmp_path / "absent.wasm", Path("a\0b.wasm")):
@@ -199,9 +197,7 @@ def test_what_is_no_file_is_a_source_error_and_never_hangs(installer: Installer,
         assert str(tmp_path) not in str(caught.value)
 
 
-def test_a_named_sidecar_takes_the_place_of_the_one_beside(
-    installer: Installer, tool_file: Write, tmp_path: Path
-) -> None:
+def test_a_given_sidecar_replaces_the_adjacent_one(installer: Installer, tool_file: Write, tmp_path: Path) -> None:
     path = tool_file(sidecar=HTTP)
     other = tmp_path / "other.json"
     other.write_text("{}")

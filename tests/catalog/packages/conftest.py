@@ -33,7 +33,7 @@ def wasm() -> bytes:
 
 @dataclass
 class Desk:
-    """A server that answers as every host of the package, and the package prepared to reach it."""
+    """A server that responds for every host of the package, and the package with access to it."""
 
     server: ScriptedServer
     package: Package

@@ -1,4 +1,4 @@
-"""The package of these tests, built from its source: three tools in one component, two vendors' credentials."""
+"""The package for these tests, built from source: three tools in one component, and credentials of two vendors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TARGET = "wasm32-unknown-unknown"
 
 
 def component() -> bytes:
-    """Return the component, built now if need be; skip the test where a toolchain is missing."""
+    """Return the component, building it if necessary; skip the test if a toolchain is missing."""
     digest = hashlib.sha256()
     for path in sorted([*SOURCE.rglob("*.rs"), *SOURCE.glob("Cargo.*"), *WIT.glob("*.wit")]):
         digest.update(path.read_bytes())
@@ -44,7 +44,7 @@ def _build(work: Path, final: Path) -> None:
 
 
 def write_package(folder: Path, wasm: bytes, *, port: int = 443, edits: Mapping[str, str] | None = None) -> Path:
-    """Write the package into a folder; `edits` replace texts of its manifest."""
+    """Write the package into a folder; `edits` replace parts of its manifest."""
     shutil.copytree(HERE / "desk", folder, dirs_exist_ok=True)
     manifest = (folder / "manifest.toml").read_text().replace("65000", str(port))
     for old, new in (edits or {}).items():

@@ -1,4 +1,4 @@
-"""Archives that no package may be: each is refused with its own code, within its bound."""
+"""Invalid package archives: each one is refused with a specific code, within its bound."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ NAMES = {
 
 
 @pytest.mark.parametrize(("name", "code"), NAMES.items())
-def test_a_name_that_could_lead_elsewhere_is_refused(name: str, code: str) -> None:
+def test_a_name_outside_the_package_is_refused(name: str, code: str) -> None:
     assert refusal(tarred((tar_entry(name), b"x"))) == code
     if "\\" not in name or os.sep == "/":
         assert refusal(zipped((name, b"x"))) == code
@@ -108,7 +108,7 @@ def test_a_name_that_could_lead_elsewhere_is_refused(name: str, code: str) -> No
         (("a/b", "a"), "package-duplicate"),
     ],
 )
-def test_two_names_that_are_one_somewhere_are_refused(
+def test_two_names_that_are_equal_on_some_system_are_refused(
     make: Callable[..., bytes], names: tuple[str, str], code: str, recwarn: pytest.WarningsRecorder
 ) -> None:
     assert refusal(make(*((name, b"x") for name in names))) == code
@@ -127,7 +127,7 @@ def test_two_names_that_are_one_somewhere_are_refused(
         (b"Z", "package-device"),
     ],
 )
-def test_what_is_no_plain_file_in_a_tar_is_refused(kind: bytes, code: str) -> None:
+def test_a_tar_entry_that_is_not_a_regular_file_is_refused(kind: bytes, code: str) -> None:
     assert refusal(tarred((tar_entry("a", kind, "/etc/passwd"), b""))) in (code, "package-broken")
 
 
@@ -135,7 +135,7 @@ def test_what_is_no_plain_file_in_a_tar_is_refused(kind: bytes, code: str) -> No
     ("mode", "code"),
     [(stat.S_IFLNK | 0o777, "package-link"), (stat.S_IFCHR, "package-device"), (stat.S_IFIFO, "package-device")],
 )
-def test_what_is_no_plain_file_in_a_zip_is_refused(mode: int, code: str) -> None:
+def test_a_zip_entry_that_is_not_a_regular_file_is_refused(mode: int, code: str) -> None:
     def edit(info: zipfile.ZipInfo) -> None:
         info.create_system, info.external_attr = 3, mode << 16
 
@@ -154,7 +154,7 @@ def test_a_zip_bomb_is_refused_before_it_is_inflated() -> None:
         tracemalloc.stop()
 
 
-def test_a_file_that_is_larger_than_its_header_says_is_inflated_no_further() -> None:
+def test_a_file_is_never_inflated_beyond_the_size_in_its_header() -> None:
     data = bytearray(zipped(("a", bytes(64 * MIB))))
     at = data.rfind(b"PK\x01\x02")
     struct.pack_into("<L", data, at + 24, 10)
@@ -167,7 +167,7 @@ def test_a_file_that_is_larger_than_its_header_says_is_inflated_no_further() -> 
         tracemalloc.stop()
 
 
-def test_a_tar_bomb_is_refused_once_more_came_out_than_a_package_has() -> None:
+def test_a_tar_bomb_is_refused_at_the_size_bound() -> None:
     header = tar_entry("a")
     header.size = 8 * 1024 * MIB
     packed = zlib.compressobj(9, zlib.DEFLATED, 31)
@@ -176,7 +176,7 @@ def test_a_tar_bomb_is_refused_once_more_came_out_than_a_package_has() -> None:
     assert refusal(data) == "package-too-large"
 
 
-def test_a_bomb_behind_the_last_entry_is_refused_too() -> None:
+def test_a_bomb_after_the_last_entry_is_refused() -> None:
     inner = io.BytesIO()
     with tarfile.open(fileobj=inner, mode="w") as archive:
         archive.addfile(tar_entry("a"), io.BytesIO())
@@ -209,7 +209,7 @@ def headers(kind: bytes, size: int, count: int) -> bytes:
 
 @pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK])
 @pytest.mark.parametrize(("size", "count"), [(0, 100_000), (8 * 1024 * MIB - 1, 1)])
-def test_headers_before_an_entry_are_no_way_around_the_bounds(kind: bytes, size: int, count: int) -> None:
+def test_headers_before_an_entry_cannot_bypass_the_bounds(kind: bytes, size: int, count: int) -> None:
     packed = zlib.compressobj(1, zlib.DEFLATED, 31)
     data = packed.compress(headers(kind, size, count)) + packed.compress(bytes(MIB) * 200 * (count == 1))
     data += packed.flush()
@@ -222,7 +222,7 @@ def test_headers_before_an_entry_are_no_way_around_the_bounds(kind: bytes, size:
         tracemalloc.stop()
 
 
-def test_many_names_of_one_packed_file_are_as_large_as_all_of_them() -> None:
+def test_many_names_of_one_compressed_file_count_with_their_total_size() -> None:
     data = zipped(("a", bytes(MIB)))
     at, end = data.index(b"PK\x01\x02"), data.index(b"PK\x05\x06")
     local, entry = data[:at], data[at:end]
@@ -251,11 +251,11 @@ ONE = zipped(("a", b"some text, some text"))
         ONE + b"x",
         ONE[:40],
         edited(ONE, b"PK\x01\x02", 8, b"\x01\x00"),  # encrypted
-        edited(ONE, b"PK\x01\x02", 10, b"\x0c\x00"),  # a method that is not known
-        edited(ONE, b"PK\x01\x02", 16, b"\0\0\0\0"),  # another checksum
+        edited(ONE, b"PK\x01\x02", 10, b"\x0c\x00"),  # an unknown method
+        edited(ONE, b"PK\x01\x02", 16, b"\0\0\0\0"),  # a wrong checksum
         edited(ONE, b"PK\x01\x02", 42, b"\xff\xff\0\0"),  # outside the file
-        edited(ONE, b"PK\x01\x02", 46, b"b"),  # another name than the local header's
-        edited(ONE, b"PK\x03\x04", 8, b"\0\0"),  # another method than the directory's
+        edited(ONE, b"PK\x01\x02", 46, b"b"),  # a name that differs from the local header
+        edited(ONE, b"PK\x03\x04", 8, b"\0\0"),  # a method that differs from the directory
         edited(ONE, b"PK\x05\x06", 10, b"\x02\x00"),  # more entries than there are
         edited(ONE, b"PK\x01\x02", 24, b"\xff\xff\xff\xff"),  # zip64
         gzip.compress(b"no tar"),
@@ -266,13 +266,13 @@ ONE = zipped(("a", b"some text, some text"))
         b"neither",
         b"",
     ],
-    ids=map(str, range(19)),  # of some of them, the bytes hold the time
+    ids=map(str, range(19)),  # some of the archives contain the current time
 )
-def test_a_broken_archive_is_a_typed_error(data: bytes) -> None:
+def test_a_damaged_archive_raises_a_typed_error(data: bytes) -> None:
     assert refusal(data) == "package-broken"
 
 
-def test_every_archive_cut_anywhere_or_with_a_byte_changed_is_read_or_a_typed_error() -> None:
+def test_truncated_and_modified_archives_are_read_or_raise_a_typed_error() -> None:
     whole = zipped(*FILES.items())
     for data in (whole, tarred(*((tar_entry(name), data) for name, data in FILES.items()))):
         for at in range(0, len(data), 3):
@@ -283,7 +283,7 @@ def test_every_archive_cut_anywhere_or_with_a_byte_changed_is_read_or_a_typed_er
                     assert error.code.startswith("package-")
 
 
-def test_a_folder_gives_no_file_through_a_link(tmp_path: Path) -> None:
+def test_a_folder_provides_no_file_through_a_link(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("x")
     package = tmp_path / "package"
@@ -300,11 +300,11 @@ def test_a_folder_gives_no_file_through_a_link(tmp_path: Path) -> None:
         with pytest.raises(PackageError, match=r"climbs|absolute"):
             files.read(name, max_bytes=10)
     assert isinstance(files, FolderFiles)
-    with pytest.raises(PackageError, match=r"link|plain file"):
+    with pytest.raises(PackageError, match=r"link|regular file"):
         files.names()
 
 
-def test_one_folder_around_everything_is_taken_off(tmp_path: Path) -> None:
+def test_a_single_top_level_folder_is_stripped(tmp_path: Path) -> None:
     path = tmp_path / "a.zip"
     path.write_bytes(zipped(("desk-1.0/manifest.toml", b"x"), ("desk-1.0/wasm/a.wasm", b"y")))
 

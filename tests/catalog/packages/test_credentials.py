@@ -1,4 +1,4 @@
-"""A credential of one tool, tried from another: on its own host and path, by placeholder, by header, by redirect."""
+"""A tool tries to use another tool's credential: on the same host and path, by placeholder, header and redirect."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Neighbours = Callable[..., Desk]
 
 @pytest.fixture
 def neighbours(desk: Desk, tmp_path: Path, wasm: bytes) -> Neighbours:
-    """The package with all of its tools on one host; `edits` replace more of its manifest."""
+    """Return the package with all its tools on one host; `edits` replace further parts of its manifest."""
 
     def make(**edits: str) -> Desk:
         folder = write_package(tmp_path / "same", wasm, port=desk.server.port, edits={**SAME_HOST, **edits})
@@ -34,9 +34,7 @@ def sent(desk: Desk) -> list[str]:
 
 
 @pytest.mark.parametrize("path", ["/tickets/closed", "/messages", "/?x-vault-key"])
-def test_on_the_same_host_and_path_a_tool_sends_its_own_credential_and_no_other(
-    neighbours: Neighbours, path: str
-) -> None:
+def test_on_the_same_host_and_path_a_tool_sends_only_its_own_credential(neighbours: Neighbours, path: str) -> None:
     desk = neighbours()
     package = desk.prepare()
     package.tool("list_tickets").execute({"host": desk.at(API), "path": path})
@@ -58,7 +56,7 @@ def test_on_the_same_host_and_path_a_tool_sends_its_own_credential_and_no_other(
     ],
     ids=str,
 )
-def test_another_tools_placeholder_is_never_filled_in(neighbours: Neighbours, params: dict[str, Any]) -> None:
+def test_another_tools_placeholder_is_never_replaced(neighbours: Neighbours, params: dict[str, Any]) -> None:
     desk = neighbours(**{
         'injection = { type = "header", name = "x-vault-key" }':
         'injection = { type = "path_placeholder", placeholder = "vault_key" }'
@@ -72,7 +70,7 @@ def test_another_tools_placeholder_is_never_filled_in(neighbours: Neighbours, pa
     assert not any(KEY in text for text in sent(desk))
 
 
-def test_a_tools_own_placeholder_is_filled_in(neighbours: Neighbours) -> None:
+def test_a_tools_own_placeholder_is_replaced(neighbours: Neighbours) -> None:
     desk = neighbours(**{
         'injection = { type = "header", name = "x-vault-key" }':
         'injection = { type = "path_placeholder", placeholder = "vault_key" }'
@@ -82,7 +80,7 @@ def test_a_tools_own_placeholder_is_filled_in(neighbours: Neighbours) -> None:
     assert f"DELETE /{KEY}/closed HTTP/1.1" in sent(desk)[0]
 
 
-def test_a_tool_with_the_same_secret_elsewhere_sends_it_where_its_own_section_says(desk: Desk) -> None:
+def test_a_shared_secret_is_sent_as_the_section_of_the_calling_tool_defines(desk: Desk) -> None:
     package = desk.prepare()
     for tool, place in (("list_tickets", "host"), ("send_message", "conversation")):
         params = {place: desk.at(VAULT)} | ({"text": "x"} if place == "conversation" else {})

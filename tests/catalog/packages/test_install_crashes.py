@@ -1,4 +1,4 @@
-"""kill -9 during the whole install of a package: catalog, component, tools and settings are the old or the new."""
+"""kill -9 during a package install leaves the old or the new catalog, component, tools and settings."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tests.catalog.packages.desk_package import write_package
 pytestmark = [pytest.mark.ci("kills"), pytest.mark.usefixtures("unmeasured")]
 KILLS = int(os.environ.get("WASMRT_INSTALL_KILLS", "30"))
 
-# Installs version 2 over version 1 in one child after the other, and kills each a little later in its work than the one
-# before it. Then looks at what is left. Prints one JSON object: the states seen, and the number that were killed.
+# This script installs version 2 over version 1 in child processes, and kills each child a little later than the one
+# before. It then inspects the state, and prints one JSON object with the states and the number of killed children.
 KILL_AT_EVERY_MOMENT = textwrap.dedent("""
     import json, os, select, shutil, signal, sys, time
     from pathlib import Path
@@ -100,7 +100,7 @@ KILL_AT_EVERY_MOMENT = textwrap.dedent("""
 
 @pytest.mark.timeout(1800)
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="needs pidfds")
-def test_a_kill_at_any_moment_of_an_install_leaves_the_old_package_or_the_new_one(tmp_path: Path, wasm: bytes) -> None:
+def test_a_kill_at_any_moment_of_an_install_leaves_the_old_or_the_new_package(tmp_path: Path, wasm: bytes) -> None:
     old = write_package(tmp_path / "old", wasm)
     changes = {'version = "1.2.0"': 'version = "2.0.0"', '"Delete tickets for good."': '"Purge."', "2048": "1024"}
     new = write_package(tmp_path / "new", wasm + b"\0\x03\x02ab", edits=changes)

@@ -1,4 +1,4 @@
-"""The logins of a package's vendors: each with its own client, scopes and places, and for its own secret only."""
+"""The logins of a package's vendors: each has its own client, scopes and URLs, and sets only its own secret."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ def wasmrt(monkeypatch: pytest.MonkeyPatch) -> Run:
 
 @pytest.fixture
 def two(tmp_path: Path, wasm: bytes) -> Path:
-    """The package with a login by browser for both of its vendors."""
+    """Return the package with a browser login for both vendors."""
     return write_package(tmp_path / "two", wasm, edits=TWO)
 
 
-def test_every_vendor_has_a_login_with_its_own_client_scopes_and_places(tmp_path: Path) -> None:
+def test_every_vendor_has_a_login_with_its_own_client_scopes_and_urls(tmp_path: Path) -> None:
     request = read(tmp_path, TWO).request
     desk, vault = request.every_login
 
@@ -74,7 +74,7 @@ def test_every_vendor_has_a_login_with_its_own_client_scopes_and_places(tmp_path
     assert parse(format_file(request)).every_login == request.every_login
 
 
-def test_a_login_logs_in_for_the_vendor_that_was_named(wasmrt: Run, two: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_login_uses_the_vendor_that_was_named(wasmrt: Run, two: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wasmrt("install", two, "--yes")
     asked: list[Any] = []
 
@@ -99,7 +99,7 @@ def test_a_login_logs_in_for_the_vendor_that_was_named(wasmrt: Run, two: Path, m
     assert [secret["name"] for secret in missing if "client" not in secret["name"]] == ["desk_token"]
 
 
-def test_a_secret_that_is_missing_names_its_own_vendors_login(wasmrt: Run, two: Path) -> None:
+def test_a_missing_secret_suggests_the_login_of_its_vendor(wasmrt: Run, two: Path) -> None:
     installed = json.loads(wasmrt("install", two, "--yes", "--json").stdout)
     hints = {secret["name"]: secret["hint"] for secret in installed["missing_secrets"]}
 
@@ -123,7 +123,7 @@ def test_install_explain_and_inspect_show_every_login(wasmrt: Run, two: Path, tm
         assert f"{vault}, for vault:purge; it sets your secret vault_key" in words
 
 
-def test_an_update_that_logs_in_elsewhere_waits_for_a_person(
+def test_an_update_with_a_different_login_url_needs_a_decision(
     wasmrt: Run, two: Path, tmp_path: Path, wasm: bytes
 ) -> None:
     wasmrt("install", two, "--yes")
@@ -141,14 +141,14 @@ def test_an_update_that_logs_in_elsewhere_waits_for_a_person(
     assert not any("evil.example" in login for login in kept)
 
 
-def test_one_secret_of_two_vendors_is_a_mistake_since_a_login_would_set_it_for_both(tmp_path: Path) -> None:
+def test_a_secret_of_two_vendors_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ManifestError) as refused:
         read(tmp_path, {'handle = "vault_key"': 'handle = "desk_token"'})
 
     assert [place for place, _ in refused.value.problems] == ["tools[1].credentials[0].handle"]
 
 
-def test_several_secrets_of_one_login_are_one(tmp_path: Path) -> None:
+def test_several_secrets_of_one_login_are_merged(tmp_path: Path) -> None:
     package = read(tmp_path, {'handle = "desk_token"\nvendor = "desk"\nscopes = ["chat:write"]': (
         'handle = "desk_writer"\nvendor = "desk"\nscopes = ["chat:write"]'
     )})  # fmt: skip
@@ -156,10 +156,10 @@ def test_several_secrets_of_one_login_are_one(tmp_path: Path) -> None:
     names = [m.secret_name for tool in sections if tool.capabilities.http for m in tool.capabilities.http.credentials]
 
     assert names == ["desk_token", "vault_key", "desk_token"]
-    assert "[auth.desk] sets desk_token, which stands for desk_writer too" in package.left
+    assert "[auth.desk] sets desk_token, which also replaces desk_writer" in package.left
 
 
-def test_a_client_that_is_called_after_a_vendor_is_kept_for_its_package_alone(tmp_path: Path) -> None:
+def test_a_client_named_like_a_vendor_is_stored_for_its_package_only(tmp_path: Path) -> None:
     request = read(tmp_path, TWO).request
     asked = [item["name"] for items in request.sections["setup"].values() for item in items]
     vault = request.every_login[1].oauth
@@ -185,14 +185,14 @@ LOGIN = {"secret_name": "a_key"}
         ({"capabilities": {"logins": {"x": LOGIN, "y": LOGIN}}}, "capabilities.logins.y.secret_name"),
     ],
 )
-def test_logins_that_could_be_taken_for_each_other_are_mistakes(tree: dict[str, Any], place: str) -> None:
+def test_logins_that_could_be_confused_are_errors(tree: dict[str, Any], place: str) -> None:
     with pytest.raises(CapabilityFileError) as refused:
         parse(json.dumps(tree))
 
     assert [where for where, _ in refused.value.problems] == [place]
 
 
-def test_a_file_with_logins_is_written_as_it_is_read() -> None:
+def test_a_file_with_logins_reads_back_unchanged() -> None:
     file = parse(
         json.dumps({"logins": {"x": LOGIN, "y-z": {"secret_name": "b_key", "setup_url": "https://a.example"}}})
     )

@@ -1,4 +1,4 @@
-"""IronClaw's manifests: what is read, what is refused with every mistake at once, and what is named and left."""
+"""IronClaw's manifests: valid contents, errors (all reported together), and omitted parts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def problems(tmp_path: Path, old: str, new: str) -> dict[str, str]:
     return dict(refused.value.problems)
 
 
-def test_a_packages_tools_have_all_that_the_manifest_says(tmp_path: Path) -> None:
+def test_a_packages_tools_have_the_properties_of_the_manifest(tmp_path: Path) -> None:
     package = read(tmp_path)
     reading, purging, sending = package.tools or ()
 
@@ -43,7 +43,7 @@ def test_a_packages_tools_have_all_that_the_manifest_says(tmp_path: Path) -> Non
     assert reading.prompt.startswith("# Tickets")
 
 
-def test_each_tool_asks_for_its_own_places_credentials_and_size(tmp_path: Path) -> None:
+def test_each_tool_requests_its_own_hosts_credentials_and_sizes(tmp_path: Path) -> None:
     asked = read(tmp_path).request.capabilities
     assert asked.tools is not None
     http = {tool.name: tool.capabilities.http for tool in asked.tools}
@@ -60,7 +60,7 @@ def test_each_tool_asks_for_its_own_places_credentials_and_size(tmp_path: Path) 
     assert Effect.EXTERNAL_WRITE in effects["send_message"]
 
 
-def test_the_first_vendors_login_and_the_operators_settings_are_taken_over(tmp_path: Path) -> None:
+def test_the_first_vendors_login_and_the_operators_settings_are_read(tmp_path: Path) -> None:
     request = read(tmp_path).request
 
     assert request.auth is not None and request.auth.oauth is not None
@@ -114,7 +114,7 @@ required_host_ports = ["host.runtime.http_egress"]
     ],
     ids=["provider", "capabilities"],
 )
-def test_the_second_version_is_read_as_the_third(tmp_path: Path, text: str) -> None:
+def test_version_2_is_read_like_version_3(tmp_path: Path, text: str) -> None:
     folder = write_package(tmp_path / "desk", WASM)
     (folder / "manifest.toml").write_text(text)
     package = read_package(open_files(folder))
@@ -134,7 +134,7 @@ MISTAKES: dict[str, tuple[str, str, str]] = {
     "no schema": ('input_schema_ref = "schemas/desk/purge_tickets.input.v1.json"', "", "tools[1].input_schema_ref"),
     "an unknown operation": ('standard_op = "send_message"', 'standard_op = "send_mesage"', "tools[2].standard_op"),
     "a reserved operation": ('standard_op = "send_message"', 'standard_op = "forward_message"', "tools[2].standard_op"),
-    "a schema beside an operation": (
+    "a schema in addition to an operation": (
         'visibility = "hidden"',
         'visibility = "hidden"\ninput_schema_ref = "x.json"',
         "tools[2].input_schema_ref",
@@ -149,13 +149,13 @@ MISTAKES: dict[str, tuple[str, str, str]] = {
         'injection = { type = "body_json_pointer", pointer = "/key" }',
         "tools[1].credentials[0].injection.type",
     ),
-    "a gate that is not known": ('product = "ungated" }', 'product = "open" }', "tools[0].origin_gate_matrix.product"),
-    "a package id that no tool can have": ('id = "desk"\n', 'id = "../desk"\n', "id"),
+    "an unknown gate": ('product = "ungated" }', 'product = "open" }', "tools[0].origin_gate_matrix.product"),
+    "an invalid package id": ('id = "desk"\n', 'id = "../desk"\n', "id"),
 }
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_told_at_its_key(tmp_path: Path, mistake: str) -> None:
+def test_an_error_is_reported_with_its_key(tmp_path: Path, mistake: str) -> None:
     old, new, key = MISTAKES[mistake]
 
     assert any(key in place for place in problems(tmp_path, old, new))
@@ -175,7 +175,7 @@ def test_a_mistake_is_told_at_its_key(tmp_path: Path, mistake: str) -> None:
         ('id = "desk.list_tickets"', 'id = "mail.list_tickets"', "id"),
     ],
 )
-def test_a_mistake_in_version_2_is_told_where_it_stands(
+def test_an_error_in_version_2_is_reported_with_its_path(
     tmp_path: Path, text: str, place: str, old: str, new: str, key: str
 ) -> None:
     folder = write_package(tmp_path / "desk", WASM)
@@ -186,13 +186,13 @@ def test_a_mistake_in_version_2_is_told_where_it_stands(
     assert [where for where, _ in refused.value.problems] == [f"{place}.{key}"]
 
 
-def test_every_mistake_is_told_at_once(tmp_path: Path) -> None:
+def test_all_errors_are_reported_together(tmp_path: Path) -> None:
     found = problems(tmp_path, '"network", "use_secret"', '"netwrok", "use_secrt"')
 
     assert len(found) == 6
 
 
-def test_a_write_operation_declares_that_it_writes(tmp_path: Path) -> None:
+def test_a_write_operation_must_declare_that_it_writes(tmp_path: Path) -> None:
     text = 'effects = ["network", "use_secret", "external_write"]\ndefault_permission = "ask"\nvisibility = "hidden"'
     found = problems(tmp_path, text, text.replace(', "external_write"', ""))
 
@@ -204,19 +204,19 @@ def test_a_write_operation_declares_that_it_writes(tmp_path: Path) -> None:
     [
         ('kind = "mcp"', "an MCP server"),
         ('kind = "script"', "a script"),
-        ('kind = "first_party"', "a part of another host"),
+        ('kind = "first_party"', "a part of a different host"),
     ],
 )
-def test_another_kind_of_package_is_named_as_what_it_is(tmp_path: Path, runtime: str, said: str) -> None:
+def test_a_package_of_another_kind_is_refused_with_its_kind(tmp_path: Path, runtime: str, said: str) -> None:
     with pytest.raises(PackageError, match=said) as refused:
         edit(tmp_path, 'kind = "wasm"', runtime)
     assert refused.value.code == "package-kind"
 
 
 @pytest.mark.parametrize(
-    ("section", "said"), [("[channel]\nid = 'x'", "a channel"), ("[[hooks]]\nid = 'x'", "hooks into")]
+    ("section", "said"), [("[channel]\nid = 'x'", "a channel"), ("[[hooks]]\nid = 'x'", "hooks for")]
 )
-def test_a_package_without_tools_says_what_it_holds(tmp_path: Path, section: str, said: str) -> None:
+def test_a_package_without_tools_is_refused_with_its_contents(tmp_path: Path, section: str, said: str) -> None:
     folder = tmp_path / "other"
     folder.mkdir()
     head = 'schema_version = "reborn.extension_manifest.v3"\nid = "x"\n[runtime]\nkind = "wasm"\nmodule = "a.wasm"\n'
@@ -226,19 +226,17 @@ def test_a_package_without_tools_says_what_it_holds(tmp_path: Path, section: str
         read_package(open_files(folder))
 
 
-def test_what_is_no_tool_is_left_out_and_named(tmp_path: Path) -> None:
-    assert read(tmp_path).left == (
-        "[channel] was left out: a channel (messages in and out of a chat), which no tool is",
-    )
+def test_sections_that_are_not_tools_are_omitted_and_reported(tmp_path: Path) -> None:
+    assert read(tmp_path).left == ("[channel] was omitted: a channel (chat messages), not a tool",)
 
 
 @pytest.mark.parametrize("name", ["../../etc/passwd", "/etc/passwd", "wasm/../../x", "no/such.wasm"])
-def test_a_file_that_the_manifest_names_lies_in_the_package(tmp_path: Path, name: str) -> None:
+def test_a_file_of_the_manifest_must_be_inside_the_package(tmp_path: Path, name: str) -> None:
     with pytest.raises(PackageError):
         edit(tmp_path, "wasm/desk_tool.wasm", name)
 
 
-def test_a_schema_that_is_broken_is_a_problem_of_its_tool_alone(tmp_path: Path) -> None:
+def test_an_invalid_schema_is_a_problem_of_its_tool_only(tmp_path: Path) -> None:
     folder = write_package(tmp_path / "desk", WASM)
     (folder / "schemas/desk/purge_tickets.input.v1.json").write_text('{"type": "strnig"}')
     _, purging, _ = read_package(open_files(folder)).tools or ()
@@ -248,7 +246,7 @@ def test_a_schema_that_is_broken_is_a_problem_of_its_tool_alone(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("text", ["", "[", "a = 1" * 100_000, "a = " + "[" * 5000, "\x00", "\ud800"])
-def test_a_manifest_that_is_no_toml_is_a_typed_error(tmp_path: Path, text: str) -> None:
+def test_a_manifest_that_is_not_toml_raises_a_typed_error(tmp_path: Path, text: str) -> None:
     folder = tmp_path / "x"
     folder.mkdir()
     (folder / "manifest.toml").write_bytes(text.encode("utf-8", "surrogatepass"))
@@ -257,12 +255,12 @@ def test_a_manifest_that_is_no_toml_is_a_typed_error(tmp_path: Path, text: str) 
         read_package(open_files(folder))
 
 
-def test_a_folder_without_a_manifest_is_no_package(tmp_path: Path) -> None:
+def test_a_folder_without_a_manifest_is_not_a_package(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"manifest\.toml"):
         read_package(open_files(tmp_path))
 
 
-def test_the_standard_has_sixteen_operations_with_sound_schemas() -> None:
+def test_the_standard_has_sixteen_operations_with_valid_schemas() -> None:
     operations = standard_operations()
 
     assert len(operations) == 16
@@ -288,7 +286,7 @@ CALLS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_a_standard_operation_takes_its_params_and_no_other(name: str) -> None:
+def test_a_standard_operation_accepts_only_its_parameters(name: str) -> None:
     validator = Validator(standard_operations()[name].input_schema)
 
     validator.check(CALLS[name])

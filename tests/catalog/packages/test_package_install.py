@@ -1,4 +1,4 @@
-"""The commands on packages: install, list, inspect, run, grant, explain and pack."""
+"""The commands for packages: install, list, inspect, run, grant, explain and pack."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_package_is_installed_from_a_folder_its_manifest_or_an_archive(
         "desk_oauth_client_secret",
         "vault_key",
     ]
-    assert "[channel] was left out" in installed["warnings"][0]
+    assert "[channel] was omitted" in installed["warnings"][0]
     assert "desk  1        3" in wasmrt("list").stdout
 
 
@@ -78,7 +78,7 @@ def test_an_installed_tool_of_a_package_runs_under_its_own_name(wasmrt: Run, fol
     assert "list_tickets, purge_tickets, send_message" in several.stderr
 
 
-def test_nothing_is_installed_without_a_yes(wasmrt: Run, folder: Path) -> None:
+def test_nothing_is_installed_without_approval(wasmrt: Run, folder: Path) -> None:
     refused = wasmrt("install", folder, code=3)
 
     assert "list_tickets can read what your secret desk_token opens at api.desk.example" in refused.stderr
@@ -86,7 +86,7 @@ def test_nothing_is_installed_without_a_yes(wasmrt: Run, folder: Path) -> None:
     assert "nothing is installed" in wasmrt("list").stderr
 
 
-def test_only_some_of_the_tools_are_granted(wasmrt: Run, folder: Path) -> None:
+def test_only_selected_tools_are_granted(wasmrt: Run, folder: Path) -> None:
     wasmrt("install", folder, "--yes", "--tool", "list_*")
     report = json.loads(wasmrt("inspect", "desk", "--json").stdout)
 
@@ -96,7 +96,7 @@ def test_only_some_of_the_tools_are_granted(wasmrt: Run, folder: Path) -> None:
     assert "did you mean list_tickets" in wasmrt("install", folder, "--yes", "--tool", "list_ticket", code=2).stderr
 
 
-def test_an_update_with_a_tool_more_waits_for_a_grant(wasmrt: Run, folder: Path, wasm: bytes, tmp_path: Path) -> None:
+def test_an_update_with_an_additional_tool_is_pending(wasmrt: Run, folder: Path, wasm: bytes, tmp_path: Path) -> None:
     wasmrt("install", folder, "--yes", "--tool", "list_tickets")
     refused = wasmrt("install", folder, code=3)
 
@@ -108,11 +108,15 @@ def test_an_update_with_a_tool_more_waits_for_a_grant(wasmrt: Run, folder: Path,
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('"ask"\nvisibility = "model"', '"allow"\nvisibility = "model"', "purge_tickets: its package said 'ask'"),
+        (
+            '"ask"\nvisibility = "model"',
+            '"allow"\nvisibility = "model"',
+            "purge_tickets: the package's permission was 'ask'",
+        ),
         ('visibility = "hidden"', 'visibility = "model"', "send_message was hidden from models"),
     ],
 )
-def test_an_update_that_holds_a_tool_back_less_waits_for_a_person(
+def test_an_update_with_a_less_strict_permission_needs_a_decision(
     wasmrt: Run, folder: Path, wasm: bytes, tmp_path: Path, old: str, new: str, said: str
 ) -> None:
     wasmrt("install", folder, "--yes")
@@ -120,10 +124,10 @@ def test_an_update_that_holds_a_tool_back_less_waits_for_a_person(
 
     assert said in wasmrt("install", looser, code=3).stderr
     wasmrt("grant", "desk", "--yes")
-    assert "waits" not in wasmrt("install", folder).stderr, "stricter is no question"
+    assert "waits" not in wasmrt("install", folder).stderr, "a stricter permission needs no decision"
 
 
-def test_inspect_shows_a_packages_tools_by_what_they_may_do(wasmrt: Run, folder: Path) -> None:
+def test_inspect_groups_a_packages_tools_by_permissions(wasmrt: Run, folder: Path) -> None:
     shown = wasmrt("inspect", f"{folder}/").stdout
 
     assert "tools: 3, by what they request" in shown
@@ -144,7 +148,7 @@ def test_inspect_of_one_tool_shows_its_document(wasmrt: Run, folder: Path) -> No
 
 @pytest.fixture
 def large(tmp_path: Path, wasm: bytes) -> Path:
-    """A package of forty-nine tools: some read, some write, some are hidden, of two vendors."""
+    """Return a package with forty-nine tools of two vendors: reading, writing and hidden ones."""
     folder = write_package(tmp_path / "large", wasm)
     text = (folder / "manifest.toml").read_text()
     head, rest = text[: text.index("[[tools]]")], text[text.index("[auth.desk]") :]
@@ -165,11 +169,11 @@ def large(tmp_path: Path, wasm: bytes) -> Path:
 
 
 def screen(text: str, width: int = 120) -> int:
-    """The lines that a terminal needs for a text."""
+    """Return the number of terminal lines that a text needs."""
     return sum(1 + max(0, len(line) - 1) // width for line in text.splitlines())
 
 
-def test_forty_nine_tools_fit_one_screen_and_answer_questions_about_each(wasmrt: Run, large: Path) -> None:
+def test_inspect_of_forty_nine_tools_fits_one_screen_and_covers_each(wasmrt: Run, large: Path) -> None:
     shown = wasmrt("inspect", f"{large}/").stdout
     explained = "\n".join(json.loads(wasmrt("inspect", f"{large}/", "--json").stdout)["asks"])
 
@@ -198,21 +202,25 @@ def test_explain_answers_five_questions_about_each_of_forty_nine_tools(
     for number in range(10):
         sentences = [line for line in explained.splitlines() if f"tool_number_{number:02}" in line]
         said = " ".join(sentences)
-        assert ("https://vault.desk.example" in said) == (number % 5 == 0), "where to"
-        assert ("https://api.desk.example" in said) == (number % 5 != 0), "and nowhere else"
-        assert ("secret vault_key in the Authorization header" in said) == (number % 5 == 0), "with which secret, where"
-        assert ("GET and HEAD" in said) == (number % 3 != 0), "by which methods"
-        assert "60 times a minute" in said or "every tool may send those requests 60 times" in explained, "how often"
+        assert ("https://vault.desk.example" in said) == (number % 5 == 0), "the allowed host"
+        assert ("https://api.desk.example" in said) == (number % 5 != 0), "and no other host"
+        assert ("secret vault_key in the Authorization header" in said) == (number % 5 == 0), (
+            "the secret and its location"
+        )
+        assert ("GET and HEAD" in said) == (number % 3 != 0), "the methods"
+        assert "60 times a minute" in said or "every tool may send those requests 60 times" in explained, (
+            "the rate limit"
+        )
 
 
-def test_a_component_without_its_package_shows_its_tagged_union_as_one(
+def test_a_component_without_its_package_shows_its_tagged_union_as_one_tool(
     wasmrt: Run, tmp_path: Path, wasm: bytes
 ) -> None:
     (tmp_path / "bare.wasm").write_bytes(wasm)
     shown = wasmrt("inspect", tmp_path / "bare.wasm").stdout
 
     assert "params: action is one of: list_tickets, purge_tickets" in shown
-    assert "#/$defs/gone" in " ".join(shown.split()), "the branch that leads nowhere is told"
+    assert "#/$defs/gone" in " ".join(shown.split()), "the dangling branch is reported"
 
 
 OWN = """
@@ -243,7 +251,7 @@ def own(tmp_path: Path, wasm: bytes) -> Path:
     return folder
 
 
-def test_a_package_of_our_own_is_packed_installed_and_run(wasmrt: Run, own: Path, tmp_path: Path) -> None:
+def test_a_wasmrt_package_is_packed_installed_and_run(wasmrt: Run, own: Path, tmp_path: Path) -> None:
     target = tmp_path / "parrot.zip"
     wasmrt("pack", own, "--to", target)
     wasmrt("install", target, "--yes")
@@ -253,7 +261,7 @@ def test_a_package_of_our_own_is_packed_installed_and_run(wasmrt: Run, own: Path
     assert json.loads(wasmrt("inspect", target, "--json").stdout)["asks"][0].startswith("may send any request")
 
 
-def test_a_package_with_a_broken_schema_is_neither_packed_nor_installed(wasmrt: Run, own: Path) -> None:
+def test_a_package_with_an_invalid_schema_is_neither_packed_nor_installed(wasmrt: Run, own: Path) -> None:
     (own / "schemas/say.json").write_text('{"type": "object", "required": "text"}')
     for command in (("pack", own), ("install", own, "--yes")):
         refused = json.loads(wasmrt(*command, "--json", code=2).stderr)
@@ -261,7 +269,7 @@ def test_a_package_with_a_broken_schema_is_neither_packed_nor_installed(wasmrt: 
         assert "schemas/say.json: the schema is invalid at required" in refused["message"]
 
 
-def test_an_ironclaw_package_with_a_broken_schema_is_not_installed(wasmrt: Run, folder: Path) -> None:
+def test_an_ironclaw_package_with_an_invalid_schema_is_not_installed(wasmrt: Run, folder: Path) -> None:
     schema = next(folder.rglob("*.input.v1.json"))
     schema.write_text('{"type": "object", "required": "text"}')
     assert json.loads(wasmrt("install", folder, "--yes", "--json", code=2).stderr)["code"] == "broken-schema"
@@ -276,7 +284,7 @@ def test_an_ironclaw_package_with_a_broken_schema_is_not_installed(wasmrt: Run, 
         ("no", "package-missing"),
     ],
 )
-def test_an_archive_that_an_install_would_refuse_is_not_made(own: Path, name: str, code: str) -> None:
+def test_an_archive_that_an_install_would_refuse_is_not_created(own: Path, name: str, code: str) -> None:
     (own / "wasmrt.toml").write_text(OWN.replace('["README.md"]', f'["README.md", "{name}"]'))
     for extra in ("digests.json", "readme.md"):
         (own / extra).write_text("{}")
@@ -286,20 +294,22 @@ def test_an_archive_that_an_install_would_refuse_is_not_made(own: Path, name: st
     assert refused.value.code == code
 
 
-def test_a_folder_that_is_no_package_of_ours_is_not_packed_and_says_why(wasmrt: Run, folder: Path) -> None:
+def test_a_folder_without_wasmrt_toml_is_not_packed_and_the_reason_is_shown(wasmrt: Run, folder: Path) -> None:
     refused = wasmrt("pack", folder, code=2).stderr
 
     assert "package desk has no wasmrt.toml" in refused
     assert "wasmrt new writes one" in refused
 
 
-def test_a_folder_named_like_a_tool_is_told_apart(wasmrt: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_with_a_tools_name_is_distinguished_from_the_tool(
+    wasmrt: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(folder.parent)
 
     assert "for the folder write ./desk" in wasmrt("inspect", "desk", code=2).stderr
 
 
-def test_the_same_files_always_make_the_same_archive(own: Path, tmp_path: Path) -> None:
+def test_equal_files_produce_equal_archives(own: Path, tmp_path: Path) -> None:
     again = tmp_path / "again"
     shutil.copytree(own, again, copy_function=shutil.copyfile)
     (again / "left-alone.txt").write_text("not named")
@@ -342,14 +352,14 @@ def test_an_archive_that_was_changed_after_packing_is_refused(
         ('name = "say"', "tools"),
     ],
 )
-def test_every_mistake_of_a_package_file_is_told_with_its_key(wasmrt: Run, own: Path, edit: str, place: str) -> None:
+def test_every_error_of_a_package_file_is_reported_with_its_key(wasmrt: Run, own: Path, edit: str, place: str) -> None:
     key = edit.partition(" ")[0]
     (own / "wasmrt.toml").write_text(OWN.replace(edit, f'{key} = "../x"' if key == "name" else f"{key} = 2"))
 
     assert place in wasmrt("pack", own, code=2).stderr
 
 
-def test_a_packages_tools_are_bounded(wasmrt: Run, tmp_path: Path, wasm: bytes) -> None:
+def test_the_number_of_a_packages_tools_is_bounded(wasmrt: Run, tmp_path: Path, wasm: bytes) -> None:
     folder = write_package(tmp_path / "many", wasm)
     text = (folder / "manifest.toml").read_text()
     tool = '[[tools]]\nid = "desk.t{}"\ninput_schema_ref = "x"\n'
@@ -363,7 +373,7 @@ def test_the_guest_of_these_tests_is_built_from_its_source() -> None:
     assert (HERE / "guest/src/lib.rs").is_file()
 
 
-def test_the_params_schema_of_a_sidecar_decides_for_a_tool_without_a_package(
+def test_the_parameter_schema_of_a_sidecar_applies_to_a_tool_without_a_package(
     wasmrt: Run, tmp_path: Path, wasm: bytes
 ) -> None:
     (tmp_path / "bare.wasm").write_bytes(wasm)
@@ -378,7 +388,7 @@ def test_the_params_schema_of_a_sidecar_decides_for_a_tool_without_a_package(
     assert "The tools of a help desk." in wasmrt("inspect", "bare").stdout
 
 
-def test_a_person_is_asked_for_the_settings_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_are_requested_from_the_user_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WASMRT_SECRETS_BACKEND", "file")
     monkeypatch.setattr("wasmrt.cli.grant.install.is_interactive", lambda: True)
 
@@ -395,7 +405,7 @@ def test_a_person_is_asked_for_the_settings_once(folder: Path, monkeypatch: pyte
     assert "desk_oauth_client_secret (Client secret)" in second.stderr
 
 
-def test_a_login_takes_no_client_that_is_called_after_another_tool() -> None:
+def test_a_login_uses_no_client_named_after_another_tool() -> None:
     kept = MemorySecrets()
     for name in ("desk_oauth_client_id", "mail_oauth_client_id"):
         kept.set("local", name, Secret(f"the-{name}"))

@@ -1,4 +1,4 @@
-"""Calls of a package's tools, each under its own part of the grant, seen on the wire."""
+"""Calls of a package's tools use separate grants, as observed in the sent requests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wasmrt.sandbox.component import ToolSpec
 
 
 def request(head: bytes) -> list[str]:
-    """The lines of a request that its sender decided, without its port."""
+    """Return the lines of a request that the sender determines, without its port."""
     lines = head.decode().split("\r\n")
     return [line.rsplit(":", 1)[0] if line.startswith("Host") else line for line in lines if line]
 
@@ -52,14 +52,12 @@ def test_each_tool_sends_its_own_request_with_its_own_credential(desk: Desk) -> 
         ("send_message", {"conversation": VAULT, "text": "x"}, "host-not-allowed"),
     ],
 )
-def test_a_tool_reaches_nothing_of_another_tools_grant(
-    desk: Desk, tool: str, params: dict[str, Any], reason: str
-) -> None:
+def test_a_tool_cannot_use_another_tools_grant(desk: Desk, tool: str, params: dict[str, Any], reason: str) -> None:
     place = "conversation" if tool == "send_message" else "host"
     with pytest.raises(ToolError) as refused:
         desk.prepare().tool(tool).execute(params | {place: desk.at(params[place])})
 
-    assert refused.value.code == f"tool:{reason}"  # the guest passes on what it was refused
+    assert refused.value.code == f"tool:{reason}"  # the guest returns the denial
     assert [str(decision.reason) for decision in refused.value.decisions] == [reason]
     assert desk.server.requests == []
 
@@ -74,14 +72,14 @@ def test_a_tool_reaches_nothing_of_another_tools_grant(
         None,
     ],
 )
-def test_the_chosen_tool_is_named_by_the_host_whatever_the_context_says(desk: Desk, context: Any) -> None:
+def test_the_host_names_the_chosen_tool_regardless_of_the_context(desk: Desk, context: Any) -> None:
     desk.prepare().tool("list_tickets").execute({"host": desk.at(API)}, context)
 
     assert [seen.method for seen in desk.server.requests] == ["GET"]
     assert credentials_sent(desk) == [(f"Bearer {TOKEN}", None)]
 
 
-def test_a_callers_context_reaches_the_tool_beside_the_id(desk: Desk) -> None:
+def test_a_callers_context_reaches_the_tool_with_the_id(desk: Desk) -> None:
     echo = ToolSpec("whoami_context", capability_id="desk.whoami_context")
     tool = desk.runtime.prepare("desk", desk.package.component, tools=[echo])
 
@@ -91,12 +89,12 @@ def test_a_callers_context_reaches_the_tool_beside_the_id(desk: Desk) -> None:
     }
 
 
-def test_a_context_that_cannot_hold_the_id_is_refused(desk: Desk) -> None:
+def test_a_context_that_cannot_contain_the_id_is_refused(desk: Desk) -> None:
     with pytest.raises(InvalidParametersError, match="must be an object"):
         desk.prepare().tool("list_tickets").execute({"host": desk.at(API)}, ["desk.purge_tickets"])
 
 
-def test_params_are_held_to_the_packages_schema_and_not_to_the_components(desk: Desk) -> None:
+def test_parameters_are_checked_against_the_packages_schema(desk: Desk) -> None:
     tool = desk.prepare().tool("list_tickets")
 
     assert tool.execute({"host": desk.at(API), "limit": "5"}).result["status"] == 200
@@ -106,7 +104,7 @@ def test_params_are_held_to_the_packages_schema_and_not_to_the_components(desk: 
         tool.execute({"capability_id": "desk.purge_tickets"})
 
 
-def test_without_a_package_the_components_schema_only_describes(desk: Desk) -> None:
+def test_without_a_package_the_components_schema_is_only_descriptive(desk: Desk) -> None:
     tool = desk.runtime.prepare("bare", desk.package.component, desk.package.request.capabilities.with_tools([]))
 
     assert tool.schema["required"] == ["action"]
@@ -114,7 +112,7 @@ def test_without_a_package_the_components_schema_only_describes(desk: Desk) -> N
 
 
 def invoking(desk: Desk, alias: str, target: str) -> Capabilities:
-    """The package's grant with one alias for its reading tool."""
+    """Return the package's grant with one alias for its reading tool."""
     asked = desk.package.request.capabilities
     invoke = ToolInvokeCapability({alias: target})  # type: ignore[arg-type]
     sections = [
@@ -126,7 +124,7 @@ def invoking(desk: Desk, alias: str, target: str) -> Capabilities:
     return asked.with_tool_invoke(invoke).with_tools(sections)
 
 
-def test_a_tool_that_is_invoked_has_its_own_grant_and_id_and_not_its_callers(desk: Desk) -> None:
+def test_a_called_tool_has_its_own_grant_and_id(desk: Desk) -> None:
     tool = desk.prepare(invoking(desk, "purge", "desk.purge_tickets")).tool("list_tickets")
 
     tool.execute({"invoke": "purge", "with": {"host": desk.at(VAULT)}})
@@ -137,7 +135,7 @@ def test_a_tool_that_is_invoked_has_its_own_grant_and_id_and_not_its_callers(des
     assert credentials_sent(desk) == [(None, KEY)]
 
 
-def test_a_tool_that_is_invoked_cannot_be_told_another_id(desk: Desk) -> None:
+def test_a_caller_cannot_change_the_id_of_a_called_tool(desk: Desk) -> None:
     tool = desk.prepare(invoking(desk, "purge", "desk.purge_tickets")).tool("list_tickets")
 
     with pytest.raises(ToolError, match="unknown field"):
@@ -145,14 +143,14 @@ def test_a_tool_that_is_invoked_cannot_be_told_another_id(desk: Desk) -> None:
     assert desk.server.requests == []
 
 
-def test_only_the_tool_that_has_the_alias_may_invoke_by_it(desk: Desk) -> None:
+def test_only_the_tool_that_has_the_alias_can_use_it(desk: Desk) -> None:
     package = desk.prepare(invoking(desk, "purge", "desk.purge_tickets"))
 
     assert package.tool("purge_tickets").capabilities.tool_invoke is None
     assert package.tool("send_message").capabilities.tool_invoke is None
 
 
-def test_calls_at_the_same_time_keep_their_credentials_apart(desk: Desk) -> None:
+def test_concurrent_calls_use_separate_credentials(desk: Desk) -> None:
     package, failures = desk.prepare(), list[BaseException]()
 
     def work(tool: str, host: str) -> None:
@@ -185,7 +183,7 @@ def test_one_component_is_compiled_for_all_of_its_tools(desk: Desk) -> None:
     assert package.tool("send_message").name == "desk.send_message"
 
 
-def test_a_tool_that_the_grant_does_not_name_has_nothing(desk: Desk) -> None:
+def test_a_tool_that_is_not_in_the_grant_has_no_permission(desk: Desk) -> None:
     asked = desk.package.request.capabilities
     only = asked.with_tools(tool for tool in asked.tools or () if tool.name == "list_tickets")
     package = desk.prepare(only)
@@ -203,7 +201,7 @@ def test_the_receipt_names_the_tool_of_the_package(desk: Desk) -> None:
     assert [record["tool"] for record in records] == ["desk.list_tickets"]
 
 
-def test_the_definition_for_a_model_carries_the_document_where_it_has_room(desk: Desk) -> None:
+def test_the_definition_for_a_model_contains_the_document_if_it_fits(desk: Desk) -> None:
     package = desk.prepare()
     anthropic = package.tool("list_tickets").definition("anthropic")
 
@@ -216,12 +214,12 @@ def test_the_definition_for_a_model_carries_the_document_where_it_has_room(desk:
     ]
 
 
-def test_a_package_cannot_name_a_tool_that_a_component_of_another_world_lacks(desk: Desk) -> None:
+def test_a_package_cannot_list_a_tool_that_the_component_lacks(desk: Desk) -> None:
     with pytest.raises(InvalidComponentError, match="'shout' that the component does not have"):
         desk.runtime.prepare("echo", find_bundled("echo").component, tools=[ToolSpec("shout")])
 
 
-def test_what_a_package_does_not_say_of_a_tool_the_component_does(desk: Desk) -> None:
+def test_the_component_provides_what_the_package_omits_about_a_tool(desk: Desk) -> None:
     component = find_bundled("echo").component
     plain = desk.runtime.prepare("echo", component)
     packaged = desk.runtime.prepare("echo", component, tools=[ToolSpec("echo", prompt="# How")])
@@ -232,7 +230,7 @@ def test_what_a_package_does_not_say_of_a_tool_the_component_does(desk: Desk) ->
         packaged.execute({"mesage": "x"})
 
 
-def test_a_schema_that_only_describes_does_not_decide_where_the_package_has_none(desk: Desk) -> None:
+def test_a_descriptive_schema_is_not_enforced_if_the_package_has_none(desk: Desk) -> None:
     own = desk.runtime.prepare("bare", desk.package.component)
     packaged = desk.runtime.prepare("bare", desk.package.component, tools=[ToolSpec(own.tools[0].name)])
 

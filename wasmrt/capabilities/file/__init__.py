@@ -1,6 +1,6 @@
 """The capability file: its reader, which reports every error, its writer and its JSON Schema.
 
-Other strict files are declared with the same kinds of fields.
+Other strict files use the same field types.
 """
 
 from __future__ import annotations

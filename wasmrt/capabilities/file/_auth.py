@@ -1,4 +1,4 @@
-"""The sections `auth` and `setup`: the way a person gets a tool's credentials."""
+"""The sections `auth` and `setup`: the ways in which a user provides a tool's credentials."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wasmrt.capabilities.kinds._login import LoginCapability, OAuthConfig, read_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidationEndpoint:
-    """A request that tells whether a credential works."""
+    """A request that checks whether a credential works."""
 
     url: str
     method: str = "GET"
@@ -21,7 +21,7 @@ class ValidationEndpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthSection:
-    """The way a person gets the tool's credential."""
+    """The way in which a user provides one credential."""
 
     secret_name: str
     display_name: str | None = None
@@ -36,18 +36,18 @@ class AuthSection:
 
     @property
     def vendor(self) -> str:
-        """The name that `wasmrt auth --vendor` takes: the provider, else the secret."""
+        """The name for `wasmrt auth --vendor`: the provider, or the secret if there is no provider."""
         return self.provider or self.secret_name
 
     @property
     def login(self) -> LoginCapability | None:
-        """The login that it asks for; None where the credential is got otherwise."""
+        """The OAuth login of this section, or None if the credential is provided in another way."""
         return None if self.oauth is None else LoginCapability(self.vendor, self.secret_name, self.oauth)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetupSecret:
-    """A secret that a person is asked for before the first run."""
+    """A secret that the user is asked for before the first run."""
 
     name: str
     prompt: str = ""
@@ -55,7 +55,7 @@ class SetupSecret:
 
 
 def build_auth(tree: dict[str, Any]) -> AuthSection:
-    """Make the section from its checked JSON."""
+    """Return the section from its checked JSON."""
     plain = {key: value for key, value in tree.items() if key not in ("oauth", "validation_endpoint")}
     oauth, validation = tree.get("oauth"), tree.get("validation_endpoint")
     return AuthSection(
@@ -68,7 +68,7 @@ def build_auth(tree: dict[str, Any]) -> AuthSection:
 
 
 def build_setup(tree: dict[str, Any]) -> tuple[SetupSecret, ...]:
-    """Make the secrets of a checked `setup` section, required ones first."""
+    """Return the secrets of a checked `setup` section, required ones first."""
     asked = [(item, False) for item in tree.get("required_secrets", ())]
     asked += [(item, True) for item in tree.get("optional_secrets", ())]
     return tuple(

@@ -1,4 +1,4 @@
-"""Writes a capability file in its one spelling: known order, defaults left out, a line for each allowlist entry."""
+"""Write a capability file in canonical form: fixed order, no defaults, one line for each allowlist entry."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _WIDTH = 110
 
 
 def format_file(file: CapabilityFile | Capabilities) -> str:
-    """Return the text that `parse` reads back as the same value, with a newline at its end."""
+    """Return the text of a file, with a newline at its end; `parse` reads it back as the same value."""
     return f"{_write(as_tree(file), 0)}\n"
 
 
 def as_tree(file: CapabilityFile | Capabilities) -> dict[str, Any]:
-    """Return the file as JSON-ready data, in the order written."""
+    """Return the file as JSON data, in canonical order."""
     if isinstance(file, Capabilities):
         tree = _capabilities(file)
         return tree | ({"logins": {login.vendor: _login(login) for login in file.logins}} if file.logins else {})
@@ -49,7 +49,7 @@ def _capabilities(capabilities: Capabilities) -> dict[str, Any]:
 
 
 def _tool(tool: ToolGrant, component: Capabilities) -> dict[str, Any]:
-    """Return a tool's section, without the component's numbers, and with its credentials by name."""
+    """Return a tool's section as JSON data, with the component's credentials by name and without its numbers."""
     tree = {part.section: part.as_json(component.get(type(part))) for part in tool.capabilities.parts}
     theirs = () if component.http is None else component.http.credentials
     http = tool.capabilities.http
@@ -72,7 +72,7 @@ def _auth(auth: AuthSection) -> dict[str, Any]:
 
 
 def _changed(owner: Any, *names: str) -> dict[str, Any]:
-    """The fields that differ from their defaults, tuples as lists."""
+    """Return the fields that differ from their defaults as JSON data."""
     defaults = {f.name: f.default for f in fields(owner)}
     values = {name: getattr(owner, name) for name in names if getattr(owner, name) != defaults[name]}
     return {name: _as_json(name, value) for name, value in values.items()}

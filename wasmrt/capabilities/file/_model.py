@@ -1,4 +1,4 @@
-"""A capability file as a whole: the capabilities it asks for, and its description of the tool."""
+"""A capability file: the requested capabilities and the description of the tool."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wasmrt.core.limits import MAX_DESCRIPTION_BYTES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapabilityFile:
-    """One capability file. Two files are equal when they ask and say the same."""
+    """One capability file. Files with the same content are equal, whatever their spelling."""
 
     capabilities: Capabilities = field(default_factory=Capabilities)
     description: str | None = None
@@ -22,29 +22,29 @@ class CapabilityFile:
     wit_version: str | None = None
     auth: AuthSection | None = None
     logins: tuple[AuthSection, ...] = ()
-    """Those of more vendors, each of another secret."""
+    """Logins for further vendors, each for a different secret."""
     setup_secrets: tuple[SetupSecret, ...] = ()
     """Read from `setup`, required ones first."""
     sections: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    """The other descriptive sections, validated and carried as JSON: `setup`, `discovery_summary`, ..."""
+    """The other descriptive sections, validated and stored as JSON: `setup`, `discovery_summary`, ..."""
 
     def __post_init__(self) -> None:
-        # The sections say the same twice: how a person logs in, and the power that it is.
+        # A login is described in two places: as a section for the user, and as a capability.
         logins = tuple(login for section in self.every_login if (login := section.login) is not None)
         if logins != self.capabilities.logins:
             object.__setattr__(self, "capabilities", self.capabilities.with_logins(logins))
 
     @property
     def every_login(self) -> tuple[AuthSection, ...]:
-        """The way to each credential, that of `auth` first."""
+        """All login sections, `auth` first."""
         return (*(() if self.auth is None else (self.auth,)), *self.logins)
 
 
 def parse(data: str | bytes) -> CapabilityFile:
-    """Read a capability file's text.
+    """Read a capability file.
 
     Raises:
-        CapabilityFileError: with every mistake, each at its JSON path.
+        CapabilityFileError: the file is invalid; `problems` lists every error with its JSON path.
     """
     capabilities, tree = read_sections(data)
     description = tree.get("description")

@@ -1,4 +1,4 @@
-"""The capabilities: one module for each. `KINDS` lists them, in the order of the file and of sentences."""
+"""The capabilities, one module for each. `KINDS` lists them in the order of the file and of the sentences."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KINDS: tuple[type[Capability], ...] = (
     ToolInvokeCapability,
 )
 BY_SECTION = {kind.section: kind for kind in KINDS}
-"""Capabilities by their section of a file."""
+"""Capabilities by their section name in a file."""
 
 __all__ = [
     "BY_SECTION",

@@ -1,7 +1,7 @@
-"""The base of every capability: the operations that the file, the merge, amendments and sentences need from it.
+"""Base classes of all capabilities: the operations for the file, the merge, amendments and sentences.
 
-A capability is a frozen value. Its class declares its section of the file, and each operation on it is a method, so
-that nothing outside its module depends on which capabilities there are.
+A capability is a frozen value. Its class declares its section of the file and implements each operation as a method,
+so that code outside its module does not depend on the set of capabilities.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from wasmrt.core.url import Network
 
 E = TypeVar("E")
 T = TypeVar("T")
-WIDER = "is wider than the component's capabilities; a tool can have a part of them only"
+WIDER = "is wider than the component's capabilities; a tool can only have a part of them"
 _ABOUT = {
     "max_request_bytes": "a request's size",
     "max_response_bytes": "a response's size",
@@ -42,10 +42,10 @@ _ABOUT = {
 
 
 class Change(NamedTuple):
-    """One thing that only one of two sets of capabilities allows."""
+    """A permission that only one of two sets of capabilities has."""
 
     section: str
-    """`http.allowlist`, `limits.fuel`, ..."""
+    """The path of the section or list, such as `http.allowlist` or `limits.fuel`."""
     sentence: str
 
 
@@ -61,24 +61,24 @@ class FileWarning(NamedTuple):
 
 
 class Flow(NamedTuple):
-    """The data that a tool can read by a capability, and the places that it can send it to."""
+    """The data that a tool can read through a capability, and its possible destinations."""
 
     reads: str = ""
-    """The part of the workspace that it reads, in words."""
+    """A phrase for the part of the workspace that the tool reads."""
     private: tuple[str, ...] = ()
-    """Hosts that answer with what the user's secrets open."""
+    """Hosts whose responses depend on the user's secrets."""
     out: tuple[str, ...] = ()
-    """Hosts and tools that it can send something to."""
+    """Hosts and tools that can receive data."""
 
 
 class Numbers(NamedTuple):
-    """Compares numbers, and describes a change from the older value to the newer one."""
+    """Compares two sets of numbers, and describes each change from the older to the newer value."""
 
     narrower: bool
-    """The first value is the newer one."""
+    """True if the first value is the newer one."""
 
     def larger(self, section: str, before: Mapping[str, float], after: Mapping[str, float]) -> Iterator[Change]:
-        """Yield each number that is larger in `after`."""
+        """Yield a change for each number that is larger in `after`."""
         for name, larger in after.items():
             smaller = before[name]
             if larger <= smaller:
@@ -86,96 +86,96 @@ class Numbers(NamedTuple):
             key = name.rpartition(".")[2]
             old, new = (larger, smaller) if self.narrower else (smaller, larger)
             was, now = format_number(key, old), format_number(key, new)
-            if was == now:  # too near to each other for rounded numbers
+            if was == now:  # rounding hides the difference
                 was, now = f"{old:,}", f"{new:,}"
             yield Change(f"{section}.{name}", f"{_ABOUT.get(key, key)}: {now} instead of {was}")
 
 
 class Capability(ABC):
-    """One capability of a tool. Immutable; `Capabilities` holds at most one of each class."""
+    """One capability of a tool. Capabilities are immutable; `Capabilities` contains at most one of each class."""
 
     __slots__ = ()
     section: ClassVar[str]
-    """Its section of a capability file."""
+    """The name of its section in a capability file."""
     attribute: ClassVar[str]
-    """Its field of `Capabilities`."""
+    """The name of its field in `Capabilities`."""
     file_section: ClassVar[Property]
-    """Reads the section, and writes its JSON Schema."""
+    """The reader of the section, which also provides its JSON Schema."""
     grant_list: ClassVar[GrantList]
-    """The list of the section that can take one more entry."""
+    """The list of the section that takes additional entries."""
     example: ClassVar[Any] = "..."
-    """The JSON of an entry, for the line that would allow an import."""
+    """An example entry as JSON data, for hints about missing sections."""
     amendments: ClassVar[tuple[str, ...]]
-    """The names that `wasmrt grant` takes for parts of it, the section's first."""
+    """The names that `wasmrt grant` accepts for its parts; the first one is the section."""
     imports: ClassVar[tuple[str, ...]]
-    """Imports that need it: an interface, or `interface#function`."""
+    """Imports that need this capability: an interface, or `interface#function`."""
     usable_imports: ClassVar[tuple[str, ...]] = ()
-    """Imports that can use it, and need another capability only."""
+    """Imports that can use this capability, but need only a different one."""
     replaces: ClassVar[str] = ""
-    """A section that is not needed beside this one by imports that can use this one."""
+    """A section that imports no longer need if they can use this capability."""
     act: ClassVar[tuple[str, str]]
-    """Verb and object of what it allows, for the sentence that lists what is not allowed."""
+    """Verb and object of the permission, for the sentence that lists missing permissions."""
 
     @classmethod
     @abstractmethod
     def build(cls, tree: Any, outer: Self | None, place: str, problems: Problems) -> Self | None:
-        """Return the capability of a checked section; None if problems were added.
+        """Return the capability of a checked section, or None after adding problems.
 
         Args:
             tree: The section as `file_section` reads it.
-            outer: The component's, for the section of one tool: it gives the numbers that are left out.
+            outer: The component's capability, for a section of one tool; it sets the default numbers.
             place: The section's JSON path.
-            problems: Takes the errors.
+            problems: Collects the errors.
         """
 
     @abstractmethod
     def as_json(self, outer: Self | None) -> Any:
-        """Return the section as JSON data, without what is the same in `outer`, by default in an empty capability."""
+        """Return the section as JSON data, without values equal to those of `outer` (default: an empty capability)."""
 
     @classmethod
     def addition_tree(cls, entry: Any) -> Any:
-        """Return the JSON of a section that has this entry only."""
+        """Return the JSON data of a section with only this entry."""
         return {cls.grant_list.partition(".")[2]: [entry]}
 
     @classmethod
     def example_line(cls) -> str:
-        """Return an example of the section."""
+        """Return an example of the section as a line of JSON."""
         return f'"{cls.section}": {json.dumps(cls.addition_tree(cls.example))}'
 
     @classmethod
     def amendment_value(cls, entry: str) -> str | None:
-        """Return the JSON of an entry as an amendment names it; None for the whole section."""
+        """Return the amendment value for the JSON of an entry, or None for the whole section."""
         value = json.loads(entry)
         return str(value) if value else None
 
     @abstractmethod
     def is_empty(self) -> bool:
-        """Return whether it allows nothing."""
+        """Return whether the capability allows nothing."""
 
     @abstractmethod
     def beyond(self, outer: Self | None) -> Iterator[tuple[str, str]]:
-        """Yield each entry that `outer`, the component's, does not cover: its JSON path and a sentence."""
+        """Yield each entry that `outer`, the component's capability, does not cover: its JSON path and a message."""
 
     @abstractmethod
     def intersect(self, other: Self) -> Self:
-        """Return what both allow."""
+        """Return the capability that allows only uses that both allow."""
 
     @abstractmethod
     def extend(self, other: Self) -> Self:
-        """Return this with the entries of `other` at the end of its own; its numbers stay."""
+        """Return this capability with the entries of `other` appended; its numbers stay unchanged."""
 
     @abstractmethod
     def replace_entries(self, other: Self) -> Self:
-        """Return the entries of `other`, with the numbers of this one and nothing else."""
+        """Return a capability with only the entries of `other`, and the numbers of this one."""
 
     @abstractmethod
     def unite(self, other: Self) -> Self:
-        """Return all entries of both, each once, with the numbers of this one."""
+        """Return a capability with all entries of both, without duplicates, and the numbers of this one."""
 
     @classmethod
     @abstractmethod
     def condense(cls, parts: Sequence[Self]) -> Self:
-        """Return the fewest entries that allow all that `parts` do."""
+        """Return the capability with the fewest entries that covers all `parts`."""
 
     @abstractmethod
     def additions(self) -> Iterator[Addition]:
@@ -183,74 +183,74 @@ class Capability(ABC):
 
     @abstractmethod
     def covers_entries(self, other: Self) -> bool:
-        """Return whether the entries here cover those of `other`."""
+        """Return whether the entries cover all entries of `other`."""
 
     @abstractmethod
     def covers_value(self, name: str, value: str) -> bool:
-        """Return whether the entries here cover all that an amendment names, and not only a part of it."""
+        """Return whether the entries cover an amendment completely, not only in part."""
 
     @abstractmethod
     def part(self, name: str, value: str | None) -> Self | None:
-        """Return the part that an amendment names, or None; a None value names the whole section."""
+        """Return the part that an amendment names, or None. A value of None names the whole section."""
 
     @abstractmethod
     def without(self, name: str, value: str | None) -> Self | None:
-        """Return the rest without the entries that an amendment covers; None if nothing is left."""
+        """Return the capability without the entries that an amendment covers, or None if no entry is left."""
 
     @abstractmethod
     def effects(self) -> frozenset[Effect]:
-        """Return every effect that a use of it can have."""
+        """Return every effect that uses of the capability can have."""
 
     @abstractmethod
     def within_effects(self, effects: frozenset[Effect]) -> Self | None:
-        """Return the part whose uses can have no other effects than these."""
+        """Return the part whose uses have only these effects, or None."""
 
     @abstractmethod
     def sentences(self, services: Sequence[Service], networks: Sequence[Network]) -> Iterator[str]:
-        """Yield what it allows, as sentences without a subject."""
+        """Yield a sentence without a subject for each permission."""
 
     def flow(self, networks: Sequence[Network]) -> Flow:
-        """Return what a tool reads by it, and where it can send that."""
+        """Return the data that a tool can read through the capability, and its possible destinations."""
         return Flow()
 
     @abstractmethod
     def added(self, before: Self | None, numbers: Numbers) -> Iterator[Change]:
-        """Yield what this allows beyond `before`."""
+        """Yield the permissions that `before` does not have."""
 
     @abstractmethod
     def warnings(self) -> Iterator[FileWarning]:
-        """Yield the entries of a file that deserve a review."""
+        """Yield warnings about entries that deserve a review."""
 
 
 class ListedCapability(Capability, Generic[E]):
-    """A capability that is one list of entries with some numbers."""
+    """A capability that consists of one list of entries and some numbers."""
 
     __slots__ = ()
 
     @property
     @abstractmethod
     def entries(self) -> tuple[E, ...]:
-        """The list."""
+        """The entries of the list."""
 
     @abstractmethod
     def with_entries(self, entries: Iterable[E]) -> Self:
-        """Return this with other entries."""
+        """Return a copy with these entries."""
 
     @staticmethod
     @abstractmethod
     def within(inner: E, outer: E) -> bool:
-        """Return whether one entry covers all that another one does."""
+        """Return whether `outer` covers everything that `inner` covers."""
 
     @abstractmethod
     def describe(self, entry: E) -> str:
-        """Return an entry as a sentence without a subject."""
+        """Return a sentence without a subject for an entry."""
 
     def numbers(self) -> dict[str, float]:
-        """Return its numbers by their paths in the section: a larger one allows more."""
+        """Return the numbers by their paths in the section; a larger number allows more."""
         return {}
 
     def added_settings(self, before: Self | None) -> Iterator[Change]:
-        """Yield what this allows beyond `before` by neither its entries nor its numbers."""
+        """Yield the permissions beyond `before` that are neither entries nor numbers."""
         return iter(())
 
     def is_empty(self) -> bool:
@@ -295,7 +295,7 @@ class ListedCapability(Capability, Generic[E]):
 
 
 class PatternCapability(ListedCapability[str]):
-    """A capability whose entries are texts, each of which may cover others."""
+    """A capability whose entries are strings that can cover each other."""
 
     __slots__ = ()
 
@@ -314,7 +314,7 @@ class PatternCapability(ListedCapability[str]):
 
 
 def narrower(one: E, other: E, within: Callable[[E, E], bool]) -> E | None:
-    """Return the entry that lies within the other one, or None."""
+    """Return the entry that the other one covers, or None."""
     return one if within(one, other) else other if within(other, one) else None
 
 
@@ -325,10 +325,10 @@ def common_entries(one: Iterable[E], other: Iterable[E], within: Callable[[E, E]
 
 
 def widest(items: Iterable[E], within: Callable[[E, E], bool]) -> list[E]:
-    """Return the items that no other one covers.
+    """Return the items that no other item covers.
 
     Raises:
-        ConfigurationError: more are left than a capability file may hold.
+        ConfigurationError: more items are left than a capability file may contain.
     """
     kept: list[E] = []
     for item in items:
@@ -346,7 +346,7 @@ def widest(items: Iterable[E], within: Callable[[E, E], bool]) -> list[E]:
 
 
 def attempt(place: str, problems: Problems, make: Callable[[], T]) -> T | None:
-    """Return the result of `make`; if it fails, add its error as a problem at `place` and return None."""
+    """Return the result of `make`. If it fails, add its error as a problem at `place` and return None."""
     try:
         return make()
     except WasmrtError as error:

@@ -1,4 +1,4 @@
-"""Limits: the rates of requests and calls, and the resources of one tool that differ from the runtime's."""
+"""Limits: rate limits, and the resource limits of one tool that replace those of the runtime."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _UNITS = {
 
 @dataclass(frozen=True, slots=True)
 class RateLimitConfig:
-    """Requests in sliding windows, counted for one user and one tool.
+    """Maximum numbers of requests in sliding windows, for each user and tool.
 
     Example:
         >>> from wasmrt import RateLimitConfig
@@ -41,7 +41,7 @@ class RateLimitConfig:
         check_numbers(self, "requests_per_minute", "requests_per_hour", maximum=MAX_REQUESTS)
 
     def intersect(self, other: RateLimitConfig) -> RateLimitConfig:
-        """Return the lower rate of both in each window."""
+        """Return the lower rate of both for each window."""
         return RateLimitConfig(
             min(self.requests_per_minute, other.requests_per_minute),
             min(self.requests_per_hour, other.requests_per_hour),
@@ -52,13 +52,13 @@ class RateLimitConfig:
         return {f"rate_limit.{name}": number for name, number in asdict(self).items()}
 
     def as_json(self, outer: RateLimitConfig) -> dict[str, Any]:
-        """Return the key of a section for the rates that differ from those of `outer`."""
+        """Return the JSON data of the section for the rates that differ from `outer`."""
         theirs = asdict(outer)
         changed = {name: number for name, number in asdict(self).items() if number != theirs[name]}
         return {"rate_limit": changed} if changed else {}
 
     def describe(self) -> str:
-        """Return the rates as text: `60 times a minute and 1000 times an hour`."""
+        """Describe the rates: `60 times a minute and 1000 times an hour`."""
         return f"{self.requests_per_minute:,} times a minute and {self.requests_per_hour:,} times an hour"
 
 
@@ -69,16 +69,16 @@ RATE = Property(
             "requests_per_hour": Property(field=Number(maximum=MAX_REQUESTS), about="1000 by default."),
         }
     ),
-    about="How often, for each user.",
+    about="Rate limits for each user.",
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolLimits:
-    """Limits of one tool that differ from the runtime's; None means the runtime's.
+    """Limits of one tool that replace the limits of the runtime; None keeps a limit of the runtime.
 
     Raises:
-        ConfigurationError: a limit is not a positive number, or the timeout is longer than a day.
+        ConfigurationError: a limit is not a positive number, or the timeout is over a day.
     """
 
     memory_bytes: int | None = None
@@ -94,15 +94,15 @@ class ToolLimits:
             check_numbers(self, "timeout_seconds", maximum=MAX_CALL_TIMEOUT_SECONDS)
 
     def overrides(self) -> dict[str, Any]:
-        """Return the limits that are set."""
+        """Return the limits that are not None."""
         return {f.name: value for f in fields(self) if (value := getattr(self, f.name)) is not None}
 
     def over(self, defaults: ResourceLimits) -> ResourceLimits:
-        """Return the runtime's limits, replaced by the limits that are set here."""
+        """Return the runtime's limits with the limits of this tool applied."""
         return replace(defaults, **self.overrides())
 
     def intersect(self, other: ToolLimits, defaults: ResourceLimits) -> ToolLimits:
-        """Return the lower of each limit; one that is not set counts as the runtime's."""
+        """Return the lower value of each limit; a limit of None counts as that of the runtime."""
         theirs, usual = asdict(other.over(defaults)), asdict(defaults)
         least = {name: min(value, theirs[name]) for name, value in asdict(self.over(defaults)).items()}
         return ToolLimits(**{name: value for name, value in least.items() if value != usual[name]})
@@ -112,7 +112,7 @@ class ToolLimits:
         return numbers.larger("limits", asdict(before.over(defaults)), asdict(self.over(defaults)))
 
     def describe(self) -> str:
-        """Return the limits that are set as text: `64 MiB of memory and 30 seconds for a call`."""
+        """Describe the limits that are set: `64 MiB of memory and 30 seconds for a call`."""
         return join_words(f"{format_number(name, value)} {_UNITS[name]}" for name, value in self.overrides().items())
 
 
@@ -122,18 +122,18 @@ LIMITS = Property(
             "memory_bytes": Property(
                 field=Number(example="67108864 for 64 MiB"), about="All linear memories together.", aliases=("memory",)
             ),
-            "fuel": Property(field=Number(example="500000000"), about="Roughly the number of instructions."),
+            "fuel": Property(field=Number(example="500000000"), about="The approximate number of instructions."),
             "timeout_seconds": Property(
                 field=Number(fraction=True, maximum=MAX_CALL_TIMEOUT_SECONDS, example="30 for half a minute"),
-                about="One call, including host calls.",
+                about="The duration of one call, including host calls.",
                 aliases=("timeout",),
             ),
             "output_bytes": Property(
-                field=Number(example="1048576 for 1 MiB"), about="The result.", aliases=("output",)
+                field=Number(example="1048576 for 1 MiB"), about="The size of the result.", aliases=("output",)
             ),
-            "table_elements": Property(field=Number(), about="Elements of each table."),
-            "instances": Property(field=Number(), about="Core instances."),
+            "table_elements": Property(field=Number(), about="The elements of each table."),
+            "instances": Property(field=Number(), about="The number of core instances."),
         }
     ),
-    about="Limits that differ from the runtime's.",
+    about="Limits that replace those of the runtime.",
 )

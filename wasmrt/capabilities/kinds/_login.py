@@ -1,4 +1,4 @@
-"""A user's login at a service: its URLs, its client and scopes, the secret that it sets, and its sentences."""
+"""A user's login at a service: its URLs, client and scopes, the secret that it sets, and sentences about it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WORD = Text(max_length=256)
 
 
 def _read_web_url(text: str) -> str:
-    # A placeholder such as {okta_domain} is filled in when a person sets the tool up, and checked then.
+    # A placeholder such as {okta_domain} is filled in and checked when the user sets up the tool.
     if text.startswith("https://") and "{" in text:
         return text
     url = parse_url(text)
@@ -34,30 +34,30 @@ WEB_URL = Text(max_length=2048, check=_read_web_url, pattern=r"^https?://")
 
 OAUTH = ObjectSchema(
     {
-        "authorization_url": Property(field=WEB_URL, about="Where the person agrees.", required=True),
-        "token_url": Property(field=WEB_URL, about="Where the code becomes a token.", required=True),
-        "client_id": Property(field=_WORD, about="The client."),
-        "client_id_env": Property(field=_WORD, about="The environment variable that holds it."),
+        "authorization_url": Property(field=WEB_URL, about="The page where the user agrees.", required=True),
+        "token_url": Property(field=WEB_URL, about="The endpoint that exchanges the code for a token.", required=True),
+        "client_id": Property(field=_WORD, about="The client ID."),
+        "client_id_env": Property(field=_WORD, about="The environment variable with the client ID."),
         "client_secret": Property(field=_WORD, about="Only for clients whose secret is public."),
-        "client_secret_env": Property(field=_WORD, about="The environment variable that holds it."),
-        "scopes": Property(field=ListOf(item=Text(max_length=512)), about="What is asked for."),
+        "client_secret_env": Property(field=_WORD, about="The environment variable with the client secret."),
+        "scopes": Property(field=ListOf(item=Text(max_length=512)), about="The requested scopes."),
         "use_pkce": Property(field=Flag(), about="True by default."),
-        "extra_params": Property(field=MapOf(item=_WORD), about="Added to the authorization URL."),
-        "access_token_field": Property(field=_WORD, about="The answer's field; access_token by default."),
+        "extra_params": Property(field=MapOf(item=_WORD), about="Additional parameters of the authorization URL."),
+        "access_token_field": Property(field=_WORD, about="The token's response field; access_token by default."),
         "device_authorization_url": Property(
-            field=WEB_URL, about="Where a machine without a browser gets a code (RFC 8628); wasmrt auth --device."
+            field=WEB_URL, about="The device authorization endpoint (RFC 8628), for wasmrt auth --device."
         ),
         "redirect_port": Property(
-            field=Number(maximum=65535), about="The port that the browser comes back to; a free one if absent."
+            field=Number(maximum=65535), about="The port of the redirect URL; by default a free port."
         ),
-        "pending_instructions": Property(field=Text(max_length=16384), about="Shown while waiting."),
+        "pending_instructions": Property(field=Text(max_length=16384), about="Instructions shown while waiting."),
     }
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OAuthConfig:
-    """The request for a token (RFC 6749, RFC 7636)."""
+    """The parameters of a token request (RFC 6749, RFC 7636)."""
 
     authorization_url: str
     token_url: str
@@ -66,23 +66,23 @@ class OAuthConfig:
     client_secret: str | None = field(default=None, repr=False)
     client_secret_env: str | None = None
     scopes: tuple[str, ...] = ()
-    """Those that are asked for; the place's own choice where there is none."""
+    """The requested scopes; if empty, the service chooses."""
     use_pkce: bool = True
     extra_params: tuple[tuple[str, str], ...] = ()
     access_token_field: str = "access_token"  # noqa: S105 - a field's name
     pending_instructions: str | None = None
     device_authorization_url: str | None = None
-    """The place that a machine without a browser gets a code from (RFC 8628)."""
+    """The device authorization endpoint (RFC 8628), for machines without a browser."""
     redirect_port: int | None = None
-    """The port that the browser comes back to; a free one where there is none."""
+    """The port of the redirect URL; None means a free port."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoginCapability:
-    """A login that a person may be asked for, and the secret that it sets.
+    """A login that a tool may request from the user, and the secret that it sets.
 
     Raises:
-        ConfigurationError: the vendor is not one that `wasmrt auth --vendor` could name.
+        ConfigurationError: the vendor is not a valid name for `wasmrt auth --vendor`.
     """
 
     vendor: str
@@ -91,19 +91,19 @@ class LoginCapability:
 
     def __post_init__(self) -> None:
         if not isinstance(self.vendor, str) or not 0 < len(self.vendor) <= 256:
-            raise ConfigurationError(f"{self.vendor!r} is not the name of a login")
+            raise ConfigurationError(f"{self.vendor!r} is not a valid vendor name of a login")
         object.__setattr__(self, "secret_name", read_secret_name(self.secret_name))
 
     @property
     def place(self) -> OAuthConfig:
-        """All of it but the scopes, and the words for people: what has to be the same for two logins to be one."""
+        """The configuration without scopes and descriptions; two logins are the same if these values are equal."""
         return replace(self.oauth, scopes=(), pending_instructions=None)
 
 
 def login_within(inner: LoginCapability, outer: LoginCapability) -> bool:
-    """Tell whether `inner` gets no more than `outer`: the same secret, place and client, and no other scopes.
+    """Return whether `inner` grants no more than `outer`: same secret, service and client, and no further scopes.
 
-    No scope at all is what the place gives by itself, which is not part of any list of scopes.
+    A login without scopes gets the service's default scopes, which are not a subset of any list.
     """
     return (
         (inner.secret_name, inner.place) == (outer.secret_name, outer.place)
@@ -113,26 +113,26 @@ def login_within(inner: LoginCapability, outer: LoginCapability) -> bool:
 
 
 def common_login(one: LoginCapability, other: LoginCapability) -> LoginCapability | None:
-    """Return the login that gets what both do; None where there is none."""
+    """Return the login that grants only what both grant, or None."""
     both = tuple(scope for scope in one.oauth.scopes if scope in other.oauth.scopes)
     common = replace(one, oauth=replace(one.oauth, scopes=both))
     return common if login_within(common, one) and login_within(common, other) else None
 
 
 def common_logins(request: Iterable[LoginCapability], grant: Sequence[LoginCapability]) -> tuple[LoginCapability, ...]:
-    """Return the logins that both lists have, for the scopes of both."""
+    """Return the logins that are in both lists, with the scopes that both have."""
     pairs = (common_login(asked, given) for asked, given in product(request, grant))
     return tuple(login for login in pairs if login is not None)
 
 
 def read_oauth(tree: dict[str, Any]) -> OAuthConfig:
-    """Make the request for a token of its checked JSON."""
+    """Return the OAuth configuration from its checked JSON data."""
     extra = tuple(sorted(tree.get("extra_params", {}).items()))
     return OAuthConfig(**tree | {"scopes": tuple(dict.fromkeys(tree.get("scopes", ()))), "extra_params": extra})
 
 
 def explain_logins(logins: Iterable[LoginCapability], *, services: Iterable[Service] | None = None) -> tuple[str, ...]:
-    """Return a sentence for each login: the place, the client, the scopes in words, and the secret that it sets."""
+    """Return a sentence for each login: its service, client and scopes, and the secret that it sets."""
     known = tuple(known_services() if services is None else services)
     return tuple(_sentence(login, known) for login in logins)
 
@@ -140,7 +140,7 @@ def explain_logins(logins: Iterable[LoginCapability], *, services: Iterable[Serv
 def added_logins(
     before: Iterable[LoginCapability], after: Iterable[LoginCapability], *, narrower: bool
 ) -> Iterator[Change]:
-    """Yield what `after` asks of a person beyond `before`; where `narrower`, `after` is the older one."""
+    """Yield the logins and scopes that `before` does not have; with `narrower`, `after` is the older version."""
     old = {login.secret_name: login for login in before}
     for login in after:
         was, section = old.get(login.secret_name), f"logins.{login.vendor}"
@@ -152,7 +152,7 @@ def added_logins(
 
 
 def _differences(was: LoginCapability, now: LoginCapability, *, narrower: bool) -> Iterator[str]:
-    """Yield what is other in `now`; another place or client is wider alone, since nothing of it is the old one's."""
+    """Yield the differences of `now`. A different service or client counts as wider only, never as narrower."""
     one, other = was.oauth, now.oauth
     changed = [name for name in ABOUT_LOGIN if getattr(one, name) != getattr(other, name)]
     for name in [] if narrower else changed:
@@ -184,7 +184,7 @@ ABOUT_LOGIN = {
     "device_authorization_url": "gets codes for machines without a browser from",
     "redirect_port": "comes back to the port",
 }
-"""Settings of a login, each in words for the sentences on a change of it."""
+"""Phrases for the settings of a login, for sentences about changes."""
 
 
 def _sentence(login: LoginCapability, services: Iterable[Service]) -> str:

@@ -1,4 +1,4 @@
-"""The hosts that a confined program may reach: entries of an allowlist, as far as a proxy can hold them."""
+"""The hosts that a confined program may reach: allowlist entries that a proxy can enforce."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _HINT = 'write it like network = ["packages.example.com", {host = "mirror.exampl
 
 
 def read_program_network(value: Any) -> tuple[EndpointPattern, ...]:
-    """Read a list of hosts, each a name or an entry as in `http.allowlist` of a capability file.
+    """Read a list of hosts; each is a name, or an entry as in `http.allowlist` of a capability file.
 
     Raises:
-        ConfigurationError: one cannot be read, or names a path or methods of https, which TLS hides from the proxy.
+        ConfigurationError: an entry is invalid, or restricts paths or methods of https, which TLS hides from the proxy.
     """
     if not isinstance(value, list | tuple) or len(value) > MAX_CAPABILITY_ENTRIES:
         raise ConfigurationError(f"network must be a list of up to {MAX_CAPABILITY_ENTRIES} hosts", hint=_HINT)
@@ -25,7 +25,7 @@ def read_program_network(value: Any) -> tuple[EndpointPattern, ...]:
 
 
 def program_network_line(entry: EndpointPattern) -> str:
-    """Return in words what an entry lets a program reach."""
+    """Describe the requests that an entry allows a program to send."""
     where = "every public host" if entry.host_pattern == "*" else entry.host_pattern
     parts = []
     for scheme in entry.schemes:
@@ -42,9 +42,9 @@ def _entry(value: Any, place: str) -> EndpointPattern:
     entry = read_entry({"host": value} if isinstance(value, str) else value, place, hint=_HINT)
     narrowed = [name for name in ("path", "path_prefix", "methods") if getattr(entry, name)]
     if narrowed and "https" in entry.schemes:
-        # SECURITY: a bound that cannot be held is no bound.
+        # SECURITY: refuse restrictions that the proxy cannot enforce.
         raise ConfigurationError(
-            f"{place}: {narrowed[0]} cannot be held for https: TLS hides paths and methods from the proxy",
-            hint=f'leave {narrowed[0]} out, and the whole host is granted; or grant http alone: scheme = "http"',
+            f"{place}: {narrowed[0]} cannot be enforced for https, because TLS hides paths and methods from the proxy",
+            hint=f'remove {narrowed[0]} to grant the whole host, or grant only http: scheme = "http"',
         )
     return entry

@@ -20,7 +20,7 @@ from wasmrt.core.url import Network
 
 @dataclass(frozen=True, slots=True)
 class SecretsCapability(PatternCapability):
-    """Names of secrets that a guest may check for existence: exact, or ending in `*`.
+    """Names of secrets whose existence a guest may check: exact names, or prefixes that end in `*`.
 
     Example:
         >>> from wasmrt import SecretsCapability
@@ -55,7 +55,7 @@ class SecretsCapability(PatternCapability):
         object.__setattr__(self, "allowed_names", unique(read_secret_glob, self.allowed_names))
 
     def allows(self, name: str) -> bool:
-        """Return whether a guest may check a name, in any case."""
+        """Return whether a guest may check a name; case is ignored."""
         return any(glob_covers(pattern, name.lower()) for pattern in self.allowed_names)
 
     @classmethod
@@ -105,7 +105,7 @@ def decide_secret(granted: SecretsCapability | None, name: str) -> Decision:
     try:
         spelled = read_secret_name(name)
     except ConfigurationError as problem:
-        rule = "the name is not one that a secret can have"
+        rule = "the name is not a valid secret name"
         return Decision(False, Reason.SECRET_NOT_ALLOWED, rule, problem.message, "secrets")
     if granted is None:
         addition = Addition(GrantList.SECRETS, json.dumps(spelled), new_section=True)

@@ -1,4 +1,4 @@
-"""The capability to call other tools, each by an alias."""
+"""The capability to call other tools by aliases."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from wasmrt.core.model import Addition, Decision, GrantList, Reason
 from wasmrt.core.url import Network
 
 SOME_TOOL = "NAME-OF-THE-TOOL"
-"""The placeholder for the tool in a suggested entry: the user knows which tool an alias stands for."""
+"""The placeholder for the tool in a suggested entry, because only the user knows which tool an alias means."""
 _ALIAS = Text(max_length=64, check=read_alias, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")
 _TOOL = Text(max_length=256, check=read_tool_name, pattern=r"^[!-~]+$")
 
 
 @dataclass(frozen=True, slots=True)
 class ToolInvokeCapability(ListedCapability[tuple[str, str]]):
-    """The tools that may be called, by alias; the guest never learns their names.
+    """The tools that may be called, by alias. The guest does not see their names.
 
     Example:
         >>> from wasmrt import ToolInvokeCapability
@@ -35,7 +35,7 @@ class ToolInvokeCapability(ListedCapability[tuple[str, str]]):
     """
 
     aliases: tuple[tuple[str, str], ...] = ()
-    """Pairs of alias and tool name, sorted; a mapping is accepted, too."""
+    """Pairs of alias and tool name, sorted. A mapping is accepted, too."""
     rate_limit: RateLimitConfig = field(default_factory=RateLimitConfig)
 
     section: ClassVar = "tool_invoke"
@@ -49,7 +49,7 @@ class ToolInvokeCapability(ListedCapability[tuple[str, str]]):
         field=ObjectSchema(
             {
                 "aliases": Property(
-                    field=MapOf(item=_TOOL, key=_ALIAS), about="Aliases and their tools.", required=True
+                    field=MapOf(item=_TOOL, key=_ALIAS), about="The tool of each alias.", required=True
                 ),
                 "rate_limit": RATE,
             }
@@ -65,7 +65,7 @@ class ToolInvokeCapability(ListedCapability[tuple[str, str]]):
             raise ConfigurationError("aliases must map an alias to a tool's name") from None
         set_tuple(self, "aliases", tuple)
         if len(dict(self.aliases)) < len(self.aliases):
-            raise ConfigurationError("one alias stands for two tools")
+            raise ConfigurationError("an alias has two tools")
         for alias, tool in self.aliases:
             read_alias(alias)
             read_tool_name(tool)
@@ -123,7 +123,7 @@ class ToolInvokeCapability(ListedCapability[tuple[str, str]]):
         return (Addition(self.grant_list, json.dumps({alias: tool})) for alias, tool in self.aliases)
 
     def covers_entries(self, other: Self) -> bool:
-        # A suggested entry names SOME_TOOL: only its alias counts.
+        # A suggested entry contains SOME_TOOL, so only its alias is compared.
         return all(self.resolve(alias) for alias, _ in other.aliases)
 
     def covers_value(self, name: str, value: str) -> bool:
@@ -163,7 +163,7 @@ def decide_tool(granted: ToolInvokeCapability | None, alias: str) -> Decision:
     try:
         spelled = read_alias(alias)
     except ConfigurationError as problem:
-        rule = "the alias is not one that a tool can have"
+        rule = "the alias is not a valid tool alias"
         return Decision(False, Reason.ALIAS_NOT_ALLOWED, rule, problem.message, "tool_invoke")
     if granted is None:
         addition = Addition(GrantList.TOOLS, json.dumps({spelled: SOME_TOOL}), new_section=True)

@@ -1,4 +1,4 @@
-"""The capabilities to read and to write the workspace: prefixes of paths, and how much one call may write."""
+"""The capabilities to read and to write the workspace: path prefixes, and bounds for the writes of a call."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class _Prefixes(Field):
 
 
 class _Section(Field):
-    """A section, or `true` for the whole workspace and `false` for none of it."""
+    """A section as an object, or `true` for the whole workspace and `false` for no access."""
 
     def __init__(self, listed: ObjectSchema) -> None:
         self._listed = listed
@@ -92,14 +92,14 @@ class _Prefixed(PatternCapability):
 
     @classmethod
     def addition_tree(cls, entry: Any) -> Any:
-        # SECURITY: only the empty prefix means the whole workspace, no other false value.
+        # SECURITY: only the empty prefix means the whole workspace; other falsy values do not.
         return True if entry == "" else {"allowed_prefixes": [entry]}
 
     def describe(self, entry: str) -> str:
         return f"may {self.act[0]} {format_prefix(entry)}"
 
     def allows(self, path: str) -> bool:
-        """Return whether a valid path lies under a prefix, by whole segments."""
+        """Return whether a valid path is under a prefix; whole segments are compared."""
         return is_under_prefixes(path, self.allowed_prefixes)
 
     def warnings(self) -> Iterator[FileWarning]:
@@ -115,7 +115,7 @@ def _set_prefixes(owner: _Prefixed) -> None:
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceCapability(_Prefixed):
-    """The parts of the workspace that may be read. The prefix `""` is all of it; no prefix is nothing.
+    """The parts of the workspace that may be read. The prefix `""` covers all of it; an empty list covers nothing.
 
     Example:
         >>> from wasmrt import WorkspaceCapability
@@ -186,20 +186,20 @@ class WorkspaceCapability(_Prefixed):
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceWriteCapability(_Prefixed):
-    """The parts of the workspace that may be written, and how much. The prefix `""` is all of it.
+    """The parts of the workspace that may be written, and bounds for writes. The prefix `""` covers all of it.
 
-    Reading is a separate capability. Identity files and wasmrt's own files are never written, whatever the prefixes.
+    Reading is a separate capability. Identity files and wasmrt's own files can never be written.
     """
 
     allowed_prefixes: tuple[str, ...] = ()
     max_file_bytes: int = DEFAULT_WRITE_FILE_BYTES
-    """Size of one file."""
+    """The maximum size of one file."""
     max_bytes: int = DEFAULT_WRITE_BYTES
-    """Total size of one call's writes; writing a file twice counts twice."""
+    """The maximum total size of one call's writes; writing a file twice counts twice."""
     max_files: int = DEFAULT_WRITE_FILES
-    """Names that one call creates, writes, moves or removes."""
+    """The maximum number of names that one call creates, writes, moves or removes."""
     remove: bool = False
-    """True if files and empty folders may be removed that the call itself has not created."""
+    """Whether the call may remove files and empty folders that it has not created."""
 
     section: ClassVar = "workspace_write"
     attribute: ClassVar = "workspace_write"
@@ -223,18 +223,16 @@ class WorkspaceWriteCapability(_Prefixed):
                     ),
                     "max_file_bytes": Property(
                         field=Number(maximum=MAX_WRITE_BYTES, example="1048576 for 1 MiB"),
-                        about="Size of one file; 4 MiB by default.",
+                        about="The size of one file; 4 MiB by default.",
                     ),
                     "max_bytes": Property(
-                        field=Number(maximum=MAX_WRITE_BYTES), about="Total of one call's writes; 16 MiB by default."
+                        field=Number(maximum=MAX_WRITE_BYTES), about="All writes of a call together; 16 MiB by default."
                     ),
                     "max_files": Property(
                         field=Number(maximum=MAX_WRITE_FILES),
-                        about="Names that one call creates or changes; 100 by default.",
+                        about="The number of names that a call creates or changes; 100 by default.",
                     ),
-                    "remove": Property(
-                        field=Flag(), about="Whether it may remove files that the call itself has not created."
-                    ),
+                    "remove": Property(field=Flag(), about="Whether a call may remove files that it has not created."),
                 }
             )
         ),
@@ -281,7 +279,7 @@ class WorkspaceWriteCapability(_Prefixed):
         )
 
     def within_folders(self, paths: Iterable[str]) -> Self:
-        """Return the part that writes below these folders of the workspace only.
+        """Return the capability with writing restricted to these folders of the workspace.
 
         Raises:
             ConfigurationError: a folder is not a valid prefix.
@@ -326,7 +324,7 @@ class WorkspaceWriteCapability(_Prefixed):
 
 
 def decide_path(kind: type[_Prefixed], granted: _Prefixed | None, path: str) -> Decision:
-    """Decide a use of a workspace path by its text alone: reading for `WorkspaceCapability`, else writing."""
+    """Decide whether a path may be used, by its text only: read for `WorkspaceCapability`, otherwise written."""
 
     def deny(reason: Reason, rule: str, suggestion: str | Suggestion) -> Decision:
         return Decision(False, reason, rule, suggestion, kind.section, subject)
@@ -336,8 +334,8 @@ def decide_path(kind: type[_Prefixed], granted: _Prefixed | None, path: str) -> 
     if problem:
         return deny(Reason.INVALID_PATH, problem, "write it relative to the workspace, like context/notes.md")
     if kind is WorkspaceWriteCapability and (problem := protected_problem(path)) is not None:
-        # SECURITY: checked before the grant, so that no denial suggests an entry that would change nothing.
-        return deny(Reason.PROTECTED_FILE, problem, "have the tool write another file")
+        # SECURITY: checked before the grant, because an entry suggested by a denial could not allow this file.
+        return deny(Reason.PROTECTED_FILE, problem, "let the tool write a different file")
     plain = plain_path(path)
     folder = plain.rpartition("/")[0]
     prefix = json.dumps(f"{folder}/" if folder else plain)

@@ -1,4 +1,4 @@
-"""The parts of capabilities: entries, credentials, paths and names, checked when they are created."""
+"""The parts of capabilities (entries, credentials, paths and names), validated on creation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks that the values of this package share when they are made."""
+"""Validation helpers for the values of this package."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Mapping
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.limits import MAX_CAPABILITY_ENTRIES
 
-_MAX_NUMBER = 2**53 - 1  # the largest that every JSON reader keeps exactly (RFC 8259, 6)
+_MAX_NUMBER = 2**53 - 1  # the largest integer that all JSON readers represent exactly (RFC 8259, 6)
 
 
 def check_numbers(owner: object, *names: str, maximum: int = _MAX_NUMBER) -> None:
-    """Check that each named attribute is a number above 0 and at most `maximum`; only seconds may have a fraction.
+    """Check that each named attribute is positive and at most `maximum`. Only seconds may have a fraction.
 
     Raises:
-        ConfigurationError: one is not.
+        ConfigurationError: an attribute is not such a number.
     """
     for name in names:
         value = getattr(owner, name)
@@ -25,22 +25,22 @@ def check_numbers(owner: object, *names: str, maximum: int = _MAX_NUMBER) -> Non
 
 
 def set_tuple(owner: object, name: str, kind: type) -> None:
-    """Replace an attribute of a frozen value that was given as any iterable of `kind` by a tuple.
+    """Replace an attribute of a frozen value, any iterable of `kind`, by a tuple.
 
     Raises:
-        ConfigurationError: it is no list, holds something else, or has too many entries.
+        ConfigurationError: the value is not a list, contains other types, or has too many entries.
     """
     value = getattr(owner, name)
     if isinstance(value, (str, Mapping)) or not isinstance(value, Iterable):
         raise ConfigurationError(f"{name} must be a list")
     items = tuple(value)
     if len(items) > MAX_CAPABILITY_ENTRIES:
-        raise ConfigurationError(f"{name} may hold {MAX_CAPABILITY_ENTRIES} entries, not {len(items)}")
+        raise ConfigurationError(f"{name} must have at most {MAX_CAPABILITY_ENTRIES} entries, not {len(items)}")
     if not all(isinstance(item, kind) for item in items):
-        raise ConfigurationError(f"{name} may hold {kind.__name__} only")
+        raise ConfigurationError(f"{name} must contain only {kind.__name__} values")
     object.__setattr__(owner, name, items)
 
 
 def unique(read: Callable[[str], str], items: Iterable[str]) -> tuple[str, ...]:
-    """Return each item as `read` spells it, once, in the order given."""
+    """Return the canonical spelling of each item, without duplicates, in the given order."""
     return tuple(dict.fromkeys(map(read, items)))

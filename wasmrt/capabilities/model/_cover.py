@@ -1,4 +1,4 @@
-"""Compares parts of capabilities: whether one lies within another, and the part that two have in common."""
+"""Compare parts of capabilities: whether one covers another, and the part that both cover."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from wasmrt.core.url import DEFAULT_PORTS, is_under, split_path
 
 
 def host_within(inner: str, outer: str) -> bool:
-    """Tell whether every host that `inner` covers is covered by `outer`."""
+    """Return whether `outer` covers every host that `inner` covers."""
     if inner == outer or outer == ANY_HOST:
         return True
     return outer.startswith("*.") and inner.removeprefix("*").endswith(outer[1:])
 
 
 def path_within(inner: str | None, outer: str | None) -> bool:
-    """Tell whether every path under prefix `inner` lies under `outer`."""
+    """Return whether prefix `outer` covers every path under prefix `inner`."""
     return outer is None or outer == "/" or (inner is not None and is_under(outer, split_path(inner)))
 
 
@@ -31,7 +31,7 @@ def _entry_path_within(inner: EndpointPattern, outer: EndpointPattern) -> bool:
 
 
 def endpoint_within(inner: EndpointPattern, outer: EndpointPattern) -> bool:
-    """Tell whether every request that `inner` covers is covered by `outer`."""
+    """Return whether `outer` covers every request that `inner` covers."""
     return (
         host_within(inner.host_pattern, outer.host_pattern)
         and _entry_path_within(inner, outer)
@@ -42,14 +42,14 @@ def endpoint_within(inner: EndpointPattern, outer: EndpointPattern) -> bool:
 
 
 def common_ports(one: CredentialMapping, other: CredentialMapping) -> tuple[int, ...] | None:
-    """Return the ports where both credentials go; None where there is none."""
+    """Return the ports to which both credentials are sent, or None."""
     if one.ports == other.ports:
         return one.ports
     return tuple(sorted(set(one.ports or USUAL_PORTS) & set(other.ports or USUAL_PORTS))) or None
 
 
 def credential_within(inner: CredentialMapping, outer: CredentialMapping) -> bool:
-    """Tell whether every request that gets `inner` gets the same secret, in the same place, by `outer`."""
+    """Return whether every request that carries `inner` also carries `outer`'s secret in the same location."""
     return (
         (inner.secret_name, inner.location) == (outer.secret_name, outer.location)
         and all(any(host_within(i, o) for o in outer.host_patterns) for i in inner.host_patterns)
@@ -66,7 +66,7 @@ def credential_within(inner: CredentialMapping, outer: CredentialMapping) -> boo
 
 
 def common_endpoints(one: EndpointPattern, other: EndpointPattern) -> list[EndpointPattern]:
-    """Return the requests that both cover, as entries."""
+    """Return entries for the requests that both entries cover."""
     host = _narrower(one.host_pattern, other.host_pattern)
     if host is None:
         return []
@@ -90,7 +90,7 @@ def common_endpoints(one: EndpointPattern, other: EndpointPattern) -> list[Endpo
 def common_credentials(
     request: Iterable[CredentialMapping], grant: Sequence[CredentialMapping]
 ) -> tuple[CredentialMapping, ...]:
-    """Return the credentials that both lists have, for the hosts, paths and ports of both."""
+    """Return the credentials that are in both lists, limited to the hosts, paths and ports of both."""
     merged: dict[tuple[object, ...], CredentialMapping] = {}
     names: set[str] = set()
     for asked, given in product(request, grant):
@@ -125,13 +125,13 @@ def common_hosts(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...
 
 
 def _covering(host: str) -> list[str]:
-    """The pattern itself, and every `*.` pattern that covers all it covers."""
+    """Return the pattern, and every `*.` pattern that covers it."""
     labels = host.removeprefix("*.").split(".")
     return [host, *("*." + ".".join(labels[at:]) for at in range(1, len(labels)))]
 
 
 def common_paths(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Return the path prefixes that both lists cover; an empty list covers every path, None is no path at all."""
+    """Return the path prefixes that both lists cover, or None. An empty list covers every path."""
     if not one or not other:
         return one or other
     both = [p for a, b in product(one, other) if (p := _narrower_path(a, b)) is not None]

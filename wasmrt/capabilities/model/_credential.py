@@ -1,4 +1,4 @@
-"""A credential: a secret, its place in a request, and the requests it belongs to."""
+"""A credential: a secret, its location in a request, and the requests that carry it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PLACEHOLDER = re.compile(r"[A-Za-z0-9_]{1,64}\Z")
 _MAX_NAME_LENGTH = 128
 _VISIBLE = re.compile(r"[\x20-\x7e]{0,256}\Z")
 USUAL_PORTS = (DEFAULT_PORTS["https"],)
-"""The ports of a credential that names none, where no allowlist says otherwise."""
+"""The ports of a credential without ports, unless the allowlist of its hosts has a different one."""
 
 
 _AWS_WORD = re.compile(r"[a-z0-9-]{1,64}\Z")
@@ -36,9 +36,9 @@ _ENCODINGS = ("hex", "base64")
 
 def _check_header(name: str, prefix: str) -> None:
     if not _HEADER_NAME.match(name) or not _VISIBLE.match(prefix):
-        raise ConfigurationError(f"header {name!r} or its prefix is not what a header can hold")
+        raise ConfigurationError(f"invalid header name {name!r}, or invalid header prefix")
     if is_host_header(name):
-        raise ConfigurationError(f"header {name!r} belongs to the host, not to a credential")
+        raise ConfigurationError(f"header {name!r} is reserved for the host")
 
 
 def read_secret_name(text: object) -> str:
@@ -54,7 +54,7 @@ def read_secret_name(text: object) -> str:
 
 
 class LocationType(StrEnum):
-    """The places of a request that can hold a secret."""
+    """The locations in a request that can contain a secret."""
 
     BEARER = "bearer"
     BASIC = "basic"
@@ -62,17 +62,17 @@ class LocationType(StrEnum):
     QUERY_PARAM = "query_param"
     URL_PATH = "url_path"
     AWS_SIGV4 = "aws_sigv4"
-    """Signs the request; the secret is `ID:SECRET` of an access key, or `ID:SECRET:SESSION-TOKEN`."""
+    """The request is signed; the secret is `ID:SECRET` of an access key, or `ID:SECRET:SESSION-TOKEN`."""
     HMAC_SHA256 = "hmac_sha256"
-    """Signs the body."""
+    """The body is signed."""
 
 
 @dataclass(frozen=True, slots=True)
 class CredentialLocation:
-    """The place a secret is put. Use the constructors; each kind has its own part.
+    """The location of a secret in a request. Use the constructors; each one takes the parts of its type.
 
     Raises:
-        ConfigurationError: a part is missing, or could break out of its place.
+        ConfigurationError: a part is missing, or contains characters that could change other parts of the request.
 
     Example:
         >>> from wasmrt import CredentialLocation
@@ -89,58 +89,58 @@ class CredentialLocation:
     placeholder: str = ""
     """The word that a guest writes as `{word}` in the URL's path."""
     region: str = ""
-    """The region of AWS, such as `eu-central-1`."""
+    """The AWS region, such as `eu-central-1`."""
     service: str = ""
-    """The service of AWS, such as `s3`."""
+    """The AWS service, such as `s3`."""
     encoding: str = ""
-    """Of a signature: `hex`, which it is where nothing is said, or `base64`."""
+    """The encoding of a signature: `hex` (the default) or `base64`."""
     timestamp_name: str = ""
-    """The header with the time, where it is signed together with the body."""
+    """The header for the time, if the time is signed with the body."""
 
     @classmethod
     def bearer(cls) -> CredentialLocation:
-        """Put it into `Authorization: Bearer` (RFC 6750)."""
+        """Send the secret in `Authorization: Bearer` (RFC 6750)."""
         return cls(LocationType.BEARER)
 
     @classmethod
     def basic(cls, username: str) -> CredentialLocation:
-        """Make it the password of `Authorization: Basic` (RFC 7617)."""
+        """Send the secret as the password of `Authorization: Basic` (RFC 7617)."""
         return cls(LocationType.BASIC, username=username)
 
     @classmethod
     def header(cls, name: str, prefix: str = "") -> CredentialLocation:
-        """Put it into a header, after `prefix`."""
+        """Send the secret in a header, after `prefix`."""
         return cls(LocationType.HEADER, name=name, prefix=prefix)
 
     @classmethod
     def query_param(cls, name: str) -> CredentialLocation:
-        """Make it the value of a query parameter."""
+        """Send the secret as the value of a query parameter."""
         return cls(LocationType.QUERY_PARAM, name=name)
 
     @classmethod
     def url_path(cls, placeholder: str) -> CredentialLocation:
-        """Put it where the guest wrote `{placeholder}` in the URL's path."""
+        """Replace `{placeholder}` in the URL's path with the secret."""
         return cls(LocationType.URL_PATH, placeholder=placeholder)
 
     @classmethod
     def aws_sigv4(cls, region: str, service: str) -> CredentialLocation:
-        """Sign the request with it, by AWS Signature Version 4."""
+        """Sign the request with AWS Signature Version 4."""
         return cls(LocationType.AWS_SIGV4, region=region, service=service)
 
     @classmethod
     def hmac_sha256(
         cls, name: str, prefix: str = "", *, encoding: str = "hex", timestamp_name: str = ""
     ) -> CredentialLocation:
-        """Sign the body with it, into a header after `prefix`; the time as well where a header for it is named."""
+        """Sign the body with HMAC-SHA256, in a header after `prefix`; `timestamp_name` adds the time."""
         return cls(LocationType.HMAC_SHA256, name=name, prefix=prefix, encoding=encoding, timestamp_name=timestamp_name)
 
     def __post_init__(self) -> None:
         parts = tuple(getattr(self, f.name) for f in fields(self) if f.name != "type")
         if not isinstance(self.type, LocationType) or not all(isinstance(part, str) for part in parts):
-            raise ConfigurationError("a credential's place is made with bearer(), basic(), header(), ...")
+            raise ConfigurationError("create a CredentialLocation with bearer(), basic(), header(), ...")
         match self.type:
             case LocationType.BASIC if ":" in self.username or not _VISIBLE.match(self.username):
-                raise ConfigurationError("a basic credential's user name may not hold ':' or control characters")
+                raise ConfigurationError("a basic credential's user name must not contain ':' or control characters")
             case LocationType.HEADER:
                 _check_header(self.name, self.prefix)
             case LocationType.HMAC_SHA256:
@@ -148,12 +148,12 @@ class CredentialLocation:
                 if self.timestamp_name:
                     _check_header(self.timestamp_name, "")
                 if self.encoding not in ("", *_ENCODINGS) or self.timestamp_name.lower() == self.name.lower():
-                    raise ConfigurationError(f"a signature is in {' or '.join(_ENCODINGS)}, in a header of its own")
+                    raise ConfigurationError(
+                        f"a signature needs a separate header, and {' or '.join(_ENCODINGS)} encoding"
+                    )
                 object.__setattr__(self, "encoding", self.encoding or _ENCODINGS[0])
             case LocationType.AWS_SIGV4 if not _AWS_WORD.match(self.region) or not _AWS_WORD.match(self.service):
-                raise ConfigurationError(
-                    "a signature for AWS needs a region like 'eu-central-1' and a service like 's3'"
-                )
+                raise ConfigurationError("an AWS signature needs a region like 'eu-central-1' and a service like 's3'")
             case LocationType.QUERY_PARAM if not self.name or not _VISIBLE.match(self.name):
                 raise ConfigurationError("a query parameter needs a name of visible characters")
             case LocationType.URL_PATH:
@@ -164,32 +164,32 @@ class CredentialLocation:
 
     @property
     def header_name(self) -> str | None:
-        """The header that the guest may not set itself, in lower case; None for a place in the URL."""
+        """The lower-case name of the header that the guest must not set, or None for a location in the URL."""
         if self.type in (LocationType.BEARER, LocationType.BASIC, LocationType.AWS_SIGV4):
             return "authorization"
         return self.name.lower() if self.type in (LocationType.HEADER, LocationType.HMAC_SHA256) else None
 
     @property
     def header_names(self) -> tuple[str, ...]:
-        """Every header that the guest may not set itself, in lower case."""
+        """The lower-case names of all headers that the guest must not set."""
         if self.type is LocationType.AWS_SIGV4:
             return _AWS_HEADERS
         return tuple(name.lower() for name in (self.header_name, self.timestamp_name) if name)
 
     @property
     def signs(self) -> bool:
-        """True for a secret that signs requests and never goes into one."""
+        """Whether the secret signs requests and is never sent itself."""
         return self.type in (LocationType.AWS_SIGV4, LocationType.HMAC_SHA256)
 
     @property
     def slot(self) -> str:
-        """A name of the place, so that two credentials never share one."""
+        """A unique name of the location, so that two credentials never use the same one."""
         if self.header_name is not None:
             return f"header {self.header_name}"
         return f"query {self.name}" if self.type is LocationType.QUERY_PARAM else f"path {{{self.placeholder}}}"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the capability file's object that says the same."""
+        """Return the location as in a capability file."""
         parts = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "type"}
         if self.encoding == _ENCODINGS[0]:
             del parts["encoding"]
@@ -198,13 +198,13 @@ class CredentialLocation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CredentialMapping:
-    """A secret, the place it goes, and the hosts and paths whose requests get it.
+    """A secret, its location, and the hosts and paths whose requests carry it.
 
-    No path patterns means every path of those hosts. Without the secret such a request is refused, unless the
-    credential is `optional`.
+    Without path patterns, it applies to all paths of the hosts. If the secret is not set, such a request is refused
+    unless the credential is `optional`.
 
     Raises:
-        ConfigurationError: no host, or a part that cannot be read in exactly one way.
+        ConfigurationError: there is no host, or a part is ambiguous or invalid.
 
     Example:
         >>> from wasmrt import CredentialLocation, CredentialMapping
@@ -221,10 +221,10 @@ class CredentialMapping:
     path_patterns: tuple[str, ...] = ()
     optional: bool = False
     ports: tuple[int, ...] = ()
-    """The ports of those hosts. None are 443, or the only port that the allowlist has where that is another; the
-    `HttpCapability` that it is put into writes them here."""
+    """The ports of the hosts. If empty, 443, or the only port in the allowlist if it differs. `HttpCapability` stores
+    the result here."""
     name: str = ""
-    """Its key in the capability file; the secret's name where none is given."""
+    """Its key in the capability file; by default the name of the secret."""
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -233,24 +233,24 @@ class CredentialMapping:
         if len(self.name) > _MAX_NAME_LENGTH or not _VISIBLE.match(self.name):
             raise ConfigurationError("a credential's name must be short and of visible characters")
         if not isinstance(self.location, CredentialLocation) or not isinstance(self.optional, bool):
-            raise ConfigurationError(f"credential {self.name!r} needs a CredentialLocation, and optional as a flag")
+            raise ConfigurationError(f"credential {self.name!r}: location or optional has a wrong type")
         if not self.host_patterns:
-            raise ConfigurationError(f"credential {self.name!r} names no host", hint='add "host_patterns"')
+            raise ConfigurationError(f"credential {self.name!r} has no host", hint='add "host_patterns"')
         put(self, "host_patterns", _read_each(self.host_patterns, read_host_pattern))
         put(self, "path_patterns", _read_each(self.path_patterns, read_path_prefix))
         put(self, "ports", read_ports(self.ports))
 
     def matches(self, url: ParsedUrl) -> bool:
-        """Tell whether a request to `url` gets this credential; that it goes over TLS is the caller's to check."""
+        """Return whether a request to `url` carries this credential. The caller checks that the request uses TLS."""
         return self._host_rank(url) is not None and self._path_rank(url) is not None
 
     def has_place(self, url: ParsedUrl) -> bool:
-        """Tell whether a request to `url` has the place for it: a placeholder in the path may be missing."""
+        """Return whether a request to `url` has the location; a placeholder in the path may be missing."""
         location = self.location
         return location.type is not LocationType.URL_PATH or f"{{{location.placeholder}}}" in url.path
 
     def precedence(self, url: ParsedUrl) -> tuple[int, int, str, str]:
-        """Return a key that sorts matching credentials from general to specific: path prefix, host, then the names."""
+        """Return a sort key for matching credentials, from general to specific: path prefix, host, then names."""
         return (self._path_rank(url) or 0, self._host_rank(url) or 0, self.secret_name, self.name)
 
     def _host_rank(self, url: ParsedUrl) -> int | None:
@@ -263,7 +263,7 @@ class CredentialMapping:
         return max((len(p) for p in self.path_patterns if is_under(p, url.segments)), default=None)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the capability file's object that says the same; its name is the key."""
+        """Return the credential as in a capability file, without its name, which is the key."""
         data: dict[str, Any] = {
             "secret_name": self.secret_name,
             "location": self.location.as_dict(),
@@ -279,10 +279,10 @@ class CredentialMapping:
 
 
 def matching_credentials(credentials: Iterable[CredentialMapping], url: ParsedUrl) -> tuple[CredentialMapping, ...]:
-    """Return the credentials that a request to `url` gets: one for each place, the most specific winning.
+    """Return the credentials for a request to `url`: the most specific one for each location.
 
-    SECURITY: a credential belongs to a scheme, a host and a port. Over http it matches at every port, so that
-    the request is refused and not sent without it.
+    SECURITY: a credential belongs to a scheme, a host and a port. Over http it matches on every port, so that the
+    request is refused instead of being sent without the credential.
     """
     winners: dict[str, CredentialMapping] = {}
     for mapping in sorted((m for m in credentials if m.matches(url)), key=lambda m: m.precedence(url)):
@@ -292,16 +292,16 @@ def matching_credentials(credentials: Iterable[CredentialMapping], url: ParsedUr
 
 
 def exposed_credential(credentials: Iterable[CredentialMapping], url: ParsedUrl) -> CredentialMapping | None:
-    """Return a credential that a request to `url` would carry over plain http; None where it would carry none."""
+    """Return a credential that a request to `url` would send over plain http, or None."""
     if url.scheme == "https":
         return None
     return next((mapping for mapping in matching_credentials(credentials, url) if mapping.has_place(url)), None)
 
 
 def usual_ports(hosts: Iterable[str], allowlist: Iterable[EndpointPattern]) -> tuple[int, ...]:
-    """Return the ports of a credential for these hosts that names none: 443, or the only one that the allowlist has.
+    """Return the ports of a credential for these hosts that has no ports: 443, or the only port in the allowlist.
 
-    Hosts may differ in it, unless one of them would then get the credential at a port that is only another's.
+    The hosts may have different ports, unless a host would then get the credential on a port of another host only.
     """
     entries, default = tuple(allowlist), DEFAULT_PORTS["https"]
     listed = [
@@ -320,7 +320,7 @@ def usual_ports(hosts: Iterable[str], allowlist: Iterable[EndpointPattern]) -> t
 
 
 def with_ports(mapping: CredentialMapping, allowlist: Iterable[EndpointPattern]) -> CredentialMapping:
-    """Return the credential, where it names no port with the usual ones of this allowlist."""
+    """Return the credential; if it has no ports, with the usual ports for this allowlist."""
     return mapping if mapping.ports else replace(mapping, ports=usual_ports(mapping.host_patterns, allowlist))
 
 
@@ -329,5 +329,5 @@ def _read_each(items: Iterable[str], read: Any) -> tuple[str, ...]:
         raise ConfigurationError(f"{items!r} must be a list")
     found = tuple(dict.fromkeys(read(item) for item in items))
     if len(found) > MAX_CAPABILITY_ENTRIES:
-        raise ConfigurationError(f"a credential may name {MAX_CAPABILITY_ENTRIES} hosts or paths")
+        raise ConfigurationError(f"a credential must have at most {MAX_CAPABILITY_ENTRIES} hosts or paths")
     return found

@@ -1,4 +1,4 @@
-"""One entry of an allowlist: a host, with the ports, paths and methods it covers."""
+"""One allowlist entry: a host with the ports, paths and methods that it covers."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from wasmrt.core.url import (
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
 READ_METHODS = ("GET", "HEAD")
-"""Methods that only read (RFC 9110, 9.2.1); OPTIONS and TRACE are left out, since no tool needs them."""
+"""Methods that only read (RFC 9110, 9.2.1); OPTIONS and TRACE are left out because no tool needs them."""
 MAX_PREFIX_LENGTH = 2048
 ANY_HOST = "*"
-"""The host of an entry for every public host; nothing that anybody writes as a host is read as it."""
+"""The host of an entry for every public host; no host in a file is read as this value."""
 _WITH_PORT = re.compile(r"(\[[^\[\]]+\]|[^:\[\]/@?]+):([0-9]*)\Z")
 _PATH = re.compile(r"/[\x21-\x7e]*\Z")
 
 
 def read_host_pattern(text: object) -> str:
-    """Return the canonical spelling of an exact host or `*.` suffix.
+    """Return the canonical spelling of an exact host or a `*.` pattern.
 
     Raises:
-        ConfigurationError: the pattern covers nothing, or more than one domain's names.
+        ConfigurationError: the pattern is invalid, or covers the names of more than one domain.
     """
     if not isinstance(text, str):
         raise ConfigurationError(f"a host must be text, not {type(text).__name__}")
@@ -43,12 +43,12 @@ def read_host_pattern(text: object) -> str:
     bare = text[2:] if wildcard else text
     if "*" in bare:
         hint = 'for every public host write "any_public_host": true instead of a host' if text == ANY_HOST else None
-        raise ConfigurationError(f"host {text!r} may hold '*' only as a leading '*.' before a domain", hint=hint)
+        raise ConfigurationError(f"host {text!r}: '*' is only allowed as a leading '*.' before a domain", hint=hint)
     try:
         host = read_host(bare, brackets=False)
     except UnreadableError as problem:
-        reason = "it holds a port" if _WITH_PORT.match(text) else problem
-        raise ConfigurationError(f"host {text!r} cannot be used: {reason}", hint=_host_hint(text)) from None
+        reason = "it contains a port" if _WITH_PORT.match(text) else problem
+        raise ConfigurationError(f"invalid host {text!r}: {reason}", hint=_host_hint(text)) from None
     if not wildcard:
         return host
     if parse_address(host) is not None or "." not in host:
@@ -61,18 +61,18 @@ def read_host_pattern(text: object) -> str:
 
 def _host_hint(text: str) -> str | None:
     if any(mark in text for mark in ("/", "@", "?")):
-        return "write the host alone: no scheme, path or user"
+        return "write only the host, without scheme, path or user"
     if found := _WITH_PORT.match(text):
-        return f'write the port apart: "host": "{found[1]}", "port": {found[2] or 443}'
+        return f'write the port separately: "host": "{found[1]}", "port": {found[2] or 443}'
     if any(mark in text for mark in ":[]"):
-        return 'write an IPv6 address alone, like "2606:4700::1111" or "[2606:4700::1111]", and an IPv4 one unbracketed'
+        return 'write only an IPv6 address, like "2606:4700::1111" or "[2606:4700::1111]", and IPv4 without brackets'
     return None
 
 
 def host_matches(pattern: str, host: str) -> bool:
-    """Tell whether a pattern covers a host, both canonical: itself, or for `*.` any depth below, never the apex.
+    """Return whether a pattern covers a host. `*.` covers subdomains at any depth, but not the domain itself.
 
-    `ANY_HOST` covers every host; that its addresses are public is the address check's to find out.
+    Both must be canonical. `ANY_HOST` covers every host; the address check ensures that its addresses are public.
     """
     if pattern == ANY_HOST:
         return True
@@ -82,33 +82,33 @@ def host_matches(pattern: str, host: str) -> bool:
 
 
 def read_path_prefix(text: object) -> str:
-    """Return `text` when it can be compared segment by segment.
+    """Return `text` if it can be compared segment by segment.
 
     Raises:
-        ConfigurationError: the prefix is relative, holds a query, a dot segment or a broken escape.
+        ConfigurationError: the prefix is relative, or contains a query, a dot segment or an invalid escape.
     """
     if not isinstance(text, str) or not _PATH.match(text) or any(c in text for c in '?#\\*"'):
         raise ConfigurationError(
-            f"path prefix {text!r} must begin with '/' and hold plain path characters only",
+            f"path prefix {text!r} must begin with '/' and contain only path characters",
             hint='write it like "/v1/", without a query, a fragment or a wildcard',
         )
     if len(text) > MAX_PREFIX_LENGTH:
-        raise ConfigurationError(f"a path prefix may be {MAX_PREFIX_LENGTH} characters long")
-    unclear = ambiguity(text) if is_well_escaped(text) else "a broken percent escape"
+        raise ConfigurationError(f"a path prefix must have at most {MAX_PREFIX_LENGTH} characters")
+    unclear = ambiguity(text) if is_well_escaped(text) else "an invalid percent escape"
     if unclear is not None:
-        raise ConfigurationError(f"path prefix {text!r} holds {unclear}")
+        raise ConfigurationError(f"path prefix {text!r} contains {unclear}")
     return text
 
 
 @dataclass(frozen=True, slots=True)
 class EndpointPattern:
-    """Requests that a tool may make: a host, and optionally ports, schemes, a path or a prefix of paths, and methods.
+    """Requests that a tool may send: a host, and optionally ports, schemes, methods, and a path or path prefix.
 
-    No ports means the scheme's own (443 for https), no methods means all seven. Every public host is
-    `EndpointPattern.any_public_host()`.
+    Without ports, the default port of the scheme applies (443 for https); without methods, all seven apply. Use
+    `EndpointPattern.any_public_host()` for every public host.
 
     Raises:
-        ConfigurationError: a part cannot be read in exactly one way.
+        ConfigurationError: a part is ambiguous or invalid.
 
     Example:
         >>> from wasmrt import EndpointPattern
@@ -122,9 +122,9 @@ class EndpointPattern:
     ports: tuple[int, ...] = ()
     schemes: tuple[str, ...] = ("https",)
     path: str | None = None
-    """One path and nothing below it, instead of a prefix; a query may follow."""
+    """A single path without its subpaths, instead of a prefix; queries are allowed."""
     public_only: bool = False
-    """SECURITY: for public addresses only, whatever networks an operator exempts for other entries."""
+    """SECURITY: allows only public addresses, even if an operator exempts networks for other entries."""
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -145,48 +145,48 @@ class EndpointPattern:
 
     @classmethod
     def host(cls, host_pattern: str) -> EndpointPattern:
-        """Allow every path and method of one host, or of the names below `*.domain`, over https."""
+        """Allow all paths and methods of one host, or of the subdomains of `*.domain`, over https."""
         return cls(host_pattern)
 
     @classmethod
     def any_public_host(cls) -> EndpointPattern:
-        """Allow every host with public addresses, over https: for page fetchers. Never together with a credential."""
+        """Allow all hosts with public addresses, over https, for page fetchers. It excludes credentials."""
         return cls(ANY_HOST, public_only=True)
 
     def with_path_prefix(self, prefix: str) -> EndpointPattern:
-        """Allow paths under a prefix only, by whole segments."""
+        """Allow only paths under a prefix, compared by whole segments."""
         return replace(self, path_prefix=prefix, path=None)
 
     def with_path(self, path: str) -> EndpointPattern:
-        """Allow this path only, and nothing below it."""
+        """Allow only this path, without its subpaths."""
         return replace(self, path=path, path_prefix=None)
 
     def with_methods(self, *methods: str | Iterable[str]) -> EndpointPattern:
-        """Allow these methods only; they may also be given as one list."""
+        """Allow only these methods, given as arguments or as one list."""
         return replace(self, methods=_flat(methods))
 
     def with_ports(self, *ports: int | Iterable[int]) -> EndpointPattern:
-        """Allow these ports instead of the scheme's own."""
+        """Allow these ports instead of the scheme's default port."""
         return replace(self, ports=_flat(ports))
 
     def with_schemes(self, *schemes: str | Iterable[str]) -> EndpointPattern:
-        """Allow these schemes, `https` and `http`, instead of https alone."""
+        """Allow these schemes, `https` and `http`, instead of only https."""
         return replace(self, schemes=_flat(schemes))
 
     def covers_path(self, segments: tuple[str, ...] | None) -> bool:
-        """Tell whether the entry covers a path, given as its segments; None is a path that cannot be read."""
+        """Return whether the entry covers a path, given as segments. None is a path that cannot be parsed."""
         if self.path is None:
             return is_under(self.path_prefix, segments)
         return segments is not None and segments == split_path(self.path)
 
     def ports_for(self, scheme: str) -> tuple[int, ...]:
-        """Return the ports covered under `scheme`; none where the scheme is not covered."""
+        """Return the ports that are covered for `scheme`; empty if the scheme is not covered."""
         if scheme not in self.schemes:
             return ()
         return self.ports or (DEFAULT_PORTS[scheme],)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the capability file's entry that says the same."""
+        """Return the entry as in a capability file."""
         is_any = self.host_pattern == ANY_HOST
         line: dict[str, Any] = {"any_public_host": True} if is_any else {"host": self.host_pattern}
         if self.public_only and not is_any:
@@ -204,12 +204,12 @@ class EndpointPattern:
         return line
 
     def as_line(self) -> str:
-        """Return the same as one line of JSON."""
+        """Return the entry as one line of JSON."""
         return json.dumps(self.as_dict())
 
 
 def _flat(items: Iterable[Any]) -> tuple[Any, ...]:
-    """The items, those of a list in its place."""
+    """Return the items with nested lists flattened."""
     flat: list[Any] = []
     for item in items:
         flat += item if isinstance(item, (list, tuple, set, frozenset)) else [item]
@@ -218,7 +218,7 @@ def _flat(items: Iterable[Any]) -> tuple[Any, ...]:
 
 def _check_list(items: object, what: str, kind: type) -> None:
     if not isinstance(items, (list, tuple, set, frozenset)) or not all(isinstance(item, kind) for item in items):
-        raise ConfigurationError(f"{what} must be a list of {'numbers' if kind is int else 'texts'}")
+        raise ConfigurationError(f"{what} must be a list of {'numbers' if kind is int else 'strings'}")
 
 
 def _read_methods(methods: Iterable[str]) -> tuple[str, ...]:
@@ -238,7 +238,7 @@ def read_ports(ports: Iterable[int]) -> tuple[int, ...]:
             raise ConfigurationError(f"port {port!r} must be a whole number from 1 to 65535")
         found.add(port)
     if len(found) > MAX_CAPABILITY_ENTRIES:
-        raise ConfigurationError(f"an entry may name {MAX_CAPABILITY_ENTRIES} ports")
+        raise ConfigurationError(f"an entry must have at most {MAX_CAPABILITY_ENTRIES} ports")
     return tuple(sorted(found))
 
 
@@ -246,5 +246,5 @@ def _read_schemes(schemes: Iterable[str]) -> tuple[str, ...]:
     _check_list(schemes, "schemes", str)
     lower = {scheme.lower() for scheme in schemes}
     if not lower or lower - set(DEFAULT_PORTS):
-        raise ConfigurationError("a scheme must be 'https' or 'http'", hint='leave it out for "https"')
+        raise ConfigurationError("a scheme must be 'https' or 'http'", hint='omit it for "https"')
     return tuple(s for s in ("https", "http") if s in lower)

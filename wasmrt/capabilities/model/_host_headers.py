@@ -1,4 +1,4 @@
-"""Request headers that belong to the host: neither a guest nor a credential may set one."""
+"""Request headers that are reserved for the host: neither a guest nor a credential may set them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import re
 
 _PUNCTUATION = re.compile(r"[^a-z0-9]")
 
-# SECURITY: they frame the message, say where it goes, or say where it came from. A guest that could set one could
-# smuggle a second request past the allowlist, have a shared front end route the first one elsewhere, or pass for
-# somebody whom a server trusts by address.
+# SECURITY: these headers frame the message, or state its destination or origin. If a guest could set them, it could
+# smuggle a second request past the allowlist, make a shared front end route the request to another server, or
+# impersonate a client that a server trusts by its address.
 _NAMES = frozenset(
     [
         "host",
@@ -32,7 +32,7 @@ _NAMES = frozenset(
         "x-cluster-client-ip",
         "true-client-ip",
         "client-ip",
-        # Frameworks take them for the request line, and it is the request line that the allowlist was asked about.
+        # Frameworks use these instead of the request line, which is what the allowlist checks.
         "x-http-method",
         "x-http-method-override",
         "x-method-override",
@@ -42,11 +42,11 @@ _PREFIXES = ("x-forwarded-", "x-original-", "x-rewrite-")
 
 
 def folded_header(name: str) -> str:
-    """Return a header's name as the most careless server reads it: to some CGIs `X_Api.Key` is `X-Api-Key`."""
+    """Return a header name as the most lenient servers read it: some CGI programs read `X_Api.Key` as `X-Api-Key`."""
     return _PUNCTUATION.sub("-", name.lower())
 
 
 def is_host_header(name: str) -> bool:
-    """Tell whether a header is the host's, under any spelling of its name."""
+    """Return whether a header is reserved for the host, in any spelling."""
     folded = folded_header(name)
     return folded in _NAMES or folded.startswith(_PREFIXES)

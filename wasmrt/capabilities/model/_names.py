@@ -1,4 +1,4 @@
-"""Names in a grant: aliases of tools, tools, and patterns of secrets' names."""
+"""Names in a grant: tool aliases, tool names and patterns of secret names."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from wasmrt.core.names import is_alias, is_invoked_name
 
 
 def glob_covers(pattern: str, name: str) -> bool:
-    """Tell whether `pattern` covers a name, or everything that a second pattern covers."""
+    """Return whether `pattern` covers a name, or everything that another pattern covers."""
     if pattern.endswith("*"):
         return name.startswith(pattern[:-1])
     return pattern == name
 
 
 def read_alias(text: object) -> str:
-    """Return an alias as it is.
+    """Return a valid alias unchanged.
 
     Raises:
-        ConfigurationError: it holds anything but letters, digits, `_`, `-` and `.`.
+        ConfigurationError: the alias contains characters other than letters, digits, `_`, `-` and `.`.
     """
     if not isinstance(text, str) or not is_alias(text):
         raise ConfigurationError(f"alias {text!r} may hold letters, digits, '_', '-' and '.' only")
@@ -26,10 +26,10 @@ def read_alias(text: object) -> str:
 
 
 def read_tool_name(text: object) -> str:
-    """Return the name of the tool behind an alias as it is.
+    """Return the valid name of the tool behind an alias unchanged.
 
     Raises:
-        ConfigurationError: it is empty, long or holds invisible characters.
+        ConfigurationError: the name is empty, too long or contains invisible characters.
     """
     if not isinstance(text, str) or not is_invoked_name(text):
         raise ConfigurationError(f"{text!r} is not a tool's name")
@@ -37,15 +37,15 @@ def read_tool_name(text: object) -> str:
 
 
 def read_secret_glob(text: str) -> str:
-    """Return a secret's name, or a `*`-ended beginning of names, in lower case.
+    """Return a secret's name, or a prefix of names that ends in `*`, in lower case.
 
     Raises:
-        ConfigurationError: the text is neither.
+        ConfigurationError: the text is neither of them.
     """
     stem, star = text.removesuffix("*"), text.endswith("*")
     if not star:
         return read_secret_name(text)
     if "*" in stem:
         raise ConfigurationError(f"secret name {text!r} may hold '*' only at its end")
-    # A stem may end in a mark that a whole name may not: `openai-*`.
+    # A prefix may end in a character that a complete name must not end in: `openai-*`.
     return f"{read_secret_name(stem + 'x')[:-1]}*" if stem else "*"

@@ -1,4 +1,4 @@
-"""Reads workspace paths as text: relative, forward slashes, nothing that any system reads another way."""
+"""Validate workspace paths as text: relative, with forward slashes, and without parts that systems read differently."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _DRIVE = re.compile(r"[A-Za-z]:")
 
 
 def path_problem(path: object) -> str | None:
-    """Return why a path is not valid, or None: a clause that never quotes the path.
+    """Return the reason why a path is invalid, or None. The reason never quotes the path.
 
-    Percent signs and odd letters are part of a name, never decoded and never normalised. Only empty and `.` segments
-    mean nothing, as everywhere.
+    Percent signs and unusual letters are part of a name; they are neither decoded nor normalised. Only empty and `.`
+    segments are ignored.
     """
     if not isinstance(path, str):
         return "the path is not text"
@@ -29,22 +29,22 @@ def path_problem(path: object) -> str | None:
     if size > MAX_PATH_BYTES:
         return f"the path is longer than {MAX_PATH_BYTES} bytes"
     if _CONTROL.search(path):
-        return "the path holds a control character"
+        return "the path contains a control character"
     if "\\" in path:
-        return "the path holds a backslash"
+        return "the path contains a backslash"
     if path.startswith("/"):
         return "the path is absolute"
     if _DRIVE.match(path):
-        return "the path names a drive"
+        return "the path contains a drive"
     return _segment_problem(path)
 
 
 def _segment_problem(path: str) -> str | None:
     segments = path.split("/")
     if ".." in segments:
-        return "the path climbs with '..'"
+        return "the path contains '..'"
     if any(len(segment.encode()) > _MAX_NAME_BYTES for segment in segments):
-        return f"the path holds a name longer than {_MAX_NAME_BYTES} bytes"
+        return f"the path contains a name longer than {_MAX_NAME_BYTES} bytes"
     return None
 
 
@@ -56,21 +56,21 @@ def read_prefix(text: str) -> str:
     """
     problem = path_problem(text) if text else None
     if text and not problem and not plain_path(text):
-        problem = "it names no folder"
+        problem = "it is not a folder"
     if problem:
         raise ConfigurationError(
-            f"workspace prefix {text!r} cannot be used: {problem}",
+            f"invalid workspace prefix {text!r}: {problem}",
             hint='write it like "context/", or true for the whole workspace',
         )
     return plain_path(text) + "/" * text.endswith("/")
 
 
 def plain_path(path: str) -> str:
-    """Return a valid path without its empty and `.` segments; `""` is the workspace itself."""
+    """Return a valid path without empty and `.` segments; `""` is the workspace itself."""
     return "/".join(segment for segment in path.split("/") if segment not in ("", "."))
 
 
 def is_under_prefixes(path: str, prefixes: tuple[str, ...]) -> bool:
-    """Tell whether a valid path lies under a prefix: `notes` and `notes/` cover `notes` and below, not `notes2`."""
+    """Return whether a valid path is under a prefix. `notes` and `notes/` cover `notes` and below, but not `notes2`."""
     whole = plain_path(path) + "/"
     return any(not prefix or whole.startswith(prefix.removesuffix("/") + "/") for prefix in prefixes)

@@ -1,4 +1,4 @@
-"""The sections of a capability file as JSON data: one declaration for the reader and the JSON Schema."""
+"""The sections of a capability file as JSON data, declared once for the reader and the JSON Schema."""
 
 from __future__ import annotations
 

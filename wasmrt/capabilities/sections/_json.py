@@ -1,4 +1,4 @@
-"""Reads JSON text strictly: bounded, no duplicate key, no NaN, every mistake with the path where it stands."""
+"""Read JSON strictly: bounded, without duplicate keys or NaN; every error has its JSON path."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MAX_DIGITS = 18
 
 
 def read_json(data: str | bytes, problems: Problems) -> Any:
-    """Return the value, or None with a problem told."""
+    """Return the value, or None after adding a problem."""
     text = _decode(data, problems)
     if text is None or not _is_shallow(text, problems):
         return None
@@ -31,7 +31,7 @@ def read_json(data: str | bytes, problems: Problems) -> Any:
 
 
 class _Object:
-    """An object's pairs as written, duplicates included."""
+    """The pairs of an object as written, duplicates included."""
 
     __slots__ = ("pairs",)
 
@@ -85,7 +85,7 @@ def _plain(value: Any, path: str, problems: Problems) -> Any:
         members: dict[str, Any] = {}
         for key, member in value.pairs:
             if key in members:
-                problems.add(child(path, key), "this key is written twice")
+                problems.add(child(path, key), "duplicate key")
             members[key] = _plain(member, child(path, key), problems)
             _check_text(key, path, problems)
         return members
@@ -100,4 +100,4 @@ def _check_text(text: str, path: str, problems: Problems) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        problems.add(path, "the text holds half a surrogate pair")
+        problems.add(path, "the string contains an unpaired surrogate")

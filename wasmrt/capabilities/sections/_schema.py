@@ -1,6 +1,6 @@
 """The sections of a capability file, declared once for the parser and the JSON Schema.
 
-wasmrt's and IronClaw's names of keys are both accepted; the first name of each key is the one written.
+Key names of wasmrt and IronClaw are both accepted; the first name of each key is the one that is written.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _TOOL = ObjectSchema(
     _KINDS
     | {
         "credentials": Property(
-            field=ListOf(item=Text(max_length=128)), about="Names in http.credentials of the component that it uses."
+            field=ListOf(item=Text(max_length=128)), about="Names in the component's http.credentials to use."
         ),
         "effects": Property(field=ListOf(item=Text(choices=tuple(Effect))), about="The effects of its calls."),
     }
@@ -28,7 +28,7 @@ CAPABILITIES = _KINDS | {
     "limits": LIMITS,
     "tools": Property(
         field=MapOf(item=_TOOL, key=Text(max_length=128, pattern=r"^[!-~]+$", check=read_tool_name)),
-        about="Each tool's part of all this. With this section, a tool that is not named has no capability.",
+        about="The capabilities of single tools. If this section exists, tools that it does not list have none.",
     ),
 }
 NESTED = "capabilities"
@@ -36,18 +36,14 @@ ROOT = ObjectSchema(
     CAPABILITIES
     | ABOUT
     | SECTIONS
-    | {
-        NESTED: Property(
-            field=ObjectSchema(CAPABILITIES | ABOUT | SECTIONS), about="The same sections, one level down."
-        )
-    }
+    | {NESTED: Property(field=ObjectSchema(CAPABILITIES | ABOUT | SECTIONS), about="The same sections, nested.")}
 )
 
 
 def capability_schema() -> dict[str, Any]:
-    """Return the capability file's JSON Schema (2020-12): it accepts all that `parse` does, and a little more."""
+    """Return the JSON Schema (2020-12) of capability files. It is slightly more permissive than `parse`."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "wasmrt capability file",
-        "description": "What a tool asks for. An absent section asks for nothing.",
+        "description": "The capabilities that a tool requests. A missing section requests nothing.",
     } | ROOT.schema()

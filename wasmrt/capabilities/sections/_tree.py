@@ -1,4 +1,4 @@
-"""Read the text of a capability file into checked JSON data: any error refuses it, and all are reported together."""
+"""Read a capability file into checked JSON data: any error refuses it, and all errors are reported together."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from wasmrt.core.errors import CapabilityFileError
 
 
 def read_tree(data: str | bytes) -> tuple[dict[str, Any], frozenset[str]]:
-    """Return the sections of a capability file as JSON data, and the names of those that were nested.
+    """Return the sections of a capability file as JSON data, and the names of the sections that were nested.
 
-    Each key is in its canonical spelling.
+    Keys are in their canonical spelling.
 
     Raises:
-        CapabilityFileError: with every error, each at its JSON path.
+        CapabilityFileError: the file is invalid; `problems` lists every error with its JSON path.
     """
     problems = Problems()
     tree = read_json(data, problems)
     if (kind := _other_kind(tree)) is not None:
-        problems.add(kind, f"this is the file of a {_OTHER_KINDS[kind]}, not of a tool")
+        problems.add(kind, f"this file describes a {_OTHER_KINDS[kind]}, not of a tool")
         raise file_error(problems)
     nested: frozenset[str] = frozenset()
     if tree is not None or not problems:
@@ -33,7 +33,7 @@ def read_tree(data: str | bytes) -> tuple[dict[str, Any], frozenset[str]]:
 
 
 def nested_path(path: str, nested: frozenset[str]) -> str:
-    """Return the path of a value in the file, if its section was nested."""
+    """Return the JSON path of a value, including the parent key if its section was nested."""
     return f"{NESTED}.{path}" if re.split(r"[.\[]", path, maxsplit=1)[0] in nested else path
 
 
@@ -41,12 +41,12 @@ _OTHER_KINDS = {
     "channel": "channel (messages in and out of a chat)",
     "hook": "hook (called in another host's own loop)",
 }
-"""Kinds of IronClaw sidecars other than tools'; each of their keys would be reported as an error."""
+"""Kinds of IronClaw sidecars that do not describe tools; their keys would all be reported as errors."""
 _HOOK_KEYS = frozenset({"hook", "hooks", "hook_point", "hook_points"})
 
 
 def _other_kind(tree: Any) -> str | None:
-    """Return what a file describes if it is not a tool, by its `type` or `kind`, or by a section; otherwise None."""
+    """Return the kind of a file that does not describe a tool, by its `type`, `kind` or sections; otherwise None."""
     if not isinstance(tree, dict):
         return None
     for part in (tree, tree.get(NESTED)):
@@ -65,22 +65,22 @@ def _other_kind(tree: Any) -> str | None:
 
 
 def file_error(problems: Problems) -> CapabilityFileError:
-    """Return the error of a file that has problems."""
+    """Return the error for a file with problems."""
     first_path, first = problems.found[0]
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     return CapabilityFileError(
-        f"the capability file cannot be used: {first_path}: {first}{more}",
+        f"invalid capability file: {first_path}: {first}{more}",
         problems=tuple(problems.found),
-        hint="wasmrt caps check FILE lists every mistake",
+        hint="wasmrt caps check FILE lists every error",
     )
 
 
 def _raise_nested(tree: Any, problems: Problems) -> tuple[Any, frozenset[str]]:
-    """Move the sections under `capabilities` to the top level, and return their names; duplicates are errors."""
+    """Move the sections under `capabilities` to the top level and return their names. Duplicates are errors."""
     if tree is INVALID or NESTED not in tree:
         return tree, frozenset()
     nested = tree.pop(NESTED)
     for key in nested:
         if key in tree:
-            problems.add(child(NESTED, key), f"{key!r} also stands at the top; keep one")
+            problems.add(child(NESTED, key), f"{key!r} is also at the top level; keep one")
     return nested | tree, frozenset(nested)

@@ -1,4 +1,4 @@
-"""Sentences on capabilities: what they allow, what differs between two, and what deserves a review."""
+"""Sentences about capabilities: everything that they allow, the differences of two versions, and warnings."""
 
 from __future__ import annotations
 

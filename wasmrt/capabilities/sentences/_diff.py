@@ -18,7 +18,7 @@ from wasmrt.core.limits import ResourceLimits
 
 @dataclass(frozen=True, slots=True)
 class CapabilityDiff:
-    """The things that `new` allows beyond `old`, and those that it no longer allows."""
+    """Everything that `new` allows beyond `old`, and everything that it no longer allows."""
 
     widened: tuple[Change, ...]
     narrowed: tuple[Change, ...]
@@ -35,7 +35,7 @@ class CapabilityDiff:
 
 
 def diff(old: Capabilities, new: Capabilities, *, defaults: ResourceLimits | None = None) -> CapabilityDiff:
-    """Compare two sets of capabilities. An entry that several others cover only together counts as a change."""
+    """Compare two versions. An entry that several entries of the other version cover only together is a change."""
     limits = defaults or ResourceLimits()
     return CapabilityDiff(
         tuple(_all_added(old, new, limits, narrower=False)), tuple(_all_added(new, old, limits, narrower=True))
@@ -45,7 +45,7 @@ def diff(old: Capabilities, new: Capabilities, *, defaults: ResourceLimits | Non
 def _all_added(
     before: Capabilities, after: Capabilities, defaults: ResourceLimits, *, narrower: bool
 ) -> Iterator[Change]:
-    """Yield what `after` allows beyond `before`; where `narrower`, `after` is the older one, and is told as such."""
+    """Yield everything that `after` allows beyond `before`; with `narrower`, `after` is the older version."""
     numbers = Numbers(narrower=narrower)
     yield from _added(before, after, defaults, numbers)
     yield from added_logins(before.logins, after.logins, narrower=narrower)
@@ -56,7 +56,7 @@ def _all_added(
 def _added_for_tools(
     before: Capabilities, after: Capabilities, defaults: ResourceLimits, numbers: Numbers
 ) -> Iterator[Change]:
-    """Yield what single tools may do besides, each change once with the tools that it is one of."""
+    """Yield the changes of single tools, each change once with the names of its tools."""
     names = {tool.name for tool in (*(before.tools or ()), *(after.tools or ()))}
     changed: dict[Change, list[str]] = {}
     for name in sorted(names):
@@ -65,25 +65,25 @@ def _added_for_tools(
         for change in (*_added(was, now, defaults, numbers), *_added_effects(was, *held)):
             changed.setdefault(change, []).append(name)
     if after.tools is None and before.tools is not None:
-        yield Change("tools", "every tool may do all that the component may")
+        yield Change("tools", "every tool has all capabilities of the component")
     for change, tools in changed.items():
         yield Change(f"tools.{tools[0]}.{change.section}", f"{name_tools(tools)}: {change.sentence}")
 
 
 def _added_effects(was: Capabilities, before: frozenset[Effect], after: frozenset[Effect]) -> Iterator[Change]:
-    """Yield the effects that only a declaration kept a tool from; one that comes with a new entry is told by that."""
+    """Yield the effects that only a declaration excluded before, except effects of new entries, which are listed."""
     for effect in sorted((after - before) & _effects_within_reach(was)):
         yield Change("effects", f"may {in_words(frozenset({effect}))}, as far as the rest of its grant allows")
 
 
 def _effects_held(capabilities: Capabilities, name: str, own: Capabilities) -> frozenset[Effect]:
-    """Return the effects that a call of a tool can have: those of its grant, and of them what is declared."""
+    """Return the effects that a tool's calls can have: the effects of its grant, limited to the declared ones."""
     declared = next((tool.effects for tool in capabilities.tools or () if tool.name == name), None)
     return _effects_within_reach(own) & (EVERY_EFFECT if declared is None else frozenset(declared))
 
 
 def _effects_within_reach(own: Capabilities) -> frozenset[Effect]:
-    """Return the effects of a grant; with those of tools that it may invoke, which nobody knows here, all there are."""
+    """Return the effects of a grant, or all effects if it can call tools, whose effects are unknown here."""
     effects = effects_of(own)
     return EVERY_EFFECT if Effect.INVOKE_TOOL in effects else effects
 

@@ -1,4 +1,4 @@
-"""Explain capabilities in sentences that a user can agree to: what they allow, and what that means."""
+"""Explain capabilities in sentences that a user can agree to: the permissions and their consequences."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from wasmrt.core.url import Network
 def explain(
     capabilities: Capabilities, *, services: Iterable[Service] | None = None, networks: Sequence[Network] = ()
 ) -> tuple[str, ...]:
-    """Return everything that a tool may do, the last sentence for all that it may not do.
+    """Return sentences on everything that a tool may do; the last sentence lists the permissions that it lacks.
 
-    First what it means at services that are known (`services` are others than those that ship), then each capability,
-    then what may go where. No power is told that the runtime would refuse; `networks` are the internal ones that an
-    operator exempts.
+    The first sentences describe the effect at known services (`services` replaces the built-in ones). Sentences for
+    each capability and for possible data flows follow. Entries that the runtime would refuse are described as refused.
+    `networks` are the internal networks that the operator exempts.
 
     Example:
         >>> from wasmrt import Capabilities, explain
@@ -43,9 +43,9 @@ def explain(
 def tool_groups(
     capabilities: Capabilities, *, services: Iterable[Service] | None = None, networks: Sequence[Network] = ()
 ) -> dict[tuple[str, ...], list[str]]:
-    """Return the tools of a component by what they may do: sentences, and the names of those that they hold for.
+    """Return the tools of a component, grouped by their permissions: the sentences, and the names of the tools.
 
-    Capabilities without sections of tools give nothing. The rest is as for `explain`.
+    The result is empty without sections for tools. The other arguments are as for `explain`.
     """
     known = tuple(known_services() if services is None else services)
     groups: dict[tuple[str, ...], list[str]] = {}
@@ -56,7 +56,7 @@ def tool_groups(
 
 
 def _lacking(capabilities: Capabilities) -> list[str]:
-    """Return the acts that capabilities do not allow, for the sentence that lists them."""
+    """Return the actions that the capabilities do not allow, for the sentence that lists them."""
     verbs: dict[str, list[str]] = {}
     for kind in KINDS:
         part = capabilities.get(kind)
@@ -69,7 +69,7 @@ def _lacking(capabilities: Capabilities) -> list[str]:
 
 
 def _by_tools(capabilities: Capabilities, services: Sequence[Service], networks: Sequence[Network]) -> Iterator[str]:
-    """Yield what every tool may do, then a sentence for each group of tools that may do more."""
+    """Yield the sentences that apply to every tool, then one sentence for each group of tools that may do more."""
     groups = tool_groups(capabilities, services=services, networks=networks)
     every = [each for each in next(iter(groups), ()) if all(each in allowed for allowed in groups)]
     if every and len(groups) > 1:
@@ -92,9 +92,9 @@ def _allowed(capabilities: Capabilities, services: Sequence[Service], networks: 
 
 
 def _flows(capabilities: Capabilities, networks: Sequence[Network]) -> list[str]:
-    """Return sentences on where a tool can send what it learns.
+    """Return sentences on the destinations of data that a tool can read.
 
-    A request that only reads carries its path and query, so that it can send something as any other request can.
+    Requests that only read count, too, because their paths and queries can carry data.
     """
     flows = [part.flow(networks) for part in capabilities.parts]
     out = [name for flow in flows for name in flow.out]

@@ -14,9 +14,9 @@ _READ_SECTIONS = frozenset({"setup", "$schema", "discovery_summary", "license", 
 
 
 def review(file: CapabilityFile, imports: Iterable[str] | None = None) -> tuple[FileWarning, ...]:
-    """Return warnings about a file, and with a component's imports about how the two fit.
+    """Return warnings about a file and, if imports are given, about differences between the file and the imports.
 
-    An import is named as the component does, `wasmrt:tool/http@0.1.0`, or with a function, `...#http-request`.
+    Imports are named as in the component (`wasmrt:tool/http@0.1.0`), optionally with a function (`...#http-request`).
     """
     warnings = [each for part in file.capabilities.parts for each in part.warnings()]
     warnings += _on_sections(file)
@@ -44,7 +44,7 @@ def _on_imports(capabilities: Capabilities, imports: Iterable[str]) -> Iterator[
         if needs_section(name, imports, granted):
             yield FileWarning(name, f"the component imports {needed[name]}: refused, as no section allows it")
         if name in granted and not uses_section(name, imports):
-            yield FileWarning(name, f"the component imports nothing that uses it (such as {import_example(name)})")
+            yield FileWarning(name, f"no import of the component uses this section (example: {import_example(name)})")
     if needed.get("sockets"):
         yield FileWarning(
             "$", f"the component imports {needed['sockets']}: sockets are always refused, use HTTP requests instead"

@@ -1,4 +1,4 @@
-"""Known services: the meaning of requests and of a login's scopes for a person, as data that can be extended."""
+"""Known services: descriptions of requests and login scopes for users, as data that can be extended."""
 
 from __future__ import annotations
 

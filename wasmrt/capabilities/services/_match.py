@@ -1,4 +1,4 @@
-"""Finds what an entry of an allowlist, or a scope of a login, means at the services that are known."""
+"""Find the meaning of an allowlist entry, or of a login scope, at known services."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from wasmrt.core.url import split_path
 
 
 def powers_of(entry: EndpointPattern, services: Iterable[Service]) -> Iterator[tuple[Service, Power]]:
-    """Yield each power of a service that some request of `entry` has, in the order of the services.
+    """Yield each permission of a service that some request of `entry` uses, in the order of the services.
 
-    An entry for every public host has none: nothing is known of where it goes.
+    An entry for every public host yields nothing, because its destination is unknown.
     """
     if entry.host_pattern == ANY_HOST:
         return
@@ -29,25 +29,25 @@ def powers_of(entry: EndpointPattern, services: Iterable[Service]) -> Iterator[t
 
 
 def scope_in_words(host: str, scope: str, services: Iterable[Service]) -> str | None:
-    """Return what a scope allows at the service that a person logs in to at `host`; None where it is not known."""
+    """Return a description of a scope at the service whose login is at `host`, or None if it is unknown."""
     found = (service.scopes.get(scope) for service in services if host in service.login)
     return next((words for words in found if words), None)
 
 
 def _hosts_meet(known: str, granted: str) -> bool:
-    """Tell whether some host is covered by both, compared label by label from the right."""
+    """Return whether both patterns cover a common host; labels are compared from the right."""
     one, other = known.split(".")[::-1], granted.split(".")[::-1]
     for at, (a, b) in enumerate(zip(one, other, strict=False)):
         open_a, open_b = a == "*" and at == len(one) - 1, b == "*" and at == len(other) - 1
         if open_a or open_b:
-            return True  # the rest may be anything, and there is a label left on either side
+            return True  # the wildcard covers the remaining labels, of which each side has at least one
         if a != b and a != "*":
             return False
     return len(one) == len(other)
 
 
 def _words(service: Service) -> frozenset[tuple[int, str]]:
-    """Return the words that stand at fixed places of the service's paths: a `*` beside them means something else."""
+    """Return the literal segments of the service's paths with their positions; `*` in an entry does not match them."""
     paths = (path for power in service.can for path in power.paths)
     return frozenset((at, part) for path in paths for at, part in enumerate(path) if part != "*")
 

@@ -1,4 +1,4 @@
-"""A known service: its hosts, what requests to it can do, and its scopes in words."""
+"""A known service: its hosts, the permissions that requests use, and descriptions of its scopes."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 ENDS = "$"
-"""The last segment of a path with nothing below it."""
+"""The last segment of a path that has no subpaths."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Power:
-    """Something that requests to a service can do, in words that follow "can"."""
+    """A permission at a service, described by a phrase that follows "can"."""
 
     methods: tuple[str, ...] = ()
-    """Every method where there is none."""
+    """All methods if empty."""
     paths: tuple[tuple[str, ...], ...] = ()
-    """Prefixes of paths as segments, `*` for any one; every path where there is none."""
+    """Path prefixes as segments, `*` for any segment; all paths if empty."""
     as_you: str = ""
-    """With a credential. Empty where it can do nothing."""
+    """The phrase for requests with a credential; empty if they can do nothing."""
     anybody: str = ""
-    """Without one. Empty where it can do nothing."""
+    """The phrase for requests without a credential; empty if they can do nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """A service that people know by its name."""
+    """A well-known service."""
 
     name: str
     hosts: tuple[str, ...]
-    """Exact, or with `*` for one label; a `*` in front stands for one or more."""
+    """Exact names, `*` for one label; a leading `*` matches one or more labels."""
     can: tuple[Power, ...] = ()
     login: tuple[str, ...] = ()
-    """Hosts of authorization URLs whose scopes these are."""
+    """Hosts of the authorization URLs to which the scopes belong."""
     scopes: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """Scopes of a login, each with words that follow "can"."""
+    """Scopes of a login, each with a phrase that follows "can"."""

@@ -1,4 +1,4 @@
-"""Reads files of known services: strict TOML, every mistake at once."""
+"""Read files of known services: strict TOML, with all errors reported together."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def known_services() -> tuple[Service, ...]:
 
 
 def read_services(data: bytes) -> tuple[Service, ...]:
-    """Read the text of a file of services.
+    """Read a TOML file of services.
 
     Raises:
-        ConfigurationError: it is no TOML, or says something that is not known; with every mistake.
+        ConfigurationError: the file is not valid TOML, or has unknown or invalid keys; the message lists every error.
     """
     try:
         text = data.decode()
         tree = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ConfigurationError(f"the file of services is not TOML ({error})", hint=_EXAMPLE) from None
+        raise ConfigurationError(f"the services file is not valid TOML: {error}", hint=_EXAMPLE) from None
     mistakes: list[Mistake] = []
     listed = tree.pop("service", [])
     if not isinstance(listed, list) or not all(isinstance(item, dict) for item in listed):
@@ -44,12 +44,12 @@ def read_services(data: bytes) -> tuple[Service, ...]:
         listed = []
     mistakes += [Mistake(str(key), "is not known", _EXAMPLE) for key in tree]
     if len(listed) > _MAX_SERVICES:
-        raise ConfigurationError(f"the file of services may hold {_MAX_SERVICES}", hint="leave some out")
+        raise ConfigurationError(f"the services file has more than {_MAX_SERVICES} services", hint="leave some out")
     found = tuple(_service(item, index, mistakes) for index, item in enumerate(listed))
     if mistakes:
         lines = lines_of(text)
         told = "; ".join(f"{m.key} {m.problem}{_line(lines, m.key)}" for m in mistakes)
-        raise ConfigurationError(f"the file of services cannot be used: {told}", hint=mistakes[0].hint)
+        raise ConfigurationError(f"invalid services file: {told}", hint=mistakes[0].hint)
     return found
 
 
@@ -73,7 +73,7 @@ def _service(tree: dict[str, Any], index: int, mistakes: list[Mistake]) -> Servi
 
 def _words(value: Any) -> str:
     if not isinstance(value, str) or not 0 < len(value) <= 200 or not value.isprintable():
-        raise ConfigurationError("must be a text of up to 200 printable characters")
+        raise ConfigurationError("must be a string of up to 200 printable characters")
     return value
 
 
@@ -81,7 +81,7 @@ def _hosts(value: Any) -> tuple[str, ...]:
     found = texts(value)
     for host in found:
         if not _HOST.match(host):
-            raise ConfigurationError(f"has {host!r}, which is no host", hint='write it like "api.example.com"')
+            raise ConfigurationError(f"has an invalid host: {host!r}", hint='write it like "api.example.com"')
     return found
 
 
@@ -89,7 +89,7 @@ def _paths(value: Any) -> tuple[tuple[str, ...], ...]:
     found = texts(value)
     for path in found:
         if not _PATH.match(path):
-            raise ConfigurationError(f"has {path!r}, which is no path", hint='write it like "/v1/users/*/messages"')
+            raise ConfigurationError(f"has an invalid path: {path!r}", hint='write it like "/v1/users/*/messages"')
     return tuple((*path.removesuffix(ENDS).strip("/").split("/"), *(ENDS,) * path.endswith(ENDS)) for path in found)
 
 
@@ -97,7 +97,7 @@ def _methods(value: Any) -> tuple[str, ...]:
     found = texts(value)
     for method in found:
         if method not in METHODS:
-            raise ConfigurationError(f"has {method!r}, which is not one of {', '.join(METHODS)}")
+            raise ConfigurationError(f"has an unknown method: {method!r}; use one of {', '.join(METHODS)}")
     return found
 
 

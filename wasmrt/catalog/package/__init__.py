@@ -1,6 +1,6 @@
-"""Packages: one component with its tools, what each asks for, and documents. Read whole, and nothing of them run.
+"""Packages: one component with its tools, their requests and documents. Reading a package runs no code of it.
 
-IronClaw's extension manifests (`manifest.toml`) and our own (`wasmrt.toml`), in a folder or an archive.
+Supported are IronClaw's extension manifests (`manifest.toml`) and wasmrt's (`wasmrt.toml`), in folders and archives.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The keys of IronClaw's extension manifest, versions 3 and 2, as far as they are about tools."""
+"""The keys of IronClaw's extension manifest, versions 3 and 2, as far as they concern tools."""
 
 from __future__ import annotations
 
@@ -30,55 +30,55 @@ _WORD = Text(max_length=256)
 _PROSE = Text(max_length=16384)
 _HANDLE = Text(max_length=128, check=read_secret_name)
 _SCHEME = Text(choices=("https", "http"))
-_GATE = Property(field=Text(choices=GATES), about="How a call of this origin is admitted.")
+_GATE = Property(field=Text(choices=GATES), about="The rule for calls of this origin.")
 _AUDIENCE = ObjectSchema({
     "scheme": Property(field=_SCHEME, about="https."),
     "host": Property(field=_WORD, about="The host.", required=True, aliases=("host_pattern",)),
-    "port": Property(field=Number(maximum=65535), about="Its port."),
+    "port": Property(field=Number(maximum=65535), about="The port."),
 })  # fmt: skip
 _INJECTION = ObjectSchema({
     "type": Property(
         field=Text(choices=("header", "query_param", "basic", "path_placeholder", "body_json_pointer")),
-        about="The place.", required=True,
+        about="The location type.", required=True,
     ),
     "name": Property(field=_WORD, about="The header or parameter."),
-    "prefix": Property(field=_WORD, about="What stands before the secret."),
+    "prefix": Property(field=_WORD, about="The text before the secret."),
     "username": Property(field=_WORD, about="The user name."),
-    "placeholder": Property(field=_WORD, about="The word in the path."),
-    "pointer": Property(field=_WORD, about="The place in the body."),
+    "placeholder": Property(field=_WORD, about="The placeholder in the path."),
+    "pointer": Property(field=_WORD, about="The position in the body."),
 })  # fmt: skip
 _CREDENTIAL = ObjectSchema({
-    "handle": Property(field=_HANDLE, about="The secret's name.", required=True),
-    "vendor": Property(field=_WORD, about="The login that it comes from."),
+    "handle": Property(field=_HANDLE, about="The name of the secret.", required=True),
+    "vendor": Property(field=_WORD, about="The login that provides it."),
     "scopes": Property(field=ListOf(item=_WORD), about="The scopes it needs.", aliases=("provider_scopes",)),
-    "audience": Property(field=_AUDIENCE, about="Where it may go.", required=True),
-    "injection": Property(field=_INJECTION, about="The place in a request.", required=True, aliases=("target",)),
-    "required": Property(field=Flag(), about="The request waits for it."),
+    "audience": Property(field=_AUDIENCE, about="The requests that may carry it.", required=True),
+    "injection": Property(field=_INJECTION, about="The location in a request.", required=True, aliases=("target",)),
+    "required": Property(field=Flag(), about="Whether requests need it."),
     "source": Property(field=Anything(only_object=True), about="Version 2: the account and its login."),
 })  # fmt: skip
 _TOOL = {
     "id": Property(field=_WORD, about="PACKAGE.TOOL.", required=True),
-    "description": Property(field=_PROSE, about="For models."),
-    "effects": Property(field=ListOf(item=Text(choices=tuple(EFFECTS))), about="Kinds of things that it does."),
-    "default_permission": Property(field=Text(choices=("allow", "ask", "deny")), about="Before a person said."),
-    "visibility": Property(field=_WORD, about="model, or hidden from it."),
-    "input_schema_ref": Property(field=_WORD, about="The schema of its params."),
+    "description": Property(field=_PROSE, about="A description for models."),
+    "effects": Property(field=ListOf(item=Text(choices=tuple(EFFECTS))), about="The effects of its calls."),
+    "default_permission": Property(field=Text(choices=("allow", "ask", "deny")), about="The default permission."),
+    "visibility": Property(field=_WORD, about="model if models see the tool."),
+    "input_schema_ref": Property(field=_WORD, about="The schema of its parameters."),
     "output_schema_ref": Property(field=_WORD, about="The schema of its result."),
     "prompt_doc_ref": Property(field=_WORD, about="A document for models."),
-    "max_egress_bytes": Property(field=Number(), about="The most that a request's body may have."),
-    "network_targets": Property(field=ListOf(item=_AUDIENCE), about="Hosts without a credential."),
+    "max_egress_bytes": Property(field=Number(), about="The maximum size of a request body."),
+    "network_targets": Property(field=ListOf(item=_AUDIENCE), about="Hosts that get no credential."),
     "origin_gate_matrix": Property(
-        field=ObjectSchema(dict.fromkeys(ORIGINS, _GATE)), about="Who may call it; who is not named may not."
+        field=ObjectSchema(dict.fromkeys(ORIGINS, _GATE)), about="The origins that may call it."
     ),
     "credentials": Property(
         field=ListOf(item=_CREDENTIAL), about="Secrets of this tool.", aliases=("runtime_credentials",)
     ),
-    "required_host_ports": Property(field=ListOf(item=_WORD), about="What it needs of the host."),
-    "resource_profile": Property(field=Anything(only_object=True), about="What a call is thought to take."),
+    "required_host_ports": Property(field=ListOf(item=_WORD), about="The host functions that it needs."),
+    "resource_profile": Property(field=Anything(only_object=True), about="The expected resources of a call."),
 }
 TOOL = {
     V3: ObjectSchema(
-        _TOOL | {"standard_op": Property(field=_WORD, about="An operation whose schema is a standard's.")}
+        _TOOL | {"standard_op": Property(field=_WORD, about="A standard operation, which defines the schema.")}
     ),
     V2: ObjectSchema(_TOOL),
 }
@@ -88,54 +88,54 @@ RUNTIME = ObjectSchema({
 })  # fmt: skip
 SETTINGS = ObjectSchema({
     "group_id": Property(field=_WORD, about="Carried."),
-    "display_name": Property(field=_WORD, about="For people."),
-    "description": Property(field=_PROSE, about="For people."),
+    "display_name": Property(field=_WORD, about="The name for users."),
+    "description": Property(field=_PROSE, about="A description for users."),
     "fields": Property(
         field=ListOf(
             item=ObjectSchema({
                 "handle": Property(field=_HANDLE, about="The setting.", required=True),
-                "label": Property(field=_PROSE, about="What the operator is asked."),
-                "description": Property(field=_PROSE, about="How to find it."),
-                "secret": Property(field=Flag(), about="Never shown."),
-                "required": Property(field=Flag(), about="May not be left empty."),
-                "default": Property(field=Anything(), about="Where nothing is said."),
+                "label": Property(field=_PROSE, about="The question to the operator."),
+                "description": Property(field=_PROSE, about="How to get the value."),
+                "secret": Property(field=Flag(), about="Whether the value is hidden."),
+                "required": Property(field=Flag(), about="Whether a value is required."),
+                "default": Property(field=Anything(), about="The default value."),
             })
         ),
-        about="What the operator sets.",
+        about="The operator's settings.",
     ),
 })  # fmt: skip
 LOGIN = ObjectSchema({
     "method": Property(field=_WORD, about="oauth2_code or api_key.", required=True),
     "display_name": Property(field=_WORD, about="The service."),
-    "authorization_endpoint": Property(field=_WORD, about="Where the person agrees."),
-    "token_endpoint": Property(field=_WORD, about="Where the code becomes a token."),
-    "scopes": Property(field=ListOf(item=_WORD), about="What is asked for."),
-    "scope_param": Property(field=_WORD, about="The parameter that names them; scope where nothing is said."),
-    "pkce": Property(field=Anything(), about="Always used."),
-    "extra_authorize_params": Property(field=MapOf(item=_WORD), about="Added to the address."),
+    "authorization_endpoint": Property(field=_WORD, about="The page where the user agrees."),
+    "token_endpoint": Property(field=_WORD, about="The endpoint that exchanges the code for a token."),
+    "scopes": Property(field=ListOf(item=_WORD), about="The requested scopes."),
+    "scope_param": Property(field=_WORD, about="The parameter for scopes; scope by default."),
+    "pkce": Property(field=Anything(), about="Ignored, because PKCE is always used."),
+    "extra_authorize_params": Property(field=MapOf(item=_WORD), about="More parameters of the authorization URL."),
     "client_credentials": Property(
         field=ObjectSchema({
-            "client_id_handle": Property(field=_HANDLE, about="The setting that holds it.", required=True),
-            "client_secret_handle": Property(field=_HANDLE, about="The setting that holds it."),
+            "client_id_handle": Property(field=_HANDLE, about="The setting with the client ID.", required=True),
+            "client_secret_handle": Property(field=_HANDLE, about="The setting with the client secret."),
         }),
         about="The client.",
     ),
-    "token_response": Property(field=Anything(only_object=True), about="Places in the token endpoint's answer."),
-    "setup_url": Property(field=_WORD, about="Where a key is got."),
-    "instructions": Property(field=_PROSE, about="How a key is got."),
+    "token_response": Property(field=Anything(only_object=True), about="Fields of the token response."),
+    "setup_url": Property(field=_WORD, about="The page where a key can be created."),
+    "instructions": Property(field=_PROSE, about="How to get a key."),
     **{
-        key: Property(field=Anything(), about="Carried for other hosts.")
+        key: Property(field=Anything(), about="For other hosts.")
         for key in ("refresh", "identity", "validation", "setup", "revocation", "token_exchange", "key", "fields")
     },
 })  # fmt: skip
-"""Unknown keys of a login are mistakes: one may be a condition that would be passed over."""
+"""Unknown keys of a login are errors, because a key could be a condition that must not be ignored."""
 HEAD = {
     "id": Property(field=Text(max_length=64), about="The package.", required=True),
-    "name": Property(field=_WORD, about="For people."),
+    "name": Property(field=_WORD, about="The name for users."),
     "version": Property(field=_WORD, about="The version."),
-    "description": Property(field=_PROSE, about="For people."),
-    "trust": Property(field=_WORD, about="What it asks to be taken for; nothing is taken on trust here."),
-    "runtime": Property(field=RUNTIME, about="What runs it.", required=True),
+    "description": Property(field=_PROSE, about="A description for users."),
+    "trust": Property(field=_WORD, about="The requested trust level, which is ignored."),
+    "runtime": Property(field=RUNTIME, about="The kind of runtime.", required=True),
     "auth": Property(field=MapOf(item=LOGIN), about="Logins by vendor."),
-    "admin_configuration": Property(field=SETTINGS, about="What the operator sets."),
+    "admin_configuration": Property(field=SETTINGS, about="The operator's settings."),
 }

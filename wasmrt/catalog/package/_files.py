@@ -1,6 +1,6 @@
-"""The files of a package: of a folder, read when they are asked for, or of an archive, unpacked in memory.
+"""The files of a package: in a folder, read on demand, or in an archive, unpacked in memory.
 
-SECURITY: nothing is ever unpacked to disk, and no link is followed below a folder.
+SECURITY: nothing is unpacked to disk, and links below a folder are not followed.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ class PackageFiles(Protocol):
     """The files of one package."""
 
     origin: str
-    """The place they came from, in words fit to show."""
+    """The source of the package, as displayable text."""
 
     def has(self, name: str) -> bool:
-        """Return whether there is something of this name."""
+        """Return whether a file or folder has this name."""
 
     def read(self, name: str, *, max_bytes: int) -> bytes:
         """Return the contents of a file.
 
         Raises:
-            PackageError: there is none, it is no plain file, or it is larger.
+            PackageError: the file is missing, not a regular file, or larger.
         """
 
 
 class FolderFiles:
-    """A folder."""
+    """The files of a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -67,10 +67,10 @@ class FolderFiles:
             raise PackageError(f"{name} of the package cannot be read ({error.strerror})", code=code) from None
 
     def names(self) -> list[str]:
-        """Return the names of all files, sorted; folders and names that begin with a dot are gone into and left out.
+        """Return the sorted names of all files. Folders are searched; names that begin with a dot are omitted.
 
         Raises:
-            PackageError: there is a link or a device, or too much.
+            PackageError: the folder contains a link or device, or too many files.
         """
         found: list[str] = []
         self._walk("", found, 0)
@@ -78,7 +78,7 @@ class FolderFiles:
 
     def _walk(self, below: str, found: list[str], depth: int) -> None:
         if depth > MAX_PACKAGE_DEPTH:
-            raise PackageError(f"{below} is nested too deep", code="package-name")
+            raise PackageError(f"{below} is nested too deeply", code="package-name")
         for entry in sorted(os.scandir(self._folder / below), key=lambda entry: entry.name):
             if entry.name.startswith("."):
                 continue
@@ -90,13 +90,13 @@ class FolderFiles:
             elif entry.is_file(follow_symlinks=False):
                 found.append(name)
             else:
-                raise PackageError(f"{name} is no plain file", code="package-device")
+                raise PackageError(f"{name} is not a regular file", code="package-device")
             if len(found) > MAX_PACKAGE_ENTRIES:
-                raise PackageError(f"the folder holds over {MAX_PACKAGE_ENTRIES} files", code="package-entries")
+                raise PackageError(f"the folder has more than {MAX_PACKAGE_ENTRIES} files", code="package-entries")
 
 
 class ArchiveFiles:
-    """An archive in memory; one folder around everything is taken off."""
+    """The files of an archive in memory; a single top-level folder is stripped."""
 
     def __init__(self, files: dict[str, bytes], origin: str) -> None:
         tops = {name.partition("/")[0] for name in files}
@@ -113,7 +113,7 @@ class ArchiveFiles:
         if contents is None:
             raise missing(name)
         if len(contents) > max_bytes:
-            raise PackageError(f"{name} of the package is over {max_bytes:,} bytes", code="package-too-large")
+            raise PackageError(f"{name} of the package has more than {max_bytes:,} bytes", code="package-too-large")
         return contents
 
     def names(self) -> list[str]:
@@ -122,16 +122,16 @@ class ArchiveFiles:
 
 
 def missing(name: str) -> PackageError:
-    """Return the error for a file that a package does not have."""
-    return PackageError(f"the package has no {name}", code="package-missing", hint="its manifest names it")
+    """Return the error for a missing file of a package."""
+    return PackageError(f"the package has no {name}", code="package-missing", hint="add it, or fix the manifest")
 
 
 def open_files(path: Path) -> FolderFiles | ArchiveFiles:
     """Open a package: a folder, the manifest in it, or an archive (zip, tar.gz).
 
     Raises:
-        SourceError: it cannot be read.
-        PackageError: the archive is refused.
+        SourceError: the package cannot be read.
+        PackageError: the archive is invalid.
     """
     if path.is_dir():
         return FolderFiles(path)
@@ -151,10 +151,10 @@ def open_files(path: Path) -> FolderFiles | ArchiveFiles:
 
 
 def read_archive(data: bytes) -> dict[str, bytes]:
-    """Return the files of an archive, whatever its name says it is.
+    """Return the files of an archive; its format is detected from the contents.
 
     Raises:
-        PackageError: it is no archive that is known, or is refused.
+        PackageError: the format is unknown, or the archive is invalid.
     """
     if len(data) > MAX_ARCHIVE_BYTES:
         raise PackageError(f"the archive is over {MAX_ARCHIVE_BYTES:,} bytes", code="package-too-large")
@@ -162,4 +162,4 @@ def read_archive(data: bytes) -> dict[str, bytes]:
         return read_zip(data)
     if data.startswith(b"\x1f\x8b"):
         return read_tar_gz(data)
-    raise PackageError("this is neither a zip nor a tar.gz archive", code="package-broken")
+    raise PackageError("the archive is neither zip nor tar.gz", code="package-broken")

@@ -1,4 +1,4 @@
-"""The logins of a package: one for each vendor of `[auth.*]`, and the operator's settings that hold their clients."""
+"""The logins of a package: one for each vendor of `[auth.*]`, and the operator's settings for their clients."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from wasmrt.core.names import setting_of
 
 
 class Logins(NamedTuple):
-    """The logins of a package's vendors, in the manifest's order."""
+    """The logins of a package, in the order of the manifest."""
 
     sections: tuple[AuthSection, ...]
     instead: Mapping[str, str]
-    """Of a vendor with several secrets: those that are the login's first one under another name."""
+    """For vendors with several secrets: secret names that are replaced by the name of the login's secret."""
     left: tuple[str, ...]
-    """Sentences on what was not taken over."""
+    """Sentences about omitted parts."""
 
 
 def read_logins(manifest: Manifest) -> Logins:
-    """Return the login of each vendor that a credential comes from.
+    """Return the login of each vendor that provides a credential.
 
-    SECURITY: a login sets the one secret of its vendor's credentials; a manifest where a secret is of two vendors is
-    refused before.
+    SECURITY: a login sets the single secret of its vendor's credentials. Manifests that assign a secret to two
+    vendors were refused before.
     """
     handles: dict[str, dict[str, None]] = {}
     scopes: dict[str, dict[str, None]] = {}
@@ -37,7 +37,7 @@ def read_logins(manifest: Manifest) -> Logins:
     instead: dict[str, str] = {}
     for vendor, login in manifest.logins.items():
         if vendor not in handles:
-            left.append(f"[auth.{vendor}] was left out: no tool has a credential of it")
+            left.append(f"[auth.{vendor}] was omitted: no tool uses its credential")
             continue
         first, *others = handles[vendor]
         section = _section(vendor, first, login, tuple(scopes[vendor]))
@@ -45,14 +45,14 @@ def read_logins(manifest: Manifest) -> Logins:
         left += [f"[auth.{vendor}] {what}" for what in _not_followed(login)]
         if section.oauth is not None:
             instead |= dict.fromkeys(others, first)
-            left += [f"[auth.{vendor}] sets {first}, which stands for {other} too" for other in others]
+            left += [f"[auth.{vendor}] sets {first}, which also replaces {other}" for other in others]
     return Logins(tuple(sections), instead, tuple(left))
 
 
 def settings_of(manifest: Manifest) -> dict[str, Any]:
-    """Return the operator's settings as a section `setup`: secrets that are asked for once.
+    """Return the operator's settings as a section `setup`, with secrets that are requested once.
 
-    The client of a login is kept under a name that begins with the package's, so that no other package gets it.
+    A login's client is stored under a name with the package's prefix, so that other packages cannot use it.
     """
     clients = {handle for login in manifest.logins.values() for handle in login.get("client_credentials", {}).values()}
     asked: dict[str, list[dict[str, str]]] = {"required_secrets": [], "optional_secrets": []}
@@ -95,18 +95,18 @@ def _oauth(login: Mapping[str, Any], scopes: tuple[str, ...]) -> OAuthConfig:
 
 
 def _is_by_browser(login: Mapping[str, Any]) -> bool:
-    """Return whether a login of a manifest is one that `wasmrt auth` can do."""
+    """Return whether `wasmrt auth` supports a login of a manifest."""
     return login.get("method") == "oauth2_code" and {"authorization_endpoint", "token_endpoint"} <= login.keys()
 
 
 def _variable(handle: str | None) -> str | None:
-    """The environment variable of a setting: its name in capitals."""
+    """Return the environment variable of a setting: its name in upper case."""
     return None if handle is None else handle.upper().replace("-", "_").replace(".", "_")
 
 
 def _not_followed(login: Mapping[str, Any]) -> Iterator[str]:
     if login["method"] not in ("oauth2_code", "api_key"):
-        yield f"is a login by {login['method']!r}, which is not known: set the secret itself"
+        yield f"has the unknown login method {login['method']!r}; set the secret directly"
     for key in ("validation", "revocation", "token_exchange"):
         if key in login:
-            yield f"{key} is not followed"
+            yield f"{key} is ignored"

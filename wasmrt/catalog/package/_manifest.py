@@ -1,4 +1,4 @@
-"""Reads IronClaw's extension manifest, version 3 or 2: every mistake at once, and other kinds than tools by name."""
+"""Read IronClaw's extension manifest, version 3 or 2. All errors are reported together; other kinds are named."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from wasmrt.core.limits import MAX_MANIFEST_BYTES, MAX_TOOLS_PER_COMPONENT
 from wasmrt.core.names import check_installed_name, is_alias
 
 _KINDS = {
-    "mcp": "an MCP server: connect to it as a client",
-    "script": "a script, which nothing here confines",
-    "first_party": "a part of another host",
-    "system": "a part of another host",
+    "mcp": "an MCP server, which needs an MCP client",
+    "script": "a script, which wasmrt does not run",
+    "first_party": "a part of a different host",
+    "system": "a part of a different host",
 }
 _OTHER = {
-    "channel": "a channel (messages in and out of a chat), which no tool is",
-    "hooks": "hooks into another host's loop",
+    "channel": "a channel (chat messages), not a tool",
+    "hooks": "hooks for a different host",
     "mcp": "an MCP server",
-    "memory": "a memory of another host",
+    "memory": "a memory for a different host",
 }
-"""Surfaces of a package that are no tools, in words."""
+"""Descriptions of package parts that are not tools."""
 _PROVIDER = "capability_provider"
 
 
 class Manifest(NamedTuple):
-    """A manifest without a mistake; `tools`, `logins` and `settings` as JSON data, in version 3's keys."""
+    """A valid manifest; `tools`, `logins` and `settings` are JSON data with the keys of version 3."""
 
     schema: str
     id: str
@@ -42,15 +42,15 @@ class Manifest(NamedTuple):
     logins: Mapping[str, dict[str, Any]]
     settings: tuple[dict[str, Any], ...]
     left: tuple[str, ...]
-    """Sentences on what the package holds besides tools."""
+    """Sentences about the package's parts that are not tools."""
 
 
 def read_manifest(data: bytes) -> Manifest:
     """Read a manifest.
 
     Raises:
-        ManifestError: with every mistake, each at its key.
-        PackageError: it is of another kind than tools; the message says which.
+        ManifestError: the manifest is invalid; `problems` lists every error with its key.
+        PackageError: the package does not contain tools; the message states its kind.
     """
     tree = read_toml(data)
     problems = Problems()
@@ -84,11 +84,11 @@ def read_toml(data: bytes) -> dict[str, Any]:
     """Read TOML within bounds.
 
     Raises:
-        ManifestError: it is no TOML, or over the bound.
+        ManifestError: the data is not TOML, or too large.
     """
     try:
         if len(data) > MAX_MANIFEST_BYTES:
-            raise ValueError(f"it is over {MAX_MANIFEST_BYTES:,} bytes")
+            raise ValueError(f"it has more than {MAX_MANIFEST_BYTES:,} bytes")
         return tomllib.loads(data.decode())
     except (ValueError, RecursionError) as error:
         problems = Problems()
@@ -97,13 +97,13 @@ def read_toml(data: bytes) -> dict[str, Any]:
 
 
 def refused(problems: Problems) -> ManifestError:
-    """Return the error for a manifest with mistakes."""
+    """Return the error for a manifest with problems."""
     place, first = problems.found[0]
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     return ManifestError(
-        f"the manifest cannot be used: {place}: {first}{more}",
+        f"invalid manifest: {place}: {first}{more}",
         problems=tuple(problems.found),
-        hint="the package's author has to mend it",
+        hint="ask the package's author to fix it",
     )
 
 
@@ -125,7 +125,7 @@ def _check_kind(tree: Mapping[str, Any]) -> None:
 
 
 def _listed_tools(tree: dict[str, Any], problems: Problems) -> tuple[str, list[Any]]:
-    """Take the tools out of the tree, wherever its version has them, with the place they stood at."""
+    """Remove the tools from the tree, and return them with their path, which depends on the version."""
     place, tools = "tools", tree.pop("tools", None)
     for key in ("capabilities", _PROVIDER):
         at, section = key, tree.pop(key, None)
@@ -139,13 +139,13 @@ def _listed_tools(tree: dict[str, Any], problems: Problems) -> tuple[str, list[A
         problems.add(place, "must be a list of at least one tool")
         return place, []
     if len(tools) > MAX_TOOLS_PER_COMPONENT:
-        problems.add(place, f"holds over {MAX_TOOLS_PER_COMPONENT} tools")
+        problems.add(place, f"has more than {MAX_TOOLS_PER_COMPONENT} tools")
         return place, []
     return place, tools
 
 
 def _head(tree: Mapping[str, Any], problems: Problems) -> tuple[Any, list[str]]:
-    """Read what is not about single tools; say of every other section that it was left out."""
+    """Read the sections that do not belong to single tools, and report each ignored section."""
     before = len(problems)
     head = {}
     for key, prop in HEAD.items():
@@ -154,13 +154,13 @@ def _head(tree: Mapping[str, Any], problems: Problems) -> tuple[Any, list[str]]:
         elif prop.required:
             problems.add(key, "is missing")
     left = [
-        f"[{key}] was left out: {_OTHER.get(key, 'it is about no tool')}" for key in sorted(tree.keys() - HEAD.keys())
+        f"[{key}] was omitted: {_OTHER.get(key, 'it is not about tools')}" for key in sorted(tree.keys() - HEAD.keys())
     ]
     return (INVALID if len(problems) > before else head), left
 
 
 def _read_tool(schema: str, tool: Any, at: str, problems: Problems) -> Any:
-    """Read one tool; version 2's credentials say their vendor and scopes in `source`."""
+    """Read one tool; in version 2, `source` contains the vendor and scopes of a credential."""
     read = TOOL[schema].read(tool, at, problems)
     if read is INVALID:
         return INVALID
@@ -171,13 +171,13 @@ def _read_tool(schema: str, tool: Any, at: str, problems: Problems) -> Any:
 
 
 def _check(head: Mapping[str, Any], tools: Mapping[str, dict[str, Any]], problems: Problems) -> None:
-    """Check what is about several keys; `tools` by the place where each stands."""
+    """Check rules that involve several keys; `tools` maps paths to tools."""
     try:
         check_installed_name(head["id"])
     except InvalidNameError as error:
         problems.add("id", error.message)
     if head["runtime"]["kind"] != "wasm":
-        problems.add("runtime.kind", f"is {head['runtime']['kind']!r}, and only wasm runs here")
+        problems.add("runtime.kind", f"must be 'wasm', not {head['runtime']['kind']!r}")
     if "module" not in head["runtime"]:
         problems.add("runtime.module", "is missing")
     seen: set[str] = set()
@@ -186,7 +186,7 @@ def _check(head: Mapping[str, Any], tools: Mapping[str, dict[str, Any]], problem
         if package != head["id"] or not is_alias(name):
             problems.add(f"{at}.id", f"must be {head['id']}.NAME, with a name of letters, digits, '_', '-' and '.'")
         if tool["id"] in seen:
-            problems.add(f"{at}.id", "stands twice")
+            problems.add(f"{at}.id", "is a duplicate")
         seen.add(tool["id"])
         _check_schema(head["id"], tool, at, problems)
         for number, credential in enumerate(tool.get("credentials", ())):
@@ -202,31 +202,31 @@ def _check_schema(package: str, tool: Mapping[str, Any], at: str, problems: Prob
         return
     known = standard_operations()
     if operation in reserved_operations():
-        problems.add(f"{at}.standard_op", f"{operation!r} is a name that the standard keeps for later")
+        problems.add(f"{at}.standard_op", f"{operation!r} is reserved by the standard")
     elif operation not in known:
-        problems.add(f"{at}.standard_op", f"is no operation of the standard{nearest(operation, (*known,))}")
+        problems.add(f"{at}.standard_op", f"is not a standard operation{nearest(operation, (*known,))}")
     elif known[operation].writes and "external_write" not in tool.get("effects", ()):
-        problems.add(f"{at}.effects", f"{operation} writes, so external_write is one of its effects")
+        problems.add(f"{at}.effects", f"must contain external_write, because {operation} writes")
     if tool["id"] != f"{package}.{operation}":
-        problems.add(f"{at}.id", f"must be {package}.{operation}, as the operation")
+        problems.add(f"{at}.id", f"must be {package}.{operation}, like the operation")
     for key in ("input_schema_ref", "output_schema_ref"):
         if key in tool:
-            problems.add(f"{at}.{key}", "the standard's schema counts; leave it out")
+            problems.add(f"{at}.{key}", "must be omitted, because the standard defines the schema")
 
 
 def _check_credential(credential: Mapping[str, Any], at: str, problems: Problems) -> None:
     if credential["audience"].get("scheme", "https") != "https":
-        problems.add(f"{at}.audience.scheme", "must be https: a secret goes over nothing else")
+        problems.add(f"{at}.audience.scheme", "must be https, because secrets are only sent over https")
     injection = credential["injection"]
     needed = {"header": "name", "query_param": "name", "basic": "username", "path_placeholder": "placeholder"}
     if injection["type"] not in needed:
-        problems.add(f"{at}.injection.type", "a secret cannot be put into a body here")
+        problems.add(f"{at}.injection.type", "secrets in request bodies are not supported")
     elif needed[injection["type"]] not in injection:
         problems.add(f"{at}.injection.{needed[injection['type']]}", "is missing")
 
 
 def _check_vendors(logins: Mapping[str, Any], tools: Mapping[str, dict[str, Any]], problems: Problems) -> None:
-    """Find secrets of two vendors, one of which has a login: its token would go to where the other's belongs."""
+    """Report secrets that two vendors share if one has a login, because its token would be sent to the other vendor."""
     owners: dict[str, str] = {}
     for at, tool in tools.items():
         for number, credential in enumerate(tool.get("credentials", ())):
@@ -235,5 +235,5 @@ def _check_vendors(logins: Mapping[str, Any], tools: Mapping[str, dict[str, Any]
             if owner != vendor and not {owner, vendor}.isdisjoint(logins):
                 problems.add(
                     f"{at}.credentials[{number}].handle",
-                    f"{handle!r} is the secret of {owner or 'no vendor'!r}; a login sets its own vendor's secret only",
+                    f"{handle!r} is the secret of {owner or 'no vendor'!r}; a login only sets its vendor's secret",
                 )

@@ -1,4 +1,4 @@
-"""The rule of names of files in a package: what is read the same way everywhere, and nothing else."""
+"""The rules for file names in packages: only names that all systems read the same way."""
 
 from __future__ import annotations
 
@@ -12,50 +12,50 @@ _DEVICES = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?\Z", re.IGNORE
 
 
 def check_name(name: str) -> str:
-    """Return the name of a file or folder in a package, segments joined by `/`.
+    """Return the valid name of a file or folder in a package, with segments joined by `/`.
 
     Raises:
-        PackageError: it is absolute, climbs, or is read differently by different systems.
+        PackageError: the name is absolute, contains `..`, or is ambiguous on some system.
     """
     shown = ascii(name[:80])
     if name.startswith(("/", "\\")) or re.match(r"[A-Za-z]:", name):
-        raise PackageError(f"the package holds {shown}, an absolute name", code="package-name")
+        raise PackageError(f"the package contains {shown}, an absolute name", code="package-name")
     segments = name.split("/")
     if ".." in segments or ".." in name.split("\\"):
-        raise PackageError(f"the package holds {shown}, which climbs out of it", code="package-name")
+        raise PackageError(f"the package contains {shown}, which is outside of it", code="package-name")
     fits = len(name) <= MAX_PACKAGE_NAME_BYTES and len(segments) <= MAX_PACKAGE_DEPTH
     if not fits or not all(_SEGMENT.match(segment) and not _DEVICES.match(segment) for segment in segments):
         raise PackageError(
-            f"the package holds {shown}, a name that not every system can have",
+            f"the package contains {shown}, a name that some systems do not support",
             code="package-name", hint="use letters, digits, '.', '_', '-' and '/'",
         )  # fmt: skip
     return name
 
 
 class Names:
-    """The names seen so far: none twice, none that differs from another by its case only, none in a file."""
+    """The names of a package, checked for duplicates, differences only in case, and files used as folders."""
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[str, bool]] = {}
 
     def add(self, name: str, *, is_folder: bool) -> None:
-        """Add a name with the folders above it.
+        """Add a name with its parent folders.
 
         Raises:
-            PackageError: it clashes with another one.
+            PackageError: the name conflicts with another name.
         """
         parts = check_name(name).split("/")
         for depth in range(1, len(parts)):
             self._add("/".join(parts[:depth]), is_folder=True)
         if not is_folder and name.lower() in self._seen and self._seen[name.lower()][0] == name:
-            raise PackageError(f"the package holds {name!r} twice", code="package-duplicate")
+            raise PackageError(f"the package contains {name!r} twice", code="package-duplicate")
         self._add(name, is_folder=is_folder)
 
     def _add(self, name: str, *, is_folder: bool) -> None:
         known, known_folder = self._seen.setdefault(name.lower(), (name, is_folder))
         if known != name:
             raise PackageError(
-                f"the package holds {known!r} and {name!r}, which are one name on many systems", code="package-case"
+                f"the package contains {known!r} and {name!r}, which are equal on many systems", code="package-case"
             )
         if known_folder != is_folder:
-            raise PackageError(f"the package holds {name!r} as a file and as a folder", code="package-duplicate")
+            raise PackageError(f"the package contains {name!r} as a file and as a folder", code="package-duplicate")

@@ -1,7 +1,7 @@
-"""Packages of our own: a wasmrt.toml beside a component and its capability file, and an archive of them.
+"""wasmrt's packages: a wasmrt.toml next to a component and its capability file, and archives of them.
 
-An archive is a zip without compression, its names sorted and its dates all one, so that the same files always make
-the same bytes; `digests.json` in it has the BLAKE3 of every other file.
+An archive is a zip without compression, with sorted names and constant dates, so that equal files produce equal
+bytes. Its `digests.json` contains the BLAKE3 digests of all other files.
 """
 
 from __future__ import annotations
@@ -38,52 +38,52 @@ DIGESTS = "digests.json"
 _WORD = Text(max_length=256)
 _PROSE = Text(max_length=16384)
 _TOOL = ObjectSchema({
-    "name": Property(field=Text(max_length=64), about="As the component calls it.", required=True),
-    "id": Property(field=_WORD, about="For a component that is told its tool by the context: the id."),
-    "description": Property(field=_PROSE, about="For models."),
-    "input": Property(field=_WORD, about="A file: the JSON Schema of its params."),
-    "output": Property(field=_WORD, about="A file: the JSON Schema of its result."),
-    "prompt": Property(field=_WORD, about="A file: a document for models."),
+    "name": Property(field=Text(max_length=64), about="The tool's name in the component.", required=True),
+    "id": Property(field=_WORD, about="The ID that selects the tool in the call context."),
+    "description": Property(field=_PROSE, about="A description for models."),
+    "input": Property(field=_WORD, about="The file with the JSON Schema of its parameters."),
+    "output": Property(field=_WORD, about="The file with the JSON Schema of its result."),
+    "prompt": Property(field=_WORD, about="The file with a document for models."),
 })  # fmt: skip
 FIELDS = ObjectSchema({
-    "name": Property(field=_WORD, about="What it is installed as.", required=True),
-    "language": Property(field=_WORD, about="What a build makes it from."),
-    "version": Property(field=_WORD, about="Its version."),
-    "description": Property(field=_PROSE, about="What it does."),
+    "name": Property(field=_WORD, about="The name of the installed tool.", required=True),
+    "language": Property(field=_WORD, about="The programming language of the build."),
+    "version": Property(field=_WORD, about="The version."),
+    "description": Property(field=_PROSE, about="A description."),
     "license": Property(field=_WORD, about="An SPDX expression."),
-    "source": Property(field=Text(max_length=2048), about="Where its source is."),
-    "component": Property(field=_WORD, about="The component; NAME.wasm where nothing is said."),
-    "capabilities": Property(field=_WORD, about="The capability file; NAME.capabilities.json where nothing is said."),
-    "tools": Property(field=ListOf(item=_TOOL), about="Its tools, where their names and schemas are files."),
-    "files": Property(field=ListOf(item=_WORD), about="What else goes into an archive."),
+    "source": Property(field=Text(max_length=2048), about="The location of its source code."),
+    "component": Property(field=_WORD, about="The component file; NAME.wasm by default."),
+    "capabilities": Property(field=_WORD, about="The capability file; NAME.capabilities.json by default."),
+    "tools": Property(field=ListOf(item=_TOOL), about="Its tools, if their schemas are files."),
+    "files": Property(field=ListOf(item=_WORD), about="Additional files for the archive."),
     "built": Property(
         field=ObjectSchema({
-            "world": Property(field=_WORD, about="The component's."),
-            "digests": Property(field=MapOf(item=Text(max_length=64)), about="BLAKE3 of each file that was made."),
+            "world": Property(field=_WORD, about="The world of the component."),
+            "digests": Property(field=MapOf(item=Text(max_length=64)), about="The BLAKE3 digest of each built file."),
             "tools": Property(
                 field=ListOf(
                     item=ObjectSchema({
-                        "name": Property(field=Text(), about="As the component calls it.", required=True),
-                        "description": Property(field=_PROSE, about="How it begins."),
+                        "name": Property(field=Text(), about="The tool's name in the component.", required=True),
+                        "description": Property(field=_PROSE, about="The start of the description."),
                     })
                 ),
-                about="Its tools, as the component says.",
+                about="The tools that the component reports.",
             ),
         }),
-        about="What the last build made; wasmrt build writes it.",
+        about="The results of the last build, written by wasmrt build.",
     ),
 })  # fmt: skip
 
 
 class PackageFile(NamedTuple):
-    """A wasmrt.toml without a mistake."""
+    """A valid wasmrt.toml."""
 
     name: str
     values: Mapping[str, Any]
 
     @property
     def component(self) -> tuple[str, ...]:
-        """The places of the component, the first that is there counts: a build leaves it in its own folder."""
+        """The possible paths of the component, in order of precedence; a build creates it in a separate folder."""
         given = self.values.get("component")
         return (given,) if given else (f"{self.name}.wasm", f"build/{self.name}.wasm")
 
@@ -93,7 +93,7 @@ class PackageFile(NamedTuple):
 
     @property
     def named(self) -> list[str]:
-        """The other files that it names."""
+        """The other files that wasmrt.toml refers to."""
         tools = self.values.get("tools", ())
         listed = [tool[key] for tool in tools for key in ("input", "output", "prompt") if key in tool]
         return [*listed, *self.values.get("files", ())]
@@ -103,7 +103,7 @@ def read_package_file(data: bytes) -> PackageFile:
     """Read a wasmrt.toml.
 
     Raises:
-        ManifestError: with every mistake, each at its key.
+        ManifestError: the file is invalid; `problems` lists every error with its key.
     """
     tree, problems = read_toml(data), Problems()
     values = FIELDS.read(tree, "", problems)
@@ -114,7 +114,7 @@ def read_package_file(data: bytes) -> PackageFile:
             problems.add("name", f"{error.message}; {error.hint}")
         names = [tool["name"] for tool in values.get("tools", ())]
         if len(set(names)) < len(names) or not all(map(is_alias, names)):
-            problems.add("tools", "each needs a name of its own, of letters, digits, '_', '-' and '.'")
+            problems.add("tools", "each tool needs a unique name of letters, digits, '_', '-' and '.'")
     if problems:
         raise refused(problems)
     return PackageFile(values["name"], values)
@@ -124,9 +124,9 @@ def read_own_package(files: PackageFiles, *, max_bytes: int = COMPONENT_MAX_BYTE
     """Read a package with a wasmrt.toml.
 
     Raises:
-        ManifestError: it has mistakes.
-        PackageError: a file that it names is missing, too large, or not what its digest says.
-        CapabilityFileError: the capability file is not valid.
+        ManifestError: wasmrt.toml is invalid.
+        PackageError: a file is missing, too large, or does not match its digest.
+        CapabilityFileError: the capability file is invalid.
     """
     check_digests(files)
     own = read_package_file(files.read(PACKAGE_FILE, max_bytes=MAX_MANIFEST_BYTES))
@@ -144,18 +144,18 @@ def read_own_package(files: PackageFiles, *, max_bytes: int = COMPONENT_MAX_BYTE
 
 
 def pack(files: FolderFiles) -> tuple[str, bytes]:
-    """Return the name of a folder's archive, and its bytes: the same files always make the same.
+    """Return the name of a folder's archive, and its bytes; equal files produce equal bytes.
 
     Raises:
-        ManifestError: wasmrt.toml has mistakes.
-        PackageError: it or a file that it names is missing, is a link, or is not what the last build made; or an
-            install would refuse the archive.
-        CapabilityFileError: the capability file is not valid.
+        ManifestError: wasmrt.toml is invalid.
+        PackageError: a file is missing, is a link, or differs from the last build; or an install would refuse the
+            archive.
+        CapabilityFileError: the capability file is invalid.
     """
     if not files.has(PACKAGE_FILE):
         raise PackageError(
             f"{files.origin} has no {PACKAGE_FILE}",
-            code="package-missing", hint=f"only a package with a {PACKAGE_FILE} is packed; wasmrt new writes one",
+            code="package-missing", hint=f"only packages with a {PACKAGE_FILE} can be packed; wasmrt new writes one",
         )  # fmt: skip
     own = read_package_file(files.read(PACKAGE_FILE, max_bytes=MAX_MANIFEST_BYTES))
     contents = {PACKAGE_FILE: files.read(PACKAGE_FILE, max_bytes=MAX_MANIFEST_BYTES)}
@@ -169,21 +169,19 @@ def pack(files: FolderFiles) -> tuple[str, bytes]:
     digests = {name: digest_of(data) for name, data in sorted(contents.items())}
     contents[DIGESTS] = (json.dumps(digests, indent=2) + "\n").encode()
     data = _zip(contents)
-    made = read_own_package(ArchiveFiles(read_archive(data), "the archive"))  # as an install will
+    made = read_own_package(ArchiveFiles(read_archive(data), "the archive"))  # as an install does
     for tool in made.tools or ():
         if tool.schema_problem:
-            raise PackageError(
-                f"of {tool.name}, {tool.schema_problem}", code="broken-schema", hint="mend the JSON Schema"
-            )
+            raise PackageError(f"{tool.name}: {tool.schema_problem}", code="broken-schema", hint="fix the JSON Schema")
     version = own.values.get("version")
     return f"{own.name}-{version}.zip" if version else f"{own.name}.zip", data
 
 
 def check_digests(files: PackageFiles) -> dict[str, str]:
-    """Check every file of an archive against the digests in it, and return them; empty where it has none.
+    """Check every file of an archive against its digests, and return the digests, or an empty dict if it has none.
 
     Raises:
-        PackageError: a file is not what it was packed as, is missing, or was put there afterwards.
+        PackageError: a file has changed, is missing, or was added.
     """
     if not isinstance(files, ArchiveFiles) or not files.has(DIGESTS):
         return {}
@@ -194,7 +192,7 @@ def check_digests(files: PackageFiles) -> dict[str, str]:
     found = {name: digest_of(files.read(name, max_bytes=MAX_PACKAGE_BYTES)) for name in files.names()}
     del found[DIGESTS]
     if told != found:
-        raise PackageError("the archive's files are not those that it was packed with", code="package-digest")
+        raise PackageError("the archive's files have changed since it was packed", code="package-digest")
     return found
 
 
@@ -211,17 +209,17 @@ def _capabilities(own: PackageFile, files: PackageFiles) -> bytes | None:
 
 
 def _check_built(own: PackageFile, component: bytes, capabilities: bytes | None) -> None:
-    """Check component and capability file against the digests that a build wrote: what it described are these."""
+    """Check component and capability file against the digests of the last build, to which the description belongs."""
     told = own.values.get("built", {}).get("digests", {})
     for name, data in ((f"{own.name}.wasm", component), (f"{own.name}.capabilities.json", capabilities)):
         if told and told.get(name) != (None if data is None else digest_of(data)):
             raise PackageError(
-                f"{name} is not what the last build made", code="package-digest", hint="run: wasmrt build"
+                f"{name} has changed since the last build", code="package-digest", hint="run: wasmrt build"
             )
 
 
 def _about(own: PackageFile, request: CapabilityFile) -> CapabilityFile:
-    """Return the request with what the package says of itself, where the capability file says nothing."""
+    """Return the request with descriptions of wasmrt.toml that the capability file lacks."""
     said = {key: own.values[key] for key in ("license", "source") if own.values.get(key)}
     return replace(
         request,

@@ -1,4 +1,4 @@
-"""A package as a whole: its component, its tools, what they ask for, and what was left out of it."""
+"""A complete package: its component, its tools, their requests, and omitted parts."""
 
 from __future__ import annotations
 
@@ -28,33 +28,33 @@ from wasmrt.sandbox.schema import schema_gaps, schema_problem
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Package:
-    """A package that was read, and nothing of it run."""
+    """A package that was read without running any code of it."""
 
     id: str
     version: str
     description: str
     component: bytes = field(repr=False)
     request: CapabilityFile
-    """The capabilities that its tools ask for, with its login and settings."""
+    """The capabilities that its tools request, with its login and settings."""
     tools: tuple[ToolSpec, ...] | None
-    """None where the component says itself what its tools are."""
+    """The tools, or None if the component describes them itself."""
     left: tuple[str, ...] = ()
-    """Sentences on what was not taken over."""
+    """Sentences about omitted parts."""
 
 
 def read_ironclaw_package(files: PackageFiles, *, max_bytes: int = COMPONENT_MAX_BYTES) -> Package:
     """Read a package with a `manifest.toml`.
 
     Raises:
-        ManifestError: the manifest has mistakes.
-        PackageError: a file that it names is missing or too large, or it is of another kind.
+        ManifestError: the manifest is invalid.
+        PackageError: a file is missing or too large, or the package does not contain tools.
     """
     manifest = read_manifest(files.read("manifest.toml", max_bytes=MAX_MANIFEST_BYTES))
     logins = read_logins(manifest)
     try:
         asked = request_of_tools(manifest.tools, logins.instead)
     except ConfigurationError as error:
-        raise PackageError(f"its manifest asks for what cannot be granted: {error.message}", hint=error.hint) from None
+        raise PackageError(f"the manifest's request cannot be granted: {error.message}", hint=error.hint) from None
     return Package(
         id=manifest.id,
         version=manifest.version,
@@ -74,11 +74,11 @@ def read_ironclaw_package(files: PackageFiles, *, max_bytes: int = COMPONENT_MAX
 
 
 def _widened(manifest: Manifest) -> list[str]:
-    """Return a sentence for each wildcard: in a manifest it covers one label, in a capability file any number."""
+    """Return a sentence for each wildcard: it covers one label in a manifest, but any number in a capability file."""
     places = [place for tool in manifest.tools for place in tool.get("network_targets", ())]
     places += [item["audience"] for tool in manifest.tools for item in tool.get("credentials", ())]
     hosts = dict.fromkeys(place["host"] for place in places if place["host"].startswith("*."))
-    return [f"{host} covers names of every depth below it here; narrow it with --grant FILE" for host in hosts]
+    return [f"{host} covers subdomains at any depth here; narrow it with --grant FILE" for host in hosts]
 
 
 def _spec(tool: dict[str, Any], files: PackageFiles) -> ToolSpec:
@@ -114,7 +114,7 @@ def _spec(tool: dict[str, Any], files: PackageFiles) -> ToolSpec:
 
 
 def read_tool_schema(name: str, files: PackageFiles, problems: list[str]) -> dict[str, Any] | None:
-    """Read a schema; one that is broken is a problem of the tool, and says nothing about params."""
+    """Read a schema. An invalid schema is a problem of the tool, which then has no parameters."""
     data = files.read(name, max_bytes=MAX_SCHEMA_BYTES)
     try:
         schema = read_json(data, max_bytes=MAX_SCHEMA_BYTES, max_depth=64)

@@ -1,4 +1,4 @@
-"""Reads a package of either kind."""
+"""Read a package of either kind."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from wasmrt.core.limits import COMPONENT_MAX_BYTES
 
 
 def read_package(files: PackageFiles, *, max_bytes: int = COMPONENT_MAX_BYTES) -> Package:
-    """Read a package, whichever manifest it has; `max_bytes` bounds its component.
+    """Read a package with either manifest; `max_bytes` bounds its component.
 
     Raises:
-        SourceError: it has none.
-        ManifestError, PackageError, CapabilityFileError: it is refused.
+        SourceError: the package has no manifest.
+        ManifestError, PackageError, CapabilityFileError: the package is invalid.
     """
     ironclaw, own = MANIFESTS
     if files.has(ironclaw):

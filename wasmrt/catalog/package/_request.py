@@ -1,4 +1,4 @@
-"""The capabilities that the tools of a manifest ask for: a section for each tool, and their union above."""
+"""The capabilities that the tools of a manifest request: a section for each tool, and the union of all sections."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from wasmrt.core.limits import DEFAULT_MAX_REQUEST_BYTES
 
 
 def request_of_tools(tools: Iterable[Mapping[str, Any]], instead: Mapping[str, str]) -> Capabilities:
-    """Return what the tools of a manifest ask for.
+    """Return the request of a manifest's tools.
 
-    A tool may send requests to its network targets and to where its credentials may go: any, or where none of its
-    effects is a write, such as only read. `instead` are names of secrets that another one is taken for.
+    A tool may send requests to its network targets and to the audiences of its credentials: all methods, or only
+    reading ones if no effect of the tool is a write. `instead` maps names of secrets to the names that replace them.
 
     Raises:
-        ConfigurationError: a host or a credential is not one that a capability file can have.
+        ConfigurationError: a capability file cannot contain a host or credential of the manifest.
     """
     sections = []
     known: dict[CredentialMapping, str] = {}
@@ -42,7 +42,7 @@ def request_of_tools(tools: Iterable[Mapping[str, Any]], instead: Mapping[str, s
 
 
 def effects_of(tool: Mapping[str, Any]) -> frozenset[Effect]:
-    """Return a tool's effects; a network target or a credential is one whether it is declared or not."""
+    """Return a tool's effects; network targets and credentials imply network effects, even if not declared."""
     effects = {EFFECTS[name] for name in tool.get("effects", ())}
     if tool.get("credentials"):
         effects |= {Effect.USE_SECRET, Effect.NETWORK}
@@ -94,7 +94,7 @@ def _header(name: str, prefix: str) -> CredentialLocation:
 
 
 def _named(mapping: CredentialMapping, known: dict[CredentialMapping, str]) -> CredentialMapping:
-    """Give equal credentials one name, and different ones of one secret different names."""
+    """Return the credential with a name; equal credentials get the same name, and different ones different names."""
     if mapping not in known:
         count = sum(other.secret_name == mapping.secret_name for other in known)
         known[mapping] = mapping.secret_name if count == 0 else f"{mapping.secret_name}-{count + 1}"

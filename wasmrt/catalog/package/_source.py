@@ -1,4 +1,4 @@
-"""Packages as a source of components."""
+"""Packages as sources of components."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from wasmrt.catalog.sources import Fetched
 
 @dataclass(frozen=True, slots=True)
 class PackageSource:
-    """A package: a folder, the manifest in it, or an archive."""
+    """A package as a source: a folder, its manifest, or an archive."""
 
     path: Path
 
     def fetch(self, *, max_bytes: int) -> Fetched:
-        """Read the package, its component and what its tools ask for.
+        """Read the package, its component and its tools' request.
 
         Raises:
-            SourceError: it cannot be read, or is none.
-            ManifestError, PackageError, CapabilityFileError: it is refused.
+            SourceError: the package cannot be read or has no manifest.
+            ManifestError, PackageError, CapabilityFileError: the package is invalid.
         """
         files = open_files(self.path)
         package = read_package(files, max_bytes=max_bytes)

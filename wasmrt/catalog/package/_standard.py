@@ -1,4 +1,4 @@
-"""The standard messaging operations: schemas that a package's tool has by naming one, from a data file of ours."""
+"""The standard messaging operations, whose schemas a package's tool can use by name; read from a data file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def standard_operations() -> dict[str, StandardOperation]:
 
 
 def reserved_operations() -> frozenset[str]:
-    """Return the names that the standard keeps for later."""
+    """Return the names that the standard reserves."""
     return frozenset(_data()["reserved"])
 
 

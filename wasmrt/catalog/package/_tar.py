@@ -1,4 +1,4 @@
-"""Reads a gzipped tar archive within bounds: files and folders, and nothing else that tar has."""
+"""Read a gzipped tar archive within bounds. Only files and folders are accepted."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from wasmrt.core.errors import PackageError
 from wasmrt.core.limits import MAX_PACKAGE_BYTES, MAX_PACKAGE_ENTRIES
 
 _OVERHEAD_BYTES = 2048
-"""Of each entry: its header, and what its contents are filled up with."""
+"""The overhead of an entry: its header, and the padding of its contents."""
 
 
 class _Bounded:
-    """The unpacked stream, which ends in an error once more came out of it than a package has."""
+    """The unpacked stream, which raises an error when the unpacked size exceeds the bound of packages."""
 
     def __init__(self, data: bytes) -> None:
         self._packed = BytesIO(data)
@@ -46,20 +46,20 @@ class _Bounded:
 
     def check_whole(self) -> None:
         if not self._inflater.eof or self._inflater.unused_data:
-            raise _broken("it ends too early, or goes on after its end")
+            raise _broken("it is truncated, or has trailing data")
 
 
 def read_tar_gz(data: bytes) -> dict[str, bytes]:
     """Return the files of a gzipped tar archive by name.
 
     Raises:
-        PackageError: it is broken, over a bound, or holds what no package may.
+        PackageError: the archive is damaged, exceeds a bound, or has forbidden contents.
     """
     stream = _Bounded(data)
     try:
         with tarfile.open(fileobj=cast("IO[bytes]", stream), mode="r|") as archive:
             files = _files(archive)
-        while stream.read(1 << 20):  # what is behind the last entry is unpacked as well, and counted
+        while stream.read(1 << 20):  # data after the last entry counts, too
             pass
         stream.check_whole()
     except (tarfile.TarError, zlib.error, EOFError, OSError, ValueError, OverflowError, RecursionError):
@@ -72,7 +72,7 @@ def _files(archive: tarfile.TarFile) -> dict[str, bytes]:
     for count, entry in enumerate(archive, 1):
         archive.members.clear()  # type: ignore[attr-defined]  # it keeps every header it has seen
         if count > MAX_PACKAGE_ENTRIES:
-            raise PackageError(f"the archive holds over {MAX_PACKAGE_ENTRIES} entries", code="package-entries")
+            raise PackageError(f"the archive has more than {MAX_PACKAGE_ENTRIES} entries", code="package-entries")
         name = entry.name.removeprefix("./")
         if entry.isdir() and name in (".", ""):
             continue
@@ -92,9 +92,9 @@ def _files(archive: tarfile.TarFile) -> dict[str, bytes]:
 
 def _check_kind(entry: tarfile.TarInfo, name: str) -> None:
     if entry.issym() or entry.islnk():
-        raise PackageError(f"the archive holds {name!r:.80}, a link", code="package-link")
+        raise PackageError(f"the archive contains {name!r:.80}, a link", code="package-link")
     if entry.type not in (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.DIRTYPE) or entry.sparse is not None:
-        raise PackageError(f"the archive holds {name!r:.80}, which is no plain file", code="package-device")
+        raise PackageError(f"the archive contains {name!r:.80}, which is not a regular file", code="package-device")
 
 
 def _too_large() -> PackageError:
@@ -102,4 +102,4 @@ def _too_large() -> PackageError:
 
 
 def _broken(what: str) -> PackageError:
-    return PackageError(f"the archive cannot be read: {what}", code="package-broken")
+    return PackageError(f"invalid archive: {what}", code="package-broken")

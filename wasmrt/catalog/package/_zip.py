@@ -1,7 +1,7 @@
-"""Reads a zip archive strictly and within bounds (PKWARE APPNOTE 6.3): stored or deflated files, no links, no zip64.
+"""Read a zip archive strictly and within bounds (PKWARE APPNOTE 6.3): stored or deflated files, no links, no zip64.
 
-SECURITY: the central directory is looked at before anything of it is kept, and no more is ever inflated than it says
-that a file has.
+SECURITY: the central directory is checked before any file is read, and no file is inflated beyond the size that the
+directory states.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def read_zip(data: bytes) -> dict[str, bytes]:
     """Return the files of a zip archive by name.
 
     Raises:
-        PackageError: it is broken, over a bound, or holds what no package may.
+        PackageError: the archive is damaged, exceeds a bound, or has forbidden contents.
     """
     names, files, total = Names(), {}, 0
     for entry in _entries(data):
@@ -47,7 +47,7 @@ def read_zip(data: bytes) -> dict[str, bytes]:
         names.add(entry.name.rstrip("/") if is_folder else entry.name, is_folder=is_folder)
         if is_folder:
             if entry.size:
-                raise _broken("a folder has contents")
+                raise _broken("a folder entry has data")
             continue
         total += entry.size
         if total > MAX_PACKAGE_BYTES:
@@ -61,64 +61,64 @@ def _entries(data: bytes) -> Iterator[_Entry]:
     at, stop = start, start + size
     for _ in range(count):
         if at + _CENTRAL.size > stop:
-            raise _broken("its directory ends too early")
+            raise _broken("its directory is truncated")
         (magic, made_by, _, flags, method, _, _, crc, packed, unpacked, name_size, extra, comment, disk, _, attributes,
          local) = _CENTRAL.unpack_from(data, at)  # fmt: skip
         if magic != b"PK\x01\x02" or disk:
-            raise _broken("its directory is broken")
+            raise _broken("its directory is damaged")
         raw = data[at + _CENTRAL.size : at + _CENTRAL.size + name_size]
         at += _CENTRAL.size + name_size + extra + comment
         if 0xFFFFFFFF in (packed, unpacked, local):
-            raise _broken("it is a zip64 archive, which no package needs")
+            raise _broken("zip64 is not supported")
         name = _decoded(raw)
         if flags & _ENCRYPTED:
             raise _broken(f"{name!r:.80} is encrypted")
         if method not in (_STORED, _DEFLATED):
-            raise _broken(f"{name!r:.80} is packed by a method that is not known")
+            raise _broken(f"{name!r:.80} has an unknown compression method")
         _check_kind(name, made_by >> 8, attributes)
         yield _Entry(name, method, crc, packed, unpacked, local)
     if at != stop:
-        raise _broken("its directory holds more than it says")
+        raise _broken("its directory has more data than entries")
 
 
 def _end(data: bytes) -> tuple[int, int, int]:
-    """Return the entries, size and place of the central directory."""
+    """Return the number of entries, the size and the offset of the central directory."""
     found = data.rfind(b"PK\x05\x06", max(0, len(data) - _END.size - _MAX_COMMENT))
     if found < 0 or found + _END.size > len(data):
         raise _broken("it has no directory")
     _, disk, first_disk, here, count, size, start, comment = _END.unpack_from(data, found)
     if count > MAX_PACKAGE_ENTRIES or size > _MAX_CENTRAL_BYTES:
-        raise PackageError(f"the archive holds over {MAX_PACKAGE_ENTRIES} entries", code="package-entries")
+        raise PackageError(f"the archive has more than {MAX_PACKAGE_ENTRIES} entries", code="package-entries")
     if disk or first_disk or here != count or found + _END.size + comment != len(data) or start + size > found:
-        raise _broken("its directory is not where it says")
+        raise _broken("its directory has a wrong offset")
     return count, size, start
 
 
 def _check_kind(name: str, system: int, attributes: int) -> None:
     mode = attributes >> 16 if system in _UNIX else 0
     if stat.S_ISLNK(mode):
-        raise PackageError(f"the archive holds {name!r:.80}, a link", code="package-link")
+        raise PackageError(f"the archive contains {name!r:.80}, a link", code="package-link")
     if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
-        raise PackageError(f"the archive holds {name!r:.80}, which is no file", code="package-device")
+        raise PackageError(f"the archive contains {name!r:.80}, which is not a file", code="package-device")
     if stat.S_ISDIR(mode) != name.endswith("/") and stat.S_IFMT(mode):
-        raise _broken(f"{name!r:.80} is a file and a folder")
+        raise _broken(f"{name!r:.80} is both a file and a folder")
 
 
 def _contents(data: bytes, entry: _Entry) -> bytes:
     try:
         magic, _, flags, method, *_, name_size, extra = _LOCAL.unpack_from(data, entry.at)
     except struct.error:
-        raise _broken("a file lies outside it") from None
+        raise _broken("a file is outside the archive") from None
     start = entry.at + _LOCAL.size
-    # Readers differ on which header counts, so both have to say the same.
+    # Readers differ on which header they use, so both headers must be equal.
     if magic != b"PK\x03\x04" or method != entry.method or flags & _ENCRYPTED:
-        raise _broken(f"{entry.name!r:.80} has two headers that differ")
+        raise _broken(f"{entry.name!r:.80} has two different headers")
     if _decoded(data[start : start + name_size]) != entry.name:
-        raise _broken(f"{entry.name!r:.80} has two names")
+        raise _broken(f"{entry.name!r:.80} has two different names")
     start += name_size + extra
     packed = data[start : start + entry.packed]
     if len(packed) != entry.packed:
-        raise _broken("a file lies outside it")
+        raise _broken("a file is outside the archive")
     contents = packed if entry.method == _STORED else _inflated(packed, entry)
     if len(contents) != entry.size or zlib.crc32(contents) != entry.crc:
         raise _broken(f"{entry.name!r:.80} is damaged")
@@ -132,7 +132,7 @@ def _inflated(packed: bytes, entry: _Entry) -> bytes:
     except zlib.error:
         raise _broken(f"{entry.name!r:.80} is damaged") from None
     if len(contents) > entry.size:
-        raise PackageError(f"the archive holds {entry.name!r:.80}, larger than it says", code="package-too-large")
+        raise PackageError(f"{entry.name!r:.80} in the archive is larger than stated", code="package-too-large")
     return contents
 
 
@@ -140,8 +140,8 @@ def _decoded(raw: bytes) -> str:
     try:
         return raw.decode("ascii")
     except UnicodeDecodeError:
-        raise PackageError(f"the archive holds {raw[:80]!r}, a name that is not ASCII", code="package-name") from None
+        raise PackageError(f"the archive contains a non-ASCII name: {raw[:80]!r}", code="package-name") from None
 
 
 def _broken(what: str) -> PackageError:
-    return PackageError(f"the archive cannot be read: {what}", code="package-broken")
+    return PackageError(f"invalid archive: {what}", code="package-broken")

@@ -22,6 +22,7 @@ _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 MAX_NAME_CHARS = 64
 MAX_DESCRIPTION_CHARS = 1024
 _MAX_TEXT_CHARS = 500
+_MAX_ITEMS = 256
 _TEXTS = ("version", "license", "compatibility", "author")
 _LISTS = ("keywords", "exclude_keywords", "patterns", "tags")
 _KNOWN = ("name", "description", *_TEXTS, "allowed-tools", "metadata", "activation")
@@ -86,15 +87,15 @@ def read_skill(files: SkillFiles, name: str | None = None) -> Skill:
         raise SkillError(f"{SKILL_FILE} has no front matter that ends", hint=hint)
     values, wrong = read_front(parts[0])
     problems = [(f"line {mistake.line}", mistake.problem) for mistake in wrong]
-    fields = _fields(values, problems)
+    fields = {} if values is None else _fields(values, problems)
     if name is not None and not problems and fields["name"] != name:
         problems.append(("name", f"is {fields['name']}, expected {name}"))
     if not parts[1].strip():
         problems.append(("text", "is empty: write the instructions below the front matter"))
     if problems:
-        every = "; ".join(f"{place} {problem}" for place, problem in problems)
-        message = every if len(problems) == 1 else f"{len(problems)} mistakes: {every}"
-        raise SkillError(message, problems=tuple(problems))
+        every = "; ".join(f"{place}: {problem}" for place, problem in problems)
+        said = every if len(problems) == 1 else f"{len(problems)} mistakes: {every}"
+        raise SkillError(said, problems=tuple(problems))
     return Skill(text=parts[1].strip("\n"), **fields)
 
 
@@ -122,6 +123,7 @@ def _text(
     values: dict[str, object], key: str, most: int, problems: list[tuple[str, str]], *, required: bool = False
 ) -> str:
     value = values.get(key)
+    value = value.rstrip("\n") if isinstance(value, str) else value  # block scalars end with a newline
     if value is None or value == "":
         if required:
             problems.append((key, "is missing"))
@@ -133,9 +135,12 @@ def _text(
 
 
 def _list(value: object, key: str, problems: list[tuple[str, str]]) -> tuple[str, ...]:
-    if isinstance(value, tuple) and all(len(item) <= _MAX_TEXT_CHARS for item in value):
-        return value
-    problems.append((key, f"must be a list of strings of up to {_MAX_TEXT_CHARS} characters"))
+    if not isinstance(value, list) or not all(isinstance(each, str) and len(each) <= _MAX_TEXT_CHARS for each in value):
+        problems.append((key, f"must be a list of strings of up to {_MAX_TEXT_CHARS} characters"))
+    elif len(value) > _MAX_ITEMS:
+        problems.append((key, f"must have at most {_MAX_ITEMS} items"))
+    else:
+        return tuple(value)
     return ()
 
 

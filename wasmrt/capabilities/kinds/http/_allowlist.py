@@ -1,4 +1,4 @@
-"""Decides whether a request is on an allowlist, and names the entry that would allow it if it is not."""
+"""Decide whether an allowlist covers a request, and otherwise suggest the entry that would allow it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from wasmrt.core.model import Addition, Decision, Exemption, GrantList, Reason, 
 from wasmrt.core.url import DEFAULT_PORTS, InvalidUrlError, Network, ParsedUrl, parse_url
 
 _PATH_LENGTH = 512
-_PUBLIC_ALONE = Step("use a tool whose capability file names this host: here public addresses alone are asked")
-# Later means closer to a match; the closest entry tells the reason.
+_PUBLIC_ALONE = Step("use a tool whose capability file lists this host; this entry only allows public addresses")
+# In the order of the checks: the entry that fails last is the closest one, and its failure is the reason.
 _STAGES = (
     Reason.HOST_NOT_ALLOWED,
     Reason.INSECURE_SCHEME,
@@ -24,19 +24,19 @@ _STAGES = (
 )
 _RULES = {
     Reason.HOST_NOT_ALLOWED: "no entry of http.allowlist covers this host",
-    Reason.INSECURE_SCHEME: "requests go over https unless an entry of http.allowlist says otherwise",
+    Reason.INSECURE_SCHEME: "requests must use https unless an entry of http.allowlist allows http",
     Reason.PORT_NOT_ALLOWED: "the entries for this host cover other ports",
-    Reason.INVALID_URL: "the URL's path holds a broken percent escape, which lies under no path_prefix",
+    Reason.INVALID_URL: "the URL's path contains an invalid percent escape, which no path_prefix covers",
     Reason.PATH_NOT_ALLOWED: "the entries for this host cover other paths",
     Reason.METHOD_NOT_ALLOWED: "the entries for this host and path cover other methods",
 }
 
 
 class AllowlistValidator:
-    """Checks URLs against an allowlist. Holds no state beyond it and touches no network.
+    """Check URLs against an allowlist, without network access.
 
-    `networks` are those that an operator exempts, `credentials` those of the grant. They decide nothing here: no entry
-    is suggested that would be useless, because the check of addresses or the injector refuses the request.
+    `networks` are the operator's exemptions, and `credentials` those of the grant. They do not affect the decision;
+    they only prevent the suggestion of an entry that the address check or the injector would refuse.
     """
 
     __slots__ = ("_credentials", "_networks", "_patterns")
@@ -52,7 +52,7 @@ class AllowlistValidator:
         self._credentials = credentials
 
     def validate(self, url: str, method: str = "GET") -> Decision:
-        """Decide a URL as a guest wrote it."""
+        """Decide whether a URL as written by a guest is allowed."""
         if not self._patterns:
             suggestion = self._suggest_for_text(url, method)
             return _denied(Reason.EMPTY_ALLOWLIST, "http.allowlist is empty", "", suggestion)
@@ -62,7 +62,7 @@ class AllowlistValidator:
             return _denied(Reason.INVALID_URL, problem.message, describe_unread(url, method), problem.hint)
 
     def check(self, url: ParsedUrl, method: str) -> Decision:
-        """Decide a URL that was already parsed: the same value is then sent."""
+        """Decide whether a parsed URL is allowed; the caller then sends the same parsed value."""
         subject = describe_request(url, method)
         verb = method.upper() if isinstance(method, str) else ""
         if verb not in METHODS:
@@ -83,15 +83,15 @@ class AllowlistValidator:
         return _denied(reason, _RULES[reason], subject, self._suggest(url, verb))
 
     def networks_for(self, url: ParsedUrl, method: str) -> Sequence[Network]:
-        """Return the exempted networks that count for a request on the allowlist.
+        """Return the exempted networks that apply to an allowed request.
 
-        SECURITY: none where every entry that covers it is for public addresses only. An operator who exempts a network
-        for one tool has not opened it to another that may ask any public host.
+        SECURITY: no exemption applies if all entries that cover the request are for public addresses only. A network
+        that the operator exempts for one tool must not become reachable for a tool that may request any public host.
         """
         return () if self._is_public_alone(url, method) else self._networks
 
     def with_step(self, refused: Decision, url: ParsedUrl, method: str) -> Decision:
-        """Return a refusal of addresses with the step that would help: an exemption does not, where none counts."""
+        """Return an address denial with a suitable suggestion: not an exemption, if exemptions do not apply."""
         if isinstance(refused.suggestion, Exemption) and self._is_public_alone(url, method):
             return refused._replace(suggestion=_PUBLIC_ALONE)
         return refused
@@ -103,7 +103,7 @@ class AllowlistValidator:
     def _suggest(self, url: ParsedUrl, method: str) -> Suggestion | None:
         suggestion = suggest_entry(url, method, self._networks)
         if isinstance(suggestion, Addition) and exposed_credential(self._credentials, url) is not None:
-            return Step("ask for the URL over https: a request to it carries a credential")
+            return Step("request the URL over https, because the request carries a credential")
         return suggestion
 
     def _suggest_for_text(self, url: str, method: str) -> str | Suggestion | None:
@@ -117,7 +117,7 @@ def _first_mismatch(pattern: EndpointPattern, url: ParsedUrl, method: str) -> Re
     if not host_matches(pattern.host_pattern, url.host):
         return Reason.HOST_NOT_ALLOWED
     if url.scheme not in pattern.schemes:
-        # An entry for http alone covers port 80; https is not the insecure one.
+        # An entry that only allows http covers port 80; an https request to it is not insecure.
         return Reason.INSECURE_SCHEME if url.scheme == "http" else Reason.PORT_NOT_ALLOWED
     if url.port not in pattern.ports_for(url.scheme):
         return Reason.PORT_NOT_ALLOWED
@@ -131,7 +131,7 @@ def _first_mismatch(pattern: EndpointPattern, url: ParsedUrl, method: str) -> Re
 def suggest_entry(
     url: ParsedUrl, method: str, networks: Sequence[Network], *, new_section: bool = False
 ) -> Suggestion | None:
-    """Suggest the entry that would allow a request; a step where no entry can, because of its address or its form."""
+    """Suggest the entry that would allow a request, or a step if no entry can, because of its address or form."""
     if (refused := check_host(url, networks)) is not None:
         return refused.suggestion
     try:
@@ -145,13 +145,13 @@ def _entry_for(url: ParsedUrl, method: str) -> EndpointPattern:
     """Return the narrowest entry that covers a request.
 
     Raises:
-        ConfigurationError: no entry can: the method is unknown, or the path cannot be a prefix or has too long a name.
+        ConfigurationError: the method is unknown, or the path cannot be a prefix or starts with an overlong segment.
     """
     path = url.path
     if len(path) > _PATH_LENGTH:
         path = path[: path.rindex("/", 0, _PATH_LENGTH) + 1]
-        if path == "/":  # an entry for every path of the host is more than what was asked for
-            raise ConfigurationError(f"the path begins with a name of more than {_PATH_LENGTH} characters")
+        if path == "/":  # an entry for every path would be wider than the request
+            raise ConfigurationError(f"the first segment of the path has more than {_PATH_LENGTH} characters")
     return EndpointPattern(
         url.host,
         path_prefix=path,

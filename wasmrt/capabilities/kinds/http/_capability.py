@@ -1,4 +1,4 @@
-"""The capability to send HTTP requests: an allowlist, credentials for it, and bounds."""
+"""The capability to send HTTP requests: an allowlist, credentials for it, and limits."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ _MAX_CREDENTIAL_PLACES = 4 * MAX_CAPABILITY_ENTRIES
 
 @dataclass(frozen=True, slots=True)
 class HttpCapability(ListedCapability[EndpointPattern]):
-    """The requests that may leave, the credentials they get, and how much of both.
+    """The requests that may be sent, their credentials, and their limits.
 
     Example:
         >>> from wasmrt import Capabilities, EndpointPattern, HttpCapability
@@ -84,7 +84,7 @@ class HttpCapability(ListedCapability[EndpointPattern]):
 
     allowlist: tuple[EndpointPattern, ...] = ()
     credentials: tuple[CredentialMapping, ...] = ()
-    """Also taken as a mapping from name to credential. One that names no port gets its usual ones, once and for all."""
+    """Can be given as a mapping from names to credentials. A credential without ports gets its usual ports here."""
     rate_limit: RateLimitConfig = field(default_factory=RateLimitConfig)
     max_request_bytes: int = DEFAULT_MAX_REQUEST_BYTES
     max_response_bytes: int = DEFAULT_MAX_RESPONSE_BYTES
@@ -111,21 +111,21 @@ class HttpCapability(ListedCapability[EndpointPattern]):
         check_numbers(self, "timeout_seconds", maximum=MAX_HTTP_TIMEOUT_SECONDS)
         places = sum(len(mapping.host_patterns) + len(mapping.path_patterns) for mapping in self.credentials)
         if places > _MAX_CREDENTIAL_PLACES:
-            raise ConfigurationError(f"the credentials may name {_MAX_CREDENTIAL_PLACES} hosts and paths together")
+            raise ConfigurationError(f"the credentials have more than {_MAX_CREDENTIAL_PLACES} hosts and paths")
         if self.credentials and any(entry.host_pattern == ANY_HOST for entry in self.allowlist):
-            # SECURITY: with a credential, a page from anywhere could have private answers sent anywhere.
+            # SECURITY: with a credential, untrusted pages could cause private responses to be sent to any host.
             raise ConfigurationError(
-                "any_public_host never stands together with a credential",
-                hint="name the hosts, or leave one of both out",
+                "any_public_host cannot be combined with credentials",
+                hint="list the hosts, or remove one of the two",
             )
         names = [mapping.name for mapping in self.credentials]
         if len(set(names)) < len(names):
-            raise ConfigurationError("two credentials have the same name", hint="give each a name of its own")
-        # SECURITY: written into it now, so that a narrower copy of the allowlist never moves a secret to another port.
+            raise ConfigurationError("two credentials have the same name", hint="use a different name for each")
+        # SECURITY: the ports are fixed now, so that a narrower allowlist cannot move a secret to another port.
         object.__setattr__(self, "credentials", tuple(with_ports(each, self.allowlist) for each in self.credentials))
 
     def credentials_for(self, url: ParsedUrl) -> tuple[CredentialMapping, ...]:
-        """Return the credentials that a request to `url` gets: one for each place, the most specific."""
+        """Return the credentials for a request to `url`: the most specific one for each location."""
         return matching_credentials(self.credentials, url)
 
     @classmethod
@@ -146,7 +146,7 @@ class HttpCapability(ListedCapability[EndpointPattern]):
         usual = cls() if outer is None else outer
         allowlist = tuple(entry for entry in entries if entry is not None)
         known = tuple(mapping for mapping in credentials if mapping is not None)
-        if outer is not None:  # the usual ports are those of the component's allowlist, not of the tool's narrower one
+        if outer is not None:  # the component's allowlist determines the usual ports
             known = tuple(with_ports(mapping, outer.allowlist) for mapping in known)
         rate = replace(usual.rate_limit, **tree.get("rate_limit", {}))
         numbers = {name: tree.get(name, value) for name, value in usual._own_numbers().items()}
@@ -169,7 +169,7 @@ class HttpCapability(ListedCapability[EndpointPattern]):
         )
 
     def with_known_credentials(self, names: Iterable[str], component: Self) -> Self:
-        """Return this with the named credentials of the component at the end of its own."""
+        """Return this capability with the named credentials of the component appended."""
         mine = {mapping.name for mapping in self.credentials}
         known = {mapping.name: mapping for mapping in component.credentials}
         more = tuple(known[name] for name in dict.fromkeys(names) if name in known and name not in mine)
@@ -227,7 +227,7 @@ class HttpCapability(ListedCapability[EndpointPattern]):
 
     @classmethod
     def condense(cls, parts: Sequence[Self]) -> Self:
-        """Return one entry for each place, with every method that was requested there."""
+        """Return one entry for each place, with all methods that are requested there."""
         methods: dict[EndpointPattern, list[str]] = {}
         for entry in (entry for part in parts for entry in part.allowlist):
             methods.setdefault(entry.with_methods(), []).extend(entry.methods)
@@ -261,7 +261,7 @@ class HttpCapability(ListedCapability[EndpointPattern]):
         if value is None:
             return None
         gone = read_endpoint(value)
-        # Any scheme and port, public or not: naming a host means all of it.
+        # An amendment that names a host covers all its schemes, ports and address ranges.
         everywhere = gone if gone.host_pattern == ANY_HOST else replace(gone, public_only=False)
         kept = tuple(
             entry
@@ -279,7 +279,7 @@ class HttpCapability(ListedCapability[EndpointPattern]):
         return frozenset(found | ({Effect.USE_SECRET} if self.credentials else set()))
 
     def within_effects(self, effects: frozenset[Effect]) -> Self | None:
-        # SECURITY: a write is a request, too. Without the network effect none is allowed.
+        # SECURITY: a write is a request, too, so without the network effect no request is allowed.
         if Effect.NETWORK not in effects:
             return None
         http = self if Effect.USE_SECRET in effects else replace(self, credentials=())
@@ -327,7 +327,7 @@ def decide_http(
     resolves_to: Iterable[str] | None,
     unsafe_allowed_networks: Iterable[Network | str],
 ) -> Decision:
-    """Decide a request by its URL, and by the addresses of its host, if they are given."""
+    """Decide a request by its URL and, if they are given, by the addresses of its host."""
     networks = parse_networks(unsafe_allowed_networks)
     try:
         parsed = parse_url(url)
@@ -350,8 +350,8 @@ def decide_http(
     if refused is not None:
         return allowlist.with_step(refused, parsed, method)
     exposed = exposed_credential(granted.credentials, parsed)
-    if exposed is not None:  # the injector's refusal, which comes after the addresses
-        rule = f"http.credentials.{exposed.name}: a credential goes over https only"
-        hint = "ask for the URL over https"
+    if exposed is not None:  # the injector refuses it after the address check
+        rule = f"http.credentials.{exposed.name}: credentials are only sent over https"
+        hint = "request the URL over https"
         return Decision(False, Reason.CREDENTIAL_INSECURE, rule, hint, "http", subject)
     return decision

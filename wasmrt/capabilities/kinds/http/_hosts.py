@@ -1,4 +1,4 @@
-"""Decides whether a host, by its name or its addresses, is a place on the public internet."""
+"""Decide whether a host is public, by its name or its addresses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PRIVATE_NAMES = ("localhost", "localdomain", "local", "internal", "home.arpa")
 
 
 def check_host(url: ParsedUrl, networks: Sequence[Network] = ()) -> Decision | None:
-    """Refuse a host that needs no resolver to be known as internal; None where there is nothing against it.
+    """Return a denial for a host that is known to be internal without DNS, or None.
 
     RFC 6761 (localhost), RFC 6762 (local), RFC 8375 (home.arpa), ICANN's reservation of internal.
     """
@@ -31,16 +31,16 @@ def check_host(url: ParsedUrl, networks: Sequence[Network] = ()) -> Decision | N
 
 
 def internal_host(host: str, networks: Sequence[Network] = ()) -> str | None:
-    """Return what makes a canonical host, or a pattern of names, internal; None where nothing is known against it."""
+    """Return the reason why a canonical host or host pattern is internal, or None."""
     if (address := parse_address(host)) is not None:
         return _address_problem(str(address), networks)
     last_two = host.split(".")[-2:]
     private = last_two[-1] in _PRIVATE_NAMES or ".".join(last_two) in _PRIVATE_NAMES
-    return "the host is a name that only private networks answer for" if private and not networks else None
+    return "the host name is reserved for private networks" if private and not networks else None
 
 
 def check_addresses(addresses: Iterable[str], networks: Iterable[Network | str] = (), subject: str = "") -> Decision:
-    """Decide whether a host with these addresses may be dialled: there is one, and all are public or exempt."""
+    """Decide whether a host with these addresses may be contacted: it must have one, all public or exempt."""
     exempt = parse_networks(networks)
     count = 0
     for address in addresses:
@@ -56,12 +56,12 @@ def _address_problem(address: str, exempt: Sequence[Network]) -> str | None:
     kind = classify_address(address)
     if kind is AddressClass.PUBLIC or (kind is not AddressClass.UNREADABLE and is_exempt(address, exempt)):
         return None
-    shown = address if kind is not AddressClass.UNREADABLE else "an answer that is no address"
+    shown = address if kind is not AddressClass.UNREADABLE else "an answer that is not an address"
     return f"{shown} is {kind}, not public"
 
 
 def _exemption(address: str | None) -> Exemption:
-    """Return the step of an operator: the network of this one address, where it is known and one."""
+    """Return the exemption that an operator can set: the network with only this address, if it is valid."""
     kind = AddressClass.UNREADABLE if address is None else classify_address(address)
     if address is None or kind in (AddressClass.UNREADABLE, AddressClass.PUBLIC):
         return Exemption(None)

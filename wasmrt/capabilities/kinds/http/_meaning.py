@@ -1,4 +1,4 @@
-"""Says what a grant means for the person whose accounts and files it is about: powers, and what may go where."""
+"""Describe the effect of a grant on the user's accounts and files."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ _READING = frozenset(READ_METHODS)
 
 
 def meanings(allowed: Sequence[Reach], services: Iterable[Service]) -> list[str]:
-    """Return a sentence for each power at a service, those that change something first."""
+    """Return a sentence for each permission at a service, permissions to change data first."""
     known = tuple(services)
     found: dict[str, bool] = {}
     for reach in allowed:
         if reach.entry.host_pattern == ANY_HOST:
-            found[f"can reach {ANYWHERE}, and tell whoever runs it all that it knows"] = True
+            found[f"can reach {ANYWHERE}, and send it all data that the tool has"] = True
         for words, changes in _powers(reach, known):
             found[words] = changes or found.get(words, False)
     return sorted(found, key=lambda words: not found[words])
 
 
 def _powers(reach: Reach, services: Sequence[Service]) -> Iterator[tuple[str, bool]]:
-    """Yield what requests of an entry can do, and whether it changes something."""
+    """Yield the phrases for the requests of an entry, each with whether it changes data."""
     entry = reach.entry
     for part in reach.carried:
         known = [(service, power, power.as_you) for service, power in powers_of(part, services) if power.as_you]

@@ -1,4 +1,4 @@
-"""The requests that a grant really lets out: an entry is told apart from what the runtime would refuse of it."""
+"""Determine the requests that a grant effectively allows: entries without the parts that the runtime would refuse."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ ANYWHERE = "ANY PUBLIC SITE"
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """One entry of an allowlist, with the credentials that its requests get."""
+    """One entry of an allowlist, with the credentials for its requests."""
 
     entry: EndpointPattern
-    """As far as requests of it may leave."""
+    """The entry, restricted to requests that can be sent."""
     credentials: tuple[CredentialMapping, ...]
     carried: tuple[EndpointPattern, ...] = ()
-    """The parts of it whose requests get one of them."""
+    """The parts of the entry whose requests carry a credential."""
     refused: str = ""
-    """The reason why requests of it are refused, all of them; empty where they are not."""
+    """The reason why all its requests are refused; empty if they are not."""
 
 
 def reaches(
     allowlist: Iterable[EndpointPattern], credentials: Sequence[CredentialMapping], networks: Sequence[Network]
 ) -> Iterator[Reach]:
-    """Yield each entry of an allowlist; `networks` are the internal ones that an operator exempts."""
+    """Yield each entry of an allowlist; `networks` are internal networks that an operator exempts."""
     for entry in allowlist:
         problem = internal_host(entry.host_pattern, () if entry.public_only else networks)
         if problem is not None:
@@ -48,13 +48,13 @@ def reaches(
             yield Reach(entry, (), refused=f"your secret {exposed.secret_name} would go with it unencrypted")
             continue
         if exposed is not None:
-            entry = replace(entry, schemes=("https",))  # the rest of it is refused
+            entry = replace(entry, schemes=("https",))  # its http requests are refused
         sent = tuple(m for m in credentials if goes_with(m, entry))
         yield Reach(entry, sent, tuple(part for m in sent for part in _parts(m, entry)))
 
 
 def goes_with(mapping: CredentialMapping, entry: EndpointPattern) -> bool:
-    """Tell whether some request of the entry gets the credential."""
+    """Return whether some request of the entry carries the credential."""
     return (
         bool(common_hosts(mapping.host_patterns, (entry.host_pattern,)))
         and not set(mapping.ports).isdisjoint(entry.ports_for("https"))
@@ -63,7 +63,7 @@ def goes_with(mapping: CredentialMapping, entry: EndpointPattern) -> bool:
 
 
 def paths_meet(mapping: CredentialMapping, entry: EndpointPattern) -> bool:
-    """Tell whether some path of the entry gets the credential."""
+    """Return whether some path of the entry carries the credential."""
     if entry.path is None:
         prefix = (entry.path_prefix,) if entry.path_prefix else ()
         return common_paths(mapping.path_patterns, prefix) is not None
@@ -75,14 +75,14 @@ def paths_meet(mapping: CredentialMapping, entry: EndpointPattern) -> bool:
 
 
 def _is_exposed(mapping: CredentialMapping, entry: EndpointPattern) -> bool:
-    """Tell whether every request of the entry over http would carry the credential, and is refused for that."""
+    """Return whether every http request of the entry would carry the credential, and is therefore refused."""
     if "http" not in entry.schemes or mapping.location.type is LocationType.URL_PATH:
         return False
     return any(endpoint_within(entry, cover) for cover in _covers(mapping, entry))
 
 
 def _covers(mapping: CredentialMapping, entry: EndpointPattern) -> list[EndpointPattern]:
-    """Return entries for all that gets the credential, in other respects like `entry`."""
+    """Return the parts of `entry` whose requests carry the credential."""
     paths = mapping.path_patterns or (None,)
     return [
         replace(entry, host_pattern=host, path=None, path_prefix=path)

@@ -74,9 +74,7 @@ _LOCATIONS: dict[str, ObjectSchema] = {
             "name": Property(field=_WORD, about="The header of the signature of the body.", required=True),
             "prefix": Property(field=_WORD, about="Text before the signature, such as 'sha256='."),
             "encoding": Property(field=Text(choices=("hex", "base64")), about="hex by default."),
-            "timestamp_name": Property(
-                field=_WORD, about="A header for the Unix time, which is then signed, too: 'TIME.BODY'."
-            ),
+            "timestamp_name": Property(field=_WORD, about="A header for the Unix time; 'TIME.BODY' is signed then."),
         }
     ),
 }
@@ -120,14 +118,14 @@ _ENDPOINT = ObjectSchema(
         ),
         "public_only": Property(
             field=Flag(),
-            about="Public addresses only, even if an operator exempts others; implied by any_public_host.",
+            about="Allow only public addresses, even if an operator exempts others; implied by any_public_host.",
         ),
         "port": Property(field=_PORT, about="443 for https by default."),
         "ports": Property(field=ListOf(item=_PORT, min_items=1), about="Several ports."),
         "scheme": Property(field=_SCHEME, about="https by default."),
         "schemes": Property(field=ListOf(item=_SCHEME, min_items=1), about="Both schemes."),
-        "path_prefix": Property(field=_PATH, about="Whole segments: /v1/ covers all below it, every path if absent."),
-        "path": Property(field=_PATH, about="This path exactly, and nothing below it, instead of a prefix."),
+        "path_prefix": Property(field=_PATH, about="Whole segments: /v1/ covers paths below it; every path if absent."),
+        "path": Property(field=_PATH, about="Only this path without its subpaths, instead of a prefix."),
         "methods": Property(field=ListOf(item=_METHOD), about="Every method by default."),
     },
     either=(("port", "ports"), ("scheme", "schemes"), ("path_prefix", "path")),
@@ -136,13 +134,13 @@ _ENDPOINT = ObjectSchema(
 _CREDENTIAL = ObjectSchema(
     {
         "secret_name": Property(field=_SECRET, about="The stored secret.", required=True),
-        "location": Property(field=_Location(), about="Where the host puts it.", required=True),
+        "location": Property(field=_Location(), about="The part of the request that contains it.", required=True),
         "host_patterns": Property(field=ListOf(item=_HOST, min_items=1), about="The hosts that get it.", required=True),
         "path_patterns": Property(field=ListOf(item=_PATH), about="Only paths under these prefixes get it."),
         "ports": Property(
-            field=ListOf(item=_PORT, min_items=1), about="Only these get it; 443 or the only listed one if absent."
+            field=ListOf(item=_PORT, min_items=1), about="Its ports; by default 443, or the only listed port."
         ),
-        "optional": Property(field=Flag(), about="Send the request without it if it is not set."),
+        "optional": Property(field=Flag(), about="Send the request without the secret if it is not set."),
     }
 )
 HTTP = Property(
@@ -167,10 +165,10 @@ HTTP = Property(
 
 
 def read_entry(value: Any, place: str, *, hint: str) -> EndpointPattern:
-    """Return the entry of an allowlist that JSON data holds.
+    """Read an allowlist entry from JSON data.
 
     Raises:
-        ConfigurationError: the data is not a valid entry; the message begins with its path below `place`.
+        ConfigurationError: the data is not a valid entry; the message begins with the JSON path below `place`.
     """
     problems = Problems()
     tree = _ENDPOINT.read(value, place, problems)
@@ -184,10 +182,10 @@ def read_entry(value: Any, place: str, *, hint: str) -> EndpointPattern:
 
 
 def build_endpoint(tree: dict[str, Any]) -> EndpointPattern:
-    """Return the entry of an allowlist that was read.
+    """Return the allowlist entry from its checked JSON data.
 
     Raises:
-        ConfigurationError: its parts do not fit together.
+        ConfigurationError: its parts conflict.
     """
     ports = tree.get("ports", [tree["port"]] if "port" in tree else [])
     schemes = tree.get("schemes", [tree.get("scheme", "https")])
@@ -218,10 +216,10 @@ def build_credential(name: str, tree: dict[str, Any]) -> CredentialMapping:
 
 
 def read_endpoint(text: str) -> EndpointPattern:
-    """Read an entry of an allowlist: `HOST`, `URL`, `GET,POST URL`, or the entry of a capability file.
+    """Read an allowlist entry from text: `HOST`, `URL`, `GET,POST URL`, or the JSON of an entry.
 
     Raises:
-        ConfigurationError: it is none of these.
+        ConfigurationError: the text has none of these forms.
     """
     if text.startswith("{"):
         problems, place = Problems(), "http.allowlist[0]"

@@ -1,4 +1,4 @@
-"""Describe HTTP requests and credentials in sentences, and warn about the risky ones."""
+"""Describe HTTP requests and credentials, and warn about risky ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 def format_host(host_pattern: str) -> str:
-    """Format a host of an entry, `ANY PUBLIC SITE` where it is every one."""
+    """Format the host of an entry; `ANY PUBLIC SITE` means every public host."""
     return ANYWHERE if host_pattern == ANY_HOST else host_pattern
 
 
@@ -58,7 +58,7 @@ def format_location(mapping: CredentialMapping) -> str:
 
 
 def format_credential(mapping: CredentialMapping) -> str:
-    """Format a credential together with the requests that get it."""
+    """Format a credential with the requests that carry it."""
     paths = f" under {join_words(mapping.path_patterns)}" if mapping.path_patterns else ""
     ports = f" at port {join_words(map(str, mapping.ports))}" if mapping.ports not in ((), USUAL_PORTS) else ""
     return f"{format_location(mapping)}, for {join_words(mapping.host_patterns)}{ports}{paths}"
@@ -81,7 +81,7 @@ def _place(location: CredentialLocation) -> str:
 
 
 def http_sentences(found: Sequence[Reach], credentials: Iterable[CredentialMapping], bounds: str) -> Iterator[str]:
-    """Yield a sentence for each entry of an allowlist, one with its bounds, and one for each unused credential."""
+    """Yield a sentence for each allowlist entry, one for the limits, and one for each unused credential."""
     for reach in found:
         entry = reach.entry
         places = [format_location(m) + _where(m, entry) for m in reach.credentials]
@@ -118,12 +118,12 @@ def endpoint_warnings(allowlist: Sequence[EndpointPattern]) -> Iterator[FileWarn
         at = child("http.allowlist", index)
         if entry.host_pattern == ANY_HOST:
             yield FileWarning(
-                child(at, "any_public_host"), "every public site can be told what the tool is given and reads"
+                child(at, "any_public_host"), "the tool can send its inputs, and data that it reads, to any public site"
             )
         if entry.host_pattern.startswith("*."):
-            yield FileWarning(child(at, "host"), f"'{entry.host_pattern}' covers every name below, at any depth")
+            yield FileWarning(child(at, "host"), f"'{entry.host_pattern}' covers all subdomains, at any depth")
         if "http" in entry.schemes:
-            yield FileWarning(child(at, "scheme"), "requests over http can be read and changed on the way")
+            yield FileWarning(child(at, "scheme"), "requests over http can be read and modified in transit")
         if (problem := internal_host(entry.host_pattern)) is not None:
             yield FileWarning(
                 child(at, "host"),
@@ -135,7 +135,7 @@ def endpoint_warnings(allowlist: Sequence[EndpointPattern]) -> Iterator[FileWarn
 
 
 def _on_every_path(at: str, entry: EndpointPattern) -> Iterator[FileWarning]:
-    # Reading everywhere is what most files ask for; RFC 9110 9.2.1 names the methods that only read.
+    # Most files allow reading all paths; RFC 9110 9.2.1 lists the methods that only read.
     changing = [method for method in entry.methods if method not in _SAFE]
     if not entry.methods:
         yield FileWarning(at, "every path and method of the host is allowed")
@@ -152,13 +152,13 @@ def credential_warnings(
         if not mapping.path_patterns:
             yield FileWarning(at, "without path_patterns the secret goes with every request to its hosts")
         if any(pattern.startswith("*.") for pattern in mapping.host_patterns):
-            yield FileWarning(child(at, "host_patterns"), "a wildcard sends the secret to every name below the domain")
+            yield FileWarning(child(at, "host_patterns"), "with a wildcard the secret is sent to all subdomains")
         entries = [
             entry
             for entry in allowlist
             if common_hosts(mapping.host_patterns, (entry.host_pattern,)) and paths_meet(mapping, entry)
         ]
         if not entries:
-            yield FileWarning(at, "no entry of http.allowlist covers a request that would get this secret")
+            yield FileWarning(at, "no entry of http.allowlist covers a request that carries this secret")
         elif not any("https" in entry.schemes for entry in entries):
-            yield FileWarning(at, "a secret goes over https only, and its hosts are allowed over http only")
+            yield FileWarning(at, "secrets are only sent over https, but its hosts are only allowed over http")
