@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import wasmrt.core.files
-from wasmrt.core.files import Unfit, UnfitFileError, create_file, opened_file, read_file, replace_file
+from wasmrt.core.files import Unfit, UnfitFileError, create_file, open_file, read_file, replace_file
 
 
 def mode_of(path: Path) -> int:
@@ -236,7 +236,7 @@ def test_a_name_relative_to_an_open_directory_is_opened_there(tmp_path: Path, mo
     folder = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
     monkeypatch.chdir("/")
     try:
-        with opened_file("real", folder=folder, follow_link=False) as (file, status):
+        with open_file("real", folder=folder, follow_link=False) as (file, status):
             assert (file.read(), status.st_size) == (b"here", 4)
     finally:
         os.close(folder)

@@ -20,10 +20,10 @@ from wasmrt.core.strict_json import (
     JsonFault,
     check_nesting,
     check_text,
+    encode_json,
     parse_json,
     read_json,
     write_json,
-    written_by,
 )
 
 BOUNDS = {"max_bytes": 1000, "max_depth": 5, "max_parts": 20}
@@ -185,9 +185,9 @@ ROWS = [{"n": n, "text": str(n), "more": [None, True]} for n in range(30_000)]
 )
 def test_a_large_value_is_written_in_small_pieces(value: Any, encoder: json.JSONEncoder) -> None:
     looks = Checks()
-    assert written_by(encoder, value, check=looks) == encoder.encode(value)
+    assert encode_json(encoder, value, check=looks) == encoder.encode(value)
     assert looks.number > 5
-    assert turns(lambda: written_by(encoder, value)) > looks.number  # other threads can run in between
+    assert turns(lambda: encode_json(encoder, value)) > looks.number  # other threads can run in between
 
 
 def test_check_can_interrupt_reading_and_writing_a_large_value() -> None:

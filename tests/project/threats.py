@@ -52,10 +52,9 @@ THREATS = (
         threat="an error shows a model how to lift a denial, and the model asks a user to do so",
         source=OURS,
         tests=(
-            "sandbox/border/test_call_services.py::"
-            "test_a_guest_is_told_what_is_on_record_where_something_else_than_its_grant_holds_it",
+            "sandbox/border/test_call_services.py::test_a_guest_gets_the_recorded_reason_of_a_denial",
             "agent/first_party/test_denials.py::test_model_sees_the_rule_without_the_setting",
-            "sandbox/border/test_call_services.py::test_no_step_that_is_not_on_record_is_told_to_a_guest",
+            "sandbox/border/test_call_services.py::test_a_guest_gets_only_recorded_hints",
             "runtime/denials/test_policy.py::test_the_line_named_by_a_policy_denial_allows_the_call",
         ),
     ),
@@ -232,10 +231,10 @@ THREATS = (
         threat="host memory allocated by a guest: handles, random bytes, streams, lists",
         source=HOSTILE,
         tests=(
-            _LIMITS + "test_a_million_host_calls_are_the_most_a_guest_makes",
-            "sandbox/escape/test_attacks.py::test_attacks_leave_no_memory_threads_or_descriptors_behind",
-            "sandbox/escape/test_soak.py::test_calls_mixed_with_attacks_leave_nothing_behind",
-            "sandbox/escape/test_soak.py::test_kills_in_between_leave_no_process_descriptor_permit_or_temporary_file",
+            _LIMITS + "test_a_guest_is_limited_to_a_million_host_calls",
+            "sandbox/escape/test_attacks.py::test_attacks_leak_no_memory_threads_or_descriptors",
+            "sandbox/escape/test_soak.py::test_calls_mixed_with_attacks_leave_no_resources",
+            "sandbox/escape/test_soak.py::test_kills_leave_no_process_descriptor_permit_or_temporary_file",
             "sandbox/wasi/test_streams.py::test_output_over_the_limit_is_dropped_and_counted",
         ),
         attacks=(
@@ -291,7 +290,7 @@ THREATS = (
         threat="denial of service while compiling",
         source=HOSTILE,
         tests=(
-            _LIMITS + "test_a_compile_of_a_hundred_thousand_functions_starves_no_call",
+            _LIMITS + "test_compiling_a_huge_component_does_not_delay_calls",
             "sandbox/component/test_counts.py::test_a_count_at_its_limit_passes_and_one_more_is_refused",
             "sandbox/component/test_counts.py::test_the_count_of_instances_equals_their_expansion",
             "sandbox/component/test_counts.py::test_a_product_of_two_counts_over_its_limit_is_refused",
@@ -432,8 +431,8 @@ THREATS = (
             "egress/oauth/test_renewal.py::test_a_silent_endpoint_gets_one_request_and_delays_no_call_past_its_deadline",
             "egress/gateway/test_shares.py::test_unresponsive_lookups_of_one_user_do_not_block_other_users",
             "egress/rates/test_rates.py::test_a_silent_redis_is_waited_for_only_once",
-            "sandbox/isolation/test_waits.py::test_a_call_waits_for_no_process_beyond_its_deadline",
-            "sandbox/isolation/test_hostile_frames.py::test_a_worker_that_sends_a_frame_byte_by_byte_is_ended_at_the_deadline",
+            "sandbox/isolation/test_waits.py::test_a_call_does_not_wait_for_a_process_beyond_its_deadline",
+            "sandbox/isolation/test_hostile_frames.py::test_a_worker_that_sends_byte_by_byte_is_killed_at_the_deadline",
         ),
     ),
     Threat(
@@ -521,7 +520,7 @@ THREATS = (
             "interop/pages/test_browser.py::test_a_page_of_another_origin_cannot_read_or_answer",
             "interop/pages/test_answers.py::test_of_concurrent_answers_one_counts_and_the_others_are_informed",
             "interop/pages/test_answers.py::test_a_truncated_request_cannot_be_allowed_from_the_list",
-            "cli/test_cli_approvals_web.py::test_a_browser_is_opened_without_the_link_in_anybodys_sight",
+            "cli/test_cli_approvals_web.py::test_browser_command_line_does_not_contain_the_link",
         ),
     ),
     Threat(
@@ -558,8 +557,8 @@ THREATS = (
         threat="a tool that changes an agent's identity files or the files that control tools",
         source=OURS,
         tests=(
-            "capabilities/test_workspace_write.py::test_an_identity_file_is_protected_however_it_is_spelled",
-            "capabilities/test_workspace_write.py::test_no_detour_leads_to_an_identity_file",
+            "capabilities/test_workspace_write.py::test_an_identity_file_is_protected_in_every_spelling",
+            "capabilities/test_workspace_write.py::test_no_indirect_path_reaches_an_identity_file",
             "runtime/workspace/test_workspace_writer.py::test_wasmrts_own_settings_are_never_writable",
             "runtime/workspace/test_workspace_writer.py::test_only_a_folder_created_by_the_call_can_be_moved",
         ),
@@ -732,7 +731,7 @@ THREATS = (
                     "a_grant_that_cannot_be_enforced_is_refused",
                 )
             ),
-            "agent/shell/test_shell_network.py::test_a_machine_that_cannot_guard_an_outlet_runs_no_command",
+            "agent/shell/test_shell_network.py::test_shell_is_disabled_if_the_network_cannot_be_confined",
             "interop/mcp_client/test_program_network.py::test_connections_to_granted_hosts_are_in_the_receipt",
         ),
     ),
@@ -791,8 +790,8 @@ THREATS = (
             "agent/plugins/test_hostile_plugins.py::test_response_to_a_different_request_is_rejected",
             "agent/plugins/test_hostile_plugins.py::test_two_responses_are_malformed",
             "agent/plugins/test_hostile_plugins.py::test_secrets_in_the_output_are_redacted",
-            "sandbox/programs/test_programs.py::test_output_without_end_is_ended_by_the_cap_of_an_answer",
-            "sandbox/programs/test_programs.py::test_a_secret_that_a_program_prints_is_cut_out_of_result_and_failure",
+            "sandbox/programs/test_programs.py::test_endless_output_ends_at_the_result_limit",
+            "sandbox/programs/test_programs.py::test_a_printed_secret_is_redacted_from_results_and_errors",
         ),
     ),
     Threat(

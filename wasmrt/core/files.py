@@ -98,7 +98,7 @@ def sync_folder(folder: Path) -> None:
 
 
 @contextmanager
-def opened_file(
+def open_file(
     path: Path | str, *, follow_link: bool, private: bool = False, folder: int | None = None
 ) -> Iterator[tuple[BinaryIO, os.stat_result]]:
     """Open a regular file for reading; yield it with its status.
@@ -130,13 +130,13 @@ def opened_file(
 
 
 def read_file(path: Path, *, max_bytes: int, follow_link: bool, private: bool = False) -> bytes:
-    """Read a regular file of at most `max_bytes`, up to its size at opening; see `opened_file`.
+    """Read a regular file of at most `max_bytes`, up to its size at opening; see `open_file`.
 
     Raises:
         UnfitFileError: the file is refused or larger.
         OSError: the file does not exist or cannot be read.
     """
-    with opened_file(path, follow_link=follow_link, private=private) as (file, status):
+    with open_file(path, follow_link=follow_link, private=private) as (file, status):
         if status.st_size > max_bytes:
             raise UnfitFileError(path.name, Unfit.TOO_LARGE)
         return file.read(status.st_size)

@@ -108,7 +108,7 @@ def path_key(path: str) -> str:
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", path).casefold())
 
 
-def setting_of(tool: str, name: str) -> str:
+def setting_secret_name(tool: str, name: str) -> str:
     """Return the name of the secret for a tool's setting; it starts with the tool's name."""
     prefix, name = f"{folded(tool)}_", name.replace("-", "_").replace(".", "_")
     return name.lower() if name.lower().startswith(prefix) else f"{prefix}{name.lower()}"

@@ -114,14 +114,14 @@ def write_json(value: Any, *, check: Callable[[], object] | None = None) -> str:
         JsonError: a part of the value is not JSON, or it is nested too deep or contains itself.
     """
     try:
-        return written_by(_encoder, value, check=check)
+        return encode_json(_encoder, value, check=check)
     except RecursionError as error:
         raise JsonError("nested too deep, or in itself", JsonFault.DEPTH) from error
     except (TypeError, ValueError) as error:
         raise JsonError(f"not JSON: {error}") from error
 
 
-def written_by(encoder: json.JSONEncoder, value: Any, *, check: Callable[[], object] | None = None) -> str:
+def encode_json(encoder: json.JSONEncoder, value: Any, *, check: Callable[[], object] | None = None) -> str:
     """Return the output of `encoder`, piece by piece if the value is large; raises the errors of both."""
     if not _holds_many(value):  # almost always
         return encoder.encode(value)

@@ -18,7 +18,7 @@ def printable(text: str) -> str:
     return _SUSPECT.sub(_escape_unprintable, text)
 
 
-def in_one_line(text: str) -> str:
+def to_single_line(text: str) -> str:
     """Return `text` as a single line: newlines become spaces, other non-printable characters are escaped.
 
     SECURITY: untrusted text must not start a new line, where it could imitate wasmrt's own output.

@@ -108,7 +108,7 @@ class ToolCapabilities:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tightening:
+class TraitRestrictions:
     """An operator's restrictions for one tool. None keeps the derived value; no value can loosen it."""
 
     tier: SafetyTier | None = None
@@ -134,7 +134,7 @@ class Traits:
     """True if a sandbox limits each call to given effects, so that a view can narrow them."""
     actions: tuple[ActionDescriptor, ...] = ()
     action_param: str = "action"
-    tightening: Tightening = field(default_factory=Tightening)
+    tightening: TraitRestrictions = field(default_factory=TraitRestrictions)
 
     def __post_init__(self) -> None:
         names = [action.name for action in self.actions]
@@ -179,7 +179,7 @@ class Traits:
         actions = tuple(action for action in self.actions if action.effects <= effects)
         return replace(self, effects=self.effects & effects, actions=actions)
 
-    def tightened(self, tightening: Tightening) -> Traits:
+    def tightened(self, tightening: TraitRestrictions) -> Traits:
         """Return the traits with an operator's restrictions."""
         return replace(self, tightening=tightening)
 

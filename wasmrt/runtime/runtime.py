@@ -25,7 +25,7 @@ from wasmrt.core.errors import (
     SourceError,
     WasmrtError,
 )
-from wasmrt.core.files import opened_file
+from wasmrt.core.files import open_file
 from wasmrt.core.limits import COMPONENT_MAX_BYTES, ResourceLimits
 from wasmrt.core.model import ToolOutput
 from wasmrt.core.names import check_prepared_name, did_you_mean, offered_name
@@ -361,7 +361,7 @@ def _load(component: ComponentBytes | bytes | bytearray | memoryview | str | Pat
 
 def _read(path: Path) -> bytes:
     try:
-        with opened_file(path, follow_link=True) as (file, _):
+        with open_file(path, follow_link=True) as (file, _):
             return file.read(COMPONENT_MAX_BYTES + 1)
     except OSError as error:
         raise SourceError(f"cannot read component {path.name} ({error.strerror})", hint="check the path") from error

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.agent.memory.test_search import NOTES, fill, quality
-from wasmrt.agent.builtin.memory import MemoryStore, _search, why_not_in_c
+from wasmrt.agent.builtin.memory import MemoryStore, _search, vector_fallback_reason
 from wasmrt.agent.config import read_config_file
 from wasmrt.core.errors import ConfigFileError, ConfigurationError
 from wasmrt.runtime.memory import MemorySettings, WordLlamaEmbedder
@@ -26,7 +26,7 @@ import json, random, sqlite3, sys
 from array import array
 from wasmrt.agent.builtin.memory import _search
 from wasmrt.agent.builtin.memory._search import find_nearest
-assert not _search.why_not_in_c(), _search.why_not_in_c()
+assert not _search.vector_fallback_reason(), _search.vector_fallback_reason()
 chance = random.Random(7)
 def vector(size=16):
     return array("f", (chance.uniform(-1, 1) for _ in range(size))).tobytes()
@@ -79,10 +79,10 @@ def test_without_sqlite_vec_vectors_are_compared_in_python(monkeypatch: pytest.M
         pass
 
     monkeypatch.setattr(sqlite3, "Connection", Plain)
-    assert "cannot load extensions" in why_not_in_c()
+    assert "cannot load extensions" in vector_fallback_reason()
     Plain.enable_load_extension = True  # type: ignore[attr-defined]
     monkeypatch.setattr(_search, "find_spec", lambda name: None)
-    assert "wasmrt[vectors]" in why_not_in_c()
+    assert "wasmrt[vectors]" in vector_fallback_reason()
 
 
 @needs_model

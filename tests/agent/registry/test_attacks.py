@@ -49,7 +49,7 @@ from wasmrt.agent.safety import Sanitizer
 from wasmrt.core.effects import EVERY_EFFECT, NETWORKING
 from wasmrt.core.errors import GuestError, InvalidNameError, InvalidParametersError
 from wasmrt.core.model import Reason
-from wasmrt.core.traits import Confirmation, Risk, SubagentAccess, Tightening
+from wasmrt.core.traits import Confirmation, Risk, SubagentAccess, TraitRestrictions
 from wasmrt.egress.leaks import Action, LeakDetector
 
 TOKEN = "ghp_" + "k3Jd8sQmZ1xPv7Lr" + "Tn0WbY5cHfG2uA9eRoXi"
@@ -86,8 +86,8 @@ def test_the_search_for_the_wrapper_is_linear_in_spaces() -> None:
 
 TIGHT = [
     ToolRule(tool="inner", permission=Permission.ASK),
-    ToolRule(tool="inner", tightening=Tightening(confirmation=Confirmation.ALWAYS)),
-    ToolRule(tool="inner", tightening=Tightening(risk=Risk.HIGH)),
+    ToolRule(tool="inner", tightening=TraitRestrictions(confirmation=Confirmation.ALWAYS)),
+    ToolRule(tool="inner", tightening=TraitRestrictions(risk=Risk.HIGH)),
     ToolRule(tool="inner", permission=Permission.DENY),
 ]
 
@@ -113,7 +113,7 @@ def test_a_rule_for_a_tool_applies_when_another_tool_invokes_it(
 
 
 def test_params_of_a_call_do_not_choose_an_action_of_an_invoked_tool() -> None:
-    tightened = Tightening(confirmation=Confirmation.IF_DESTRUCTIVE)
+    tightened = TraitRestrictions(confirmation=Confirmation.IF_DESTRUCTIVE)
     rules = (
         ToolRule(tool="tool", permission=Permission.ALLOW),
         ToolRule(tool="http", permission=Permission.ALLOW, tightening=tightened),
@@ -151,7 +151,7 @@ def test_the_rate_of_a_tool_counts_invocations_by_other_tools(counted: Counted) 
 
 def test_a_sub_agent_cannot_invoke_a_denied_tool_through_another_tool(counted: Counted) -> None:
     here, received = counted()
-    denied = ToolRule(tool="inner", tightening=Tightening(subagent_access=SubagentAccess.DENIED))
+    denied = ToolRule(tool="inner", tightening=TraitRestrictions(subagent_access=SubagentAccess.DENIED))
     with WasmToolRuntime(WasmRuntimeConfig(network=here.network, isolation="in-process")) as runtime:
         inner = runtime.prepare("inner", agent_http("").component(), here.grant())
         outer = only_tool(runtime, agent_invoke("").component(), Capabilities.none().with_tool_invoke({"in": "inner"}))
@@ -416,8 +416,8 @@ def test_a_rule_that_matches_no_tool_causes_a_warning() -> None:
 @pytest.mark.parametrize(
     ("rules", "own"),
     [
-        ((ToolRule(tool="x", tightening=Tightening(confirmation=Confirmation.ALWAYS)),), False),
-        ((ToolRule(tool="x", tightening=Tightening(risk=Risk.HIGH)),), False),
+        ((ToolRule(tool="x", tightening=TraitRestrictions(confirmation=Confirmation.ALWAYS)),), False),
+        ((ToolRule(tool="x", tightening=TraitRestrictions(risk=Risk.HIGH)),), False),
         ((ToolRule(tool="x", permission=Permission.ASK),), False),
         ((), True),
     ],
@@ -517,8 +517,12 @@ def test_the_sandbox_has_no_network_if_a_preset_or_a_guard_denies_it() -> None:
 
 
 @pytest.mark.parametrize("effects", [[], ["write-filesystem"], ["financial"]])
-@pytest.mark.parametrize("tightening", [Tightening(risk=Risk.HIGH), Tightening(confirmation=Confirmation.ALWAYS)])
-def test_more_effects_never_need_fewer_approvals_under_a_rule(effects: list[str], tightening: Tightening) -> None:
+@pytest.mark.parametrize(
+    "tightening", [TraitRestrictions(risk=Risk.HIGH), TraitRestrictions(confirmation=Confirmation.ALWAYS)]
+)
+def test_more_effects_never_need_fewer_approvals_under_a_rule(
+    effects: list[str], tightening: TraitRestrictions
+) -> None:
     @tool(name="x", effects=effects)
     def acts() -> None: ...
 

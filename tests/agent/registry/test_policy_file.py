@@ -10,7 +10,7 @@ from wasmrt import RateLimitConfig, ToolPolicy
 from wasmrt.agent.config import read_config_file
 from wasmrt.agent.policy import ApproverKind, ExfiltrationGuard, ExternalFilter, Permission, Preset, ToolRule
 from wasmrt.core.errors import ConfigFileError, ConfigurationError
-from wasmrt.core.traits import Confirmation, Risk, SafetyTier, SubagentAccess, Tightening
+from wasmrt.core.traits import Confirmation, Risk, SafetyTier, SubagentAccess, TraitRestrictions
 
 WHOLE = """
 [tools]
@@ -67,7 +67,7 @@ def test_every_section_is_read(tmp_path: Path) -> None:
         ToolRule(
             tool="files.*",
             permission=Permission.ASK,
-            tightening=Tightening(
+            tightening=TraitRestrictions(
                 tier=SafetyTier.PRIVILEGED, risk=Risk.HIGH, confirmation=Confirmation.ALWAYS,
                 subagent_access=SubagentAccess.DENIED, network_outbound=True,
             ),
@@ -166,8 +166,8 @@ def test_the_strictest_of_several_rules_applies() -> None:
         rules=(
             ToolRule(tool="*", permission=Permission.ALLOW, rate=RateLimitConfig(10, 100), timeout_seconds=5),
             ToolRule(tool="files.*", permission=Permission.ASK, rate=RateLimitConfig(20, 50), timeout_seconds=9),
-            ToolRule(tool="files.rm", permission=Permission.DENY, tightening=Tightening(risk=Risk.HIGH)),
-            ToolRule(tool="files.rm", tightening=Tightening(risk=Risk.LOW)),
+            ToolRule(tool="files.rm", permission=Permission.DENY, tightening=TraitRestrictions(risk=Risk.HIGH)),
+            ToolRule(tool="files.rm", tightening=TraitRestrictions(risk=Risk.LOW)),
         )
     )
     assert policy.permission_for("web") is Permission.ALLOW

@@ -22,7 +22,7 @@ from wasmrt.capabilities import (
     within_effects,
 )
 from wasmrt.core.effects import READING
-from wasmrt.core.traits import Tightening
+from wasmrt.core.traits import TraitRestrictions
 
 effect_sets = st.frozensets(st.sampled_from(list(Effect)))
 DERIVED: dict[str, Callable[[Traits], int]] = {
@@ -39,7 +39,7 @@ DERIVED: dict[str, Callable[[Traits], int]] = {
     "open world": lambda traits: int(traits.annotations()["openWorldHint"]),
 }
 tightenings = st.builds(
-    Tightening,
+    TraitRestrictions,
     tier=st.none() | st.sampled_from(SafetyTier),
     risk=st.none() | st.sampled_from(Risk),
     confirmation=st.none() | st.sampled_from(Confirmation),
@@ -60,7 +60,7 @@ def test_more_effects_never_give_a_less_strict_result(
 @pytest.mark.parametrize("derived", DERIVED)
 @given(effects=effect_sets, tightening=tightenings)
 def test_an_operators_rule_never_loosens_traits(
-    derived: str, effects: frozenset[Effect], tightening: Tightening
+    derived: str, effects: frozenset[Effect], tightening: TraitRestrictions
 ) -> None:
     derive = DERIVED[derived]
     assert derive(Traits(effects=effects)) <= derive(Traits(effects=effects).tightened(tightening))
@@ -68,7 +68,7 @@ def test_an_operators_rule_never_loosens_traits(
 
 @given(whole=effect_sets, call=effect_sets, tightening=tightenings)
 def test_more_effects_never_avoid_confirmation(
-    whole: frozenset[Effect], call: frozenset[Effect], tightening: Tightening
+    whole: frozenset[Effect], call: frozenset[Effect], tightening: TraitRestrictions
 ) -> None:
     traits = Traits(effects=whole | call).tightened(tightening)
     if traits.needs_confirmation(call):

@@ -9,7 +9,7 @@ import pickle
 import pytest
 
 from wasmrt.core.errors import SecretError
-from wasmrt.egress.secrets import Secret, check_user, checked_name, set_command
+from wasmrt.egress.secrets import Secret, check_user, normalize_secret_name, set_command
 
 VALUE = "correct-" + "horse-battery"
 
@@ -53,13 +53,13 @@ def test_an_invalid_value_is_refused_without_showing_it(value: str) -> None:
 
 
 def test_names_are_lower_case() -> None:
-    assert checked_name("SLACK_Bot-Token") == "slack_bot-token"
+    assert normalize_secret_name("SLACK_Bot-Token") == "slack_bot-token"
 
 
 @pytest.mark.parametrize("name", ["", "-x", "a.", "a b", "a/b", "ä", "x\n", "a" * 129, ".names", "x~oauth~oauth", "x~"])
 def test_an_invalid_name_is_refused(name: str) -> None:
     with pytest.raises(SecretError):
-        checked_name(name)
+        normalize_secret_name(name)
 
 
 @pytest.mark.parametrize("user", ["", "a\nb", "x" * 257, "\x1b[1m"])

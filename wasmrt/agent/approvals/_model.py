@@ -16,7 +16,7 @@ from wasmrt.core.effects import Effect
 from wasmrt.core.errors import InvalidParametersError
 from wasmrt.core.limits import MAX_JSON_DEPTH
 from wasmrt.core.model import Decision
-from wasmrt.core.strict_json import JsonError, check_nesting, parse_json, write_json, written_by
+from wasmrt.core.strict_json import JsonError, check_nesting, encode_json, parse_json, write_json
 
 _SORTED = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 _ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
@@ -251,5 +251,5 @@ def params_digest(params: Mapping[str, Any]) -> str:
     Raises:
         InvalidParametersError: they are not a JSON object, or are nested too deeply.
     """
-    text = written_by(_SORTED, json_object(params))
+    text = encode_json(_SORTED, json_object(params))
     return blake3(text.encode()).hexdigest()

@@ -11,7 +11,7 @@ from wasmrt.agent.approvals._model import ApprovalAnswer, ApprovalRequest, Appro
 from wasmrt.agent.approvals._pattern import ParamsPattern, Widening
 from wasmrt.agent.approvals._store import ApprovalStore
 from wasmrt.core.errors import ConfigurationError
-from wasmrt.core.terminal import in_one_line
+from wasmrt.core.terminal import to_single_line
 
 _MAX_LINES = 40
 _MAX_LINE = 200
@@ -65,7 +65,7 @@ def changes_shown(request: ApprovalRequest, *, whole: bool = False) -> Shown:
 
 def bounded(lines: Iterable[str], limit: int = _MAX_LINE, *, whole: bool) -> Shown:
     """Return untrusted lines, escaped, and cut as in `request_lines`."""
-    escaped = [in_one_line(line) for line in lines]
+    escaped = [to_single_line(line) for line in lines]
     if whole:
         return Shown(escaped, False)
     shown = [line[:limit] + _more(len(line) - limit, "characters") for line in escaped[:_MAX_LINES]]

@@ -19,7 +19,7 @@ from wasmrt.agent.approvals._review import request_lines
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.limits import MAX_JSON_DEPTH
 from wasmrt.core.strict_json import JsonError, check_text, read_json
-from wasmrt.core.terminal import in_one_line, printable
+from wasmrt.core.terminal import printable, to_single_line
 
 _TERMINAL = threading.Lock()
 """Held while a question is on the screen, so that one request is shown at a time."""
@@ -189,7 +189,7 @@ class _Turn:
         return os.read(self.stdin, _MAX_LINE_BYTES).decode("utf-8", "replace").strip()
 
     def _say(self, text: str) -> None:
-        self._write(in_one_line(text) + "\n")
+        self._write(to_single_line(text) + "\n")
 
     def _write(self, text: str) -> None:
         data = printable(text).encode("utf-8", "replace")
@@ -225,7 +225,7 @@ def _question(request: ApprovalRequest, *, cut: bool) -> str:
         words += ["[s]ession: any parameters"] if request.trace else []
         words.append("[a]lways")
     words += ["[e]dit", *(["[m]ore"] if cut else [])]
-    return f"  approve {in_one_line(request.tool)}? {', '.join(words)}: "
+    return f"  approve {to_single_line(request.tool)}? {', '.join(words)}: "
 
 
 def _scope(word: str, request: ApprovalRequest) -> ApprovalScope | None:

@@ -19,13 +19,13 @@ from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.labels import Label
 from wasmrt.core.limits import KIB
 from wasmrt.core.names import did_you_mean, folded, offered_name
-from wasmrt.core.traits import Tightening, tightest
+from wasmrt.core.traits import TraitRestrictions, tightest
 
 DEFAULT_APPROVAL_SECONDS = 300.0
 DEFAULT_OUTPUT_BYTES = 16 * KIB
 
 
-NO_TIGHTENING = Tightening()
+NO_TIGHTENING = TraitRestrictions()
 
 
 class Permission(StrEnum):
@@ -149,7 +149,7 @@ class ToolRule:
 
     tool: str
     permission: Permission | None = None
-    tightening: Tightening = field(default_factory=Tightening)
+    tightening: TraitRestrictions = field(default_factory=TraitRestrictions)
     rate: RateLimitConfig | None = None
     timeout_seconds: float | None = None
     results: frozenset[Label] | None = None
@@ -247,11 +247,11 @@ class ToolPolicy:
         """Return the rules for a tool, in their order."""
         return (rule for rule in self.rules if fits(tool, (rule.tool,)))
 
-    def tightening_for(self, tool: str) -> Tightening:
+    def tightening_for(self, tool: str) -> TraitRestrictions:
         """Return the strictest combination of the rules for a tool."""
         if not self.rules:
             return NO_TIGHTENING
-        found = Tightening()
+        found = TraitRestrictions()
         for rule in self.rules_for(tool):
             found = _both(found, rule.tightening)
         return found
@@ -341,13 +341,13 @@ def _flow_words(rule: ToolRule) -> list[object]:
     return [*words, rule.vouched] if rule.vouched else words
 
 
-def _both(one: Tightening, other: Tightening) -> Tightening:
+def _both(one: TraitRestrictions, other: TraitRestrictions) -> TraitRestrictions:
     def stricter(name: str) -> object:
         levels = [level for level in (getattr(one, name), getattr(other, name)) if level is not None]
         return tightest(*levels) if levels else None
 
     levels = {name: stricter(name) for name in ("tier", "risk", "confirmation", "subagent_access")}
-    return Tightening(**levels, network_outbound=one.network_outbound or other.network_outbound)  # type: ignore[arg-type]
+    return TraitRestrictions(**levels, network_outbound=one.network_outbound or other.network_outbound)  # type: ignore[arg-type]
 
 
 def _digest(value: object) -> str:

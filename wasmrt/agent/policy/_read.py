@@ -25,7 +25,7 @@ from wasmrt.capabilities import RateLimitConfig
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.limits import MIB
 from wasmrt.core.strict_toml import Mistake, Place, Reader, boolean, one_of, read_table, seconds, texts, whole_number
-from wasmrt.core.traits import Confirmation, Risk, SafetyTier, SubagentAccess, Tightening, read_effects
+from wasmrt.core.traits import Confirmation, Risk, SafetyTier, SubagentAccess, TraitRestrictions, read_effects
 
 _FLOWS_PLACE = Place(("tools", "flows"))
 _FLOWS: dict[str, Reader] = {
@@ -192,7 +192,7 @@ def _rule(name: str, table: Any, mistakes: list[Mistake]) -> ToolRule:
     tier = values.pop("safety_tier", None)
     flow_values = {name: values.pop(name) for name in ("results", "destinations", "ids", "vouched") if name in values}
     return ToolRule(
-        tool=name, permission=permission, tightening=Tightening(tier=tier, **values), rate=rate,
+        tool=name, permission=permission, tightening=TraitRestrictions(tier=tier, **values), rate=rate,
         timeout_seconds=timeout, **flow_values,
     )  # fmt: skip
 

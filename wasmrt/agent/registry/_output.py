@@ -19,7 +19,7 @@ from wasmrt.agent.safety import Flag, Sanitizer, wrap_tool_output
 from wasmrt.core.errors import ConfigurationError, GuestOutputError, LeakError, ToolError
 from wasmrt.core.limits import MAX_TOOL_OUTPUT_BYTES, MIB
 from wasmrt.core.model import Decision, LogEntry, Reason, ToolOutput
-from wasmrt.core.strict_json import JsonError, utf8_size, write_json, written_by
+from wasmrt.core.strict_json import JsonError, encode_json, utf8_size, write_json
 from wasmrt.egress.leaks import Action, LeakDetector
 
 _PLAIN = "return plain, uncompressed data from the tool"
@@ -290,4 +290,4 @@ def _plain(state: CallState, result: Any) -> tuple[str, tuple[dict[str, Any], ..
     if isinstance(result, str):
         return result, None
     found = split_media(result, partial(clean, state.services))
-    return (written_by(_ENCODER, result), None) if found is None else found
+    return (encode_json(_ENCODER, result), None) if found is None else found

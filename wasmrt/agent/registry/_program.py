@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from wasmrt.agent.approvals import Approver, DenyApprover
-from wasmrt.agent.builtin.code_mode import Answered, CodeTool, Run, asked_digest
+from wasmrt.agent.builtin.code_mode import Answered, CodeTool, Run, call_digest
 from wasmrt.agent.registry import _flow
 from wasmrt.agent.registry._executor import AsyncExecutor, BlockingExecutor, Executor, drive
 from wasmrt.agent.registry._state import CallRequest, CallState
@@ -146,7 +146,7 @@ class _Calls:
             raise CancelledError("the program has ended")
         guest.lifetime.check()
         place, self._made = self._made, self._made + 1
-        asked = asked_digest(name, params)
+        asked = call_digest(name, params)
         known = self._run.answer(place, asked)
         inner = self._state(name, params, guest)
         size = len(params.encode("utf-8", "replace"))

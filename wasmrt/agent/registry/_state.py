@@ -18,7 +18,7 @@ from wasmrt.core.errors import NotAuthorizedError, ToolError
 from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.model import NOTHING_USED, Decision, ToolOutput
 from wasmrt.core.names import MAX_NAME_LENGTH
-from wasmrt.core.strict_json import written_by
+from wasmrt.core.strict_json import encode_json
 from wasmrt.core.traits import Traits
 from wasmrt.runtime.audit import EMPTY_RECEIPT, OK, Approval, Receipt
 from wasmrt.runtime.context import Progress, ToolsOfCaller
@@ -233,4 +233,4 @@ def write_receipt(state: CallState, failure: ToolError | None) -> None:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else written_by(_ENCODER, value)
+    return value if isinstance(value, str) else encode_json(_ENCODER, value)

@@ -15,7 +15,7 @@ from wasmrt.catalog.package._tar import read_tar_gz
 from wasmrt.catalog.package._zip import read_zip
 from wasmrt.catalog.sources import MANIFESTS
 from wasmrt.core.errors import PackageError, SourceError
-from wasmrt.core.files import Unfit, UnfitFileError, opened_file, read_file
+from wasmrt.core.files import Unfit, UnfitFileError, open_file, read_file
 from wasmrt.core.limits import MAX_ARCHIVE_BYTES, MAX_PACKAGE_DEPTH, MAX_PACKAGE_ENTRIES
 
 
@@ -56,7 +56,7 @@ class FolderFiles:
                 for part in above:
                     at = os.open(part, flags | os.O_NOFOLLOW, dir_fd=at)
                     opened.callback(os.close, at)
-                file, status = opened.enter_context(opened_file(last, follow_link=False, folder=at))
+                file, status = opened.enter_context(open_file(last, follow_link=False, folder=at))
                 if status.st_size > max_bytes:
                     raise UnfitFileError(last, Unfit.TOO_LARGE)
                 return file.read(max_bytes)

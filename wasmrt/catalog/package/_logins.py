@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from wasmrt.capabilities.file import AuthSection, OAuthConfig
 from wasmrt.catalog.package._manifest import Manifest
-from wasmrt.core.names import setting_of
+from wasmrt.core.names import setting_secret_name
 
 
 class Logins(NamedTuple):
@@ -59,7 +59,7 @@ def settings_of(manifest: Manifest) -> dict[str, Any]:
     for item in manifest.settings:
         told = ": ".join(filter(None, (item.get("label"), item.get("description"))))
         kind = "required_secrets" if item.get("required", False) else "optional_secrets"
-        name = setting_of(manifest.id, item["handle"]) if item["handle"] in clients else item["handle"]
+        name = setting_secret_name(manifest.id, item["handle"]) if item["handle"] in clients else item["handle"]
         asked[kind].append({"name": name} | ({"prompt": told} if told else {}))
     listed = {kind: items for kind, items in asked.items() if items}
     return {"setup": listed} if listed else {}

@@ -17,7 +17,7 @@ from wasmrt.cli.shared.errors import FAILED
 from wasmrt.cli.shared.options import capability_file_argument, complete_tools, json_option, subject_argument
 from wasmrt.cli.shared.output import Style, print_message, show, show_json, show_line
 from wasmrt.cli.shared.root import LazyGroup
-from wasmrt.core.terminal import in_one_line
+from wasmrt.core.terminal import to_single_line
 
 
 @click.group(
@@ -85,7 +85,7 @@ def check(subject: str, tool: str | None, as_json: bool) -> None:
         })  # fmt: skip
         return
     for warning in warnings:
-        show(in_one_line(f"warning: {warning.path}: {warning.message}"))
+        show(to_single_line(f"warning: {warning.path}: {warning.message}"))
     print_missing(missing)
     count = len(warnings) + len(missing)
     suffix = f", with {count} warning{'s' * (count != 1)}" if count else ""

@@ -15,7 +15,7 @@ from wasmrt.cli.grant.caps_subject import find_tool_of
 from wasmrt.cli.shared.options import complete_tools, json_option
 from wasmrt.cli.shared.output import print_message, show, show_json
 from wasmrt.cli.shared.runtime import open_runtime, prepare
-from wasmrt.core.terminal import in_one_line
+from wasmrt.core.terminal import to_single_line
 from wasmrt.sandbox.component import qualified_names
 
 
@@ -74,4 +74,4 @@ def import_(file: Path, as_json: bool) -> None:
         return
     show(format_file(imported.file).removesuffix("\n"))
     for line in imported.left:
-        print_message(in_one_line(f"not converted: {line}"))
+        print_message(to_single_line(f"not converted: {line}"))

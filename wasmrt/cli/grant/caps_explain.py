@@ -18,7 +18,7 @@ from wasmrt.cli.shared.options import json_option, subject_argument
 from wasmrt.cli.shared.output import Style, print_message, show, show_json, show_line
 from wasmrt.core.model import Decision
 from wasmrt.core.places import find_places
-from wasmrt.core.terminal import in_one_line
+from wasmrt.core.terminal import to_single_line
 from wasmrt.core.url import AddressClass, InvalidUrlError, classify_address, parse_url
 from wasmrt.egress.gateway import NetworkConfig
 from wasmrt.runtime.config_file import HostsResolver
@@ -125,7 +125,9 @@ def _print_decision(decision: Decision, as_json: bool, note: str | None = None) 
     if as_json:
         show_json(decision.as_dict() | {"note": note})
     else:
-        show(in_one_line(f"{'allowed' if decision.allowed else 'denied'}: {decision.subject or decision.capability}"))
+        show(
+            to_single_line(f"{'allowed' if decision.allowed else 'denied'}: {decision.subject or decision.capability}")
+        )
         show(f"by: {decision.rule} ({decision.reason})")
         if decision.hint:
             print_message(f"hint: {hint_of(decision)}")

@@ -25,7 +25,7 @@ from wasmrt.cli.shared.options import complete_tools, json_option, user_option
 from wasmrt.cli.shared.output import print_message, show_json
 from wasmrt.cli.shared.secrets import open_secrets
 from wasmrt.core.errors import ConfigurationError, GrantRequiredError
-from wasmrt.core.names import setting_of
+from wasmrt.core.names import setting_secret_name
 from wasmrt.egress.oauth import (
     DeviceCode,
     OAuthState,
@@ -153,7 +153,7 @@ def _check_client(tool: str, oauth: OAuthConfig, known: Mapping[str, str]) -> No
     if oauth.client_id is None and variable and not known.get(variable):
         raise ConfigurationError(
             "the login needs a client ID",
-            hint=f"run: wasmrt secret set {setting_of(tool, variable)} (or set the variable {variable})",
+            hint=f"run: wasmrt secret set {setting_secret_name(tool, variable)} (or set the variable {variable})",
         )
 
 

@@ -254,7 +254,7 @@ def _needed_secrets(places: Places) -> tuple[str, str]:
 
 def _memory(places: Places) -> tuple[str, str]:
     """Report how memory is searched."""
-    from wasmrt.agent.builtin.memory import why_not_in_c
+    from wasmrt.agent.builtin.memory import vector_fallback_reason
     from wasmrt.agent.config import read_config_file
     from wasmrt.runtime.memory import MemorySettings
 
@@ -264,7 +264,7 @@ def _memory(places: Places) -> tuple[str, str]:
             "ok",
             'text search; for semantic search, set embedder = "wordllama" in [memory]; needs wasmrt[embeddings]',
         )
-    reason = why_not_in_c()
+    reason = vector_fallback_reason()
     return "ok", f"text search and {settings.embedder.name}; vectors use {f'Python: {reason}' if reason else 'C'}"
 
 

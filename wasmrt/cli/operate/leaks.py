@@ -13,7 +13,7 @@ from wasmrt.cli.shared.errors import fail
 from wasmrt.cli.shared.output import print_message, show
 from wasmrt.core.errors import ConfigurationError, WasmrtError
 from wasmrt.core.limits import MIB
-from wasmrt.core.terminal import in_one_line
+from wasmrt.core.terminal import to_single_line
 from wasmrt.egress.leaks import (
     Direction,
     LeakDetector,
@@ -79,7 +79,7 @@ def _print_report(report: LeakReport, data: bytes, *, as_json: bool) -> None:
         line = data.count(b"\n", 0, match.start) + 1
         column = match.start - data.rfind(b"\n", 0, match.start)
         rest = (" certain" if match.certain else "") + (f" also {', '.join(also)}" if also else "")
-        show(in_one_line(f"{line}:{column} {match.rule} {match.severity} {match.action}{rest}"))
+        show(to_single_line(f"{line}:{column} {match.rule} {match.severity} {match.action}{rest}"))
     print_message(f"{len(found)} found" if found else "no secrets found")
 
 
@@ -108,7 +108,7 @@ def list_rules(rule_files: Sequence[Path], as_json: bool) -> None:
         show(json.dumps([_described(rule) for rule in found]))
         return
     for rule in found:
-        click.echo("\t".join(map(in_one_line, (rule.id, rule.provider, rule.severity, rule.source))))
+        click.echo("\t".join(map(to_single_line, (rule.id, rule.provider, rule.severity, rule.source))))
     print_message(f"{len(found)} rules")
 
 

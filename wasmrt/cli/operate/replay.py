@@ -16,7 +16,7 @@ from wasmrt.cli.shared.receipts import folder_option, installation_keys, receipt
 from wasmrt.cli.shared.runtime import open_runtime, prepare
 from wasmrt.cli.shared.tools import find_named
 from wasmrt.core.limits import CODE_LIMITS
-from wasmrt.core.terminal import in_one_line
+from wasmrt.core.terminal import to_single_line
 from wasmrt.runtime.audit import Recording, Replayed, read_recording
 from wasmrt.runtime.audit.reading import find_receipt
 from wasmrt.runtime.prepared import PreparedTool
@@ -72,6 +72,6 @@ def _print_result(recording: Recording, replayed: Replayed) -> None:
     if replayed.same:
         show(f"same: {call.component} ended with {recording.outcome} after {replayed.answers} host responses")
     else:
-        show(in_one_line(f"different: {replayed.difference}"))
+        show(to_single_line(f"different: {replayed.difference}"))
     if replayed.component_changed:
         print_message(f"note: the component has changed since the call; its digest was {call.digest[:12]}")

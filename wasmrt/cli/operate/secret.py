@@ -13,7 +13,7 @@ from wasmrt.cli.shared.root import LazyGroup
 from wasmrt.cli.shared.secrets import check_all, describe_backend, new_file_warning, open_secrets, print_warnings
 from wasmrt.core.errors import ConfigurationError, SecretError
 from wasmrt.core.limits import MAX_ENV_FILE_BYTES, MAX_SECRET_BYTES
-from wasmrt.egress.secrets import Secret, SecretInfo, backend_of, checked_name, parse_env_file, replace_secret
+from wasmrt.egress.secrets import Secret, SecretInfo, backend_of, normalize_secret_name, parse_env_file, replace_secret
 
 _DAY = 86400.0
 
@@ -47,7 +47,7 @@ def set_secret(name: str, user: str, expires_in_days: float | None, as_json: boo
       wasmrt secret set example_token
       pass show example | wasmrt secret set example_token --json
     """
-    name = checked_name(name)
+    name = normalize_secret_name(name)
     text = _prompt(name) if is_interactive() else _read_stdin()
     if not text:
         hint = f"enter it on a terminal, or pipe it in: pass show example | wasmrt secret set {name}"
@@ -141,7 +141,7 @@ def remove_secret(name: str, user: str, as_json: bool) -> None:
       wasmrt secret remove example_token
       wasmrt secret remove example_token --user alice --json
     """
-    name = checked_name(name)
+    name = normalize_secret_name(name)
     open_secrets().remove(user, name)
     show_json({"removed": name, "user": user}) if as_json else print_message(f"removed {name} for {user}")
 
@@ -161,7 +161,7 @@ def import_secrets(file: click.File, user: str, only: tuple[str, ...], as_json: 
     """
     data = file.read(MAX_ENV_FILE_BYTES + 1)  # type: ignore[attr-defined]
     found = dict(parse_env_file(_decode(data, "a .env file", "env-file")))
-    wanted = {checked_name(name) for name in only} or found.keys()
+    wanted = {normalize_secret_name(name) for name in only} or found.keys()
     missing = sorted(wanted - found.keys())
     if missing:
         raise ConfigurationError(f"the file does not set {missing[0]}", hint="check the names after --only")

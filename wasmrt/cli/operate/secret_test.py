@@ -23,7 +23,7 @@ from wasmrt.cli.shared.output import print_message, show_json
 from wasmrt.cli.shared.secrets import open_secrets
 from wasmrt.core.errors import ConfigurationError, SecretExpiredError, SecretNotFoundError
 from wasmrt.egress.gateway import HttpFailure, HttpRequest
-from wasmrt.egress.secrets import checked_name
+from wasmrt.egress.secrets import normalize_secret_name
 
 _VALIDATION = '"validation_endpoint": {"url": "https://api.example.com/v1/me", "method": "GET", "success_status": 200}'
 
@@ -42,7 +42,7 @@ def test(ctx: click.Context, name: str, tool: str, capabilities: Path | None, us
     Examples:
       wasmrt secret test example_token --tool search
     """
-    found, name = find_with_login(tool, capabilities), checked_name(name)
+    found, name = find_with_login(tool, capabilities), normalize_secret_name(name)
     auth, check = _find_validation(found, name, tool)
     store = open_secrets()
     instructions = author_instructions(auth)

@@ -15,7 +15,7 @@ from wasmrt.catalog.sources import read_capability_file
 from wasmrt.cli.shared.output import print_message
 from wasmrt.cli.shared.tools import find_named
 from wasmrt.core.errors import ConfigurationError, SecretNotFoundError
-from wasmrt.core.names import did_you_mean, setting_of
+from wasmrt.core.names import did_you_mean, setting_secret_name
 from wasmrt.core.places import find_places
 from wasmrt.egress.gateway import EgressGateway, HostCall
 from wasmrt.egress.leaks import LeakDetector, WatchedSecrets
@@ -79,7 +79,7 @@ def settings(store: SecretsStore, user: str, tool: str, oauth: OAuthConfig) -> d
         if variable is None:
             continue
         try:
-            found[variable] = store.get(user, setting_of(tool, variable)).reveal()
+            found[variable] = store.get(user, setting_secret_name(tool, variable)).reveal()
         except SecretNotFoundError:
             continue
     return found

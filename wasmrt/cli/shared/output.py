@@ -16,7 +16,7 @@ from typing import Any, TextIO
 import click
 
 from wasmrt.core.errors import ConfigurationError, GrantRequiredError, WasmrtError
-from wasmrt.core.terminal import in_ascii, in_one_line, printable
+from wasmrt.core.terminal import in_ascii, printable, to_single_line
 
 PATIENCE_SECONDS = 1.0
 """Time that a step may take before its progress message is printed."""
@@ -45,7 +45,7 @@ def has_colours(stream: TextIO | None) -> bool:
 
 def print_message(text: str, style: Style = Style.PLAIN, *, indent: int = 0) -> None:
     """Print a message on stderr as a single line; on a terminal it is wrapped between words."""
-    print_lines(_wrapped(sys.stderr, in_one_line(text), indent), style)
+    print_lines(_wrapped(sys.stderr, to_single_line(text), indent), style)
 
 
 def print_lines(text: str, style: Style = Style.PLAIN) -> None:
@@ -80,7 +80,7 @@ def show_line(text: str, style: Style = Style.PLAIN, *, indent: int = 0) -> None
     Raises:
         WasmrtError: as `show`.
     """
-    show(_wrapped(sys.stdout, in_one_line(text), indent), style)
+    show(_wrapped(sys.stdout, to_single_line(text), indent), style)
 
 
 def show(text: str, style: Style = Style.PLAIN) -> None:
@@ -113,7 +113,7 @@ def show_json_list(values: Iterable[Any]) -> None:
 
 def show_columns(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a table whose columns are as wide as their content, with two spaces between them."""
-    table = [list(header), *([in_one_line(cell) for cell in row] for row in rows)]
+    table = [list(header), *([to_single_line(cell) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     layout = "  ".join(f"{{:<{width}}}" for width in widths)
     show("\n".join(layout.format(*row).rstrip() for row in table))
@@ -121,7 +121,7 @@ def show_columns(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 def show_section(title: str, lines: Iterable[str]) -> None:
     """Print a title and indented lines; nothing if there are no lines."""
-    listed = [f"  {in_one_line(line)}" for line in lines]
+    listed = [f"  {to_single_line(line)}" for line in lines]
     if listed:
         show(f"{title}:\n" + "\n".join(listed))
 
@@ -140,7 +140,7 @@ def status(text: str) -> Iterator[None]:
         with progress_message(text, print_message):
             yield
         return
-    sys.stderr.write(f"{in_one_line(text)} ..."[: os.get_terminal_size(sys.stderr.fileno()).columns - 1])
+    sys.stderr.write(f"{to_single_line(text)} ..."[: os.get_terminal_size(sys.stderr.fileno()).columns - 1])
     sys.stderr.flush()
     try:
         yield

@@ -18,7 +18,7 @@ from wasmrt.egress.secrets._types import (
     UserSecrets,
     check_usable,
     check_user,
-    checked_name,
+    normalize_secret_name,
     replace_secret,
     set_command,
 )
@@ -26,6 +26,6 @@ from wasmrt.egress.secrets._types import (
 __all__ = [
     "BACKENDS", "DEFAULT_USER", "OAUTH_SUFFIX", "DeferredSecrets", "Entry", "EntryStore", "EnvironmentSecrets",
     "FileKey", "FileSecrets", "KeyringSecrets", "Secret", "SecretInfo", "SecretsStore", "UserSecrets", "backend_of",
-    "check_usable", "check_user", "checked_name", "open_store", "open_store_later", "parse_env_file",
+    "check_usable", "check_user", "normalize_secret_name", "open_store", "open_store_later", "parse_env_file",
     "replace_secret", "set_command",
 ]  # fmt: skip

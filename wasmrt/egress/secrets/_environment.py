@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from wasmrt.core.errors import SecretBackendError, SecretError
 from wasmrt.core.limits import MAX_ENV_FILE_BYTES
-from wasmrt.egress.secrets._types import DEFAULT_USER, OAUTH_SUFFIX, Entry, EntryStore, Secret, checked_name
+from wasmrt.egress.secrets._types import DEFAULT_USER, OAUTH_SUFFIX, Entry, EntryStore, Secret, normalize_secret_name
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
@@ -38,7 +38,7 @@ def parse_env_file(text: str) -> tuple[tuple[str, Secret], ...]:
         number = binding.original.line + source[: len(source) - len(source.lstrip())].count("\n")
         if binding.error or binding.value is None or not _NAME.fullmatch(binding.key or ""):
             raise SecretError(f"line {number} is not NAME=value", code="env-file", hint="write one variable per line")
-        name = checked_name(binding.key or "")
+        name = normalize_secret_name(binding.key or "")
         if name in found:
             raise SecretError(f"line {number} sets {name} again", code="env-file")
         if binding.value:

@@ -113,7 +113,7 @@ def replace_secret(
     store.set(user, name, secret, expires_at=expires_at)
 
 
-def checked_name(name: str) -> str:
+def normalize_secret_name(name: str) -> str:
     """Return `name` in lower case (`SLACK_TOKEN` and `slack_token` are the same secret).
 
     Raises:
@@ -257,7 +257,7 @@ class EntryStore(ABC):
 
     def get(self, user: str, name: str) -> Secret:
         """Return the secret, or raise `SecretNotFoundError` or `SecretExpiredError`."""
-        user, name = check_user(user), checked_name(name)
+        user, name = check_user(user), normalize_secret_name(name)
         entry = self._read(user, name)
         if entry is None:
             # SECURITY: another user's secrets are never read. A fallback to a default user would leak across tenants.
@@ -268,14 +268,14 @@ class EntryStore(ABC):
 
     def set(self, user: str, name: str, secret: Secret, *, expires_at: float | None = None) -> None:
         """Store `secret` and replace an older value; `expires_at` is in Unix seconds."""
-        user, name = check_user(user), checked_name(name)
+        user, name = check_user(user), normalize_secret_name(name)
         if expires_at is not None and not _is_time(expires_at):
             raise SecretError("expires_at must be in Unix seconds", code="secret-expiry")
         self._write(user, name, Entry(secret, self._now(), expires_at))
 
     def remove(self, user: str, name: str) -> None:
         """Delete the secret and its companion, or raise `SecretNotFoundError`."""
-        user, name = check_user(user), checked_name(name)
+        user, name = check_user(user), normalize_secret_name(name)
         if not self._delete(user, name):
             raise SecretNotFoundError(f"the secret {name} is not set", hint="run wasmrt secret list to see the names")
         if not name.endswith(OAUTH_SUFFIX):
@@ -292,7 +292,7 @@ class EntryStore(ABC):
 
     def exists(self, user: str, name: str) -> bool:
         """Return whether the secret is set and has not expired."""
-        entry = self._read(check_user(user), checked_name(name))
+        entry = self._read(check_user(user), normalize_secret_name(name))
         return entry is not None and not self._is_expired(entry)
 
     def _is_expired(self, entry: Entry) -> bool:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from blake3 import blake3
 
 from wasmrt.core.errors import ConfigurationError
-from wasmrt.core.files import opened_file, private_key
+from wasmrt.core.files import open_file, private_key
 from wasmrt.core.limits import MAX_RECEIPT_BYTES
 
 HASH_BYTES = 32
@@ -226,7 +226,7 @@ def find_tail(folder: Path, keys: Keys, raw: bytes) -> Tail:
         why = "head-changed" if has_key_id(raw, keys) else "other-key"
         return _tail_without_head(folder, segments(folder), why)
     try:
-        with opened_file(segment_path(folder, head.segment), follow_link=False) as (file, status):
+        with open_file(segment_path(folder, head.segment), follow_link=False) as (file, status):
             if status.st_size < head.size:
                 return Tail(head, "truncated")
             file.seek(head.size)
@@ -255,7 +255,7 @@ def _tail_without_head(folder: Path, known: list[int], why: str) -> Tail:
     """
     if not known:
         return Tail(Head(0, 0, 0, GENESIS), why)
-    with opened_file(segment_path(folder, known[-1]), follow_link=False) as (file, status):
+    with open_file(segment_path(folder, known[-1]), follow_link=False) as (file, status):
         file.seek(max(0, status.st_size - 2 * MAX_LINE_BYTES))
         lines = file.read(2 * MAX_LINE_BYTES).split(b"\n")[:-1]
     last = next((line for text in reversed(lines) if (line := split_line(text + b"\n"))), Line(b"", GENESIS))

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from wasmrt.core.files import opened_file
+from wasmrt.core.files import open_file
 from wasmrt.runtime.audit._chain import MAX_LINE_BYTES, reading, segment_path, segments
 
 Record = dict[str, Any]
@@ -79,7 +79,7 @@ def last_receipts(folder: Path, count: int, wanted: Filter = EVERY) -> list[Reco
 
 
 def _of_segment(folder: Path, segment: int, wanted: Filter) -> Iterator[Record]:
-    with reading(), opened_file(segment_path(folder, segment), follow_link=False) as (file, _):
+    with reading(), open_file(segment_path(folder, segment), follow_link=False) as (file, _):
         while line := file.readline(MAX_LINE_BYTES):
             record = _record(line)
             if record is not None and wanted.takes(record):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from wasmrt.core.errors import ConfigurationError
-from wasmrt.core.files import opened_file
+from wasmrt.core.files import open_file
 from wasmrt.runtime.audit._chain import (
     GENESIS,
     HEAD_BYTES,
@@ -137,7 +137,7 @@ def chain_head(folder: Path, keys: Keys) -> ChainHead | None:
 def _snapshot(folder: Path) -> tuple[bytes, list[int], int]:
     """Return the head, the segments, and the size of the newest segment, read consistently."""
     try:
-        with opened_file(folder / HEAD_FILE, follow_link=False) as (file, _):
+        with open_file(folder / HEAD_FILE, follow_link=False) as (file, _):
             fcntl.flock(file, fcntl.LOCK_SH)
             raw, known = file.read(HEAD_BYTES), segments(folder)
             return raw, known, _size(folder, known)
@@ -203,7 +203,7 @@ class _Check:
     def _check_segment(self, segment: int) -> None:
         path = segment_path(self._folder, segment)
         newest = self._newest_bytes if segment == self._known[-1] else None
-        with opened_file(path, follow_link=False) as (file, status):
+        with open_file(path, follow_link=False) as (file, status):
             size = status.st_size if newest is None else min(newest, status.st_size)
             at = 0
             while at < size:

@@ -26,11 +26,11 @@ from wasmrt.core.strict_json import (
     check_nesting,
     check_size,
     check_text,
+    encode_json,
     parse_json,
     read_json,
     utf8_size,
     write_json,
-    written_by,
 )
 from wasmrt.egress.leaks import Action, LeakScanner
 from wasmrt.runtime.call._state import Call
@@ -158,7 +158,7 @@ def scan_answer(call: Call, answer: Answer) -> Answer:
     if report.should_block:
         raise LeakError(f"the tool's answer was withheld: it contains a secret ({report.matches[0].rule})")
     clean = _redacted(call, scanner, answer.value)
-    text = written_by(_ENCODER, clean)
+    text = encode_json(_ENCODER, clean)
     # SECURITY: a match across several values, such as a secret in pieces, cannot be redacted in the structure.
     if scanner.redact(text) != text:
         raise LeakError("the tool's answer was withheld: it contains a secret in pieces")

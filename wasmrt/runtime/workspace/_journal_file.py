@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from wasmrt.capabilities import path_problem, plain_path
 from wasmrt.core.errors import UndoError
-from wasmrt.core.files import opened_file, write_whole
+from wasmrt.core.files import open_file, write_whole
 from wasmrt.core.strict_json import JsonError, parse_json, write_json
 from wasmrt.runtime.workspace._states import State, read_state
 
@@ -144,7 +144,7 @@ def read_content(path: Path, location: ContentLocation) -> bytes:
     Raises:
         OSError: it cannot be read.
     """
-    with opened_file(path, follow_link=False, private=True) as (file, _):
+    with open_file(path, follow_link=False, private=True) as (file, _):
         file.seek(location.offset)
         return file.read(location.size_bytes)
 
@@ -152,7 +152,7 @@ def read_content(path: Path, location: ContentLocation) -> bytes:
 @contextmanager
 def _open_journal(path: Path) -> Iterator[tuple[BinaryIO, os.stat_result]]:
     """Open a journal for reading; report invalid data as damage."""
-    with opened_file(path, follow_link=False, private=True) as opened:
+    with open_file(path, follow_link=False, private=True) as opened:
         try:
             yield opened
         except (JsonError, ValueError, TypeError) as error:

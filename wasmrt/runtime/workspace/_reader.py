@@ -9,7 +9,7 @@ from pathlib import Path
 
 from wasmrt.capabilities import Capabilities, path_problem, plain_path
 from wasmrt.core.errors import CapabilityDeniedError, ConfigurationError
-from wasmrt.core.files import UnfitFileError, opened_file
+from wasmrt.core.files import UnfitFileError, open_file
 from wasmrt.core.limits import MAX_WORKSPACE_ENTRIES, MAX_WORKSPACE_FILE_BYTES
 from wasmrt.core.model import Reason
 from wasmrt.runtime.workspace._refusals import refusal, refusal_of
@@ -114,7 +114,7 @@ def _read_file(directory: int, name: str, path: str) -> bytes:
     if not stat.S_ISREG(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
         raise refusal(Reason.NOT_A_FILE, "the path is not a regular file", path, "choose a regular file")
     try:
-        with opened_file(name, folder=directory, follow_link=False) as (file, status):
+        with open_file(name, folder=directory, follow_link=False) as (file, status):
             if status.st_nlink > 1:
                 raise refusal(Reason.NOT_A_FILE, "the file has several names (hard links)", path, "copy the file")
             if status.st_size <= MAX_WORKSPACE_FILE_BYTES:

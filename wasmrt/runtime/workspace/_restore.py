@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from blake3 import blake3
 
 from wasmrt.core.errors import UndoError
-from wasmrt.core.files import opened_file
+from wasmrt.core.files import open_file
 from wasmrt.runtime.workspace._draft import draft, draft_name, set_owner
 from wasmrt.runtime.workspace._journal_file import JournalRecord, add_contents, read_content, read_journal
 from wasmrt.runtime.workspace._states import ABSENT, Kind, State, state_at
@@ -137,7 +137,7 @@ class Restorer:
     def _read(self, path: str) -> bytes:
         with (
             _at(self._root, path) as (walk, name),
-            opened_file(name, folder=walk.here, follow_link=False) as (file, _),
+            open_file(name, folder=walk.here, follow_link=False) as (file, _),
         ):
             return file.read()
 

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from blake3 import blake3
 
-from wasmrt.core.files import UnfitFileError, opened_file
+from wasmrt.core.files import UnfitFileError, open_file
 
 _PIECE_BYTES = 1 << 20
 _MODE = 0o7777
@@ -99,7 +99,7 @@ def _read_state(folder: int, name: str, keep_bytes: int | None) -> tuple[State, 
     if not stat.S_ISREG(status.st_mode):
         return State(Kind.OTHER), None
     try:
-        with opened_file(name, folder=folder, follow_link=False) as (file, opened):
+        with open_file(name, folder=folder, follow_link=False) as (file, opened):
             if keep_bytes is not None and opened.st_size <= keep_bytes:
                 content = file.read(keep_bytes + 1)
                 if len(content) <= keep_bytes:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from blake3 import blake3
 
-from wasmrt.core.files import Unfit, UnfitFileError, opened_file, private_key, replace_file, write_whole
+from wasmrt.core.files import Unfit, UnfitFileError, open_file, private_key, replace_file, write_whole
 from wasmrt.core.limits import KIB, MIB
 from wasmrt.sandbox.guest.settings import EngineConfig
 
@@ -77,7 +77,7 @@ class DiskCache:
             return False
         path, mac = self._path(key), self._mac(key)
         try:
-            with opened_file(path, follow_link=False) as (file, status):
+            with open_file(path, follow_link=False) as (file, status):
                 if status.st_size > self._max_bytes + _MAC_BYTES:
                     raise UnfitFileError(path.name, Unfit.TOO_LARGE)
                 written, rest = file.read(_MAC_BYTES), status.st_size - _MAC_BYTES

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wasmrt.agent.builtin.code_mode._runs import Answered, CodeRuns, Run, asked_digest
+from wasmrt.agent.builtin.code_mode._runs import Answered, CodeRuns, Run, call_digest
 from wasmrt.agent.builtin.code_mode._search import search_tool, stub
 from wasmrt.agent.builtin.code_mode._tool import CodeTool
 from wasmrt.agent.builtin.code_mode._waiting import WaitingRun, drop_run, waiting_runs
@@ -13,7 +13,7 @@ __all__ = [
     "CodeTool",
     "Run",
     "WaitingRun",
-    "asked_digest",
+    "call_digest",
     "drop_run",
     "search_tool",
     "stub",

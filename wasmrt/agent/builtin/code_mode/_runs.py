@@ -297,7 +297,7 @@ class CodeRuns:
                         each.unlink()
 
 
-def asked_digest(name: str, params: str) -> str:
+def call_digest(name: str, params: str) -> str:
     """Return the digest of a tool's name and params."""
     return blake3(_encode([name, params]).encode()).hexdigest()
 

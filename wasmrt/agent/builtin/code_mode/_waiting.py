@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from wasmrt.agent.builtin.code_mode._runs import MAX_FILE_BYTES, VERSION, open_locked, storage_error
-from wasmrt.core.files import UnfitFileError, opened_file
+from wasmrt.core.files import UnfitFileError, open_file
 from wasmrt.core.limits import CODE_RUN_SECONDS
 
 
@@ -64,7 +64,7 @@ def _runs(folder: Path) -> dict[Path, WaitingRun]:
 def _read(path: Path) -> WaitingRun:
     expires_ms = 0
     try:
-        with opened_file(path, follow_link=False, private=True) as (file, status):
+        with open_file(path, follow_link=False, private=True) as (file, status):
             data = file.read(MAX_FILE_BYTES)
         head, *lines = (json.loads(line) for line in data[: data.rfind(b"\n") + 1].splitlines())
         expires_ms = int(status.st_mtime + CODE_RUN_SECONDS) * 1000

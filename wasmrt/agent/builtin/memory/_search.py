@@ -114,7 +114,7 @@ def _embedder_error(what: str) -> MemoryStoreError:
 
 def search_vectors(db: sqlite3.Connection, model: str, vector: bytes, most: int) -> list[int]:
     """Return the chunks whose vectors are nearest to `vector` by cosine similarity, nearest first."""
-    if why_not_in_c() or not _load_extension(db):
+    if vector_fallback_reason() or not _load_extension(db):
         kept = db.execute("SELECT chunk, value FROM vector WHERE model = ?", (model,))
         return find_nearest(vector, kept, most)
     found = db.execute(
@@ -125,7 +125,7 @@ def search_vectors(db: sqlite3.Connection, model: str, vector: bytes, most: int)
     return [chunk for chunk, _ in found]
 
 
-def why_not_in_c() -> str:
+def vector_fallback_reason() -> str:
     """Return the reason why vectors are compared in Python, or an empty string if sqlite-vec compares them in C."""
     if not hasattr(sqlite3.Connection, "enable_load_extension"):
         return "this Python's sqlite3 cannot load extensions"

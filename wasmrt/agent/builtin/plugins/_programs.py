@@ -25,7 +25,7 @@ from wasmrt.core.errors import (
     UnknownWorldError,
     WorkerCrashedError,
 )
-from wasmrt.core.files import opened_file
+from wasmrt.core.files import open_file
 from wasmrt.core.lifetime import Lifetime
 from wasmrt.egress.leaks import LeakDetector
 from wasmrt.runtime.context import ToolContext
@@ -114,7 +114,7 @@ def _check_output(manifest: PluginManifest, setting: str, size: int) -> None:
 
 def _digest(path: Path) -> str:
     digest = blake3()
-    with opened_file(path, follow_link=False) as (file, _):
+    with open_file(path, follow_link=False) as (file, _):
         while chunk := file.read(_CHUNK):
             digest.update(chunk)
     return digest.hexdigest()

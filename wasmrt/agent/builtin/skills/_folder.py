@@ -16,7 +16,7 @@ from blake3 import blake3
 
 from wasmrt.capabilities import path_problem
 from wasmrt.core.errors import IntegrityError, PackageError
-from wasmrt.core.files import UnfitFileError, opened_file, read_file, replace_file
+from wasmrt.core.files import UnfitFileError, open_file, read_file, replace_file
 from wasmrt.core.names import path_key
 from wasmrt.core.strict_json import JsonError, read_json
 from wasmrt.runtime.workspace import LinkError, Walk, walking
@@ -120,7 +120,7 @@ def _read(folder: int, name: str, path: str, mode: int) -> bytes:
     if not stat.S_ISREG(mode):  # check before opening: opening a device can have effects
         raise PackageError(f"{path} is not a regular file", code="skill-file", hint=_COPY)
     try:
-        with opened_file(name, folder=folder, follow_link=False) as (file, status):
+        with open_file(name, folder=folder, follow_link=False) as (file, status):
             if status.st_nlink > 1:
                 raise PackageError(f"{path} has several names (hard links)", code="skill-link", hint=_COPY)
             return file.read(MAX_FILE_BYTES + 1)

@@ -13,7 +13,7 @@ from blake3 import blake3
 from wasmrt.agent.safety import Sanitizer
 from wasmrt.core.effects import Effect
 from wasmrt.core.limits import MAX_DESCRIPTION_BYTES
-from wasmrt.core.traits import SubagentAccess, Tightening, Traits
+from wasmrt.core.traits import SubagentAccess, TraitRestrictions, Traits
 from wasmrt.egress.leaks import Action, LeakDetector
 from wasmrt.interop.mcp.client._settings import McpServerConfig, Trust
 from wasmrt.sandbox.component import printable_line
@@ -119,7 +119,7 @@ SAFE_KEYWORDS = frozenset({"read", "list", "get", "search", "find", "query", "fe
 """Verbs that mark a tool as read-only; tools of community servers must have one in their name."""
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _CHANGING = {Effect.WRITE_FILESYSTEM, Effect.DELETE_FILESYSTEM, Effect.EXTERNAL_WRITE}
-_DENIED = Tightening(subagent_access=SubagentAccess.DENIED)
+_DENIED = TraitRestrictions(subagent_access=SubagentAccess.DENIED)
 
 
 def has_safe_name(name: str) -> bool:
