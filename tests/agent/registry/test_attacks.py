@@ -520,9 +520,7 @@ def test_the_sandbox_has_no_network_if_a_preset_or_a_guard_denies_it() -> None:
 @pytest.mark.parametrize(
     "tightening", [TraitRestrictions(risk=Risk.HIGH), TraitRestrictions(confirmation=Confirmation.ALWAYS)]
 )
-def test_more_effects_never_need_fewer_approvals_under_a_rule(
-    effects: list[str], tightening: TraitRestrictions
-) -> None:
+def test_more_effects_never_need_fewer_approvals(effects: list[str], tightening: TraitRestrictions) -> None:
     @tool(name="x", effects=effects)
     def acts() -> None: ...
 
