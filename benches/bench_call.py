@@ -122,19 +122,19 @@ def _tell(report: Report, guest: Guest, times: Times) -> None:
 
     # The targets apply to the Rust echo; the other guests are shown for comparison.
     is_echo = guest.key == "rust-echo"
-    line("ours bare, over the C floor with the pooling allocator", "wasmrt bare", FLOOR, 1.6 if is_echo else None)
-    line("ours whole, over the C floor", WHOLE, FLOOR, 2.0 if is_echo else None)
+    line("wasmrt bare, over the C floor with the pooling allocator", "wasmrt bare", FLOOR, 1.6 if is_echo else None)
+    line("wasmrt whole, over the C floor", WHOLE, FLOOR, 2.0 if is_echo else None)
     since = "the target is from before there were receipts: ADR 8"
-    line("ours whole without receipts, over the C floor", UNRECORDED, FLOOR, 2.0 if is_echo else None, since)
-    line("ours whole in a worker, over the C floor", WORKER, FLOOR, 3.0 if is_echo else None)
-    line("ours whole in a worker, over in-process", WORKER, WHOLE, None)
-    like_ours = "the pool keeps memory resident, as ours does"
-    line("ours bare, over C with our own pool's settings", "wasmrt bare", WARM_FLOOR, None, like_ours)
-    line("ours whole, over C with our own pool's settings", "wasmrt whole", WARM_FLOOR, None, like_ours)
-    line("ours whole over raw wasmtime-py, which guards nothing", "wasmrt whole", "raw wasmtime-py",
+    line("wasmrt whole without receipts, over the C floor", UNRECORDED, FLOOR, 2.0 if is_echo else None, since)
+    line("wasmrt whole in a worker, over the C floor", WORKER, FLOOR, 3.0 if is_echo else None)
+    line("wasmrt whole in a worker, over in-process", WORKER, WHOLE, None)
+    like_ours = "the pool keeps memory resident, as wasmrt does"
+    line("wasmrt bare, over C with wasmrt's pool settings", "wasmrt bare", WARM_FLOOR, None, like_ours)
+    line("wasmrt whole, over C with wasmrt's pool settings", "wasmrt whole", WARM_FLOOR, None, like_ours)
+    line("wasmrt whole over raw wasmtime-py, without any checks", "wasmrt whole", "raw wasmtime-py",
          0.7 if is_echo else None)  # fmt: skip
-    line("ours whole over Extism with a fresh plugin", "wasmrt whole", "Extism, fresh plugin", 0.2)
-    line("ours whole over Extism with a fresh plugin of a module compiled before", "wasmrt whole",
+    line("wasmrt whole over Extism with a fresh plugin", "wasmrt whole", "Extism, fresh plugin", 0.2)
+    line("wasmrt whole over Extism with a fresh plugin of a module compiled before", "wasmrt whole",
          "Extism, fresh plugin, compiled before", None, "CompiledPlugin, which the SDK does not export")  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """Serve the tools that the official conformance suite calls: `python -m tests.interop.mcp_server.conformance`.
 
-Pictures, errors and progress come from functions in a registry, like anybody's. The questions to a client that the
-suite asks for are no approvals, and stand here.
+Images, errors and progress come from functions in a registry. The suite also requests elicitation that is not about
+approvals; these requests are made here.
 """
 
 from __future__ import annotations

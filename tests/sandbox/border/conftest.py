@@ -1,4 +1,4 @@
-"""A runtime around one guest, and a server on loopback, for the decisions at the border."""
+"""A runtime for one guest, and a server on loopback, for tests of the host-guest boundary."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ Start = Callable[..., WasmToolRuntime]
 
 @pytest.fixture
 def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
-    """Makes runtimes that are closed when the test ends."""
+    """Creates runtimes, and closes them after the test."""
     monkeypatch.setenv("WASMRT_HOME", str(tmp_path / "home"))
     with ExitStack() as stack:
 
         def make(**config: Any) -> WasmToolRuntime:
-            config.setdefault("isolation", "in-process")  # what a test puts in the place of ours is there, too
+            config.setdefault("isolation", "in-process")  # where a test's replacements of wasmrt functions apply
             return stack.enter_context(WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False, **config)))
 
         yield make
@@ -52,7 +52,7 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
 def only_tool(
     runtime: WasmToolRuntime, component: bytes, grant: Capabilities | None = None, **more: Any
 ) -> PreparedTool:
-    """The one tool of a component."""
+    """The only tool of a component."""
     prepared = runtime.prepare("tool", component, grant, **more)
     return prepared.tool(prepared.tools[0].name)
 
@@ -65,7 +65,7 @@ def a_call(
     backends: Mapping[str, Any] | None = None,
     timeout_seconds: float = 60.0,
 ) -> Call:
-    """The host's side of a call that no guest belongs to."""
+    """The host's side of a call, without a guest."""
     grant = grant or Capabilities.none()
     return Call(
         call_id="1",
@@ -80,7 +80,7 @@ def a_call(
 
 
 class StandIn:
-    """A component that says it has `specs`, and whose guest does what `act` does: with call, params and context."""
+    """A component with the tools `specs`, whose guest calls `act` with call, params and context."""
 
     checks_params = False
 
@@ -106,17 +106,17 @@ Script = Callable[[ReceivedRequest, ServerConnection], bytes | None]
 
 @dataclass
 class Site:
-    """A server that is `HOST` to whoever uses `network`."""
+    """A server that has the name `HOST` for users of `network`."""
 
     server: ScriptedServer
     network: NetworkConfig
 
     def url(self, path: str = "/") -> str:
-        """Where one of its pages is."""
+        """The URL of one of its pages."""
         return f"https://{HOST}:{self.server.port}{path}"
 
     def grant(self, *credentials: CredentialMapping, **http: Any) -> Capabilities:
-        """The grant to ask it anything."""
+        """A grant for any request to it."""
         allowed = (EndpointPattern(HOST, ports=(self.server.port,)),)
         return Capabilities.none().with_http(HttpCapability(allowlist=allowed, credentials=credentials, **http))
 
@@ -128,7 +128,7 @@ def authority() -> trustme.CA:
 
 @pytest.fixture
 def site(authority: trustme.CA, tmp_path: Path) -> Iterator[Callable[[Script], Site]]:
-    """Makes a server that answers as a script says."""
+    """Creates a server with scripted responses."""
     ca_file = tmp_path / "ca.pem"
     authority.cert_pem.write_to_path(str(ca_file))
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""Components that hand one import of a tool world on: what the host answers a guest is what the test gets.
+"""Components that forward one import of a tool world, so that the test gets the host's reply to a guest.
 
 A relay exports one function with the import's own parameters and result. Enums and records go out as the numbers and
 tuples that lie in memory alike, because only named types can be records and no name is needed here.
@@ -60,7 +60,7 @@ _FAILED = "(error (tuple u8 (option string) string))"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relay:
-    """One import, and the types with which it goes out again."""
+    """One import, and the types of its export."""
 
     interface: str
     function: str
@@ -68,7 +68,7 @@ class Relay:
     params: str
     result: str
     shown_params: str = ""
-    """Where they differ from `params`, which need names."""
+    """The exported params if they differ from `params`, which need names."""
     shown_result: str = ""
     flat: str
     """Core parameters without the one for the result."""
@@ -200,7 +200,7 @@ def secret_asker(interface: str, function: str) -> Relay:
 
 
 def reporter(after: str = "(i32.const 1)", times: int = 1) -> bytes:
-    """A component whose `work` reports progress, so that a function of the caller runs, and then does `after`."""
+    """A component whose `work` reports progress, which runs a function of the caller, and then does `after`."""
     return bytes(
         wasmtime.wat2wasm(f"""(component
   (import "wasmrt:tool/progress@0.1.0" (instance $progress (export "report"

@@ -1,4 +1,4 @@
-"""What comes in and goes out of a call: params within bounds, the operator's rate, answers and logs as scanned."""
+"""Limits of params and results of a call, the operator's rate limit, and scanned results and logs."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_logs_of_a_late_call_are_scanned_and_returned(start: Start, monkeypatch:
 
 
 def logging_then_late(start: Start, lines: int = 1) -> PreparedTool:
-    """A tool that logs a token, so many times, and then runs past its deadline."""
+    """A tool that logs a token several times, and then runs past its deadline."""
     log = f"(call $log (i32.const 2) (i32.const 1024) (i32.const {len(TOKEN)}))"
     body = Body(imports=("log",), text=TOKEN.encode(), execute=f"{log * lines} (loop (br 0)) (unreachable)")
     limits = ResourceLimits(timeout_seconds=0.1, fuel=2**60)

@@ -179,7 +179,7 @@ def test_a_grant_of_nothing_has_no_secrets(start: Start) -> None:
     assert a_call(Capabilities.none()).secrets is None
 
 
-# -- time that passes while an answer is looked at -------------------------------------------------------------------
+# -- time that passes while a result is checked ----------------------------------------------------------------------
 
 
 def guest_of(call: Call, *logs: str) -> Call:

@@ -47,7 +47,7 @@ def writing(*prefixes: str) -> Capabilities:
     return Capabilities.none().with_workspace_write(prefixes)
 
 
-# -- what a package says -----------------------------------------------------------------------------------------------
+# -- package metadata --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("said", [False, True])
@@ -113,7 +113,7 @@ def test_tool_names_include_the_component_unless_it_has_one_tool() -> None:
     assert target(world=AGENT, tools=by_context).action("list") == "disk.list"
 
 
-# -- what a tool may do ------------------------------------------------------------------------------------------------
+# -- grants of tools ---------------------------------------------------------------------------------------------------
 
 
 def test_a_call_has_the_whole_grant_unless_something_narrows_it() -> None:

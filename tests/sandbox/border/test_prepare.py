@@ -50,7 +50,7 @@ def built(body: Body) -> bytes:
     return bytes(wasmtime.wat2wasm(tool(body)))
 
 
-# -- while it is asked what it is --------------------------------------------------------------------------------------
+# -- describing --------------------------------------------------------------------------------------------------------
 
 _ERROR_AS_TEXT = """(i32.store (i32.const 128) (i32.load (i32.const 260)))
   (i32.store (i32.const 132) (i32.load (i32.const 264))) (i32.const 128)"""
@@ -151,7 +151,7 @@ def test_an_interrupt_during_prepare_reaches_the_caller(
         start(isolation=Isolation.IN_PROCESS).prepare("interrupted", built(WHILE[when]))
 
 
-# -- what it needs to start --------------------------------------------------------------------------------------------
+# -- instantiation -----------------------------------------------------------------------------------------------------
 
 
 def test_a_failing_start_function_is_not_reported_as_memory(start: Start) -> None:
@@ -171,7 +171,7 @@ def test_several_memories_share_one_budget(start: Start, memories: int) -> None:
     assert start().prepare("several", built(Body(more_modules=modules))).execute({}).result == {"ok": True}
 
 
-# -- what its functions are --------------------------------------------------------------------------------------------
+# -- functions ---------------------------------------------------------------------------------------------------------
 
 _HANDLE = """(component
   (core module $main (func (export "f") (param i32)) {more_core})
@@ -211,7 +211,7 @@ def test_only_the_first_functions_up_to_the_limit_become_tools(start: Start) -> 
     assert [spec.name for spec in prepared.tools] == [f"f{n}" for n in range(count - 1)]
 
 
-# -- what one call counts ----------------------------------------------------------------------------------------------
+# -- usage of one call -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("count", "passes"), [(MAX_LIFTED_VALUES // 3, True), (MAX_LIFTED_VALUES + 1, False)])

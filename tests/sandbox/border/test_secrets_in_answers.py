@@ -20,7 +20,7 @@ from wasmrt.egress.secrets import Secret
 WORDS = "Zq9kT7abvX2m" + "B4nC6pD8eFgH"
 DIGITS = "8302749165" + "520348"
 
-# Sends one request to the URL in the params' "url", which comes first, and answers with the params.
+# Sends one request to the URL in the params' "url", which must come first, and returns the params.
 _ASK_THEN_ECHO = """
   (local.set $i (i32.const 8))
   (loop $next
@@ -37,7 +37,7 @@ ECHO = bytes(wasmtime.wat2wasm(tool(Body(execute="(call $say (local.get $params)
 
 
 def answer(start: Start, site: Callable[..., Site], secret: str, said: Any) -> Any:
-    """Run a guest that uses a credential and then says `said`; return what the caller gets of it."""
+    """Run a guest that uses a credential and then returns `said`; return the caller's result."""
     here = site(lambda request, connection: http_response(b"{}"))
     store = MemorySecrets()
     store.set("ann", "token", Secret(secret))

@@ -36,7 +36,7 @@ VERSIONS = ["", "@0.2.0", "@0.3.0", "@0.4.1"]
 
 
 def refused(tool: PreparedTool, params: dict[str, Any]) -> dict[str, Any]:
-    """What the guest got instead of an answer, by the names of its world."""
+    """The guest's result in place of a reply, in terms of its world."""
     with pytest.raises(GuestError) as caught:
         tool.execute(params)
     text = caught.value.message
@@ -51,7 +51,7 @@ def refused(tool: PreparedTool, params: dict[str, Any]) -> dict[str, Any]:
 
 
 def pages(request: ReceivedRequest, connection: ServerConnection) -> bytes:
-    """The method and the header X-Ask, back in the body; a header that stands twice."""
+    """Return the method and the header X-Ask in the body, with a repeated header."""
     body = f"{request.method} {request.header('X-Ask')} ".encode() + request.body
     return http_response(body, status=203, headers=(("X-Two", "a"), ("x-two", "b")))
 

@@ -1,4 +1,4 @@
-"""Tool components whose every answer is written out beforehand, in the worlds that a tool can be of.
+"""Tool components with prepared results, in every tool world.
 
 The answers lie in memory as the component model's canonical ABI has them; a function returns where.
 """
@@ -15,17 +15,17 @@ import wasmtime
 from tests.sandbox.border.relays import KINDS, LIBC
 
 _BASE = 8192
-"""The first byte of the answers, above what an argument may take below."""
+"""The address of the first byte of the results, above the space for arguments."""
 
 
 class Memory:
-    """Bytes to come into a guest's memory, laid out from `_BASE` on."""
+    """Bytes of a guest's memory, laid out from `_BASE` on."""
 
     def __init__(self) -> None:
         self.data = b""
 
     def put(self, data: bytes) -> int:
-        """Store bytes, aligned to eight, and return where they lie."""
+        """Store bytes, aligned to eight, and return their address."""
         self.data += bytes(-len(self.data) % 8)
         at = _BASE + len(self.data)
         self.data += data
@@ -47,7 +47,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A tool's own typed failure."""
+    """A tool's typed failure."""
 
     kind: str
     code: str | None = None
@@ -56,7 +56,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A tool that a provider says it has."""
+    """A tool in a provider's list."""
 
     name: str
     description: str = "a tool"
@@ -107,7 +107,7 @@ class _World:
         )
 
     def _outside(self, text: str) -> str:
-        """A type in terms of the exported types, which are names of their own."""
+        """A type in terms of the exported types, each of which has its own name."""
         return re.sub(r"\$([a-z]+)", r"$\1-out", text)
 
 

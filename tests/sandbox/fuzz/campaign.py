@@ -1,4 +1,4 @@
-"""A campaign: generated components through a child process, and a report on those that break a promise."""
+"""A campaign: run generated components in a child process, and report those that violate a guarantee."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from tests.sandbox.fuzz.components import Generator, Sample
 from tests.sandbox.guests.build import ROOT
 
 HANG_SECONDS = 60.0
-"""A component that has no answer by then hangs; its process is ended."""
+"""Seconds after which a component counts as hanging, and its process is killed."""
 INSTALL_SECONDS = 2.0
 PREPARE_SECONDS = 15.0
-"""Compiling, and a description within limits.DESCRIBE_SECONDS."""
+"""Seconds for compilation, plus a description within limits.DESCRIBE_SECONDS."""
 
 
 @dataclass(slots=True)
@@ -65,7 +65,7 @@ class CampaignReport:
 def run_campaign(
     seed: int, numbers: Iterable[int], progress: Callable[[CampaignReport], None] = lambda _report: None
 ) -> CampaignReport:
-    """Make the components of a seed and these numbers, try each in a child process, and return the report."""
+    """Generate the components of a seed and these numbers, run each in a child process, and return the report."""
     report = CampaignReport()
     with TemporaryDirectory(prefix="wasmrt-fuzz-") as name:
         folder = Path(name)
@@ -105,7 +105,7 @@ class Child:
         return self._process.pid
 
     def attempt(self, data: bytes) -> dict[str, Any] | str:
-        """Return the outcome of a component, or in words that the process crashed or hangs."""
+        """Return the outcome of a component, or that the process crashed or hung."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None

@@ -1,4 +1,4 @@
-"""The process that components are let loose in: reads them from stdin, one line of JSON for each on stdout.
+"""The child process that runs components: it reads them from stdin and writes a line of JSON for each to stdout.
 
 A component that crashes it takes nothing else along. Each goes through what `wasmrt install` does with bytes, and,
 whatever that said, through `prepare`.
@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def attempt(outcome: dict[str, Any], what: str, act: Callable[[bytes], Any], data: bytes) -> Any:
-    """Do something with a component, and note how that ended and how long it took."""
+    """Run one step with a component; record its outcome and duration."""
     started, made = time.monotonic(), None
     try:
         made = act(data)
@@ -56,7 +56,7 @@ def attempt(outcome: dict[str, Any], what: str, act: Callable[[bytes], Any], dat
 
 
 def _mismatch(surface: Surface, tool: PreparedTool) -> str | None:
-    """Compare what the bytes were read to hold with what the engine found in them.
+    """Compare the host's reading of the bytes with the engine's.
 
     SECURITY: an import that only the engine sees is compiled unchecked.
     """

@@ -1,4 +1,4 @@
-"""Components nobody wrote: made by `wasm-tools smith` and `wit-smith`, changed by `wasm-tools mutate` and byte by byte.
+"""Generated components: made by `wasm-tools smith` and `wit-smith`, mutated by `wasm-tools mutate` and byte by byte.
 
 The component of a seed and a number is always the same, with one version of wasm-tools.
 """
@@ -21,7 +21,7 @@ from wasmrt.authoring.project import find_wasm_tools
 STEP_SECONDS = 20
 _WORLDS = {path.parent.relative_to(ROOT / "wit").as_posix(): path.parent for path in (ROOT / "wit").rglob("tool.wit")}
 _TEXTS = ("echo", "counter", "host")
-# What the engine has off; one module in ten has them all the same.
+# Features that the engine disables; one module in ten has them.
 _OFF = (
     "gc", "reference-types", "exceptions", "custom-descriptors", "custom-page-sizes", "compact-imports", "memory64",
     "threads", "shared-everything-threads", "wide-arithmetic",
@@ -31,7 +31,7 @@ _TRIES = 20
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One component and the words that it can be made again by."""
+    """One component, and the recipe to generate it again."""
 
     recipe: str
     data: bytes
@@ -42,7 +42,7 @@ class NotMadeError(Exception):
 
 
 class Generator:
-    """Makes the components of one seed; `folder` is its own, for files that the tools read."""
+    """Generates the components of one seed; `folder` is for the tools' input files."""
 
     def __init__(self, seed: int, folder: Path) -> None:
         self.seed, self._folder = seed, folder
@@ -64,12 +64,12 @@ class Generator:
         raise AssertionError(f"wasm-tools made nothing in {_TRIES} tries")
 
     def _smith(self, dice: Random) -> bytes:
-        """Make a module of random bodies in the shape that a world asks for, and a component of it."""
+        """Generate a module with random bodies that matches a world, and its component."""
         world = dice.choice(sorted(_WORLDS))
         return self._component(self._module(dice, world), _WORLDS[world])
 
     def _mutated(self, dice: Random) -> bytes:
-        """Mutate a module that fits a world, and make a component of it."""
+        """Mutate a module that matches a world, and build its component."""
         if dice.random() < 0.3:
             world, module = (
                 "near-agent/0.3.0",
@@ -83,12 +83,12 @@ class Generator:
         return self._component(module, _WORLDS[world])
 
     def _world(self, dice: Random) -> bytes:
-        """Make a world of random interfaces and a component that does nothing in it."""
+        """Generate a world with random interfaces, and a component for it that does nothing."""
         options = ["--arbitrary-config"] if dice.random() < 0.1 else []
         encoded, package = self._folder / "package.wasm", self._folder / "package.wit"
         encoded.write_bytes(self._run(["wit-smith", *options], dice.randbytes(dice.randint(50, 3000))))
         text = self._run(["component", "wit", encoded])
-        # An attribute that the engine has off, and that nearly every package has.
+        # An attribute that the engine disables, and that nearly every package has.
         package.write_bytes(text if dice.random() < 0.1 else text.replace(b'@external-id("hi")', b""))
         wit = json.loads(self._run(["component", "wit", "--json", package]))
         worlds = [world for world in wit["worlds"] if world["exports"] or dice.random() < 0.1]
@@ -100,7 +100,7 @@ class Generator:
         return self._run(["component", "new", "--validate=false"], self._run(command))
 
     def _bytes(self, dice: Random) -> bytes:
-        """Change bytes of a component anywhere, its lengths and names included."""
+        """Change arbitrary bytes of a component, including lengths and names."""
         data = bytearray(dice.choice(self._corpus))
         for _ in range(dice.choice((1, 1, 1, 2, 3, 8))):
             at = dice.randrange(len(data) + 1)

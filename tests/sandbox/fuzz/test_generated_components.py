@@ -1,4 +1,4 @@
-"""Components nobody wrote are accepted or refused with a typed error; they neither crash nor hang the process.
+"""Generated components are accepted or refused with a typed error; they neither crash nor hang the process.
 
 WASMRT_FUZZ is the number of components, 240 by default; `python tools/fuzz.py` runs 20,000 and prints the figures.
 """
@@ -37,7 +37,7 @@ def test_every_component_is_accepted_or_refused_with_a_typed_error() -> None:
     report = run_campaign(SEED, range(COUNT))
     assert report.failures == []
     assert report.count == COUNT
-    # It would prove nothing if all were alike.
+    # A campaign with only one kind of outcome would prove nothing.
     assert set(report.kinds) == {"smith", "wit-smith", "mutate", "bytes"}
     assert {"accepted", "InvalidComponentError", "UnknownWorldError"} <= set(report.installs)
     assert {"accepted", "InvalidComponentError", "InstantiationError"} <= set(report.prepares)

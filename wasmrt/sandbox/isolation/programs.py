@@ -19,19 +19,19 @@ from wasmrt.sandbox.isolation.confine import NOT_CONFINED, NOT_EXECUTED, Command
 
 _CHUNK = 64 * 1024
 _LOOK_SECONDS = 0.05
-"""Interval of checks whether the call was cancelled."""
+"""Seconds between checks whether the call was cancelled."""
 _POLL_SECONDS = 0.02
-"""Interval of checks whether a process has ended, on systems without pidfd."""
+"""Seconds between checks whether a process has ended, on systems without pidfds."""
 _DRAIN_SECONDS = 1.0
-"""Time to read the rest of the pipes of a program that has ended."""
+"""Seconds to read the rest of a finished program's pipes."""
 
 Sink = Callable[[bytes], None]
-"""Receives a program's output as it arrives; an exception ends the program."""
+"""Receives a program's output as it arrives; an exception from it ends the program."""
 
 
 @contextmanager
 def starting(what: str) -> Iterator[None]:
-    """Raise a ToolError if a program cannot be started; `what` names the program."""
+    """Raise a ToolError if the block cannot start a program; `what` names the program in the message."""
     try:
         yield
     except ConfineError as error:
@@ -43,7 +43,7 @@ def starting(what: str) -> Iterator[None]:
 
 
 def not_started(what: str, code: int, stderr: str) -> ToolError | None:
-    """Return why a program was not started, from its stub's status and `stderr` (without secrets); None if it was."""
+    """Return why a program did not start, from its launcher's status and `stderr`; None if it started."""
     told = printable_line(last_lines(stderr, PROGRAM_TAIL_CHARS)).strip()
     if code not in (NOT_CONFINED, NOT_EXECUTED) or not told.startswith("wasmrt: "):
         return None
@@ -54,13 +54,13 @@ def not_started(what: str, code: int, stderr: str) -> ToolError | None:
 
 
 def run_to_end(command: Command, stdin: bytes, cwd: str, lifetime: Lifetime, stdout: Sink, stderr: Sink) -> int:
-    """Run a program to its end and return its exit code, negative for the number of the signal that ended it.
+    """Run a program until it exits; return its exit code, or the negative number of the signal that killed it.
 
-    Every process that it started ends with it, however it ends.
+    All of its child processes end with it.
 
     Raises:
-        DeadlineExceededError, CancelledError, RuntimeClosedError: its time was over before it ended.
-        OSError: it could not be started.
+        DeadlineExceededError, CancelledError, RuntimeClosedError: the call ended before the program did.
+        OSError: the program could not be started.
     """
     with selectors.DefaultSelector() as selector:
         run = _Run(command.start(cwd), selector)
@@ -86,7 +86,7 @@ class _Run:
         self._handle = -1
 
     def connect(self, stdin: bytes, stdout: Sink, stderr: Sink) -> None:
-        """Watch the pipes, and the process itself where the system has a handle of it."""
+        """Watch the pipes, and the process itself if the system has pidfds."""
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
@@ -100,7 +100,7 @@ class _Run:
             self._watch(pipe, selectors.EVENT_READ, _reader(sink))
 
     def has_ended(self, seconds: float) -> bool:
-        """Move bytes until the program ends, something was moved, or `seconds` are over; tell whether it has ended."""
+        """Transfer bytes until the program ends, some were transferred, or time is up; return whether it has ended."""
         step = seconds if self._handle >= 0 else min(seconds, _POLL_SECONDS)
         for key, _ in self._selector.select(max(0.0, step)):
             if key.data is None:
@@ -109,7 +109,7 @@ class _Run:
         return self._handle < 0 and is_over(self._process)
 
     def drain(self, until: float) -> None:
-        """Read what is left in the pipes."""
+        """Read the rest of the pipes."""
         if self._handle >= 0:
             self._selector.unregister(self._handle)
         self._drop(self._process.stdin)
@@ -118,18 +118,18 @@ class _Run:
                 self._move(key)
 
     def end(self) -> int:
-        """End it, and return its exit code. Safe to call twice."""
+        """End the program, and return its exit code. Idempotent."""
         return end_group(self._process)
 
     def close(self) -> None:
-        """End it, and let go of the pipes."""
+        """End the program, and close its pipes."""
         try:
             self.end()
         finally:
             if self._handle >= 0:
                 os.close(self._handle)
             for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
-                with suppress(OSError):  # input that it never read
+                with suppress(OSError):  # input that the program has not read
                     if pipe is not None:
                         pipe.close()
 
@@ -165,7 +165,7 @@ def _reader(sink: Sink) -> Callable[[int], bool]:
 
 
 def _handle_of(process: subprocess.Popen[bytes]) -> int:
-    """Return a descriptor that becomes readable when the process ends; -1 where the system has none."""
+    """Return a descriptor that becomes readable when the process ends, or -1 if the system has no pidfds."""
     try:
         return os.pidfd_open(process.pid)
     except (AttributeError, OSError):
@@ -173,19 +173,19 @@ def _handle_of(process: subprocess.Popen[bytes]) -> int:
 
 
 def end_group(process: subprocess.Popen[bytes]) -> int:
-    """End a program and all that it started, and return its exit code. Safe to call twice."""
+    """Kill a program and its child processes; return its exit code. Idempotent."""
     if process.returncode is None:
-        # SECURITY: the group is killed before its first process is waited for: until then nobody else has its number.
+        # SECURITY: kill the group before reaping its leader: afterwards, its number could belong to another process.
         signal_group(process, signal.SIGKILL)
     return process.wait()
 
 
 def signal_group(process: subprocess.Popen[bytes], number: int) -> None:
-    """Send a signal to a program and all that it started."""
+    """Send a signal to a program and its child processes."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, number)
 
 
 def is_over(process: subprocess.Popen[bytes]) -> bool:
-    """Tell whether a process has ended, without taking its number from it."""
+    """Return whether a process has ended, without reaping it."""
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
