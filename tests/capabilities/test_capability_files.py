@@ -266,7 +266,7 @@ def test_a_file_is_explained_in_plain_sentences():
         "may send those requests 60 times a minute and 1,000 times an hour, each with at most 1 MiB out, 10 MiB back "
         "and 30 seconds",
         "may read files under context/",
-        "what it is given and what it reads under context/ can go to api.example.com",
+        "its parameters and data that it reads under context/ can go to api.example.com",
         "may not write files, ask which secrets are set or call other tools",
         "may not do anything else",
     )

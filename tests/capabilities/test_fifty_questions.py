@@ -30,7 +30,7 @@ QUESTIONS = {
     },
     "weather": {
         "Does it use an account of mine?": "not: your secret",
-        "Who learns the places that I ask for?": "what it is given can go to api.open-meteo.com and "
+        "Who learns the places that I ask for?": "its parameters can go to api.open-meteo.com and "
         "geocoding-api.open-meteo.com",
         "Can it send anything but questions?": "may GET https://api.open-meteo.com/v1/forecast (this path only)",
         "How long can a call take?": "may use 20 seconds for a call",
@@ -53,7 +53,7 @@ QUESTIONS = {
     },
     "web-search": {
         "Which sites can it reach?": f"can reach {ANYWHERE}",
-        "Can a site learn what I look for?": f"what it is given can go to {ANYWHERE}",
+        "Can a site learn what I look for?": f"its parameters can go to {ANYWHERE}",
         "Can it fill in forms?": f"may GET at {ANYWHERE}",
         "Does it log in anywhere as me?": "not: your secret",
         "Where does it keep what it finds?": "may write files under pages/",

@@ -131,14 +131,14 @@ def test_a_credential_for_another_port_is_not_listed_with_an_entry() -> None:
 def test_responses_of_one_host_can_be_sent_to_another() -> None:
     text = said(granted(GMAIL, EndpointPattern.host("hooks.slack.com"), to=(GMAIL.host_pattern,)))
 
-    assert "what it gets from gmail.googleapis.com with your secrets can go to hooks.slack.com" in text
+    assert "data from gmail.googleapis.com with your secrets can go to hooks.slack.com" in text
 
 
 def test_any_public_site_is_prominent_in_every_explanation() -> None:
     anywhere = Capabilities.none().with_http(EndpointPattern.any_public_host().with_methods("GET"))
     notes = anywhere.with_workspace_read(["notes/"])
 
-    assert f"what it is given and what it reads under notes/ can go to {ANYWHERE}" in said(notes)
+    assert f"its parameters and data that it reads under notes/ can go to {ANYWHERE}" in said(notes)
     assert explain(notes)[0] == f"can reach {ANYWHERE}, and send it all data that the tool has"
     assert ANYWHERE in diff(Capabilities.none(), anywhere).widened[0].sentence
     file = parse('{"http": {"allowlist": [{"any_public_host": true}]}}')

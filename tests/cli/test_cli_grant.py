@@ -223,7 +223,7 @@ def test_grant_changed_concurrently_is_not_overwritten(home: Path, parrot: None)
     catalog = Catalog(home / "data")
     seen = catalog.get("parrot")
     catalog.regrant(seen, "{}")
-    with pytest.raises(InstallError, match="changed meanwhile"):
+    with pytest.raises(InstallError, match="changed by another process"):
         catalog.regrant(seen, seen.grant or "")
     assert catalog.get("parrot").grant == "{}"
 

@@ -290,7 +290,7 @@ def test_author_instructions_are_marked_escaped_and_truncated(wasmrt: Cli, tmp_p
     ask = ("secret", "test", "api_token", "--tool", component, "--capabilities", file)
     told = wasmrt(*ask, code=1).stderr
     assert (
-        "in the words of the author of demo:\n  setup_url: https://example.com/tokens\n  instructions: Make one" in told
+        "instructions by the author of demo:\n  setup_url: https://example.com/tokens\n  instructions: Make one" in told
     )
     assert "\x1b" not in told and "\u202e" not in told and "\nerror: gone" not in told
     assert len(told) < 1500

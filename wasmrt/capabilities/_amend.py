@@ -57,7 +57,7 @@ def add_to_grant(grant: Capabilities, request: Capabilities, amendment: Amendmen
     if wanted is None:
         raise ConfigurationError(
             f"the tool's capability file does not request {amendment!s:.120}",
-            hint="only what a tool requests can be granted; install it with a file that requests it",
+            hint="a grant cannot exceed the tool's request; install the tool with a file that requests it",
         )
     return merge(request, _union(grant, wanted, request))
 

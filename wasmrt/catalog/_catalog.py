@@ -117,7 +117,7 @@ class Catalog:
             stored = next((v for v in same if v.grant == grant and (v.active or v.pending)), None)
             if stored is None and replaces is not None and replaces != _active(before):
                 raise InstallError(
-                    f"{new.name} was updated by another process", code="changed", hint="look at it again"
+                    f"{new.name} was updated by another process", code="changed", hint="run the command again"
                 )
             self._components.write(new.component)  # a new installation repairs the stored file
             if stored is not None:
@@ -172,7 +172,9 @@ class Catalog:
             ).rowcount
         if not changed:
             raise InstallError(
-                f"the grant of {version.name} changed meanwhile", code="changed", hint="look at it again"
+                f"the grant of {version.name} was changed by another process",
+                code="changed",
+                hint="run the command again",
             )
         return self.get(version.name, version.number)
 

@@ -69,7 +69,7 @@ def read_table(
 ) -> dict[str, Any]:
     """Read every key of a table with its reader; errors and unknown keys are appended to `mistakes`."""
     if not isinstance(table, dict):
-        mistakes.append(Mistake(str(place), "must be a section", f"write [{place}] on a line of its own; {example}"))
+        mistakes.append(Mistake(str(place), "must be a section", f"write [{place}] on a separate line; {example}"))
         return {}
     values = {}
     for key, value in table.items():

@@ -81,7 +81,7 @@ def test_calls_in_a_program_are_denied_without_an_approver(runtime: WasmToolRunt
     tools = _made(runtime, desk, DenyApprover())
     code = "try { await tools.write_note({text: 'a'}) } catch (e) { return [e.code, e.message] }"
     told = tools.execute("run_code", {"code": code}).result["result"]
-    assert told == ["approval-denied", "the call requires approval, and it was not approved; go on without it"]
+    assert told == ["approval-denied", "the call requires approval, and it was not approved; continue without it"]
     assert desk.done == [] and list((home / "data/code-runs").iterdir()) == []
 
 

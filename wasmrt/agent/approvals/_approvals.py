@@ -148,7 +148,7 @@ class Approvals:
         request = waiting.request
         seconds = min(self._timeout_seconds, request.expires_ms / 1000 - time.time())
         if seconds <= 0:
-            return ApprovalAnswer(approved=False, note="the request expired before the approver was asked")
+            return ApprovalAnswer(approved=False, note="the request expired before the approver saw it")
         asking = asyncio.ensure_future(_ask_safely(request, approver))
         try:
             await asyncio.wait({asking, waiting.settled}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)

@@ -140,7 +140,7 @@ class ToolCallAccumulator:
         parts.size += len(text.encode("utf-8", "surrogatepass"))
         if parts.size > self._max_bytes or len(parts.name) > MAX_NAME_CHARS:
             raise InvalidParametersError(
-                f"the arguments are over {self._max_bytes} bytes", hint="pass large data by reference"
+                f"the arguments exceed {self._max_bytes} bytes", hint="pass large data by reference"
             )
         parts.arguments.append(text)
 

@@ -232,7 +232,7 @@ class WorkspaceWriteCapability(_Prefixed):
                         field=Number(maximum=MAX_WRITE_FILES),
                         about="The number of names that a call creates or changes; 100 by default.",
                     ),
-                    "remove": Property(field=Flag(), about="Whether a call may remove files that it has not created."),
+                    "remove": Property(field=Flag(), about="True to let a call remove files that it has not created."),
                 }
             )
         ),

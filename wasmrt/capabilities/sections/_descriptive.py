@@ -24,13 +24,13 @@ _AUTH = ObjectSchema(
     {
         "secret_name": Property(field=_SECRET, about="The secret that is set.", required=True),
         "display_name": Property(field=_WORD, about="The display name of the service."),
-        "instructions": Property(field=_PROSE, about="How to get a token."),
+        "instructions": Property(field=_PROSE, about="Instructions for getting a token."),
         "setup_url": Property(field=WEB_URL, about="The page where a token can be created."),
         "token_hint": Property(field=_PROSE, about="A description of the token's format."),
         "env_var": Property(field=_WORD, about="An environment variable that can contain the token."),
         "provider": Property(field=_WORD, about="A shared login, such as google."),
-        "optional": Property(field=Flag(), about="Whether the tool works without the credential."),
-        "oauth": Property(field=OAUTH, about="How to log in."),
+        "optional": Property(field=Flag(), about="True if the tool works without the credential."),
+        "oauth": Property(field=OAUTH, about="The login."),
         "validation_endpoint": Property(field=_VALIDATION, about="A request that checks the credential."),
     }
 )
@@ -103,6 +103,6 @@ ABOUT = {
     "description": Property(field=_PROSE, about="A description of the tool."),
     "version": Property(field=_WORD, about="The tool's version."),
     "wit_version": Property(field=_WORD, about="The version of the tool world that the tool was built for."),
-    "auth": Property(field=_AUTH, about="How the user provides the credential."),
+    "auth": Property(field=_AUTH, about="The way in which the user provides the credential."),
     "logins": Property(field=MapOf(item=_LOGIN), about="Logins for further vendors, in the form of `auth`."),
 }

@@ -101,10 +101,10 @@ def _flows(capabilities: Capabilities, networks: Sequence[Network]) -> list[str]
     if not out:
         return []
     read = join_words(flow.reads for flow in flows if flow.reads)
-    sent = f"what it is given {f'and what it reads {read} ' if read else ''}can go to {join_words(out)}"
+    sent = f"its parameters {f'and data that it reads {read} ' if read else ''}can go to {join_words(out)}"
     private = [name for flow in flows for name in flow.private]
     others = [name for name in out if private != [name]]
     if not private or not others:
         return [sent]
     ends = join_words(others) if len(private) == 1 else "every other of these"
-    return [sent, f"what it gets from {join_words(private, 'or')} with your secrets can go to {ends}"]
+    return [sent, f"data from {join_words(private, 'or')} with your secrets can go to {ends}"]

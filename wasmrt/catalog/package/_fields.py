@@ -53,7 +53,7 @@ _CREDENTIAL = ObjectSchema({
     "scopes": Property(field=ListOf(item=_WORD), about="The scopes it needs.", aliases=("provider_scopes",)),
     "audience": Property(field=_AUDIENCE, about="The requests that may carry it.", required=True),
     "injection": Property(field=_INJECTION, about="The location in a request.", required=True, aliases=("target",)),
-    "required": Property(field=Flag(), about="Whether requests need it."),
+    "required": Property(field=Flag(), about="True if requests need it."),
     "source": Property(field=Anything(only_object=True), about="Version 2: the account and its login."),
 })  # fmt: skip
 _TOOL = {
@@ -95,9 +95,9 @@ SETTINGS = ObjectSchema({
             item=ObjectSchema({
                 "handle": Property(field=_HANDLE, about="The setting.", required=True),
                 "label": Property(field=_PROSE, about="The question to the operator."),
-                "description": Property(field=_PROSE, about="How to get the value."),
-                "secret": Property(field=Flag(), about="Whether the value is hidden."),
-                "required": Property(field=Flag(), about="Whether a value is required."),
+                "description": Property(field=_PROSE, about="Instructions for getting the value."),
+                "secret": Property(field=Flag(), about="True to hide the value."),
+                "required": Property(field=Flag(), about="True if a value is required."),
                 "default": Property(field=Anything(), about="The default value."),
             })
         ),
@@ -122,7 +122,7 @@ LOGIN = ObjectSchema({
     ),
     "token_response": Property(field=Anything(only_object=True), about="Fields of the token response."),
     "setup_url": Property(field=_WORD, about="The page where a key can be created."),
-    "instructions": Property(field=_PROSE, about="How to get a key."),
+    "instructions": Property(field=_PROSE, about="Instructions for getting a key."),
     **{
         key: Property(field=Anything(), about="For other hosts.")
         for key in ("refresh", "identity", "validation", "setup", "revocation", "token_exchange", "key", "fields")

@@ -137,7 +137,7 @@ def print_instructions(tool: str, instructions: dict[str, str]) -> None:
     """Print the result of `author_instructions`, marked as the author's words."""
     if not instructions:
         return
-    print_message(f"how to get it, in the words of the author of {tool}:")
+    print_message(f"instructions by the author of {tool}:")
     for key, text in instructions.items():
         print_message(f"  {key}: {text}")
 

@@ -70,7 +70,7 @@ def _load(name: str) -> ModuleType:
 # Shown on the help page without importing the commands; a test compares them with the commands' help.
 COMMANDS = {
     "approvals": "Answer calls that await approval, and show and forget remembered answers.",
-    "audit": "Show and verify receipts: which tools were called, for which user, and what was decided.",
+    "audit": "Show and verify receipts: the called tools, their users, and the decisions.",
     "auth": "Log in for a tool whose capability file has an `auth.oauth` section, and store the token.",
     "build": "Build the tool in DIR with its language's toolchain.",
     "caps": "Write, check and explain capability files, which list what a tool requests.",

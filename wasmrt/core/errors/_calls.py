@@ -234,7 +234,7 @@ class NotAuthorizedError(ToolError):
     def for_model(self) -> str:
         """Return the rule that denied the call, without the hint."""
         denial = next((each for each in self.decisions if not each.allowed), None)
-        return super().for_model() if denial is None else f"{denial.rule}; go on without it"
+        return super().for_model() if denial is None else f"{denial.rule}; continue without it"
 
 
 class AccessRequestedError(NotAuthorizedError):
@@ -245,14 +245,14 @@ class AccessRequestedError(NotAuthorizedError):
     def __init__(self, requests: tuple[str, ...]) -> None:
         """Set the request IDs. They are for users: `wasmrt approvals show ID`."""
         super().__init__(
-            "approval pending: the tool needs access that is not granted, and the user was asked for it",
+            "approval pending: the tool needs access that is not granted, and the user has received a request for it",
             hint=f"answer the request: wasmrt approvals show {requests[0]}",
         )
         self.requests = requests
 
     def for_model(self) -> str:
         """Return a fixed message. SECURITY: it has neither text of the tool nor the request ID."""
-        return f"{self.message}; go on with other work, and make the same call again later"
+        return f"{self.message}; continue with other work, and make the same call again later"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the error as JSON data."""

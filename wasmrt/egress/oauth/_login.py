@@ -46,7 +46,7 @@ class LoopbackCallback:
             raise OAuthError(
                 f"port {port} cannot be used ({error.strerror})",
                 code="login-port",
-                hint="choose another one with --port",
+                hint="choose another port with --port",
             ) from None
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
 

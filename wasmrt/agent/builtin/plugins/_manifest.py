@@ -70,7 +70,7 @@ _ARGS = ObjectSchema({
     "type": Property(field=Text(choices=("object",)), about="object.", required=True),
     "required": Property(field=ListOf(item=Text(max_length=128)), about="Required arguments."),
     "properties": Property(field=MapOf(item=_ARGUMENT), about="The arguments by name."),
-    "additional_properties": Property(field=Flag(), about="Whether other arguments are allowed."),
+    "additional_properties": Property(field=Flag(), about="True to allow other arguments."),
 })  # fmt: skip
 _OUTPUT = Number(maximum=MAX_PLUGIN_OUTPUT_BYTES)
 _MANIFEST = ObjectSchema({
@@ -79,8 +79,8 @@ _MANIFEST = ObjectSchema({
     ),
     "version": Property(field=Text(max_length=64), about="Its version.", required=True),
     "description": Property(field=Text(max_length=MAX_DESCRIPTION_BYTES), about="For models.", required=True),
-    "requires_network": Property(field=Flag(), about="Whether it requires the network."),
-    "native": Property(field=Flag(), about="Whether it is a native program instead of a WASI component."),
+    "requires_network": Property(field=Flag(), about="True if it requires the network."),
+    "native": Property(field=Flag(), about="True for a native program instead of a WASI component."),
     "max_runtime_ms": Property(field=Number(maximum=MAX_PLUGIN_RUNTIME_MS), about="Milliseconds that a call may take."),
     "max_stdout_bytes": Property(field=_OUTPUT, about="Maximum bytes of the response."),
     "max_stderr_bytes": Property(field=_OUTPUT, about="Maximum bytes on stderr."),

@@ -54,7 +54,7 @@ REACH = (
                 execute=_unless(f"(call $secret-exists (i32.const {TEXT_AT}) (i32.const 14))") + "(call $ok)")),
     attack("fine-clock", "looks for a clock finer than a millisecond", Body(imports=("now",),
                 execute=_unless("(i64.ne (i64.rem_u (call $now) (i64.const 1000000)) (i64.const 0))") + "(call $ok)")),
-    attack("state-between-calls", "looks for what an earlier call left in its memory",
+    attack("state-between-calls", "searches its memory for data of an earlier call",
            Body(execute=_unless("(i32.load (i32.const 8192))")
                 + "(i32.store (i32.const 8192) (i32.const 1)) (call $ok)")),
 )  # fmt: skip

@@ -77,7 +77,7 @@ def _place(location: CredentialLocation) -> str:
         case LocationType.AWS_SIGV4:
             return f"for {location.service} of AWS in {location.region}"
         case LocationType.URL_PATH:  # pragma: no branch - the last there is
-            return f"in the URL in place of {{{location.placeholder}}}"
+            return f"in the URL instead of {{{location.placeholder}}}"
 
 
 def http_sentences(found: Sequence[Reach], credentials: Iterable[CredentialMapping], bounds: str) -> Iterator[str]:

@@ -196,7 +196,7 @@ class Prepared:
         if missing:
             raise ConfineError(
                 f"this machine lacks required confinement layers: {', '.join(missing)}",
-                hint="wasmrt doctor lists the layers and what each one needs",
+                hint="wasmrt doctor lists the layers and their requirements",
             )
 
 

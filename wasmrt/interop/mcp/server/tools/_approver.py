@@ -257,7 +257,7 @@ def access_text(requests: tuple[str, ...], user: str) -> str:
     """Return the text that reports a pending access request to a model, with the next steps."""
     first = requests[0]
     return (
-        "Access is pending: the tool needs access that it was not granted, and the user has been asked. The request is "
+        "Access is pending: the tool needs access that it was not granted, and the user has received a request for it: "
         f"{' and '.join(requests)}. Tell the user to review it with `wasmrt approvals show {first}` and to answer it "
         f"with `wasmrt approvals approve {first}`{_for_user(user)} (or `deny`), go on with other work, and afterwards "
         "make the same call again with the same arguments. Do not answer it yourself."
