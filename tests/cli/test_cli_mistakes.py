@@ -232,9 +232,9 @@ def test_a_formatted_file_that_was_written_is_told_in_json(wasmrt: Run, tool_fil
         ),
         ({"http": {"allowlist": [{"host": "a.example:443"}]}}, '"host": "a.example", "port": 443'),
         ({"http": {"allowlist": [{"host": "*.a.example:443"}]}}, '"host": "*.a.example", "port": 443'),
-        ({"http": {"allowlist": [{"host": "[::1"}]}}, 'write an IPv6 address alone, like "2606:4700::1111"'),
+        ({"http": {"allowlist": [{"host": "[::1"}]}}, 'write only an IPv6 address, like "2606:4700::1111"'),
         ({"http": {"allowlist": [{"host": "::1]"}]}}, "no opening bracket"),
-        ({"http": {"allowlist": [{"host": "[192.0.2.1]"}]}}, "an IPv4 one unbracketed"),
+        ({"http": {"allowlist": [{"host": "[192.0.2.1]"}]}}, "IPv4 without brackets"),
     ],
 )
 def test_a_value_of_the_wrong_form_is_answered_with_one_of_the_right_form(

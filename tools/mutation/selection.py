@@ -110,7 +110,7 @@ class TestMap:
         return Selection(tuple(chosen), seconds)
 
     def _in_turn(self, tests: Iterable[str]) -> Iterable[str]:
-        """Yield the fastest case of every test function, then the second, because similar cases find the same mistakes."""
+        """Yield the fastest case of every test function, then the second: similar cases find the same mistakes."""
         functions: defaultdict[str, list[str]] = defaultdict(list)
         for test in sorted(tests, key=lambda test: (self._seconds.get(test, 0.0), test)):
             functions[test.partition("[")[0]].append(test)
