@@ -228,9 +228,9 @@ def test_caps_fmt_reports_the_written_file_as_json(wasmrt: Run, tool_file: Write
         ),
         ({"http": {"allowlist": [{"host": "a.example:443"}]}}, '"host": "a.example", "port": 443'),
         ({"http": {"allowlist": [{"host": "*.a.example:443"}]}}, '"host": "*.a.example", "port": 443'),
-        ({"http": {"allowlist": [{"host": "[::1"}]}}, 'write an IPv6 address alone, like "2606:4700::1111"'),
+        ({"http": {"allowlist": [{"host": "[::1"}]}}, 'write only an IPv6 address, like "2606:4700::1111"'),
         ({"http": {"allowlist": [{"host": "::1]"}]}}, "no opening bracket"),
-        ({"http": {"allowlist": [{"host": "[192.0.2.1]"}]}}, "an IPv4 one unbracketed"),
+        ({"http": {"allowlist": [{"host": "[192.0.2.1]"}]}}, "IPv4 without brackets"),
     ],
 )
 def test_malformed_value_error_shows_a_valid_example(wasmrt: Run, tmp_path: Path, sidecar: object, words: str) -> None:

@@ -88,7 +88,7 @@ class ToolVersion(NamedTuple):
 
     @property
     def pending(self) -> bool:
-        """Whether the version is waiting for a grant."""
+        """True if the version is waiting for a grant."""
         return self.grant is None
 
     def as_dict(self) -> dict[str, Any]:

@@ -47,7 +47,7 @@ class InstallPlan:
 
     @property
     def wider(self) -> bool:
-        """Whether the new version would be granted more than the active one."""
+        """True if the new version would be granted more than the active one."""
         return self.more > 0
 
     @property
@@ -57,12 +57,12 @@ class InstallPlan:
 
     @property
     def is_installed(self) -> bool:
-        """Whether this version is already installed unchanged."""
+        """True if this version is already installed unchanged."""
         return self.previous is not None and not self.changes
 
     @property
     def needs_decision(self) -> bool:
-        """Whether the user must agree: a new tool requests something, the code differs, or the tool gets more access.
+        """True if the user must agree: a new tool requests something, the code differs, or the tool gets more access.
 
         The same code with fewer permissions needs no agreement.
         """

@@ -38,7 +38,7 @@ class ValidationResult:
 
     @property
     def is_valid(self) -> bool:
-        """Whether there is no error."""
+        """True if there is no error."""
         return not self.problems
 
     @property

@@ -199,7 +199,7 @@ class WorkspaceWriteCapability(_Prefixed):
     max_files: int = DEFAULT_WRITE_FILES
     """The maximum number of names that one call creates, writes, moves or removes."""
     remove: bool = False
-    """Whether the call may remove files and empty folders that it has not created."""
+    """True if the call may remove files and empty folders that it has not created."""
 
     section: ClassVar = "workspace_write"
     attribute: ClassVar = "workspace_write"

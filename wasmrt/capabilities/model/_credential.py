@@ -178,7 +178,7 @@ class CredentialLocation:
 
     @property
     def signs(self) -> bool:
-        """Whether the secret signs requests and is never sent itself."""
+        """True if the secret signs requests and is never sent itself."""
         return self.type in (LocationType.AWS_SIGV4, LocationType.HMAC_SHA256)
 
     @property
