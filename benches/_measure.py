@@ -1,4 +1,4 @@
-"""Run implementations in turn and evaluate the times. Taking turns keeps them comparable on a busy machine."""
+"""Run implementations in turn and evaluate the times. Other load then affects all of them alike."""
 
 from __future__ import annotations
 

@@ -3,10 +3,10 @@
 Run: python benches/bench_web.py [ROUNDS]
 
 Quality is the F1 score of fragments on the pages of tests/agent/first_party: each page has fragments of its article,
-and others (menus, banners, footers) that do not belong to it. Words are compared in order,
-without Markdown syntax. Recall is the share of article fragments in the result; precision is the share of
-article fragments among all fragments in the result. The pages are test cases of html_to_markdown, so its lead here says
-little about other pages. markdownify does not extract articles; it is compared for its speed and recall.
+and others (menus, banners, footers) that do not belong to it. Words are compared in order, without Markdown syntax.
+Recall is the share of article fragments in the result; precision is the share of article fragments among all fragments
+in the result. The pages are test cases of html_to_markdown, so its lead here says little about other pages.
+markdownify does not extract articles; it is compared for its speed and recall.
 """
 
 from __future__ import annotations
