@@ -23,6 +23,7 @@ KINDS = {
     "slow": "more than a few seconds of processor time",
 }
 KIND_BY_FIXTURE = {
+    "desk_wasm": "toolchain",
     "guest": "toolchain",
     "elsewhere": "toolchain",
     "preview1_adapter": "toolchain",

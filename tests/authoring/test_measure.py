@@ -66,6 +66,7 @@ def test_inspect_shows_limits_and_measured_needs(tmp_path: Path, monkeypatch: py
     assert "limits" not in CliRunner().invoke(cli, ["inspect", "echo"], prog_name="wasmrt").stdout
 
 
+@pytest.mark.ci("slow")
 @pytest.mark.parametrize(
     ("core", "name", "at_least"),
     [("(memory 2000)", "memory_bytes", 2000 * 64 * KIB), ("(table 50000 funcref)", "table_elements", 50_000)],

@@ -87,6 +87,7 @@ def test_huge_folder_is_not_watched(project: Project, monkeypatch: pytest.Monkey
         changes(project, Clock())
 
 
+@pytest.mark.ci("slow")
 def test_dev_builds_tests_and_runs_again_after_a_change(
     c_project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

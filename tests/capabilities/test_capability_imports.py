@@ -228,6 +228,7 @@ def test_an_invalid_sidecar_raises_a_typed_error(text: str) -> None:
         import_sidecar(text)
 
 
+@pytest.mark.ci("slow")
 def test_importing_a_sidecar_stops_after_too_many_errors() -> None:
     with pytest.raises(CapabilityFileError, match="too many errors to import"):
         import_sidecar(json.dumps({f"key_{number}": 1 for number in range(200)}))

@@ -17,7 +17,7 @@ from wasmrt.capabilities import (
     OAuthConfig,
     WorkspaceCapability,
 )
-from wasmrt.capabilities.model import host_matches, is_prompt_file, is_unseen, read_host_pattern
+from wasmrt.capabilities.model import host_matches, is_invisible, is_prompt_file, read_host_pattern
 from wasmrt.capabilities.model._credential import matching_credentials
 from wasmrt.core.url import parse_url
 
@@ -166,5 +166,5 @@ def test_a_credential_without_ports_is_only_sent_to_443() -> None:
 
 @pytest.mark.parametrize("char", ["\ufe00", "\ufe0f", "\U000e0100", "\U000e01ef", "\u200b"])
 def test_an_invisible_character_is_recognised(char: str) -> None:
-    assert is_unseen(char)
-    assert not is_unseen("a")
+    assert is_invisible(char)
+    assert not is_invisible("a")

@@ -19,7 +19,7 @@ from wasmrt.agent.approvals import (
     ApprovalScope,
     ApprovalStore,
     QueueApprover,
-    person,
+    current_user_name,
 )
 
 Run = Callable[..., Result]
@@ -52,12 +52,18 @@ def test_a_request_is_listed_shown_and_approved(wasmrt: Run, store: ApprovalStor
     assert "reason: write_file: write_file writes" in shown and "    +new\n" in shown
     assert json.loads(wasmrt("approvals", "show", asked.id, "--json").stdout)["state"] == "pending"
     approved = json.loads(wasmrt("approvals", "approve", asked.id, "--json").stdout)
-    assert approved == {"id": asked.id, "tool": "write_file", "approved": True, "scope": "once", "by": person()}
+    assert approved == {
+        "id": asked.id,
+        "tool": "write_file",
+        "approved": True,
+        "scope": "once",
+        "by": current_user_name(),
+    }
     ended = wasmrt("approvals", "list", "--decided").stdout
-    assert "approved (once)" in ended and person() in ended
+    assert "approved (once)" in ended and current_user_name() in ended
     assert json.loads(wasmrt("approvals", "list", "--decided", "--json").stdout)["decided"][0]["id"] == asked.id
     assert "approved (once)" in wasmrt("approvals", "show", asked.id).stdout
-    assert store.take(asked.id) == ApprovalAnswer(approved=True, by=person())
+    assert store.take(asked.id) == ApprovalAnswer(approved=True, by=current_user_name())
 
 
 def test_a_request_is_denied_with_a_reason(wasmrt: Run, store: ApprovalStore, asked: ApprovalRequest) -> None:

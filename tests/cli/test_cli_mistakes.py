@@ -121,6 +121,7 @@ def test_component_with_the_longest_file_name_runs(wasmrt: Run, tool_file: Write
     assert json.loads(wasmrt("run", path, '{"message": "hi"}').stdout) == "hi"
 
 
+@pytest.mark.ci("slow")
 @pytest.mark.parametrize(
     ("closed", "arguments", "code"),
     [
@@ -157,6 +158,7 @@ PLAIN = [
 ]
 
 
+@pytest.mark.ci("slow")
 @pytest.mark.parametrize("json_flag", [(), ("--json",)])
 @pytest.mark.parametrize("arguments", PLAIN)
 def test_run_has_the_same_outcome_with_and_without_options(

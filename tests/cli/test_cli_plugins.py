@@ -6,8 +6,12 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.agent.plugins.conftest import MANIFEST
 from tests.sandbox.programs.build import echo_plugin
+
+pytestmark = pytest.mark.ci("toolchain")
 
 Run = Callable[..., "object"]
 

@@ -15,6 +15,8 @@ from wasmrt.agent.registry import ToolRegistry
 from wasmrt.core.errors import InvalidParametersError
 from wasmrt.runtime.config import WasmRuntimeConfig
 
+pytestmark = pytest.mark.ci("toolchain")
+
 Run = Callable[..., Result]
 CAT = '{"args": ["cat"], "stdin": "hello"}'
 WAYS = [("run",), ("tools", "run")]

@@ -130,6 +130,7 @@ def without_extras(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.ci("slow")
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_every_command_shows_its_help_without_the_extras(name: str, home: Path) -> None:
     shown = without_extras(name, "--help")

@@ -163,6 +163,7 @@ def turns(work: Callable[[], object]) -> int:
 ROWS = [{"n": n, "text": str(n), "more": [None, True]} for n in range(30_000)]
 
 
+@pytest.mark.ci("slow")
 @pytest.mark.parametrize(
     "value",
     [

@@ -83,6 +83,7 @@ def test_escaped_surrogate_pairs_are_joined_as_in_json() -> None:
     assert read('a: "\\ud83d\\ude00"') == ({"a": "\U0001f600"}, [])
 
 
+@pytest.mark.ci("slow")
 @pytest.mark.parametrize(
     "text",
     [

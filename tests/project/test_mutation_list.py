@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LISTED: dict[str, dict[str, list[dict[str, Any]]]] = tomllib.loads((ROOT / "tools/mutation/survivors.toml").read_text())
 
 
+@pytest.mark.ci("slow")
 @pytest.mark.parametrize("module", LISTED)
 def test_every_listed_survivor_is_a_mutant_of_the_current_code(module: str) -> None:
     rows = LISTED[module]["survivors"]

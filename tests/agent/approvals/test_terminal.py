@@ -21,8 +21,8 @@ from wasmrt.agent.approvals import (
     DenyApprover,
     ParamsPattern,
     TerminalApprover,
+    current_user_name,
     default_approver,
-    person,
 )
 from wasmrt.agent.approvals import _terminal as module
 
@@ -92,7 +92,7 @@ def dialogue(screen: Screen, asked: ApprovalRequest, *turns: tuple[str, str]) ->
 )
 def test_a_typed_word_is_the_answer(screen: Screen, typed: str, approved: bool, scope: ApprovalScope) -> None:
     answer = dialogue(screen, request(), ("approve write_file?", typed))
-    assert (answer.approved, answer.scope, answer.by) == (approved, scope, person())
+    assert (answer.approved, answer.scope, answer.by) == (approved, scope, current_user_name())
 
 
 def test_the_terminal_shows_the_call_and_the_reason(screen: Screen) -> None:
@@ -270,7 +270,7 @@ def test_an_answer_during_cancellation_is_reported_as_too_late(
     async def scene() -> None:
         turn = module._Turn(screen.theirs, screen.theirs)
         if when == "while it is read":
-            monkeypatch.setattr(module, "person", lambda: turn.withdraw() or "alice")
+            monkeypatch.setattr(module, "current_user_name", lambda: turn.withdraw() or "alice")
         asked = asyncio.ensure_future(asyncio.to_thread(turn.ask, request()))
         await screen.shows("[e]dit: ")
         screen.type("y\n")

@@ -293,6 +293,7 @@ def test_an_address_used_as_member_name_needs_approval() -> None:
 # Large amounts of content.
 
 
+@pytest.mark.ci("slow")
 @pytest.mark.parametrize(
     "part",
     [

@@ -15,6 +15,8 @@ from wasmrt.core.effects import Effect
 from wasmrt.core.errors import ConfigurationError, InvalidParametersError, LimitError, ToolError
 from wasmrt.runtime.context import ToolContext
 
+pytestmark = pytest.mark.ci("toolchain")
+
 
 def test_echo_plugin_returns_its_message(echo: PluginTool) -> None:
     output = echo.execute({"text": "hello ü"})

@@ -224,6 +224,7 @@ def test_interrupted_loading_closes_the_runtime(
     assert [runtime.closed for runtime in closed] == [True]
 
 
+@pytest.mark.ci("toolchain")
 def test_wasi_plugin_cannot_write_outside_or_use_the_network(
     write: Callable[..., None], load: Callable[..., Plugins], tmp_path: Path
 ) -> None:
@@ -233,6 +234,7 @@ def test_wasi_plugin_cannot_write_outside_or_use_the_network(
     assert load(allow_network=True).refused["echo"].code == "no-wasi-network"
 
 
+@pytest.mark.ci("toolchain")
 def test_links_out_of_the_plugins_folder_are_not_followed(
     write: Callable[..., None], load: Callable[..., Plugins], folder: Path, tmp_path: Path
 ) -> None:

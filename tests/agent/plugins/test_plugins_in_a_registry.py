@@ -30,6 +30,7 @@ def repeat(write: Callable[..., None], load: Callable[..., Plugins], workspace: 
     return load(workspace=workspace)["repeat"]
 
 
+@pytest.mark.ci("toolchain")
 def test_plugin_is_a_tool_of_the_registry(repeat: PluginTool) -> None:
     assert isinstance(repeat, Tool)
     registry = ToolRegistry(policy=LET_IN)
@@ -40,6 +41,7 @@ def test_plugin_is_a_tool_of_the_registry(repeat: PluginTool) -> None:
     assert definition["function"]["parameters"]["properties"]["text"]["maxLength"] == 1024
 
 
+@pytest.mark.ci("toolchain")
 def test_plugin_is_hidden_unless_external_tools_are_allowed(repeat: PluginTool) -> None:
     registry = ToolRegistry()
     registry.register(repeat)
@@ -48,6 +50,7 @@ def test_plugin_is_hidden_unless_external_tools_are_allowed(repeat: PluginTool) 
     assert any(decision.capability == "tool.external_filter" for decision in caught.value.decisions)
 
 
+@pytest.mark.ci("toolchain")
 def test_wasi_plugin_is_read_only_and_native_plugin_is_privileged(repeat: PluginTool, native: Native) -> None:
     assert repeat.traits.tier() is SafetyTier.READ_ONLY
     assert repeat.traits.enforced
@@ -78,6 +81,7 @@ def test_cancelling_a_plugin_call_ends_the_program(native: Native) -> None:
     timer.join()
 
 
+@pytest.mark.ci("toolchain")
 def test_inner_call_ends_at_the_deadline_of_the_outer_call(native: Native, repeat: PluginTool) -> None:
     late = native("#!/bin/sh\nexec sleep 100\n", manifest="max_runtime_ms = 60000")
     for tool, text in ((late, "x"), (repeat, "@spin")):

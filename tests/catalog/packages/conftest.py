@@ -27,7 +27,7 @@ def _home(tmp_path: Path, sharing_code: Installation, monkeypatch: pytest.Monkey
 
 
 @pytest.fixture(scope="session")
-def wasm() -> bytes:
+def desk_wasm() -> bytes:
     return component()
 
 
@@ -49,7 +49,7 @@ class Desk:
 
 
 @pytest.fixture
-def desk(wasm: bytes, tmp_path: Path) -> Iterator[Desk]:
+def desk(desk_wasm: bytes, tmp_path: Path) -> Iterator[Desk]:
     authority = trustme.CA()
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert(API, VAULT, OTHER).configure_cert(tls)
@@ -59,7 +59,7 @@ def desk(wasm: bytes, tmp_path: Path) -> Iterator[Desk]:
     store.set("local", "desk_token", Secret(TOKEN))
     store.set("local", "vault_key", Secret(KEY))
     with ScriptedServer(lambda _request, _connection: http_response(b"done"), tls=tls) as server:
-        folder = write_package(tmp_path / "desk", wasm, port=server.port)
+        folder = write_package(tmp_path / "desk", desk_wasm, port=server.port)
         network = NetworkConfig(
             unsafe_allowed_networks=("127.0.0.0/8",),
             resolver=FakeResolver({host: ["127.0.0.1"] for host in (API, VAULT, OTHER)}),

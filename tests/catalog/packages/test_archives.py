@@ -207,6 +207,7 @@ def headers(kind: bytes, size: int, count: int) -> bytes:
     return info.tobuf(tarfile.GNU_FORMAT) * count
 
 
+@pytest.mark.ci("slow")
 @pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK])
 @pytest.mark.parametrize(("size", "count"), [(0, 100_000), (8 * 1024 * MIB - 1, 1)])
 def test_headers_before_an_entry_cannot_bypass_the_bounds(kind: bytes, size: int, count: int) -> None:

@@ -19,11 +19,11 @@ Neighbours = Callable[..., Desk]
 
 
 @pytest.fixture
-def neighbours(desk: Desk, tmp_path: Path, wasm: bytes) -> Neighbours:
+def neighbours(desk: Desk, tmp_path: Path, desk_wasm: bytes) -> Neighbours:
     """Return the package with all its tools on one host; `edits` replace further parts of its manifest."""
 
     def make(**edits: str) -> Desk:
-        folder = write_package(tmp_path / "same", wasm, port=desk.server.port, edits={**SAME_HOST, **edits})
+        folder = write_package(tmp_path / "same", desk_wasm, port=desk.server.port, edits={**SAME_HOST, **edits})
         return replace(desk, package=read_package(open_files(folder)))
 
     return make

@@ -100,10 +100,10 @@ KILL_AT_EVERY_MOMENT = textwrap.dedent("""
 
 @pytest.mark.timeout(1800)
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="needs pidfds")
-def test_a_kill_at_any_moment_of_an_install_leaves_the_old_or_the_new_package(tmp_path: Path, wasm: bytes) -> None:
-    old = write_package(tmp_path / "old", wasm)
+def test_a_kill_at_any_moment_of_an_install_leaves_the_old_or_the_new_package(tmp_path: Path, desk_wasm: bytes) -> None:
+    old = write_package(tmp_path / "old", desk_wasm)
     changes = {'version = "1.2.0"': 'version = "2.0.0"', '"Delete tickets for good."': '"Purge."', "2048": "1024"}
-    new = write_package(tmp_path / "new", wasm + b"\0\x03\x02ab", edits=changes)
+    new = write_package(tmp_path / "new", desk_wasm + b"\0\x03\x02ab", edits=changes)
     ran = subprocess.run(
         [sys.executable, "-c", KILL_AT_EVERY_MOMENT, tmp_path, old, new, str(KILLS)],
         env={**os.environ, "WASMRT_SECRETS_BACKEND": "file"}, capture_output=True, text=True, check=False,

@@ -54,9 +54,9 @@ def wasmrt(monkeypatch: pytest.MonkeyPatch) -> Run:
 
 
 @pytest.fixture
-def two(tmp_path: Path, wasm: bytes) -> Path:
+def two(tmp_path: Path, desk_wasm: bytes) -> Path:
     """Return the package with a browser login for both vendors."""
-    return write_package(tmp_path / "two", wasm, edits=TWO)
+    return write_package(tmp_path / "two", desk_wasm, edits=TWO)
 
 
 def test_every_vendor_has_a_login_with_its_own_client_scopes_and_urls(tmp_path: Path) -> None:
@@ -124,10 +124,10 @@ def test_install_explain_and_inspect_show_every_login(wasmrt: Run, two: Path, tm
 
 
 def test_an_update_with_a_different_login_url_needs_a_decision(
-    wasmrt: Run, two: Path, tmp_path: Path, wasm: bytes
+    wasmrt: Run, two: Path, tmp_path: Path, desk_wasm: bytes
 ) -> None:
     wasmrt("install", two, "--yes")
-    moved = write_package(tmp_path / "moved", wasm, edits={**TWO, "vault.example/agree": "vault.example/agree"})
+    moved = write_package(tmp_path / "moved", desk_wasm, edits={**TWO, "vault.example/agree": "vault.example/agree"})
     text = (moved / "manifest.toml").read_text()
     (moved / "manifest.toml").write_text(text.replace("https://tokens.vault.example", "https://evil.example"))
 

@@ -38,8 +38,8 @@ def wasmrt(monkeypatch: pytest.MonkeyPatch) -> Run:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, wasm: bytes) -> Path:
-    return write_package(tmp_path / "desk", wasm)
+def folder(tmp_path: Path, desk_wasm: bytes) -> Path:
+    return write_package(tmp_path / "desk", desk_wasm)
 
 
 def archived(folder: Path, path: Path) -> Path:
@@ -96,7 +96,9 @@ def test_only_selected_tools_are_granted(wasmrt: Run, folder: Path) -> None:
     assert "did you mean list_tickets" in wasmrt("install", folder, "--yes", "--tool", "list_ticket", code=2).stderr
 
 
-def test_an_update_with_an_additional_tool_is_pending(wasmrt: Run, folder: Path, wasm: bytes, tmp_path: Path) -> None:
+def test_an_update_with_an_additional_tool_is_pending(
+    wasmrt: Run, folder: Path, desk_wasm: bytes, tmp_path: Path
+) -> None:
     wasmrt("install", folder, "--yes", "--tool", "list_tickets")
     refused = wasmrt("install", folder, code=3)
 
@@ -117,10 +119,10 @@ def test_an_update_with_an_additional_tool_is_pending(wasmrt: Run, folder: Path,
     ],
 )
 def test_an_update_with_a_less_strict_permission_needs_a_decision(
-    wasmrt: Run, folder: Path, wasm: bytes, tmp_path: Path, old: str, new: str, said: str
+    wasmrt: Run, folder: Path, desk_wasm: bytes, tmp_path: Path, old: str, new: str, said: str
 ) -> None:
     wasmrt("install", folder, "--yes")
-    looser = write_package(tmp_path / "looser" / "desk", wasm, edits={old: new})
+    looser = write_package(tmp_path / "looser" / "desk", desk_wasm, edits={old: new})
 
     assert said in wasmrt("install", looser, code=3).stderr
     wasmrt("grant", "desk", "--yes")
@@ -147,9 +149,9 @@ def test_inspect_of_one_tool_shows_its_document(wasmrt: Run, folder: Path) -> No
 
 
 @pytest.fixture
-def large(tmp_path: Path, wasm: bytes) -> Path:
+def large(tmp_path: Path, desk_wasm: bytes) -> Path:
     """Return a package with forty-nine tools of two vendors: reading, writing and hidden ones."""
-    folder = write_package(tmp_path / "large", wasm)
+    folder = write_package(tmp_path / "large", desk_wasm)
     text = (folder / "manifest.toml").read_text()
     head, rest = text[: text.index("[[tools]]")], text[text.index("[auth.desk]") :]
     tools = []
@@ -214,9 +216,9 @@ def test_explain_answers_five_questions_about_each_of_forty_nine_tools(
 
 
 def test_a_component_without_its_package_shows_its_tagged_union_as_one_tool(
-    wasmrt: Run, tmp_path: Path, wasm: bytes
+    wasmrt: Run, tmp_path: Path, desk_wasm: bytes
 ) -> None:
-    (tmp_path / "bare.wasm").write_bytes(wasm)
+    (tmp_path / "bare.wasm").write_bytes(desk_wasm)
     shown = wasmrt("inspect", tmp_path / "bare.wasm").stdout
 
     assert "params: action is one of: list_tickets, purge_tickets" in shown
@@ -240,11 +242,11 @@ input = "schemas/say.json"
 
 
 @pytest.fixture
-def own(tmp_path: Path, wasm: bytes) -> Path:
+def own(tmp_path: Path, desk_wasm: bytes) -> Path:
     folder = tmp_path / "own"
     (folder / "schemas").mkdir(parents=True)
     (folder / "wasmrt.toml").write_text(OWN)
-    (folder / "parrot.wasm").write_bytes(wasm)
+    (folder / "parrot.wasm").write_bytes(desk_wasm)
     (folder / "parrot.capabilities.json").write_text('{"http": {"allowlist": [{"host": "api.example.com"}]}}')
     (folder / "README.md").write_text("# Parrot\n")
     (folder / "schemas/say.json").write_text('{"type": "object", "additionalProperties": false}')
@@ -359,8 +361,8 @@ def test_every_error_of_a_package_file_is_reported_with_its_key(wasmrt: Run, own
     assert place in wasmrt("pack", own, code=2).stderr
 
 
-def test_the_number_of_a_packages_tools_is_bounded(wasmrt: Run, tmp_path: Path, wasm: bytes) -> None:
-    folder = write_package(tmp_path / "many", wasm)
+def test_the_number_of_a_packages_tools_is_bounded(wasmrt: Run, tmp_path: Path, desk_wasm: bytes) -> None:
+    folder = write_package(tmp_path / "many", desk_wasm)
     text = (folder / "manifest.toml").read_text()
     tool = '[[tools]]\nid = "desk.t{}"\ninput_schema_ref = "x"\n'
     many = "".join(tool.format(number) for number in range(MAX_TOOLS_PER_COMPONENT + 1))
@@ -374,9 +376,9 @@ def test_the_guest_of_these_tests_is_built_from_its_source() -> None:
 
 
 def test_the_parameter_schema_of_a_sidecar_applies_to_a_tool_without_a_package(
-    wasmrt: Run, tmp_path: Path, wasm: bytes
+    wasmrt: Run, tmp_path: Path, desk_wasm: bytes
 ) -> None:
-    (tmp_path / "bare.wasm").write_bytes(wasm)
+    (tmp_path / "bare.wasm").write_bytes(desk_wasm)
     schema = {"type": "object", "properties": {"state": {"type": "string"}}, "additionalProperties": False}
     (tmp_path / "bare.capabilities.json").write_text(json.dumps({"parameters": schema}))
     wasmrt("install", tmp_path / "bare.wasm", "--yes")

@@ -53,6 +53,7 @@ def memory_of(output: str) -> bytes:
     return bytes(max(ord(c) - 1, 32) for c in output if ord(c) < 128)
 
 
+@pytest.mark.ci("slow")
 @pytest.mark.parametrize("kind", LOCATIONS)
 @pytest.mark.parametrize(
     "echo", ["body", "harmless headers", "a redirect", "base64", "gzip", "small chunks", "broken off", "not http"]

@@ -80,6 +80,7 @@ def test_content_beyond_a_scanner_limit_is_withheld_or_found_also_in_streams(
         assert stream.unscanned == "decode-limit-exceeded"
 
 
+@pytest.mark.ci("slow")
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("behind", BOUNDS)
 def test_a_credential_beyond_a_scanner_limit_reaches_no_guest_and_is_recorded(

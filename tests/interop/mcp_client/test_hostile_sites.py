@@ -64,6 +64,7 @@ def server_at(url: str, **settings: object) -> McpServerConfig:
     return McpServerConfig(**given)  # type: ignore[arg-type]
 
 
+@pytest.mark.ci("slow")
 @pytest.mark.parametrize("case", BROKEN)
 def test_a_protocol_violation_by_a_site_ends_the_call_with_a_receipt(site: Server, case: str) -> None:
     slow = case in ("endless-comments", "drip", "broken-stream", "sse-elsewhere")

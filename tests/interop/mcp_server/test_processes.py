@@ -24,7 +24,7 @@ from wasmrt.cli import cli
 from wasmrt.core.places import find_places
 from wasmrt.interop.mcp.client import trust_server, write_servers, write_trusted
 
-pytestmark = pytest.mark.usefixtures("unmeasured")
+pytestmark = [pytest.mark.ci("slow"), pytest.mark.usefixtures("unmeasured")]
 
 
 def test_the_process_answers_piped_messages_and_exits(home: Path) -> None:

@@ -117,6 +117,7 @@ def test_the_command_accepts_access_tokens_and_records_refusals(
     wasmrt("audit", "verify")
 
 
+@pytest.mark.ci("slow")
 def test_a_missing_library_is_reported_with_the_command_to_install_it(home: Path) -> None:
     (home / "data").mkdir(exist_ok=True)
     (home / "data" / "config.toml").write_text(WHOLE)

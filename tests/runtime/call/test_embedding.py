@@ -55,6 +55,7 @@ def desk(runtime: WasmToolRuntime, home: Path, tmp_path: Path) -> None:
     install(runtime, home, PackageSource(write_package(tmp_path / "desk", component())), "desk")
 
 
+@pytest.mark.ci("toolchain")
 def test_one_list_contains_every_installed_and_bundled_tool(runtime: WasmToolRuntime, desk: None) -> None:
     names = [each.name for each in runtime.installed()]
 
@@ -62,6 +63,7 @@ def test_one_list_contains_every_installed_and_bundled_tool(runtime: WasmToolRun
     assert not any(each.has_several for each in runtime.installed())
 
 
+@pytest.mark.ci("toolchain")
 def test_tools_are_callable_by_the_name_shown_to_models(runtime: WasmToolRuntime, desk: None) -> None:
     offered = {each.name for each in runtime.installed()}
     providers: tuple[Any, ...] = ("openai", "anthropic", "gemini", "mcp")
@@ -77,6 +79,7 @@ def test_tools_are_callable_by_the_name_shown_to_models(runtime: WasmToolRuntime
     assert reading["annotations"]["readOnlyHint"] is True, "the hints of MCP are part of a declaration"
 
 
+@pytest.mark.ci("toolchain")
 def test_two_tools_with_one_model_name_are_an_error_naming_both(
     runtime: WasmToolRuntime, home: Path, tmp_path: Path, desk: None
 ) -> None:
@@ -89,6 +92,7 @@ def test_two_tools_with_one_model_name_are_an_error_naming_both(
     assert "desk.list_tickets and desk-list_tickets" in str(caught.value) and "--name" in str(caught.value.hint)
 
 
+@pytest.mark.ci("toolchain")
 def test_a_component_with_several_tools_has_several_definitions(runtime: WasmToolRuntime, desk: None) -> None:
     several = runtime.prepare_installed("desk")
 
@@ -100,6 +104,7 @@ def test_a_component_with_several_tools_has_several_definitions(runtime: WasmToo
     assert several.tool("list_tickets").definitions("mcp") == [several.tool("list_tickets").definition("mcp")]
 
 
+@pytest.mark.ci("toolchain")
 def test_an_unavailable_tool_is_omitted_with_its_reason(
     runtime: WasmToolRuntime, home: Path, tmp_path: Path, desk: None
 ) -> None:
@@ -121,6 +126,7 @@ def test_an_unknown_name_suggests_the_nearest_one(runtime: WasmToolRuntime) -> N
     assert caught.value.hint == "did you mean echo?"
 
 
+@pytest.mark.ci("toolchain")
 @pytest.mark.parametrize(
     ("params", "user", "kind"),
     [("no json", "ann", InvalidParametersError), ({}, "", InvalidParametersError), ({}, "ann", UnknownToolError)],

@@ -98,6 +98,7 @@ def test_a_signal_handlers_exception_reaches_the_caller_and_the_next_call_works(
 
 
 # If a callback of the test's own tools raises, Python reports that as unraisable.
+@pytest.mark.ci("slow")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # a socket that has no owner yet
 @pytest.mark.parametrize(

@@ -63,6 +63,7 @@ def bodies(content: bytes) -> list[bytes]:
     return found
 
 
+@pytest.mark.ci("slow")
 @pytest.mark.parametrize("path", TOOLS, ids=lambda path: path.stem)
 def test_counts_match_the_output_of_wasm_tools(path: Path, tmp_path: Path) -> None:
     try:

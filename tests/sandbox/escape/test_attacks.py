@@ -47,6 +47,7 @@ def in_process() -> Iterator[WasmToolRuntime]:
         yield runtime
 
 
+@pytest.mark.ci("slow")
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
 def test_an_in_process_attack_ends_with_a_typed_error(attack: Attack, in_process: WasmToolRuntime) -> None:
     """It need not be in time: the caller waits for work that the engine cannot interrupt."""

@@ -73,6 +73,7 @@ def test_the_memory_search_finds_a_known_secret(escaped: PreparedTool) -> None:
     assert search(escaped, OTHER_USER, user="ann", text=OTHER_USER) > 0
 
 
+@pytest.mark.ci("slow")
 @pytest.mark.parametrize("text", [SECRET, VARIABLE, OTHER_USER, OTHER_TOOL], ids=lambda text: text[10:-5])
 def test_native_code_finds_no_foreign_data_in_its_memory(escaped: PreparedTool, text: str) -> None:
     assert search(escaped, text) == 0

@@ -31,6 +31,7 @@ def told(rows: list[Row]) -> list[str]:
     return [f"{row.kind} {row.user} {row.attempt}: {row.control}, sealed {row.outcome}" for row in rows]
 
 
+@pytest.mark.ci("slow")
 def test_no_forbidden_call_succeeds(rows: tuple[Row, ...]) -> None:
     assert told([row for row in rows if not row.held]) == []
 

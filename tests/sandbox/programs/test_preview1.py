@@ -18,6 +18,8 @@ from wasmrt.authoring.project import adapt_program, find_adapter
 from wasmrt.cli import cli
 from wasmrt.core.errors import BuildError, MissingToolchainError
 
+pytestmark = pytest.mark.ci("toolchain")
+
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -32,6 +32,8 @@ from wasmrt.core.places import find_places
 from wasmrt.runtime.context import ToolContext
 from wasmrt.runtime.workspace import UndoJournal, undo
 
+pytestmark = pytest.mark.ci("toolchain")
+
 
 @pytest.fixture(scope="module", params=[Isolation.PROCESS, Isolation.IN_PROCESS])
 def runtime(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WasmToolRuntime]:

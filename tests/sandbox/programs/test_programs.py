@@ -23,6 +23,8 @@ from wasmrt.core.errors import (
 from wasmrt.core.limits import MAX_CAPTURED_OUTPUT_BYTES, MAX_PARAMS_BYTES
 from wasmrt.sandbox.component import ToolSpec, worlds
 
+pytestmark = pytest.mark.ci("toolchain")
+
 
 @pytest.fixture(scope="module", params=[Isolation.PROCESS, Isolation.IN_PROCESS])
 def runtime(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WasmToolRuntime]:

@@ -30,7 +30,7 @@ from wasmrt.agent.approvals._review import (
     request_lines,
 )
 from wasmrt.agent.approvals._store import ApprovalStore
-from wasmrt.agent.approvals._terminal import TerminalApprover, default_approver, person
+from wasmrt.agent.approvals._terminal import TerminalApprover, current_user_name, default_approver
 from wasmrt.agent.approvals._tokens import ConfirmationTokens, Redeemed
 
 __all__ = [
@@ -62,13 +62,13 @@ __all__ = [
     "bounded",
     "changes_shown",
     "choose",
+    "current_user_name",
     "default_approver",
     "describe_reach",
     "new_request_id",
     "origins_shown",
     "params_digest",
     "params_shown",
-    "person",
     "request_lines",
     "short_note",
     "unknown_request",

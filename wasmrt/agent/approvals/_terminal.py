@@ -113,11 +113,11 @@ class _Turn:
             elif scope is not None:
                 return self._approved(request, asked, scope)
             elif word in ("", "n", "no"):
-                return self._settled(ApprovalAnswer(approved=False, by=person()), "denied")
+                return self._settled(ApprovalAnswer(approved=False, by=current_user_name()), "denied")
             else:
                 mistakes += 1
                 self._say(f"  unknown answer: {word[:40]!r}")
-        return self._settled(ApprovalAnswer(approved=False, by=person()), "denied: too many unknown answers")
+        return self._settled(ApprovalAnswer(approved=False, by=current_user_name()), "denied: too many unknown answers")
 
     def _approved(self, request: ApprovalRequest, asked: ApprovalRequest, scope: ApprovalScope) -> ApprovalAnswer:
         pattern = self._pattern(asked.params) if scope is ApprovalScope.ALWAYS else None
@@ -128,7 +128,7 @@ class _Turn:
             ApprovalScope.SESSION: "approved for this session, with any parameters",
             ApprovalScope.ALWAYS: f"approved from now on, for {pattern and pattern.words}",
         }[scope]
-        answer = ApprovalAnswer(approved=True, scope=scope, by=person(), params=params, pattern=pattern)
+        answer = ApprovalAnswer(approved=True, scope=scope, by=current_user_name(), params=params, pattern=pattern)
         return self._settled(answer, message)
 
     def _settled(self, answer: ApprovalAnswer, message: str) -> ApprovalAnswer:
@@ -211,7 +211,7 @@ def is_terminal(stdin: int = 0, stderr: int = 2) -> bool:
     return True
 
 
-def person() -> str:
+def current_user_name() -> str:
     """Return the name of the user of this process."""
     try:
         return pwd.getpwuid(os.geteuid()).pw_name

@@ -139,9 +139,9 @@ _HOST = re.compile(  # every repetition is bounded, to bound the time
 
 
 class Written(Private):
-    """Marks of texts that calls stored after reading untrusted content; shared by all traces, and thread-safe.
+    """Fingerprints of texts that calls wrote after reading untrusted content; shared by all traces, and thread-safe.
 
-    A short text has no run, so the whole text and the hosts of its links are stored, too. A single word of fewer than
+    A text that is too short for a fingerprint is stored whole, with the hosts of its links. A single word of fewer than
     eight letters is not stored, because it would match many other texts.
     """
 

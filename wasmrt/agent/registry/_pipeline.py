@@ -94,7 +94,7 @@ def _begin(state: CallState) -> None:
 
 
 def admit(state: CallState) -> None:
-    """Run the steps before the approval.
+    """Run the pipeline steps that precede the approval.
 
     Raises:
         ToolError: a step denied the call.

@@ -315,7 +315,7 @@ class _NeedsPersonError(Exception):
 
 
 def _approver_of(outer: CallState) -> Approver | None:
-    """Return the approver of the program's calls: that of the program, unless it approves only that one call."""
+    """Return the approver of the program, unless it approves only the program's own call."""
     return None if getattr(outer.request.approver, "for_one_call", False) else outer.request.approver
 
 

@@ -34,7 +34,7 @@ from wasmrt.capabilities.model._endpoint import (
 )
 from wasmrt.capabilities.model._host_headers import folded_header, is_host_header
 from wasmrt.capabilities.model._names import glob_covers, read_alias, read_secret_glob, read_tool_name
-from wasmrt.capabilities.model._protected import is_prompt_file, is_unseen, protected_problem
+from wasmrt.capabilities.model._protected import is_invisible, is_prompt_file, protected_problem
 from wasmrt.capabilities.model._workspace_path import is_under_prefixes, path_problem, plain_path, read_prefix
 
 __all__ = [
@@ -59,9 +59,9 @@ __all__ = [
     "glob_covers",
     "host_matches",
     "is_host_header",
+    "is_invisible",
     "is_prompt_file",
     "is_under_prefixes",
-    "is_unseen",
     "matching_credentials",
     "path_problem",
     "plain_path",

@@ -170,7 +170,7 @@ class EndpointPattern:
         return replace(self, ports=_flat(ports))
 
     def with_schemes(self, *schemes: str | Iterable[str]) -> EndpointPattern:
-        """Allow these schemes, `https` and `http`, instead of only https."""
+        """Allow the given schemes (`https`, `http`); the default is only https."""
         return replace(self, schemes=_flat(schemes))
 
     def covers_path(self, segments: tuple[str, ...] | None) -> bool:

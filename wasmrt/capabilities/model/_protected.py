@@ -42,11 +42,11 @@ def _folded(name: str) -> str:
     # SECURITY: some file systems treat names as equal that differ in case or Unicode form, in invisible characters, or
     # in dots and spaces at the end.
     plain = unicodedata.normalize("NFKC", name)
-    seen = "".join(c for c in plain if not is_unseen(c))
+    seen = "".join(c for c in plain if not is_invisible(c))
     return unicodedata.normalize("NFKC", seen.casefold()).strip().rstrip(". ")
 
 
-def is_unseen(char: str) -> bool:
+def is_invisible(char: str) -> bool:
     """Return whether a character is invisible in a name."""
     selects = "\ufe00" <= char <= "\ufe0f" or "\U000e0100" <= char <= "\U000e01ef"
     return selects or char in _UNSEEN or unicodedata.category(char) == "Cf"

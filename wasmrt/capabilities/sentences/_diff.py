@@ -56,7 +56,7 @@ def _all_added(
 def _added_for_tools(
     before: Capabilities, after: Capabilities, defaults: ResourceLimits, numbers: Numbers
 ) -> Iterator[Change]:
-    """Yield the changes of single tools, each change once with the names of its tools."""
+    """Yield the changes for each tool; a change of several tools is yielded once, with their names."""
     names = {tool.name for tool in (*(before.tools or ()), *(after.tools or ()))}
     changed: dict[Change, list[str]] = {}
     for name in sorted(names):

@@ -94,7 +94,7 @@ def _header(name: str, prefix: str) -> CredentialLocation:
 
 
 def _named(mapping: CredentialMapping, known: dict[CredentialMapping, str]) -> CredentialMapping:
-    """Return the credential with a name; equal credentials get the same name, and different ones different names."""
+    """Return a copy of the credential, named by its content, so that equal credentials have equal names."""
     if mapping not in known:
         count = sum(other.secret_name == mapping.secret_name for other in known)
         known[mapping] = mapping.secret_name if count == 0 else f"{mapping.secret_name}-{count + 1}"

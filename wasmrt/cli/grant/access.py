@@ -12,7 +12,7 @@ from wasmrt.agent.access import (
     answer_access,
     granted_words,
 )
-from wasmrt.agent.approvals import person
+from wasmrt.agent.approvals import current_user_name
 from wasmrt.cli.shared.output import print_message, show, show_columns, show_json
 from wasmrt.cli.shared.receipts import receipt_writer
 from wasmrt.core.errors import ConfigurationError
@@ -60,7 +60,13 @@ def answer_access_request(request_id: str, choice: AccessChoice, *, user: str, a
     """
     with receipt_writer() as receipts:
         answered = answer_access(
-            access_store(), request_id, choice, user=user, by=person(), data=find_places().data, receipts=receipts
+            access_store(),
+            request_id,
+            choice,
+            user=user,
+            by=current_user_name(),
+            data=find_places().data,
+            receipts=receipts,
         )
     if as_json:
         show_json(answered.as_dict())

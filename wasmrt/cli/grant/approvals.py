@@ -19,8 +19,8 @@ from wasmrt.agent.approvals import (
     Wide,
     Widening,
     choose,
+    current_user_name,
     describe_reach,
-    person,
     request_lines,
 )
 from wasmrt.cli.grant.access import access_scope, access_store, answer_access_request, is_access, show_access
@@ -323,7 +323,7 @@ def _request_of(run: WaitingRun, waiting: Iterable[QueuedRequest], access: Itera
 
 
 def _answer(store: ApprovalStore, request_id: str, choice: Choice, user: str, *, as_json: bool) -> None:
-    answer = choose(store, request_id, choice, user=user, by=person())
+    answer = choose(store, request_id, choice, user=user, by=current_user_name())
     answered = store.get(request_id)
     tool = "" if answered is None else answered.tool
     if as_json:

@@ -173,7 +173,7 @@ def _ask_narrower(decision: Decision, addition: Addition) -> Addition | None:
 
 
 def _ask_alias_tools(addition: Addition) -> Addition:
-    """Ask which installed tool each alias of an entry stands for, and return the entry with these tools."""
+    """Ask for the installed tool behind each alias of an entry; return the entry with these tools filled in."""
     if addition.to is not GrantList.TOOLS:
         return addition
     aliases = {}

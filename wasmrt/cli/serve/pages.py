@@ -13,7 +13,7 @@ from html import escape
 from pathlib import Path
 
 from wasmrt.agent.access import AccessStore
-from wasmrt.agent.approvals import ApprovalStore, person
+from wasmrt.agent.approvals import ApprovalStore, current_user_name
 from wasmrt.agent.flows import FlowMap
 from wasmrt.cli.shared.output import print_message, show, show_json
 from wasmrt.cli.shared.receipts import receipt_writer, receipts_folder
@@ -51,7 +51,7 @@ def operator_pages(base: str = "/") -> OperatorPages:
         flows=_flows,
         receipt=_write_receipt,
     )
-    return OperatorPages(sources, by=person(), command="wasmrt approvals --web", base=base)
+    return OperatorPages(sources, by=current_user_name(), command="wasmrt approvals --web", base=base)
 
 
 def _flows() -> FlowMap:

@@ -159,7 +159,7 @@ class Provider(Generic[Client, AsyncClient, Reply]):
         self, view: ToolView, messages: Iterable[Mapping[str, Any]], turns: int, request: Mapping[str, Any]
     ) -> Conversation[Reply]:
         for name in request.keys() & _HINTS.keys():  # set by the loop
-            raise ConfigurationError(f"the loop sets {name}, so it cannot be passed", hint=_HINTS[name])
+            raise ConfigurationError(f"{name} is set by the agent loop and cannot be passed", hint=_HINTS[name])
         check_view(view)
         if not isinstance(turns, int) or turns < 1:
             raise ConfigurationError(f"max_turns: expected a positive integer, got {turns!r:.40}")

@@ -84,7 +84,7 @@ class QuestionsShown:
         self._ended: dict[tuple[str, ...], ToolAnswer] = {}
 
     def add(self, question: Question) -> None:
-        """Store a shown question. If there are too many, the oldest is removed, and has to be shown again."""
+        """Remember a question that was shown. If there are too many, the oldest is dropped and shown again."""
         with self._lock:
             now = _now_ms()
             self._shown = {key: each for key, each in self._shown.items() if each.expires_ms > now}

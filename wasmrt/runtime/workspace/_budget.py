@@ -12,7 +12,7 @@ _SECTION = GrantList.WORKSPACE_WRITE.section
 
 
 class WriteBudget:
-    """The bytes and names that one call has changed, and the names that it created. For one thread.
+    """The bytes and names that one call has changed, and the names that it created. Not thread-safe.
 
     `journal` saves the content that changes replace; without a journal, they cannot be undone.
     """

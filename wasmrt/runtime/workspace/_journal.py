@@ -38,10 +38,10 @@ _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class CallJournal:
-    """The journal of one call. Its file is created at the first change. For one thread.
+    """The journal of one call. Its file is created at the first change. Not thread-safe.
 
-    A change is made inside the context manager that records it. If the change raises OSError, it is not counted, and
-    the content of its names is saved again when needed.
+    A change is made inside the context manager that records it. If it raises OSError, it is not recorded, and the next
+    change of the same files stores their content again.
     """
 
     def __init__(self, journal: UndoJournal, head: JournalHead) -> None:

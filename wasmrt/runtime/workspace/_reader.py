@@ -21,7 +21,7 @@ class WorkspaceReader:
     """Reads files under `allowed_prefixes` of one root. Keeps nothing open between calls; threads may share it.
 
     Links inside the root are followed, and their targets must be granted as well. Links out of the root, special files
-    and files with several names (hard links, of which one may be outside) are denied.
+    and files with several hard links (one may be outside the root) are denied.
 
     Raises:
         ConfigurationError: the root is not a directory, or a prefix is not a relative path.

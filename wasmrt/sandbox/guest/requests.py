@@ -187,7 +187,7 @@ class Request(Protocol[ReplyOf]):
 
 
 class HttpCheck(NamedTuple):
-    """Return the reason why such an HTTP request would be denied, before its body is written; None if it is allowed."""
+    """Check a request's head before its body is written; return the reason for a denial, or None if it is allowed."""
 
     method: str
     url: str

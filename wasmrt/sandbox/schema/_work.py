@@ -38,7 +38,7 @@ _REPEAT = re.compile(r"\{(\d{1,9})?(,)?(\d{1,9})?\}")
 
 
 class Weight(NamedTuple):
-    """The steps of a check for each value, and for each character of strings and field names."""
+    """The cost of a check in steps: per value, and per character of strings and field names."""
 
     value: int
     character: int

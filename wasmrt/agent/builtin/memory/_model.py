@@ -10,7 +10,7 @@ from shlex import quote
 from typing import Any, NamedTuple
 
 from wasmrt.agent.flows import skeleton
-from wasmrt.capabilities import is_prompt_file, is_unseen, path_problem, plain_path
+from wasmrt.capabilities import is_invisible, is_prompt_file, path_problem, plain_path
 from wasmrt.core.errors import InvalidParametersError
 from wasmrt.core.limits import MAX_MEMORY_PATH_BYTES, MAX_MEMORY_PATH_DEPTH
 from wasmrt.core.model import Decision, Reason
@@ -168,7 +168,7 @@ def _problem(path: str) -> str | None:
         return f"the path is longer than {MAX_MEMORY_PATH_BYTES} bytes"
     if path.count("/") >= MAX_MEMORY_PATH_DEPTH:
         return f"the path is deeper than {MAX_MEMORY_PATH_DEPTH} folders"
-    if any(is_unseen(char) or unicodedata.category(char) in _REFUSED for char in path):
+    if any(is_invisible(char) or unicodedata.category(char) in _REFUSED for char in path):
         return "the path contains an invisible character"
     key = path_key(path)
     if key.count("/") != path.count("/") or "\\" in key or {".", ".."} & {*key.split("/")}:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Action(StrEnum):
-    """The outcome of a decision."""
+    """What to do with a command: run it, ask a user, or refuse it."""
 
     RUN = "run"
     ASK = "ask"

@@ -54,7 +54,7 @@ def reaches(
 
 
 def goes_with(mapping: CredentialMapping, entry: EndpointPattern) -> bool:
-    """Return whether some request of the entry carries the credential."""
+    """Return whether a request that the entry allows could carry the credential."""
     return (
         bool(common_hosts(mapping.host_patterns, (entry.host_pattern,)))
         and not set(mapping.ports).isdisjoint(entry.ports_for("https"))

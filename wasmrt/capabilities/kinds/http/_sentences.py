@@ -111,7 +111,7 @@ def _where(mapping: CredentialMapping, entry: EndpointPattern) -> str:
 
 
 def endpoint_warnings(allowlist: Sequence[EndpointPattern]) -> Iterator[FileWarning]:
-    """Yield the entries of an allowlist that deserve a review."""
+    """Yield warnings about allowlist entries that are wider than usual."""
     if not allowlist:
         yield FileWarning("http.allowlist", "an empty list allows no request")
     for index, entry in enumerate(allowlist):
@@ -146,7 +146,7 @@ def _on_every_path(at: str, entry: EndpointPattern) -> Iterator[FileWarning]:
 def credential_warnings(
     credentials: Iterable[CredentialMapping], allowlist: Sequence[EndpointPattern]
 ) -> Iterator[FileWarning]:
-    """Yield the credentials that deserve a review."""
+    """Yield warnings about credentials that are sent to more places than usual."""
     for mapping in credentials:
         at = child("http.credentials", mapping.name)
         if not mapping.path_patterns:

@@ -110,7 +110,7 @@ class Expansion:
                 case Instantiate(index, items):
                     chosen = _at(frame.components, index)
                     if chosen is None:
-                        raise unknown("instantiates a component that only its host could provide")
+                        raise unknown("instantiates an imported component, which is not supported")
                     totals, instance = self._instantiate(chosen, _resolve(frame, items), depth + 1)
                     inner.append(totals)
                     frame.instances.append(instance)

@@ -122,7 +122,7 @@ class Worker:
 
         Raises:
             ToolError: the guest failed.
-            WorkerGoneError: the worker had ended before it received the call.
+            WorkerGoneError: the worker exited before it received the call.
             ClosedError, ProtocolError: the worker crashed, or broke the rules.
         """
         self.calls += 1
@@ -140,10 +140,10 @@ class Worker:
         try:
             channel.send(Kind.CALL, head.pack(), encoded, more)
         except ClosedError as error:  # a call is only begun after it was read to its end
-            raise WorkerGoneError("the worker had ended") from error
+            raise WorkerGoneError("the worker has already exited") from error
         frame = channel.receive(most)
         if frame.kind == Kind.BYE:
-            raise WorkerGoneError("the worker had ended")
+            raise WorkerGoneError("the worker has already exited")
         while True:
             if frame.kind == Kind.IMPORT:
                 if server is None:

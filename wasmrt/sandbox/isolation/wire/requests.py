@@ -127,7 +127,7 @@ def _read_headers(head: Head) -> Headers:
             case [str(name), str(value)]:
                 pairs.append((name, value))
             case _:
-                raise ProtocolError("field headers must be a list of pairs of strings")
+                raise ProtocolError("the field `headers` must be a list of pairs of strings")
     return tuple(pairs)
 
 
