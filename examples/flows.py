@@ -37,7 +37,7 @@ async def person(request: ApprovalRequest) -> ApprovalAnswer:
     lines, _ = request_lines(request, whole=True)
     print("\n".join(lines[1:]))  # the request ID differs each time
     print("  approve? n\n")
-    return ApprovalAnswer(approved=False, by="ann", note="not to strangers")
+    return ApprovalAnswer(approved=False, by="ann", note="do not send this to unknown recipients")
 
 
 def main() -> None:

@@ -288,7 +288,7 @@ def test_learn_proposes_the_requested_access_and_allows_none_of_it(caps):
         "tool_invoke": {"aliases": {"search": "NAME-OF-THE-TOOL"}}}"""
         ).capabilities
     )
-    assert "asked: GET https://api.example.com/v1/x" in learned.stderr
+    assert "requested: GET https://api.example.com/v1/x" in learned.stderr
     told = json.loads(caps("learn", "./asker.wasm", "--json", "--", '"sopenai_key"').stdout)
     assert told["proposal"] == {"secrets": {"allowed_names": ["openai_key"]}}
     assert [decision["reason"] for decision in told["asked"]] == ["not-granted"]

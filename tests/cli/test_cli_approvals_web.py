@@ -113,10 +113,10 @@ def test_browser_command_line_does_not_contain_the_link(home: Path, tmp_path: Pa
         (("--open",), "require --web"),
         (("--json",), "require --web"),
         (("--web", "--host", "0.0.0.0"), "can be reached by other machines"),
-        (("--web", "--host", "example.com"), "is no address"),
+        (("--web", "--host", "example.com"), "is not an IP address"),
         (("--web", "--port", "70000"), "70000"),
-        (("--web", "--origin", "example.com"), "is no origin"),
-        (("--web", "--host", "::", "--unsafe-beyond-loopback"), "has to know its own name"),
+        (("--web", "--origin", "example.com"), "is not an origin"),
+        (("--web", "--host", "::", "--unsafe-beyond-loopback"), "needs its origin"),
     ],
 )
 def test_invalid_option_is_reported_with_a_hint(wasmrt: Run, home: Path, arguments: tuple[str, ...], said: str) -> None:

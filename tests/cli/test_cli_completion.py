@@ -106,7 +106,7 @@ def needed(wasmrt: Run) -> tuple[str, str]:
         (None, "https://login.example.com/token", True, "has expired"),
         ("refresh-1", "https://login.example.com/token", True, None),
         (None, "https://login.example.com/token", False, None),
-        ("refresh-1", "https://elsewhere.example.com/token", False, "made at another place than the granted one"),
+        ("refresh-1", "https://elsewhere.example.com/token", False, "has a different token URL than the grant"),
     ],
 )
 def test_doctor_reports_missing_expired_and_replaced_logins(

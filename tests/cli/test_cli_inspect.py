@@ -55,7 +55,7 @@ def test_inspect_of_the_shell_suggests_another_command(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     told = wasmrt("inspect", name, code=2).stderr
-    assert "no component" in told and "runs command lines in a workspace" in told
+    assert "is a tool of the host, not a component" in told and "runs commands in a workspace" in told
     assert SHELL_NAME in wasmrt(*told.rpartition("wasmrt ")[2].split()).stdout
 
 
@@ -146,7 +146,7 @@ def test_function_without_json_form_is_reported_with_the_reason(wasmrt: Run, too
     (refused,) = report["not_callable"]
     assert refused["function"].startswith("open-door: func()")
     assert "resource handle" in refused["problem"]
-    assert "  not a tool: open-door: its result holds" in wasmrt("inspect", path).stdout
+    assert "  not a tool: open-door: its result contains" in wasmrt("inspect", path).stdout
     assert wasmrt("run", path).stdout == "3\n"
 
 

@@ -53,7 +53,7 @@ def workspace(tmp_path: Path) -> Path:
 
 
 def learned(said: str) -> list[str]:
-    return [line for line in said.splitlines() if line.startswith("asked: ")]
+    return [line for line in said.splitlines() if line.startswith("requested: ")]
 
 
 def test_learn_on_a_terminal_repeats_until_nothing_is_denied(
@@ -96,7 +96,7 @@ def test_wider_entry_is_rejected_as_narrower(
     code, said = on_a_terminal(answers, "caps", "learn", path, *given)
     assert code == 0, said
     assert "the entry is not narrower" in said
-    assert "it cannot be used" in said
+    assert "the entry cannot be used" in said
     assert "0 allowed, 1 not" in said
     assert out.read_text() == "{}"
 
@@ -218,4 +218,4 @@ def test_unknown_subject_is_one_error_message(wasmrt: Run, tmp_path: Path, monke
         assert "no tool named 'absent'" in wasmrt("caps", command, "absent", code=2).stderr
         assert "absent.json" in wasmrt("caps", command, "absent.json", code=2).stderr
     (tmp_path / "alone.capabilities.json").write_text("{}")
-    assert "no component alone.wasm beside" in wasmrt("caps", "init", "alone.capabilities.json", code=2).stderr
+    assert "no component alone.wasm next to" in wasmrt("caps", "init", "alone.capabilities.json", code=2).stderr

@@ -113,7 +113,7 @@ def test_ungranted_and_optional_secrets_are_not_reported(wasmrt: Run, tool_file:
 def test_secret_test_without_validation_request_has_a_hint(wasmrt: Run, tool_file: Write) -> None:
     wasmrt("install", tool_file(sidecar=BEARER), "--yes")
     told = wasmrt("secret", "test", "api_token", "--tool", "parrot", code=2).stderr
-    added = json.loads("{" + told.partition("works: ")[2].strip() + "}")
+    added = json.loads("{" + told.partition("checks the secret: ")[2].strip() + "}")
     assert added["auth"]["secret_name"] == "api_token"
     path = tool_file(sidecar=BEARER | added)
     assert "api_token works" not in wasmrt("install", path, "--yes").stderr  # the example is a valid section
@@ -155,7 +155,7 @@ def test_stale_capability_file_in_the_build_folder_is_reported(wasmrt: Run, tool
 def test_replacing_a_bundled_tool_needs_an_explicit_name(wasmrt: Run, tool_file: Write) -> None:
     path = tool_file("echo")
     told = wasmrt("install", path, code=2).stderr
-    assert "echo comes with wasmrt" in told and "--name echo" in told
+    assert "a bundled tool is named echo" in told and "--name echo" in told
     assert json.loads(wasmrt("list", "--json").stdout) == []
     assert "will run the installed one instead" in wasmrt("install", path, "--name", "echo").stderr
     assert "will run the installed one instead" not in wasmrt("install", path).stderr  # already confirmed
@@ -168,15 +168,15 @@ def test_narrower_reinstall_is_reported_without_asking(wasmrt: Run, tool_file: W
     told = wasmrt("install", tool_file(sidecar=NARROW)).stderr
     assert "no longer asks" in told and "installed parrot version 2" in told
     assert "may GET" not in told.partition("no longer asks")[0]
-    assert "waits for a grant" in wasmrt("install", tool_file(sidecar=WIDE), code=3).stderr
-    assert "waits for a grant" in wasmrt("install", tool_file(sidecar=NARROW, of="json"), code=3).stderr
+    assert "awaits a grant" in wasmrt("install", tool_file(sidecar=WIDE), code=3).stderr
+    assert "awaits a grant" in wasmrt("install", tool_file(sidecar=NARROW, of="json"), code=3).stderr
 
 
 def test_pending_version_keeps_its_number_on_reinstall(wasmrt: Run, tool_file: Write) -> None:
     wasmrt("install", tool_file())
     path = tool_file(sidecar=WIDE)
     for _ in range(3):
-        assert "version 2 of parrot waits" in wasmrt("install", path, code=3).stderr
+        assert "version 2 of parrot awaits" in wasmrt("install", path, code=3).stderr
     for _ in range(2):
         assert json.loads(wasmrt("install", path, "--yes", "--json").stdout)["number"] == 2
     assert json.loads(wasmrt("list", "--json").stdout)[0]["pending"] is None

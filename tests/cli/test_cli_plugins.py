@@ -21,7 +21,7 @@ def test_plugins_check_reports_each_plugin(wasmrt: Run, tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "echo.toml").write_text(MANIFEST.format(name="echo", more=""))
     (folder / "echo.wasm").write_bytes(echo_plugin("wasm32-wasip2").read_bytes())
-    assert "1 can be used, 0 cannot" in wasmrt("plugins", "check", folder).stderr
+    assert "1 valid, 0 invalid" in wasmrt("plugins", "check", folder).stderr
 
     (folder / "other.toml").write_text(MANIFEST.format(name="other", more="nativ = true\nversion_of = 1"))
     (folder / "script.toml").write_text(MANIFEST.format(name="script", more="native = true"))
@@ -37,7 +37,7 @@ def test_plugins_check_reports_each_plugin(wasmrt: Run, tmp_path: Path) -> None:
     assert "other.toml: version_of: unknown key" in told.stderr
     assert "absent: cannot use the plugin's file absent.wasm" in told.stderr
     assert "require unsafe_native_plugins: script" in told.stderr
-    assert "2 can be used, 2 cannot" in told.stderr
+    assert "2 valid, 2 invalid" in told.stderr
     assert not (tmp_path / "ran").exists()
 
     data = json.loads(wasmrt("plugins", "check", folder, "--json", code=2).stdout)

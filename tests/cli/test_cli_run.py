@@ -110,7 +110,7 @@ def test_an_unknown_tool_command_or_option_is_bad_input_with_the_next_step(wasmr
 def test_registry_only_tool_suggests_tools_run(wasmrt: Run, name: str) -> None:
     for command in ("run", "inspect"):
         told = wasmrt(command, name, code=2).stderr
-        assert "no component" in told and f"wasmrt tools run {name}" in told
+        assert "is a tool of the host, not a component" in told and f"wasmrt tools run {name}" in told
 
 
 @pytest.mark.parametrize("name", ["_root", "../run", "run.py", "__init__"])
@@ -182,7 +182,7 @@ def test_closed_output_is_not_an_internal_error(home: Path) -> None:
             text=True,
         )
     assert result.returncode == 1
-    assert result.stderr == "error: the output cannot be written (No space left on device)\n"
+    assert result.stderr == "error: the output cannot write the output (No space left on device)\n"
     reader, writer = os.pipe()
     os.close(reader)
     result = subprocess.run(

@@ -234,7 +234,7 @@ def test_secret_test_sends_the_tools_validation_request(
     assert "wasmrt secret set api_token" in wasmrt(*ask, code=1).stderr
     wasmrt("secret", "set", "api_token", stdin="a-wrong-value")
     assert "api_token does not work: GET" in (told := wasmrt(*ask, code=1).stderr)
-    assert "answered 401, not 200" in told
+    assert "returned 401, expected 200" in told
     assert "token_hint: Begins with k3y." in told
     assert json.loads(wasmrt(*ask, "--json", code=1).stdout)["tool_says"] == {"token_hint": "Begins with k3y."}
     wasmrt("secret", "set", "api_token", stdin=VALUE)

@@ -25,7 +25,7 @@ def notes(tmp_path: Path) -> Path:
 
 
 def test_skill_is_installed_listed_trusted_and_removed(wasmrt: Run, notes: Path, home: Path) -> None:
-    assert "there is no skill" in wasmrt("skills", "list").stderr
+    assert "no skills;" in wasmrt("skills", "list").stderr
     assert "hide something from the user" in wasmrt("skills", "check", notes).stderr
     found = json.loads(wasmrt("skills", "check", notes, "--json").stdout)
     assert found["findings"][0]["refuses"] is False
@@ -88,7 +88,7 @@ def test_unknown_skill_error_suggests_list(wasmrt: Run) -> None:
 def test_all_skill_errors_are_reported_together(wasmrt: Run, notes: Path) -> None:
     (notes / "SKILL.md").write_text("---\nnam: notes\ndescription: &a x\n---\n")
     said = wasmrt("skills", "check", notes, code=2).stderr
-    assert "line 3: has an anchor" in said and "nam: is not known" in said and "name: is missing" in said
+    assert "line 3: an anchor is not allowed" in said and "nam: is not known" in said and "name: is missing" in said
 
 
 def test_the_agents_tools_are_called_by_name_from_the_command_line(wasmrt: Run, notes: Path) -> None:
@@ -103,10 +103,10 @@ def test_the_agents_tools_are_called_by_name_from_the_command_line(wasmrt: Run, 
     ("text", "said"),
     [
         ("[skills]\nfolder = []", "did you mean folders?"),
-        ('[skills]\nhosts = ["https://x.test/"]', "hosts has 'https://x.test/'"),
-        ('[skills]\nhosts = ["*"]', "hosts has '*'"),
-        ('[extensions]\nsources = "here"', "must be a list of texts"),
-        ("[extensions]\nhosts = [1]", "must be a list of texts"),
+        ('[skills]\nhosts = ["https://x.test/"]', "hosts has an invalid entry"),
+        ('[skills]\nhosts = ["*"]', "hosts has an invalid entry"),
+        ('[extensions]\nsources = "here"', "must be a list of non-empty strings"),
+        ("[extensions]\nhosts = [1]", "must be a list of non-empty strings"),
         ("[extension]\n", "is not known"),
     ],
 )

@@ -146,7 +146,7 @@ def test_preparing_the_interpreter_shows_a_status(
     prepared: list[str] = []
     monkeypatch.setattr("wasmrt.cli.use.tools.prepare", lambda runtime, name, component: prepared.append(name))
     code = json.dumps({"code": "x" * (MAX_CODE_BYTES + 1)})  # denied before the interpreter runs
-    assert "turn code mode on" in wasmrt("tools", "run", "run_code", code, code=2).stderr
+    assert "enable code mode" in wasmrt("tools", "run", "run_code", code, code=2).stderr
     assert not prepared
     configure("[code_mode]\nenabled = true\n")
     assert "split it" in wasmrt("tools", "run", "run_code", code, code=3).stderr

@@ -104,7 +104,7 @@ def test_later_changes_are_overwritten_only_with_force(wasmrt: Run, root: Path) 
     change(root, "first-1")
     (root / "a.txt").write_bytes(b"by hand")
     refused = wasmrt("undo", "--yes", code=1).stderr
-    assert "conflict: a.txt was changed since; --force would restore a.txt (3 B)" in refused
+    assert "conflict: a.txt has changed since; --force would restore a.txt (3 B)" in refused
     error = json.loads(wasmrt("undo", "--yes", "--json", code=1).stderr)
     assert error["code"] == "undo-conflict" and "--force" in error["hint"]
     assert (root / "a.txt").read_bytes() == b"by hand"
@@ -138,7 +138,7 @@ def test_program_is_not_undone_if_one_call_conflicts(wasmrt: Run, root: Path) ->
     change(root, "in-1", b"first", within="prog-t1.1")
     (root / "a.txt").write_bytes(b"by hand")
     change(root, "in-2", b"second", within="prog-t1.1")
-    assert "a.txt was changed since" in wasmrt("undo", "prog-t1", "--yes", code=1).stderr
+    assert "a.txt has changed since" in wasmrt("undo", "prog-t1", "--yes", code=1).stderr
     assert (root / "a.txt").read_bytes() == b"second"
     wasmrt("undo", "prog-t1", "--yes", "--force")
     assert (root / "a.txt").read_bytes() == b"old"
@@ -149,7 +149,7 @@ def test_partial_undo_of_a_program_lists_the_calls(wasmrt: Run, root: Path) -> N
     change(root, "in-2", b"second", within="prog-t1.1")
     journal = UndoJournal(find_places().undo)
     path, record = journal.read("in-1")
-    offset = record.kept[next(iter(record.kept))].offset
+    offset = record.contents[next(iter(record.contents))].offset
     data = path.read_bytes()
     path.write_bytes(data[:offset] + b"bad" + data[offset + 3 :])
     error = json.loads(wasmrt("undo", "prog-t1", "--yes", "--json", code=1).stderr)

@@ -74,7 +74,7 @@ def test_a_request_is_denied_permanently_as_json(agent: Agent, wasmrt: Run) -> N
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--scope", "always"), "access is not granted always"),
+        (("--scope", "always"), "access cannot be granted with the scope always"),
         (("--any", "path"), "--any and --like are for calls"),
         (("--narrower", "plans/"), "is wider than the requested entry"),
         (("--user", "bob"), "belongs to another user"),

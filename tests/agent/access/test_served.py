@@ -21,7 +21,7 @@ def test_a_repeated_call_uses_the_answer_to_its_request(agent: Agent, tmp_path: 
         request = agent.only()
         said = waits["content"][0]["text"]
         assert waits["isError"] is True and f"wasmrt approvals approve {request.id}`" in said
-        assert "Not yet" in said and "notes" not in said
+        assert "Access is pending" in said and "notes" not in said
         assert line.call("reader", PATH)["isError"] is True
         assert agent.only().asked == 2
         agent.answered(AccessChoice(granted=True), user="local")

@@ -46,7 +46,7 @@ def expect_error(agent: Agent, tool: str, /, **params: Any) -> ToolError:
 
 def test_servers_are_listed_and_found_with_their_approval(kept: Agent) -> None:
     rows = {row["name"]: row for row in kept.call("tool_list", kind="mcp")["tools"]}
-    assert (rows["site"]["state"], rows["prog"]["state"]) == ("installed", "nobody agreed to it")
+    assert (rows["site"]["state"], rows["prog"]["state"]) == ("installed", "not approved")
     assert [row["name"] for row in kept.call("tool_search", query="site")["tools"]] == ["site"]
 
 
@@ -76,7 +76,7 @@ def test_activating_a_server_again_does_not_interrupt_calls(kept: Agent) -> None
 def test_server_without_approval_is_neither_started_nor_stored(kept: Agent) -> None:
     kept.answer = lambda _: False
     error = expect_error(kept, "tool_install", name="prog", kind="mcp")
-    assert "nobody" in error.message or "denied" in error.message
+    assert "was not approved" in error.message
     assert load_servers(find_places())[1].get("prog", Trusted()).consent == ""
 
 

@@ -82,7 +82,7 @@ def pages(web: Web) -> None:
 @pytest.fixture
 def wasmrt(home: Path, web: Web, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     """Return the command line on a machine with the test web."""
-    monkeypatch.setattr(EgressGateway, "_opened", lambda gateway: web.transport)
+    monkeypatch.setattr(EgressGateway, "_open_transport", lambda gateway: web.transport)
     (home / "data").mkdir(exist_ok=True)
     (home / "data/config.toml").write_text(
         f'[network]\nhosts = {{ "example.com" = ["{PUBLIC}"], "search.example.com" = ["{PUBLIC}"] }}\n'
@@ -186,7 +186,7 @@ def test_model_searches_reads_and_needs_approval_to_send(registry: ToolRegistry,
 def test_request_to_an_internal_host_is_refused_with_its_rule(wasmrt: Callable[..., Result], web: Web) -> None:
     for name, more in (("http", '"method": "GET", '), ("web_fetch", "")):
         said = wasmrt("run", name, f'{{{more}"url": "https://10.0.0.5/"}}', code=3).stderr
-        assert "10.0.0.5 is private" in said and "names this host" in said
+        assert "10.0.0.5 is private" in said and "lists this host" in said
         assert "unsafe_allowed_networks" not in said  # no setting allows it
     assert not web.asked
 

@@ -100,7 +100,7 @@ def registry(config: Path, runtime: WasmToolRuntime) -> Iterator[ToolRegistry]:
 @pytest.fixture
 def machine(config: Path, root: Path, web: Web, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a workspace on a machine with the test web and an approver that approves everything."""
-    monkeypatch.setattr(EgressGateway, "_opened", lambda gateway: web.transport)
+    monkeypatch.setattr(EgressGateway, "_open_transport", lambda gateway: web.transport)
     monkeypatch.setattr(web.transport, "close", lambda: None)  # shared by these tests
     monkeypatch.setattr("wasmrt.agent.registry._load.approver_of", agreeing)
     monkeypatch.setattr("wasmrt.cli.use.host_tool.approver_of", agreeing)
@@ -229,7 +229,7 @@ def test_tools_cannot_register_a_spelling_of_an_existing_name(registry: ToolRegi
         """Read."""
         return ""
 
-    with pytest.raises(InvalidNameError, match="registered already, as 'read_file'"):
+    with pytest.raises(InvalidNameError, match="already registered, as 'read_file'"):
         registry.register(files_read_text)
 
 

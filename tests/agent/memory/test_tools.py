@@ -354,9 +354,9 @@ def test_each_memory_tool_runs_by_name_from_the_command_line(wasmrt: Callable[..
     back = wasmrt("run", "memory_write", again, "--user", "bob").stderr.partition("wasmrt ")[2]
     wasmrt(*shlex.split(back))
     assert json.loads(wasmrt("memory", "read", "a b.md", "--user", "bob", "--json").stdout)["content"] == "x"
-    assert "no component" in wasmrt("inspect", "memory_read", code=2).stderr
+    assert "is a tool of the host, not a component" in wasmrt("inspect", "memory_read", code=2).stderr
     for option in (("--tool", "x"), ("--capabilities", home / "x.json")):
-        assert "is no component" in wasmrt("run", "memory_tree", *option, code=2).stderr
+        assert "is not a component" in wasmrt("run", "memory_tree", *option, code=2).stderr
     assert "memory_write" in wasmrt("audit", "tail").stdout
     listed = json.loads(wasmrt("tools", "list", "--json").stdout)
     assert set(HOST_TOOLS) <= {row["name"] for row in listed}
@@ -393,7 +393,7 @@ def test_user_reads_writes_restores_and_removes_documents(wasmrt: Callable[..., 
         "tool", "person",
     ]  # fmt: skip
     assert "replaced" in wasmrt("memory", "history", "memory").stdout
-    assert "version 3 now" in wasmrt("memory", "restore", "memory", "1").stderr
+    assert "as version 3" in wasmrt("memory", "restore", "memory", "1").stderr
     assert wasmrt("memory", "read", "memory", "--version", "2").stdout == "Ann likes coffee\n"
     assert "MEMORY.md (" in wasmrt("memory", "search", "tea").stdout
     assert "there is no terminal to ask on" in wasmrt("memory", "remove", "SOUL.md", code=2).stderr

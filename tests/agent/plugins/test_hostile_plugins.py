@@ -291,7 +291,7 @@ def test_confinement_and_start_errors_fail_the_call(
 def test_program_that_cannot_be_executed_has_a_clear_error(native: Native) -> None:
     error = fails(native("#!/no/such/interpreter\n"))
     assert error.code == "not-started"
-    assert "could not be executed" in error.message
+    assert "cannot execute" in error.message
 
 
 def test_secrets_in_the_output_are_redacted(native: Native, workspace: Path) -> None:

@@ -185,7 +185,7 @@ def test_shell_from_the_command_line_runs_and_leaves_a_receipt(home: Path, folde
 
 def test_irreversible_command_needs_a_terminal_for_approval(home: Path, folder: Path) -> None:
     said = run("run", "shell", '{"command": "rm -rf ."}', "--workspace", folder, code=3).stderr
-    assert "rm-recursive" in said and "at a terminal" in said and "[tools.rules]" not in said
+    assert "rm-recursive" in said and "on a terminal" in said and "[tools.rules]" not in said
     assert folder.exists()
 
 

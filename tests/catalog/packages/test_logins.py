@@ -136,7 +136,7 @@ def test_an_update_with_a_different_login_url_needs_a_decision(
         "login vault gets its token from https://evil.example/token instead of https://tokens.vault.example/token"
     )
     assert f"asks for more: {moved_to}" in " ".join(refused.stderr.split())
-    assert "waits for a grant" in refused.stderr
+    assert "awaits a grant" in refused.stderr
     kept = json.loads(wasmrt("inspect", "desk", "--json").stdout)["logins"]
     assert not any("evil.example" in login for login in kept)
 

@@ -83,7 +83,7 @@ def test_nothing_is_installed_without_approval(wasmrt: Run, folder: Path) -> Non
 
     assert "list_tickets can read what your secret desk_token opens at api.desk.example" in refused.stderr
     assert "may GET and HEAD https://api.desk.example" in refused.stderr
-    assert "nothing is installed" in wasmrt("list").stderr
+    assert "no tools are installed" in wasmrt("list").stderr
 
 
 def test_only_selected_tools_are_granted(wasmrt: Run, folder: Path) -> None:
@@ -133,9 +133,9 @@ def test_inspect_groups_a_packages_tools_by_permissions(wasmrt: Run, folder: Pat
     shown = wasmrt("inspect", f"{folder}/").stdout
 
     assert "tools: 3, by what they request" in shown
-    assert "only reads, without asking: list_tickets" in shown
-    assert "writes, after asking: purge_tickets" in shown
-    assert "writes, after asking, hidden from models: send_message" in shown
+    assert "only reads, without approval: list_tickets" in shown
+    assert "writes, requires approval: purge_tickets" in shown
+    assert "writes, requires approval, hidden from models: send_message" in shown
     assert "with your secret vault_key in the x-vault-key header" in " ".join(shown.split())
 
 
@@ -259,7 +259,7 @@ def test_a_wasmrt_package_is_packed_installed_and_run(wasmrt: Run, own: Path, tm
     wasmrt("install", target, "--yes")
 
     assert json.loads(wasmrt("run", "parrot", "{}").stdout) == {"capability_id": "parrot.whoami_context"}
-    assert "nothing is allowed here" in wasmrt("run", "parrot", '{"x": 1}', code=2).stderr
+    assert "no value is allowed here" in wasmrt("run", "parrot", '{"x": 1}', code=2).stderr
     assert json.loads(wasmrt("inspect", target, "--json").stdout)["asks"][0].startswith("may send any request")
 
 
@@ -308,7 +308,7 @@ def test_a_folder_with_a_tools_name_is_distinguished_from_the_tool(
 ) -> None:
     monkeypatch.chdir(folder.parent)
 
-    assert "for the folder write ./desk" in wasmrt("inspect", "desk", code=2).stderr
+    assert "for the folder, write ./desk" in wasmrt("inspect", "desk", code=2).stderr
 
 
 def test_equal_files_produce_equal_archives(own: Path, tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def test_a_clean_file_exits_with_0(tmp_path: Path) -> None:
     file = tmp_path / "clean.txt"
     file.write_text("nothing to see\n")
     result = RUNNER.invoke(leaks, ["scan", str(file)])
-    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "nothing found\n")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "no secrets found\n")
 
 
 def test_json_output_is_the_report() -> None:
@@ -72,7 +72,7 @@ def test_a_rule_is_checked_by_name(tmp_path: Path) -> None:
     checked = RUNNER.invoke(leaks, ["test", "own-key", "--rules", str(file), "--json"])
     described = json.loads(checked.stdout)
     assert (described["id"], described["matching"], described["not_matching"]) == ("own-key", 1, 1)
-    assert "finds 1 examples, leaves 1 false positives alone" in checked.stderr
+    assert "matches 1 examples and none of 1 false positives" in checked.stderr
     assert RUNNER.invoke(leaks, ["test", "jwt"]).exit_code == 0
 
 

@@ -84,7 +84,7 @@ def test_user_can_edit_parameters_in_a_graph() -> None:
     answer = {"question": asked["question"], "approved": True, "parameters": {"to": "eve"}}
     state = graph.go(desk, Command(resume=answer))
     assert desk.done == [("eve", 0, "", "")]
-    assert "a person changed the parameters" in state["messages"][2].content
+    assert "the approver edited the parameters" in state["messages"][2].content
 
 
 def test_graph_tools_outside_a_graph_raise_a_clear_error() -> None:

@@ -283,7 +283,7 @@ def test_http_creates_a_token_once_and_prints_it_on_stderr(home: Path) -> None:
 
 def test_http_serves_pages_by_link_and_not_by_token(home: Path) -> None:
     with served() as (url, said):
-        link = said[1].partition("browser: ")[2].partition(" ")[0]
+        link = said[1].partition("grants: ")[2].partition(" ")[0]
         pages = link.partition("?")[0]
         token = {"authorization": "Bearer " + said[2].rpartition(": ")[2].strip()}
         assert httpx.get(pages, headers=token, trust_env=False).status_code == 403

@@ -225,7 +225,7 @@ def test_a_stored_head_detects_a_restored_older_folder(chain: Chain) -> None:
 
 
 def test_an_invalid_head_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="not the head"):
+    with pytest.raises(ConfigurationError, match="not a chain head"):
         ChainHead.parse("12")
 
 

@@ -148,7 +148,7 @@ def test_a_receipt_on_a_full_disk_leaves_no_partial_line(chain: Chain, open_writ
     writer = open_writer()
     writer(receipt(1))
     whole = chain.file().stat().st_size
-    with no_file_over(whole + 40), pytest.raises(ConfigurationError, match="cannot be written") as caught:
+    with no_file_over(whole + 40), pytest.raises(ConfigurationError, match="cannot write the receipt") as caught:
         writer(receipt(2))
     assert caught.value.hint == "free disk space for the receipts"
     assert chain.file().stat().st_size == whole
@@ -162,7 +162,7 @@ def test_an_unusable_receipts_folder_is_refused_before_any_call(
 ) -> None:
     monkeypatch.setenv("WASMRT_HOME", str(tmp_path / "home"))
     (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigurationError, match="cannot be used"):
+    with pytest.raises(ConfigurationError, match="cannot use the receipts folder"):
         WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False, audit=tmp_path / "file/receipts"))
     gc.collect()  # a partially constructed writer must not print a warning
 
@@ -207,7 +207,7 @@ def test_waiting_for_a_held_lock_ends_with_an_error(
     writer = open_writer()
     with (chain.folder / "head").open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        with pytest.raises(ConfigurationError, match="holds them locked"):
+        with pytest.raises(ConfigurationError, match="another process holds the lock"):
             writer(receipt())
     writer(receipt())
     assert chain.verified().broken is None
@@ -260,7 +260,7 @@ def test_an_unfinished_line_is_set_aside_and_not_reported_as_a_break(chain: Chai
     chain.rewrite([*chain.lines()[:-1], torn])
     (chain.folder / "head").write_bytes(head)
     found = chain.verified()
-    assert found.broken is None and "line 5 was never finished" in found.notes[0]
+    assert found.broken is None and "line 5 is incomplete" in found.notes[0]
     chain.write(2, first=5)
     found = chain.verified()
     assert found.broken is None and found.notes == (f"{chain.file().name}, line 5 records an incomplete line",)
@@ -341,7 +341,7 @@ def test_a_folder_removed_during_writing_is_recorded_in_the_chain(
     chain.file().unlink()
     writer(receipt(2))
     assert chain.verified(first=2).broken is None
-    assert "missing when segment 2 was begun" in chain.verified(first=2).notes[0]
+    assert "before 2 was missing when segment 2 was started" in chain.verified(first=2).notes[0]
     (chain.folder / "head").unlink()
     writer(receipt(3))
     assert "the head was missing" in chain.verified(first=2).notes[1]

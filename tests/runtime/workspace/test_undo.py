@@ -351,7 +351,7 @@ def test_later_changes_stop_an_undo_unless_forced(root, journal):
     call.close()
     (root / "a.txt").write_bytes(b"by hand")
     changed = tree(root)
-    with pytest.raises(UndoError, match=r"a\.txt was changed since") as caught:
+    with pytest.raises(UndoError, match=r"a\.txt has changed since") as caught:
         undo(journal, "one-1")
     assert caught.value.code == "undo-conflict" and "--force" in caught.value.hint
     assert tree(root) == changed
@@ -389,7 +389,7 @@ def test_a_folder_with_another_file_in_it_is_kept(root, journal):
     call.write("folder/x", b"x")
     call.close()
     (root / "folder" / "mine").write_bytes(b"mine")
-    with pytest.raises(UndoError, match="files that the call did not make"):
+    with pytest.raises(UndoError, match="files that the call did not create"):
         undo(journal, "one-1")
     undo(journal, "one-1", force=True)
     assert sorted(os.listdir(root / "folder")) == ["mine"]
@@ -419,13 +419,13 @@ def test_a_file_that_could_not_be_stored_is_not_changed(root, journal, monkeypat
     before = tree(root)
     call = Writing(root, journal)
     for act in (lambda: call.write("large", b""), lambda: call.remove("large"), lambda: call.rename("a.txt", "large")):
-        with pytest.raises(CapabilityDeniedError, match="could not be taken back") as caught:
+        with pytest.raises(CapabilityDeniedError, match="could not be undone") as caught:
             act()
         assert caught.value.decision.reason == Reason.NOT_UNDOABLE
         assert "undo = false" in caught.value.decision.hint
     assert tree(root) == before
     call.rename("large", "larger")  # loses nothing
-    with pytest.raises(CapabilityDeniedError, match="could not be taken back"):
+    with pytest.raises(CapabilityDeniedError, match="could not be undone"):
         call.write("larger", b"")
     call.close()
     undo(journal, "one-1")
@@ -435,7 +435,7 @@ def test_a_file_that_could_not_be_stored_is_not_changed(root, journal, monkeypat
 def test_repeated_writes_of_one_file_are_limited(root, journal, monkeypatch):
     monkeypatch.setattr(_journal, "MAX_UNDO_CALL_BYTES", 5000)
     call = Writing(root, journal)
-    with pytest.raises(CapabilityDeniedError, match="could not be taken back"):
+    with pytest.raises(CapabilityDeniedError, match="could not be undone"):
         for _ in range(1000):
             call.write("a.txt", b"")
     call.close()
@@ -658,8 +658,8 @@ def test_a_plan_of_several_calls_detects_changes_between_them(root, journal):
     after = tree(root)
     plans = plan_undo_all(journal, journal.calls_of("prog-t1"))
     conflicts = [[(each.path, each.problem) for each in plan.conflicts] for plan in plans]
-    assert conflicts == [[], [], [("a.txt", "was changed since")], []]
-    with pytest.raises(UndoError, match=r"a\.txt was changed since"):
+    assert conflicts == [[], [], [("a.txt", "has changed since")], []]
+    with pytest.raises(UndoError, match=r"a\.txt has changed since"):
         check_conflicts(plans[2])
     assert tree(root) == after
 

@@ -95,7 +95,8 @@ def test_a_result_that_cannot_be_decoded_for_scanning_is_withheld_and_recorded(
 ) -> None:
     with pytest.raises(ToolError, match="could not be decoded") as caught:
         answer(start, site, WORDS, layered("nothing", 9))
-    assert (caught.value.code, caught.value.hint) == ("not-scanned", "have the tool answer in a plain form")
+    hint = "change the tool to return its result unencoded and uncompressed"
+    assert (caught.value.code, caught.value.hint) == ("not-scanned", hint)
     decision = caught.value.decisions[-1]
     assert (decision.allowed, decision.reason, decision.subject) == (False, Reason.NOT_SCANNED, "the tool's answer")
 

@@ -91,9 +91,11 @@ def test_a_request_and_its_reply_cross_the_wire_unchanged(request_: Request[obje
 
 
 def test_every_request_is_covered_here_and_has_a_handler_with_its_reply_type() -> None:
-    assert {type(request) for request, _ in CASES} == set(NAMES) == set(_services._HANDLERS)
-    for kind, handler in _services._HANDLERS.items():
-        hints = get_type_hints(handler, vars(_services))
+    handlers = _services._HANDLERS | _services._FILE_HANDLERS
+    assert {type(request) for request, _ in CASES} == set(NAMES) == set(handlers)
+    assert not _services._HANDLERS.keys() & _services._FILE_HANDLERS.keys()
+    for kind, handler in handlers.items():
+        hints = get_type_hints(handler)
         assert hints["request"] is kind
         assert hints["return"] == get_type_hints(vars(kind)["read_reply"])["return"]
 

@@ -141,7 +141,7 @@ def test_nothing_is_fetched_without_consent(home: Path, nowhere: Path) -> None:
     module = home / "words.wasm"
     module.write_bytes(preview1_module().read_bytes())
     refused = command("install", module, "--command", code=1).stderr
-    assert "needs an adapter, which @bytecodealliance/jco on npm has" in refused
+    assert "needs an adapter, which is in @bytecodealliance/jco on npm" in refused
     assert "run the command again with --yes" in refused
     assert not (home / "toolchains").exists()
 

@@ -219,7 +219,7 @@ def test_a_preset_limits_a_component_to_its_write_paths(
 def test_a_preset_applies_without_cached_permissions_too(
     tool: PreparedTool, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("wasmrt.runtime.call._target._MAX_POWERS", 1)
+    monkeypatch.setattr("wasmrt.runtime.call._target._MAX_GRANTS", 1)
     registry = ToolRegistry(policy=ToolPolicy(rules=(ToolRule(tool="*", permission=Permission.ALLOW),)))
     registry.register(tool)
     for path, written in (("out/", True), ("elsewhere/", False), ("out/", True), ("other/", False)):

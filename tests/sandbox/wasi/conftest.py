@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from wasmrt.runtime.call.http import GuestHttp
 
 from wasmrt.capabilities import Capabilities
 from wasmrt.core.limits import ResourceLimits
 from wasmrt.egress.leaks import LeakDetector
+from wasmrt.runtime.backends import GuestHttp
 from wasmrt.runtime.call import Backends, Call, CallServices
 from wasmrt.sandbox.guest import wasi
 from wasmrt.sandbox.guest.call import GuestCall

@@ -35,7 +35,7 @@ class Need:
 
     command: str
     hint: str
-    """How to install the command."""
+    """Instructions for installing the command."""
     probe: tuple[str, ...] = ()
     """A command that checks whether it can build for WebAssembly."""
     fix: tuple[str, ...] = ()
@@ -67,7 +67,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Template:
-    """How to build a component from the source in a language."""
+    """Instructions for building a component from source in one language."""
 
     language: str
     aliases: tuple[str, ...]

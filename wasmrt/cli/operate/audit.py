@@ -21,7 +21,7 @@ from wasmrt.runtime.audit.verify import verify as verify_chain
 
 @click.group()
 def audit() -> None:
-    """Show and verify receipts: which tools were called, for which user, and what was decided.
+    """Show and verify receipts: the called tools, their users, and the decisions.
 
     \b
     Examples:

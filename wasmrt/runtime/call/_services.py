@@ -94,7 +94,10 @@ class CallServices:
             HostFailure: the request was denied or failed.
             BaseException: the call ends.
         """
-        return cast("Reply", _HANDLERS[type(request)](self, request))
+        kind = type(request)
+        if kind in _FILE_HANDLERS:
+            return cast("Reply", _FILE_HANDLERS[kind](self.files, request))
+        return cast("Reply", _HANDLERS[kind](self, request))
 
     def close(self) -> None:
         """Close every response that the guest left open, and the undo journal."""
@@ -259,18 +262,20 @@ _HANDLERS: dict[type[object], Callable[..., object]] = {
     HttpRead: CallServices._http_read,
     HttpReadAll: CallServices._http_read_all,
     HttpClose: CallServices._http_close,
-    WorkspaceRead: lambda services, request: services.files.read(request),
-    WorkspaceList: lambda services, request: services.files.list(request),
-    WorkspaceStat: lambda services, request: services.files.stat(request),
-    WorkspaceSize: lambda services, request: services.files.size(request),
-    WorkspaceWrite: lambda services, request: services.files.write(request),
-    WorkspaceCopy: lambda services, request: services.files.copy(request),
-    WorkspaceMakeDirectory: lambda services, request: services.files.make_directory(request),
-    WorkspaceRemove: lambda services, request: services.files.remove(request),
-    WorkspaceRename: lambda services, request: services.files.rename(request),
     SecretExists: CallServices._secret_exists,
     InvokeTool: CallServices._invoke_tool,
     ReportProgress: CallServices._report_progress,
     Refuse: CallServices._refuse,
 }
-"""The handler of each request in `wasmrt.sandbox.guest.requests.NAMES`; tests check their reply types."""
+_FILE_HANDLERS: dict[type[object], Callable[..., object]] = {
+    WorkspaceRead: CallFiles.read,
+    WorkspaceList: CallFiles.list,
+    WorkspaceStat: CallFiles.stat,
+    WorkspaceSize: CallFiles.size,
+    WorkspaceWrite: CallFiles.write,
+    WorkspaceCopy: CallFiles.copy,
+    WorkspaceMakeDirectory: CallFiles.make_directory,
+    WorkspaceRemove: CallFiles.remove,
+    WorkspaceRename: CallFiles.rename,
+}
+"""Together, the handlers of all requests in `wasmrt.sandbox.guest.requests.NAMES`; tests check their reply types."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Action(StrEnum):
-    """What to do with a command: run it, ask a user, or refuse it."""
+    """The action to take on a command: run it, ask a user, or refuse it."""
 
     RUN = "run"
     ASK = "ask"

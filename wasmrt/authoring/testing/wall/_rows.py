@@ -32,12 +32,12 @@ class Row:
 
     @property
     def proven(self) -> bool:
-        """Whether the control succeeded, so that only the confinement can have stopped the attempt."""
+        """True if the control succeeded, so that only the confinement can have stopped the attempt."""
         return self.control == "done"
 
     @property
     def held(self) -> bool:
-        """Whether the confinement blocked the attempt."""
+        """True if the confinement blocked the attempt."""
         return self.outcome in _REFUSALS
 
 
