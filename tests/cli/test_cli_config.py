@@ -150,10 +150,10 @@ def test_unreadable_config_error_names_its_path(tmp_path: Path) -> None:
     folder, loop = tmp_path / "folder.toml", tmp_path / "loop.toml"
     folder.mkdir()
     loop.symlink_to(loop)
-    for path in (folder, loop):
+    for path, reason in ((folder, "it is not a regular file"), (loop, "cannot read the file (")):
         with pytest.raises(ConfigFileError) as caught:
             read_config_file(path)
-        assert caught.value.message.startswith(f"{path}: ") and caught.value.hint
+        assert caught.value.message.startswith(f"{path}: {reason}") and caught.value.hint
 
 
 def test_single_config_error_is_one_line_and_a_hint(

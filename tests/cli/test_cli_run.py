@@ -182,7 +182,7 @@ def test_closed_output_is_not_an_internal_error(home: Path) -> None:
             text=True,
         )
     assert result.returncode == 1
-    assert result.stderr == "error: the output cannot write the output (No space left on device)\n"
+    assert result.stderr == "error: cannot write the output (No space left on device)\n"
     reader, writer = os.pipe()
     os.close(reader)
     result = subprocess.run(

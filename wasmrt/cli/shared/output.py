@@ -96,7 +96,7 @@ def show(text: str, style: Style = Style.PLAIN) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise WasmrtError(f"the output cannot be written ({error.strerror})", code="output") from error
+        raise WasmrtError(f"cannot write the output ({error.strerror})", code="output") from error
 
 
 def show_json(value: Any) -> None:
