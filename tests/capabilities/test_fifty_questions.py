@@ -25,7 +25,7 @@ QUESTIONS = {
         "Can it send mail in my name?": "can send mail as you (Gmail)",
         "Can it read all my mail?": "can read your mail (Gmail)",
         "Can it delete or move mail?": "not: delete",
-        "Can my files end up in a mail?": "what it reads under upload/ can go to gmail.googleapis.com",
+        "Can my files end up in a mail?": "data that it reads under upload/ can go to gmail.googleapis.com",
         "What do I agree to at Google?": "as the client desk-client, to read your mail and send mail as you",
     },
     "weather": {
@@ -39,7 +39,7 @@ QUESTIONS = {
     "s3-upload": {
         "Can it overwrite files in the bucket?": "can store and replace files in your buckets (Amazon S3)",
         "Can it delete or list files there?": "not: delete",
-        "Which of my files can leave?": "what it reads under reports/ can go to "
+        "Which of my files can leave?": "data that it reads under reports/ can go to "
         "acme-reports.s3.eu-central-1.amazonaws.com",
         "Does it see my access key?": "signed with your secret aws_key for s3 of AWS in eu-central-1",
         "How large can an upload be?": "at most 100 MiB out",
@@ -84,7 +84,7 @@ QUESTIONS = {
         "Which files does it read and change?": "may write files under notes/",
         "Can it delete old notes?": "not: remove existing files",
         "Does it learn a password?": "may ask whether these secrets are set, never what they are: notes_key",
-        "Can my notes leave this machine?": "what it reads under notes/ can go to the tool deepl",
+        "Can my notes leave this machine?": "data that it reads under notes/ can go to the tool deepl",
         "Does it send anything itself?": "may not send anything over the network itself",
     },
 }

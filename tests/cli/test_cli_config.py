@@ -122,7 +122,7 @@ def test_misspelt_and_misplaced_keys_get_a_suggestion(tmp_path: Path) -> None:
     for text, hint in (
         ("[network]\nca_files = 'x'", "did you mean ca_file?"),
         ("[nets]\n", "the known sections are [network]"),
-        ("ca_file = 'x'", "below a line that says [network]"),
+        ("ca_file = 'x'", "move it below the line [network]"),
         ("[network]\nproxy = 'x'", "known are unsafe_allowed_networks, ca_file"),
     ):
         path.write_text(text)

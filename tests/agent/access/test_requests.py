@@ -19,7 +19,7 @@ def test_a_denied_call_requests_access_and_the_model_is_informed(agent: Agent) -
     answer = agent.answer("notes/a.md")
     assert isinstance(answer.error, AccessRequestedError)
     assert answer.error.requests == (agent.only().id,)
-    assert "approval pending" in answer.text and "the user was asked" in answer.text
+    assert "approval pending" in answer.text and "the user has received a request for it" in answer.text
     assert "same call again later" in answer.text
     assert agent.only().id not in answer.text and "notes" not in answer.text and "wasmrt" not in answer.text
 

@@ -176,7 +176,7 @@ def test_the_processing_of_distinct_instantiations_is_limited() -> None:
         (instances(0), "missing component or instance 0"),
         (encode_section(6, vector([b"\4\2\5\0"])), "a missing enclosing component"),
         (encode_section(6, vector([b"\4\0\0\0"])), "missing component or instance 0"),
-        (encode_section(10, vector([b"\0\1c\4\0"])) + instances(0), "only its host could provide"),
+        (encode_section(10, vector([b"\0\1c\4\0"])) + instances(0), "instantiates an imported component"),
         (encode_section(6, vector([b"\5\2\0\0"])), "an alias of an outer instance"),
         (encode_section(6, vector([b"\4\3\0\0"])), "an alias of an unknown form"),
         (encode_section(6, vector([b"\6\0\0\0"])), "a definition of an unknown sort"),
