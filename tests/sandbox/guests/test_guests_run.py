@@ -157,7 +157,7 @@ def test_a_crash_message_contains_no_secret(prepared: Prepare) -> None:
     token = "ghp_" + "k3Jd8sQmZ1xPv7Lr" + "Tn0WbY5cHfG2uA9eRoXi"
     with pytest.raises(TrapError) as caught:
         prepared("rust-wasip2").execute({"op": "panic", "arg": f"seven is not even {token}"})
-    assert "it last said: thread" in caught.value.message
+    assert "last output: thread" in caught.value.message
     assert "seven is not even" in caught.value.message
     assert "RUST_BACKTRACE" not in caught.value.message
     assert token not in caught.value.message
