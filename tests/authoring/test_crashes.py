@@ -205,7 +205,7 @@ def test_memory_limit_while_passing_a_value_names_the_limit(
     grant, limits = Capabilities.none().with_workspace_read(["weather/"]), ResourceLimits(memory_bytes=4 * MIB)
     with WasmToolRuntime(WasmRuntimeConfig(workspace=tmp_path)) as runtime, pytest.raises(TrapError) as caught:
         runtime.prepare("fragile", component, grant, limits=limits).execute({"place": "Nope"})
-    assert "memory than its limit of 4 MiB" in (caught.value.hint or "")
+    assert "memory over its limit of 4 MiB" in (caught.value.hint or "")
 
 
 def test_last_output_is_scanned_and_truncated(fails: Fails) -> None:

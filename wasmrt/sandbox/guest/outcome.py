@@ -27,7 +27,7 @@ _HINTS = {
     TrapCode.STACK_OVERFLOW: "the guest recursed too deeply, often over deeply nested input",
     TrapCode.MEMORY_OUT_OF_BOUNDS: "the guest has a memory bug",
     TrapCode.CANNOT_LEAVE_COMPONENT: "the guest called the host while a value was passed to it, often to report "
-    "that it needs more memory than its limit of {memory}",
+    "memory over its limit of {memory}",
     TrapCode.CANNOT_ENTER_COMPONENT: "the guest was called while it could not accept calls",
 }
 
