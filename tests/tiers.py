@@ -48,14 +48,16 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if TIER == "all" or any(".py" in argument for argument in config.args):
         return
-    kept = []
+    kept, deselected = [], []
     for item in items:
         kind = _kind(item)
-        if TIER == "short" and kind is not None:
-            _left_out[kind] += 1
-        elif TIER == "short" or kind is not None or _is_property(item):
+        if kind is None if TIER == "short" else kind is not None or _is_property(item):
             kept.append(item)
-    config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
+        else:
+            deselected.append(item)
+            if kind is not None:
+                _left_out[kind] += 1
+    config.hook.pytest_deselected(items=deselected)
     items[:] = kept
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[2] / "wasmrt"
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 60
-MODULES = {path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text()) for path in PACKAGE.rglob("*.py")}
 
 # Our own modules that a function imports: a whole command, or most runtimes, do without them.
 LATE_IMPORTS = {
@@ -64,6 +64,12 @@ LATE_IMPORTS = {
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
+@cache
+def modules() -> dict[str, ast.Module]:
+    """Return the syntax trees of the package by path: not at import, since each worker of a test run imports this."""
+    return {path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text()) for path in PACKAGE.rglob("*.py")}
+
+
 def functions(tree: ast.Module) -> Iterator[Function]:
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -95,7 +101,7 @@ def test_docstrings_begin_with_a_verb_or_a_noun() -> None:
     question = re.compile(r"\s*(What|Whether|Where|How)\b")
     found = [
         f"{name}:{line}: {text[:50]}"
-        for name, tree in sorted(MODULES.items())
+        for name, tree in sorted(modules().items())
         for line, text in texts(tree)
         if question.match(text)
     ]
@@ -105,18 +111,18 @@ def test_docstrings_begin_with_a_verb_or_a_noun() -> None:
 def test_functions_fit_a_screen() -> None:
     sizes = {
         f"{name}:{function.name}": (function.end_lineno or 0) - function.lineno + 1
-        for name, tree in MODULES.items()
+        for name, tree in modules().items()
         for function in functions(tree)
     }
     assert {name: lines for name, lines in sizes.items() if lines > MAX_FUNCTION_LINES} == {}
 
 
 def test_files_hold_one_idea() -> None:
-    sizes = {name: len((PACKAGE / name).read_text().splitlines()) for name in MODULES}
+    sizes = {name: len((PACKAGE / name).read_text().splitlines()) for name in modules()}
     assert {name for name, lines in sizes.items() if lines > MAX_FILE_LINES} == set()
 
 
 def test_wasmrt_modules_are_imported_at_the_top_of_a_file() -> None:
-    late = {name: sorted(found) for name, tree in MODULES.items() if (found := late_imports(tree))}
+    late = {name: sorted(found) for name, tree in modules().items() if (found := late_imports(tree))}
     assert {name: found for name, found in late.items() if name not in LATE_IMPORTS} == {}
     assert LATE_IMPORTS.keys() <= late.keys(), "an exception that is no longer needed"
