@@ -76,7 +76,7 @@ def _prepare(runtime: WasmToolRuntime, data: bytes) -> int:
 
 def made_up() -> bytes:
     """Return the WAT echo with enough further functions for 600 KB, so that no toolchain is needed."""
-    text = (ROOT / "tests" / "guests" / "wat" / "echo.wat").read_text()
+    text = (ROOT / "tests" / "sandbox" / "guests" / "wat" / "echo.wat").read_text()
     functions: list[str] = []
     one = len(wat2wasm(f"(module (memory 1) {_function(0)})")) - len(wat2wasm("(module (memory 1))"))
     functions = [_function(number) for number in range(WANTED_BYTES // one)]

@@ -63,7 +63,7 @@ def test_a_long_string_that_fails_many_parts_needs_little_memory(leaf: dict[str,
 @pytest.mark.parametrize(
     ("schema", "params"),
     [
-        (multiplied({"pattern": "^[a-z]*$"}, 60), {"x": "a" * 3_900_000}),
+        (multiplied({"pattern": "^[a-z]*$"}, 15), {"x": "a" * 3_900_000}),
         (multiplied({"contentMediaType": "application/json"}, 20), {"x": "[" * 500_000}),
         (multiplied({"uniqueItems": True}, 20), {"x": list(range(100_000))}),
         ({"properties": {"x": {"pattern": "(?:[ab]{1,50}){1,50}c"}}}, {"x": "ab" * 100_000}),
@@ -96,9 +96,11 @@ def test_a_schema_that_grows_when_serialized_is_refused() -> None:
     assert schema_problem(text) == "the schema is over 64 KiB"
 
 
-def test_a_schema_too_heavy_for_any_params_is_refused() -> None:
-    schema = multiplied({"enum": list(range(300))}, 69)
-    assert schema_problem(schema) == "the schema needs over 1,000,000 steps to check each value"
+def test_a_schema_that_takes_too_long_to_compile_is_refused() -> None:
+    problem = "the schema has too many parts and patterns to compile; use fewer or smaller ones"
+    assert schema_problem(multiplied({"enum": list(range(300))}, 69)) == problem
+    fields = {f"f{n}": {"pattern": rf"\p{{L}}{n}"} for n in range(100)}
+    assert schema_problem({"type": "object", "properties": fields}) == problem
 
 
 _leaves = st.sampled_from(

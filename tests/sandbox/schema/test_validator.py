@@ -132,7 +132,7 @@ def bushy():
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"b": 1, "a": ["x"] * 20_000}, "a: an array of 20000 items does not match its schema"),
+        ({"b": 1, "a": ["x"] * 200}, "a: an array of 200 items does not match its schema"),
         ({"c": ["x"] * 20_000}, "missing required fields a, b (required: a, b)"),
         ({"a": [1], "b": 1, "c": [1] * 20_000}, "unknown field c; the fields are a, b"),
         ([1] * 20_000, "expected an object, got an array of 20000 items"),
@@ -152,11 +152,11 @@ def test_one_wrong_item_in_a_long_array_is_reported():
 
 
 def test_large_params_for_a_large_schema_are_refused():
-    options = [f"option-{i}" for i in range(4000)]
+    options = [n + 0.5 for n in range(4000)]
     validator = Validator(obj(a={"type": "array", "items": {"enum": options}}))
-    validator.check({"a": options[:1000]})
+    validator.check({"a": options[-2:]})
     with pytest.raises(InvalidParametersError, match="too large for a schema of this size"):
-        validator.check({"a": options[-1:] * 100_000})
+        validator.check({"a": options[-1:] * 1_000})
 
 
 def test_recursive_schemas_are_checked_some_levels_deep():

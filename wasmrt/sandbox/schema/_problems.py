@@ -14,6 +14,9 @@ from wasmrt.sandbox.component import printable_line
 from wasmrt.sandbox.schema._wording import describe, field_path, names, nearest
 
 MAX_PROBLEMS = 3
+TOO_LARGE_PATTERN = (
+    "a pattern whose automaton is too large; use smaller repetition counts, or limit the text with maxLength"
+)
 _MAX_READ = 100
 _MAX_APPLIED = 4
 _MAX_LINE_BYTES = 1500
@@ -256,7 +259,7 @@ def pattern_problem(pattern: str) -> str:
         return "an invalid pattern"
     small = _COUNT.sub("?", pattern)
     if _compiles(small, jsonschema_rs.RegexOptions()):
-        return "a pattern whose automaton is too large; use smaller repetition counts, or limit the text with maxLength"
+        return TOO_LARGE_PATTERN
     if _compiles(small, None):
         return "a pattern that cannot run in linear time; it uses lookahead, lookbehind or a backreference"
     return "an invalid pattern"

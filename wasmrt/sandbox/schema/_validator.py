@@ -15,22 +15,21 @@ from wasmrt.core.errors import InvalidComponentError, InvalidParametersError
 from wasmrt.core.limits import KIB
 from wasmrt.sandbox.component import printable_line
 from wasmrt.sandbox.schema._coerce import coerce_value
-from wasmrt.sandbox.schema._document import SchemaError, read_schema, subschemas
-from wasmrt.sandbox.schema._problems import oversized_problem, params_problem, pattern_problem
+from wasmrt.sandbox.schema._document import SchemaError, read_schema
+from wasmrt.sandbox.schema._patterns import pattern_compile_ns, patterns
+from wasmrt.sandbox.schema._problems import TOO_LARGE_PATTERN, oversized_problem, params_problem, pattern_problem
 from wasmrt.sandbox.schema._references import inline_references
 from wasmrt.sandbox.schema._wording import field_path
 from wasmrt.sandbox.schema._work import (
-    LIGHT_SCHEMA,
-    LIGHT_TEXT,
-    MAX_CHECK,
     MAX_COERCE,
-    MAX_WEIGHT,
+    MAX_COMPILE_NS,
     can_collect_errors,
-    check_steps,
     coerce_steps,
+    compile_ns,
     has_choice,
     size_of,
-    weight,
+    takes_too_long,
+    weigh,
 )
 
 _PATTERN_BYTES = 128 * KIB
@@ -47,8 +46,6 @@ def schema_problem(schema: str | Mapping[str, Any]) -> str | None:
         # Read twice: every call serializes and reads the data again, which can be longer than the guest's text.
         whole = inline_references(read_schema(read_schema(schema)))
         _compile(whole)
-        if weight(whole).value > MAX_WEIGHT:
-            raise SchemaError(f"needs over {MAX_WEIGHT:,} steps to check each value")
     except SchemaError as error:
         return f"the schema {error}"
     return None
@@ -120,14 +117,14 @@ class Validator:
         except SchemaError as error:
             hint = "ask the tool's author to fix it"
             raise InvalidComponentError(f"the tool's schema {error}", hint=hint) from None
-        self._weight = weight(self._schema)
+        self._weight = weigh(self._schema)
         self._has_choice = has_choice(self._schema)
-        is_light = self._weight.value <= LIGHT_SCHEMA and self._weight.character <= LIGHT_TEXT
-        self._is_valid = self._validator.is_valid if is_light else self._is_valid_within_bounds
+        self._is_valid = self._is_valid_within_bounds
         return self._is_valid
 
     def _is_valid_within_bounds(self, params: Any) -> bool:
-        if check_steps(self._weight, size_of(params)) > MAX_CHECK:
+        # SECURITY: the check is one C call that stops every other thread of the process.
+        if takes_too_long(self._schema, self._weight, params):
             raise InvalidParametersError("the params are too large for a schema of this size", hint="send less data")
         return self._validator.is_valid(params)
 
@@ -140,8 +137,8 @@ class Validator:
             return oversized_problem(params, self._schema, lambda schema, value: _compile(schema).is_valid(value))
         try:
             self._validator.validate(params)
-        except ValueError as error:
-            return params_problem([error], self._schema)  # type: ignore[list-item]  # it is a ValidationError
+        except jsonschema_rs.ValidationError as error:
+            return params_problem([error], self._schema)
         raise AssertionError("is_valid and validate disagree")
 
 
@@ -163,8 +160,14 @@ def _refuse(uri: str) -> Any:
 
 
 def _compile(schema: dict[str, Any]) -> jsonschema_rs.Validator:
+    if compile_ns(schema) > MAX_COMPILE_NS:
+        for path, pattern in patterns(schema):
+            if pattern_compile_ns(pattern) > MAX_COMPILE_NS:
+                raise SchemaError(_named_pattern(TOO_LARGE_PATTERN, field_path(path), pattern))
+        raise SchemaError("has too many parts and patterns to compile; use fewer or smaller ones")
     # SECURITY: limits the total size of all automata, independent of the number of patterns.
-    size = max(_PATTERN_BYTES, min(_FEW_PATTERNS_BYTES, _ALL_PATTERNS_BYTES // max(1, _patterns(schema))))
+    count = sum(1 for _ in patterns(schema))
+    size = max(_PATTERN_BYTES, min(_FEW_PATTERNS_BYTES, _ALL_PATTERNS_BYTES // max(1, count)))
     try:
         return jsonschema_rs.validator_for(
             schema,
@@ -178,17 +181,12 @@ def _compile(schema: dict[str, Any]) -> jsonschema_rs.Validator:
         raise SchemaError(f"cannot be compiled: {printable_line(str(error), 120)}") from None
 
 
-def _patterns(schema: Any) -> int:
-    """Count the patterns of a reference-free schema."""
-    if not isinstance(schema, dict):
-        return 0
-    listed = schema.get("patternProperties")
-    own = ("pattern" in schema) + (len(listed) if isinstance(listed, dict) else 0)
-    return own + sum(_patterns(inner) for _, inner in subschemas(schema))
-
-
 def _compile_problem(error: jsonschema_rs.ValidationError) -> str:
     where, message = field_path(error.instance_path), printable_line(error.message, 160)
     if error.kind.name == "format" and isinstance(error.instance, str):
-        return f"has {pattern_problem(error.instance)} (at {where}): {printable_line(error.instance, 160)}"
+        return _named_pattern(pattern_problem(error.instance), where, error.instance)
     return f"is invalid at {where or 'its top level'}: {message}"
+
+
+def _named_pattern(problem: str, where: str, pattern: str) -> str:
+    return f"has {problem} (at {where}): {printable_line(pattern, 160)}"

@@ -1,92 +1,166 @@
-"""Estimate the work of checking params, so that a guest's schema cannot cause unbounded work.
+"""Estimate the time of compiling a schema and of checking params, so that a foreign schema cannot stop the host.
 
-Every part of a reference-free schema is applied to every value at most once, so a check takes at most parts times
-values steps, plus pattern states times characters. Collecting errors costs more: each error stores the failed value,
-and each branch of a choice has its own errors.
+The validator is one C call that holds the GIL: while it runs, no other thread does. An estimate over `MAX_CHECK_NS`
+is refused before the call. The costs below were measured with jsonschema-rs 0.60 and are rounded up; they are estimates
+for one core of 2026, not exact times. `tests/sandbox/schema/test_host_time.py` measures each of them at the limit.
+
+Every part of a reference-free schema is applied to every value at most once, so the cost of all parts times the number
+of values is a first estimate. Only if that is over the limit, `_walk_ns` follows the schema through the params.
 """
 
 from __future__ import annotations
 
 import json
-import re
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from wasmrt.core.limits import MAX_JSON_DEPTH
 from wasmrt.sandbox.schema._document import subschemas
+from wasmrt.sandbox.schema._patterns import character_ns, own_patterns, pattern_compile_ns
 
-MAX_CHECK = 200_000_000
-"""A few seconds: a step takes a few nanoseconds."""
+MAX_CHECK_NS = 20_000_000
+MAX_COMPILE_NS = 20_000_000
 MAX_COERCE = 1_000_000
-"""About a second in Python."""
-MAX_ERRORS = 50_000
-MAX_WEIGHT = 1_000_000
-"""Maximum number of steps for one value; a schema over it is too heavy for any params."""
-LIGHT_SCHEMA = 100
-"""For a schema up to this weight, with few patterns, the limit on the size of params is a sufficient bound."""
-LIGHT_TEXT = 25
-_MAX_VALUES = 4_000_000
+"""Steps of a coercion: about a second in Python, which other threads can interrupt."""
+MAX_ERRORS = 2_500
+"""Errors that are collected in one C call; each takes up to 8 us."""
+_LIGHT_PARTS = 100
 _LIGHT_BYTES = 16_384
 _HEAVY = ("$ref", "attern", "$dynamic", 'Of"')
 _MAX_ERROR_CHARACTERS = 16_000_000
 """Maximum number of characters in the strings that all errors of a check store."""
 _COERCED_CHARACTERS = 100
 """Characters that are parsed as JSON in the time of one step in Python."""
-_UNIQUE_STEPS = 30
-_TEXT_STEPS = {"contentEncoding": 5, "contentMediaType": 30}
-_FEW_STATES = 64
-"""Up to this many states, a character of the text costs one step; with more states, one step for each state."""
-_REPEAT = re.compile(r"\{(\d{1,9})?(,)?(\d{1,9})?\}")
+_MAX_VALUES = 1_000_000
+_BITS_64 = 2**63
+_SMALL, _LARGE = 1e-30, 1e19
+"""A float outside of this range, or an integer of more than 64 bits, is compared by slow exact arithmetic."""
+
+# Nanoseconds of one part for one value.
+_PART, _KEYWORD, _SLOW_KEYWORD = 20, 15, 60
+_STEP = 80
+"""Added for each step of the walk, which is slower than the check: it ends after 250,000 steps, in half a second."""
+_TEXT_NS = {"contentEncoding": 2, "contentMediaType": 30}
 
 
-class Weight(NamedTuple):
-    """The cost of a check in steps: per value, and per character of strings and field names."""
+class Cost(NamedTuple):
+    """Nanoseconds of parts of a schema."""
 
-    value: int
-    character: int
+    value: float = 0
+    """Per value."""
+    fraction: float = 0
+    """In addition per float."""
+    extreme: float = 0
+    """In addition per number beyond 64 bits; see `Size.extremes`."""
+    character: float = 0
+    """Per character of strings and field names."""
+    unique: float = 0
+    """Per pair of integers beyond 64 bits, which `uniqueItems` compares one by one."""
 
 
 class Size(NamedTuple):
     """The amount of JSON data."""
 
-    values: int
-    characters: int
+    values: int = 0
+    characters: int = 0
+    fractions: int = 0
+    extremes: int = 0
+    """Numbers beyond 64 bits, counted several times if they have many digits."""
 
 
-def weight(schema: Any) -> Weight:
-    """Return the maximum number of steps for one value and for one character."""
+class Weight(NamedTuple):
+    """The cost of a schema."""
+
+    parts: int
+    """Upper bound on the number of errors for one value."""
+    cost: Cost
+    """The cost of all parts together."""
+
+
+def weigh(schema: Any) -> Weight:
+    """Return the cost of a reference-free schema."""
+    inner = [(keyword, weigh(part)) for keyword, part in _applied(schema)]
+    cost = _total([*_own_costs(schema), *(weight.cost for _, weight in inner)])
+    for _ in range(sum(keyword in _EVALUATED_AGAIN for keyword in schema) if isinstance(schema, dict) else 0):
+        cost = _times(_AGAIN, cost)
+    return Weight(_listed(schema) + sum(weight.parts for _, weight in inner), cost)
+
+
+def takes_too_long(schema: Any, weight: Weight, params: Any) -> bool:
+    """Return whether checking params may take longer than `MAX_CHECK_NS`."""
+    return _ns(weight.cost, size_of(params)) > MAX_CHECK_NS and _walk_ns(schema, params) > MAX_CHECK_NS
+
+
+def _ns(cost: Cost, size: Size) -> float:
+    return (
+        cost.value * size.values + cost.fraction * size.fractions + cost.extreme * size.extremes
+        + cost.character * size.characters + cost.unique * size.extremes**2
+    )  # fmt: skip
+
+
+def _walk_ns(schema: Any, params: Any) -> float:
+    """Return the nanoseconds of a check, from the parts that apply to each value; stop when they are over the limit."""
+    known: dict[int, Cost] = {}
+    total, waiting = 0.0, [(schema, params, 1)]
+    while waiting and total <= MAX_CHECK_NS:
+        part, value, times = waiting.pop()
+        total += _STEP
+        if not isinstance(part, dict):
+            continue
+        if id(part) not in known:
+            known[id(part)] = _total(_own_costs(part))
+        size = size_of(value) if part.get("uniqueItems") is True else _size_of([value])
+        total += times * _ns(known[id(part)], size)
+        times *= _AGAIN ** sum(keyword in _EVALUATED_AGAIN for keyword in part)
+        waiting += [(inner, each, times) for inner, each in _applications(part, value)]
+    return total
+
+
+def _applications(schema: dict[str, Any], value: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield each subschema with each value that it applies to, at most: a choice may end before its last branch."""
+    for keyword, name, inner in _places(schema):
+        if keyword in _SAME_VALUE:
+            yield inner, value
+        elif isinstance(value, dict):
+            if keyword == "properties":
+                if name in value:
+                    yield inner, value[name]
+            elif keyword == "propertyNames":
+                yield from ((inner, each) for each in value)
+            elif keyword == "patternProperties" or keyword.endswith("Properties"):
+                named = schema.get("properties", {}) if keyword == "additionalProperties" else ()
+                yield from ((inner, held) for each, held in value.items() if each not in named)
+        elif isinstance(value, list):
+            if keyword == "prefixItems" or (keyword == "items" and isinstance(name, int)):
+                yield from ((inner, each) for each in value[name : name + 1])
+            elif keyword.endswith("tems") or keyword == "contains":
+                yield from ((inner, each) for each in value)
+
+
+def compile_ns(schema: Any) -> float:
+    """Return an upper estimate of the nanoseconds that compiling a reference-free schema takes."""
     if not isinstance(schema, dict):
-        return Weight(1, 0)
-    value = 1 + sum(len(schema[key]) for key in ("enum", "required") if isinstance(schema.get(key), list))
-    value += _UNIQUE_STEPS * (schema.get("uniqueItems") is True)
-    character = sum(steps for key, steps in _TEXT_STEPS.items() if key in schema)
-    listed = schema.get("patternProperties")
-    for pattern in (schema.get("pattern"), *(listed if isinstance(listed, dict) else ())):
-        character += _pattern_steps(pattern) if isinstance(pattern, str) else 0
-    for _, inner in subschemas(schema):
-        below = weight(inner)
-        value, character = value + below.value, character + below.character
-    return Weight(value, character)
+        return 1_000
+    own = 1_000 + 1_000 * len(schema) + 150 * _listed(schema)
+    own += sum(pattern_compile_ns(pattern) for _, pattern in own_patterns(schema))
+    return own + sum(compile_ns(inner) for _, inner in subschemas(schema))
 
 
-def check_steps(cost: Weight, size: Size) -> int:
-    """Return the maximum number of steps of a check."""
-    return cost.value * size.values + cost.character * size.characters
-
-
-def coerce_steps(cost: Weight, size: Size) -> int:
+def coerce_steps(weight: Weight, size: Size) -> int:
     """Return the maximum number of steps of a coercion."""
-    return cost.value * (size.values + size.characters // _COERCED_CHARACTERS)
+    return weight.parts * (size.values + size.characters // _COERCED_CHARACTERS)
 
 
-def can_collect_errors(cost: Weight, size: Size) -> bool:
+def can_collect_errors(weight: Weight, size: Size) -> bool:
     """Return whether all errors of a check can be collected within bounds."""
-    return cost.value * size.values <= MAX_ERRORS and cost.value * size.characters <= _MAX_ERROR_CHARACTERS
+    return weight.parts * size.values <= MAX_ERRORS and weight.parts * size.characters <= _MAX_ERROR_CHARACTERS
 
 
 def is_light(schema: Any) -> bool:
     """Return whether a schema is cheap to compile and check: small, without patterns, references and choices."""
     text = json.dumps(schema, default=str)
     return (
-        len(text) <= _LIGHT_BYTES and not any(word in text for word in _HEAVY) and weight(schema).value <= LIGHT_SCHEMA
+        len(text) <= _LIGHT_BYTES and not any(word in text for word in _HEAVY) and weigh(schema).parts <= _LIGHT_PARTS
     )
 
 
@@ -98,49 +172,142 @@ def has_choice(schema: Any) -> bool:
 
 
 def size_of(data: Any) -> Size:
-    """Return the number of values and characters in JSON data; counting stops at a limit."""
-    values, characters, waiting = 1, 0, [data]
-    while waiting and values < _MAX_VALUES:
-        value = waiting.pop()
+    """Return the amount of JSON data. Counting stops at a million values: a check of all of them is over the limit."""
+    total, level = _size_of([data]), [data]
+    for _ in range(MAX_JSON_DEPTH):
+        holders = [value for value in level if isinstance(value, (dict, list))]
+        if not holders:
+            return total
+        if total.values + sum(map(len, holders)) > _MAX_VALUES:
+            break
+        level = [item for held in holders for item in (held.values() if isinstance(held, dict) else held)]
+        total = Size(*map(sum, zip(total, _size_of(level), strict=True)))
+    return Size(values=MAX_CHECK_NS)
+
+
+def _size_of(values: list[Any]) -> Size:
+    """Return the size of values without the values in them."""
+    characters = fractions = extremes = 0
+    for value in values:
         if isinstance(value, str):
             characters += len(value)
-            continue
-        if isinstance(value, dict):
+        elif isinstance(value, dict):
             characters += sum(len(name) for name in value if isinstance(name, str))
-        inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-        values += len(inner)
-        waiting += [item for item in inner if isinstance(item, (dict, list, str))]
-    return Size(values, characters)
+        elif isinstance(value, float):
+            fractions += 1
+            extremes += _extreme(value)
+        elif isinstance(value, int):
+            extremes += _extreme(value)
+    return Size(len(values), characters, fractions, extremes)
 
 
-def _pattern_steps(pattern: str) -> int:
-    """Return the steps of a pattern for each character, estimated from the states that its repetitions produce."""
-    totals, last, at = [0], 0, 0
-    while at < len(pattern):
-        char = pattern[at]
-        repeat = _REPEAT.match(pattern, at) if char == "{" else None
-        at = _after(pattern, at) if repeat is None else repeat.end()
-        if repeat is not None:
-            times = max(int(group) for group in (repeat[1], repeat[3], "1") if group)
-            totals[-1] += last * (times - 1)
-            last *= times
-        elif char == "(":
-            totals.append(0)
-        elif char == ")" and len(totals) > 1:
-            last = totals.pop()
-            totals[-1] += last
+def _extreme(number: int | float) -> int:
+    """Return 0 for a number that is compared quickly, otherwise a factor of the time that comparing it takes."""
+    if isinstance(number, float):
+        return int(number != 0 and not _SMALL < abs(number) < _LARGE)
+    if -_BITS_64 <= number < _BITS_64:
+        return 0
+    digits = number.bit_length() // 3
+    return 1 + digits // 60 + (digits // 150) ** 2
+
+
+_SAME_VALUE = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"})
+"""Keywords whose subschemas apply to the same value; those of the others apply to the values in it."""
+
+
+_EVALUATED_AGAIN = frozenset({"unevaluatedItems", "unevaluatedProperties"})
+_AGAIN = 3
+"""The times that the parts of a schema are evaluated if it has one of these keywords."""
+
+
+def _applied(schema: Any) -> Iterator[tuple[str, Any]]:
+    return ((keyword, inner) for keyword, _, inner in _places(schema)) if isinstance(schema, dict) else iter(())
+
+
+def _places(schema: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the subschemas with their keywords, and their names or positions."""
+    for (keyword, *name), inner in subschemas(schema):
+        yield str(keyword), name[0] if name else None, inner
+
+
+def _own_costs(schema: Any) -> Iterator[Cost]:
+    """Yield the costs of a schema without its subschemas."""
+    if not isinstance(schema, dict):
+        yield Cost(_PART)
+        return
+    required = schema.get("required")
+    yield Cost(_PART + _KEYWORD * (len(schema) + (len(required) if isinstance(required, list) else 0)))
+    for keyword in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"):
+        if keyword in schema:
+            yield _bound_cost(schema[keyword])
+    if "multipleOf" in schema:
+        yield _multiple_cost(schema["multipleOf"])
+    if "const" in schema:
+        yield from _equal_costs(schema["const"])
+    listed = schema.get("enum")
+    if isinstance(listed, list):
+        yield from _enum_costs(listed)
+    text = sum(character_ns(pattern) for _, pattern in own_patterns(schema))
+    text += sum(ns for keyword, ns in _TEXT_NS.items() if keyword in schema)
+    yield Cost(_SLOW_KEYWORD * bool(text), character=text)
+    if schema.get("uniqueItems") is True:
+        # Up to 15 items are compared pair by pair, with everything in them; more of them are hashed.
+        yield Cost(value=700, fraction=5_000, extreme=100_000, unique=400)
+
+
+def _enum_costs(listed: list[Any]) -> Iterator[Cost]:
+    kinds = {type(value) for value in listed}
+    if kinds == {str}:  # found by its hash
+        yield Cost(_SLOW_KEYWORD)
+    elif kinds == {int} and not any(map(_extreme, listed)):
+        yield Cost(value=_SLOW_KEYWORD, fraction=1_300 * len(listed), extreme=13_000 * len(listed))
+    else:
+        for value in listed:
+            yield from _equal_costs(value)
+
+
+def _bound_cost(bound: Any) -> Cost:
+    if isinstance(bound, int) and not _extreme(bound):
+        return Cost(value=10, fraction=20, extreme=1_000)
+    return Cost(value=1_400 + 13_000 * _factor(bound), extreme=13_000 * max(1, _factor(bound)))
+
+
+def _multiple_cost(divisor: Any) -> Cost:
+    if isinstance(divisor, int) and not _extreme(divisor):
+        return Cost(value=20, fraction=400, extreme=25_000)
+    return Cost(value=4_000 + 30_000 * _factor(divisor), extreme=40_000 * max(1, _factor(divisor)))
+
+
+def _equal_costs(value: Any) -> Iterator[Cost]:
+    """Yield the costs of comparing one value with `value`, and with everything in it."""
+    waiting = [value]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, bool) or part is None or isinstance(part, str):
+            yield Cost(30)
+        elif isinstance(part, int) and not _extreme(part):
+            yield Cost(value=300, fraction=1_300, extreme=13_000)
+        elif isinstance(part, (int, float)):
+            yield Cost(value=2_000 + 13_000 * _factor(part), extreme=13_000 * max(1, _factor(part)))
         else:
-            last = 1
-            totals[-1] += 1
-    states = sum(totals)
-    return 1 if states <= _FEW_STATES else min(states, MAX_CHECK)
+            yield Cost(300)
+            waiting += part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
 
 
-def _after(pattern: str, at: int) -> int:
-    """Return the end of the character, escape or class that starts at `at`."""
-    if pattern[at] == "\\":
-        return at + 2
-    if pattern[at] != "[":
-        return at + 1
-    end = pattern.find("]", at + 2)
-    return len(pattern) if end < 0 else end + 1
+def _factor(number: Any) -> int:
+    return _extreme(number) if isinstance(number, (int, float)) else 0
+
+
+def _total(costs: Iterable[Cost]) -> Cost:
+    return Cost(*map(sum, zip(*costs, strict=True)))
+
+
+def _times(factor: int, cost: Cost) -> Cost:
+    return Cost(*(factor * each for each in cost))
+
+
+def _listed(schema: Any) -> int:
+    """Return 1 plus the number of values that a schema lists in `enum` and `required`."""
+    if not isinstance(schema, dict):
+        return 1
+    return 1 + sum(len(schema[key]) for key in ("enum", "required") if isinstance(schema.get(key), list))
