@@ -287,7 +287,8 @@ MAX_PACKAGE_BYTES = 96 * MIB  # all unpacked files of a package together
 MAX_PACKAGE_ENTRIES = 4096
 MAX_PACKAGE_NAME_BYTES = 240
 MAX_PACKAGE_DEPTH = 12
-MAX_MANIFEST_BYTES = 1 * MIB
+MAX_TOML_BYTES = 256 * KIB
+MAX_DIGESTS_BYTES = 1 * MIB  # the digests of all files of a package
 MAX_PROMPT_BYTES = 64 * KIB
 
 # MCP servers that wasmrt connects to, and their messages.

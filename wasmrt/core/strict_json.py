@@ -13,15 +13,14 @@ import json
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from enum import Enum, auto
-from itertools import count
 from math import isinf
 from typing import Any
+
+from wasmrt.core.large_json import LARGE_CHARS, StepReader, TooMuchMemoryError, counting_decoder, needs_steps
 
 _MAX_EXPONENT = 1000
 """Of a number in JSON text; a double's exponent ends at 308."""
 _MAX_NUMBER_CHARS = 400
-_LARGE_CHARS = 256 * 1024
-"""Size of a text; the C reader takes 20 ns per character of numbers."""
 _MANY_VALUES = 20_000
 """The C writer takes up to 0.4 us per value."""
 _MAX_LEVELS = 1000
@@ -92,9 +91,11 @@ def parse_json(
         JsonError: the text is not JSON.
     """
     decoder = _exact if exact else _distinct_names if distinct else _decoder
-    if decoder is _decoder and len(text) > _LARGE_CHARS:
-        decoder = _large_decoder(check or _never)
     try:
+        if needs_steps(text):
+            return StepReader(text, decoder, check or _never).read()
+        if decoder is _decoder and len(text) > LARGE_CHARS:
+            decoder = counting_decoder(check or _never, _finite, parse_constant=_refuse_constant)
         stripped = text.strip(_SPACE)
         value, end = decoder.raw_decode(stripped)
         return value if end == len(stripped) else decoder.decode(text)  # `decode` raises for the extra text
@@ -102,6 +103,8 @@ def parse_json(
         raise
     except RecursionError as error:
         raise JsonError("nested too deep", JsonFault.DEPTH) from error
+    except TooMuchMemoryError as error:
+        raise JsonError("of over 32 MiB in memory", JsonFault.PARTS) from error
     except ValueError as error:
         detail = "a number of too many digits" if "int_max_str_digits" in str(error) else error
         raise JsonError(f"not JSON: {detail}") from error
@@ -262,22 +265,6 @@ def _finite(text: str) -> float:
 
 def _never() -> None:
     pass
-
-
-def _large_decoder(check: Callable[[], object]) -> json.JSONDecoder:
-    numbers = count(1)
-
-    def integer(text: str) -> int:
-        if not next(numbers) % _RUN_VALUES:
-            check()
-        return int(text)
-
-    def fraction(text: str) -> float:
-        if not next(numbers) % _RUN_VALUES:
-            check()
-        return _finite(text)
-
-    return json.JSONDecoder(parse_constant=_refuse_constant, parse_float=fraction, parse_int=integer)
 
 
 def _exponent(text: str) -> int:

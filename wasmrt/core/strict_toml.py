@@ -1,20 +1,56 @@
-"""Strict reading of operator-written TOML: all errors are reported together, with suggestions for unknown keys."""
+"""Strict reading of TOML within bounds: all errors are reported together, with suggestions for unknown keys."""
 
 from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.limits import MAX_TOML_BYTES
 from wasmrt.core.names import did_you_mean
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _HEADER = re.compile(r"\s*\[\[?\s*(.+?)\s*\]\]?\s*(?:#.*)?\Z")
 _KEY = re.compile(r"""\s*((?:"[^"]*"|'[^']*'|[A-Za-z0-9_-]+)(?:\s*\.\s*(?:"[^"]*"|'[^']*'|[A-Za-z0-9_-]+))*)\s*=""")
 _PART = re.compile(r""""([^"]*)"|'([^']*)'|([A-Za-z0-9_-]+)""")
+_MAX_DOTS = 10_000
+"""In a text. A dotted key or table name takes a kilobyte of memory for each of its parts."""
+_MAX_LINE_DOTS = 256
+"""In a line. `tomllib` needs time and memory that grow with the square of the parts of one dotted key."""
+_MAX_TABLES = 10_000
+_LONG_NUMBER = re.compile(r"""(?<![\w"'])[0-9+-][\w.+-]{4300}""")
+"""A number of so many digits; matching it takes 128 bytes of memory for each."""
+
+
+class TomlError(ValueError):
+    """A text is not TOML, or exceeds a bound."""
+
+
+def read_toml(data: bytes) -> dict[str, Any]:
+    """Parse TOML of a third party within bounds, so that it takes less than 32 MiB of memory.
+
+    Raises:
+        TomlError: the data is not TOML, or exceeds a bound.
+    """
+    if len(data) > MAX_TOML_BYTES:
+        raise TomlError(f"it has more than {MAX_TOML_BYTES:,} bytes")
+    try:
+        text = data.decode()
+        if text.count(".") > _MAX_DOTS or text.count("\n[") > _MAX_TABLES:
+            raise TomlError(f"it has more than {_MAX_DOTS:,} dots, or more than {_MAX_TABLES:,} tables")
+        if any(line.count(".") > _MAX_LINE_DOTS for line in text.split("\n")):
+            raise TomlError(f"it has more than {_MAX_LINE_DOTS} dots in a line")
+        if _LONG_NUMBER.search(text):
+            raise TomlError("it has a number of more than 4,300 digits")
+        return tomllib.loads(text)
+    except TomlError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise TomlError(str(error)) from error
 
 
 class Mistake(NamedTuple):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +25,7 @@ from wasmrt.core.errors import BuildError, ConfigurationError, ManifestError
 from wasmrt.core.files import replace_file
 from wasmrt.core.limits import KIB
 from wasmrt.core.names import check_project_name
+from wasmrt.core.strict_toml import TomlError, read_toml
 
 PROJECT_FILE = "wasmrt.toml"
 _MAX_TEMPLATE_FILES = 64
@@ -113,8 +113,8 @@ def open_project(folder: Path) -> Project:
             hint="pass the folder of a tool's source, or create one: wasmrt new NAME --lang LANGUAGE",
         ) from error
     try:
-        table = tomllib.loads(text[:_MAX_TEMPLATE_FILE_BYTES].decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        table = read_toml(text[:_MAX_TEMPLATE_FILE_BYTES])
+    except TomlError as error:
         raise ConfigurationError(f"{PROJECT_FILE} is not TOML: {error}") from None
     if not isinstance(table.get("name"), str) or table.get("language") not in template_names():
         raise ConfigurationError(
@@ -210,7 +210,7 @@ def complete_package_file(path: Path, world: str, tools: Iterable[BuiltTool], fi
         read_package_file(text.encode())
         if text != before:
             replace_file(path, text.encode(), mode=None, durable=False)
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or type(error).__name__
         raise BuildError(f"{path.name} cannot be completed ({reason})", hint="check the file") from None
     except ManifestError as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 from wasmrt.capabilities.model import METHODS
 from wasmrt.capabilities.services._model import ENDS, Power, Service
 from wasmrt.core.errors import ConfigurationError
-from wasmrt.core.strict_toml import Mistake, Place, Reader, lines_of, read_table, texts
+from wasmrt.core.strict_toml import Mistake, Place, Reader, lines_of, read_table, read_toml, texts
 
 _MAX_SERVICES = 1000
 _HOST = re.compile(r"(?:\*\.)?[a-z0-9-]+(?:\.(?:[a-z0-9-]+|\*))*\Z")
@@ -34,8 +33,8 @@ def read_services(data: bytes) -> tuple[Service, ...]:
     """
     try:
         text = data.decode()
-        tree = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
+        tree = read_toml(data)
+    except ValueError as error:
         raise ConfigurationError(f"the services file is not valid TOML: {error}", hint=_EXAMPLE) from None
     mistakes: list[Mistake] = []
     listed = tree.pop("service", [])

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from wasmrt.capabilities.file import INVALID, Problems, child, nearest
 from wasmrt.catalog.package._fields import HEAD, TOOL, V2, V3
 from wasmrt.catalog.package._standard import reserved_operations, standard_operations
+from wasmrt.core import strict_toml
 from wasmrt.core.errors import InvalidNameError, ManifestError, PackageError
-from wasmrt.core.limits import MAX_MANIFEST_BYTES, MAX_TOOLS_PER_COMPONENT
+from wasmrt.core.limits import MAX_TOOLS_PER_COMPONENT
 from wasmrt.core.names import check_installed_name, is_alias
 
 _KINDS = {
@@ -87,10 +87,8 @@ def read_toml(data: bytes) -> dict[str, Any]:
         ManifestError: the data is not TOML, or too large.
     """
     try:
-        if len(data) > MAX_MANIFEST_BYTES:
-            raise ValueError(f"it has more than {MAX_MANIFEST_BYTES:,} bytes")
-        return tomllib.loads(data.decode())
-    except (ValueError, RecursionError) as error:
+        return strict_toml.read_toml(data)
+    except strict_toml.TomlError as error:
         problems = Problems()
         problems.add("$", f"not TOML: {str(error)[:200]}")
         raise refused(problems) from None

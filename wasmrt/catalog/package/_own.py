@@ -29,7 +29,13 @@ from wasmrt.catalog.package._manifest import read_toml, refused
 from wasmrt.catalog.package._package import Package, read_prompt, read_tool_schema
 from wasmrt.core.component_bytes import digest_of
 from wasmrt.core.errors import InvalidNameError, PackageError
-from wasmrt.core.limits import COMPONENT_MAX_BYTES, MAX_CAPABILITY_FILE_BYTES, MAX_MANIFEST_BYTES, MAX_PACKAGE_BYTES
+from wasmrt.core.limits import (
+    COMPONENT_MAX_BYTES,
+    MAX_CAPABILITY_FILE_BYTES,
+    MAX_DIGESTS_BYTES,
+    MAX_PACKAGE_BYTES,
+    MAX_TOML_BYTES,
+)
 from wasmrt.core.names import check_installed_name, is_alias
 from wasmrt.sandbox.component import ToolSpec
 
@@ -129,7 +135,7 @@ def read_own_package(files: PackageFiles, *, max_bytes: int = COMPONENT_MAX_BYTE
         CapabilityFileError: the capability file is invalid.
     """
     check_digests(files)
-    own = read_package_file(files.read(PACKAGE_FILE, max_bytes=MAX_MANIFEST_BYTES))
+    own = read_package_file(files.read(PACKAGE_FILE, max_bytes=MAX_TOML_BYTES))
     component, capabilities = _component(own, files, max_bytes=max_bytes), _capabilities(own, files)
     _check_built(own, component, capabilities)
     listed = own.values.get("tools")
@@ -157,8 +163,8 @@ def pack(files: FolderFiles) -> tuple[str, bytes]:
             f"{files.origin} has no {PACKAGE_FILE}",
             code="package-missing", hint=f"only packages with a {PACKAGE_FILE} can be packed; wasmrt new writes one",
         )  # fmt: skip
-    own = read_package_file(files.read(PACKAGE_FILE, max_bytes=MAX_MANIFEST_BYTES))
-    contents = {PACKAGE_FILE: files.read(PACKAGE_FILE, max_bytes=MAX_MANIFEST_BYTES)}
+    own = read_package_file(files.read(PACKAGE_FILE, max_bytes=MAX_TOML_BYTES))
+    contents = {PACKAGE_FILE: files.read(PACKAGE_FILE, max_bytes=MAX_TOML_BYTES)}
     component, capabilities = _component(own, files, max_bytes=COMPONENT_MAX_BYTES), _capabilities(own, files)
     _check_built(own, component, capabilities)
     contents[own.component[0]] = component
@@ -186,7 +192,7 @@ def check_digests(files: PackageFiles) -> dict[str, str]:
     if not isinstance(files, ArchiveFiles) or not files.has(DIGESTS):
         return {}
     try:
-        told = json.loads(files.read(DIGESTS, max_bytes=MAX_MANIFEST_BYTES))
+        told = json.loads(files.read(DIGESTS, max_bytes=MAX_DIGESTS_BYTES))
     except (ValueError, RecursionError):
         told = None
     found = {name: digest_of(files.read(name, max_bytes=MAX_PACKAGE_BYTES)) for name in files.names()}

@@ -17,9 +17,9 @@ from wasmrt.core.errors import ConfigurationError, PackageError
 from wasmrt.core.limits import (
     COMPONENT_MAX_BYTES,
     MAX_DESCRIPTION_BYTES,
-    MAX_MANIFEST_BYTES,
     MAX_PROMPT_BYTES,
     MAX_SCHEMA_BYTES,
+    MAX_TOML_BYTES,
 )
 from wasmrt.core.strict_json import JsonError, read_json
 from wasmrt.sandbox.component import ANY_OBJECT, ToolSpec
@@ -49,7 +49,7 @@ def read_ironclaw_package(files: PackageFiles, *, max_bytes: int = COMPONENT_MAX
         ManifestError: the manifest is invalid.
         PackageError: a file is missing or too large, or the package does not contain tools.
     """
-    manifest = read_manifest(files.read("manifest.toml", max_bytes=MAX_MANIFEST_BYTES))
+    manifest = read_manifest(files.read("manifest.toml", max_bytes=MAX_TOML_BYTES))
     logins = read_logins(manifest)
     try:
         asked = request_of_tools(manifest.tools, logins.instead)

@@ -17,8 +17,8 @@ from wasmrt.core.errors import ConfigurationError, CoreModuleError, NotInstalled
 from wasmrt.core.files import read_file
 from wasmrt.core.limits import (
     COMPONENT_MAX_BYTES,
-    MAX_MANIFEST_BYTES,
     MAX_PLUGINS,
+    MAX_TOML_BYTES,
     MAX_WRITE_BYTES,
     MAX_WRITE_FILES,
     ResourceLimits,
@@ -164,7 +164,7 @@ class _Loader:
         return [name.removesuffix(_SUFFIX) for name in found]
 
     def _load(self, name: str) -> PluginTool:
-        source = self._read(f"{name}{_SUFFIX}", MAX_MANIFEST_BYTES)
+        source = self._read(f"{name}{_SUFFIX}", MAX_TOML_BYTES)
         manifest = read_manifest(source, name=name)
         program = self._native_program(manifest) if manifest.native else self._wasi_program(manifest)
         return PluginTool(manifest, source, program, network=self._network)

@@ -6,7 +6,6 @@ Source: zigclaw's tool manifests. In addition, an argument may have a descriptio
 
 from __future__ import annotations
 
-import tomllib
 from typing import Any, NamedTuple
 
 from wasmrt.capabilities.file import (
@@ -23,8 +22,9 @@ from wasmrt.capabilities.file import (
     child,
 )
 from wasmrt.core.errors import ManifestError
-from wasmrt.core.limits import MAX_DESCRIPTION_BYTES, MAX_MANIFEST_BYTES, MAX_PLUGIN_OUTPUT_BYTES, MAX_PLUGIN_RUNTIME_MS
+from wasmrt.core.limits import MAX_DESCRIPTION_BYTES, MAX_PLUGIN_OUTPUT_BYTES, MAX_PLUGIN_RUNTIME_MS
 from wasmrt.core.names import check_installed_name
+from wasmrt.core.strict_toml import TomlError, read_toml
 from wasmrt.sandbox.schema import schema_problem
 
 _RUNTIME_MS = 2000
@@ -161,10 +161,8 @@ def _is(kind: str, value: Any) -> bool:
 def _toml(data: bytes, name: str) -> dict[str, Any]:
     problems = Problems()
     try:
-        if len(data) > MAX_MANIFEST_BYTES:
-            raise ValueError(f"it is larger than {MAX_MANIFEST_BYTES:,} bytes")
-        return tomllib.loads(data.decode())
-    except (ValueError, RecursionError) as error:
+        return read_toml(data)
+    except TomlError as error:
         problems.add("$", f"not TOML: {str(error)[:200]}")
         raise _manifest_error(name, problems) from None
 
