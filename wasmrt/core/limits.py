@@ -296,6 +296,7 @@ MAX_MCP_SERVERS = 64
 MAX_MCP_FILE_BYTES = 1 * MIB
 MAX_MCP_TRUST_BYTES = 64 * MIB
 MAX_MCP_MESSAGE_BYTES = 4 * MIB  # one message; over stdio, one line
+MAX_MCP_ENTRIES = 1000  # blocks of content, tools and similar entries in one message
 MAX_MCP_TOOLS = 512  # tools of one server, on all pages of its list
 MAX_MCP_PAGES = 100
 MAX_MCP_LIST_BYTES = 8 * MIB

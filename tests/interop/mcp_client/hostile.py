@@ -253,6 +253,11 @@ CALLS = {
     "surrogate": content('"\\ud800"'),
     "deep": content("[" * 5000 + "]" * 5000),
     "wide": content("[" + "[]," * 200_000 + "[]]"),
+    "many-blocks": reply_text('{"jsonrpc":"2.0","id":ID,"result":{"content":[' + "{}," * 90_000 + "{}]}}"),
+    "many-icons": reply_text(
+        '{"jsonrpc":"2.0","id":ID,"result":{"content":[' + ",".join(['{"icons":[' + "{}," * 90 + "{}]}"] * 900) + "]}}"
+    ),
+    "many-names": content("{" + ",".join(f'"{n:x}":1' for n in range(380_000)) + "}"),
     "duplicate-keys": reply_text('{"jsonrpc":"2.0","id":ID,"id":ID,"result":{"content":[],"content":[]}}'),
     "not-utf8": bytes_reply,
     "cut-json": reply_text('{"jsonrpc":"2.0","id":ID,"result":{"content":'),

@@ -189,6 +189,13 @@ class _Handler(BaseHTTPRequestHandler):
         head = f'{{"jsonrpc":"2.0","id":{body["id"]},"result":'
         self.text(head + '{"content":[],"structuredContent":{"a":NaN}}}')
 
+    def call_many_blocks(self, body: Any) -> None:
+        self.text(f'{{"jsonrpc":"2.0","id":{body["id"]},"result":{{"content":[' + "{}," * 40_000 + "{}]}}")
+
+    def call_many_names(self, body: Any) -> None:
+        names = ",".join(f'"k{n}":1' for n in range(300_000))
+        self.text(f'{{"jsonrpc":"2.0","id":{body["id"]},"result":{{"content":[],"structuredContent":{{{names}}}}}}}')
+
     def call_other_id(self, _: Any) -> None:
         self.text('{"jsonrpc":"2.0","id":4711,"result":{"content":[]}}')
 

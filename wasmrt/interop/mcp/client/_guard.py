@@ -24,6 +24,7 @@ from wasmrt.core.errors import GuestOutputError, WasmrtError
 from wasmrt.core.limits import (
     MAX_JSON_DEPTH,
     MAX_JSON_PARTS,
+    MAX_MCP_ENTRIES,
     MAX_MCP_MESSAGE_BYTES,
     MAX_MCP_OPEN_REQUESTS,
     MAX_MCP_WINDOW_NOTICE_BYTES,
@@ -95,6 +96,24 @@ def check_message(message: JSONRPCMessage) -> int:
     return len(text)
 
 
+def check_entries(message: JSONRPCMessage) -> None:
+    """Check the number of entries that the SDK validates one by one, in one C call that stops every other thread.
+
+    Raises:
+        GuestOutputError: there are more than `MAX_MCP_ENTRIES`.
+    """
+    if not isinstance(message, JSONRPCResponse):
+        return
+    entries = _entries_of(message.result)
+    if len(entries) > MAX_MCP_ENTRIES or sum(len(_entries_of(entry)) for entry in entries) > MAX_MCP_ENTRIES:
+        raise broken(f"sent over {MAX_MCP_ENTRIES:,} entries in one message")
+
+
+def _entries_of(value: object) -> list[Any]:
+    lists = value.values() if isinstance(value, dict) else ()
+    return [entry for each in lists if isinstance(each, list) for entry in each]
+
+
 class MessageGuard:
     """The limits of one connection. All messages pass it, in the connection's event loop."""
 
@@ -122,6 +141,7 @@ class MessageGuard:
             GuestOutputError: the message violates a limit and ends the connection.
         """
         try:
+            check_entries(message)
             return self._passes(message, check_message(message) if size is None else size)
         except GuestOutputError as error:
             self.failure = self.failure or error

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+import re
+from collections.abc import AsyncIterator, Callable, Generator, Iterable
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -25,13 +26,15 @@ from wasmrt.core.url import parse_url
 from wasmrt.egress.gateway import NetworkConfig
 from wasmrt.egress.gateway.transports import AsyncGuardedTransport
 from wasmrt.egress.secrets import SecretsStore, UserSecrets
-from wasmrt.interop.mcp.client._guard import MessageGuard, guard_streams
+from wasmrt.interop.mcp.client._guard import MessageGuard, broken, guard_streams
 from wasmrt.interop.mcp.client._settings import McpServerConfig, Transport
 from wasmrt.interop.mcp.client._stdio import StdioServer
 
 _LOOPBACK_NETWORKS = ("127.0.0.0/8", "::1/128")
 _STREAM_SECONDS = 3600.0
 """Seconds for one stream; each call also has its own deadline."""
+_MAX_MARKS = {b":": 50_000, b'"': 200_000, b",": 400_000, b"[": 100_000, b"{": 50_000}
+"""Characters of one message; the parser of the SDK takes up to 0.7 us for each."""
 _RATE = RateLimitConfig(requests_per_minute=600, requests_per_hour=20_000)
 
 
@@ -102,7 +105,43 @@ def open_client(
     )
     # The SDK follows redirects itself; each is a separate request to the gateway.
     timeout = httpx2.Timeout(30.0, read=_STREAM_SECONDS)
-    return httpx2.AsyncClient(transport=transport, auth=auth, timeout=timeout, follow_redirects=False)
+    hooks = {"response": [_limit_marks]}
+    return httpx2.AsyncClient(
+        transport=transport, auth=auth, timeout=timeout, follow_redirects=False, event_hooks=hooks
+    )
+
+
+async def _limit_marks(response: httpx2.Response) -> None:
+    response.stream = _Body(response.stream)
+
+
+class _Body(httpx2.AsyncByteStream):
+    """A body whose messages the SDK parses quickly: in one C call each, which stops every other thread."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        """Yield the body.
+
+        Raises:
+            GuestOutputError: a message contains too many names, strings or values.
+        """
+        counts = dict.fromkeys(_MAX_MARKS, 0)
+        async for piece in self._inner:
+            *_, last = messages = re.split(rb"\r?\n\r?\n", piece)  # of an event stream; JSON has no such line
+            for message in messages:
+                for mark, most in _MAX_MARKS.items():
+                    counts[mark] += message.count(mark)
+                    if counts[mark] > most:
+                        raise broken(f"sent a message with over {most:,} of the character {mark.decode()}")
+                if message is not last:
+                    counts = dict.fromkeys(_MAX_MARKS, 0)
+            yield piece
+
+    async def aclose(self) -> None:
+        """Close the stream."""
+        await self._inner.aclose()
 
 
 class _Bearer(httpx2.Auth):
