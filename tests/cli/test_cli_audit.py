@@ -106,6 +106,23 @@ def test_verify_requires_the_given_head(wasmrt: Run, write: Callable[..., None],
     assert "the chain ends at record 0, expected record 3" in gone.stdout
 
 
+def test_a_possible_cut_is_reported_until_it_is_acknowledged(
+    wasmrt: Run, write: Callable[..., None], folder: Path
+) -> None:
+    write({}, {})
+    (folder / "head").unlink()
+    write({})
+    broken = wasmrt("audit", "verify", code=1)
+    assert "possible-cut: the head was missing when segment 2 was started" in broken.stdout
+    assert "wasmrt audit acknowledge 2" in broken.stderr
+    refused = wasmrt("audit", "acknowledge", "1", code=2)
+    assert "segment 1 does not follow a possible cut" in refused.stderr
+    assert json.loads(wasmrt("audit", "acknowledge", "2", "--json").stdout) == {"acknowledged": 2}
+    intact = wasmrt("audit", "verify")
+    assert "acknowledged by" in intact.stderr
+    wasmrt("audit", "acknowledge", "2", code=2)
+
+
 def test_verify_creates_no_key(wasmrt: Run, home: Path) -> None:
     assert "no receipts key" in wasmrt("audit", "verify", code=2).stderr
     assert not (home / "data/receipts.key").exists()

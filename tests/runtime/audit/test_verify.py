@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 from tests.runtime.audit.conftest import Chain, receipt
 from tests.tiers import examples
 from wasmrt.core.errors import ConfigurationError
-from wasmrt.runtime.audit import read_keys
+from wasmrt.runtime.audit import ReceiptWriter, read_keys
+from wasmrt.runtime.audit import _writer as writing
 from wasmrt.runtime.audit.reading import read_receipts
 from wasmrt.runtime.audit.verify import Break, BreakKind, ChainHead, chain_head
 
@@ -176,7 +178,7 @@ def test_a_chain_with_another_key_is_reported(chain: Chain) -> None:
     chain.write(3, first=4)
     assert broken(chain) == (BreakKind.FOREIGN_KEY, FIRST, 1)
     found = chain.verified(first=2)
-    assert found.broken is None and "started with a different key" in found.notes[0]
+    assert found.broken is None and "written with a different key" in found.notes[0]
 
 
 def test_a_missing_or_changed_head_is_reported_and_recorded(chain: Chain) -> None:
@@ -188,12 +190,70 @@ def test_a_missing_or_changed_head_is_reported_and_recorded(chain: Chain) -> Non
     head.write_bytes(kept.replace(b'"n":4', b'"n":3'))
     assert broken(chain) == (BreakKind.EDITED, "head", 0)
     chain.write(1, first=4)
-    found = chain.verified()
-    assert found.broken is None and "the head had been changed" in found.notes[0]
+    assert broken(chain) == (BreakKind.POSSIBLE_CUT, chain.file(2).name, 1)
+    assert "the head had been changed" in str(chain.verified().broken)
     head.unlink()
     chain.write(1, first=5)
+    assert broken(chain) == (BreakKind.POSSIBLE_CUT, chain.file(2).name, 1)
+    assert chain.verified().cuts == (2, 3)
+
+
+@pytest.mark.parametrize("cut", [0, 5])
+@pytest.mark.parametrize("damage", ["remove", "empty", "zero", "garble", "another's"])
+@pytest.mark.parametrize("running", [False, True])
+def test_a_cut_before_a_damaged_head_is_reported_until_it_is_acknowledged(
+    chain: Chain,
+    open_writer: Callable[[], ReceiptWriter],
+    cut: int,
+    damage: str,
+    running: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(writing, "LOOK_SECONDS", 0.0)
+    writer = open_writer()
+    for number in range(10):
+        writer(receipt(number))
+    chain.rewrite(chain.lines()[: 11 - cut])
+    head = chain.folder / "head"
+    kept = head.read_bytes()
+    {
+        "remove": head.unlink,
+        "empty": lambda: head.write_bytes(b""),
+        "zero": lambda: head.write_bytes(b"\0" * len(kept)),
+        "garble": lambda: head.write_bytes(kept[::-1]),
+        "another's": lambda: head.write_bytes(kept.replace(b'"key":"', b'"key":"0')[: len(kept)]),
+    }[damage]()
+    if not running:
+        writer = open_writer()
+    for number in range(11, 14):
+        writer(receipt(number))
+        assert chain.verified().broken is not None
+    assert broken(chain)[0] in (BreakKind.POSSIBLE_CUT, BreakKind.TRUNCATED)
+    (segment,) = chain.verified().cuts or (2,)
+    writer.acknowledge(segment + 1, "ann")
+    assert chain.verified().broken is not None, "it was about another segment"
+    writer.acknowledge(segment, "ann", "the disk was full")
     found = chain.verified()
-    assert found.broken is None and "the head was missing" in found.notes[1]
+    if found.broken is None:
+        assert "acknowledged by ann" in found.notes[-1]
+    else:
+        assert found.broken.kind is BreakKind.TRUNCATED, "records are known to be missing: nothing acknowledges that"
+    head.unlink()
+    open_writer()(receipt(20))
+    assert chain.verified().broken is not None, "a later cut is another one"
+
+
+def test_a_chain_removed_under_a_running_writer_is_reported(
+    chain: Chain, open_writer: Callable[[], ReceiptWriter], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "LOOK_SECONDS", 0.0)
+    writer = open_writer()
+    for number in range(3):
+        writer(receipt(number))
+    shutil.rmtree(chain.folder)
+    writer(receipt(4))
+    assert broken(chain)[0] is BreakKind.POSSIBLE_CUT
+    assert "had disappeared" in str(chain.verified().broken)
 
 
 def test_an_older_head_of_the_same_folder_is_reported(chain: Chain) -> None:

@@ -59,7 +59,7 @@ ITEMS: dict[str, tuple[Schema, Callable[[int], object]]] = {
     "large pattern": (any_item({"pattern": "(?:a|b)*a(?:a|b){400}c"}), lambda n: "ab" * 500),
     "pattern names": (array({"patternProperties": {f"^k{n}x": {} for n in range(50)}}), lambda n: n),
     "required": (any_item({"required": [f"r{n}" for n in range(100)]}), lambda n: dict.fromkeys("abc", n)),
-    "properties": (any_item({"properties": {k: {"type": "string"} for k in "abcd"}}), lambda n: dict.fromkeys("abcd", n)),
+    "properties": (any_item({"properties": {k: {"const": ""} for k in "abcd"}}), lambda n: dict.fromkeys("abcd", n)),
     "no others": (any_item({"additionalProperties": False, "properties": {"z": {}}}), lambda n: {"a": n}),
     "names": (any_item({"propertyNames": {"minLength": 2, "pattern": "^[a-z]+$"}}), lambda n: dict.fromkeys("abcd", n)),
     "unique integers": (array({"uniqueItems": True}), lambda n: n),

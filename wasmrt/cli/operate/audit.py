@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from getpass import getuser
 from pathlib import Path
 
 import click
@@ -11,11 +12,11 @@ import click
 from wasmrt.cli.shared.errors import FAILED
 from wasmrt.cli.shared.options import json_option
 from wasmrt.cli.shared.output import print_message, show, show_columns, show_json, show_json_list, show_section
-from wasmrt.cli.shared.receipts import filter_options, folder_option, installation_keys, receipts_folder
-from wasmrt.core.errors import NotInstalledError
+from wasmrt.cli.shared.receipts import filter_options, folder_option, installation_keys, receipt_writer, receipts_folder
+from wasmrt.core.errors import ConfigurationError, NotInstalledError
 from wasmrt.runtime.audit.reading import Filter, Record, as_csv, find_receipt, last_receipts, read_receipts
 from wasmrt.runtime.audit.report import HEADER, Report, described, in_words, report_on, row
-from wasmrt.runtime.audit.verify import ChainHead, chain_head
+from wasmrt.runtime.audit.verify import BreakKind, ChainHead, chain_head
 from wasmrt.runtime.audit.verify import verify as verify_chain
 
 
@@ -114,10 +115,34 @@ def verify(head: str | None, from_segment: int, folder: Path | None, as_json: bo
     else:
         where = found.broken.file + (f", line {found.broken.line}" if found.broken.line else "")
         show(f"broken: {where}: {found.broken.kind}: {found.broken.message}")
-        print_message(f"{found.records:,} records before it are intact")
+        if found.broken.kind is BreakKind.POSSIBLE_CUT:
+            print_message(f"when you know the reason, run: wasmrt audit acknowledge {found.cuts[0]}")
+        else:
+            print_message(f"{found.records:,} records before it are intact")
     for note in () if as_json else found.notes:
         print_message(f"note: {note}")
     return FAILED if found.broken else 0
+
+
+@audit.command("acknowledge")
+@click.argument("segment", type=click.IntRange(min=1))
+@click.option("--note", default="", metavar="TEXT", help="What you found out, for readers of the receipts.")
+@json_option
+def acknowledge(segment: int, note: str, as_json: bool) -> None:
+    """Record that you know of a possible cut before SEGMENT, after you looked into it; then verify accepts it.
+
+    Example: wasmrt audit acknowledge 3 --note "the disk was full on Monday"
+    """
+    if segment not in verify_chain(receipts_folder(None), installation_keys()).cuts:
+        hint = "for the segments that do, run: wasmrt audit verify"
+        raise NotInstalledError(f"segment {segment} does not follow a possible cut", hint=hint)
+    with receipt_writer() as writer:
+        if writer is None:
+            raise ConfigurationError("receipts are disabled", hint="set enabled = true in [audit] of config.toml")
+        writer.acknowledge(segment, getuser(), note)
+    show_json({"acknowledged": segment}) if as_json else show(
+        f"recorded: you know of the possible cut before segment {segment}"
+    )
 
 
 @audit.command("head")

@@ -12,7 +12,7 @@ import click
 
 from wasmrt.agent.config import read_config_file
 from wasmrt.core.places import find_places
-from wasmrt.runtime.audit import Keys, Receipt, ReceiptWriter, existing_keys
+from wasmrt.runtime.audit import Keys, ReceiptWriter, existing_keys
 from wasmrt.runtime.audit.reading import Filter
 from wasmrt.runtime.audit.report import moment
 from wasmrt.runtime.config_values import AuditSettings
@@ -65,7 +65,7 @@ def installation_keys() -> Keys:
 
 
 @contextmanager
-def receipt_writer() -> Iterator[Callable[[Receipt], None] | None]:
+def receipt_writer() -> Iterator[ReceiptWriter | None]:
     """Open the receipt chain to record actions of users; yield None if receipts are disabled."""
     if not audit_settings().enabled:
         yield None

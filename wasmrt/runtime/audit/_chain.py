@@ -115,6 +115,10 @@ class Line(NamedTuple):
             return {}
         return record if isinstance(record, dict) else {}
 
+    def is_of_type(self, name: str) -> bool:
+        """Return whether the record has this type, which is its second member."""
+        return self.body.startswith(b'"type":"%b"' % name.encode(), self.body.find(b",") + 1)
+
     @property
     def number(self) -> int:
         """The record's number, or 0 if it has none."""

@@ -75,7 +75,18 @@ class ReceiptWriter:
         Raises:
             ConfigurationError: it cannot be written, or the writer was closed or created before a fork.
         """
-        content = receipt.content()
+        self._write(receipt.content())
+
+    def acknowledge(self, segment: int, by: str, note: str = "") -> None:
+        """Record that an operator knows that receipts may be missing before a segment; `verify` then accepts it.
+
+        Raises:
+            ConfigurationError: see `__call__`.
+        """
+        more = json.dumps({"segment": segment, "by": by, "note": note, "at_ms": time.time_ns() // 1_000_000})
+        self._write(b'"type":"acknowledged",%b' % more[1:-1].encode())
+
+    def _write(self, content: bytes) -> None:
         if self._process != os.getpid():  # both locks belong to the parent
             raise ConfigurationError(
                 "the receipts were opened before this process was forked", hint="create the runtime after forking"
@@ -143,6 +154,8 @@ class ReceiptWriter:
         if raw == self._raw and os.lseek(self._segment, 0, os.SEEK_END) == self._at.size:
             return self._at
         at, why, torn = find_tail(self._folder, self._keys, raw)
+        if at.number < self._at.number:
+            why = "records-missing"  # all files were removed, or replaced by older ones
         if why:
             return self._begin_segment(at, why)
         self._open_segment(at)

@@ -30,13 +30,15 @@ from wasmrt.runtime.audit._chain import (
 _NOTED = re.compile(r"([0-9]{1,19}):([0-9a-f]{64})\Z")
 _HASH = re.compile(r"[0-9a-f]{64}\Z")
 _WHY = {
-    "head-missing": "the head was missing when segment {0} was started; earlier receipts may have been cut off",
-    "head-changed": "the head had been changed when segment {0} was started; earlier receipts may have been cut off",
-    "other-key": "segment {0} was started with a different key than the segments before it",
+    "head-missing": "the head was missing when segment {0} was started",
+    "head-changed": "the head had been changed when segment {0} was started",
+    "other-key": "the head was unreadable, or written with a different key, when segment {0} was started",
+    "records-missing": "records of a running process had disappeared when segment {0} was started",
     "truncated": "the segment before {0} was too short when segment {0} was started",
     "segment-missing": "the segment before {0} was missing when segment {0} was started",
     "foreign-lines": "there were invalid lines after the receipts when segment {0} was started",
 }
+"""Reasons to start a segment after which receipts may be missing before it."""
 
 
 class BreakKind(StrEnum):
@@ -51,6 +53,8 @@ class BreakKind(StrEnum):
     FOREIGN_KEY = "foreign-key"
     HEAD = "head"
     """The head is missing or not authentic, so receipts may be missing at the end."""
+    POSSIBLE_CUT = "possible-cut"
+    """Receipts may be missing before a segment, and no operator has acknowledged it."""
 
 
 class Break(NamedTuple):
@@ -98,6 +102,8 @@ class Verification(NamedTuple):
     broken: Break | None
     notes: tuple[str, ...] = ()
     """Observations that are not breaks, as sentences."""
+    cuts: tuple[int, ...] = ()
+    """Segments before which receipts may be missing, and that no operator has acknowledged."""
 
     def as_dict(self) -> dict[str, object]:
         """Return the outcome as JSON data."""
@@ -107,6 +113,7 @@ class Verification(NamedTuple):
             "segments": self.segments,
             "broken": None if self.broken is None else self.broken.as_dict(),
             "notes": list(self.notes),
+            "possible_cuts": list(self.cuts),
         }
 
 
@@ -169,6 +176,8 @@ class _Check:
         self._last = ("", 0)
         """File and line of the previous record."""
         self._notes: list[str] = []
+        self._cuts: dict[int, str] = {}
+        """Segments before which receipts may be missing, with the reason, until a record acknowledges it."""
         self._checked = 0
         self._segments = 0
         self._seen = expected is None
@@ -179,12 +188,13 @@ class _Check:
                 self._check_segment(segment)
                 self._segments += 1
             self._check_head()
+            self._check_cuts()
         except _BreakError as broken:
             return self._outcome(broken.found)
         return self._outcome(None)
 
     def _outcome(self, broken: Break | None) -> Verification:
-        return Verification(self._checked, self._segments, broken, tuple(self._notes))
+        return Verification(self._checked, self._segments, broken, tuple(self._notes), tuple(self._cuts))
 
     def _segments_in_order(self) -> Iterator[int]:
         wanted = self._first
@@ -240,8 +250,10 @@ class _Check:
         self._hash = line.hash
         self._last = place
         self._checked += 1
-        if line.body.startswith(b'"type":"torn"', line.body.find(b",") + 1):
+        if line.is_of_type("torn"):
             self._notes.append(f"{place[0]}, line {place[1]} records an incomplete line")
+        elif line.is_of_type("acknowledged"):
+            self._acknowledge(line.record())
         if self._expected is not None and self._number == self._expected.number:
             self._seen = True
             if line.hash.hex() != self._expected.hash:
@@ -259,7 +271,7 @@ class _Check:
             message = f"segment {segment} was written with key {str(key)[:16]!r}, expected {self._keys.id!r}"
             raise _BreakError(Break(BreakKind.FOREIGN_KEY, *place, message))
         if record.get("why") in _WHY:
-            self._notes.append(_WHY[str(record["why"])].format(segment))
+            self._cuts[segment] = _WHY[str(record["why"])].format(segment)
         if segment == self._first and segment > 1:
             self._hash, self._number = bytes.fromhex(previous), line.number - 1
         if self._hash.hex() != previous and line.follows(self._keys, bytes.fromhex(previous)):
@@ -281,6 +293,23 @@ class _Check:
         if 0 < number < wanted:
             return Break(BreakKind.INSERTED, *place, f"record {number} is repeated after record {wanted - 1}")
         return Break(BreakKind.EDITED, *place, f"record {wanted} was changed")
+
+    # -- possible cuts ---------------------------------------------------------------------------------------------
+
+    def _acknowledge(self, record: dict[str, object]) -> None:
+        segment = record.get("segment")
+        cut = self._cuts.pop(segment, None) if isinstance(segment, int) else None
+        if cut is not None:
+            self._notes.append(f"{cut}: acknowledged by {record.get('by')}")
+
+    def _check_cuts(self) -> None:
+        """Report the first possible cut. If earlier segments were removed, the first one's reason is only noted."""
+        first = self._cuts.pop(self._first, None) if self._first > 1 else None
+        if first is not None:
+            self._notes.append(first)
+        for segment, cut in self._cuts.items():
+            message = f"{cut}; earlier receipts may be missing"
+            raise _BreakError(Break(BreakKind.POSSIBLE_CUT, segment_path(self._folder, segment).name, 1, message))
 
     # -- the end ---------------------------------------------------------------------------------------------------
 
