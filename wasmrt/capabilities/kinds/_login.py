@@ -43,7 +43,9 @@ OAUTH = ObjectSchema(
         "scopes": Property(field=ListOf(item=Text(max_length=512)), about="The requested scopes."),
         "use_pkce": Property(field=Flag(), about="True by default."),
         "extra_params": Property(field=MapOf(item=_WORD), about="Additional parameters of the authorization URL."),
-        "access_token_field": Property(field=_WORD, about="The token's response field; access_token by default."),
+        "access_token_field": Property(
+            field=_WORD, about="The response's field with the token; access_token by default."
+        ),
         "device_authorization_url": Property(
             field=WEB_URL, about="The device authorization endpoint (RFC 8628), for wasmrt auth --device."
         ),

@@ -22,7 +22,7 @@ _VALIDATION = ObjectSchema(
 )
 _AUTH = ObjectSchema(
     {
-        "secret_name": Property(field=_SECRET, about="The secret that is set.", required=True),
+        "secret_name": Property(field=_SECRET, about="The secret that this login stores.", required=True),
         "display_name": Property(field=_WORD, about="The display name of the service."),
         "instructions": Property(field=_PROSE, about="Instructions for getting a token."),
         "setup_url": Property(field=WEB_URL, about="The page where a token can be created."),
@@ -30,7 +30,7 @@ _AUTH = ObjectSchema(
         "env_var": Property(field=_WORD, about="An environment variable that can contain the token."),
         "provider": Property(field=_WORD, about="A shared login, such as google."),
         "optional": Property(field=Flag(), about="True if the tool works without the credential."),
-        "oauth": Property(field=OAUTH, about="The login."),
+        "oauth": Property(field=OAUTH, about="Settings of an OAuth login."),
         "validation_endpoint": Property(field=_VALIDATION, about="A request that checks the credential."),
     }
 )
@@ -86,17 +86,17 @@ _LOGIN = ObjectSchema({key: prop for key, prop in _AUTH.properties.items() if ke
 SECTIONS = {
     "setup": Property(field=_SETUP, about="Questions to the user before the first run."),
     "discovery_summary": Property(field=_DISCOVERY, about="Hints for models that search for tools."),
-    "webhook": Property(field=_WEBHOOK, about="For other hosts; wasmrt does not receive webhooks."),
-    "websocket": Property(field=Anything(only_object=True), about="For other hosts; wasmrt does not open WebSockets."),
-    "config": Property(field=Anything(only_object=True), about="For other hosts; wasmrt does not read it."),
+    "webhook": Property(field=_WEBHOOK, about="For other runtimes; wasmrt does not receive webhooks."),
+    "websocket": Property(field=Anything(only_object=True), about="For other runtimes; wasmrt opens no WebSockets."),
+    "config": Property(field=Anything(only_object=True), about="For other runtimes; wasmrt does not read it."),
     "parameters": Property(
         field=Anything(only_object=True),
         about="The JSON Schema for the params of a near:agent tool; it replaces the tool's schema.",
     ),
     "license": Property(field=_WORD, about="An SPDX expression."),
     "source": Property(field=Text(max_length=2048), about="The location of the tool's source code."),
-    "tags": Property(field=ListOf(item=_WORD), about="For other hosts."),
-    "tier": Property(field=_WORD, about="For other hosts."),
+    "tags": Property(field=ListOf(item=_WORD), about="For other runtimes."),
+    "tier": Property(field=_WORD, about="For other runtimes."),
     "$schema": Property(field=Text(max_length=2048), about="The location of this schema, for editors."),
 }
 ABOUT = {

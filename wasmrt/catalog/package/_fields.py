@@ -124,7 +124,7 @@ LOGIN = ObjectSchema({
     "setup_url": Property(field=_WORD, about="The page where a key can be created."),
     "instructions": Property(field=_PROSE, about="Instructions for getting a key."),
     **{
-        key: Property(field=Anything(), about="For other hosts.")
+        key: Property(field=Anything(), about="For other runtimes.")
         for key in ("refresh", "identity", "validation", "setup", "revocation", "token_exchange", "key", "fields")
     },
 })  # fmt: skip

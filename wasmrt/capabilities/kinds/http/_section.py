@@ -59,7 +59,13 @@ _LOCATIONS: dict[str, ObjectSchema] = {
     ),
     LocationType.QUERY_PARAM: ObjectSchema({"name": Property(field=_WORD, about="The parameter.", required=True)}),
     LocationType.URL_PATH: ObjectSchema(
-        {"placeholder": Property(field=_WORD, about="The guest writes {placeholder} in the path.", required=True)}
+        {
+            "placeholder": Property(
+                field=_WORD,
+                about="The host replaces it, in braces, in the path.",
+                required=True,
+            )
+        }
     ),
     LocationType.AWS_SIGV4: ObjectSchema(
         {
@@ -114,7 +120,8 @@ _ENDPOINT = ObjectSchema(
     {
         "host": Property(field=_HOST, about="A host, or '*.example.com' for every name below it. Required."),
         "any_public_host": Property(
-            field=Flag(), about="true instead of a host for every public host. Not allowed together with a credential."
+            field=Flag(),
+            about="Allow every public host; replaces host, and excludes credentials.",
         ),
         "public_only": Property(
             field=Flag(),
@@ -123,7 +130,7 @@ _ENDPOINT = ObjectSchema(
         "port": Property(field=_PORT, about="443 for https by default."),
         "ports": Property(field=ListOf(item=_PORT, min_items=1), about="Several ports."),
         "scheme": Property(field=_SCHEME, about="https by default."),
-        "schemes": Property(field=ListOf(item=_SCHEME, min_items=1), about="Both schemes."),
+        "schemes": Property(field=ListOf(item=_SCHEME, min_items=1), about="Several schemes."),
         "path_prefix": Property(field=_PATH, about="Whole segments: /v1/ covers paths below it; every path if absent."),
         "path": Property(field=_PATH, about="Only this path without its subpaths, instead of a prefix."),
         "methods": Property(field=ListOf(item=_METHOD), about="Every method by default."),
@@ -138,7 +145,8 @@ _CREDENTIAL = ObjectSchema(
         "host_patterns": Property(field=ListOf(item=_HOST, min_items=1), about="The hosts that get it.", required=True),
         "path_patterns": Property(field=ListOf(item=_PATH), about="Only paths under these prefixes get it."),
         "ports": Property(
-            field=ListOf(item=_PORT, min_items=1), about="Its ports; by default 443, or the only listed port."
+            field=ListOf(item=_PORT, min_items=1),
+            about="The ports that get it; by default 443, or the only listed port.",
         ),
         "optional": Property(field=Flag(), about="Send the request without the secret if it is not set."),
     }
