@@ -321,7 +321,7 @@ def _build_tool(name: str, tree: dict[str, Any], component: Capabilities, proble
 def _with_known_credentials(
     tree: dict[str, Any], asked: Capabilities, component: Capabilities, place: str, problems: Problems
 ) -> Capabilities:
-    """Return a tool's capabilities with the credentials of its component that the tool's section names."""
+    """Return a tool's capabilities, plus those credentials of its component whose names are in the tool's section."""
     names, outer, http = tree["credentials"], component.http, asked.http
     known = () if outer is None else tuple(mapping.name for mapping in outer.credentials)
     for name in names:

@@ -62,7 +62,7 @@ class Risk(_Ordered):
 
 
 class Confirmation(_Ordered):
-    """The calls that require confirmation, by the user or with a token from a user's approval."""
+    """Which calls must be confirmed: by the user, or with a token that an approval of the user issued."""
 
     NEVER = "never"
     IF_DESTRUCTIVE = "if-destructive"

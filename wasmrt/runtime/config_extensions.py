@@ -91,7 +91,7 @@ def _applications(value: Any, _: Path) -> dict[str, Any]:
     names = _texts(value, hint)
     for name in names:
         if not _APPLICATION.fullmatch(name):
-            raise ConfigurationError(f"applications has {name!r:.80}, which is not an application ID", hint=hint)
+            raise ConfigurationError(f"applications contains {name!r:.80}, which is not an application ID", hint=hint)
     return {"applications": tuple(name.removesuffix(".desktop") for name in names)}
 
 

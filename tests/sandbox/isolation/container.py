@@ -15,7 +15,15 @@ from wasmrt.testing.wall._trial import try_all
 
 from wasmrt.sandbox.isolation.confine import _libc
 from wasmrt.sandbox.isolation.confine._bpf import Check
-from wasmrt.sandbox.isolation.confine._calls import NOT_THERE, PROGRAM, REFUSED, allow, compile_filter, only, refuse
+from wasmrt.sandbox.isolation.confine._calls import (
+    NOT_THERE,
+    PROGRAM,
+    REFUSED,
+    allow,
+    allow_if_all,
+    compile_filter,
+    refuse,
+)
 from wasmrt.sandbox.isolation.confine._seccomp import Filter
 
 _CAPABILITIES = (0, 1, 3, 4, 5, 6, 7, 8, 10, 13, 18, 27, 29, 31)
@@ -26,7 +34,7 @@ _ALSO = allow(
     " msgrcv msgctl mq_open mq_unlink mq_timedsend mq_timedreceive mq_notify mq_getsetattr io_setup io_submit"
     " io_getevents io_destroy io_cancel setgroups name_to_handle_at chroot close_range bind connect listen accept"
     " accept4 socketpair sendto sendmsg sendmmsg ioctl modify_ldt remap_file_pages"
-) | {"socket": only(Check(0, (38, 40), negated=True))}
+) | {"socket": allow_if_all(Check(0, (38, 40), negated=True))}
 
 
 def enter() -> None:

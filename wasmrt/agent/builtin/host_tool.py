@@ -116,7 +116,7 @@ class HostTool(ToolDefaults):
         return "" if self.command is None else self.command(params)
 
     def untrusted_result(self, result: Any) -> bool:
-        """Return whether a result contains untrusted text; for None, whether any result can."""
+        """Return whether `result` contains untrusted text; if it is None, whether any result of the tool may."""
         return self.untrusted is not None and self.untrusted(result)
 
     def execute(self, params: Any, context: ToolContext | None = None) -> ToolOutput:

@@ -105,7 +105,7 @@ class LoginCapability:
 def login_within(inner: LoginCapability, outer: LoginCapability) -> bool:
     """Return whether `inner` grants no more than `outer`: same secret, service and client, and no further scopes.
 
-    A login without scopes gets the service's default scopes, which are not a subset of any list.
+    A login that lists no scopes gets the service's default scopes, so it is not within a login that lists scopes.
     """
     return (
         (inner.secret_name, inner.place) == (outer.secret_name, outer.place)

@@ -22,8 +22,8 @@ def test(folder: Path, only: str | None, as_json: bool) -> int:
     """Run the test cases of the tool in DIR, as last built, in the sandbox.
 
     A case is an object, or an entry of a list, in DIR/tests/*.json. It has a name, an input, and an expected_output or
-    expected_error. Optional: http (recorded exchanges), workspace (files), secrets (names), tool and context. Exactly
-    the capabilities that the capability file requests are granted; no request leaves this machine.
+    expected_error. Optional: http (recorded exchanges), workspace (files), secrets (names), tool and context. The
+    test grants exactly what the capability file requests. No request leaves this machine.
 
     \b
     Example:

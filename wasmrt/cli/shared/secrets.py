@@ -38,7 +38,7 @@ def describe_backend(store: SecretsStore) -> str:
 
 
 def new_file_warning(store: SecretsStore) -> str | None:
-    """Return a warning if the next secret creates an encrypted file with its key in the same folder, else None."""
+    """Return a warning if storing a secret will create an encrypted file next to its own key, else None."""
     if not isinstance(store, FileSecrets) or store.key_path is None or not store.is_new:
         return None
     return (

@@ -148,7 +148,10 @@ _NAME_END = re.compile(rb"[\"'`\])>\\]*\s*(=>|[:?.+]*=|:|,|>|\(|\|)")
 
 
 def _name_of(data: bytes, begin: int, start: int) -> tuple[bytes, bytes]:
-    """Return the operator and the whole name, which may end in the rule's keyword."""
+    """Return the complete name that is assigned, and the assignment operator.
+
+    The rule's keyword, which starts at `begin`, may be only the end of the name, as in `api_token`.
+    """
     low = begin
     while low > 0 and begin - low < 64 and (data[low - 1 : low].isalnum() or data[low - 1] in b"_-.:"):
         low -= 1

@@ -86,7 +86,7 @@ class LeakDetector:
         return self._without_secrets().scan_bytes(data, direction=direction)
 
     def redact(self, text: str, *, direction: Direction = Direction.INWARD) -> str:
-        """Replace every match except warnings."""
+        """Replace every match, except matches of rules that only warn."""
         return self._without_secrets().redact(text, direction=direction)
 
     def scan_http_request(

@@ -80,7 +80,7 @@ _MOST_OF_A_LINE = (16, 8, 32, 20)
 
 
 @lru_cache(maxsize=1)
-def _line() -> Any:
+def _offset_line() -> Any:
     return compile_linear(rb"(?m)^" + _OFFSET + _WORDS + rb"(?:[^0-9A-Fa-f\n][^\n]*)?$", captures=True)
 
 
@@ -93,7 +93,7 @@ def decode_dumps(data: bytes, check: Check) -> Iterator[tuple[int, int, bytes]]:
     """Yield the places and bytes of dumps, each as printed and with the byte order of each word reversed."""
     lines: list[bytes] = []
     start = end = -1
-    for found in _line().finditer(data) if _dump().search(data) is not None else ():
+    for found in _offset_line().finditer(data) if _dump().search(data) is not None else ():
         check()
         if lines and found.start() > end + 2:
             yield from _contents(start, end, lines)

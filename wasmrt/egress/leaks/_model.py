@@ -191,7 +191,7 @@ class DecodeBudget:
         return self.left >= 0
 
     def charge_escapes(self, count: int) -> bool:
-        """Charge escapes, or bytes that look like one; return False if the budget is exhausted."""
+        """Charge the budget for escapes, and for bytes that look like escapes; return False if it is exhausted."""
         self.check()
         return self.charge(count * _ESCAPE_BYTES)
 

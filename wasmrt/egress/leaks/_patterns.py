@@ -53,7 +53,7 @@ class Pattern(NamedTuple):
 
 
 class Patterns(NamedTuple):
-    """The patterns of some secrets, by the form in which they are searched."""
+    """Patterns that search for the secrets of a call, grouped by the form of the text that they search."""
 
     alnum: tuple[Pattern, ...]
     """Searched in the letters and digits of a text."""

@@ -241,8 +241,8 @@ def log_in_by_device(
     """
     if oauth.device_authorization_url is None:
         raise ConfigurationError(
-            "this login has no device codes for machines without a browser",
-            hint="forward a port instead: ssh -L 8765:127.0.0.1:8765 HOST, then there: wasmrt auth TOOL --port 8765",
+            "this login does not support device codes, which a machine without a browser needs",
+            hint="forward a port: run ssh -L 8765:127.0.0.1:8765 HOST, then on HOST wasmrt auth TOOL --port 8765",
         )
     shown, device_code, lifetime, interval = _request_code(gateway, oauth, state)
     present(shown)

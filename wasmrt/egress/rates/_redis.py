@@ -25,7 +25,7 @@ Answer = TypeVar("Answer")
 
 
 class RedisWindows:
-    """Windows in a Redis that several machines share; `fallback` counts while it does not respond.
+    """Windows in a Redis that several machines share. While Redis does not respond, `fallback` counts requests.
 
     SECURITY: without `fallback`, requests are refused while Redis does not respond.
 

@@ -18,7 +18,7 @@ from wasmrt.core.errors import ApprovalError, WasmrtError
 from wasmrt.interop.pages._access import access_choice, access_page
 from wasmrt.interop.pages._answer import FIRST_TRY, Tried, answer_in, widened_by
 from wasmrt.interop.pages._html import Frame, alert, file_response, html_response, tag
-from wasmrt.interop.pages._records import flows_page, grants_page, receipt_page, receipts_page, verify_page
+from wasmrt.interop.pages._records import flows_page, grants_page, receipt_page, receipts_page, verification_page
 from wasmrt.interop.pages._waiting import remembered_page, request_page, state_of, waiting_page
 from wasmrt.interop.web import Request, Response, Sessions, plain
 from wasmrt.runtime.audit import Receipt
@@ -174,7 +174,7 @@ class OperatorPages:
             if section == "remembered" and _ID.fullmatch(name):
                 return self._forget(frame, name)
             if rest == "verify":
-                return verify_page(frame, self._sources.receipts, self._sources.receipts_key, form)
+                return verification_page(frame, self._sources.receipts, self._sources.receipts_key, form)
         except WasmrtError as error:
             return frame.page("This was not done", alert(error), frame.back(), status=503)
         return self._missing(frame)

@@ -58,7 +58,7 @@ def receipt_page(frame: Frame, folder: Path, call_id: str) -> Response | None:
     return frame.page("One receipt", lines, back, section="receipts")
 
 
-def verify_page(frame: Frame, folder: Path, key: Path, form: dict[str, str]) -> Response:
+def verification_page(frame: Frame, folder: Path, key: Path, form: dict[str, str]) -> Response:
     """Verify the chain, and return the page with the result."""
     found, problem, noted = None, None, None
     try:

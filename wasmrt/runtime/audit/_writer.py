@@ -228,7 +228,7 @@ def _lock_file(file: int) -> None:
     """Take the advisory lock.
 
     Raises:
-        OSError: another process, which may be stopped, has held it for too long.
+        OSError: another process, possibly a suspended one, has held it for too long.
     """
     deadline = 0.0
     while True:

@@ -72,7 +72,7 @@ class Break(NamedTuple):
 
 
 class ChainHead(NamedTuple):
-    """A head to store outside of the folder, where whoever can change the folder cannot change it."""
+    """The head of a chain. Store it outside of the folder, so that someone who changes the folder cannot change it."""
 
     number: int
     hash: str

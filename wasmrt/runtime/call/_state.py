@@ -227,8 +227,8 @@ class Call:
     def decide(self, decision: Decision) -> Decision:
         """Record a decision for the result and the receipt; return it with its text redacted.
 
-        SECURITY: it may contain text from the guest, which is scanned, then truncated. Decisions over the limit are
-        counted only.
+        SECURITY: a decision may contain text from the guest, which is scanned, then truncated. Once `MAX_DECISIONS`
+        are recorded, further ones are only counted.
         """
         decision = self.redact(decision)
         if len(self.decisions) < MAX_DECISIONS:

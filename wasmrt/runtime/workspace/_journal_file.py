@@ -196,14 +196,14 @@ def _read_entry(file: BinaryIO, size: int) -> tuple[list[Change], dict[str, Cont
     file.seek(offset)
     if file.read(1) != b"\n":
         raise ValueError("entry does not end with a line feed")
-    return [_change(*each) for each in changes], locations
+    return [_parse_change(*each) for each in changes], locations
 
 
 def _line(text: bytes) -> Any:
     return parse_json(text.decode())
 
 
-def _change(path: Any, before: Any, after: Any) -> Change:
+def _parse_change(path: Any, before: Any, after: Any) -> Change:
     # SECURITY: restored paths must be inside the workspace, whatever the journal contains.
     if path_problem(path) is not None or plain_path(path) != path:
         raise ValueError("invalid path")

@@ -134,8 +134,8 @@ def _list_directory(walk: Walk, path: str) -> tuple[DirectoryEntry, ...]:
         for entry in names:
             seen += 1
             if seen > MAX_WORKSPACE_ENTRIES:
-                rule = f"the directory has more than {MAX_WORKSPACE_ENTRIES} entries"
-                raise refusal(Reason.FILE_TOO_LARGE, rule, path, "read its files by name")
+                rule = f"the directory has more than {MAX_WORKSPACE_ENTRIES} entries, so it cannot be listed"
+                raise refusal(Reason.FILE_TOO_LARGE, rule, path, "read the files in it by name")
             if path_problem(entry.name) is None and not entry.is_symlink():
                 entries += _describe(entry)
     return tuple(sorted(entries, key=lambda entry: entry.name))

@@ -232,7 +232,7 @@ class ExtensionTools:
         return self._refresh(params["name"]) | {"lacks": self._steps(params["name"], context.user)}
 
     def _refresh(self, name: str) -> dict[str, Any]:
-        """Register an installed tool or a server's tools, and return their names."""
+        """Register an installed tool or a server's tools again, and return their names."""
         registry = self._registry
         if self._is_server(name):
             self._servers(name).activate(name)

@@ -202,7 +202,7 @@ class MemoryStore:
 
     def _database(self, user: str) -> Database:
         folder = self._folder or find_places().memory
-        return Database(folder / f"{folder_name(user)}.sqlite3", _rows.SCHEMA, _rows.VERSION, unusable=_unusable)
+        return Database(folder / f"{folder_name(user)}.sqlite3", _rows.SCHEMA, _rows.VERSION, unusable=_unusable_error)
 
     def _existing_path(self, user: str, path: str) -> str:
         """Return the path of an existing document; check it first, so that no database is created without one."""
@@ -261,7 +261,7 @@ def _check_text(text: str) -> None:
         raise InvalidParametersError("the text contains a NUL character", hint="remove it")
 
 
-def _unusable(reason: str) -> MemoryStoreError:
+def _unusable_error(reason: str) -> MemoryStoreError:
     return MemoryStoreError(
         f"cannot use the memory ({reason})",
         hint="nothing was changed; check the folder memory in the data folder, which wasmrt doctor shows",

@@ -119,7 +119,7 @@ def interpreter(name: str) -> list[str] | None:
 
 
 def wrapper(name: str) -> Mapping[str, Any] | None:
-    """Return how a wrapper that starts another program parses its words, or None if the program is not a wrapper."""
+    """Return how the program `name` parses its arguments if it starts another program, else None."""
     return next((form for pattern, form in WRAPPERS.items() if fnmatchcase(name, pattern)), None)
 
 

@@ -233,7 +233,8 @@ class BoundSession:
         """Reject an approval that did not show the session's directory and variables.
 
         Raises:
-            NotAuthorizedError: the command uses the session's directory or one of its variables.
+            NotAuthorizedError: the command uses the session's directory or a variable of the session, which the
+                approval did not show.
         """
         if start.folder or any(used_variables(start, command)):
             raise NotAuthorizedError(

@@ -13,7 +13,7 @@ def _again(body: str) -> str:
     return f"(loop $again {body} (br $again)) (unreachable)"
 
 
-def _times(count: int, body: str) -> str:
+def _repeat(count: int, body: str) -> str:
     return f"""(loop $again {body} (local.set $i (i32.add (local.get $i) (i32.const 1)))
       (br_if $again (i32.lt_u (local.get $i) (i32.const {count})))) (call $ok)"""
 
@@ -50,9 +50,9 @@ HOST = (
            Body(imports=("now-millis",), execute=_again("(drop (call $now-millis))")), DeadlineExceededError,
            BudgetExceededError),
     attack("hundred-thousand-handles", "opens standard output a hundred thousand times",
-           Body(imports=("get-stdout",), execute=_times(100_000, "(drop (call $get-stdout))")), BudgetExceededError),
+           Body(imports=("get-stdout",), execute=_repeat(100_000, "(drop (call $get-stdout))")), BudgetExceededError),
     attack("leaked-handles", "leaves a thousand handles open",
-           Body(imports=("get-stdout",), execute=_times(1000, "(drop (call $get-stdout))"))),
+           Body(imports=("get-stdout",), execute=_repeat(1000, "(drop (call $get-stdout))"))),
     attack("dropped-twice", "drops a handle twice", Body(imports=("get-stdout", "drop-output"),
                 execute="""(local.set $i (call $get-stdout)) (call $drop-output (local.get $i))
             (call $drop-output (local.get $i)) (call $ok)"""), TrapError),
@@ -65,7 +65,7 @@ HOST = (
                 execute="""(call $write (call $subscribe-duration (i64.const 1)) (i32.const 512) (i32.const 4)
             (i32.const 256)) (call $ok)"""), TrapError),
     attack("log-flood", "logs twenty thousand lines",
-           Body(imports=("log",), execute=_times(20_000, "(call $log (i32.const 2) (i32.const 512) (i32.const 11))"))),
+           Body(imports=("log",), execute=_repeat(20_000, "(call $log (i32.const 2) (i32.const 512) (i32.const 11))"))),
     # Truncated to a log entry, or refused as a string that is too long to be passed.
     attack("log-of-fifty-megabytes", "logs one line of 50 MB",
            Body(imports=("log",), execute="""(drop (memory.grow (i32.const 900)))
@@ -112,7 +112,7 @@ HOST = (
            Body(imports=("log",), execute="(call $log (i32.const 200) (i32.const 512) (i32.const 4)) (call $ok)"),
            TrapError),
     attack("invoke-without-grant", "calls other tools, five hundred times, without a grant",
-           Body(imports=("tool-invoke",), execute=_times(
+           Body(imports=("tool-invoke",), execute=_repeat(
                 500,
                 """(call $tool-invoke (i32.const 512) (i32.const 11) (i32.const 512) (i32.const 11) (i32.const 256))
                 (if (i32.eqz (i32.load8_u (i32.const 256))) (then (return (i32.const -1))))""",

@@ -23,7 +23,7 @@ from wasmrt.capabilities.kinds._limits import RateLimitConfig
 from wasmrt.capabilities.kinds.http._allowlist import AllowlistValidator, suggest_entry
 from wasmrt.capabilities.kinds.http._hosts import check_addresses, check_host
 from wasmrt.capabilities.kinds.http._meaning import meanings
-from wasmrt.capabilities.kinds.http._reach import reaches
+from wasmrt.capabilities.kinds.http._reach import each_reach
 from wasmrt.capabilities.kinds.http._section import (
     HTTP,
     MAX_HTTP_TIMEOUT_SECONDS,
@@ -125,7 +125,7 @@ class HttpCapability(ListedCapability[EndpointPattern]):
         object.__setattr__(self, "credentials", tuple(with_ports(each, self.allowlist) for each in self.credentials))
 
     def credentials_for(self, url: ParsedUrl) -> tuple[CredentialMapping, ...]:
-        """Return the credentials for a request to `url`: the most specific one for each location."""
+        """Return the credentials for a request to `url`: the most specific for each header or other place."""
         return matching_credentials(self.credentials, url)
 
     @classmethod
@@ -295,7 +295,7 @@ class HttpCapability(ListedCapability[EndpointPattern]):
         return f"may {format_endpoint(entry)}"
 
     def sentences(self, services: Sequence[Service], networks: Sequence[Network]) -> Iterator[str]:
-        found = list(reaches(self.allowlist, self.credentials, networks))
+        found = list(each_reach(self.allowlist, self.credentials, networks))
         yield from meanings([reach for reach in found if not reach.refused], services)
         bounds = (
             f"{self.rate_limit.describe()}, each with at most {format_bytes(self.max_request_bytes)} out, "
@@ -304,7 +304,7 @@ class HttpCapability(ListedCapability[EndpointPattern]):
         yield from http_sentences(found, self.credentials, bounds)
 
     def flow(self, networks: Sequence[Network]) -> Flow:
-        allowed = [reach for reach in reaches(self.allowlist, self.credentials, networks) if not reach.refused]
+        allowed = [reach for reach in each_reach(self.allowlist, self.credentials, networks) if not reach.refused]
         hosts = [format_host(reach.entry.host_pattern) for reach in allowed]
         private = [format_host(reach.entry.host_pattern) for reach in allowed if reach.credentials]
         return Flow(private=tuple(dict.fromkeys(private)), out=tuple(dict.fromkeys(hosts)))

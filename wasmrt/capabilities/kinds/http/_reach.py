@@ -33,7 +33,7 @@ class Reach:
     """The reason why all its requests are refused; empty if they are not."""
 
 
-def reaches(
+def each_reach(
     allowlist: Iterable[EndpointPattern], credentials: Sequence[CredentialMapping], networks: Sequence[Network]
 ) -> Iterator[Reach]:
     """Yield each entry of an allowlist; `networks` are internal networks that an operator exempts."""

@@ -173,7 +173,7 @@ def log_in_known(
     oauth = server.oauth
     assert oauth is not None
     if not oauth.client_id:
-        raise ConfigurationError("a login with configured addresses also needs client_id")
+        raise ConfigurationError("a login with authorization_url and token_url also needs client_id")
     known = LoginSection(
         authorization_url=oauth.authorization_url,
         token_url=oauth.token_url,
@@ -264,7 +264,7 @@ def _reason(error: Exception, name: str) -> str:
 
 
 def _document(server: McpServerConfig) -> str | None:
-    """Return the address of the client's metadata document if client_id is one."""
+    """Return `client_id` if it is the URL of a client metadata document, else None."""
     known = server.oauth.client_id if server.oauth else ""
     return known if known.startswith("https://") else None
 

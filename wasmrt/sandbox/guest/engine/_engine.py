@@ -91,7 +91,7 @@ class Engine:
         """Compile a component.
 
         Raises:
-            ComponentTooLargeError: a count is over its bound.
+            ComponentTooLargeError: the component has more functions, types or other parts than allowed.
             InvalidComponentError: the engine rejects the bytes.
         """
         check_counts(data)

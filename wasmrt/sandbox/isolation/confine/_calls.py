@@ -31,7 +31,7 @@ def refuse(number: int, names: str) -> Group:
     return dict.fromkeys(names.split(), Rule((), errno_action(number)))
 
 
-def only(*checks: Check, otherwise: int | None = None) -> Rule:
+def allow_if_all(*checks: Check, otherwise: int | None = None) -> Rule:
     """Return the rule that allows a call only if every check matches."""
     return Rule((checks,), otherwise)
 
@@ -49,23 +49,23 @@ WORKER_GROUPS: dict[str, Group] = {
         " clock_gettime clock_nanosleep getrandom sched_yield rseq membarrier restart_syscall exit exit_group"
         " poll ppoll"
     )
-    | {"ioctl": only(Check(1, (_PAGEMAP_SCAN,)))},
-    "connection": dict.fromkeys(_TRANSFER.split(), only(Check(0, (CONNECTION,)))),
-    "memory": dict.fromkeys(("mmap", "mprotect"), only(without(2, _PROT_EXEC))),
+    | {"ioctl": allow_if_all(Check(1, (_PAGEMAP_SCAN,)))},
+    "connection": dict.fromkeys(_TRANSFER.split(), allow_if_all(Check(0, (CONNECTION,)))),
+    "memory": dict.fromkeys(("mmap", "mprotect"), allow_if_all(without(2, _PROT_EXEC))),
     # Code is mapped from a memfd through /proc/self/fd; Landlock denies access to real files.
     "memory-files": allow("openat fstat newfstatat lseek") | refuse(errno.ENOSYS, "statx"),
     # Forking, and the calls with which a child confines itself further.
-    "forking": {"clone": only(Check(0, (_FORK_FLAGS,)))}
+    "forking": {"clone": allow_if_all(Check(0, (_FORK_FLAGS,)))}
     | allow(
         "wait4 set_robust_list set_tid_address getsockname setsockopt fcntl dup2 dup3 close close_range"
         " pread64 prctl capset prlimit64 landlock_restrict_self seccomp"
     ),
     "code": allow("mmap mprotect"),
     "threads": {
-        "clone": only(Check(0, (_THREAD_FLAGS,), ~_CLONE_DETACHED & 0xFFFFFFFF)),
-        "prctl": only(Check(0, (_PR_SET_NAME,)), otherwise=errno_action(errno.EPERM)),
+        "clone": allow_if_all(Check(0, (_THREAD_FLAGS,), ~_CLONE_DETACHED & 0xFFFFFFFF)),
+        "prctl": allow_if_all(Check(0, (_PR_SET_NAME,)), otherwise=errno_action(errno.EPERM)),
         # Reading the process's own limits: both halves of the pointer to new limits must be zero.
-        "prlimit64": only(Check(0, (0,)), Check(2, (0,)), Check(2, (0,), upper=True)),
+        "prlimit64": allow_if_all(Check(0, (0,)), Check(2, (0,)), Check(2, (0,), upper=True)),
     }
     | allow("set_robust_list sched_getaffinity")
     | refuse(errno.ENOSYS, "clone3"),  # its flags are in memory, which filters cannot read; libc falls back to clone
@@ -92,7 +92,7 @@ def compile_filter(
         for name, rule in group.items():
             rules[name] = rules[name].union(rule) if name in rules else rule
     if report is not None:
-        reporting = only(Check(0, (report,)))
+        reporting = allow_if_all(Check(0, (report,)))
         rules["write"] = rules["write"].union(reporting) if "write" in rules else reporting
     known = numbers(machine)
     return assemble(
@@ -140,13 +140,13 @@ _FILES: Group = {
     # SECURITY: no set-user-ID file may be created for other users to run. The mode of openat2 is in memory.
     "open": Rule(_creating(1, 2)),
     "openat": Rule(_creating(2, 3)),
-    **dict.fromkeys(("creat", "chmod", "fchmod"), only(without(1, _SET_ID))),
-    **dict.fromkeys(("fchmodat", "fchmodat2"), only(without(2, _SET_ID))),
-    "mknod": only(Check(1, (0, _REGULAR, _FIFO), _FILE_TYPE | _SET_ID)),
-    "mknodat": only(Check(2, (0, _REGULAR, _FIFO), _FILE_TYPE | _SET_ID)),
+    **dict.fromkeys(("creat", "chmod", "fchmod"), allow_if_all(without(1, _SET_ID))),
+    **dict.fromkeys(("fchmodat", "fchmodat2"), allow_if_all(without(2, _SET_ID))),
+    "mknod": allow_if_all(Check(1, (0, _REGULAR, _FIFO), _FILE_TYPE | _SET_ID)),
+    "mknodat": allow_if_all(Check(2, (0, _REGULAR, _FIFO), _FILE_TYPE | _SET_ID)),
     **refuse(errno.ENOSYS, "openat2"),
     **refuse(errno.EOPNOTSUPP, "setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexattr"),
-    "ioctl": only(Check(1, (_TIOCSTI, _TIOCLINUX), negated=True)),
+    "ioctl": allow_if_all(Check(1, (_TIOCSTI, _TIOCLINUX), negated=True)),
 }
 
 _PROCESSES: Group = {
@@ -162,10 +162,10 @@ _PROCESSES: Group = {
         " futex_wake futex_wait futex_requeue rseq membarrier getrandom"
     ),
     # SECURITY: only its own limits and priority, not those of the user's other processes.
-    "prlimit64": only(Check(0, (0,))),
-    **dict.fromkeys(("setpriority", "ioprio_set"), only(Check(1, (0,)))),
-    "clone": only(without(0, _CLONE_NEW)),
-    "personality": only(Check(0, _PERSONALITIES)),
+    "prlimit64": allow_if_all(Check(0, (0,))),
+    **dict.fromkeys(("setpriority", "ioprio_set"), allow_if_all(Check(1, (0,)))),
+    "clone": allow_if_all(without(0, _CLONE_NEW)),
+    "personality": allow_if_all(Check(0, _PERSONALITIES)),
     **refuse(errno.ENOSYS, "clone3"),  # its flags are in memory
 }
 
@@ -185,10 +185,10 @@ _WAITING = allow(
 _LOCAL_SOCKETS: Group = {
     # SECURITY: `socket` with AF_UNIX is never allowed: Landlock does not cover path-based sockets, and daemons listen
     # on them. Datagrams are not allowed either, because a sender may address any path.
-    "socketpair": only(Check(0, (_UNIX,)), Check(1, (_STREAM, _SEQUENCED), _SOCKET_TYPE)),
+    "socketpair": allow_if_all(Check(0, (_UNIX,)), Check(1, (_STREAM, _SEQUENCED), _SOCKET_TYPE)),
     # SECURITY: MSG_FASTOPEN connects without a Landlock check.
-    **dict.fromkeys(("sendto", "sendmmsg"), only(without(3, _MSG_FASTOPEN))),
-    "sendmsg": only(without(2, _MSG_FASTOPEN)),
+    **dict.fromkeys(("sendto", "sendmmsg"), allow_if_all(without(3, _MSG_FASTOPEN))),
+    "sendmsg": allow_if_all(without(2, _MSG_FASTOPEN)),
     **allow("recvfrom recvmsg recvmmsg shutdown getsockopt setsockopt getsockname getpeername"),
 }
 
@@ -203,7 +203,7 @@ GROUPED_PROGRAM: tuple[Group, ...] = tuple(
 
 NETWORK: Group = {
     # SECURITY: only plain TCP and UDP: Landlock's port rules do not cover MPTCP, and raw sockets have no ports.
-    "socket": only(
+    "socket": allow_if_all(
         Check(0, (_INET, _INET6)), Check(1, (_STREAM, _DATAGRAM), _SOCKET_TYPE), Check(2, (_ANY, _TCP, _UDP))
     ),
     **allow("connect bind listen accept accept4"),
@@ -212,7 +212,7 @@ NETWORK: Group = {
 
 OUTLET: Group = {
     # SECURITY: for a separate network namespace that only contains the outlet. No datagrams, IPv6 or listening sockets.
-    "socket": only(Check(0, (_INET,)), Check(1, (_STREAM,), _SOCKET_TYPE), Check(2, (_ANY, _TCP))),
+    "socket": allow_if_all(Check(0, (_INET,)), Check(1, (_STREAM,), _SOCKET_TYPE), Check(2, (_ANY, _TCP))),
     **allow("connect"),
 }
 """The additional calls that a program with an outlet needs."""

@@ -102,7 +102,7 @@ def _try_limits() -> None:
 
 def _try_namespaces() -> None:
     if not _process.enter_namespaces(("user", "ipc", "uts", "net")):
-        raise RuntimeError("not allowed here, as in most containers; wasmrt works without them")
+        raise RuntimeError("user namespaces are not allowed here, as in most containers; wasmrt works without them")
 
 
 def _try_outlet() -> None:

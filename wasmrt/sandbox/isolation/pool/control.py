@@ -162,7 +162,7 @@ class Control:
 
     @contextmanager
     def _talk(self) -> Iterator[None]:
-        """Exchange frames. An interruption other than the end of the call, as by a signal handler, tears frames."""
+        """Exchange frames. If an exception other than the end of a call interrupts this, a frame may be incomplete."""
         if self._torn:
             raise GoneError("the exchange with a process that forks workers was interrupted")
         try:

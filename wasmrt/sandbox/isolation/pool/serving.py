@@ -54,7 +54,7 @@ class Server:
                 raise ProtocolError("a worker holds too many responses open")
         elif isinstance(request, (HttpRead, HttpReadAll, HttpClose)):
             if request.handle not in self._open:
-                raise ProtocolError("a worker named a response that it does not have")
+                raise ProtocolError("a worker referred to a response that it does not have")
             if isinstance(request, HttpClose):
                 self._open.remove(request.handle)
 

@@ -64,7 +64,7 @@ def _validate_once() -> None:
 
 @cache
 def _engine(config: EngineConfig) -> Engine:
-    """Return the engine for these settings, which every child that needs it shares."""
+    """Return the engine for these settings. All children that need it share one engine."""
     return Engine(config, WORKER_POOL)
 
 

@@ -48,7 +48,7 @@ class Channel(Protocol):
         """The other end of the connection."""
 
     def send(self, message: dict[str, Any]) -> None:
-        """Send a message that belongs to the request; nothing after the request has ended."""
+        """Send a message that belongs to the request. Does nothing if the request has ended."""
 
     def tell(self, message: dict[str, Any]) -> None:
         """Send a message of an older client's session, also after the request has ended if the transport can."""
